@@ -1,0 +1,209 @@
+// An Instance whose work is done by a Worker (thread or process) that may die at any time. This class owns what is the
+// same for all of them: who holds which request, the watchdog, what happens at a death, and coming back with back-off.
+
+import { assert } from '../base/assert.ts'
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import type { Instance } from '../model/backend.ts'
+import type { Batch } from '../model/batch.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+
+export interface Worker {
+  /** Answers the requests and then calls `executed` once. Never throws. */
+  execute(batch: Batch, executed: () => void): void
+  /** The client of a request that this Worker holds gave up. */
+  cancel(request: InferenceRequest): void
+  /** Ends the Worker in its own way (finalize and leave), or by force when it does not. Resolves when it is gone. */
+  stop(): Promise<void>
+  /** Ends it now, without a word; `onDeath` follows. */
+  kill(): void
+}
+
+export type WorkerEvents = {
+  /** The Worker is gone or unusable. At most once per Worker; after it the Worker answers nothing more. */
+  onDeath(reason: string): void
+}
+
+export type SupervisedInstanceOptions = {
+  readonly name: string
+  readonly modelName: string
+  /** Resolves when the model is initialised; rejects with a ServerError that says why it is not. */
+  launch(events: WorkerEvents): Promise<Worker>
+  readonly onReadinessChange: () => void
+  /** 0: an execution may take for ever. Else the Worker is ended and replaced when one takes longer. */
+  readonly maxExecutionMs: number
+  /** What the clients of a dead Worker are told. */
+  deathMessage(reason: string): string
+}
+
+/** Delay before start number `attempt` (1, 2, …) after a death: 100 ms, doubling to 30 s. */
+export const restartDelayMs = (attempt: number): number => Math.min(100 * 2 ** (attempt - 1), 30_000)
+
+/** A Worker that lived this long was sound: its death starts the back-off anew. */
+const soundAfterMs = 60_000
+
+/**
+ * STARTING → READY → (death) WAITING → STARTING → READY …; CLOSED from anywhere, for good.
+ */
+type State = 'STARTING' | 'READY' | 'WAITING' | 'CLOSED'
+
+export class SupervisedInstance implements Instance {
+  readonly name: string
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #options: SupervisedInstanceOptions
+  readonly #held = new Set<InferenceRequest>()
+  #state: State = 'STARTING'
+  #worker: Worker | null = null
+  #batch: Batch | null = null
+  #cancelWait: Cancel | null = null
+  #cancelWatchdog: Cancel | null = null
+  #attempts = 0
+  #restartCount = 0
+  #readySinceNs = 0
+
+  private constructor(dependencies: { clock: Clock; log: Log }, options: SupervisedInstanceOptions) {
+    this.name = options.name
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log
+    this.#options = options
+  }
+
+  /** Launches the first Worker; a model whose first Worker does not come up has failed to load. */
+  static async create(
+    dependencies: { clock: Clock; log: Log },
+    options: SupervisedInstanceOptions,
+  ): Promise<SupervisedInstance> {
+    const instance = new SupervisedInstance(dependencies, options)
+    await instance.#launch()
+    return instance
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'READY'
+  }
+
+  get restartCount(): number {
+    return this.#restartCount
+  }
+
+  execute(batch: Batch): void {
+    assert(this.#batch === null, 'an instance executes one batch at a time')
+    const worker = this.#worker
+    if (this.#state !== 'READY' || worker === null) {
+      this.#fail(batch.requests, 'its worker is being restarted')
+      batch.executed()
+      return
+    }
+    this.#batch = batch
+    for (const request of batch.requests) {
+      this.#held.add(request)
+      request.onCancel = (cancelled) => this.#worker?.cancel(cancelled)
+    }
+    if (this.#options.maxExecutionMs > 0) {
+      this.#cancelWatchdog = this.#clock.after(this.#options.maxExecutionMs * 1e6, () => this.#onOverrun(worker))
+    }
+    worker.execute(batch, () => this.#onExecuted(batch))
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === 'CLOSED') return
+    this.#state = 'CLOSED'
+    this.#cancelWait?.()
+    const worker = this.#worker
+    this.#worker = null
+    await worker?.stop()
+    this.#dropBatch('the model is being unloaded')
+  }
+
+  async #launch(): Promise<void> {
+    let worker: Worker | null = null
+    let deathReason: string | null = null
+    // A Worker may die between its launch and this line's end; its death then counts as soon as it is installed.
+    const onDeath = (reason: string): void => {
+      if (worker !== null && this.#worker === worker) this.#onDeath(reason)
+      else deathReason = reason
+    }
+    worker = await this.#options.launch({ onDeath })
+    // Closed while the launch was under way: nobody else knows this Worker.
+    if ((this.#state as State) === 'CLOSED') {
+      await worker.stop()
+      return
+    }
+    this.#worker = worker
+    this.#readySinceNs = this.#clock.nowNs()
+    this.#state = 'READY'
+    if (deathReason === null) this.#options.onReadinessChange()
+    else this.#onDeath(deathReason)
+  }
+
+  #onExecuted(batch: Batch): void {
+    // After a death or a close the batch was already taken care of.
+    if (this.#batch !== batch) return
+    this.#batch = null
+    this.#cancelWatchdog?.()
+    this.#cancelWatchdog = null
+    for (const request of this.#held) if (request.isEnded) this.#held.delete(request)
+    batch.executed()
+  }
+
+  #onOverrun(worker: Worker): void {
+    const limit = this.#options.maxExecutionMs
+    this.#log.error('execution took too long, the worker is ended', { instance: this.name, max_execution_ms: limit })
+    if (this.#worker === worker) {
+      this.#onDeath(`execution took longer than max_execution_ms (${limit})`)
+      worker.kill()
+    }
+  }
+
+  #onDeath(reason: string): void {
+    if (this.#state !== 'READY') return
+    this.#worker = null
+    if (this.#clock.nowNs() - this.#readySinceNs > soundAfterMs * 1e6) this.#attempts = 0
+    // The state changes first: failing a request may at once bring the next one.
+    this.#state = 'WAITING'
+    this.#scheduleRestart(reason)
+    this.#options.onReadinessChange()
+    this.#dropBatch(reason)
+  }
+
+  #dropBatch(reason: string): void {
+    this.#cancelWatchdog?.()
+    this.#cancelWatchdog = null
+    const held = [...this.#held]
+    this.#held.clear()
+    const batch = this.#batch
+    this.#batch = null
+    this.#fail(held, reason)
+    batch?.executed()
+  }
+
+  #fail(requests: Iterable<InferenceRequest>, reason: string): void {
+    for (const request of requests) {
+      if (request.isEnded) continue
+      request.fail(ServerError.withoutStack('INTERNAL', this.#options.deathMessage(reason)))
+    }
+  }
+
+  #scheduleRestart(reason: string): void {
+    this.#attempts++
+    this.#restartCount++
+    const delayMs = restartDelayMs(this.#attempts)
+    this.#log.error('worker ended, it will be restarted', {
+      model: this.#options.modelName,
+      instance: this.name,
+      reason,
+      delay_ms: delayMs,
+    })
+    this.#cancelWait = this.#clock.after(delayMs * 1e6, () => {
+      this.#cancelWait = null
+      this.#state = 'STARTING'
+      this.#launch().catch((failure: unknown) => {
+        if (this.#state === 'CLOSED') return
+        this.#state = 'WAITING'
+        this.#scheduleRestart(messageOf(failure))
+      })
+    })
+  }
+}

@@ -1,0 +1,88 @@
+// Time comes in through the constructor. nowNs is monotonic and never the wall clock.
+
+export type Cancel = () => void
+
+export interface Clock {
+  /** Monotonic nanoseconds as a number: exact to the microsecond for a hundred days of uptime. */
+  nowNs(): number
+  /** Wall-clock milliseconds since 1970, for what is shown to people and put on the wire, never for measuring. */
+  wallMs(): number
+  /** Calls `fire` once, not before `delayNs` have passed. The returned function takes it back. */
+  after(delayNs: number, fire: () => void): Cancel
+}
+
+export class SystemClock implements Clock {
+  nowNs(): number {
+    return performance.now() * 1e6
+  }
+
+  wallMs(): number {
+    return Date.now()
+  }
+
+  after(delayNs: number, fire: () => void): Cancel {
+    // Node's timers count whole milliseconds and hold at most 2^31 of them; a longer wait is made of several.
+    const limitMs = 0x7fffffff
+    const dueNs = this.nowNs() + delayNs
+    let timer: NodeJS.Timeout
+    const arm = (): void => {
+      const leftMs = Math.ceil((dueNs - this.nowNs()) / 1e6)
+      timer = setTimeout(leftMs > limitMs ? arm : fire, Math.min(Math.max(leftMs, 0), limitMs))
+    }
+    arm()
+    return () => clearTimeout(timer)
+  }
+}
+
+type Alarm = { readonly dueNs: number; readonly order: number; readonly fire: () => void }
+
+/** Time for tests: stands still until it is advanced, then fires what came due, in order. */
+export class ManualClock implements Clock {
+  #nowNs = 0
+  #order = 0
+  readonly #alarms = new Set<Alarm>()
+
+  nowNs(): number {
+    return this.#nowNs
+  }
+
+  wallMs(): number {
+    return 1_700_000_000_000 + this.#nowNs / 1e6
+  }
+
+  after(delayNs: number, fire: () => void): Cancel {
+    const alarm: Alarm = { dueNs: this.#nowNs + delayNs, order: this.#order++, fire }
+    this.#alarms.add(alarm)
+    return () => void this.#alarms.delete(alarm)
+  }
+
+  get pendingCount(): number {
+    return this.#alarms.size
+  }
+
+  advanceUs(us: number): void {
+    this.advanceNs(us * 1000)
+  }
+
+  advanceMs(ms: number): void {
+    this.advanceNs(ms * 1e6)
+  }
+
+  advanceNs(ns: number): void {
+    const untilNs = this.#nowNs + ns
+    for (;;) {
+      let next: Alarm | null = null
+      for (const alarm of this.#alarms) {
+        if (alarm.dueNs > untilNs) continue
+        if (next === null || alarm.dueNs < next.dueNs || (alarm.dueNs === next.dueNs && alarm.order < next.order)) {
+          next = alarm
+        }
+      }
+      if (next === null) break
+      this.#alarms.delete(next)
+      this.#nowNs = Math.max(this.#nowNs, next.dueNs)
+      next.fire()
+    }
+    this.#nowNs = untilNs
+  }
+}

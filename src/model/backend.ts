@@ -1,0 +1,68 @@
+// The seam between the engine and whatever executes models.
+
+import type { Log } from '../base/log.ts'
+import type { Batch } from './batch.ts'
+import type { ModelConfig } from './model-config.ts'
+import type { ModelSignature } from './model-signature.ts'
+
+/** Where a model's files lie on this machine, whatever store they came from. */
+export type ModelFiles = {
+  readonly repositoryPath: string
+  /** `<repository>/<model>` */
+  readonly modelDirectory: string
+  /** `<repository>/<model>/<version>`; may be missing for backends that need no files. */
+  readonly versionDirectory: string
+  readonly version: string
+}
+
+/** What a Backend gets to load one version of a model. */
+export type ModelVersionSource = {
+  readonly name: string
+  readonly version: string
+  /** Complete, normalised and valid. */
+  readonly config: ModelConfig
+  readonly signature: ModelSignature
+  readonly files: ModelFiles
+  readonly log: Log
+}
+
+export type InstanceSpec = {
+  /** `<group>_<n>`, as in Triton's messages. */
+  readonly name: string
+  readonly kind: 'KIND_CPU' | 'KIND_GPU' | 'KIND_MODEL'
+  readonly deviceId: number
+  /** Counts all instances of the model version, from 0. */
+  readonly index: number
+  readonly onReadinessChange: () => void
+}
+
+/** One kind of executor: `onnxruntime`, `python`, `typescript`… Made once, in server.ts. */
+export interface Backend {
+  readonly name: string
+  /** Fills in what config.pbtxt left out and the model file knows. Works on and returns `draft`; throws ServerError. */
+  complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig>
+  load(source: ModelVersionSource): Promise<LoadedModel>
+  /** After the last model is gone, at process exit. */
+  close(): Promise<void>
+}
+
+/** One version of one model in memory: what its Instances share (weights, sessions). */
+export interface LoadedModel {
+  createInstance(spec: InstanceSpec): Promise<Instance>
+  /** After every Instance is closed. */
+  close(): Promise<void>
+}
+
+/** One loaded copy on one device. It executes one Batch at a time and never throws from `execute`. */
+export interface Instance {
+  readonly name: string
+  /** False while its Worker is being replaced. The spec's `onReadinessChange` is called whenever this changes. */
+  readonly isReady: boolean
+  /**
+   * Answers every request of the batch (response, error or, for a decoupled model, later) and calls
+   * `batch.executed()`, perhaps before it returns. Stamps computeStartNs, computeInputEndNs, computeOutputStartNs and
+   * computeEndNs on each request before answering it.
+   */
+  execute(batch: Batch): void
+  close(): Promise<void>
+}

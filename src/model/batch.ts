@@ -1,0 +1,27 @@
+import { assert } from '../base/assert.ts'
+import type { InferenceRequest } from './inference-request.ts'
+
+/** Requests that an Instance executes together. */
+export class Batch {
+  readonly requests: readonly InferenceRequest[]
+  /** Rows of all requests summed; not the number of requests. A request of a model without batching counts 1. */
+  readonly batchSize: number
+  #onExecuted: (() => void) | null
+
+  constructor(requests: readonly InferenceRequest[], batchSize: number, onExecuted: () => void) {
+    this.requests = requests
+    this.batchSize = batchSize
+    this.#onExecuted = onExecuted
+  }
+
+  /**
+   * Called by the Instance, exactly once, when it can take the next Batch. Of a model that is not decoupled every
+   * request has ended by then; a decoupled one may go on answering.
+   */
+  executed(): void {
+    const onExecuted = this.#onExecuted
+    assert(onExecuted !== null, 'a batch is executed once')
+    this.#onExecuted = null
+    onExecuted()
+  }
+}

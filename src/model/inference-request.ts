@@ -1,0 +1,131 @@
+import { assert } from '../base/assert.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import { InferenceResponse } from './inference-response.ts'
+
+/** Custom parameters of a request or response. A bigint is an integer, a number a double: the wire tells them apart. */
+export type ParameterValue = string | bigint | boolean | number
+export type Parameters = ReadonlyMap<string, ParameterValue>
+
+/** Where answers go: called for each of them, the last one marked final. It must not throw. */
+export type ResponseSink = (response: InferenceResponse, request: InferenceRequest) => void
+
+export type InferenceRequestFields = {
+  modelName: string
+  /** As the client wrote it; '' means "the version the policy picks". */
+  modelVersion: string
+  id: string
+  inputs: Tensor[]
+  /** Empty: all outputs of the model. */
+  requestedOutputs: readonly string[]
+  parameters: Parameters
+  /** 0n or '' when the request belongs to no sequence. */
+  correlationId: bigint | string
+  isSequenceStart: boolean
+  isSequenceEnd: boolean
+  /** 0n: the model's default level. */
+  priority: bigint
+  /** 0n: none of its own. */
+  timeoutUs: bigint
+  sink: ResponseSink
+}
+
+const noParameters: Parameters = new Map()
+const noNames: readonly string[] = []
+
+/**
+ * One inference on its way through the house. It ends exactly once: `respond` with a final response, `fail`, or the
+ * final flag; what comes later is dropped and its memory released.
+ */
+export class InferenceRequest {
+  readonly modelName: string
+  readonly modelVersion: string
+  readonly id: string
+  inputs: Tensor[]
+  readonly requestedOutputs: readonly string[]
+  readonly parameters: Parameters
+  correlationId: bigint | string
+  isSequenceStart: boolean
+  isSequenceEnd: boolean
+  readonly priority: bigint
+  readonly timeoutUs: bigint
+
+  /** Rows, set by validation: the first dimension of the inputs when the model batches, else 0. */
+  batchSize = 0
+
+  // Times on the monotonic clock, 0 = not reached. Statistics, Metrics and Trace are computed from them.
+  receivedNs = 0
+  queueStartNs = 0
+  computeStartNs = 0
+  computeInputEndNs = 0
+  computeOutputStartNs = 0
+  computeEndNs = 0
+  endNs = 0
+
+  /** Set by whoever holds the request now (a queue, then an Instance), called at once when the client gives up. */
+  onCancel: ((request: InferenceRequest) => void) | null = null
+  /** Set by the Engine: sees every response before the sink does. */
+  observer: ResponseSink | null = null
+
+  #sink: ResponseSink
+  #isCancelled = false
+  #isEnded = false
+
+  constructor(fields: Partial<InferenceRequestFields> & Pick<InferenceRequestFields, 'modelName' | 'inputs' | 'sink'>) {
+    this.modelName = fields.modelName
+    this.modelVersion = fields.modelVersion ?? ''
+    this.id = fields.id ?? ''
+    this.inputs = fields.inputs
+    this.requestedOutputs = fields.requestedOutputs ?? noNames
+    this.parameters = fields.parameters ?? noParameters
+    this.correlationId = fields.correlationId ?? 0n
+    this.isSequenceStart = fields.isSequenceStart ?? false
+    this.isSequenceEnd = fields.isSequenceEnd ?? false
+    this.priority = fields.priority ?? 0n
+    this.timeoutUs = fields.timeoutUs ?? 0n
+    this.#sink = fields.sink
+  }
+
+  get isCancelled(): boolean {
+    return this.#isCancelled
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  /** The client no longer waits. The holder decides what that means; the request still ends through `fail` or `respond`. */
+  cancel(): void {
+    if (this.#isCancelled || this.#isEnded) return
+    this.#isCancelled = true
+    this.onCancel?.(this)
+  }
+
+  respond(response: InferenceResponse): void {
+    if (this.#isEnded) {
+      response.release()
+      return
+    }
+    if (response.isFinal) {
+      this.#isEnded = true
+      this.onCancel = null
+    }
+    this.observer?.(response, this)
+    this.#sink(response, this)
+  }
+
+  fail(error: ServerError): void {
+    this.respond(InferenceResponse.failure(error))
+  }
+
+  /** Ends the request the way Triton ends a cancelled one: CANCELLED, with an empty message. */
+  failCancelled(): void {
+    assert(this.#isCancelled, 'only a cancelled request fails as cancelled')
+    this.fail(ServerError.withoutStack('CANCELLED', ''))
+  }
+
+  /** Core's prefix of request errors: the client's id, or a stand-in when it gave none. */
+  get errorPrefix(): string {
+    return `[request id: ${this.id === '' ? '<id_unknown>' : this.id}] `
+  }
+}

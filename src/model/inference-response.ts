@@ -1,0 +1,67 @@
+import type { ServerError } from '../base/server-error.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import type { Parameters } from './inference-request.ts'
+
+const noOutputs: readonly Tensor[] = []
+
+/**
+ * One answer to a request. A request gets none, one or many; exactly one of them is final.
+ * Output bytes may lie in native or shared memory: whoever receives the response calls `release` once the bytes are
+ * written or copied, and must not look at them afterwards.
+ */
+export class InferenceResponse {
+  readonly outputs: readonly Tensor[]
+  readonly parameters: Parameters | null
+  readonly error: ServerError | null
+  readonly isFinal: boolean
+  /** True for the bare "that was all" of a decoupled model: it carries no result, not even an empty one. */
+  readonly isFlagOnly: boolean
+  #release: (() => void) | null
+
+  private constructor(
+    outputs: readonly Tensor[],
+    parameters: Parameters | null,
+    error: ServerError | null,
+    isFinal: boolean,
+    isFlagOnly: boolean,
+    release: (() => void) | null,
+  ) {
+    this.outputs = outputs
+    this.parameters = parameters
+    this.error = error
+    this.isFinal = isFinal
+    this.isFlagOnly = isFlagOnly
+    this.#release = release
+  }
+
+  static of(
+    outputs: readonly Tensor[],
+    options: { parameters?: Parameters | null; isFinal?: boolean; release?: (() => void) | null } = {},
+  ): InferenceResponse {
+    const { parameters = null, isFinal = true, release = null } = options
+    return new InferenceResponse(outputs, parameters, null, isFinal, false, release)
+  }
+
+  static failure(error: ServerError, isFinal = true): InferenceResponse {
+    return new InferenceResponse(noOutputs, null, error, isFinal, false, null)
+  }
+
+  static finalFlag(): InferenceResponse {
+    return new InferenceResponse(noOutputs, null, null, true, true, null)
+  }
+
+  /** The same answer with other outputs (reshaped, renamed); the memory keeps its one owner. */
+  withOutputs(outputs: readonly Tensor[]): InferenceResponse {
+    const release = this.#release
+    this.#release = null
+    return new InferenceResponse(outputs, this.parameters, this.error, this.isFinal, this.isFlagOnly, release)
+  }
+
+  /** Gives the outputs' memory back. Twice is fine. */
+  release(): void {
+    const release = this.#release
+    if (release === null) return
+    this.#release = null
+    release()
+  }
+}

@@ -1,0 +1,84 @@
+// What a ModelConfig says about inputs and outputs, worked out once at load so that a request only looks things up.
+
+import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
+import { elementCount, type Shape } from '../tensor/shape.ts'
+import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
+
+export type InputSpec = {
+  readonly name: string
+  readonly index: number
+  readonly dataType: DataType
+  /** Without the batch dimension; -1 is open. What clients send. */
+  readonly dims: Shape
+  /** What the model is given instead of `dims`; null when the configuration has no reshape. */
+  readonly reshape: Shape | null
+  readonly isOptional: boolean
+  readonly allowsRagged: boolean
+  /** Bytes of one row (of the whole tensor when the model does not batch); -1 when a dimension or the type leaves it open. */
+  readonly rowBytes: number
+}
+
+export type OutputSpec = {
+  readonly name: string
+  readonly index: number
+  readonly dataType: DataType
+  readonly dims: Shape
+  readonly reshape: Shape | null
+  /** Class names by index, from `label_filename`; empty when there is none. */
+  readonly labels: readonly string[]
+}
+
+export class ModelSignature {
+  readonly modelName: string
+  readonly maxBatchSize: number
+  readonly isBatching: boolean
+  readonly isDecoupled: boolean
+  readonly inputs: readonly InputSpec[]
+  readonly inputByName: ReadonlyMap<string, InputSpec>
+  readonly requiredInputCount: number
+  readonly outputs: readonly OutputSpec[]
+  readonly outputByName: ReadonlyMap<string, OutputSpec>
+  readonly hasReshape: boolean
+
+  constructor(config: ModelConfig, labels: ReadonlyMap<string, readonly string[]> = new Map()) {
+    this.modelName = config.name
+    this.maxBatchSize = config.maxBatchSize
+    this.isBatching = config.maxBatchSize > 0
+    this.isDecoupled = config.modelTransactionPolicy?.decoupled ?? false
+    this.inputs = config.input.map(inputSpec)
+    // The first of two inputs of one name wins, as in Triton.
+    this.inputByName = new Map(this.inputs.toReversed().map((input) => [input.name, input]))
+    this.requiredInputCount = this.inputs.filter((input) => !input.isOptional).length
+    this.outputs = config.output.map((output, index) => outputSpec(output, index, labels.get(output.name) ?? []))
+    this.outputByName = new Map(this.outputs.toReversed().map((output) => [output.name, output]))
+    this.hasReshape = [...this.inputs, ...this.outputs].some((tensor) => tensor.reshape !== null)
+  }
+}
+
+const typeOf = (tensor: ModelInput | ModelOutput): DataType => dataTypeOfConfig(tensor.dataType) ?? 'BYTES'
+
+function inputSpec(input: ModelInput, index: number): InputSpec {
+  const dataType = typeOf(input)
+  const rowElements = elementCount(input.dims)
+  return {
+    name: input.name,
+    index,
+    dataType,
+    dims: input.dims,
+    reshape: input.reshape?.shape ?? null,
+    isOptional: input.optional,
+    allowsRagged: input.allowRaggedBatch,
+    rowBytes: dataType === 'BYTES' || rowElements < 0 ? -1 : rowElements * elementBytes[dataType],
+  }
+}
+
+function outputSpec(output: ModelOutput, index: number, labels: readonly string[]): OutputSpec {
+  return {
+    name: output.name,
+    index,
+    dataType: typeOf(output),
+    dims: output.dims,
+    reshape: output.reshape?.shape ?? null,
+    labels,
+  }
+}

@@ -1,0 +1,13 @@
+import type { InferenceRequest } from './inference-request.ts'
+
+/** Decides which requests form the next Batch, and when. One per loaded model version. */
+export interface Scheduler {
+  /** Takes the request over: from here on it ends, whatever happens. Never throws. */
+  enqueue(request: InferenceRequest): void
+  /** Requests waiting, not those running. */
+  readonly pendingCount: number
+  /** An Instance became ready or stopped being ready. */
+  instancesChanged(): void
+  /** Refuses new requests from now on; resolves when the last admitted one has ended. */
+  drain(): Promise<void>
+}

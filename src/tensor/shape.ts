@@ -1,0 +1,21 @@
+/** Sizes of a tensor's dimensions, outermost first; -1 stands for "any" in a configuration and never in a request. */
+export type Shape = readonly number[]
+
+/** The product of the dimensions: 1 for a scalar, -1 when a dimension is open, Infinity beyond what a number can count. */
+export function elementCount(shape: Shape): number {
+  let count = 1
+  for (const size of shape) {
+    if (size < 0) return -1
+    count *= size
+  }
+  return Number.isSafeInteger(count) ? count : Infinity
+}
+
+export function shapesEqual(a: Shape, b: Shape): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
+}
+
+/** `[1,16]`, as in Triton's messages. */
+export const shapeText = (shape: Shape): string => `[${shape.join(',')}]`
