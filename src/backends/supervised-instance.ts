@@ -23,6 +23,8 @@ export interface Worker {
 export type WorkerEvents = {
   /** The Worker is gone or unusable. At most once per Worker; after it the Worker answers nothing more. */
   onDeath(reason: string): void
+  /** The code's own opinion of whether it can serve; true until it says otherwise. */
+  onReadiness?(isReady: boolean): void
 }
 
 export type SupervisedInstanceOptions = {
@@ -40,6 +42,8 @@ export type SupervisedInstanceOptions = {
 /** Delay before start number `attempt` (1, 2, …) after a death: 100 ms, doubling to 30 s. */
 export const restartDelayMs = (attempt: number): number => Math.min(100 * 2 ** (attempt - 1), 30_000)
 
+const unloadedText = 'the model is being unloaded'
+
 /** A Worker that lived this long was sound: its death starts the back-off anew. */
 const soundAfterMs = 60_000
 
@@ -56,6 +60,9 @@ export class SupervisedInstance implements Instance {
   readonly #held = new Set<InferenceRequest>()
   #state: State = 'STARTING'
   #worker: Worker | null = null
+  /** The launch under way, so that `close` can wait for a Worker that nobody knows yet. */
+  #launching: Promise<void> | null = null
+  #isWilling = true
   #batch: Batch | null = null
   #cancelWait: Cancel | null = null
   #cancelWatchdog: Cancel | null = null
@@ -80,8 +87,9 @@ export class SupervisedInstance implements Instance {
     return instance
   }
 
+  /** False also while the Worker itself says that it cannot serve. */
   get isReady(): boolean {
-    return this.#state === 'READY'
+    return this.#state === 'READY' && this.#isWilling
   }
 
   get restartCount(): number {
@@ -92,7 +100,7 @@ export class SupervisedInstance implements Instance {
     assert(this.#batch === null, 'an instance executes one batch at a time')
     const worker = this.#worker
     if (this.#state !== 'READY' || worker === null) {
-      this.#fail(batch.requests, 'its worker is being restarted')
+      this.#fail(batch.requests, this.#state === 'CLOSED' ? unloadedText : 'its worker is being restarted')
       batch.executed()
       return
     }
@@ -111,31 +119,58 @@ export class SupervisedInstance implements Instance {
     if (this.#state === 'CLOSED') return
     this.#state = 'CLOSED'
     this.#cancelWait?.()
+    this.#cancelWait = null
     const worker = this.#worker
     this.#worker = null
-    await worker?.stop()
-    this.#dropBatch('the model is being unloaded')
+    // A launch under way stops its own Worker when it sees that the instance is closed, and its failure is no news.
+    await Promise.allSettled([worker?.stop(), this.#launching])
+    this.#dropBatch(unloadedText)
   }
 
-  async #launch(): Promise<void> {
+  #launch(): Promise<void> {
+    const launching = this.#start().finally(() => {
+      this.#launching = null
+    })
+    this.#launching = launching
+    return launching
+  }
+
+  async #start(): Promise<void> {
     let worker: Worker | null = null
     let deathReason: string | null = null
-    // A Worker may die between its launch and this line's end; its death then counts as soon as it is installed.
-    const onDeath = (reason: string): void => {
-      if (worker !== null && this.#worker === worker) this.#onDeath(reason)
-      else deathReason = reason
-    }
-    worker = await this.#options.launch({ onDeath })
+    let isWilling = true
+    worker = await this.#options.launch({
+      // A Worker may die between its launch and its installation here; its death then counts once it is installed.
+      onDeath: (reason) => {
+        if (worker !== null && this.#worker === worker) this.#onDeath(reason)
+        else deathReason = reason
+      },
+      onReadiness: (isReady) => {
+        isWilling = isReady
+        if (worker !== null && this.#worker === worker) this.#setWilling(isReady)
+      },
+    })
     // Closed while the launch was under way: nobody else knows this Worker.
     if ((this.#state as State) === 'CLOSED') {
       await worker.stop()
       return
     }
     this.#worker = worker
+    this.#isWilling = isWilling
     this.#readySinceNs = this.#clock.nowNs()
     this.#state = 'READY'
     if (deathReason === null) this.#options.onReadinessChange()
     else this.#onDeath(deathReason)
+  }
+
+  #setWilling(isWilling: boolean): void {
+    if (this.#isWilling === isWilling) return
+    this.#isWilling = isWilling
+    this.#log.warning(isWilling ? 'model says that it is ready again' : 'model says that it is not ready', {
+      model: this.#options.modelName,
+      instance: this.name,
+    })
+    this.#options.onReadinessChange()
   }
 
   #onExecuted(batch: Batch): void {

@@ -64,8 +64,8 @@ export class InferenceRequest {
 
   /** Set by whoever holds the request now (a queue, then an Instance), called at once when the client gives up. */
   onCancel: ((request: InferenceRequest) => void) | null = null
-  /** Set by the Engine: sees every response before the sink does. */
-  observer: ResponseSink | null = null
+  /** Set by the Engine: sees every response before the sink does, and may put another in its place. */
+  intercept: ((response: InferenceResponse, request: InferenceRequest) => InferenceResponse) | null = null
 
   #sink: ResponseSink
   #isCancelled = false
@@ -110,8 +110,7 @@ export class InferenceRequest {
       this.#isEnded = true
       this.onCancel = null
     }
-    this.observer?.(response, this)
-    this.#sink(response, this)
+    this.#sink(this.intercept === null ? response : this.intercept(response, this), this)
   }
 
   fail(error: ServerError): void {

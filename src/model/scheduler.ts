@@ -10,4 +10,6 @@ export interface Scheduler {
   instancesChanged(): void
   /** Refuses new requests from now on; resolves when the last admitted one has ended. */
   drain(): Promise<void>
+  /** Gives up on what still waits, with an answer to each. For the end of the time that draining was given. */
+  close(): void
 }

@@ -1,0 +1,88 @@
+// The servers that are compared, started where they are pinned: Galatea on its example and identity models, and the bare
+// node:http echo.
+
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { createIdentityRepository } from '../test/e2e/identity-repository.ts'
+import { exampleModels, projectRoot, startServerProcess, type StartOptions } from '../test/e2e/server-process.ts'
+import { onCore } from './pinning.ts'
+
+type Launch = Pick<StartOptions, 'nodeFlags' | 'launcher'>
+
+export type Subject = AsyncDisposable & { readonly pid: number; readonly port: number }
+
+export const startBareEcho = async (): Promise<Subject> => {
+  const script = path.join(import.meta.dirname, 'bare-http-echo.ts')
+  const [command, ...rest] = [...onCore(0), process.execPath, script]
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const killAtExit = (): void => void child.kill('SIGKILL')
+  process.once('exit', killAtExit)
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  return {
+    pid: child.pid ?? 0,
+    port: Number(/:(\d+)\s*$/.exec(line.toString())?.[1]),
+    [Symbol.asyncDispose]: async () => {
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+      process.off('exit', killAtExit)
+    },
+  }
+}
+
+/** A repository with nothing but `simple`: what start-up and idle memory are measured with. */
+export const createSimpleRepository = async (): Promise<AsyncDisposable & { readonly path: string }> => {
+  const root = await mkdtemp(path.join(tmpdir(), 'galatea-simple-'))
+  await cp(path.join(exampleModels, 'simple'), path.join(root, 'simple'), { recursive: true })
+  return { path: root, [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }) }
+}
+
+/**
+ * What the npm package holds: compiled JavaScript behind the launcher. A checkout strips types as it starts, which costs
+ * time and memory that an installed server does not pay.
+ */
+export const createCompiledPackage = async (): Promise<AsyncDisposable & { readonly launcher: string }> => {
+  const root = await mkdtemp(path.join(tmpdir(), 'galatea-package-'))
+  const compiler = path.join(projectRoot, 'node_modules/typescript/bin/tsc')
+  await promisify(execFile)(
+    process.execPath,
+    [compiler, '-p', 'tsconfig.build.json', '--outDir', path.join(root, 'dist')],
+    {
+      cwd: projectRoot,
+    },
+  )
+  await cp(path.join(projectRoot, 'bin'), path.join(root, 'bin'), { recursive: true })
+  await cp(path.join(projectRoot, 'package.json'), path.join(root, 'package.json'))
+  await symlink(path.join(projectRoot, 'node_modules'), path.join(root, 'node_modules'))
+  return {
+    launcher: path.join(root, 'bin/galatea.js'),
+    [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }),
+  }
+}
+
+export const startGalatea = async (repositories: readonly string[], launch: Launch = {}): Promise<Subject> => {
+  const flags = repositories.map((repository) => `--model-repository=${repository}`)
+  const server = await startServerProcess(flags, { ...launch, prefix: onCore(0) })
+  const stop = async (): Promise<void> => void (await server.stop())
+  return { pid: server.pid, port: server.port, [Symbol.asyncDispose]: stop }
+}
+
+/** Galatea with `simple` and one identity model per data type. */
+export const startGalateaWithModels = async (launch: Launch = {}): Promise<Subject> => {
+  const identity = await createIdentityRepository()
+  const simple = await createSimpleRepository()
+  const server = await startGalatea([identity.path, simple.path], launch)
+  return {
+    pid: server.pid,
+    port: server.port,
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]()
+      await identity[Symbol.asyncDispose]()
+      await simple[Symbol.asyncDispose]()
+    },
+  }
+}

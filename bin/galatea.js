@@ -1,0 +1,71 @@
+#!/usr/bin/env node
+// Starts Galatea on a Node that is new enough: this one, or the one that npm installed beside it. Plain JavaScript, for
+// it must run on any Node from version 20.
+
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import * as module from 'node:module'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const requiredMajor = 26
+
+if (Number(process.versions.node.split('.')[0]) >= requiredMajor) await runHere()
+else runPinned()
+
+async function runHere() {
+  // Compiled code is kept between starts, which halves the time until the first answer. A folder of the user's own: one
+  // in /tmp could be filled by somebody else.
+  const cache = process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache')
+  module.enableCompileCache(process.env.NODE_COMPILE_CACHE || path.join(cache, 'galatea', 'compiled'))
+  // A checkout runs its sources, the package what was compiled from them.
+  const source = new URL('../src/cli/main.ts', import.meta.url)
+  const { main } = await import(existsSync(source) ? source.href : new URL('../dist/cli/main.js', import.meta.url).href)
+  await main()
+}
+
+function runPinned() {
+  const node = findPinned()
+  if (node === null) {
+    process.stderr.write(
+      `galatea needs Node ${requiredMajor} or newer. This is Node ${process.version}, and the one that npm installs beside\n` +
+        `galatea (package 'node') is missing or too old: its install script has not run.\n` +
+        `To fix it: npm rebuild node --ignore-scripts=false\n` +
+        `Or start galatea with a newer Node: https://nodejs.org\n`,
+    )
+    process.exit(1)
+  }
+  const args = [...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)]
+  if (typeof process.execve === 'function') process.execve(node, [node, ...args], process.env)
+  const child = spawn(node, args, { stdio: 'inherit' })
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']) {
+    process.on(signal, () => {
+      // Ctrl-C reaches the whole group of processes by itself; passing it on would count as a second one.
+      if (signal === 'SIGINT' && process.stdin.isTTY) return
+      child.kill(signal)
+    })
+  }
+  child.on('error', (error) => {
+    process.stderr.write(`galatea: cannot run ${node}: ${error.message}\n`)
+    process.exit(1)
+  })
+  child.on('exit', (code, signal) => {
+    if (signal === null) process.exit(code ?? 1)
+    process.removeAllListeners(signal)
+    process.kill(process.pid, signal)
+  })
+}
+
+/** The binary of the npm package `node`, or null when it is not there or too old to be of help. */
+function findPinned() {
+  try {
+    const require = module.createRequire(import.meta.url)
+    const manifest = require.resolve('node/package.json')
+    if (Number(require(manifest).version.split('.')[0]) < requiredMajor) return null
+    const binary = path.join(path.dirname(manifest), 'bin', process.platform === 'win32' ? 'node.exe' : 'node')
+    return existsSync(binary) ? binary : null
+  } catch {
+    return null
+  }
+}

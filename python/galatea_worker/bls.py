@@ -1,0 +1,216 @@
+"""Calls of other models from inside a model (business logic scripting)."""
+import json
+import struct
+import threading
+from collections import deque
+
+from . import frames
+from .channel import ConnectionClosed, Waiter
+from .codec import FrameWriter, read_tensor
+from .context import context
+from .errors import TritonError, TritonModelException
+from .frames import NAMED, RESPONSE_HEAD
+from .response import InferenceResponse
+
+_BLS_HEAD = struct.Struct("<II")  # bytes of JSON, flags
+_DECOUPLED = 1
+
+
+class Call:
+    """One request under way; its responses arrive in whatever thread reads the channel."""
+
+    def __init__(self):
+        self.id = context.next_call_id()
+        self.responses = deque()
+        self.is_complete = False
+        self._waiter = None
+        self._listener = None
+        context.calls[self.id] = self
+
+    def arrived(self, response, is_final):
+        if response is not None:
+            self.responses.append(response)
+        if is_final:
+            self.is_complete = True
+            context.calls.pop(self.id, None)
+        waiter = self._waiter
+        if waiter is not None:
+            waiter.finish()
+        if is_final and self._listener is not None:
+            self._listener()
+
+    def next(self):
+        """The next response; None after the last."""
+        while not self.responses:
+            if self.is_complete:
+                return None
+            waiter = self._waiter = Waiter()
+            if self.responses or self.is_complete:
+                continue
+            context.channel.wait(waiter)
+        return self.responses.popleft()
+
+    def when_complete(self, listener):
+        self._listener = listener
+        if self.is_complete:
+            listener()
+
+
+class ResponseIterator:
+    """Responses of a decoupled call. A second iteration starts over with those already seen."""
+
+    def __init__(self, call):
+        self._call = call
+        self._seen = []
+        self._index = 0
+
+    def __iter__(self):
+        self._index = 0
+        return self
+
+    def __next__(self):
+        if self._index == len(self._seen):
+            response = self._call.next()
+            if response is None:
+                raise StopIteration
+            self._seen.append(response)
+        self._index += 1
+        return self._seen[self._index - 1]
+
+    def cancel(self):
+        if not self._call.is_complete:
+            context.channel.send(frames.simple_frame(frames.BLS_CANCEL, self._call.id))
+
+
+def start(request, is_decoupled):
+    if not context.is_serving:
+        raise TritonModelException("BLS is only supported during the 'execute' function.")
+    call = Call()
+    head = json.dumps(
+        {
+            "model": request._model_name,
+            "version": request._model_version,
+            "id": request._request_id,
+            # JavaScript would lose digits of a large number.
+            "correlationId": request._correlation_id if isinstance(request._correlation_id, str) else None,
+            "correlationNumber": "0" if isinstance(request._correlation_id, str) else str(request._correlation_id),
+            "flags": request._flags,
+            "timeoutUs": str(request._timeout),
+            "priority": str(request._priority),
+            "outputs": list(request._requested),
+            "parameters": request._parameters or None,
+        }
+    ).encode()
+    writer = FrameWriter(frames.BLS_REQUEST, call.id, context.outputs, context.inline_limit)
+    try:
+        writer.add(_BLS_HEAD.pack(len(head), _DECOUPLED if is_decoupled else 0))
+        for tensor in request._inputs:
+            writer.add_tensor(tensor, NAMED)
+        writer.add_text(head)
+    except BaseException:
+        writer.discard()
+        context.calls.pop(call.id, None)
+        raise
+    context.channel.send(writer.finish(len(request._inputs)))
+    return call
+
+
+def exec_sync(request, decoupled):
+    call = start(request, decoupled)
+    if decoupled:
+        return ResponseIterator(call)
+    return _only(call)
+
+
+def _only(call):
+    response = call.next()
+    return InferenceResponse([]) if response is None else response
+
+
+def exec_async(request, decoupled):
+    """An awaitable. The event loop cannot read the channel itself, so a helper thread does while calls are open."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    call = start(request, decoupled)
+    future = loop.create_future()
+    if decoupled:
+        future.set_result(ResponseIterator(call))
+        return future
+    pump.add()
+
+    def settle():
+        pump.remove()
+        loop.call_soon_threadsafe(_resolve, future, call)
+
+    call.when_complete(settle)
+    return future
+
+
+def _resolve(future, call):
+    if not future.done():
+        future.set_result(_only(call))
+
+
+class Pump:
+    """A thread that reads the channel as long as somebody waits who cannot."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._count = 0
+        self._thread = None
+        self._waiter = None
+
+    def add(self):
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._waiter = Waiter()
+                self._wanted.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="galatea-pump", daemon=True)
+                self._thread.start()
+
+    def remove(self):
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                self._wanted.clear()
+                self._waiter.finish()
+
+    def _run(self):
+        while True:
+            self._wanted.wait()
+            waiter = self._waiter
+            try:
+                context.channel.wait(waiter)
+            except ConnectionClosed:
+                return
+
+
+pump = Pump()
+
+
+def on_response(count, id, frame):
+    """Handler of BLS_RESPONSE."""
+    _, outputs, flags, code, length = RESPONSE_HEAD.unpack_from(frame, 16)
+    offset = 16 + RESPONSE_HEAD.size
+    tensors = []
+    for _ in range(outputs):
+        tensor, offset = read_tensor(frame, offset, (), context.inputs)
+        tensors.append(tensor)
+    text = frame[offset : offset + length]
+    call = context.calls.get(id)
+    if call is None:
+        return
+    response = InferenceResponse.__new__(InferenceResponse)
+    response._output_tensors = tensors
+    response._error = None
+    response._parameters = None
+    if flags & frames.RESPONSE_ERROR:
+        response._error = TritonError(text.decode("utf-8", "replace"), code)
+    elif flags & frames.RESPONSE_PARAMETERS:
+        response._parameters = json.loads(text)
+    # The bare flag becomes an empty response, as a model that iterates expects it from Triton.
+    call.arrived(response, bool(flags & frames.RESPONSE_FINAL))

@@ -1,0 +1,96 @@
+"""DLPack through numpy's own support; only bfloat16, which numpy does not know, is relabelled on the way."""
+import ctypes
+
+import numpy as np
+
+from .errors import TritonModelException
+
+_UINT, _BFLOAT = 1, 4
+_CPU, _CUDA, _CUDA_HOST = 1, 2, 3
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype = ctypes.c_int
+_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _tensor_of(capsule):
+    return _DLTensor.from_address(_pointer(capsule, b"dltensor"))
+
+
+class _Exporter:
+    """Lets numpy take a bare capsule, as it only asks objects."""
+
+    def __init__(self, capsule):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self._capsule
+
+    def __dlpack_device__(self):
+        return (_CPU, 0)
+
+
+def export(array, is_bf16):
+    # numpy refuses to export what it must not write to.
+    capsule = (array if array.flags.writeable else array.copy()).__dlpack__()
+    if is_bf16:
+        _tensor_of(capsule).code = _BFLOAT
+    return capsule
+
+
+def consume(source):
+    """The array behind a capsule or an object with __dlpack__, and whether it is bfloat16 (raw 16 bits then)."""
+    if not _is_valid(source, b"dltensor"):
+        if not hasattr(source, "__dlpack__"):
+            raise TritonModelException(
+                "Provided tensor is not supported. Tensor must be a DLPack capsule         or have `__dlpack__` and "
+                "`__dlpack_device__` attributes"
+            )
+        # The server takes tensors from main memory; what lies on a device is fetched by its own library.
+        if source.__dlpack_device__()[0] not in (_CPU, _CUDA_HOST) and hasattr(source, "cpu"):
+            source = source.cpu()
+        source = source.__dlpack__()
+    tensor = _tensor_of(source)
+    if tensor.device_type not in (_CPU, _CUDA_HOST):
+        raise TritonModelException(
+            "DLPack tensor is on a device of type %d; copy it to main memory first (for example with .cpu())."
+            % tensor.device_type
+        )
+    _check_contiguous(tensor)
+    is_bf16 = tensor.code == _BFLOAT and tensor.bits == 16
+    if is_bf16:
+        tensor.code = _UINT
+    tensor.device_type = _CPU
+    return np.from_dlpack(_Exporter(source)), is_bf16
+
+
+def _check_contiguous(tensor):
+    if not tensor.strides:
+        return
+    expected = 1
+    for i in range(tensor.ndim - 1, -1, -1):
+        if tensor.shape[i] != 1 and tensor.strides[i] != expected:
+            raise TritonModelException(
+                "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored in C-Order are "
+                "supported."
+            )
+        expected *= tensor.shape[i]

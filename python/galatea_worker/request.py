@@ -1,0 +1,170 @@
+"""InferenceRequest: what execute is given, and what a model makes to call another one."""
+import enum
+import json
+
+from . import bls
+from .context import context
+from .errors import TritonModelException
+from .response import InferenceResponseSender, check_parameters
+from .tensor import Tensor
+
+
+class MemoryType(enum.IntEnum):
+    TRITONSERVER_MEMORY_GPU = 0
+    TRITONSERVER_MEMORY_CPU = 1
+
+
+MEMORY_GPU, MEMORY_CPU = MemoryType
+RELEASE_ALL = 1
+RELEASE_RESCHEDULE = 2
+
+
+class PreferredMemory:
+    """Where the outputs of a called model should lie. Everything is in main memory here."""
+
+    def __init__(self, preferred_memory_type, preferred_device_id=0):
+        self._type = preferred_memory_type
+        self._device_id = preferred_device_id
+
+
+class InferenceTrace:
+    """Ties a called model's trace to that of the request."""
+
+    __slots__ = ("_handle", "_context")
+
+    def __init__(self, handle=0, trace_context=None):
+        self._handle = handle
+        self._context = trace_context
+
+    def get_context(self):
+        return self._context
+
+
+class InferenceRequest:
+    __slots__ = (
+        "_handle",
+        "_request_id",
+        "_correlation_id",
+        "_flags",
+        "_timeout",
+        "_priority",
+        "_parameters",
+        "_requested",
+        "_inputs",
+        "_model_name",
+        "_model_version",
+        "_preferred_memory",
+        "_trace",
+        "_sender",
+        "_release_flags",
+        "_bls_parameters",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        request_id="",
+        correlation_id=0,
+        inputs=None,
+        requested_output_names=None,
+        model_name=None,
+        model_version=-1,
+        flags=0,
+        timeout=0,
+        preferred_memory=None,
+        trace=None,
+        parameters=None,
+    ):
+        if (
+            not isinstance(inputs, (list, tuple))
+            or not isinstance(requested_output_names, (list, tuple, set))
+            or not all(isinstance(name, str) for name in requested_output_names)
+            or not isinstance(model_name, str)
+            or not isinstance(correlation_id, (int, str))
+            or not isinstance(request_id, str)
+        ):
+            raise TypeError(
+                "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
+                "    1. c_python_backend_utils.InferenceRequest(request_id: str = '', correlation_id: object = 0, "
+                "inputs: List[c_python_backend_utils.Tensor], requested_output_names: List[str], model_name: str, "
+                "model_version: int = -1, flags: int = 0, timeout: int = 0, preferred_memory: "
+                "c_python_backend_utils.PreferredMemory = None, trace: c_python_backend_utils.InferenceTrace = None, "
+                "parameters: object = None)\n\nInvoked with: %r, %r, %r, %r"
+                % (request_id, inputs, requested_output_names, model_name)
+            )
+        for tensor in inputs:
+            if type(tensor) is not Tensor:
+                raise TritonModelException(
+                    "Input tensor for request with id '%s' and model name '%s' should not be empty."
+                    % (request_id, model_name)
+                )
+        self._handle = 0
+        self._request_id = request_id
+        self._correlation_id = correlation_id
+        self._flags = flags
+        self._timeout = timeout
+        self._priority = 0
+        self._inputs = list(inputs)
+        self._requested = list(requested_output_names)
+        self._model_name = model_name
+        self._model_version = model_version
+        self._preferred_memory = preferred_memory
+        self._trace = trace
+        self._sender = None
+        self._release_flags = RELEASE_ALL
+        self._bls_parameters = check_parameters(parameters, (bool, int, str), "bool/int/str")
+        self._parameters = json.dumps(parameters) if parameters else ""
+
+    def inputs(self):
+        return self._inputs
+
+    def request_id(self):
+        return self._request_id
+
+    def correlation_id(self):
+        return self._correlation_id
+
+    def flags(self):
+        return self._flags
+
+    def set_flags(self, flags):
+        self._flags = flags
+
+    def timeout(self):
+        return self._timeout
+
+    def parameters(self):
+        return self._parameters
+
+    def requested_output_names(self):
+        return set(self._requested)
+
+    def preferred_memory(self):
+        return self._preferred_memory
+
+    def trace(self):
+        return self._trace if self._trace is not None else InferenceTrace(self._handle)
+
+    def get_response_sender(self):
+        if self._sender is None:
+            if self._handle == 0:
+                raise TritonModelException("A request made by the model itself has no response sender.")
+            self._sender = InferenceResponseSender(self)
+        return self._sender
+
+    def is_cancelled(self):
+        if self._handle == 0:
+            return False
+        context.channel.poll()
+        return self._handle in context.cancelled
+
+    def set_release_flags(self, flags):
+        if flags not in (RELEASE_ALL, RELEASE_RESCHEDULE):
+            raise TritonModelException("Unable to set release flags. Unsupported flag provided.")
+        self._release_flags = flags
+
+    def exec(self, decoupled=False):
+        return bls.exec_sync(self, decoupled)
+
+    def async_exec(self, decoupled=False):
+        return bls.exec_async(self, decoupled)

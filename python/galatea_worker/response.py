@@ -1,0 +1,142 @@
+"""InferenceResponse and the sender of responses."""
+from . import frames
+from .codec import FrameWriter, write_response
+from .context import context
+from .errors import TritonError, TritonModelException
+from .frames import RESPONSE_HEAD, pad8, simple_frame
+from .tensor import Tensor
+
+COMPLETE_FINAL = 1
+
+
+def check_parameters(parameters, allowed, names):
+    if parameters is None:
+        return None
+    for key, value in parameters.items():
+        if not isinstance(key, str):
+            raise TritonModelException("Expect parameters keys to have type str, found type %s" % type(key))
+        if not isinstance(value, allowed):
+            raise TritonModelException(
+                "Expect parameters values to have type %s, found type %s" % (names, type(value))
+            )
+    return parameters
+
+
+class InferenceResponse:
+    __slots__ = ("_output_tensors", "_error", "_parameters")
+
+    def __init__(self, output_tensors=(), error=None, parameters=None):
+        if not isinstance(output_tensors, (list, tuple)) or (error is not None and not isinstance(error, TritonError)):
+            raise TypeError(
+                "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
+                "    1. c_python_backend_utils.InferenceResponse(output_tensors: List[c_python_backend_utils.Tensor] = "
+                "[], error: c_python_backend_utils.TritonError = None, parameters: object = None)\n\n"
+                "Invoked with: %r, error=%r" % (output_tensors, error)
+            )
+        for tensor in output_tensors:
+            if type(tensor) is not Tensor:
+                if tensor is None:
+                    raise TritonModelException("Output tensor for inference response should not be empty.")
+                raise TypeError(
+                    "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
+                    "    1. c_python_backend_utils.InferenceResponse(output_tensors: "
+                    "List[c_python_backend_utils.Tensor] = [], error: c_python_backend_utils.TritonError = None, "
+                    "parameters: object = None)\n\nInvoked with: %r" % (output_tensors,)
+                )
+        self._output_tensors = output_tensors
+        self._error = error
+        self._parameters = (
+            None if parameters is None else check_parameters(parameters, (bool, int, str, float), "bool/int/str/float")
+        )
+
+    def output_tensors(self):
+        return list(self._output_tensors)
+
+    def has_error(self):
+        return self._error is not None
+
+    def error(self):
+        return self._error
+
+    def parameters(self):
+        """As JSON text, like a request's."""
+        import json
+
+        return "" if not self._parameters else json.dumps(self._parameters)
+
+
+class InferenceResponseSender:
+    """Answers one request, from any thread, also after execute has returned, until the final flag is sent."""
+
+    def __init__(self, request):
+        self._handle = request._handle
+        self._requested = request._requested
+        self._count = 0
+        self._is_closed = False
+        self._held = None
+        self._owes_answer = False
+
+    def send(self, response=None, flags=0):
+        if (response is not None and not isinstance(response, InferenceResponse)) or not isinstance(flags, int):
+            raise TypeError(
+                "send(): incompatible function arguments. The following argument types are supported:\n"
+                "    1. (self: c_python_backend_utils.InferenceResponseSender, response: "
+                "c_python_backend_utils.InferenceResponse = None, flags: int = 0) -> None\n\n"
+                "Invoked with: %r, %r, %r" % (self, response, flags)
+            )
+        if flags not in (0, COMPLETE_FINAL):
+            raise TritonModelException("Unable to send response. Unsupported flag provided.")
+        if flags == 0 and response is None:
+            raise TritonModelException(
+                "Inference Response object must be provided when the response flags is set to zero."
+            )
+        if not context.is_decoupled:
+            if response is not None and self._count > 0:
+                raise TritonModelException(
+                    "Unable to send response. Non-decoupled model cannot send more than one response."
+                )
+            if response is None and self._count == 0:
+                raise TritonModelException(
+                    "Unable to send response. Non-decoupled model cannot send complete final before sending a "
+                    "response."
+                )
+        if self._is_closed:
+            raise TritonModelException("Unable to send response. Response sender has been closed.")
+        self._count += 1
+        is_final = flags == COMPLETE_FINAL
+        self._is_closed = is_final
+        if not context.is_decoupled:
+            # One answer, marked final: the response waits for the flag when the two come apart.
+            if not is_final:
+                self._held = response
+                return
+            if response is None:
+                response, self._held = self._held, None
+        self._write(response, is_final)
+
+    def _write(self, response, is_final):
+        writer = FrameWriter(frames.RESPONSE, 0, context.outputs, context.inline_limit)
+        try:
+            write_response(writer, self._handle, response, self._requested, context.output_index, is_final)
+        except BaseException:
+            writer.discard()
+            raise
+        context.channel.send(writer.finish(1))
+        if is_final:
+            context.cancelled.discard(self._handle)
+
+    def is_cancelled(self):
+        context.channel.poll()
+        return self._handle in context.cancelled
+
+    def __del__(self):
+        # Nobody can send the final flag any more. Without this the client would wait for ever.
+        if self._owes_answer and not self._is_closed and context.channel is not None:
+            self._is_closed = True
+            text = (
+                b"The model dropped this request: its response sender was released without sending the flag "
+                b"TRITONSERVER_RESPONSE_COMPLETE_FINAL."
+            )
+            flags = frames.RESPONSE_ERROR | frames.RESPONSE_FINAL
+            body = RESPONSE_HEAD.pack(self._handle, 0, flags, TritonError.INTERNAL, len(text)) + text + pad8(len(text))
+            context.channel.send_if_free(simple_frame(frames.RESPONSE, 0, body, 1))

@@ -1,0 +1,379 @@
+"""Loads a model.py and executes batches until the server says goodbye."""
+import importlib
+import json
+import sys
+import threading
+import time
+import types
+from collections import deque
+
+from . import bls, calls, frames
+from .arena import InputRegion, OutputRegion, SharedMemoryFull
+from .channel import Waiter
+from .codec import FrameWriter, read_tensor, write_response
+from .context import context
+from .errors import TritonError, exception_text
+from .frames import REQUEST, simple_frame
+from .model_config import ModelConfig
+from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest
+from .response import InferenceResponse
+
+
+class ExecuteError(Exception):
+    """The return value of execute breaks a rule; its message is the client's."""
+
+
+class Runner:
+    def __init__(self, channel):
+        self._channel = channel
+        self._tasks = deque()
+        self._waiter = Waiter()
+        self._module = None
+        self._model = None
+        self._execute = None
+        self._loop = None
+        self._is_leaving = False
+        channel.handlers = {
+            frames.EXECUTE: lambda *frame: self._enqueue(self._run_batch, frame),
+            frames.COMPLETE_CONFIG: lambda *frame: self._enqueue(self._complete_config, frame),
+            frames.INITIALIZE: lambda *frame: self._enqueue(self._initialize, frame),
+            frames.FINALIZE: lambda *frame: self._enqueue(self._finalize, frame),
+            frames.CANCEL: lambda count, id, frame: context.cancelled.add(id),
+            frames.FREE_OUTPUTS: self._free_outputs,
+            frames.TRIM: lambda *frame: context.outputs and context.outputs.trim(),
+            frames.BLS_RESPONSE: bls.on_response,
+            frames.REPLY: calls.on_reply,
+        }
+
+    def run(self):
+        """The main thread's life. Ends with FINALIZE, or with ConnectionClosed when the server is gone."""
+        tasks = self._tasks
+        channel = self._channel
+        waiter = self._waiter
+        while not self._is_leaving:
+            if not tasks:
+                channel.flush()
+                waiter.done = False
+                # A frame may have come in between, through a thread that reads.
+                if not tasks:
+                    channel.wait(waiter)
+                if not tasks:
+                    continue
+            task, frame = tasks.popleft()
+            task(*frame)
+
+    def _enqueue(self, task, frame):
+        self._tasks.append((task, frame))
+        self._waiter.finish()
+
+    # Starting
+
+    def _complete_config(self, count, id, frame):
+        settings = _json(frame)
+        try:
+            model_class = self._import(settings)
+            config = self._completed_config(model_class, settings)
+        except BaseException as error:
+            self._start_failed(error)
+            return
+        self._channel.send(simple_frame(frames.CONFIG_COMPLETED, 0, _json_body(config)))
+
+    def _completed_config(self, model_class, settings):
+        complete = getattr(model_class, "auto_complete_config", None)
+        if complete is None:
+            return None
+        result = complete(ModelConfig(settings["config"]))
+        if not isinstance(result, ModelConfig):
+            raise _Plain(
+                "auto_complete_config function in model '%s' must return a valid pb.ModelConfig object."
+                % settings["modelName"]
+            )
+        return result.as_dict()
+
+    def _initialize(self, count, id, frame):
+        settings = _json(frame)
+        try:
+            self._configure(settings)
+            model_class = self._import(settings)
+            self._model = model_class()
+            # Looked up per batch would be Triton's way; a model that replaces its execute later still works through it.
+            if hasattr(self._model, "initialize"):
+                self._model.initialize(settings["args"])
+        except BaseException as error:
+            self._start_failed(error)
+            return
+        context.is_serving = True
+        self._channel.send(simple_frame(frames.INITIALIZED))
+        if hasattr(self._model, "is_ready"):
+            threading.Thread(target=self._watch_readiness, name="galatea-readiness", daemon=True).start()
+
+    def _configure(self, settings):
+        context.instance_name = settings["args"]["model_instance_name"]
+        context.is_decoupled = settings["decoupled"]
+        context.input_names = settings["inputs"]
+        context.output_names = settings["outputs"]
+        context.output_index = {name: index for index, name in enumerate(settings["outputs"])}
+        if settings["maxMemoryBytes"]:
+            _limit_memory(settings["maxMemoryBytes"])
+        memory = settings["sharedMemory"]
+        if memory is not None:
+            context.inputs = InputRegion(memory["inputsFd"], self._channel.note_freed)
+            context.outputs = OutputRegion(memory["outputsFd"], memory["initialBytes"], memory["maxBytes"])
+            context.inline_limit = memory["inlineBytes"]
+
+    def _import(self, settings):
+        if self._module is None:
+            context.model_dir = settings["modelDir"]
+            for path in settings["paths"]:
+                if path not in sys.path:
+                    sys.path.append(path)
+            importlib.invalidate_caches()
+            # The builtin, not importlib.import_module: a failing model's traceback then has Triton's frames.
+            self._module = __import__(settings["module"], fromlist=["TritonPythonModel"])
+        return self._module.TritonPythonModel
+
+    def _start_failed(self, error):
+        _log_traceback(error)
+        text = str(error) if isinstance(error, _Plain) else exception_text(error)
+        self._channel.send(simple_frame(frames.START_FAILED, 0, _json_body({"message": text})))
+
+    # Executing
+
+    def _run_batch(self, count, batch_id, frame):
+        try:
+            requests = self._read_requests(count, frame)
+        except BaseException as error:
+            self._fail(batch_id, (), error)
+            return
+        try:
+            result = self._model.execute(requests)
+            if isinstance(result, types.CoroutineType):
+                result = self._run_coroutine(result)
+            writer = self._answer(batch_id, requests, result)
+        except BaseException as error:
+            self._fail(batch_id, requests, error)
+            return
+        self._channel.send(writer)
+
+    def _read_requests(self, count, frame):
+        requests = []
+        offset = 16
+        names = context.input_names
+        region = context.inputs
+        for _ in range(count):
+            handle, correlation, timeout, flags, id_bytes, text_bytes, inputs, outputs, parameter_bytes = (
+                REQUEST.unpack_from(frame, offset)
+            )
+            offset += REQUEST.size
+            request = InferenceRequest.__new__(InferenceRequest)
+            tensors = []
+            for _ in range(inputs):
+                tensor, offset = read_tensor(frame, offset, names, region)
+                tensors.append(tensor)
+            request._handle = handle
+            request._inputs = tensors
+            request._flags = flags & 3
+            request._timeout = timeout
+            request._sender = None
+            request._trace = None
+            request._preferred_memory = None
+            request._release_flags = RELEASE_ALL
+            if flags & frames.REQUEST_ALL_OUTPUTS:
+                request._requested = context.output_names
+            else:
+                request._requested = [context.output_names[frame[offset + 2 * i] | frame[offset + 2 * i + 1] << 8] for i in range(outputs)]
+                offset += 2 * outputs
+            end = offset + id_bytes
+            request._request_id = frame[offset:end].decode() if id_bytes else ""
+            offset = end
+            if flags & frames.REQUEST_TEXT_CORRELATION:
+                end = offset + text_bytes
+                correlation = frame[offset:end].decode()
+                offset = end
+            request._correlation_id = correlation
+            end = offset + parameter_bytes
+            request._parameters = frame[offset:end].decode() if parameter_bytes else ""
+            offset = end + (-end & 7)
+            if flags & frames.REQUEST_IS_CANCELLED:
+                context.cancelled.add(handle)
+            # For a request that is passed on to exec() as it came.
+            request._priority = 0
+            request._model_name = ""
+            request._model_version = -1
+            request._bls_parameters = None
+            requests.append(request)
+        return requests
+
+    def _answer(self, batch_id, requests, result):
+        """The frame that ends the batch. It carries the responses of a model that is not decoupled."""
+        if context.is_decoupled:
+            if result is not None:
+                raise ExecuteError(
+                    "Python model '%s' is using the decoupled mode and the execute function must return None."
+                    % context.instance_name
+                )
+            self._leave_open(requests)
+            return simple_frame(frames.EXECUTED, batch_id)
+        if result is None:
+            result = [None] * len(requests)
+        self._check(requests, result)
+        writer = FrameWriter(frames.EXECUTED, batch_id, context.outputs, context.inline_limit)
+        count = 0
+        open_requests = []
+        try:
+            for request, response in zip(requests, result):
+                if response is None:
+                    open_requests.append(request)
+                    continue
+                sender = request._sender
+                if sender is not None:
+                    # The first answer counts.
+                    if sender._is_closed:
+                        continue
+                    sender._is_closed = True
+                write_response(writer, request._handle, response, request._requested, context.output_index, True)
+                count += 1
+        except BaseException:
+            writer.discard()
+            raise
+        self._leave_open(open_requests)
+        if context.cancelled:
+            context.cancelled.difference_update(request._handle for request in requests)
+        return writer.finish(count)
+
+    def _leave_open(self, requests):
+        """Answered later, by whoever holds the response sender; if that is nobody, the sender's end answers."""
+        for request in requests:
+            sender = request.get_response_sender()
+            if request._release_flags == RELEASE_RESCHEDULE and not sender._is_closed:
+                sender._is_closed = True
+                sender._write(_cannot_reschedule(), True)
+            sender._owes_answer = True
+
+    def _check(self, requests, result):
+        if not isinstance(result, list):
+            raise ExecuteError("Expected a list in the execute return, found type '%s'." % type(result))
+        if len(result) != len(requests):
+            raise ExecuteError(
+                "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
+                "InferenceRequest(s) size is:%d, and InferenceResponse(s) size is:%d\n" % (len(requests), len(result))
+            )
+        for request, response in zip(requests, result):
+            if type(response) is InferenceResponse:
+                if request._release_flags == RELEASE_RESCHEDULE:
+                    raise ExecuteError(
+                        "Expected a None object in the execute function return list for reschduled request, found type "
+                        "'%s'." % type(response)
+                    )
+            elif response is not None and not isinstance(response, InferenceResponse):
+                raise ExecuteError(
+                    "Expected an 'InferenceResponse' object in the execute function return list, found type '%s'."
+                    % type(response)
+                )
+
+    def _fail(self, batch_id, requests, error):
+        for request in requests:
+            request.get_response_sender()._is_closed = True
+        if isinstance(error, (ExecuteError, SharedMemoryFull)):
+            text = str(error)
+        else:
+            _log_traceback(error)
+            text = exception_text(error)
+        message = "Failed to process the request(s) for model '%s', message: %s" % (context.instance_name, text)
+        self._channel.send(simple_frame(frames.EXECUTE_FAILED, batch_id, _text_body(message)))
+
+    def _run_coroutine(self, coroutine):
+        # Here and not above: the module takes longer to import than the rest of this package.
+        import asyncio
+
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="galatea-asyncio", daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        if context.is_decoupled:
+            future.add_done_callback(_report_background)
+            return None
+        return future.result()
+
+    # The rest
+
+    def _watch_readiness(self):
+        """Asks the model once a second; the server hears of changes only."""
+        said = True
+        while context.is_serving:
+            model = self._model
+            try:
+                answer = model.is_ready()
+                if isinstance(answer, types.CoroutineType):
+                    import asyncio
+
+                    answer = asyncio.run(answer)
+                if not isinstance(answer, bool):
+                    raise TypeError("is_ready() must return a boolean value")
+            except BaseException as error:
+                if said:
+                    _log_traceback(error)
+                answer = False
+            if answer != said:
+                said = answer
+                self._channel.send(simple_frame(frames.READINESS, int(answer)))
+            time.sleep(1)
+
+    def _free_outputs(self, count, id, frame):
+        region = context.outputs
+        for i in range(count):
+            region.free(frames.OFFSET.unpack_from(frame, 16 + 8 * i)[0])
+
+    def _finalize(self, count, id, frame):
+        self._is_leaving = True
+        context.is_serving = False
+        try:
+            if self._model is not None and hasattr(self._model, "finalize"):
+                self._model.finalize()
+        except BaseException as error:
+            _log_traceback(error)
+        self._model = None
+        self._channel.flush()
+
+
+def _cannot_reschedule():
+    text = "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE is not supported: the request cannot be queued again"
+    return InferenceResponse(error=TritonError(text, TritonError.UNSUPPORTED))
+
+
+def _limit_memory(limit):
+    """Beyond it allocations fail with MemoryError, which fails one batch instead of the machine."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+class _Plain(Exception):
+    """An error whose text stands alone, without type and place."""
+
+
+def _report_background(future):
+    if not future.cancelled() and future.exception() is not None:
+        _log_traceback(future.exception())
+
+
+def _log_traceback(error):
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _json(frame):
+    length = frames.NAME_LENGTH.unpack_from(frame, 16)[0]
+    return json.loads(bytes(frame[24 : 24 + length]))
+
+
+def _text_body(text):
+    data = text.encode("utf-8", "replace")
+    return frames.NAME_LENGTH.pack(len(data)) + data
+
+
+def _json_body(value):
+    return _text_body(json.dumps(value))

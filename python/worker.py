@@ -1,0 +1,13 @@
+"""Entry point of a worker process: `python worker.py <socket descriptor>`."""
+import sys
+
+# Found first when started, last afterwards: a model's own modules come before ours.
+sys.path.append(sys.path.pop(0))
+
+if sys.version_info < (3, 9):
+    sys.stderr.write("Python %d.%d is too old: 3.9 or newer is needed\n" % sys.version_info[:2])
+    sys.exit(3)
+
+from galatea_worker.start import main  # noqa: E402
+
+main(int(sys.argv[1]))

@@ -1,0 +1,154 @@
+// The one test command: static checks, then unit, scenario and conformance tests, then end-to-end tests with whatever
+// they need prepared.
+//
+//   npm test                                   everything
+//   npm test -- --only static                  format, lint, types
+//   npm test -- --only unit                    what needs no preparation
+//   npm test -- --only e2e                     real processes
+//   npm test -- --only src/cli/flags.test.ts   one file, or every test file whose path contains the word
+
+import { spawn } from 'node:child_process'
+import { availableParallelism } from 'node:os'
+import path from 'node:path'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+import { parseArgs } from 'node:util'
+import { preparePython } from './python-environment.ts'
+import { findTestFiles, type TestFiles } from './test-files.ts'
+
+const root = path.join(import.meta.dirname, '..')
+
+/** A file that takes this long hangs; all of them together take a fraction of it. */
+const hangMs = 4 * 60_000
+
+type Totals = { passed: number; failed: number; skipped: number; notRun: string[] }
+
+async function main(): Promise<number> {
+  const startedMs = performance.now()
+  const { values, positionals } = parseArgs({
+    options: { only: { type: 'string', multiple: true } },
+    allowPositionals: true,
+  })
+  const only = [...(values.only ?? []), ...positionals]
+  const wants = (part: string): boolean => only.length === 0 || only.includes(part)
+  const files = findTestFiles(root)
+  const chosen = choose(files, only, wants)
+  const totals: Totals = { passed: 0, failed: 0, skipped: 0, notRun: [] }
+  if (only.length > 0 && !wants('static') && chosen.unit.length + chosen.endToEnd.length === 0) {
+    process.stderr.write(`no test file's path contains ${only.map((word) => `'${word}'`).join(' or ')}\n`)
+    return 1
+  }
+  // Mostly waiting for downloads on the first run: it goes on beside the first two steps.
+  const needsPython = chosen.endToEnd.some((file) => files.python.has(file))
+  const python = needsPython ? preparePython(root) : null
+  if (wants('static')) await runStaticChecks(totals)
+  await runTests('unit, scenario and conformance tests', chosen.unit, totals)
+  await runTests('end-to-end tests', await withPython(chosen.endToEnd, files, python, totals), totals)
+  report(totals, performance.now() - startedMs)
+  return totals.failed > 0 || totals.notRun.length > 0 ? 1 : 0
+}
+
+function choose(
+  files: TestFiles,
+  only: readonly string[],
+  wants: (part: string) => boolean,
+): { unit: readonly string[]; endToEnd: readonly string[] } {
+  const words = only.filter((word) => !['static', 'unit', 'e2e'].includes(word)).map((word) => path.normalize(word))
+  const named = (file: string): boolean => words.some((word) => path.relative(root, file).includes(word))
+  return {
+    unit: wants('unit') ? files.unit : files.unit.filter(named),
+    endToEnd: wants('e2e') ? files.endToEnd : files.endToEnd.filter(named),
+  }
+}
+
+async function runStaticChecks(totals: Totals): Promise<void> {
+  title('static checks')
+  const checks: [name: string, script: string, ...args: string[]][] = [
+    ['format (fix: npm run format)', 'prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.'],
+    ['lint', 'oxlint/bin/oxlint', '--type-aware', '--deny-warnings'],
+    ['types', 'typescript/bin/tsc', '--noEmit'],
+  ]
+  for (const [name, script, ...args] of checks) {
+    const { code, output } = await capture(path.join(root, 'node_modules', script), args)
+    process.stdout.write(`${code === 0 ? '✔' : '✖'} ${name}\n${code === 0 ? '' : output}`)
+    if (code === 0) totals.passed++
+    else totals.failed++
+  }
+}
+
+function capture(script: string, args: readonly string[]): Promise<{ code: number; output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [script, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    child.on('error', reject)
+    child.on('close', (code) => resolve({ code: code ?? 1, output }))
+  })
+}
+
+async function runTests(name: string, files: readonly string[], totals: Totals): Promise<void> {
+  if (files.length === 0) return
+  title(`${name}: ${files.length} files`)
+  const concurrency = Math.max(2, Math.min(8, availableParallelism()))
+  const stream = run({ files: [...files], concurrency, timeout: hangMs })
+  let hasSummary = false
+  stream.on('test:summary', ({ counts, file }) => {
+    // Without a file it is the summary of all of them.
+    if (file !== undefined) return
+    hasSummary = true
+    totals.passed += counts.passed
+    totals.failed += counts.tests - counts.passed - counts.skipped - counts.todo
+    totals.skipped += counts.skipped
+  })
+  await new Promise<void>((resolve, reject) => {
+    const printed = stream.compose(spec)
+    printed.on('data', (chunk: Buffer) => process.stdout.write(chunk))
+    printed.on('end', resolve)
+    printed.on('error', reject)
+  })
+  if (!hasSummary) totals.failed++
+}
+
+/** The files that can run. Without Python those that need it are reported as not run, which is a failure unless allowed. */
+async function withPython(
+  endToEnd: readonly string[],
+  files: TestFiles,
+  preparing: ReturnType<typeof preparePython> | null,
+  totals: Totals,
+): Promise<readonly string[]> {
+  if (preparing === null) return endToEnd
+  const environment = await preparing
+  if ('python' in environment) {
+    process.env['GALATEA_TEST_PYTHON'] = environment.python
+    return endToEnd
+  }
+  const left = endToEnd.filter((file) => files.python.has(file)).map((file) => path.relative(root, file))
+  title(`not run, because there is no Python for them: ${left.length} files`)
+  process.stdout.write(`${environment.missingBecause}\n${left.map((file) => `  ${file}\n`).join('')}`)
+  if (process.env['GALATEA_SKIP_PYTHON'] === '1') process.stdout.write('allowed by GALATEA_SKIP_PYTHON=1\n')
+  else totals.notRun.push(...left)
+  return endToEnd.filter((file) => !files.python.has(file))
+}
+
+function title(text: string): void {
+  process.stdout.write(`\n── ${text} ──\n`)
+}
+
+function report(totals: Totals, durationMs: number): void {
+  const { passed, failed, skipped, notRun } = totals
+  const lines = [
+    '',
+    `ℹ tests ${passed + failed + skipped}`,
+    `ℹ pass ${passed}`,
+    `ℹ fail ${failed}`,
+    `ℹ skipped ${skipped}`,
+    `ℹ duration_ms ${Math.round(durationMs)}`,
+    `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}` +
+      (notRun.length > 0 ? `, ${notRun.length} files not run (GALATEA_SKIP_PYTHON=1 allows that)` : ''),
+    '',
+  ]
+  process.stdout.write(lines.join('\n'))
+}
+
+process.exitCode = await main()

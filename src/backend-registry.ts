@@ -1,0 +1,95 @@
+// Which backends there are, by name. Each is imported and made when the first model asks for it: a server that serves
+// ONNX only never pays for the others.
+
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import type { Backend } from './model/backend.ts'
+import type { ModelServices } from './model/model-services.ts'
+import type { EngineSettings, ServerDependencies } from './server.ts'
+
+export type BackendEntry = { readonly name: string; readonly path: string; readonly config: string }
+
+export type BackendRegistry = {
+  /** The same Backend for the same name, always; null when there is none of that name. */
+  readonly find: (name: string) => Promise<Backend | null>
+  /** Those that a model has asked for, for the start-up table. */
+  readonly used: () => readonly BackendEntry[]
+  readonly close: () => Promise<void>
+}
+
+type BackendDependencies = ServerDependencies & { readonly services: ModelServices }
+type BackendSettings = ReadonlyMap<string, string>
+type MakeBackend = (dependencies: BackendDependencies, settings: BackendSettings) => Promise<Backend>
+
+const builtIn: Readonly<Record<string, MakeBackend>> = {
+  identity: async (dependencies) => {
+    const { IdentityBackend } = await import('./backends/identity/identity-backend.ts')
+    return new IdentityBackend(dependencies)
+  },
+  onnxruntime: async (dependencies, settings) => {
+    const { OnnxBackend } = await import('./backends/onnx/onnx-backend.ts')
+    return new OnnxBackend(dependencies, settings)
+  },
+  python: async (dependencies, settings) => {
+    const { PythonBackend } = await import('./backends/python/python-backend.ts')
+    return new PythonBackend(dependencies, settings)
+  },
+  typescript: async (dependencies) => {
+    const { TypeScriptBackend } = await import('./backends/typescript/typescript-backend.ts')
+    return new TypeScriptBackend(dependencies)
+  },
+}
+
+export function createBackendRegistry(
+  dependencies: BackendDependencies,
+  options: Pick<EngineSettings, 'backendConfig' | 'backendDirectory'>,
+): BackendRegistry {
+  const made = new Map<string, Promise<Backend | null>>()
+  const entries: BackendEntry[] = []
+
+  const make = async (name: string): Promise<Backend | null> => {
+    const { backendConfig, backendDirectory } = options
+    const settings = new Map([...(backendConfig.get('') ?? []), ...(backendConfig.get(name) ?? [])])
+    const found = await locate(name, backendDirectory, settings)
+    if (found === null) return null
+    entries.push({ name, path: found.path, config: JSON.stringify(Object.fromEntries(settings)) })
+    return found.make(dependencies, settings)
+  }
+
+  return {
+    find: (name) => {
+      let backend = made.get(name)
+      if (backend === undefined) made.set(name, (backend = make(name)))
+      return backend
+    },
+    used: () => entries,
+    close: async () => {
+      for (const backend of await Promise.allSettled(made.values())) {
+        if (backend.status === 'fulfilled') await backend.value?.close()
+      }
+      made.clear()
+    },
+  }
+}
+
+type Located = { readonly path: string; readonly make: MakeBackend }
+
+/** Built in, then written in TypeScript, then in Python (`<directory>/<name>/model.py` serves every model of that name). */
+async function locate(name: string, directory: string, settings: BackendSettings): Promise<Located | null> {
+  const makeBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
+  if (makeBuiltIn !== undefined) return { path: 'built in', make: makeBuiltIn }
+  if (directory === '' && !settings.has('package')) return null
+  const { createCustomBackend, findCustomBackend } = await import('./backends/custom/custom-backend.ts')
+  const file = await findCustomBackend(directory, name, settings)
+  if (file !== null) {
+    return { path: file, make: async (dependencies) => createCustomBackend(dependencies, name, file, settings) }
+  }
+  // The name comes from config.pbtxt: a plain folder name and nothing else.
+  const folder = path.resolve(directory, name)
+  if (!/^[\w-][\w.-]*$/.test(name) || !existsSync(path.join(folder, 'model.py'))) return null
+  const { createPythonBasedBackend } = await import('./backends/python/python-backend.ts')
+  return {
+    path: path.join(folder, 'model.py'),
+    make: async (dependencies) => createPythonBasedBackend(dependencies, settings, name, folder),
+  }
+}

@@ -1,0 +1,84 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+import { packagePrefix } from '../typescript/module-hooks.ts'
+import { completeByScript, createScriptModel } from '../typescript/script-model.ts'
+import type { BackendSettings, ProgramSource } from '../typescript/worker-protocol.ts'
+
+/** In the order they are looked for. */
+export const backendFileNames = ['backend.ts', 'backend.mts', 'backend.mjs', 'backend.js']
+
+/**
+ * A backend that somebody else wrote, in TypeScript. Each instance of its models has a Worker of its own that holds the
+ * backend's, the model's and the instance's state: what one model does to its Worker, no other model sees.
+ */
+export class CustomBackend implements Backend {
+  readonly name: string
+  readonly #dependencies: { readonly clock: Clock; readonly log: Log }
+  readonly #program: ProgramSource
+
+  constructor(dependencies: { clock: Clock; log: Log }, name: string, file: string, settings: BackendSettings) {
+    this.name = name
+    this.#dependencies = { clock: dependencies.clock, log: dependencies.log.from('custom-backend.ts') }
+    this.#program = { kind: 'backend', path: file, name, settings }
+  }
+
+  complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
+    return completeByScript(this.#dependencies, draft, files, this.#program)
+  }
+
+  load(source: ModelVersionSource): Promise<LoadedModel> {
+    return Promise.try(() => createScriptModel(this.#dependencies, source, this.#program))
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+export const createCustomBackend = (
+  dependencies: { clock: Clock; log: Log },
+  name: string,
+  file: string,
+  settings: BackendSettings = new Map(),
+): Backend => new CustomBackend(dependencies, name, file, settings)
+
+/**
+ * Where the backend of that name is: `<directory>/<name>/backend.ts|mts|mjs|js`, or the npm package that
+ * `--backend-config=<name>,package=<npm name>` says. Null when there is none.
+ */
+export async function findCustomBackend(
+  directory: string,
+  name: string,
+  settings: BackendSettings = new Map(),
+): Promise<string | null> {
+  const packageName = settings.get('package')
+  if (packageName !== undefined) return packagePrefix + packageName
+  // A name comes from config.pbtxt: a plain folder name and nothing else.
+  if (directory === '' || !/^[\w-][\w.-]*$/.test(name)) return null
+  const files = await listFolder(path.join(directory, name))
+  const file = backendFileNames.find((candidate) => files.includes(candidate))
+  return file === undefined ? null : path.resolve(directory, name, file)
+}
+
+/** The names of the backends in a `--backend-directory`, sorted; none when there is no such folder. */
+export async function findCustomBackends(directory: string): Promise<string[]> {
+  const found: string[] = []
+  for (const name of await listFolder(directory)) {
+    if ((await findCustomBackend(directory, name)) !== null) found.push(name)
+  }
+  return found.toSorted()
+}
+
+async function listFolder(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory)
+  } catch (reason) {
+    if (reason instanceof Error && 'code' in reason && (reason.code === 'ENOENT' || reason.code === 'ENOTDIR'))
+      return []
+    throw reason
+  }
+}

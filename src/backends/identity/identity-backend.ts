@@ -1,0 +1,74 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Backend, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+import { IdentityInstance } from './identity-instance.ts'
+
+/** What a model says in its `parameters`, with Triton's names and meaning. */
+export type IdentitySettings = {
+  readonly executeDelayMs: number
+  readonly instanceWiseDelayMultiplier: number
+  readonly creationDelayMs: number
+  /** Triton's identity always adds four example parameters to a response; here a model asks for them. */
+  readonly hasResponseParameters: boolean
+}
+
+/** Answers a request with its own inputs: for tests and for measuring everything that is not the model. */
+export class IdentityBackend implements Backend {
+  readonly name = 'identity'
+  readonly #clock: Clock
+  readonly #log: Log
+
+  constructor(dependencies: { clock: Clock; log: Log }) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('identity-backend.ts')
+  }
+
+  /** There is no file that could know more than config.pbtxt. */
+  complete(draft: ModelConfig): Promise<ModelConfig> {
+    return Promise.resolve(draft)
+  }
+
+  async load(source: ModelVersionSource): Promise<LoadedModel> {
+    const settings = identitySettings(source.config)
+    if (settings.creationDelayMs > 0) {
+      this.#log.info('load is delayed by creation_delay_sec', {
+        model: source.name,
+        delay_ms: settings.creationDelayMs,
+      })
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#clock.after(settings.creationDelayMs * 1e6, resolve)
+      await promise
+    }
+    const clock = this.#clock
+    return {
+      createInstance: (spec: InstanceSpec) =>
+        Promise.resolve(new IdentityInstance({ clock }, spec, source.signature, settings)),
+      close: () => Promise.resolve(),
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+export function identitySettings(config: ModelConfig): IdentitySettings {
+  return {
+    executeDelayMs: numberParameter(config, 'execute_delay_ms'),
+    instanceWiseDelayMultiplier: numberParameter(config, 'instance_wise_delay_multiplier'),
+    creationDelayMs: numberParameter(config, 'creation_delay_sec') * 1000,
+    hasResponseParameters: config.parameters.get('response_parameters')?.stringValue === 'true',
+  }
+}
+
+function numberParameter(config: ModelConfig, key: string): number {
+  const text = config.parameters.get(key)?.stringValue.trim() ?? '0'
+  const value = Number(text)
+  if (text !== '' && Number.isFinite(value) && value >= 0) return value
+  throw new ServerError(
+    'INVALID_ARG',
+    `model '${config.name}': parameter '${key}' must be a number that is not negative, got '${text}'`,
+  )
+}

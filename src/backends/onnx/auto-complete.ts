@@ -1,0 +1,86 @@
+// Fills in what config.pbtxt left out and the model file knows, by Triton's rules. Pure.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../model/model-config.ts'
+import { configDataType } from '../../tensor/data-type.ts'
+import type { OnnxTensorSpec } from './onnx-session.ts'
+
+export type ModelDescription = {
+  readonly inputs: readonly OnnxTensorSpec[]
+  readonly outputs: readonly OnnxTensorSpec[]
+}
+
+/** A configuration with both lists says everything already; the model is not even looked at. */
+export const isComplete = (config: ModelConfig): boolean => config.input.length > 0 && config.output.length > 0
+
+export function completeConfig(
+  draft: ModelConfig,
+  { inputs, outputs }: ModelDescription,
+  defaultMaxBatchSize: number,
+): ModelConfig {
+  if (isComplete(draft)) return draft
+  completeBatching(draft, [...inputs, ...outputs], defaultMaxBatchSize)
+  const isBatching = draft.maxBatchSize > 0
+  if (draft.input.length === 0) draft.input = inputs.map((spec) => inputOf(draft.name, spec, isBatching))
+  if (draft.output.length === 0) draft.output = outputs.map((spec) => outputOf(draft.name, spec, isBatching))
+  return draft
+}
+
+/** Batching is possible when the first dimension of everything is open. */
+function completeBatching(draft: ModelConfig, tensors: readonly OnnxTensorSpec[], defaultMaxBatchSize: number): void {
+  const canBatch = tensors.every((tensor) => tensor.shape?.[0] === -1)
+  if (!canBatch) {
+    if (draft.maxBatchSize === 0) return
+    throw new ServerError(
+      'INVALID_ARG',
+      `autofill failed for model '${draft.name}': model does not support batching while non-zero max_batch_size is specified`,
+    )
+  }
+  if (draft.maxBatchSize === 0) draft.maxBatchSize = Math.max(0, defaultMaxBatchSize)
+  const hasScheduler = [draft.dynamicBatching, draft.sequenceBatching, draft.ensembleScheduling].some(Boolean)
+  if (draft.maxBatchSize > 1 && !hasScheduler) {
+    draft.dynamicBatching = {
+      preferredBatchSize: [],
+      maxQueueDelayMicroseconds: 0n,
+      preserveOrdering: false,
+      priorityLevels: 0n,
+      defaultPriorityLevel: 0n,
+      defaultQueuePolicy: null,
+      priorityQueuePolicy: new Map(),
+    }
+  }
+}
+
+type TensorPart = Pick<ModelOutput, 'name' | 'dataType' | 'dims' | 'reshape'>
+
+function tensorOf(modelName: string, spec: OnnxTensorSpec, isBatching: boolean): TensorPart {
+  if (spec.dataType === null) {
+    throw new ServerError(
+      'UNSUPPORTED',
+      `autofill failed for model '${modelName}': tensor '${spec.name}' is of type ${spec.typeText}, which the protocol cannot carry`,
+    )
+  }
+  const dims = (spec.shape ?? []).slice(isBatching ? 1 : 0)
+  const { name } = spec
+  const dataType = configDataType(spec.dataType) as ConfigDataType
+  // `dims` may not be empty: a scalar is one element on the wire and none of the dimensions in the model.
+  return dims.length === 0
+    ? { name, dataType, dims: [1], reshape: { shape: [] } }
+    : { name, dataType, dims, reshape: null }
+}
+
+const inputOf = (modelName: string, spec: OnnxTensorSpec, isBatching: boolean): ModelInput => ({
+  ...tensorOf(modelName, spec, isBatching),
+  format: 'FORMAT_NONE',
+  isShapeTensor: false,
+  allowRaggedBatch: false,
+  optional: false,
+  isNonLinearFormatIo: false,
+})
+
+const outputOf = (modelName: string, spec: OnnxTensorSpec, isBatching: boolean): ModelOutput => ({
+  ...tensorOf(modelName, spec, isBatching),
+  labelFilename: '',
+  isShapeTensor: false,
+  isNonLinearFormatIo: false,
+})

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { nextEstimateUs, nextPlace, PlaceByTime } from './execution-place.ts'
+
+const observe = (place: PlaceByTime, count: number, us: number, bytes = 128): void => {
+  for (let i = 0; i < count; i++) place.observe(bytes, us * 1000)
+}
+
+test('a model begins offloaded and goes inline once three runs were short', () => {
+  const place = new PlaceByTime(100, null)
+  observe(place, 2, 5)
+  assert.equal(place.placeFor(128), 'offloaded')
+  observe(place, 1, 5)
+  assert.equal(place.placeFor(128), 'inline')
+})
+
+test('slow first runs do not keep a fast model offloaded', () => {
+  const place = new PlaceByTime(100, null)
+  for (const us of [5000, 900, 400, 5, 5, 5]) observe(place, 1, us)
+  assert.equal(place.placeFor(128), 'inline')
+})
+
+test('one pause of the machine does not move an inline model, lasting slowness does', () => {
+  const place = new PlaceByTime(100, null)
+  observe(place, 10, 5)
+  observe(place, 1, 50_000)
+  assert.equal(place.placeFor(128), 'inline')
+  observe(place, 20, 50_000)
+  assert.equal(place.placeFor(128), 'offloaded')
+})
+
+test('between the limit and one and a half limits a model stays where it is', () => {
+  fc.assert(
+    fc.property(fc.double({ min: 100, max: 150, noNaN: true }), fc.constantFrom('inline', 'offloaded'), (us, where) => {
+      assert.equal(nextPlace(where, us, 100, 100), where)
+    }),
+  )
+})
+
+test('the estimate stays between what was measured', () => {
+  fc.assert(
+    fc.property(fc.array(fc.double({ min: 1, max: 390, noNaN: true }), { minLength: 1 }), (samples) => {
+      let estimate = 0
+      for (const [count, sample] of samples.entries()) estimate = nextEstimateUs(estimate, sample, count, 100)
+      assert.ok(estimate >= Math.min(...samples) - 1e-9 && estimate <= Math.max(...samples) + 1e-9)
+    }),
+  )
+})
+
+test('a large batch is judged by its own times, not by those of a small one', () => {
+  const place = new PlaceByTime(100, null)
+  observe(place, 10, 5, 128)
+  assert.equal(place.placeFor(128), 'inline')
+  assert.equal(place.placeFor(1 << 20), 'offloaded')
+  assert.equal(place.placeFor(2 ** 40), 'offloaded')
+})
+
+test('a place that is fixed is not moved by what is measured', () => {
+  const inline = new PlaceByTime(100, 'inline')
+  observe(inline, 50, 1e6)
+  assert.equal(inline.placeFor(1), 'inline')
+  const offloaded = new PlaceByTime(100, 'offloaded')
+  observe(offloaded, 50, 1)
+  assert.equal(offloaded.placeFor(1), 'offloaded')
+})

@@ -1,0 +1,164 @@
+// Threads that carry blocking calls of the C API away from the main thread.
+// koffi's own asynchronous call was ruled out: it runs on libuv's four threads, which files and DNS need too
+// (docs/internals/onnx-runtime.md).
+
+import { Worker } from 'node:worker_threads'
+import { RingQueue } from '../../../base/ring-queue.ts'
+import { carrierCalls, controlFields, createControl, type CarrierCall, type CarrierControl } from './carrier-control.ts'
+import { carrierSource, type CarrierSetting } from './carrier-thread.ts'
+
+export type CarrierFunctions = Omit<CarrierSetting, keyof CarrierControl>
+
+/** `status` is what the call returned; null when the thread was lost and nobody knows. */
+export type CarrierDone = (status: number | null, elapsedNs: number) => void
+
+export class CarrierJob {
+  readonly call: CarrierCall
+  readonly parameters: readonly number[]
+  /** What the addresses among the parameters point at: alive as long as the job is, that is until it is done. */
+  readonly kept: unknown
+  readonly done: CarrierDone
+  constructor(call: CarrierCall, parameters: readonly number[], kept: unknown, done: CarrierDone) {
+    this.call = call
+    this.parameters = parameters
+    this.kept = kept
+    this.done = done
+  }
+}
+
+export class CarrierPool {
+  readonly #functions: CarrierFunctions
+  readonly #maxThreads: number
+  readonly #carriers = new Set<Carrier>()
+  readonly #idle: Carrier[] = []
+  readonly #waiting = new RingQueue<CarrierJob>()
+  #isClosed = false
+
+  /** Threads start when they are needed: one per call in progress, which is one per busy instance, up to `maxThreads`. */
+  constructor(functions: CarrierFunctions, maxThreads: number) {
+    this.#functions = functions
+    this.#maxThreads = maxThreads
+  }
+
+  /** Starts the first thread before it is needed: it takes as long to come up as everything else at start. */
+  warm(): void {
+    const carrier = this.#carriers.size === 0 ? this.#spawn() : null
+    if (carrier !== null) this.#idle.push(carrier)
+  }
+
+  get threadCount(): number {
+    return this.#carriers.size
+  }
+
+  submit(job: CarrierJob): void {
+    if (this.#isClosed) {
+      queueMicrotask(() => job.done(null, 0))
+      return
+    }
+    const carrier = this.#idle.pop() ?? this.#spawn()
+    if (carrier === null) this.#waiting.push(job)
+    else carrier.start(job)
+  }
+
+  /** Takes back a job that no thread has begun; false when it is too late. */
+  withdraw(job: CarrierJob): boolean {
+    return this.#waiting.remove(job)
+  }
+
+  /** After the last call is over. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#carriers].map((carrier) => carrier.end()))
+  }
+
+  #spawn(): Carrier | null {
+    if (this.#carriers.size >= this.#maxThreads || this.#isClosed) return null
+    const carrier = new Carrier(
+      this.#functions,
+      () => this.#onFree(carrier),
+      () => this.#onLost(carrier),
+    )
+    this.#carriers.add(carrier)
+    return carrier
+  }
+
+  #onFree(carrier: Carrier): void {
+    const next = this.#waiting.take()
+    if (next === undefined) this.#idle.push(carrier)
+    else carrier.start(next)
+  }
+
+  #onLost(carrier: Carrier): void {
+    this.#carriers.delete(carrier)
+    const position = this.#idle.indexOf(carrier)
+    if (position >= 0) this.#idle.splice(position, 1)
+    // A thread that never did anything could not start; the next one would not either.
+    if (!carrier.hasServed) {
+      for (let job = this.#waiting.take(); job !== undefined; job = this.#waiting.take()) job.done(null, 0)
+    }
+    if (this.#waiting.size === 0) return
+    const replacement = this.#spawn()
+    const next = replacement === null ? undefined : this.#waiting.take()
+    if (replacement !== null && next !== undefined) replacement.start(next)
+  }
+}
+
+class Carrier {
+  readonly #control = createControl()
+  readonly #worker: Worker
+  readonly #onFree: () => void
+  #job: CarrierJob | null = null
+  hasServed = false
+
+  constructor(setting: CarrierFunctions, onFree: () => void, onLost: () => void) {
+    this.#onFree = onFree
+    const workerData: CarrierSetting = { ...this.#control, ...setting }
+    this.#worker = new Worker(carrierSource(), { eval: true, workerData, name: 'onnx-carrier' })
+    this.#worker.on('message', () => this.#onMessage())
+    this.#worker.on('error', () => undefined) // `exit` follows, and says the same.
+    this.#worker.on('exit', () => {
+      const job = this.#job
+      this.#job = null
+      onLost()
+      job?.done(null, 0)
+    })
+    // An idle thread must not keep the process alive; a busy one does.
+    this.#worker.unref()
+  }
+
+  start(job: CarrierJob): void {
+    this.#job = job
+    this.#worker.ref()
+    const { slots } = this.#control
+    slots[controlFields.call] = carrierCalls[job.call]
+    for (let i = 0; i < job.parameters.length; i++) slots[controlFields.first + i] = job.parameters[i] as number
+    this.#raise()
+  }
+
+  async end(): Promise<void> {
+    const exited = new Promise<void>((resolve) => void this.#worker.once('exit', () => resolve()))
+    this.#worker.ref()
+    this.#control.slots[controlFields.call] = carrierCalls.end
+    this.#raise()
+    await exited
+  }
+
+  #raise(): void {
+    Atomics.add(this.#control.ticket, 0, 1)
+    Atomics.notify(this.#control.ticket, 0)
+  }
+
+  #onMessage(): void {
+    const job = this.#job
+    if (job === null) return
+    this.#job = null
+    this.hasServed = true
+    this.#worker.unref()
+    const { slots } = this.#control
+    const status = slots[controlFields.status] as number
+    const elapsedNs = slots[controlFields.elapsedNs] as number
+    // The thread is given its next call before the answer of this one is worked on.
+    this.#onFree()
+    job.done(status, elapsedNs)
+  }
+}

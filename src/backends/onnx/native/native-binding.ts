@@ -1,0 +1,192 @@
+// ONNX Runtime through its C API: sessions made from files, and the threads that carry long calls.
+
+import { availableParallelism } from 'node:os'
+import type { Clock } from '../../../base/clock.ts'
+import type { OnnxBinding, OnnxRunner, OnnxSession, OnnxTensorSpec } from '../onnx-session.ts'
+import type { SessionSettings } from '../session-settings.ts'
+import { BufferPool } from './buffer-pool.ts'
+import { CarrierJob, CarrierPool } from './carrier-pool.ts'
+import { describeSession } from './describe-session.ts'
+import { NativeRunner } from './native-runner.ts'
+import { addressOf, cPath, OrtLibrary, type Address } from './ort-library.ts'
+import type { PlanContext } from './plan-slots.ts'
+
+export type NativeSettings = {
+  /** Threads for runs off the main thread; 0: by the number of cores. */
+  readonly maxThreads: number
+  /** Null: every session has threads of its own. */
+  readonly globalThreads: { readonly intraOp: number; readonly interOp: number } | null
+}
+
+const graphLevelNumber = { disabled: 0, basic: 1, extended: 2, all: 99 } as const
+/** Only fatal: what goes wrong in a call comes back in its status, and we log it in our own words. */
+const ortLogLevel = 4
+
+export class NativeBinding implements OnnxBinding {
+  readonly name = 'c-api'
+  readonly library: OrtLibrary
+  readonly #clock: Clock
+  readonly #carriers: CarrierPool
+  /** OrtEnv: one per process, never released, because ONNX Runtime's threads log to it until the very end. */
+  readonly #environment: Address
+  readonly #hasGlobalThreads: boolean
+
+  private constructor(clock: Clock, library: OrtLibrary, settings: NativeSettings) {
+    this.#clock = clock
+    this.library = library
+    // One thread per busy instance is enough, and twice the cores are the most that can do any good.
+    this.#carriers = new CarrierPool(
+      library.carrierFunctions(),
+      settings.maxThreads || Math.max(4, 2 * availableParallelism()),
+    )
+    this.#carriers.warm()
+    this.#hasGlobalThreads = settings.globalThreads !== null
+    this.#environment = createEnvironment(library, settings)
+  }
+
+  /** Throws when koffi or the library cannot be loaded here. */
+  static open(clock: Clock, settings: NativeSettings = { maxThreads: 0, globalThreads: null }): NativeBinding {
+    return new NativeBinding(clock, OrtLibrary.open(), settings)
+  }
+
+  get threadCount(): number {
+    return this.#carriers.threadCount
+  }
+
+  async createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
+    const { library } = this
+    const options = createOptions(library, settings, this.#hasGlobalThreads)
+    const path = cPath(modelPath)
+    const made = new BigUint64Array(new ArrayBuffer(8))
+    try {
+      const parameters = [this.#environment, addressOf(path), options, addressOf(made)]
+      library.check(await this.#carry('createSession', parameters, [path, made]))
+    } finally {
+      library.functions.releaseSessionOptions(options)
+    }
+    const address = Number(made[0])
+    const release = async (): Promise<void> => void (await this.#carry('releaseSession', [address], null))
+    try {
+      const context: PlanContext & SessionSpecs = {
+        library,
+        pool: new BufferPool(),
+        arePredictable: true,
+        ...describe(library, address),
+      }
+      return new NativeSession(context, release, () => {
+        const { runEntries } = settings
+        return new NativeRunner({
+          library,
+          clock: this.#clock,
+          carriers: this.#carriers,
+          session: address,
+          context,
+          runEntries,
+        })
+      })
+    } catch (reason) {
+      await release()
+      throw reason
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#carriers.close()
+  }
+
+  #carry(call: 'createSession' | 'releaseSession', parameters: readonly number[], kept: unknown): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#carriers.submit(
+        new CarrierJob(call, parameters, kept, (status) => {
+          if (status === null) reject(new Error('the thread that loads models was lost'))
+          else resolve(status)
+        }),
+      )
+    })
+  }
+}
+
+type SessionSpecs = { readonly required: readonly OnnxTensorSpec[]; readonly overridable: readonly OnnxTensorSpec[] }
+
+class NativeSession implements OnnxSession {
+  readonly canRunInline = true
+  readonly inputs: readonly OnnxTensorSpec[]
+  readonly overridable: readonly OnnxTensorSpec[]
+  readonly outputs: readonly OnnxTensorSpec[]
+  readonly #context: PlanContext
+  readonly #createRunner: () => OnnxRunner
+  #release: (() => Promise<void>) | null
+
+  constructor(context: PlanContext & SessionSpecs, release: () => Promise<void>, createRunner: () => OnnxRunner) {
+    this.#context = context
+    this.inputs = context.required
+    this.overridable = context.overridable
+    this.outputs = context.outputs
+    this.#release = release
+    this.#createRunner = createRunner
+  }
+
+  createRunner(): OnnxRunner {
+    return this.#createRunner()
+  }
+
+  async close(): Promise<void> {
+    const release = this.#release
+    this.#release = null
+    this.#context.pool.clear()
+    await release?.()
+  }
+}
+
+function describe(
+  library: OrtLibrary,
+  session: Address,
+): SessionSpecs & { inputs: readonly OnnxTensorSpec[]; outputs: readonly OnnxTensorSpec[] } {
+  const required = describeSession(library, session, 'Input')
+  const overridable = describeSession(library, session, 'OverridableInitializer')
+  return {
+    required,
+    overridable,
+    inputs: [...required, ...overridable],
+    outputs: describeSession(library, session, 'Output'),
+  }
+}
+
+function createEnvironment(library: OrtLibrary, { globalThreads }: NativeSettings): Address {
+  const { functions } = library
+  if (globalThreads === null) return library.made((out) => functions.createEnv(ortLogLevel, 'galatea', out))
+  const threading = library.made((out) => functions.createThreadingOptions(out))
+  try {
+    library.check(functions.setGlobalIntraOpNumThreads(threading, globalThreads.intraOp))
+    library.check(functions.setGlobalInterOpNumThreads(threading, globalThreads.interOp))
+    return library.made((out) => functions.createEnvWithGlobalThreadPools(ortLogLevel, 'galatea', threading, out))
+  } finally {
+    functions.releaseThreadingOptions(threading)
+  }
+}
+
+function createOptions(library: OrtLibrary, settings: SessionSettings, hasGlobalThreads: boolean): Address {
+  const { functions } = library
+  const options = library.made((out) => functions.createSessionOptions(out))
+  try {
+    if (hasGlobalThreads) library.check(functions.disablePerSessionThreads(options))
+    else {
+      library.check(functions.setIntraOpNumThreads(options, settings.intraOpThreads))
+      library.check(functions.setInterOpNumThreads(options, settings.interOpThreads))
+    }
+    library.check(functions.setSessionExecutionMode(options, settings.isParallel ? 1 : 0))
+    library.check(functions.setSessionGraphOptimizationLevel(options, graphLevelNumber[settings.graphLevel]))
+    if (!settings.hasMemoryArena) library.check(functions.disableCpuMemArena(options))
+    if (!settings.hasMemoryPattern) library.check(functions.disableMemPattern(options))
+    for (const [key, value] of settings.sessionEntries) {
+      library.check(functions.addSessionConfigEntry(options, key, value))
+    }
+    for (const file of settings.customOpLibraries) {
+      library.check(functions.registerCustomOpsLibrary(options, cPath(file)))
+    }
+    return options
+  } catch (reason) {
+    functions.releaseSessionOptions(options)
+    throw reason
+  }
+}

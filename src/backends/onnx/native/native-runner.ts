@@ -1,0 +1,209 @@
+// Runs a session through the C API, for one Instance: one run at a time, on this thread or on a carrier.
+
+import { assert } from '../../../base/assert.ts'
+import type { Clock } from '../../../base/clock.ts'
+import { ServerError } from '../../../base/server-error.ts'
+import type { OnnxRunner, RunRequest, RunResult } from '../onnx-session.ts'
+import { CarrierJob, type CarrierPool } from './carrier-pool.ts'
+import type { Address, OrtError, OrtLibrary } from './ort-library.ts'
+import type { PlanContext } from './plan-slots.ts'
+import { RunPlan } from './run-plan.ts'
+
+/** Plans kept for shapes that come again: one per batch size of a usual model. The one unused longest goes first. */
+const maxKeptPlans = 16
+
+type Finished = (result: RunResult) => void
+
+export type RunnerParts = {
+  readonly library: OrtLibrary
+  readonly clock: Clock
+  readonly carriers: CarrierPool
+  readonly session: Address
+  readonly context: PlanContext
+  readonly runEntries: readonly (readonly [key: string, value: string])[]
+}
+
+export class NativeRunner implements OnnxRunner {
+  readonly #parts: RunnerParts
+  /** OrtRunOptions, ours until `close`. */
+  readonly #runOptions: Address
+  // An inline run cannot be terminated, so it needs options only when they say something.
+  readonly #inlineOptions: Address
+  #plans: RunPlan[] = []
+  /** Plans of shapes seen once, over and closed: when the same shapes come again, a plan is kept for them. */
+  #seenOnce: RunPlan[] = []
+  /** The offloaded run under way; it holds what native code looks at. */
+  #job: CarrierJob | null = null
+  #isTerminated = false
+  #isClosed = false
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts
+    const { library, runEntries } = parts
+    this.#runOptions = library.made((out) => library.functions.createRunOptions(out))
+    this.#inlineOptions = runEntries.length === 0 ? 0 : this.#runOptions
+    for (const [key, value] of runEntries) {
+      library.check(library.functions.addRunConfigEntry(this.#runOptions, key, value))
+    }
+  }
+
+  run(request: RunRequest, finished: Finished): void {
+    assert(!this.#isClosed && this.#job === null, 'a runner runs one request at a time, until it is closed')
+    let plan: RunPlan
+    try {
+      plan = this.#planFor(request)
+      plan.prepare(request.inputs)
+    } catch (reason) {
+      finished({ error: this.#serverError(reason), isTerminated: false, elapsedNs: 0 })
+      return
+    }
+    if (request.place === 'inline') this.#runInline(plan, request, finished)
+    else this.#runOffloaded(plan, request, finished)
+  }
+
+  terminate(): void {
+    const job = this.#job
+    if (job === null || this.#isTerminated) return
+    this.#isTerminated = true
+    const { library, carriers } = this.#parts
+    if (carriers.withdraw(job)) job.done(null, 0)
+    else library.check(library.functions.runOptionsSetTerminate(this.#runOptions))
+  }
+
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#forgetPlans()
+    this.#parts.library.functions.releaseRunOptions(this.#runOptions)
+  }
+
+  // HOT. bench/onnx-run.bench.ts
+  #runInline(plan: RunPlan, request: RunRequest, finished: Finished): void {
+    const { library, clock, session } = this.#parts
+    const startedNs = clock.nowNs()
+    const status = library.functions.run(
+      session,
+      this.#inlineOptions,
+      plan.inputNamesAddress,
+      plan.inputValuesAddress,
+      plan.inputCount,
+      plan.outputNamesAddress,
+      plan.outputCount,
+      plan.outputValuesAddress,
+    )
+    this.#finish(plan, request, status, clock.nowNs() - startedNs, finished)
+  }
+
+  #runOffloaded(plan: RunPlan, request: RunRequest, finished: Finished): void {
+    const parameters = [
+      this.#parts.session,
+      this.#runOptions,
+      plan.inputNamesAddress,
+      plan.inputValuesAddress,
+      plan.inputCount,
+      plan.outputNamesAddress,
+      plan.outputCount,
+      plan.outputValuesAddress,
+    ]
+    const job = new CarrierJob('run', parameters, [plan, request], (status, elapsedNs) => {
+      this.#job = null
+      if (status === null) this.#onLost(plan, finished)
+      else this.#finish(plan, request, status, elapsedNs, finished)
+    })
+    this.#job = job
+    this.#parts.carriers.submit(job)
+  }
+
+  #finish(plan: RunPlan, request: RunRequest, status: Address, elapsedNs: number, finished: Finished): void {
+    const isTerminated = this.#resetTermination()
+    if (status === 0) {
+      let collected
+      try {
+        collected = plan.collect()
+      } catch (reason) {
+        this.#dispose(plan)
+        finished({ error: this.#serverError(reason), isTerminated, elapsedNs })
+        return
+      }
+      this.#dispose(plan)
+      finished({ error: null, outputs: collected.outputs, elapsedNs, release: collected.release })
+      return
+    }
+    const error = this.#parts.library.takeError(status)
+    plan.abandon()
+    this.#dispose(plan)
+    if (plan.hasBoundOutputs && !isTerminated && isShapeSurprise(error) && this.#parts.context.arePredictable) {
+      // The model's description of its outputs is wrong. Nothing was answered yet: run again, outputs unbound.
+      this.#parts.context.arePredictable = false
+      this.#forgetPlans()
+      this.run(request, finished)
+      return
+    }
+    finished({ error: this.#serverError(error), isTerminated, elapsedNs })
+  }
+
+  #onLost(plan: RunPlan, finished: Finished): void {
+    const isTerminated = this.#resetTermination()
+    plan.abandon()
+    this.#dispose(plan)
+    const message = isTerminated ? 'the run was cancelled before it began' : 'the thread that ran the model was lost'
+    finished({ error: ServerError.withoutStack('INTERNAL', message), isTerminated, elapsedNs: 0 })
+  }
+
+  #resetTermination(): boolean {
+    if (!this.#isTerminated) return false
+    this.#isTerminated = false
+    const { library } = this.#parts
+    library.check(library.functions.runOptionsUnsetTerminate(this.#runOptions))
+    return true
+  }
+
+  #planFor({ inputs, outputs }: RunRequest): RunPlan {
+    const plans = this.#plans
+    for (let i = 0; i < plans.length; i++) {
+      const plan = plans[i] as RunPlan
+      if (!plan.fits(inputs, outputs)) continue
+      if (i > 0) {
+        // The one used last stands first.
+        plans.copyWithin(1, 0, i)
+        plans[0] = plan
+      }
+      return plan
+    }
+    const { context } = this.#parts
+    const seenAt = this.#seenOnce.findIndex((seen) => seen.fits(inputs, outputs))
+    const plan = new RunPlan(context, inputs, outputs, seenAt >= 0)
+    if (seenAt < 0) {
+      if (this.#seenOnce.length >= maxKeptPlans) this.#seenOnce.shift()
+      this.#seenOnce.push(plan)
+      return plan
+    }
+    this.#seenOnce.splice(seenAt, 1)
+    if (plans.length >= maxKeptPlans) plans.pop()?.close()
+    plans.unshift(plan)
+    return plan
+  }
+
+  /** A plan of one run is over with it; a kept one stays, unless prediction was turned off meanwhile. */
+  #dispose(plan: RunPlan): void {
+    if (!plan.isKept) plan.close()
+  }
+
+  #forgetPlans(): void {
+    for (const plan of this.#plans) plan.close()
+    this.#plans = []
+    this.#seenOnce = []
+  }
+
+  #serverError(reason: unknown): ServerError {
+    if (reason instanceof ServerError) return reason
+    const code = (reason as Partial<OrtError>).code
+    // Triton's text for whatever ONNX Runtime says.
+    if (typeof code === 'number') {
+      return ServerError.withoutStack('INTERNAL', `onnx runtime error ${code}: ${(reason as OrtError).message}`)
+    }
+    return ServerError.from(reason)
+  }
+}
+
+const isShapeSurprise = (error: OrtError): boolean => /shape verification failed|pre-allocated/i.test(error.message)

@@ -1,0 +1,242 @@
+// ONNX Runtime's C API through koffi: where the library lies, which functions are called, and how.
+//
+// Owners and lifetimes (docs/internals/onnx-runtime.md has the whole table):
+// - An address is a number here: user space is below 2^47, and a number costs koffi less than a bigint.
+// - The library and its OrtEnv live as long as the process. ONNX Runtime's threads may outlive any other owner.
+// - Every OrtStatus is released by `check`, which turns it into an OrtError; nobody else sees one.
+// - Every OrtValue is counted when it is made and when it is released; tests compare the two.
+
+import koffi from 'koffi'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+
+export type Address = number
+type Native = (...values: readonly (number | bigint | string | NodeJS.ArrayBufferView | null)[]) => number
+
+/** Version 30 of the C API: what onnxruntime-node 1.30 carries. The table only ever grows at its end. */
+const apiVersion = 30
+
+/** Index in the table of functions and prototype of each function in use. `a` is an address, `p` a JavaScript buffer. */
+const prototypes = {
+  getErrorCode: [1, 'int', 'a'],
+  createEnv: [3, 'a', 'int, str, p'],
+  createSession: [7, 'a', 'a, a, a, a'],
+  run: [9, 'a', 'a, a, a, a, uint32_t, a, uint32_t, a'],
+  createSessionOptions: [10, 'a', 'p'],
+  setSessionExecutionMode: [13, 'a', 'a, int'],
+  disableMemPattern: [17, 'a', 'a'],
+  disableCpuMemArena: [19, 'a', 'a'],
+  setSessionGraphOptimizationLevel: [23, 'a', 'a, int'],
+  setIntraOpNumThreads: [24, 'a', 'a, int'],
+  setInterOpNumThreads: [25, 'a', 'a, int'],
+  sessionGetInputCount: [30, 'a', 'a, p'],
+  sessionGetOutputCount: [31, 'a', 'a, p'],
+  sessionGetOverridableInitializerCount: [32, 'a', 'a, p'],
+  sessionGetInputTypeInfo: [33, 'a', 'a, size_t, p'],
+  sessionGetOutputTypeInfo: [34, 'a', 'a, size_t, p'],
+  sessionGetOverridableInitializerTypeInfo: [35, 'a', 'a, size_t, p'],
+  sessionGetInputName: [36, 'a', 'a, size_t, a, p'],
+  sessionGetOutputName: [37, 'a', 'a, size_t, a, p'],
+  sessionGetOverridableInitializerName: [38, 'a', 'a, size_t, a, p'],
+  createRunOptions: [39, 'a', 'p'],
+  runOptionsSetTerminate: [46, 'a', 'a'],
+  runOptionsUnsetTerminate: [47, 'a', 'a'],
+  createTensorAsOrtValue: [48, 'a', 'a, p, size_t, int, p'],
+  createTensorWithDataAsOrtValue: [49, 'a', 'a, p, size_t, a, uint32_t, int, a'],
+  getTensorMutableData: [51, 'a', 'a, p'],
+  fillStringTensor: [52, 'a', 'a, p, size_t'],
+  getStringTensorDataLength: [53, 'a', 'a, p'],
+  getStringTensorContent: [54, 'a', 'a, p, size_t, p, size_t'],
+  castTypeInfoToTensorInfo: [55, 'a', 'a, p'],
+  getOnnxTypeFromTypeInfo: [56, 'a', 'a, p'],
+  getTensorElementType: [60, 'a', 'a, p'],
+  getDimensionsCount: [61, 'a', 'a, p'],
+  getDimensions: [62, 'a', 'a, p, size_t'],
+  getSymbolicDimensions: [63, 'a', 'a, p, size_t'],
+  getTensorTypeAndShape: [65, 'a', 'a, p'],
+  createCpuMemoryInfo: [69, 'a', 'int, int, p'],
+  allocatorFree: [76, 'a', 'a, a'],
+  getAllocatorWithDefaultOptions: [78, 'a', 'p'],
+  getValueType: [67, 'a', 'a, p'],
+  releaseStatus: [93, 'void', 'a'],
+  releaseSession: [95, 'void', 'a'],
+  releaseValue: [96, 'void', 'a'],
+  releaseRunOptions: [97, 'void', 'a'],
+  releaseTypeInfo: [98, 'void', 'a'],
+  releaseTensorTypeAndShapeInfo: [99, 'void', 'a'],
+  releaseSessionOptions: [100, 'void', 'a'],
+  createEnvWithGlobalThreadPools: [119, 'a', 'int, str, a, p'],
+  disablePerSessionThreads: [120, 'a', 'a'],
+  createThreadingOptions: [121, 'a', 'p'],
+  releaseThreadingOptions: [122, 'void', 'a'],
+  addSessionConfigEntry: [130, 'a', 'a, str, str'],
+  setGlobalIntraOpNumThreads: [147, 'a', 'a, int'],
+  setGlobalInterOpNumThreads: [148, 'a', 'a, int'],
+  addRunConfigEntry: [165, 'a', 'a, str, str'],
+  hasValue: [192, 'a', 'a, p'],
+  registerCustomOpsLibrary: [228, 'a', 'a, p'],
+  getResizedStringTensorElementBuffer: [252, 'a', 'a, size_t, size_t, p'],
+  tensorTypeAndShapeHasShape: [390, 'bool', 'a'],
+} as const
+
+type FunctionName = keyof typeof prototypes
+export type OrtFunctions = Readonly<Record<FunctionName, Native>>
+
+export const libraryPath = (): string => {
+  const packageFolder = path.dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
+  const file = { win32: 'onnxruntime.dll', darwin: 'libonnxruntime.1.dylib' }[process.platform as string]
+  const name = file ?? 'libonnxruntime.so.1'
+  return path.join(packageFolder, 'bin/napi-v6', process.platform, process.arch, name)
+}
+
+// Without names: koffi keeps one list of names for all who use it in a thread.
+const prototypeOf = (result: string, parameters: string): ReturnType<typeof koffi.proto> => {
+  const typeOf = (text: string): string => (text === 'a' ? 'uintptr_t' : text === 'p' ? 'void*' : text)
+  return koffi.proto(typeOf(result), parameters.split(', ').map(typeOf))
+}
+
+/** A failure that ONNX Runtime reported; `code` is its OrtErrorCode. */
+export class OrtError extends Error {
+  readonly code: number
+  constructor(code: number, message: string) {
+    super(message)
+    this.name = 'OrtError'
+    this.code = code
+  }
+}
+
+/** Made and not yet released, per kind of thing. Zero when nothing is loaded and nobody holds an output. */
+export type OrtCounts = { values: number; statuses: number; valuesCreated: number; statusesCreated: number }
+
+export class OrtLibrary {
+  readonly functions: OrtFunctions
+  readonly counts: OrtCounts = { values: 0, statuses: 0, valuesCreated: 0, statusesCreated: 0 }
+  /** OrtMemoryInfo of plain process memory, for values over our own buffers; lives as long as the process. */
+  readonly cpuMemory: Address
+  /** ONNX Runtime's default allocator: it owns itself, there is nothing to release. */
+  readonly allocator: Address
+  readonly #addressAt: (index: number) => bigint
+  readonly #getErrorMessage: (status: Address) => string
+  readonly #memcpy: Native
+  // Out-parameters of all functions land here, one at a time: calls are synchronous and never nest.
+  readonly #out = new BigUint64Array(new ArrayBuffer(8))
+  readonly #outAddress: Address
+
+  private constructor(api: bigint, platformLibrary: ReturnType<typeof koffi.load>) {
+    const pointerAt = (index: number): bigint => koffi.decode(api, index * 8, 'void*') as bigint
+    this.#addressAt = pointerAt
+    const bound: Partial<Record<FunctionName, Native>> = {}
+    for (const [name, [index, result, parameters]] of Object.entries(prototypes)) {
+      bound[name as FunctionName] = koffi.decode(pointerAt(index), prototypeOf(result, parameters)) as Native
+    }
+    this.functions = bound as OrtFunctions
+    this.#getErrorMessage = koffi.decode(pointerAt(2), prototypeOf('str', 'a')) as (status: Address) => string
+    this.#memcpy = platformLibrary.func('memcpy', 'uintptr_t', ['void*', 'uintptr_t', 'size_t']) as unknown as Native
+    this.#outAddress = addressOf(this.#out)
+    this.cpuMemory = this.made((out) => this.functions.createCpuMemoryInfo(1, 0, out))
+    this.allocator = this.made((out) => this.functions.getAllocatorWithDefaultOptions(out))
+  }
+
+  /** koffi's functions belong to the thread that made them, the native library to the process. Throws when it is absent. */
+  static open(): OrtLibrary {
+    const library = koffi.load(libraryPath())
+    const base = library.func('void* OrtGetApiBase()')() as bigint
+    const getApi = koffi.decode(base, 0, 'void*') as bigint
+    const api = koffi.call(getApi, prototypeOf('p', 'uint32_t'), apiVersion) as bigint | null
+    if (api === null || api === 0n) throw new Error(`${libraryPath()} does not have version ${apiVersion} of the C API`)
+    const platformLibrary = process.platform === 'win32' ? koffi.load('ucrtbase.dll') : koffi.load(null)
+    return new OrtLibrary(api, platformLibrary)
+  }
+
+  /** What a thread needs to make the long calls by itself. */
+  carrierFunctions(): { koffiPath: string; addresses: { run: bigint; createSession: bigint; releaseSession: bigint } } {
+    const address = (name: FunctionName): bigint => this.#addressAt(prototypes[name][0])
+    return {
+      koffiPath: createRequire(import.meta.url).resolve('koffi'),
+      addresses: {
+        run: address('run'),
+        createSession: address('createSession'),
+        releaseSession: address('releaseSession'),
+      },
+    }
+  }
+
+  /** Throws what the status says and releases it; a null status is success. */
+  check(status: Address): void {
+    if (status !== 0) throw this.takeError(status)
+  }
+
+  /** Turns a status into an error and releases it. */
+  takeError(status: Address): OrtError {
+    this.counts.statusesCreated++
+    this.counts.statuses++
+    const error = new OrtError(this.functions.getErrorCode(status), this.#getErrorMessage(status))
+    this.functions.releaseStatus(status)
+    this.counts.statuses--
+    return error
+  }
+
+  /** Runs a function whose last parameter is an out-pointer and gives what it wrote there. */
+  made(create: (out: BigUint64Array) => Address): Address {
+    this.#out[0] = 0n
+    this.check(create(this.#out))
+    return Number(this.#out[0])
+  }
+
+  /** HOT. An OrtValue over `bytes`, which must stay alive and in place until `releaseValue`. Nothing is copied. */
+  createValue(bytes: Uint8Array, shapeAddress: Address, rank: number, elementType: number): Address {
+    const status = this.functions.createTensorWithDataAsOrtValue(
+      this.cpuMemory,
+      bytes,
+      bytes.byteLength,
+      shapeAddress,
+      rank,
+      elementType,
+      this.#outAddress,
+    )
+    if (status !== 0) throw this.takeError(status)
+    this.adoptValue()
+    return Number(this.#out[0])
+  }
+
+  /** Counts an OrtValue that a function other than `createValue` made: ours to release from now on. */
+  adoptValue(): void {
+    this.counts.values++
+    this.counts.valuesCreated++
+  }
+
+  releaseValue(value: Address): void {
+    this.functions.releaseValue(value)
+    this.counts.values--
+  }
+
+  /** Copies native memory into `target`, filling it. */
+  copyFrom(source: Address, target: Uint8Array): void {
+    if (target.byteLength > 0) this.#memcpy(target, source, target.byteLength)
+  }
+}
+
+/**
+ * The address of a buffer's first byte. Memory of an ArrayBuffer does not move, but it is freed with it: whoever keeps
+ * the address keeps the buffer.
+ */
+export const addressOf = (buffer: NodeJS.ArrayBufferView): Address => Number(koffi.address(buffer))
+
+/** Native memory as bytes, without a copy. `detach` it before the memory is freed. */
+export const viewOf = (address: Address, byteLength: number): Uint8Array =>
+  new Uint8Array(koffi.view(BigInt(address), byteLength))
+
+/** Makes every view on the buffer empty: reading it after its memory was freed is then harmless. */
+export const detach = (bytes: Uint8Array): void => void (bytes.buffer as ArrayBuffer).transfer(0)
+
+/** Text with a closing NUL; on Windows paths are UTF-16. */
+export const cString = (text: string): Uint8Array => zeroEnded(Buffer.from(`${text}\0`, 'utf8'))
+export const cPath = (text: string): Uint8Array =>
+  process.platform === 'win32' ? zeroEnded(Buffer.from(`${text}\0`, 'utf16le')) : cString(text)
+
+// A copy of its own, off Node's shared pool: native code may keep its address for long.
+const zeroEnded = (bytes: Buffer): Uint8Array => {
+  const copy = new Uint8Array(new ArrayBuffer(bytes.length))
+  copy.set(bytes)
+  return copy
+}

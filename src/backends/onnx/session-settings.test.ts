@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { emptyModelConfig, type ModelConfig } from '../../model/model-config.ts'
+import { parseOnnxSettings } from './session-settings.ts'
+
+const config = (parameters: Record<string, string>, fields: Partial<ModelConfig> = {}): ModelConfig => ({
+  ...emptyModelConfig(),
+  name: 'm',
+  parameters: new Map(Object.entries(parameters).map(([key, stringValue]) => [key, { stringValue }])),
+  ...fields,
+})
+const withLevel = (level: number): ModelConfig =>
+  config(
+    {},
+    {
+      optimization: {
+        graph: { level },
+        priority: 'PRIORITY_DEFAULT',
+        cuda: null,
+        executionAccelerators: null,
+        inputPinnedMemory: null,
+        outputPinnedMemory: null,
+        gatherKernelBufferThreshold: 0,
+        eagerBatching: false,
+      },
+    },
+  )
+
+test('without parameters everything is ONNX Runtime’s default and nobody is warned', () => {
+  const settings = parseOnnxSettings(config({}))
+  assert.deepEqual(settings.session, {
+    intraOpThreads: 0,
+    interOpThreads: 0,
+    isParallel: false,
+    graphLevel: 'all',
+    hasMemoryArena: true,
+    hasMemoryPattern: true,
+    sessionEntries: [],
+    runEntries: [],
+    customOpLibraries: [],
+  })
+  assert.deepEqual([settings.execution, settings.maxExecutionMs, settings.warnings], [null, 0, []])
+})
+
+test('Triton’s parameters are understood', () => {
+  const settings = parseOnnxSettings(
+    config({
+      intra_op_thread_count: '3',
+      inter_op_thread_count: '2',
+      execution_mode: '1',
+      enable_mem_arena: '0',
+      enable_mem_pattern: 'false',
+      'memory.enable_memory_arena_shrinkage': 'cpu:0',
+      'session.use_device_allocator_for_initializers': '1',
+      execution: 'offloaded',
+      max_execution_ms: '250',
+    }),
+  )
+  assert.deepEqual(settings.session, {
+    intraOpThreads: 3,
+    interOpThreads: 2,
+    isParallel: true,
+    graphLevel: 'all',
+    hasMemoryArena: false,
+    hasMemoryPattern: false,
+    sessionEntries: [['session.use_device_allocator_for_initializers', '1']],
+    runEntries: [['memory.enable_memory_arena_shrinkage', 'cpu:0']],
+    customOpLibraries: [],
+  })
+  assert.deepEqual([settings.execution, settings.maxExecutionMs, settings.warnings], ['offloaded', 250, []])
+})
+
+test('graph levels are Triton’s: -1 basic, 0 all, 1 extended, 2 disabled', () => {
+  const levels = [-1, 0, 1, 2].map((level) => parseOnnxSettings(withLevel(level)).session.graphLevel)
+  assert.deepEqual(levels, ['basic', 'all', 'extended', 'disabled'])
+  assert.match(parseOnnxSettings(withLevel(7)).warnings.join(), /optimization.graph.level 7/)
+})
+
+test('a value that makes no sense is refused with the parameter, what is expected and what came', () => {
+  for (const [key, value] of [
+    ['intra_op_thread_count', '-1'],
+    ['intra_op_thread_count', 'many'],
+    ['execution_mode', '2'],
+    ['enable_mem_arena', 'maybe'],
+    ['execution', 'somewhere'],
+    ['max_execution_ms', '1.5'],
+  ] as const) {
+    assert.throws(
+      () => parseOnnxSettings(config({ [key]: value })),
+      (error: Error) => error.message.includes(`'${key}'`) && error.message.includes(`'${value}'`),
+    )
+  }
+})
+
+test('accelerators that a CPU build does not have are named in a warning', () => {
+  const accelerated = withLevel(0)
+  if (accelerated.optimization !== null) {
+    accelerated.optimization.executionAccelerators = {
+      gpuExecutionAccelerator: [{ name: 'tensorrt', parameters: new Map() }],
+      cpuExecutionAccelerator: [{ name: 'openvino', parameters: new Map() }],
+    }
+  }
+  const warnings = parseOnnxSettings(accelerated).warnings
+  assert.equal(warnings.length, 2)
+  assert.match(warnings.join('\n'), /'openvino' is not in this build[^]*'tensorrt' needs a GPU build/)
+})

@@ -1,0 +1,66 @@
+// What auto_complete_config returned, taken over into the configuration: only what a backend may change.
+
+import { ServerError } from '../../base/server-error.ts'
+import type {
+  ConfigDataType,
+  ModelConfig,
+  ModelDynamicBatching,
+  ModelInput,
+  ModelOutput,
+} from '../../model/model-config.ts'
+import { emptyMessage, enumTypes, messageSchema } from '../../model/model-config-schema.ts'
+
+type TensorJson = { name?: unknown; data_type?: unknown; dims?: unknown; optional?: unknown }
+export type CompletedJson = {
+  max_batch_size?: unknown
+  input?: TensorJson[]
+  output?: TensorJson[]
+  dynamic_batching?: unknown
+  model_transaction_policy?: { decoupled?: unknown }
+}
+
+export function applyCompletedConfig(draft: ModelConfig, completed: CompletedJson): ModelConfig {
+  const refuse = (what: string): ServerError =>
+    new ServerError('INTERNAL', `auto_complete_config of model '${draft.name}' returned ${what}`)
+  if (completed.max_batch_size !== undefined) {
+    if (!Number.isSafeInteger(completed.max_batch_size)) throw refuse('a max_batch_size that is not a whole number')
+    draft.maxBatchSize = completed.max_batch_size as number
+  }
+  draft.input = (completed.input ?? []).map((json) => {
+    const known = draft.input.find((input) => input.name === json.name)
+    const input = known ?? (emptyMessage(messageSchema('ModelInput')) as unknown as ModelInput)
+    takeTensor(input, json, refuse)
+    if (json.optional !== undefined) input.optional = json.optional === true
+    return input
+  })
+  draft.output = (completed.output ?? []).map((json) => {
+    const known = draft.output.find((output) => output.name === json.name)
+    const output = known ?? (emptyMessage(messageSchema('ModelOutput')) as unknown as ModelOutput)
+    takeTensor(output, json, refuse)
+    return output
+  })
+  const hasScheduler =
+    draft.dynamicBatching !== null || draft.sequenceBatching !== null || draft.ensembleScheduling !== null
+  if (completed.dynamic_batching !== undefined && !hasScheduler) {
+    draft.dynamicBatching = emptyMessage(messageSchema('ModelDynamicBatching')) as unknown as ModelDynamicBatching
+  }
+  if (completed.model_transaction_policy !== undefined) {
+    draft.modelTransactionPolicy = { decoupled: completed.model_transaction_policy.decoupled === true }
+  }
+  return draft
+}
+
+function takeTensor(target: ModelInput | ModelOutput, json: TensorJson, refuse: (what: string) => ServerError): void {
+  if (typeof json.name !== 'string') throw refuse('a tensor without a name')
+  const dataTypes = enumTypes['DataType'] ?? {}
+  if (typeof json.data_type !== 'string' || !Object.hasOwn(dataTypes, json.data_type)) {
+    throw refuse(`data_type '${String(json.data_type)}' for tensor '${json.name}', which is no type`)
+  }
+  const { dims } = json
+  if (!Array.isArray(dims) || !dims.every((size) => Number.isSafeInteger(size))) {
+    throw refuse(`dims of tensor '${json.name}' that are not whole numbers`)
+  }
+  target.name = json.name
+  target.dataType = json.data_type as ConfigDataType
+  target.dims = dims as number[]
+}

@@ -1,0 +1,135 @@
+// HOT: a Batch as one frame. Small tensors are copied into it, large ones into shared memory; one allocation.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { InferenceRequest, Parameters } from '../../model/inference-request.ts'
+import type { ModelSignature } from '../../model/model-signature.ts'
+import {
+  align8,
+  align16,
+  headerBytes,
+  named,
+  requestFlags,
+  requestHeadBytes,
+  toWorker,
+  writeHeader,
+  writeUint64,
+} from './frames.ts'
+import { isInline, recordBytes, TensorRecordWriter } from './tensor-records.ts'
+import type { TensorRegions } from './tensor-regions.ts'
+
+const frameLimitBytes = 0x7fff_fff0
+
+/** Throws ServerError when the batch does not fit; nothing is kept then. */
+export function encodeExecute(
+  batchId: number,
+  requests: readonly InferenceRequest[],
+  firstHandle: number,
+  signature: ModelSignature,
+  regions: TensorRegions | null,
+): Buffer {
+  let headBytes = headerBytes
+  let dataBytes = 0
+  const parameterTexts: string[] = []
+  for (const request of requests) {
+    const parameters = request.parameters.size === 0 ? '' : parametersJson(request.parameters)
+    parameterTexts.push(parameters)
+    headBytes += requestBytes(request, parameters, signature)
+    for (const tensor of request.inputs) if (isInline(tensor, regions)) dataBytes += align16(tensor.bytes.length)
+  }
+  const total = align16(align16(headBytes) + dataBytes)
+  if (total > frameLimitBytes) {
+    throw new ServerError('INVALID_ARG', `a batch of ${total} bytes is more than a Python model can be given at once`)
+  }
+  const frame = Buffer.allocUnsafe(total)
+  writeHeader(frame, toWorker.execute, requests.length, batchId)
+  const writer = new TensorRecordWriter(frame, align16(headBytes), regions)
+  try {
+    let offset = headerBytes
+    for (let i = 0; i < requests.length; i++) {
+      const request = requests[i] as InferenceRequest
+      offset = writeRequest(frame, offset, request, firstHandle + i, parameterTexts[i] as string, signature, writer)
+    }
+  } catch (reason) {
+    for (const block of writer.stored) regions?.freeInput(block)
+    throw reason
+  }
+  return frame
+}
+
+function requestBytes(request: InferenceRequest, parameters: string, signature: ModelSignature): number {
+  let bytes = requestHeadBytes
+  for (const tensor of request.inputs) bytes += recordBytes(tensor, !signature.inputByName.has(tensor.name))
+  if (typeof request.correlationId === 'string') bytes += Buffer.byteLength(request.correlationId)
+  if (request.id !== '') bytes += Buffer.byteLength(request.id)
+  if (parameters !== '') bytes += Buffer.byteLength(parameters)
+  return align8(bytes + 2 * request.requestedOutputs.length)
+}
+
+function writeRequest(
+  frame: Buffer,
+  start: number,
+  request: InferenceRequest,
+  handle: number,
+  parameters: string,
+  signature: ModelSignature,
+  writer: TensorRecordWriter,
+): number {
+  const { correlationId, requestedOutputs } = request
+  const isText = typeof correlationId === 'string' && correlationId !== ''
+  let flags = 0
+  if (request.isSequenceStart) flags |= requestFlags.start
+  if (request.isSequenceEnd) flags |= requestFlags.end
+  if (isText) flags |= requestFlags.textCorrelation
+  if (request.isCancelled) flags |= requestFlags.cancelled
+  if (requestedOutputs.length === 0) flags |= requestFlags.allOutputs
+  writeUint64(frame, handle, start)
+  if (typeof correlationId === 'bigint') frame.writeBigUInt64LE(BigInt.asUintN(64, correlationId), start + 8)
+  else writeUint64(frame, 0, start + 8)
+  frame.writeBigUInt64LE(request.timeoutUs, start + 16)
+  frame.writeUInt32LE(flags, start + 24)
+  frame.writeUInt16LE(request.inputs.length, start + 32)
+  frame.writeUInt16LE(requestedOutputs.length, start + 34)
+  let offset = start + requestHeadBytes
+  for (const tensor of request.inputs) {
+    offset = writer.write(tensor, offset, signature.inputByName.get(tensor.name)?.index ?? named)
+  }
+  for (const name of requestedOutputs) {
+    // Requests are validated before they come here, so the name is in the table.
+    frame.writeUInt16LE(signature.outputByName.get(name)?.index ?? 0, offset)
+    offset += 2
+  }
+  const idBytes = request.id === '' ? 0 : frame.write(request.id, offset, 'utf8')
+  offset += idBytes
+  const textBytes = isText ? frame.write(correlationId, offset, 'utf8') : 0
+  offset += textBytes
+  const parameterBytes = parameters === '' ? 0 : frame.write(parameters, offset, 'utf8')
+  offset += parameterBytes
+  frame.writeUInt16LE(idBytes, start + 28)
+  frame.writeUInt16LE(textBytes, start + 30)
+  frame.writeUInt32LE(parameterBytes, start + 36)
+  return align8(offset)
+}
+
+/** `{"a":1,"b":1.5}`: whole numbers and doubles stay apart, as the model reads them. */
+export function parametersJson(parameters: Parameters): string {
+  const parts: string[] = []
+  for (const [key, value] of parameters) parts.push(`${JSON.stringify(key)}:${valueJson(value)}`)
+  return `{${parts.join(',')}}`
+}
+
+function valueJson(value: string | bigint | boolean | number): string {
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value !== 'number') return JSON.stringify(value)
+  if (!Number.isFinite(value)) return 'null'
+  return Number.isInteger(value) && Math.abs(value) < 1e21 ? value.toFixed(1) : String(value)
+}
+
+/** The reverse: a number written without point or exponent is an integer. */
+export function parseParameters(text: string): Parameters {
+  const parsed = JSON.parse(text, (_key, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' && context?.source !== undefined && /^-?\d+$/.test(context.source)
+      ? BigInt(context.source)
+      : value,
+  ) as Record<string, string | bigint | boolean | number>
+  return new Map(Object.entries(parsed))
+}

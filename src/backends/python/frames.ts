@@ -1,0 +1,116 @@
+// The wire format between the server and a Python worker. The other half is python/galatea_worker/frames.py; a change
+// here is a change there.
+//
+// A frame is a 16-byte header (size, kind, count, id) and a body, padded to a multiple of 16 bytes, all little-endian.
+// Tensor bytes that travel inside a frame start at a multiple of 16, so arrays made on them are aligned.
+
+import type { DataType } from '../../tensor/data-type.ts'
+
+/** Server → worker. */
+export const toWorker = {
+  execute: 1,
+  cancel: 2,
+  freeOutputs: 3,
+  blsResponse: 4,
+  reply: 5,
+  completeConfig: 6,
+  initialize: 7,
+  finalize: 8,
+  trim: 9,
+} as const
+
+/** Worker → server. */
+export const fromWorker = {
+  hello: 32,
+  configCompleted: 33,
+  initialized: 34,
+  startFailed: 35,
+  executed: 36,
+  executeFailed: 37,
+  response: 38,
+  freeInputs: 39,
+  blsRequest: 40,
+  blsCancel: 41,
+  call: 42,
+  metric: 43,
+  log: 44,
+  readiness: 45,
+} as const
+
+export const headerBytes = 16
+/** Of a request inside an execute frame, before its tensors. */
+export const requestHeadBytes = 40
+export const requestFlags = { start: 1, end: 2, textCorrelation: 4, allOutputs: 8, cancelled: 16 } as const
+export const responseHeadBytes = 16
+export const responseFlags = { final: 1, error: 2, parameters: 4, flagOnly: 8 } as const
+export const tensorHeadBytes = 24
+/** In place of an index into the model's table of names: the name follows the dims. */
+export const named = 0xffff
+export const inline = 0
+export const shared = 1
+
+/** Triton's numbers. */
+export const dataTypeCodes: Readonly<Record<DataType, number>> = {
+  BOOL: 1,
+  UINT8: 2,
+  UINT16: 3,
+  UINT32: 4,
+  UINT64: 5,
+  INT8: 6,
+  INT16: 7,
+  INT32: 8,
+  INT64: 9,
+  FP16: 10,
+  FP32: 11,
+  FP64: 12,
+  BYTES: 13,
+  BF16: 14,
+}
+
+export const dataTypeByCode: readonly (DataType | undefined)[] = Object.entries(dataTypeCodes).reduce<
+  (DataType | undefined)[]
+>((table, [name, code]) => {
+  table[code] = name as DataType
+  return table
+}, [])
+
+export const align8 = (size: number): number => (size + 7) & ~7
+export const align16 = (size: number): number => (size + 15) & ~15
+
+export function writeHeader(frame: Buffer, kind: number, count: number, id: number): void {
+  frame.writeUInt32LE(frame.length, 0)
+  frame.writeUInt16LE(kind, 4)
+  frame.writeUInt16LE(count, 6)
+  writeUint64(frame, id, 8)
+}
+
+/** For whole numbers up to 2^53, without the cost of a bigint. */
+export function writeUint64(frame: Buffer, value: number, offset: number): void {
+  frame.writeUInt32LE(value >>> 0, offset)
+  frame.writeUInt32LE(Math.floor(value / 0x1_0000_0000) >>> 0, offset + 4)
+}
+
+export function readUint64(frame: Buffer, offset: number): number {
+  return frame.readUInt32LE(offset) + frame.readUInt32LE(offset + 4) * 0x1_0000_0000
+}
+
+/** A frame with one text behind its length. */
+export function textFrame(kind: number, id: number, text: string): Buffer {
+  const bytes = Buffer.byteLength(text)
+  const frame = Buffer.alloc(align16(headerBytes + 8 + bytes))
+  writeHeader(frame, kind, 0, id)
+  writeUint64(frame, bytes, headerBytes)
+  frame.write(text, headerBytes + 8, 'utf8')
+  return frame
+}
+
+export function readText(frame: Buffer): string {
+  const bytes = readUint64(frame, headerBytes)
+  return frame.toString('utf8', headerBytes + 8, headerBytes + 8 + bytes)
+}
+
+export function emptyFrame(kind: number, id = 0): Buffer {
+  const frame = Buffer.alloc(headerBytes)
+  writeHeader(frame, kind, 0, id)
+  return frame
+}

@@ -1,0 +1,160 @@
+// Models written in Python: one process per Instance.
+
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Cancel, Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelServices } from '../../model/model-services.ts'
+import { applyCompletedConfig, type CompletedJson } from './completed-config.ts'
+import { PythonEnvironments } from './python-environment.ts'
+import { PythonModel, type WorkerPlan } from './python-model.ts'
+import { parsePythonSettings, type PythonSettings } from './python-settings.ts'
+import { sharedMemorySupport } from './shared-memory.ts'
+import { WorkerLink } from './worker-launch.ts'
+
+export type PythonBackendDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+
+/** A process that completed a configuration waits this long for its model to be loaded, then it goes. */
+const standbyNs = 10e9
+
+type Standby = { readonly link: WorkerLink; readonly cancelExpiry: Cancel }
+
+const workerProgram = fileURLToPath(new URL('../../../python/worker.py', import.meta.url))
+
+export class PythonBackend implements Backend {
+  readonly name: string
+  readonly #dependencies: PythonBackendDependencies
+  readonly #settings: PythonSettings
+  readonly #environments: PythonEnvironments
+  /** The folder whose model.py serves every model of this backend; '' when each model brings its own. */
+  readonly #sharedDirectory: string
+  /** Processes that have imported a model to complete its configuration and may go on to be its first instance. */
+  readonly #standby = new Map<string, Standby>()
+
+  constructor(
+    dependencies: PythonBackendDependencies,
+    settings: ReadonlyMap<string, string>,
+    shared: { readonly name: string; readonly directory: string } = { name: 'python', directory: '' },
+  ) {
+    this.name = shared.name
+    this.#dependencies = dependencies
+    this.#settings = parsePythonSettings(settings)
+    this.#sharedDirectory = shared.directory
+    const { interpreter, environmentDirectory } = this.#settings
+    this.#environments = new PythonEnvironments(dependencies.log, interpreter, environmentDirectory)
+    const { libc, whyNot } = sharedMemorySupport()
+    if (libc === null && this.#settings.memory !== null) {
+      dependencies.log.warning('no shared memory for python models, tensors travel through a socket', {
+        reason: whyNot,
+      })
+    }
+  }
+
+  async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
+    const plan = await this.#plan(draft, files)
+    const link = this.#launch(plan, draft.name)
+    try {
+      const completed = await link.completeConfig({
+        ...plan.location,
+        modelName: draft.name,
+        config: this.#dependencies.services.encodeConfig(draft),
+      })
+      this.#learn(plan, link)
+      const config = completed === null ? draft : applyCompletedConfig(draft, completed as CompletedJson)
+      this.#park(plan.key, link)
+      return config
+    } catch (reason) {
+      link.kill()
+      throw reason
+    }
+  }
+
+  async load(source: ModelVersionSource): Promise<LoadedModel> {
+    const plan = await this.#plan(source.config, source.files)
+    const model = new PythonModel(this.#dependencies, this.#settings, source, plan, {
+      launch: () => this.#unpark(plan.key) ?? this.#launch(plan, source.name),
+      learn: (link) => this.#learn(plan, link),
+    })
+    return model
+  }
+
+  async close(): Promise<void> {
+    const waiting = [...this.#standby.values()]
+    this.#standby.clear()
+    for (const { link, cancelExpiry } of waiting) {
+      cancelExpiry()
+      link.kill()
+      await link.gone()
+    }
+  }
+
+  #launch(plan: WorkerPlan, modelName: string): WorkerLink {
+    const { executable, environment } = plan.environment
+    const command = {
+      executable,
+      // A crash in native code then leaves the Python stack in the log.
+      arguments: ['-X', 'faulthandler', workerProgram],
+      environment,
+      directory: process.cwd(),
+    }
+    const { clock, log } = this.#dependencies
+    return new WorkerLink({ clock, log }, { command, memory: this.#settings.memory, modelName })
+  }
+
+  #learn(plan: WorkerPlan, link: WorkerLink): void {
+    if (link.greeting !== null) this.#environments.learn(plan.environment, link.greeting.executable)
+  }
+
+  #park(key: string, link: WorkerLink): void {
+    this.#unpark(key)?.kill()
+    const cancelExpiry = this.#dependencies.clock.after(standbyNs, () => this.#unpark(key)?.kill())
+    this.#standby.set(key, { link, cancelExpiry })
+  }
+
+  #unpark(key: string): WorkerLink | null {
+    const standby = this.#standby.get(key)
+    if (standby === undefined) return null
+    this.#standby.delete(key)
+    standby.cancelExpiry()
+    return standby.link.isGone ? null : standby.link
+  }
+
+  async #plan(config: ModelConfig, files: ModelFiles): Promise<WorkerPlan> {
+    const file = config.defaultModelFilename === '' ? 'model.py' : config.defaultModelFilename
+    const isShared = this.#sharedDirectory !== ''
+    if (!isShared && !file.endsWith('.py')) {
+      throw new ServerError('INTERNAL', `Model name must end with '.py'. Model name is "${file}".`)
+    }
+    const sharedFile = config.runtime.endsWith('.py') ? config.runtime : 'model.py'
+    const program = isShared ? path.join(this.#sharedDirectory, sharedFile) : path.join(files.versionDirectory, file)
+    if (!existsSync(program)) {
+      throw new ServerError('INTERNAL', `Python model file not found in '${program}'`)
+    }
+    const archive = isShared ? path.join(this.#sharedDirectory, `pb_exec_env_${sharedFile}.tar.gz`) : ''
+    const environment = await this.#environments.find(config, files, existsSync(archive) ? archive : '')
+    const stem = path.basename(program, '.py')
+    return {
+      key: `${program}\n${files.versionDirectory}\n${config.name}`,
+      environment,
+      location: {
+        module: isShared ? stem : `${files.version}.${stem}`,
+        paths: isShared ? [this.#sharedDirectory] : [files.versionDirectory, files.modelDirectory],
+        modelDir: files.versionDirectory,
+      },
+    }
+  }
+}
+
+/** A backend that is a folder with a model.py, which serves every model that names the backend. */
+export function createPythonBasedBackend(
+  dependencies: PythonBackendDependencies,
+  settings: ReadonlyMap<string, string>,
+  name: string,
+  directory: string,
+): PythonBackend {
+  return new PythonBackend(dependencies, settings, { name, directory })
+}

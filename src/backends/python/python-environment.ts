@@ -1,0 +1,185 @@
+// Which Python runs a model: the server's, a packed environment, or one made from the model's requirements.
+
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import fs from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { Log } from '../../base/log.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { ModelFiles } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+
+export type PythonEnvironment = { readonly executable: string; readonly environment: NodeJS.ProcessEnv }
+
+const yes = new Set(['yes', 'true', '1', 'on'])
+
+export class PythonEnvironments {
+  readonly #log: Log
+  readonly #interpreter: string
+  readonly #cacheDirectory: string
+  /** Made once, however many models and instances ask at the same time. */
+  readonly #made = new Map<string, Promise<string>>()
+  /** Where a command really leads, as its processes told: a version manager's shim costs a tenth of a second each time. */
+  readonly #realExecutables = new Map<string, string>()
+
+  constructor(log: Log, interpreter: string, cacheDirectory: string) {
+    this.#log = log
+    this.#interpreter = interpreter
+    this.#cacheDirectory =
+      cacheDirectory === ''
+        ? path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'galatea')
+        : cacheDirectory
+  }
+
+  /** `backendArchive`: the environment that a Python-based backend ships beside its model.py, '' for none. */
+  async find(config: ModelConfig, files: ModelFiles, backendArchive: string): Promise<PythonEnvironment> {
+    const configured = config.parameters.get('EXECUTION_ENV_PATH')?.stringValue ?? backendArchive
+    if (configured !== '') {
+      const place = path.resolve(configured.replaceAll('$$TRITON_MODEL_DIRECTORY', files.modelDirectory))
+      return environmentIn(await this.#packedEnvironment(place, config.name))
+    }
+    if (yes.has((config.parameters.get('AUTO_INSTALL_REQUIREMENTS')?.stringValue ?? '').toLowerCase())) {
+      return environmentIn(await this.#requirementsEnvironment(config.name, files))
+    }
+    const executable = this.#realExecutables.get(this.#interpreter) ?? this.#interpreter
+    return { executable, environment: process.env }
+  }
+
+  learn(used: PythonEnvironment, realExecutable: string): void {
+    if (used.executable === this.#interpreter) this.#realExecutables.set(this.#interpreter, realExecutable)
+  }
+
+  async #packedEnvironment(place: string, modelName: string): Promise<string> {
+    const entry = await fs.stat(place).catch(() => null)
+    if (entry === null) {
+      throw new ServerError(
+        'INTERNAL',
+        `EXECUTION_ENV_PATH of model '${modelName}': there is no file or folder '${place}'`,
+      )
+    }
+    if (entry.isDirectory()) return place
+    const key = digest(`${place}\n${entry.mtimeMs}\n${entry.size}`)
+    return this.#once(`environment-${key}`, async (folder) => {
+      this.#log.info('unpacking execution environment', { model: modelName, archive: place })
+      await this.#run('tar', ['-xf', place, '-C', folder], modelName)
+      // conda-pack's own repair of absolute paths, where the archive brings it.
+      const unpack = path.join(folder, 'bin', 'conda-unpack')
+      if (await exists(unpack)) await this.#run(path.join(folder, 'bin', 'python'), [unpack], modelName)
+    })
+  }
+
+  async #requirementsEnvironment(modelName: string, files: ModelFiles): Promise<string> {
+    const file = await firstExisting([
+      path.join(files.versionDirectory, 'requirements.txt'),
+      path.join(files.modelDirectory, 'requirements.txt'),
+      path.join(files.versionDirectory, 'pyproject.toml'),
+      path.join(files.modelDirectory, 'pyproject.toml'),
+    ])
+    if (file === null) {
+      throw new ServerError(
+        'INTERNAL',
+        `AUTO_INSTALL_REQUIREMENTS of model '${modelName}': there is no requirements.txt or pyproject.toml in ` +
+          `'${files.modelDirectory}'`,
+      )
+    }
+    const text = await fs.readFile(file, 'utf8')
+    const key = digest(`${this.#interpreter}\n${file.endsWith('.toml') ? path.dirname(file) : ''}\n${text}`)
+    return this.#once(`requirements-${key}`, async (folder) => {
+      this.#log.info('installing python requirements', { model: modelName, file })
+      await this.#run(this.#interpreter, ['-m', 'venv', folder], modelName)
+      const what = file.endsWith('.toml') ? [path.dirname(file)] : ['-r', file]
+      const pip = ['-m', 'pip', 'install', '--disable-pip-version-check', '--progress-bar=off', 'numpy', ...what]
+      await this.#run(path.join(folder, binFolder, 'python'), pip, modelName)
+    })
+  }
+
+  /** The folder of that name in the cache; made in a folder beside it and put in place when it is whole. */
+  #once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+    let made = this.#made.get(name)
+    if (made === undefined) {
+      made = this.#make(name, make)
+      this.#made.set(name, made)
+      // A failure is not remembered: the next load tries again.
+      made.catch(() => this.#made.delete(name))
+    }
+    return made
+  }
+
+  async #make(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+    const folder = path.join(this.#cacheDirectory, name)
+    if (await exists(folder)) return folder
+    await fs.mkdir(this.#cacheDirectory, { recursive: true })
+    const draft = await fs.mkdtemp(`${folder}.`)
+    try {
+      await make(draft)
+      await fs.rename(draft, folder)
+      return folder
+    } catch (reason) {
+      await fs.rm(draft, { recursive: true, force: true })
+      // Another server was quicker: its folder is as good.
+      if (await exists(folder)) return folder
+      throw reason
+    }
+  }
+
+  #run(command: string, commandArguments: readonly string[], modelName: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const child = spawn(command, commandArguments, { stdio: ['ignore', 'pipe', 'pipe'] })
+      let lastLines = ''
+      const onText = (text: string): void => {
+        lastLines = (lastLines + text).slice(-2000)
+        for (const line of text.split('\n'))
+          if (line.trim() !== '') this.#log.info(line.trimEnd(), { model: modelName })
+      }
+      child.stdout.setEncoding('utf8').on('data', onText)
+      child.stderr.setEncoding('utf8').on('data', onText)
+      const fail = (reason: string): void => {
+        const line = [command, ...commandArguments].join(' ')
+        reject(new ServerError('INTERNAL', `environment of model '${modelName}': '${line}' failed: ${reason}`))
+      }
+      child.once('error', (error) => fail(messageOf(error)))
+      child.once('close', (code) => {
+        if (code === 0) resolve()
+        else fail(`exit code ${code}: ${lastLines.trim().split('\n').slice(-3).join(' | ')}`)
+      })
+    })
+  }
+}
+
+const binFolder = process.platform === 'win32' ? 'Scripts' : 'bin'
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 24)
+
+const exists = (file: string): Promise<boolean> =>
+  fs.access(file).then(
+    () => true,
+    () => false,
+  )
+
+async function firstExisting(candidates: readonly string[]): Promise<string | null> {
+  for (const candidate of candidates) if (await exists(candidate)) return candidate
+  return null
+}
+
+async function environmentIn(folder: string): Promise<PythonEnvironment> {
+  const bin = path.join(folder, binFolder)
+  const executable = await firstExisting([
+    path.join(bin, 'python3'),
+    path.join(bin, 'python'),
+    path.join(bin, 'python.exe'),
+  ])
+  if (executable === null) {
+    throw new ServerError('INTERNAL', `execution environment '${folder}' has no ${path.join(binFolder, 'python3')}`)
+  }
+  const environment: NodeJS.ProcessEnv = {
+    ...process.env,
+    PATH: `${bin}${path.delimiter}${process.env['PATH'] ?? ''}`,
+    VIRTUAL_ENV: folder,
+    CONDA_PREFIX: folder,
+    LD_LIBRARY_PATH: [path.join(folder, 'lib'), process.env['LD_LIBRARY_PATH']].filter(Boolean).join(path.delimiter),
+  }
+  // Set for the server's own Python, it would lead this one astray.
+  delete environment['PYTHONHOME']
+  return { executable, environment }
+}

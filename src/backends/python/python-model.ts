@@ -1,0 +1,133 @@
+// One version of a Python model: how its instances' workers are started and supervised.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelServices } from '../../model/model-services.ts'
+import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
+import type { PythonEnvironment } from './python-environment.ts'
+import { inputsFd, outputsFd } from './python-process.ts'
+import type { PythonSettings } from './python-settings.ts'
+import { PythonWorker } from './python-worker.ts'
+import type { SharedMemoryLimits } from './tensor-regions.ts'
+import type { WorkerLink } from './worker-launch.ts'
+
+export type WorkerPlan = {
+  /** Same program, same model, same version. */
+  readonly key: string
+  readonly environment: PythonEnvironment
+  readonly location: { readonly module: string; readonly paths: readonly string[]; readonly modelDir: string }
+}
+
+export type WorkerSupply = {
+  /** A process that waits to be initialised. */
+  launch(): WorkerLink
+  learn(link: WorkerLink): void
+}
+
+const kindNames = { KIND_CPU: 'CPU', KIND_GPU: 'GPU', KIND_MODEL: 'MODEL' } as const
+
+export class PythonModel implements LoadedModel {
+  readonly #dependencies: { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+  readonly #settings: PythonSettings
+  readonly #source: ModelVersionSource
+  readonly #plan: WorkerPlan
+  readonly #supply: WorkerSupply
+  /** Being initialised, which may take minutes: closing the model ends them. */
+  readonly #starting = new Set<WorkerLink>()
+  readonly #maxExecutionMs: number
+  readonly #maxMemoryBytes: number
+  #isClosed = false
+
+  constructor(
+    dependencies: { readonly clock: Clock; readonly log: Log; readonly services: ModelServices },
+    settings: PythonSettings,
+    source: ModelVersionSource,
+    plan: WorkerPlan,
+    supply: WorkerSupply,
+  ) {
+    this.#dependencies = dependencies
+    this.#settings = settings
+    this.#source = source
+    this.#plan = plan
+    this.#supply = supply
+    this.#maxExecutionMs = countParameter(source, 'max_execution_ms')
+    this.#maxMemoryBytes = countParameter(source, 'max_memory_bytes')
+  }
+
+  createInstance(spec: InstanceSpec): Promise<Instance> {
+    return SupervisedInstance.create(this.#dependencies, {
+      name: spec.name,
+      modelName: this.#source.name,
+      launch: (events) => this.#launch(spec, events),
+      onReadinessChange: spec.onReadinessChange,
+      maxExecutionMs: this.#maxExecutionMs,
+      deathMessage: (reason) =>
+        reason.startsWith('execution took')
+          ? `Failed to process the request(s) for model '${spec.name}', message: ${reason}`
+          : `Stub process '${spec.name}' is not healthy.`,
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const starting = [...this.#starting]
+    for (const link of starting) link.kill()
+    await Promise.all(starting.map((link) => link.gone()))
+  }
+
+  async #launch(spec: InstanceSpec, events: WorkerEvents): Promise<PythonWorker> {
+    if (this.#isClosed) throw new ServerError('UNAVAILABLE', `model '${this.#source.name}' is being unloaded`)
+    const link = this.#supply.launch()
+    const { name, signature } = this.#source
+    const stopGraceMs = this.#settings.stubTimeoutSeconds * 1000
+    const settings = { modelName: name, instanceName: spec.name, signature, stopGraceMs }
+    // Before initialize, which may already ask things of the server: metrics, readiness of other models.
+    const worker = new PythonWorker(this.#dependencies, settings, link, events)
+    this.#starting.add(link)
+    try {
+      await link.initialize(this.#initializeBody(spec, link.regions?.limits ?? null))
+      this.#supply.learn(link)
+      return worker
+    } catch (reason) {
+      link.kill()
+      throw reason
+    } finally {
+      this.#starting.delete(link)
+    }
+  }
+
+  #initializeBody(spec: InstanceSpec, memory: SharedMemoryLimits | null): unknown {
+    const { name, version, config, signature, files } = this.#source
+    return {
+      ...this.#plan.location,
+      modelName: name,
+      args: {
+        model_config: this.#dependencies.services.encodeConfig(config),
+        model_instance_kind: kindNames[spec.kind],
+        model_instance_name: spec.name,
+        model_instance_device_id: String(spec.deviceId),
+        model_repository: files.modelDirectory,
+        model_version: version,
+        model_name: name,
+      },
+      decoupled: signature.isDecoupled,
+      inputs: signature.inputs.map((input) => input.name),
+      outputs: signature.outputs.map((output) => output.name),
+      maxMemoryBytes: this.#maxMemoryBytes,
+      sharedMemory: memory === null ? null : { inputsFd, outputsFd, ...memory },
+    }
+  }
+}
+
+function countParameter(source: ModelVersionSource, key: string): number {
+  const text = source.config.parameters.get(key)?.stringValue ?? ''
+  if (text === '') return 0
+  const value = Number(text)
+  if (Number.isSafeInteger(value) && value >= 0) return value
+  throw new ServerError(
+    'INVALID_ARG',
+    `parameter '${key}' of model '${source.name}': expected a whole number, got '${text}'`,
+  )
+}

@@ -1,0 +1,156 @@
+// Starts a worker and brings it to the point where it can execute: hello, perhaps complete a configuration, initialise.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import { fromWorker, readText, textFrame, toWorker } from './frames.ts'
+import { PythonProcess, type PythonCommand } from './python-process.ts'
+import { TensorRegions, type SharedMemoryLimits } from './tensor-regions.ts'
+
+export type WorkerGreeting = { readonly pid: number; readonly executable: string; readonly python: string }
+
+type StartFailure = { readonly message: string; readonly missing?: string; readonly executable?: string }
+type Pending = {
+  readonly awaits: number
+  readonly resolve: (frame: Buffer) => void
+  readonly reject: (reason: ServerError) => void
+}
+
+export type WorkerOwner = {
+  onFrame(frame: Buffer): void
+  onExit(reason: string): void
+}
+
+export type LaunchSettings = {
+  readonly command: PythonCommand
+  readonly memory: SharedMemoryLimits | null
+  /** How the log names it. */
+  readonly modelName: string
+}
+
+/** A Python process with its memory, before and while it serves. */
+export class WorkerLink {
+  readonly regions: TensorRegions | null
+  readonly #process: PythonProcess
+  readonly #settings: LaunchSettings
+  greeting: WorkerGreeting | null = null
+  #owner: WorkerOwner | null = null
+  #pending: Pending | null = null
+  #exitReason: string | null = null
+  /** Tells `gone` waiters. */
+  readonly #onGone: (() => void)[] = []
+
+  constructor(dependencies: { clock: Clock; log: Log }, settings: LaunchSettings) {
+    const { log } = dependencies
+    this.#settings = settings
+    this.regions = settings.memory === null ? null : TensorRegions.create(settings.memory)
+    const model = settings.modelName
+    this.#process = new PythonProcess(dependencies.clock, settings.command, this.regions, {
+      onFrame: (frame) => this.#onFrame(frame),
+      onLine: (line, stream) => log.info(line, { model, stream }),
+      onExit: (reason) => this.#onExit(reason),
+    })
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid
+  }
+
+  get isGone(): boolean {
+    return this.#exitReason !== null
+  }
+
+  /** From now on frames and the end go to `owner`. */
+  adopt(owner: WorkerOwner): void {
+    this.#owner = owner
+    if (this.#exitReason !== null) owner.onExit(this.#exitReason)
+  }
+
+  send(frame: Buffer): void {
+    this.#process.send(frame)
+  }
+
+  kill(): void {
+    this.#process.kill()
+  }
+
+  /** Resolves when the process is gone. */
+  gone(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#exitReason === null) this.#onGone.push(resolve)
+      else resolve()
+    })
+  }
+
+  /** Sends a start-up frame and waits for its answer. Rejects with the model's own error, or says that it died. */
+  ask(kind: number, awaits: number, body: unknown): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      if (this.#exitReason !== null) {
+        reject(this.#startError(this.#exitReason))
+        return
+      }
+      this.#pending = { awaits, resolve, reject }
+      this.send(textFrame(kind, 0, JSON.stringify(body)))
+    })
+  }
+
+  async completeConfig(body: unknown): Promise<unknown> {
+    return JSON.parse(readText(await this.ask(toWorker.completeConfig, fromWorker.configCompleted, body)))
+  }
+
+  async initialize(body: unknown): Promise<void> {
+    await this.ask(toWorker.initialize, fromWorker.initialized, body)
+  }
+
+  #onFrame(frame: Buffer): void {
+    const kind = frame.readUInt16LE(4)
+    const pending = this.#pending
+    if (pending !== null && kind === pending.awaits) {
+      this.#pending = null
+      pending.resolve(frame)
+    } else if (kind === fromWorker.hello) {
+      this.greeting = JSON.parse(readText(frame)) as WorkerGreeting
+    } else if (kind === fromWorker.startFailed) {
+      this.#pending = null
+      pending?.reject(failureOf(JSON.parse(readText(frame)) as StartFailure))
+    } else {
+      this.#owner?.onFrame(frame)
+    }
+  }
+
+  #onExit(reason: string): void {
+    this.#exitReason = reason
+    this.regions?.close()
+    const pending = this.#pending
+    this.#pending = null
+    pending?.reject(this.#startError(reason))
+    this.#owner?.onExit(reason)
+    for (const tell of this.#onGone) tell()
+  }
+
+  #startError(reason: string): ServerError {
+    const { executable } = this.#settings.command
+    const failure = this.#process.spawnFailure
+    if (failure?.code === 'ENOENT') {
+      return new ServerError(
+        'INTERNAL',
+        `Python was not found: '${executable}' cannot be started. Install Python 3.9 or newer, or name an interpreter ` +
+          'with --backend-config=python,interpreter=/path/to/python3',
+      )
+    }
+    if (failure !== null) return new ServerError('INTERNAL', `'${executable}' cannot be started: ${reason}`)
+    return new ServerError(
+      'INTERNAL',
+      `the Python process of model '${this.#settings.modelName}' ended while starting: ${reason}`,
+    )
+  }
+}
+
+function failureOf(failure: StartFailure): ServerError {
+  if (failure.missing === undefined) return new ServerError('INTERNAL', failure.message)
+  return new ServerError(
+    'INTERNAL',
+    `Python at '${failure.executable}' has no ${failure.missing} (${failure.message}). ` +
+      `Install it with: ${failure.executable} -m pip install ${failure.missing}`,
+  )
+}

@@ -1,0 +1,163 @@
+// The first file of a Worker that runs TypeScript: a thread, or a process of its own. It loads the code, initialises it,
+// then does as it is told until it is told to finish.
+
+import { pathToFileURL } from 'node:url'
+import { inspect } from 'node:util'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { LogFields, LogLevel } from '../../base/log.ts'
+import { backendProgram } from './backend-program.ts'
+import { InferenceError } from './inference-error.ts'
+import type { ModelArgs } from './model-api.ts'
+import { errorText, ModelHost } from './model-host.ts'
+import { packagePrefix, registerModuleHooks } from './module-hooks.ts'
+import { Outbox } from './outbox.ts'
+import { modelProgram, type Program } from './program.ts'
+import type { FromWorker, ToWorker, WorkerTask } from './worker-protocol.ts'
+
+const readinessIntervalMs = 1000
+
+/** The two ways to the other side look the same from here. */
+type Port = {
+  post(envelope: FromWorker, transfer: ArrayBuffer[]): void
+  listen(receive: (message: ToWorker) => void): void
+  leave(): void
+}
+
+function threadPort(port: NonNullable<typeof parentPort>): Port {
+  return {
+    post: (envelope, transfer) => {
+      try {
+        port.postMessage(envelope, transfer)
+      } catch {
+        // Memory that cannot be handed over (WebAssembly's, for one) tells nobody before it is tried: it is copied.
+        port.postMessage(envelope)
+      }
+    },
+    listen: (receive) => void port.on('message', receive),
+    leave: () => process.exit(0),
+  }
+}
+
+function processPort(): Port {
+  const send = process.send?.bind(process)
+  // Ctrl-C reaches every process of a terminal; when to finish is for the server to say.
+  process.on('SIGINT', () => undefined)
+  return {
+    post: (envelope) => void send?.(envelope),
+    listen: (receive) => {
+      process.on('message', (message) => receive(message as ToWorker))
+      // The server is gone: nobody waits for an answer.
+      process.on('disconnect', () => process.exit(0))
+    },
+    leave: () => process.disconnect?.(),
+  }
+}
+
+async function loadProgram(task: WorkerTask): Promise<Program> {
+  const { program } = task
+  const address = program.path.startsWith(packagePrefix) ? program.path : pathToFileURL(program.path).href
+  const exports = (await import(address)) as Record<string, unknown>
+  return program.kind === 'model' ? modelProgram(exports, program.path) : backendProgram(exports, program)
+}
+
+const plainText = (value: unknown): string =>
+  typeof value === 'string' ? value : inspect(value, { depth: 2, breakLength: Infinity })
+
+/** What cannot cross to the server as it is, crosses as text. */
+function plainFields(fields: Readonly<Record<string, unknown>>): LogFields {
+  const plain: Record<string, LogFields[string]> = {}
+  for (const [key, value] of Object.entries(fields)) {
+    const isPlain = value === null || ['string', 'number', 'boolean', 'bigint', 'undefined'].includes(typeof value)
+    plain[key] = isPlain ? (value as LogFields[string]) : plainText(value)
+  }
+  return plain
+}
+
+function createLog(outbox: Outbox): ModelArgs['log'] {
+  const line =
+    (level: LogLevel) =>
+    (message: unknown, fields: Readonly<Record<string, unknown>> = {}) => {
+      outbox.add({ kind: 'log', level, message: plainText(message), fields: plainFields(fields) })
+    }
+  return { error: line('error'), warning: line('warning'), info: line('info'), verbose: line('verbose') }
+}
+
+/** Tells of every change of the model's own opinion; a check that throws counts as not ready. */
+function watchReadiness(isReady: () => unknown, outbox: Outbox): NodeJS.Timeout {
+  let wasReady = true
+  let isAsking = false
+  const ask = async (): Promise<void> => {
+    if (isAsking) return
+    isAsking = true
+    const isReadyNow = await Promise.try(isReady).then(
+      (answer) => answer === true,
+      () => false,
+    )
+    isAsking = false
+    if (isReadyNow === wasReady) return
+    wasReady = isReadyNow
+    outbox.add({ kind: 'readiness', isReady: isReadyNow })
+  }
+  void ask()
+  return setInterval(() => void ask(), readinessIntervalMs)
+}
+
+async function serve(program: Program, task: WorkerTask, port: Port, outbox: Outbox): Promise<void> {
+  await program.initialize({ ...task.place, modelConfig: task.config, log: createLog(outbox) })
+  const host = new ModelHost(program, outbox, task)
+  const readiness = program.isReady === null ? null : watchReadiness(program.isReady, outbox)
+  const finish = async (): Promise<void> => {
+    if (readiness !== null) clearInterval(readiness)
+    try {
+      await program.finalize()
+    } catch (reason) {
+      outbox.add({ kind: 'log', level: 'error', message: `finalize failed: ${errorText(reason)}`, fields: {} })
+    }
+    outbox.flush()
+    port.leave()
+  }
+  port.listen((message) => {
+    if (message.kind === 'execute') void host.execute(message.requests, message.buffers)
+    else if (message.kind === 'cancel') host.cancel(message.key)
+    else void finish()
+  })
+  outbox.add({ kind: 'started' })
+}
+
+/** Where in whose file it went wrong, as ` (file:line:column)`: a load error is read by the one who can mend it. */
+function whereText(reason: unknown, task: WorkerTask): string {
+  const [first = '', ...frames] = (reason instanceof Error ? (reason.stack ?? '') : '').split('\n')
+  // The type stripper puts the place before the message.
+  if (/:\d+$/.test(first)) return ` (${first})`
+  const frame = frames.find((line) => line.includes('file://') && !line.includes(import.meta.dirname))
+  const place = /file:\/\/([^)]+)/.exec(frame ?? '')?.[1]
+  return place !== undefined ? ` (${place})` : reason instanceof SyntaxError ? ` (${task.program.path})` : ''
+}
+
+async function run(task: WorkerTask, port: Port): Promise<void> {
+  const outbox = new Outbox((envelope, transfer) => port.post(envelope, transfer))
+  try {
+    registerModuleHooks()
+    const program = await loadProgram(task)
+    if (task.purpose === 'serve') {
+      await serve(program, task, port, outbox)
+      return
+    }
+    // Cloned here, where a function in it can still be told as this model's mistake.
+    outbox.add({ kind: 'described', description: structuredClone(await program.describe(task.config)) })
+  } catch (reason) {
+    const code = reason instanceof InferenceError ? reason.code : 'INTERNAL'
+    const message = reason instanceof InferenceError ? reason.message : errorText(reason) + whereText(reason, task)
+    const stack = reason instanceof Error ? (reason.stack ?? '') : ''
+    outbox.add({ kind: 'log', level: 'verbose', message: 'load failed', fields: { stack } })
+    outbox.add({ kind: 'refused', code, message })
+  }
+  outbox.flush()
+  port.leave()
+}
+
+if (parentPort !== null) {
+  await run(workerData as WorkerTask, threadPort(parentPort))
+} else {
+  process.once('message', (task) => void run(task as WorkerTask, processPort()))
+}

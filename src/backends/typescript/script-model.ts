@@ -1,0 +1,118 @@
+// What model.ts and custom backends have in common: a model version whose instances are Workers that run TypeScript.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Instance, InstanceSpec, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+import { SupervisedInstance } from '../supervised-instance.ts'
+import { applyDescription } from './model-description.ts'
+import { ScriptWorker } from './script-worker.ts'
+import type { WorkerLimits } from './worker-channel.ts'
+import type { ModelPlace, ProgramSource, WorkerTask } from './worker-protocol.ts'
+
+type Dependencies = { readonly clock: Clock; readonly log: Log }
+
+/** Long enough for weights to come over a network, short enough that a start that hangs is noticed. */
+const defaultInitializeMs = 300_000
+
+export function createScriptModel(
+  dependencies: Dependencies,
+  source: ModelVersionSource,
+  program: ProgramSource,
+): LoadedModel {
+  const limits = workerLimits(source.config)
+  const { signature } = source
+  const outputs = signature.outputs.map(({ name, dataType, dims, reshape }) => ({
+    name,
+    dataType,
+    dims: [...(reshape ?? dims)],
+  }))
+  return {
+    createInstance: (spec: InstanceSpec): Promise<Instance> => {
+      const task: WorkerTask = {
+        purpose: 'serve',
+        program,
+        place: placeOf(source.name, source.files, spec),
+        config: source.config,
+        outputs,
+        isDecoupled: signature.isDecoupled,
+        isBatching: signature.isBatching,
+      }
+      return SupervisedInstance.create(dependencies, {
+        name: spec.name,
+        modelName: source.name,
+        onReadinessChange: spec.onReadinessChange,
+        maxExecutionMs: limits.maxExecutionMs,
+        launch: (events) => ScriptWorker.launch(dependencies, task, limits, events),
+        deathMessage: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
+      })
+    },
+    close: () => Promise.resolve(),
+  }
+}
+
+/** Config.pbtxt with what the code itself knows, asked in a throw-away Worker. */
+export async function completeByScript(
+  dependencies: Dependencies,
+  draft: ModelConfig,
+  files: ModelFiles,
+  program: ProgramSource,
+): Promise<ModelConfig> {
+  const task: WorkerTask = {
+    purpose: 'describe',
+    program,
+    place: placeOf(draft.name, files, { name: draft.name, kind: 'KIND_CPU', deviceId: 0 }),
+    config: draft,
+    outputs: [],
+    isDecoupled: false,
+    isBatching: false,
+  }
+  const description = await ScriptWorker.describe(dependencies, task, workerLimits(draft))
+  return description === null ? draft : applyDescription(draft, description)
+}
+
+const kindNames = { KIND_CPU: 'CPU', KIND_GPU: 'GPU', KIND_MODEL: 'MODEL' } as const
+
+function placeOf(
+  modelName: string,
+  files: ModelFiles,
+  spec: Pick<InstanceSpec, 'name' | 'kind' | 'deviceId'>,
+): ModelPlace {
+  return {
+    modelName,
+    modelVersion: files.version,
+    modelInstanceName: spec.name,
+    modelInstanceKind: kindNames[spec.kind],
+    modelInstanceDeviceId: spec.deviceId,
+    modelRepository: files.repositoryPath,
+    modelDirectory: files.modelDirectory,
+    versionDirectory: files.versionDirectory,
+  }
+}
+
+export function workerLimits(config: ModelConfig): WorkerLimits {
+  const isolation = config.parameters.get('isolation')?.stringValue ?? 'thread'
+  if (isolation !== 'thread' && isolation !== 'process') {
+    throw invalid(config, 'isolation', "'thread' or 'process'", isolation)
+  }
+  return {
+    maxExecutionMs: countParameter(config, 'max_execution_ms', 0),
+    maxInitializeMs: countParameter(config, 'max_initialize_ms', defaultInitializeMs),
+    maxMemoryMb: countParameter(config, 'max_memory_mb', 0),
+    isolation,
+  }
+}
+
+function countParameter(config: ModelConfig, key: string, fallback: number): number {
+  const text = config.parameters.get(key)?.stringValue
+  if (text === undefined) return fallback
+  const count = Number(text)
+  if (text.trim() === '' || !Number.isSafeInteger(count) || count < 0) {
+    throw invalid(config, key, 'an integer of 0 or more', text)
+  }
+  return count
+}
+
+const invalid = (config: ModelConfig, key: string, expected: string, got: string): ServerError =>
+  new ServerError('INVALID_ARG', `model '${config.name}': parameter '${key}' must be ${expected}, got '${got}'`)

@@ -1,0 +1,224 @@
+// The server's side of a Worker that runs TypeScript: requests go out, answers come back, and whatever ends the Worker
+// ends up in words.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { Batch } from '../../model/batch.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import { InferenceResponse } from '../../model/inference-response.ts'
+import type { Worker, WorkerEvents } from '../supervised-instance.ts'
+import type { ModelDescription } from './model-description.ts'
+import { openProcess } from './process-channel.ts'
+import { packRequests, unpackTensors } from './tensor-packing.ts'
+import { openThread } from './thread-channel.ts'
+import type { WorkerChannel, WorkerLimits } from './worker-channel.ts'
+import type { FromWorker, ResponseMessage, WorkerMessage, WorkerTask } from './worker-protocol.ts'
+
+/** How long a Worker may take to finalize and leave before it is ended by force. */
+const finishGraceMs = 10_000
+
+type Dependencies = { readonly clock: Clock; readonly log: Log }
+
+export class ScriptWorker implements Worker {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #task: WorkerTask
+  readonly #events: WorkerEvents
+  readonly #channel: WorkerChannel
+  readonly #open = new Map<number, InferenceRequest>()
+  readonly #keys = new Map<InferenceRequest, number>()
+  readonly #outcome = Promise.withResolvers<ModelDescription | null>()
+  readonly #gone = Promise.withResolvers<void>()
+  #executed: (() => void) | null = null
+  #nextKey = 1
+  #isStarted = false
+
+  private constructor(dependencies: Dependencies, task: WorkerTask, limits: WorkerLimits, events: WorkerEvents) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log
+    this.#task = task
+    this.#events = events
+    const open = limits.isolation === 'process' ? openProcess : openThread
+    this.#channel = open(task, limits, {
+      onMessage: (envelope) => this.#onEnvelope(envelope),
+      onLine: (line, isError) => this.#onLine(line, isError),
+      onExit: (reason) => this.#onExit(reason),
+    })
+  }
+
+  /** Resolves when the model is initialised; rejects with a ServerError that says why it is not. */
+  static async launch(
+    dependencies: Dependencies,
+    task: WorkerTask,
+    limits: WorkerLimits,
+    events: WorkerEvents,
+  ): Promise<ScriptWorker> {
+    const worker = new ScriptWorker(dependencies, task, limits, events)
+    await worker.#startedWithin(limits.maxInitializeMs)
+    worker.#isStarted = true
+    return worker
+  }
+
+  /** Asks the code, in a Worker of its own that ends with the answer, what it knows about its configuration. */
+  static async describe(
+    dependencies: Dependencies,
+    task: WorkerTask,
+    limits: WorkerLimits,
+  ): Promise<ModelDescription | null> {
+    const worker = new ScriptWorker(dependencies, task, limits, { onDeath: () => undefined })
+    const description = await worker.#startedWithin(limits.maxInitializeMs)
+    worker.kill()
+    await worker.#gone.promise
+    return description
+  }
+
+  execute(batch: Batch, executed: () => void): void {
+    const startNs = this.#clock.nowNs()
+    for (const request of batch.requests) request.computeStartNs = startNs
+    this.#executed = executed
+    try {
+      const message = packRequests(batch.requests, (request) => this.#hold(request))
+      this.#channel.post({ kind: 'execute', ...message }, message.buffers)
+    } catch (reason) {
+      // No memory for the copy is the likely one; the Worker is as well as before.
+      for (const request of batch.requests) this.#release(request)
+      const error = new ServerError('INTERNAL', `model '${this.#task.place.modelName}': ${messageOf(reason)}`)
+      for (const request of batch.requests) request.fail(error)
+      this.#finishExecution()
+      return
+    }
+    const sentNs = this.#clock.nowNs()
+    for (const request of batch.requests) request.computeInputEndNs = sentNs
+  }
+
+  cancel(request: InferenceRequest): void {
+    const key = this.#keys.get(request)
+    if (key !== undefined) this.#channel.post({ kind: 'cancel', key }, [])
+  }
+
+  async stop(): Promise<void> {
+    this.#channel.post({ kind: 'finish' }, [])
+    const cancelGrace = this.#clock.after(finishGraceMs * 1e6, () => {
+      this.#log.warning('worker did not finish in time, it is ended', { instance: this.#task.place.modelInstanceName })
+      this.kill()
+    })
+    await this.#gone.promise
+    cancelGrace()
+  }
+
+  kill(): void {
+    this.#channel.terminate().catch((reason: unknown) => {
+      this.#log.error('worker could not be ended', { reason: messageOf(reason) })
+    })
+  }
+
+  async #startedWithin(limitMs: number): Promise<ModelDescription | null> {
+    const { modelName, modelInstanceName } = this.#task.place
+    const cancelLimit =
+      limitMs === 0
+        ? null
+        : this.#clock.after(limitMs * 1e6, () => {
+            this.#refuse('INTERNAL', `it was not initialised within max_initialize_ms (${limitMs})`)
+          })
+    try {
+      return await this.#outcome.promise
+    } catch (reason) {
+      this.kill()
+      await this.#gone.promise
+      throw ServerError.from(reason, `failed to initialize model '${modelName}' (${modelInstanceName}): `)
+    } finally {
+      cancelLimit?.()
+    }
+  }
+
+  #refuse(code: ServerError['code'], message: string): void {
+    this.#outcome.reject(new ServerError(code, message))
+  }
+
+  #onEnvelope(envelope: FromWorker): void {
+    const nowNs = this.#clock.nowNs()
+    for (const message of envelope.messages) {
+      if (message.kind === 'response') this.#onResponse(message, envelope.buffers, nowNs)
+      else this.#onNotice(message)
+    }
+  }
+
+  // HOT: once per response. 1 view per output, 0 copies.
+  #onResponse(message: ResponseMessage, buffers: readonly ArrayBuffer[], nowNs: number): void {
+    const request = this.#open.get(message.key)
+    if (request === undefined) return
+    if (message.isFinal) this.#release(request)
+    request.computeOutputStartNs = nowNs
+    request.computeEndNs = nowNs
+    const { error, isFinal, parameters } = message
+    if (error !== null) {
+      request.respond(InferenceResponse.failure(ServerError.withoutStack(error.code, error.message), isFinal))
+    } else if (message.isFlagOnly) {
+      request.respond(InferenceResponse.finalFlag())
+    } else {
+      request.respond(InferenceResponse.of(unpackTensors(message.outputs, buffers), { parameters, isFinal }))
+    }
+  }
+
+  #onNotice(message: Exclude<WorkerMessage, ResponseMessage>): void {
+    switch (message.kind) {
+      case 'executed':
+        this.#finishExecution()
+        break
+      case 'started':
+        this.#outcome.resolve(null)
+        break
+      case 'described':
+        this.#outcome.resolve(message.description)
+        break
+      case 'refused':
+        this.#refuse(message.code, message.message)
+        break
+      case 'readiness':
+        this.#events.onReadiness?.(message.isReady)
+        break
+      case 'log':
+        this.#log[message.level](message.message, { ...message.fields, ...this.#facts })
+        break
+    }
+  }
+
+  #onLine(line: string, isError: boolean): void {
+    if (isError) this.#log.warning(line, this.#facts)
+    else this.#log.info(line, this.#facts)
+  }
+
+  get #facts(): { model: string; instance: string } {
+    return { model: this.#task.place.modelName, instance: this.#task.place.modelInstanceName }
+  }
+
+  #onExit(reason: string): void {
+    this.#refuse('INTERNAL', reason)
+    this.#open.clear()
+    this.#keys.clear()
+    this.#executed = null
+    this.#gone.resolve()
+    if (this.#isStarted) this.#events.onDeath(reason)
+  }
+
+  #finishExecution(): void {
+    const executed = this.#executed
+    this.#executed = null
+    executed?.()
+  }
+
+  #hold(request: InferenceRequest): number {
+    const key = this.#nextKey++
+    this.#open.set(key, request)
+    this.#keys.set(request, key)
+    return key
+  }
+
+  #release(request: InferenceRequest): void {
+    const key = this.#keys.get(request)
+    if (key === undefined) return
+    this.#keys.delete(request)
+    this.#open.delete(key)
+  }
+}

@@ -1,0 +1,58 @@
+import path from 'node:path'
+import type { Readable } from 'node:stream'
+import { Worker as Thread } from 'node:worker_threads'
+import { messageOf } from '../../base/server-error.ts'
+import { lineSplitter, workerNodeOptions, type ChannelEvents, type OpenChannel } from './worker-channel.ts'
+import type { FromWorker } from './worker-protocol.ts'
+
+const entry = new URL(`./model-worker${path.extname(import.meta.url)}`, import.meta.url)
+
+/** A Worker that is a thread of this process: memory is handed over, a crash of its JavaScript stays inside. */
+export const openThread: OpenChannel = (task, limits, events) => {
+  let failure: string | null = null
+  let isTerminated = false
+  const thread = new Thread(entry, {
+    name: task.place.modelInstanceName.slice(0, 15),
+    workerData: task,
+    stdout: true,
+    stderr: true,
+    execArgv: [...workerNodeOptions],
+    ...(limits.maxMemoryMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: limits.maxMemoryMb } } : {}),
+  })
+  forwardLines(thread.stdout, events, false)
+  forwardLines(thread.stderr, events, true)
+  thread.on('message', (envelope: FromWorker) => events.onMessage(envelope))
+  thread.on('messageerror', (reason) => {
+    failure ??= `it sent what cannot be read: ${reason.message}`
+    void thread.terminate()
+  })
+  // What nobody caught in the thread, unhandled rejections too. The thread is over; 'exit' follows.
+  thread.on('error', (reason) => {
+    failure ??= failureText(reason, limits.maxMemoryMb)
+  })
+  thread.on('exit', (code) => {
+    events.onExit(failure ?? (isTerminated ? 'it was ended' : `its code called process.exit(${code})`))
+  })
+  return {
+    post: (message, transfer) => thread.postMessage(message, transfer),
+    terminate: async () => {
+      isTerminated = true
+      await thread.terminate()
+    },
+  }
+}
+
+function failureText(reason: unknown, maxMemoryMb: number): string {
+  if (reason instanceof Error && 'code' in reason && reason.code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    return `out of memory (${maxMemoryMb > 0 ? `max_memory_mb is ${maxMemoryMb}` : 'set max_memory_mb to give it more'})`
+  }
+  const name = reason instanceof Error ? `${reason.name}: ` : ''
+  return `uncaught exception: ${name}${messageOf(reason)}`
+}
+
+function forwardLines(stream: Readable, events: ChannelEvents, isError: boolean): void {
+  const splitter = lineSplitter((line) => events.onLine(line, isError))
+  stream.setEncoding('utf8')
+  stream.on('data', (text: string) => splitter.push(text))
+  stream.on('end', () => splitter.end())
+}

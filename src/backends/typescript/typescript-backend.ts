@@ -1,0 +1,61 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+import { completeByScript, createScriptModel } from './script-model.ts'
+
+/** In the order they are looked for, when `default_model_filename` does not name one. */
+export const modelFileNames = ['model.ts', 'model.mts', 'model.js', 'model.mjs']
+
+/** Models written in TypeScript or JavaScript, each instance in a Worker of its own. */
+export class TypeScriptBackend implements Backend {
+  readonly name = 'typescript'
+  readonly #dependencies: { readonly clock: Clock; readonly log: Log }
+
+  constructor(dependencies: { clock: Clock; log: Log }) {
+    this.#dependencies = { clock: dependencies.clock, log: dependencies.log.from('typescript-backend.ts') }
+  }
+
+  async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
+    const file = await findModelFile(draft, files)
+    return completeByScript(this.#dependencies, draft, files, { kind: 'model', path: file })
+  }
+
+  async load(source: ModelVersionSource): Promise<LoadedModel> {
+    const file = await findModelFile(source.config, source.files)
+    return createScriptModel(this.#dependencies, source, { kind: 'model', path: file })
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+async function findModelFile(config: ModelConfig, files: ModelFiles): Promise<string> {
+  const wanted = config.defaultModelFilename === '' ? modelFileNames : [config.defaultModelFilename]
+  for (const name of wanted) {
+    const file = path.resolve(files.versionDirectory, name)
+    if (!file.startsWith(path.resolve(files.versionDirectory) + path.sep)) {
+      throw new ServerError(
+        'INVALID_ARG',
+        `model '${config.name}': default_model_filename '${name}' must lie in the version folder`,
+      )
+    }
+    if (await exists(file)) return file
+  }
+  const expected = path.join(files.versionDirectory, wanted[0] ?? '')
+  throw new ServerError('UNAVAILABLE', `unable to find '${expected}' for model instance '${config.name}'`)
+}
+
+async function exists(file: string): Promise<boolean> {
+  try {
+    return (await readdir(path.dirname(file))).includes(path.basename(file))
+  } catch (reason) {
+    if (reason instanceof Error && 'code' in reason && (reason.code === 'ENOENT' || reason.code === 'ENOTDIR'))
+      return false
+    throw ServerError.from(reason)
+  }
+}

@@ -1,0 +1,104 @@
+// What crosses between the server and a Worker that runs TypeScript. Everything here can be cloned; the bytes of tensors
+// lie in the buffers beside the messages, which are transferred between threads.
+
+import type { LogFields, LogLevel } from '../../base/log.ts'
+import type { ErrorCode } from '../../base/server-error.ts'
+import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
+import type { DataType } from '../../tensor/data-type.ts'
+import type { Shape } from '../../tensor/shape.ts'
+import type { ModelDescription } from './model-description.ts'
+
+/** Which code the Worker runs and for whom. */
+export type WorkerTask = {
+  /** `describe`: say what the model knows about its configuration, then leave. */
+  readonly purpose: 'serve' | 'describe'
+  readonly program: ProgramSource
+  readonly place: ModelPlace
+  readonly config: ModelConfig
+  readonly outputs: readonly ExpectedOutput[]
+  readonly isDecoupled: boolean
+  readonly isBatching: boolean
+}
+
+export type ProgramSource =
+  | { readonly kind: 'model'; readonly path: string }
+  | { readonly kind: 'backend'; readonly path: string; readonly name: string; readonly settings: BackendSettings }
+
+/** `--backend-config=<name>,<key>=<value>` */
+export type BackendSettings = ReadonlyMap<string, string>
+
+export type ModelPlace = {
+  readonly modelName: string
+  readonly modelVersion: string
+  readonly modelInstanceName: string
+  readonly modelInstanceKind: 'CPU' | 'GPU' | 'MODEL'
+  readonly modelInstanceDeviceId: number
+  readonly modelRepository: string
+  readonly modelDirectory: string
+  readonly versionDirectory: string
+}
+
+export type ExpectedOutput = {
+  readonly name: string
+  readonly dataType: DataType
+  /** As the model must give it: the reshape where the configuration has one; without the batch dimension. */
+  readonly dims: Shape
+}
+
+export type TensorMessage = {
+  readonly name: string
+  readonly dataType: DataType
+  readonly shape: Shape
+  /** Index of the buffer that holds the bytes, and where in it. */
+  readonly buffer: number
+  readonly offset: number
+  readonly length: number
+}
+
+export type RequestMessage = {
+  /** Names the request between the two sides; the client's id need not be unique. */
+  readonly key: number
+  readonly id: string
+  readonly batchSize: number
+  readonly inputs: readonly TensorMessage[]
+  /** Null: nothing out of the ordinary. Most requests are, and what is not sent costs nothing. */
+  readonly details: RequestDetails | null
+}
+
+export type RequestDetails = {
+  readonly requestedOutputs: readonly string[]
+  readonly parameters: ReadonlyMap<string, ParameterValue>
+  readonly correlationId: bigint | string
+  readonly isSequenceStart: boolean
+  readonly isSequenceEnd: boolean
+  readonly priority: bigint
+  readonly timeoutUs: bigint
+  readonly isCancelled: boolean
+}
+
+export type ToWorker =
+  | { readonly kind: 'execute'; readonly requests: readonly RequestMessage[]; readonly buffers: readonly ArrayBuffer[] }
+  | { readonly kind: 'cancel'; readonly key: number }
+  | { readonly kind: 'finish' }
+
+export type ResponseMessage = {
+  readonly kind: 'response'
+  readonly key: number
+  readonly outputs: readonly TensorMessage[]
+  readonly parameters: ReadonlyMap<string, ParameterValue> | null
+  readonly error: { readonly code: ErrorCode; readonly message: string } | null
+  readonly isFinal: boolean
+  readonly isFlagOnly: boolean
+}
+
+export type WorkerMessage =
+  | ResponseMessage
+  | { readonly kind: 'executed' }
+  | { readonly kind: 'started' }
+  | { readonly kind: 'described'; readonly description: ModelDescription | null }
+  | { readonly kind: 'refused'; readonly code: ErrorCode; readonly message: string }
+  | { readonly kind: 'readiness'; readonly isReady: boolean }
+  | { readonly kind: 'log'; readonly level: LogLevel; readonly message: string; readonly fields: LogFields }
+
+export type FromWorker = { readonly messages: readonly WorkerMessage[]; readonly buffers: readonly ArrayBuffer[] }

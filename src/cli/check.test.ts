@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict'
+import { symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
+import type { SignatureReader } from '../repository/lint-model.ts'
+import type { LintFinding } from '../repository/lint-finding.ts'
+import { runCheck } from './check.ts'
+
+type Files = Readonly<Record<string, string>>
+type Outcome = { status: number; stdout: string; stderr: string }
+
+async function check(args: readonly string[], readSignature: SignatureReader | null = null): Promise<Outcome> {
+  const outcome = { status: 0, stdout: '', stderr: '' }
+  const io = {
+    stdout: (text: string): void => void (outcome.stdout += text),
+    stderr: (text: string): void => void (outcome.stderr += text),
+  }
+  outcome.status = await runCheck(args, io, readSignature)
+  return outcome
+}
+
+async function repositoryOf(context: TestContext, files: Files): Promise<string> {
+  const { root, remove } = await temporaryRepository(files)
+  context.after(remove)
+  return root
+}
+
+/** `rule file:line message` of each finding, the file inside the repository. */
+async function findings(root: string, ...args: string[]): Promise<string[]> {
+  const { stdout } = await check([root, '--json', ...args])
+  const report = JSON.parse(stdout) as { findings: LintFinding[] }
+  // Which blocks are not acted on changes with every version and has a test of its own.
+  const lasting = report.findings.filter(({ rule }) => rule !== 'not-available')
+  return lasting.map(
+    ({ rule, file, line, message }) => `${rule} ${file.slice(root.length + 1)}:${line ?? '-'} ${message}`,
+  )
+}
+
+const good =
+  'backend: "python"\ninput { name: "X" data_type: TYPE_FP32 dims: [ 1 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }\n'
+
+test('a sound repository is said to be sound, with status 0', async (context) => {
+  const root = await repositoryOf(context, { 'm/config.pbtxt': good, 'm/1/model.py': '', 'auto/1/model.onnx': '' })
+  assert.deepEqual(await check([root]), {
+    status: 0,
+    stdout: '0 errors, 0 warnings in 2 models (2 clean)\n',
+    stderr: '',
+  })
+})
+
+test('every problem of every model is told in one run, with its place and what to do', async (context) => {
+  const root = await repositoryOf(context, {
+    'a/1/model.py': '',
+    'a/config.pbtxt': 'backend: "python"\ndynamic_batching {\n  max_batch_size: 4\n}\nmax_bach_size: 8\n',
+    'b/1/model.py': '',
+    'b/config.pbtxt': `${good}max_batch_size: -1\ninstance_group { kind: KIND_CPU gpus: [ 0 ] }\n`,
+  })
+  const { status, stdout } = await check([root])
+  assert.equal(status, 1)
+  assert.equal(
+    stdout,
+    `${root}/a/config.pbtxt:3:3: error: unknown field 'max_batch_size' in ModelDynamicBatching [text]
+    'max_batch_size' is a field of the model itself: move it out to the top level of the file
+${root}/a/config.pbtxt:5:1: error: unknown field 'max_bach_size' in ModelConfig [text]
+    did you mean 'max_batch_size'?
+${root}/b/config.pbtxt:4:1: error: 'max_batch_size' must be non-negative value for b [poll]
+    use 0 for a model that does not batch
+${root}/b/config.pbtxt:5:33: error: instance group b_0 of model b has kind KIND_CPU but specifies one or more GPUs [load]
+    leave 'gpus' out, or use KIND_GPU
+4 errors, 0 warnings in 2 models (0 clean)
+`,
+  )
+})
+
+test('warnings alone leave the status at 0', async (context) => {
+  const root = await repositoryOf(context, {
+    'm/config.pbtxt': `${good}dynamic_batching { }\nversion_policy { specific { versions: [ 1, 7 ] } }\n`,
+    'm/1/model.py': '',
+    'm/v2/model.py': '',
+  })
+  assert.equal((await check([root])).status, 0)
+  assert.deepEqual(await findings(root), [
+    "layout m:- folder 'v2' is not a version and is ignored",
+    'batching-without-size m/config.pbtxt:4 dynamic_batching has no effect: max_batch_size is 0, so every request runs alone',
+    "absent-version m/config.pbtxt:5 version 7 is asked for, but there is no folder '7'",
+  ])
+})
+
+test('files that are missing, misplaced or elsewhere are found', async (context) => {
+  const root = await repositoryOf(context, {
+    'a/config.pbtxt': good.replace('"Y"', '"Y" label_filename: "labels.txt"'),
+    'a/1/net.py': '',
+    'b/config.pbtxt': good,
+    'b/model.py': '',
+    'c/1/weights.bin': '',
+    'd/config.pbtxt': `name: "e"\n${good}`,
+    'd/1/model.py': '',
+    'f/config.pbtxt': good,
+  })
+  await symlink('/etc', join(root, 'f', '1'))
+  assert.deepEqual(await findings(root), [
+    "model-file a/1/model.py:- version 1 has no model file 'model.py'",
+    `label-file a/config.pbtxt:3 failed to open text file for read ${root}/a/labels.txt: No such file or directory`,
+    'no-version b:- there is no version folder',
+    "poll c/config.pbtxt:- Invalid model name: Could not determine backend for model 'c' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'.",
+    "poll d/config.pbtxt:1 unexpected directory name 'd' for model 'e', directory name must equal model name",
+    'no-version f:- there is no version folder',
+    `link-outside f/1:- '${root}/f/1' leads out of '${root}': it is a link to '/etc'`,
+  ])
+})
+
+test('an ensemble is compared with the models it calls', async (context) => {
+  const ensemble = (step: string): string =>
+    `platform: "ensemble"\ninput { name: "A" data_type: TYPE_FP32 dims: [ 1 ] }\noutput { name: "Z" data_type: TYPE_FP32 dims: [ 1 ] }\nensemble_scheduling {\n step { ${step} output_map { key: "Y" value: "Z" } }\n}\n`
+  const root = await repositoryOf(context, {
+    'model/config.pbtxt': good,
+    'model/1/model.py': '',
+    'e1/1/': '',
+    'e1/config.pbtxt': ensemble('model_name: "modle" model_version: -1 input_map { key: "X" value: "A" }'),
+    'e2/1/': '',
+    'e2/config.pbtxt': ensemble('model_name: "model" input_map { key: "NOPE" value: "A" }'),
+  })
+  assert.deepEqual(await findings(root), [
+    'ensemble e1/config.pbtxt:5 ensemble e1 contains models that are not available or ambiguous: modle',
+    "ensemble e2/config.pbtxt:5 ensemble 'e2' depends on 'model' whose required version 0 is not loaded.",
+    'ensemble e2/config.pbtxt:5 in ensemble e2, ensemble tensor A is mapping to non-existing input NOPE in model model',
+    'ensemble e2/config.pbtxt:5 in ensemble e2, input X in model model is not mapped to any ensemble tensors',
+  ])
+})
+
+test('a block this version does not act on is named', async (context) => {
+  const root = await repositoryOf(context, {
+    'm/config.pbtxt': `${good}model_repository_agents { agents { name: "checksum" } }\n`,
+    'm/1/model.py': '',
+  })
+  const { status, stdout } = await check([root])
+  assert.equal(status, 0)
+  const expected = 'model_repository_agents is not available in this version of Galatea: no agent is called'
+  assert.ok(stdout.includes(`/m/config.pbtxt:4:1: warning: ${expected} [not-available]`), stdout)
+})
+
+test('a model in two repositories is an error', async (context) => {
+  const one = await repositoryOf(context, { 'm/1/model.py': '' })
+  const two = await repositoryOf(context, { 'm/1/model.py': '' })
+  const { status, stdout } = await check([one, two])
+  assert.equal(status, 1)
+  assert.match(stdout, /error: model appears in two or more repositories \[duplicate\]\n    it is also in/)
+})
+
+test('the model file itself is compared where something can read it', async (context) => {
+  const root = await repositoryOf(context, {
+    'm/1/model.onnx': '',
+    'm/config.pbtxt':
+      'backend: "onnxruntime"\nmax_batch_size: 4\ninput { name: "input" data_type: TYPE_FP32 dims: [ 224, 224, 3 ] }\noutput { name: "y" data_type: TYPE_FP32 dims: [ 10 ] }\n',
+    'broken/1/model.onnx': '',
+  })
+  const reader: SignatureReader = (path) =>
+    path.includes('broken')
+      ? Promise.reject(new Error('not an ONNX file'))
+      : Promise.resolve({
+          inputs: [{ name: 'input', dataType: 'TYPE_FP32', shape: [-1, 3, 224, 224] }],
+          outputs: [{ name: 'y', dataType: 'TYPE_FP32', shape: [-1, 10] }],
+        })
+  const { status, stdout } = await check([root], reader)
+  assert.equal(status, 1)
+  assert.match(stdout, /config\.pbtxt:3:44: error: model 'm', tensor 'input': the model expects 4 dimensions/)
+  assert.match(
+    stdout,
+    /model input 'input' expects \[3,224,224\], config says \[224,224,3\]: the model takes channels first/,
+  )
+  assert.match(stdout, /broken\/1\/model\.onnx: error: the model file cannot be read: not an ONNX file/)
+})
+
+test('--disable-auto-complete-config and --model-config-name judge as a server with them would', async (context) => {
+  const root = await repositoryOf(context, {
+    'm/1/model.py': '',
+    'n/1/model.py': '',
+    'n/config.pbtxt': good,
+    'n/configs/gpu.pbtxt': 'rubbish',
+  })
+  assert.deepEqual(await findings(root, '--disable-auto-complete-config'), [
+    'no-config m/config.pbtxt:- there is no config.pbtxt',
+  ])
+  assert.match(
+    (await findings(root, '--model-config-name', 'gpu')).join(),
+    /^text n\/configs\/gpu\.pbtxt:1 unknown field 'rubbish'/,
+  )
+})
+
+test('a wrong command line or an unreadable repository has status 2', async () => {
+  assert.deepEqual(await check([]), {
+    status: 2,
+    stdout: '',
+    stderr:
+      "galatea check: name the repository to check: galatea check ./models\nRun 'galatea check --help' for its options.\n",
+  })
+  assert.match((await check(['--jsn', 'x'])).stderr, /there is no option '--jsn'; did you mean '--json'\?/)
+  const missing = await check(['/no/such/folder'])
+  assert.deepEqual([missing.status, missing.stderr], [2, 'galatea check: failed to stat file /no/such/folder\n'])
+  const help = await check(['--help'])
+  assert.equal(help.status, 0)
+  assert.match(help.stdout, /^Usage: galatea check <repository…>/)
+})

@@ -1,0 +1,125 @@
+// The inner forms of flag values: how each is read, and what is said when it cannot be.
+
+/** A mistake on the command line, in the words to show to whoever made it. */
+export class FlagError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'FlagError'
+  }
+}
+
+/** A flag that does not exist; `hint` names the one that was likely meant, or is ''. */
+export class UnknownFlagError extends FlagError {
+  readonly hint: string
+
+  constructor(name: string, hint: string) {
+    super(`unrecognized option '--${name}'`)
+    this.hint = hint
+  }
+}
+
+/** Triton's wording: the flag first, then what is wrong with its value. */
+export const badOption = (flag: string, reason: string): FlagError =>
+  new FlagError(`Bad option: "--${flag}".\n${reason}`)
+
+const trueWords = new Set(['true', 'on', '1'])
+const falseWords = new Set(['false', 'off', '0'])
+
+export const isBooleanWord = (value: string): boolean =>
+  trueWords.has(value.toLowerCase()) || falseWords.has(value.toLowerCase())
+
+export function parseBoolean(flag: string, value: string): boolean {
+  const word = value.toLowerCase()
+  if (trueWords.has(word)) return true
+  if (falseWords.has(word)) return false
+  throw badOption(flag, `invalid value for bool option: ${value} (expected true, on, 1, false, off or 0)`)
+}
+
+export function parseInteger(flag: string, value: string, min: number, max: number): number {
+  if (!/^[+-]?\d+$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value} (expected a whole number)`)
+  const number = Number(value)
+  if (number < min || number > max) {
+    throw badOption(flag, `Provided option value is out of bound. Got ${value} (expected ${min} to ${max})`)
+  }
+  return number
+}
+
+/** Whole or broken seconds, as milliseconds. */
+export function parseSeconds(flag: string, value: string, min: number): number {
+  if (!/^\d+(\.\d+)?$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value} (expected seconds)`)
+  const seconds = Number(value)
+  // Node's timers hold 2^31 milliseconds, a good three weeks.
+  if (seconds < min || seconds > 2_000_000) {
+    throw badOption(flag, `Provided option value is out of bound. Got ${value} (expected ${min} to 2000000)`)
+  }
+  return Math.round(seconds * 1000)
+}
+
+export function parseQueueSize(flag: string, value: string): 'auto' | 'unlimited' | number {
+  if (value === 'auto' || value === 'unlimited') return value
+  if (!/^\d+$/.test(value)) throw badOption(flag, `expected auto, unlimited or a whole number, got '${value}'`)
+  return parseInteger(flag, value, 1, 2 ** 31 - 1)
+}
+
+export type Setting = { readonly owner: string; readonly key: string; readonly value: string }
+
+/** `<owner>,<key>=<value>`, or `<key>=<value>` whose owner is ''. A comma after the equals sign belongs to the value. */
+export function parseSetting(flag: string, value: string): Setting {
+  const equals = value.indexOf('=')
+  const comma = value.indexOf(',')
+  const hasOwner = comma >= 0 && comma < equals
+  const format = `--${flag} option format is '<name>,<setting>=<value>' or '<setting>=<value>'`
+  if (hasOwner && comma === 0) throw badOption(flag, `No name specified. ${format}. Got ${value}`)
+  const key = equals < 0 ? '' : value.slice(hasOwner ? comma + 1 : 0, equals)
+  if (key === '') throw badOption(flag, `${format}. Got ${value}`)
+  return { owner: hasOwner ? value.slice(0, comma) : '', key, value: value.slice(equals + 1) }
+}
+
+/** The categories that --http-restricted-api and --grpc-restricted-protocol can close. */
+export const restrictableApis = [
+  'health',
+  'metadata',
+  'inference',
+  'shared-memory',
+  'model-config',
+  'model-repository',
+  'statistics',
+  'trace',
+  'logging',
+] as const
+
+export function parseRestrictedApis(
+  flag: string,
+  value: string,
+): { readonly apis: readonly string[]; readonly key: string; readonly value: string } {
+  const colon = value.indexOf(':')
+  const equals = value.indexOf('=', colon + 1)
+  if (colon <= 0 || equals <= colon + 1 || equals === value.length - 1) {
+    throw badOption(flag, `--${flag} option format is '<api>,<api>:<key>=<value>'. Got ${value}`)
+  }
+  const apis = value.slice(0, colon).split(',')
+  const known: readonly string[] = restrictableApis
+  for (const api of apis) {
+    if (!known.includes(api)) {
+      throw badOption(flag, `unknown restricted api '${api}'; there are ${restrictableApis.join(', ')}`)
+    }
+  }
+  return { apis, key: value.slice(colon + 1, equals), value: value.slice(equals + 1) }
+}
+
+function checkPattern(pattern: RegExp, format: string): (flag: string, value: string) => void {
+  return (flag, value) => {
+    if (!pattern.test(value)) throw badOption(flag, `--${flag} option format is '${format}'. Got ${value}`)
+  }
+}
+
+export const checkers = {
+  backendConfig: (flag: string, value: string): void => void parseSetting(flag, value),
+  setting: (flag: string, value: string): void => void parseSetting(flag, value),
+  queueSize: (flag: string, value: string): void => void parseQueueSize(flag, value),
+  restrictedApis: (flag: string, value: string): void => void parseRestrictedApis(flag, value),
+  rateLimitResource: checkPattern(/^[^:]+:\d+(:\d+)?$/, '<name>:<count>[:<device>]'),
+  perDevice: checkPattern(/^\d+:\d+(\.\d+)?$/, '<device>:<number>'),
+  portRange: checkPattern(/^\d+-\d+$/, '<from>-<to>'),
+  number: checkPattern(/^\d+(\.\d+)?$/, '<number>'),
+}

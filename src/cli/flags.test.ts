@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import * as fc from 'fast-check'
+import { FlagError, UnknownFlagError } from './flag-forms.ts'
+import { environmentName, flagTable } from './flag-table.ts'
+import { misspeltVariables, parseFlags } from './flags.ts'
+
+const refusal = (args: string[], environment = {}): string => {
+  try {
+    parseFlags(args, environment)
+  } catch (reason) {
+    assert.ok(reason instanceof FlagError, String(reason))
+    return reason.message
+  }
+  throw new Error(`accepted: ${args.join(' ')}`)
+}
+
+describe('the form of a flag', () => {
+  test('--a=b and --a b mean the same', () => {
+    assert.equal(parseFlags(['--http-port=9000'], {}).integer('http-port'), 9000)
+    assert.equal(parseFlags(['--http-port', '9000'], {}).integer('http-port'), 9000)
+  })
+
+  test('a value may hold equals signs and may be empty', () => {
+    assert.equal(parseFlags(['--id=a=b'], {}).text('id'), 'a=b')
+    assert.equal(parseFlags(['--id='], {}).text('id'), '')
+  })
+
+  test('booleans are true, on, 1, false, off and 0 in any case', () => {
+    for (const word of ['true', 'TRUE', 'On', '1']) {
+      assert.equal(parseFlags([`--exit-on-error=${word}`], {}).isOn('exit-on-error'), true)
+    }
+    for (const word of ['false', 'False', 'OFF', '0']) {
+      assert.equal(parseFlags(['--exit-on-error', word], {}).isOn('exit-on-error'), false)
+    }
+    assert.match(
+      refusal(['--exit-on-error=maybe']),
+      /^Bad option: "--exit-on-error"\.\ninvalid value for bool option: maybe/,
+    )
+    assert.match(refusal(['--exit-on-error', 'maybe']), /invalid value for bool option: maybe/)
+  })
+
+  test('a bare boolean flag is true and leaves the next flag alone', () => {
+    const flags = parseFlags(['--triton-defaults', '--reuse-http-port', '--http-port', '1'], {})
+    assert.equal(flags.isOn('triton-defaults'), true)
+    assert.equal(flags.isOn('reuse-http-port'), true)
+    assert.equal(flags.integer('http-port'), 1)
+  })
+
+  test('--disable-auto-complete-config takes no value', () => {
+    assert.equal(parseFlags(['--disable-auto-complete-config'], {}).isOn('disable-auto-complete-config'), true)
+    assert.equal(
+      refusal(['--disable-auto-complete-config=true']),
+      "option '--disable-auto-complete-config' doesn't allow an argument",
+    )
+  })
+
+  test('a flag that needs a value says so when there is none', () => {
+    assert.equal(refusal(['--http-port']), "option '--http-port' requires an argument")
+    assert.equal(refusal(['--http-port', '--id=x']), "option '--http-port' requires an argument")
+  })
+
+  test('numbers are whole and within their bounds', () => {
+    assert.match(refusal(['--http-port=abc']), /^Bad option: "--http-port"\.\nInvalid option value\. Got abc/)
+    assert.match(refusal(['--http-port=1.5']), /Invalid option value/)
+    assert.match(refusal(['--http-port=65536']), /out of bound\. Got 65536 \(expected 0 to 65535\)/)
+    assert.match(refusal(['--http-max-input-size=0']), /out of bound/)
+    assert.match(refusal(['--exit-timeout-secs', '-1']), /out of bound/)
+    assert.equal(parseFlags(['--http-headers-timeout-secs=0.25'], {}).milliseconds('http-headers-timeout-secs'), 250)
+  })
+
+  test('log-verbose is a level or a boolean', () => {
+    assert.equal(parseFlags(['--log-verbose=3'], {}).integer('log-verbose'), 3)
+    assert.equal(parseFlags(['--log-verbose=true'], {}).integer('log-verbose'), 1)
+    assert.equal(parseFlags(['--log-verbose=false'], {}).integer('log-verbose'), 0)
+  })
+
+  test('a word that is not among the choices is refused in Triton words', () => {
+    assert.match(refusal(['--model-control-mode=sometimes']), /^invalid argument for --model-control-mode$/m)
+  })
+
+  test('a repeatable flag keeps all its values in order, another one the last', () => {
+    const flags = parseFlags(['--load-model=a', '--load-model', 'b', '--id=x', '--id=y'], {})
+    assert.deepEqual(flags.all('load-model'), ['a', 'b'])
+    assert.equal(flags.text('id'), 'y')
+  })
+
+  test('what is not a flag is refused', () => {
+    assert.match(refusal(['models']), /^Unexpected argument: models \(.*--model-repository/)
+    assert.match(refusal(['-p']), /^Unexpected argument: -p/)
+    assert.match(refusal(['--']), /^Unexpected argument: --/)
+  })
+
+  test('any list of words is parsed or refused with a FlagError', () => {
+    const names = flagTable.map((spec) => `--${spec.name}`)
+    const word = fc.oneof(
+      fc.constantFrom(...names),
+      fc.string(),
+      fc.tuple(fc.constantFrom(...names), fc.string()).map(([a, b]) => `${a}=${b}`),
+    )
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 5 }), (args) => {
+        try {
+          parseFlags(args, {})
+        } catch (reason) {
+          assert.ok(reason instanceof FlagError, String(reason))
+        }
+      }),
+    )
+  })
+})
+
+describe('an unknown flag', () => {
+  test('is refused with the nearest known one', () => {
+    assert.throws(
+      () => parseFlags(['--model-repositroy=x'], {}),
+      (error: unknown) => error instanceof UnknownFlagError && error.hint === "did you mean '--model-repository'?",
+    )
+  })
+
+  test('that resembles nothing is refused without a guess', () => {
+    assert.throws(
+      () => parseFlags(['--zebra'], {}),
+      (error: unknown) =>
+        error instanceof UnknownFlagError && error.hint === '' && error.message === "unrecognized option '--zebra'",
+    )
+  })
+})
+
+describe('flags of Triton that this version does not act on', () => {
+  test('are accepted and named', () => {
+    const flags = parseFlags(['--grpc-port=9', '--http-port=8', '--cache-config=local,size=1'], {})
+    assert.deepEqual(flags.withoutEffect(), ['--grpc-port', '--cache-config'])
+  })
+
+  test('have the form of their values checked', () => {
+    assert.match(refusal(['--grpc-port=x']), /Bad option: "--grpc-port"/)
+    assert.match(refusal(['--grpc-infer-thread-count=1']), /expected 2 to 128/)
+    assert.match(refusal(['--rate-limit-resource=R']), /<name>:<count>/)
+    assert.match(refusal(['--cache-config=local']), /option format is/)
+  })
+
+  test('need no warning when they ask for what happens anyway', () => {
+    assert.deepEqual(
+      parseFlags(['--allow-grpc=off', '--rate-limit=off', '--allow-metrics', 'false'], {}).withoutEffect(),
+      [],
+    )
+  })
+})
+
+describe('environment variables', () => {
+  test('GALATEA_… sets a flag, the command line beats it', () => {
+    const environment = { GALATEA_HTTP_PORT: '7000', GALATEA_EXIT_ON_ERROR: 'off' }
+    assert.equal(parseFlags([], environment).integer('http-port'), 7000)
+    assert.equal(parseFlags([], environment).isOn('exit-on-error'), false)
+    assert.equal(parseFlags(['--http-port=7001'], environment).integer('http-port'), 7001)
+  })
+
+  test('semicolons separate the values of a repeatable flag; the command line replaces them all', () => {
+    const environment = { GALATEA_LOAD_MODEL: 'a;b;' }
+    assert.deepEqual(parseFlags([], environment).all('load-model'), ['a', 'b'])
+    assert.deepEqual(parseFlags(['--load-model=c', '--load-model=d'], environment).all('load-model'), ['c', 'd'])
+  })
+
+  test('an empty one is not set, a bad one is named', () => {
+    assert.equal(parseFlags([], { GALATEA_HTTP_PORT: '' }).integer('http-port'), 8000)
+    assert.match(refusal([], { GALATEA_HTTP_PORT: 'x' }), /^environment variable GALATEA_HTTP_PORT: Bad option/)
+  })
+
+  test('one with a slip of the finger is noticed, others are left alone', () => {
+    assert.deepEqual(
+      misspeltVariables({ GALATEA_HTPP_PORT: '1', GALATEA_HTTP_PORT: '2', HTTP_PORT: '3', GALATEA_ZZZ: '' }),
+      ['environment variable GALATEA_HTPP_PORT is not known; did you mean GALATEA_HTTP_PORT?'],
+    )
+  })
+})
+
+describe('the table', () => {
+  test('has every name once, in kebab-case, with a sentence of help', () => {
+    const names = flagTable.map((spec) => spec.name)
+    assert.equal(new Set(names).size, names.length)
+    for (const spec of flagTable) {
+      assert.match(spec.name, /^[a-z0-9]+(-[a-z0-9]+)*$/)
+      assert.ok(spec.help.length > 3, spec.name)
+    }
+  })
+
+  test('has defaults that its own forms accept', () => {
+    for (const spec of flagTable) {
+      if (spec.form.kind === 'switch') continue
+      for (const value of [spec.default, spec.tritonDefault]) {
+        if (value !== '') parseFlags([`--${spec.name}=${value}`], {})
+      }
+    }
+  })
+
+  test('gives each flag an environment variable of its own', () => {
+    assert.equal(environmentName('http-port'), 'GALATEA_HTTP_PORT')
+    assert.equal(new Set(flagTable.map((spec) => environmentName(spec.name))).size, flagTable.length)
+  })
+})

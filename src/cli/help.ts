@@ -1,0 +1,66 @@
+// What --help prints, made from the table of flags.
+
+import { flagTable, placeholderOf } from './flag-table.ts'
+import type { FlagSpec } from './flag-table.ts'
+
+export const overview = `Galatea serves machine-learning models over Triton's HTTP/REST API.
+
+Usage: galatea [serve] --model-repository PATH [flags]   serve models
+       galatea check PATH                                find the mistakes in a model repository
+       galatea inspect MODEL.onnx                        show what a model file holds
+       galatea init MODEL.onnx --repository PATH         put a model file into a repository
+       galatea COMMAND --help                            what a command takes
+       galatea --version
+
+Try it now: galatea --examples
+`
+
+const column = 44
+const width = 110
+
+export function serveHelp(): string {
+  const lines = [
+    'Usage: galatea [serve] --model-repository PATH [flags]',
+    '',
+    'Flags are written --flag=value or --flag value; a bare boolean flag means true. Each can also be set by an',
+    'environment variable: GALATEA_HTTP_PORT for --http-port. * marks flags that may be repeated.',
+  ]
+  for (const group of new Set(flagTable.map((spec) => spec.group))) {
+    const specs = flagTable.filter((spec) => spec.group === group)
+    const shown = specs.filter((spec) => spec.status === 'works')
+    if (shown.length > 0) lines.push('', `${group}:`, ...shown.flatMap(flagLines))
+  }
+  const without = flagTable.filter((spec) => spec.status === 'accepted').map((spec) => `--${spec.name}`)
+  lines.push(
+    '',
+    "Flags of Triton's that are accepted and have no effect in this version:",
+    ...wrap(without.join(' '), 2),
+  )
+  const deprecated = flagTable.filter((spec) => spec.status === 'deprecated')
+  lines.push('', 'Deprecated:', ...deprecated.flatMap(flagLines))
+  return `${lines.join('\n')}\n`
+}
+
+function flagLines(spec: FlagSpec): string[] {
+  const value = placeholderOf(spec.form)
+  const head = `  --${spec.name}${value === '' ? '' : ` ${value}`}${spec.isRepeatable ? ' *' : ''}`
+  const isPlain = spec.default === '' || spec.form.kind === 'switch'
+  const triton = spec.tritonDefault === spec.default ? '' : `; ${spec.tritonDefault} with --triton-defaults`
+  const body = wrap(`${spec.help}${isPlain ? '' : ` (default ${spec.default}${triton})`}`, column)
+  if (head.length + 2 > column) return [head, ...body]
+  return [head.padEnd(column) + (body[0] ?? '').slice(column), ...body.slice(1)]
+}
+
+function wrap(text: string, indent: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line !== '' && indent + line.length + 1 + word.length > width) {
+      lines.push(' '.repeat(indent) + line)
+      line = word
+    } else {
+      line = line === '' ? word : `${line} ${word}`
+    }
+  }
+  return [...lines, ' '.repeat(indent) + line]
+}

@@ -1,0 +1,96 @@
+// The config.pbtxt that `galatea init` writes: what the model file knows, with comments for people who meet one for
+// the first time. Pure.
+
+import { ServerError } from '../base/server-error.ts'
+import type { OnnxFile, OnnxFileTensor } from '../model/onnx-file.ts'
+import { configDataType } from '../tensor/data-type.ts'
+
+const defaultMaxBatchSize = 4
+
+/** `wanted` null: 4 when the model can batch, else 0. Throws when the model cannot be served so. */
+export function configText(name: string, model: OnnxFile, wanted: number | null): string {
+  for (const tensor of [...model.inputs, ...model.outputs]) {
+    if (tensor.dataType !== null) continue
+    throw new ServerError(
+      'UNSUPPORTED',
+      `'${tensor.name}' is of type ${tensor.typeText}, which the protocol cannot carry; export the model with plain tensors (for scikit-learn models: zipmap=False)`,
+    )
+  }
+  const fixed = [...model.inputs, ...model.outputs].find((tensor) => !isOpen(tensor.shape?.[0]))
+  if (fixed !== undefined && wanted !== null && wanted > 0) {
+    const shape = fixed.shape === null ? 'no shape' : `shape [${fixed.shape.join(', ')}]`
+    throw new ServerError(
+      'INVALID_ARG',
+      `the model cannot batch: '${fixed.name}' has ${shape}, its first dimension must be open; leave --max-batch-size out or export the model with a dynamic first axis`,
+    )
+  }
+  const maxBatchSize = wanted ?? (fixed === undefined ? defaultMaxBatchSize : 0)
+  const isBatching = maxBatchSize > 0
+  return [
+    `# ${oneLine(name)}: written by galatea init; every field is explained in docs/reference/config.md.`,
+    `name: ${quoted(name)}`,
+    'backend: "onnxruntime"',
+    '',
+    ...batchComment(isBatching),
+    `max_batch_size: ${maxBatchSize}`,
+    '',
+    ...tensorBlock('input', model.inputs, isBatching),
+    ...tensorBlock('output', model.outputs, isBatching),
+    '# Requests that arrive together are run together, up to max_batch_size rows.',
+    ...commentedUnless(isBatching && maxBatchSize > 1, 'dynamic_batching { }'),
+    '',
+    '# How many requests run at the same time. They share the weights.',
+    '# instance_group [ { count: 2 kind: KIND_CPU } ]',
+    '',
+    '# Threads of one run; without it, one per physical core.',
+    '# parameters { key: "intra_op_thread_count" value { string_value: "1" } }',
+    '',
+  ].join('\n')
+}
+
+const isOpen = (dim: number | string | null | undefined): boolean => dim === null || typeof dim === 'string'
+
+const batchComment = (isBatching: boolean): string[] =>
+  isBatching
+    ? ['# Rows that one run may have. The first dimension of every tensor is the batch: it is not part of dims below.']
+    : ['# 0: the model does not batch, and dims below are the whole shapes.']
+
+const commentedUnless = (isActive: boolean, line: string): string[] => [isActive ? line : `# ${line}`]
+
+function tensorBlock(role: 'input' | 'output', tensors: readonly OnnxFileTensor[], isBatching: boolean): string[] {
+  // Without a shape in the file, ONNX Runtime must work it out: the server fills the list in when it loads the model.
+  if (tensors.some((tensor) => tensor.shape === null)) {
+    return [`# The file gives no shape for every ${role}: the list is filled in when the model is loaded.`, '']
+  }
+  const entries = tensors.map((tensor) => tensorEntry(tensor, isBatching))
+  return [`${role} [`, entries.join(',\n'), ']', '']
+}
+
+function tensorEntry({ name, dataType, shape }: OnnxFileTensor, isBatching: boolean): string {
+  const dims = (shape ?? []).slice(isBatching ? 1 : 0)
+  const names = dims.filter((dim) => typeof dim === 'string')
+  const lines = names.length === 0 ? [] : [`    # -1 is any size: ${oneLine(names.join(', '))}`]
+  const sizes = dims.map((dim) => (typeof dim === 'number' ? dim : -1))
+  lines.push(
+    `    name: ${quoted(name)}`,
+    `    data_type: ${dataType === null ? 'TYPE_INVALID' : configDataType(dataType)}`,
+    sizes.length === 0 ? '    dims: [ 1 ]' : `    dims: [ ${sizes.join(', ')} ]`,
+  )
+  // The model's tensor is a scalar; on the wire it is one element.
+  if (sizes.length === 0) lines.push('    reshape { shape: [ ] }')
+  return `  {\n${lines.join('\n')}\n  }`
+}
+
+const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '?')
+
+/** A string of the text format: what is not plain ASCII is written as octal escapes of its UTF-8 bytes. */
+function quoted(text: string): string {
+  let body = ''
+  for (const byte of Buffer.from(text)) {
+    const character = String.fromCharCode(byte)
+    if (character === '"' || character === '\\') body += `\\${character}`
+    else if (byte >= 0x20 && byte < 0x7f) body += character
+    else body += `\\${byte.toString(8).padStart(3, '0')}`
+  }
+  return `"${body}"`
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, test } from 'node:test'
+import { LogSink } from './log-sink.ts'
+
+const directory = mkdtempSync(path.join(tmpdir(), 'galatea-log-'))
+after(() => rmSync(directory, { recursive: true }))
+
+test('text arrives whole and in order', async () => {
+  const file = path.join(directory, 'order.log')
+  const sink = LogSink.openFile(file)
+  const lines = Array.from({ length: 10_000 }, (_, i) => `line ${i} é\n`)
+  for (const [i, line] of lines.entries()) {
+    sink.write(line)
+    if (i % 1000 === 0) await new Promise(setImmediate)
+  }
+  await sink.close()
+  assert.equal(readFileSync(file, 'utf8'), lines.join(''))
+})
+
+test('a log file is appended to', async () => {
+  const file = path.join(directory, 'append.log')
+  for (const text of ['first\n', 'second\n']) {
+    const sink = LogSink.openFile(file)
+    sink.write(text)
+    await sink.close()
+  }
+  assert.equal(readFileSync(file, 'utf8'), 'first\nsecond\n')
+})
+
+test('what is pending at exit is written at once', () => {
+  const file = path.join(directory, 'exit.log')
+  const sink = LogSink.openFile(file)
+  sink.write('last words\n')
+  sink.flushNow()
+  assert.equal(readFileSync(file, 'utf8'), 'last words\n')
+})
+
+test('a place that can no longer be written ends the sink quietly', async () => {
+  const sink = LogSink.openFile('/dev/full')
+  sink.write('there is no room for this\n')
+  await sink.flush()
+  sink.write('nor for this\n')
+  sink.flushNow()
+  await sink.close()
+})
+
+test('beyond its bound lines are dropped and counted, never kept', async () => {
+  const file = path.join(directory, 'bound.log')
+  const sink = LogSink.openFile(file)
+  const line = `${'x'.repeat(1023)}\n`
+  // All in one turn of the event loop: nothing can be written in between.
+  for (let i = 0; i < 5000; i++) sink.write(line)
+  await sink.close()
+  const text = readFileSync(file, 'utf8')
+  assert.equal(text.length, 4 * 1024 * 1024 + text.slice(text.lastIndexOf('x') + 2).length)
+  assert.match(text, /\n904 log lines were dropped/)
+})

@@ -1,0 +1,151 @@
+// The Log of a running server: decides by level, formats, and chooses where the line goes.
+
+import type { Log, LogFields, LogLevel } from '../base/log.ts'
+import type { LogSettings } from '../server-options.ts'
+import { encodeLogLine, linePrefix, type LineContext } from './log-line.ts'
+import { LogSink } from './log-sink.ts'
+
+export interface TextSink {
+  write(text: string): void
+  flush(): Promise<void>
+  flushNow(): void
+  close(): Promise<void>
+}
+
+export type LogWriterDependencies = {
+  readonly stdout: TextSink
+  readonly stderr: TextSink
+  openFile(path: string): TextSink
+  /** Wall-clock microseconds since 1970. */
+  wallUs(): number
+  readonly pid: number
+  /** False when TRITON_SERVER_ESCAPE_LOG_MESSAGES=0. */
+  readonly isEscaped: boolean
+}
+
+/** What is the same for a log and all the logs made by its `from`. */
+class LogOutput {
+  readonly dependencies: LogWriterDependencies
+  settings: LogSettings
+  file: TextSink | null
+
+  constructor(dependencies: LogWriterDependencies, settings: LogSettings) {
+    this.dependencies = dependencies
+    this.settings = settings
+    this.file = settings.file === '' ? null : dependencies.openFile(settings.file)
+  }
+
+  get context(): LineContext {
+    const { pid, isEscaped } = this.dependencies
+    return { format: this.settings.format, wallUs: this.dependencies.wallUs(), pid, isEscaped }
+  }
+
+  sinkOf(level: LogLevel): TextSink {
+    if (this.file !== null) return this.file
+    return level === 'error' || level === 'warning' ? this.dependencies.stderr : this.dependencies.stdout
+  }
+}
+
+export class LogWriter implements Log {
+  readonly #output: LogOutput
+  readonly #source: string
+
+  private constructor(output: LogOutput, source: string) {
+    this.#output = output
+    this.#source = source
+  }
+
+  /** Throws when the log file cannot be opened. */
+  static create(dependencies: LogWriterDependencies, settings: LogSettings): LogWriter {
+    return new LogWriter(new LogOutput(dependencies, settings), '')
+  }
+
+  get settings(): LogSettings {
+    return this.#output.settings
+  }
+
+  /** Changes levels or format from now on. The file stays what it was at start. */
+  configure(changes: Partial<Omit<LogSettings, 'file'>>): void {
+    this.#output.settings = { ...this.#output.settings, ...changes }
+  }
+
+  error(message: string, fields?: LogFields): void {
+    if (this.#output.settings.isErrorOn) this.#write('error', message, fields)
+  }
+
+  warning(message: string, fields?: LogFields): void {
+    if (this.#output.settings.isWarningOn) this.#write('warning', message, fields)
+  }
+
+  info(message: string, fields?: LogFields): void {
+    if (this.#output.settings.isInfoOn) this.#write('info', message, fields)
+  }
+
+  verbose(message: string, fields?: LogFields): void {
+    if (this.#output.settings.verboseLevel > 0) this.#write('verbose', message, fields)
+  }
+
+  isVerbose(level = 1): boolean {
+    return this.#output.settings.verboseLevel >= level
+  }
+
+  from(source: string): LogWriter {
+    return new LogWriter(this.#output, source)
+  }
+
+  /** A table: the place on the first line, then the table as it is. In JSON each row is an entry of its own. */
+  table(text: string, entries: readonly { message: string; fields: LogFields }[]): void {
+    const output = this.#output
+    if (!output.settings.isInfoOn) return
+    if (output.settings.format === 'json') {
+      for (const entry of entries) this.info(entry.message, entry.fields)
+      return
+    }
+    output.sinkOf('info').write(`${linePrefix('info', this.#source, output.context)}\n${text}\n`)
+  }
+
+  /** A line without level, time or place, as Triton prints `Signal (15) received.`; an entry like others in JSON. */
+  plain(line: string): void {
+    if (this.#output.settings.format === 'json') this.info(line)
+    else this.#output.sinkOf('info').write(`${line}\n`)
+  }
+
+  /** Triton's last words: a line without level, time or place among the errors; an entry like others in JSON. */
+  errorLine(line: string): void {
+    if (this.#output.settings.format === 'json') this.error(line)
+    else this.#output.sinkOf('error').write(`${line}\n`)
+  }
+
+  async flush(): Promise<void> {
+    await Promise.all(this.#sinks().map((sink) => sink.flush()))
+  }
+
+  flushNow(): void {
+    for (const sink of this.#sinks()) sink.flushNow()
+  }
+
+  #sinks(): TextSink[] {
+    const { file, dependencies } = this.#output
+    return [dependencies.stdout, dependencies.stderr, ...(file === null ? [] : [file])]
+  }
+
+  #write(level: LogLevel, message: string, fields: LogFields = {}): void {
+    const entry = { level, message, fields, source: this.#source }
+    this.#output.sinkOf(level).write(encodeLogLine(entry, this.#output.context))
+  }
+}
+
+/** The log of this process. Throws when the log file cannot be opened. */
+export function createProcessLog(settings: LogSettings): LogWriter {
+  const dependencies: LogWriterDependencies = {
+    stdout: new LogSink(1),
+    stderr: new LogSink(2),
+    openFile: (path) => LogSink.openFile(path),
+    wallUs: () => (performance.timeOrigin + performance.now()) * 1000,
+    pid: process.pid,
+    isEscaped: process.env['TRITON_SERVER_ESCAPE_LOG_MESSAGES'] !== '0',
+  }
+  const log = LogWriter.create(dependencies, settings)
+  process.on('exit', () => log.flushNow())
+  return log
+}

@@ -1,0 +1,83 @@
+// The entry of the `galatea` command: which sub-command, and its exit code. Each is imported only when it is asked for,
+// because the time until a server answers counts.
+
+import { nearestWord } from '../base/nearest-word.ts'
+import { messageOf } from '../base/server-error.ts'
+
+export type CommandIo = {
+  readonly stdout: (text: string) => void
+  readonly stderr: (text: string) => void
+}
+
+type Command = (args: string[], io: CommandIo) => Promise<number>
+
+const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
+  ['serve', async () => (await import('./serve.ts')).runServe],
+  ['check', async () => (await import('./check.ts')).runCheck],
+  ['inspect', async () => (await import('./inspect.ts')).runInspect],
+  ['init', async () => (await import('./init.ts')).runInit],
+])
+
+const later = new Map([
+  ['perf', "the load generator is not in this version; NVIDIA's perf_analyzer works against Galatea's HTTP endpoint"],
+  ['tune', 'tuning is not in this version'],
+])
+
+/** Resolves with the exit code. */
+export async function runCommandLine(args: readonly string[], io: CommandIo): Promise<number> {
+  const [first, ...rest] = args
+  if (first === '--version' || first === 'version') {
+    const { packageVersion } = await import('./package-facts.ts')
+    io.stdout(`galatea ${packageVersion()} (Node ${process.version})\n`)
+    return 0
+  }
+  if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
+    // Nothing said is no mistake when the environment says which models to serve.
+    if (first === undefined && namesRepository(process.env)) return runNamed('serve', [], io)
+    const { overview, serveHelp } = await import('./help.ts')
+    io.stdout(first === '--help' ? `${overview}\n${serveHelp()}` : overview)
+    return first === undefined ? 1 : 0
+  }
+  if (first.startsWith('-')) return runNamed('serve', [...args], io)
+  return runNamed(first, rest, io)
+}
+
+const namesRepository = (environment: NodeJS.ProcessEnv): boolean =>
+  ['MODEL_REPOSITORY_PATH', 'GALATEA_MODEL_REPOSITORY', 'GALATEA_MODEL_STORE', 'GALATEA_EXAMPLES'].some(
+    (name) => (environment[name] ?? '') !== '',
+  )
+
+async function runNamed(name: string, args: string[], io: CommandIo): Promise<number> {
+  const command = commands.get(name)
+  if (command !== undefined) return (await command())(args, io)
+  const notYet = later.get(name)
+  if (notYet !== undefined) {
+    io.stderr(`galatea ${name}: ${notYet}\n`)
+    return 1
+  }
+  const nearest = nearestWord(name, commands.keys())
+  const hint =
+    nearest === null
+      ? `to serve a folder of models: galatea --model-repository ${name}`
+      : `did you mean 'galatea ${nearest}'?`
+  io.stderr(`galatea: there is no command '${name}'\n${hint}\nRun 'galatea --help' for the commands.\n`)
+  return 1
+}
+
+/** What bin/galatea.js calls. */
+export async function main(): Promise<void> {
+  const io: CommandIo = {
+    stdout: (text) => void process.stdout.write(text),
+    stderr: (text) => void process.stderr.write(text),
+  }
+  // `galatea check . | head` ends the reader early; that is no error of ours.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
+  try {
+    process.exitCode = await runCommandLine(process.argv.slice(2), io)
+  } catch (reason) {
+    io.stderr(`galatea: ${messageOf(reason)}\n`)
+    process.exitCode = 1
+  }
+}

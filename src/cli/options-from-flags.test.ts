@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { ServerOptions } from '../server-options.ts'
+import { FlagError } from './flag-forms.ts'
+import { parseFlags } from './flags.ts'
+import { optionsFromFlags } from './options-from-flags.ts'
+
+function optionsOf(args: string[], environment: Record<string, string> = {}): ServerOptions {
+  const surroundings = { environment, version: '1.2.3', examplesPath: '/package/examples/models' }
+  return optionsFromFlags(parseFlags(args, environment), surroundings)
+}
+
+const refusal = (args: string[]): string => {
+  try {
+    optionsOf(['--model-repository=/m', ...args])
+  } catch (reason) {
+    assert.ok(reason instanceof FlagError, String(reason))
+    return reason.message
+  }
+  throw new Error(`accepted: ${args.join(' ')}`)
+}
+
+describe('defaults', () => {
+  test('are safe', () => {
+    const options = optionsOf(['--model-repository=/m'])
+    assert.equal(options.id, 'galatea')
+    assert.equal(options.reportedVersion, '1.2.3')
+    assert.equal(options.http?.address, '127.0.0.1')
+    assert.equal(options.http?.port, 8000)
+    assert.equal(options.http?.maxInputBytes, 64 * 1024 * 1024)
+    assert.equal(options.http?.boundsBinaryBodies, true)
+    assert.equal(options.http?.headersTimeoutMs, 10_000)
+    assert.equal(options.http?.bodyIdleTimeoutMs, 30_000)
+    assert.equal(options.http?.keepAliveTimeoutMs, 75_000)
+    assert.equal(options.defaultMaxQueueSize, 'auto')
+    assert.deepEqual(options.requestLimits, { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 })
+    assert.equal(options.exitOnError, true)
+    assert.equal(options.isStrictReadiness, true)
+    assert.equal(options.exitTimeoutSecs, 30)
+  })
+
+  test("are Triton's with --triton-defaults, and an explicit flag still wins", () => {
+    const options = optionsOf(['--model-repository=/m', '--triton-defaults'])
+    assert.equal(options.id, 'triton')
+    assert.equal(options.reportedVersion, '2.51.0')
+    assert.equal(options.http?.address, '0.0.0.0')
+    assert.equal(options.defaultMaxQueueSize, 'unlimited')
+    assert.equal(options.http?.maxInputBytes, 64 * 1024 * 1024)
+    const mixed = optionsOf(['--http-address=10.0.0.1', '--model-repository=/m', '--triton-defaults=1', '--id=mine'])
+    assert.equal(mixed.http?.address, '10.0.0.1')
+    assert.equal(mixed.id, 'mine')
+  })
+})
+
+describe('model repositories', () => {
+  test('come from --model-repository and its old name --model-store, each once', () => {
+    const args = ['--model-repository=/a', '--model-store=/b', '--model-repository', '/a']
+    assert.deepEqual(optionsOf(args).modelRepositories, ['/a', '/b'])
+  })
+
+  test('come from MODEL_REPOSITORY_PATH when no flag names one', () => {
+    const environment = { MODEL_REPOSITORY_PATH: '/env' }
+    assert.deepEqual(optionsOf([], environment).modelRepositories, ['/env'])
+    assert.deepEqual(optionsOf(['--model-repository=/a'], environment).modelRepositories, ['/a'])
+  })
+
+  test('include the examples on request, and are needed', () => {
+    assert.deepEqual(optionsOf(['--examples']).modelRepositories, ['/package/examples/models'])
+    assert.throws(() => optionsOf([]), /no model repository: .*--model-repository.*--examples/)
+  })
+})
+
+describe('model control', () => {
+  test('--load-model needs explicit mode', () => {
+    assert.equal(
+      refusal(['--load-model=add_sub']),
+      "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well.",
+    )
+    const options = optionsOf([
+      '--model-repository=/m',
+      '--model-control-mode=explicit',
+      '--load-model=a',
+      '--load-model=a',
+    ])
+    assert.deepEqual(options.loadModels, ['a'])
+  })
+
+  test("'*' stands alone", () => {
+    assert.match(refusal(['--model-control-mode=explicit', '--load-model=*', '--load-model=a']), /ONLY startup model/)
+  })
+
+  test('either flag turns auto-complete off', () => {
+    assert.equal(optionsOf(['--examples']).isAutoCompleteDisabled, false)
+    assert.equal(optionsOf(['--examples', '--disable-auto-complete-config']).isAutoCompleteDisabled, true)
+    assert.equal(optionsOf(['--examples', '--strict-model-config=true']).isAutoCompleteDisabled, true)
+  })
+})
+
+describe('endpoints', () => {
+  test('two at the same address and port are refused', () => {
+    assert.match(refusal(['--http-port=9000', '--grpc-port=9000']), /cannot listen to HTTP requests and GRPC requests/)
+    assert.match(refusal(['--metrics-port=8000']), /HTTP requests and metrics requests at the same port/)
+    assert.match(refusal(['--http-address=0.0.0.0', '--http-port=8001']), /at the same port/)
+  })
+
+  test('the same port is fine at different addresses, when one of them is off, and when it is 0', () => {
+    optionsOf(['--examples', '--http-address=10.0.0.1', '--http-port=8001'])
+    optionsOf(['--examples', '--http-port=8001', '--allow-grpc=false'])
+    optionsOf(['--examples', '--http-port=0', '--grpc-port=0', '--metrics-port=0'])
+  })
+
+  test('--allow-http=false leaves HTTP out', () => {
+    assert.equal(optionsOf(['--examples', '--allow-http=false']).http, null)
+  })
+
+  test('restricted APIs are read and checked', () => {
+    const options = optionsOf(['--examples', '--http-restricted-api=health,metadata:key=a=b:c'])
+    assert.deepEqual(options.http?.restrictedApis, [{ apis: ['health', 'metadata'], key: 'key', value: 'a=b:c' }])
+    assert.match(refusal(['--http-restricted-api=nonsense:k=v']), /unknown restricted api 'nonsense'/)
+    assert.match(refusal(['--http-restricted-api=health']), /option format is/)
+    assert.match(
+      refusal(['--http-restricted-api=health:k=v', '--http-restricted-api=trace,health:k=w']),
+      /'health' can not be specified in multiple config groups/,
+    )
+  })
+})
+
+test('backend settings are grouped by backend, those without one under the empty name', () => {
+  const { backendConfig } = optionsOf([
+    '--examples',
+    '--backend-config=onnxruntime,a=1',
+    '--backend-config=onnxruntime,b=2,3',
+    '--backend-config=default-max-batch-size=8',
+  ])
+  assert.deepEqual(Object.fromEntries(backendConfig.get('onnxruntime') ?? []), { a: '1', b: '2,3' })
+  assert.deepEqual(Object.fromEntries(backendConfig.get('') ?? []), { 'default-max-batch-size': '8' })
+  assert.match(refusal(['--backend-config=,a=1']), /No name specified/)
+  assert.match(refusal(['--backend-config=tf']), /option format is/)
+})
+
+test('log flags become log settings', () => {
+  const { log } = optionsOf(['--examples', '--log-file=/x', '--log-info=0', '--log-verbose=2', '--log-format=json'])
+  assert.deepEqual(log, {
+    file: '/x',
+    isInfoOn: false,
+    isWarningOn: true,
+    isErrorOn: true,
+    verboseLevel: 2,
+    format: 'json',
+  })
+})

@@ -1,0 +1,163 @@
+// The flags' values → ServerOptions, and the rules that join several flags.
+
+import type { HttpOptions, LogFormat, LogSettings, ModelControlMode, ServerOptions } from '../server-options.ts'
+import { badOption, FlagError, parseQueueSize, parseRestrictedApis, parseSetting } from './flag-forms.ts'
+import type { Environment, Flags } from './flags.ts'
+
+/** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
+const tritonVersion = '2.51.0'
+
+export type Surroundings = {
+  readonly environment: Environment
+  /** Galatea's own version. */
+  readonly version: string
+  /** Where the example models lie. */
+  readonly examplesPath: string
+}
+
+export function optionsFromFlags(flags: Flags, surroundings: Surroundings): ServerOptions {
+  const hasTritonDefaults = flags.isOn('triton-defaults')
+  const modelControlMode = flags.text('model-control-mode') as ModelControlMode
+  const loadModels = unique(flags.all('load-model'))
+  if (loadModels.length > 0 && modelControlMode !== 'explicit') {
+    throw new FlagError("Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well.")
+  }
+  if (loadModels.includes('*') && loadModels.length > 1) {
+    throw new FlagError("Error: Wildcard model name '*' must be the ONLY startup model if specified at all.")
+  }
+  refusePortCollision(flags)
+  return {
+    id: flags.text('id'),
+    reportedVersion: hasTritonDefaults ? tritonVersion : surroundings.version,
+    modelRepositories: modelRepositories(flags, surroundings),
+    modelControlMode,
+    repositoryPollSecs: flags.integer('repository-poll-secs'),
+    loadModels,
+    modelConfigName: flags.text('model-config-name'),
+    hasModelNamespacing: flags.isOn('model-namespacing'),
+    isAutoCompleteDisabled: flags.isOn('disable-auto-complete-config') || flags.isOn('strict-model-config'),
+    isStrictReadiness: flags.isOn('strict-readiness'),
+    exitOnError: flags.isOn('exit-on-error'),
+    exitTimeoutSecs: flags.integer('exit-timeout-secs'),
+    backendDirectory: flags.text('backend-directory'),
+    backendConfig: backendConfig(flags),
+    modelLoadThreadCount: flags.integer('model-load-thread-count'),
+    modelLoadRetryCount: flags.integer('model-load-retry-count'),
+    defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
+    requestLimits: {
+      maxTensors: flags.integer('max-request-tensors'),
+      maxRank: flags.integer('max-tensor-rank'),
+      maxParameters: flags.integer('max-request-parameters'),
+      maxIdBytes: flags.integer('max-request-id-bytes'),
+    },
+    http: flags.isOn('allow-http') ? httpOptions(flags, hasTritonDefaults) : null,
+    log: logSettings(flags),
+    hasTritonDefaults,
+  }
+}
+
+export function logSettings(flags: Flags): LogSettings {
+  return {
+    file: flags.text('log-file'),
+    isInfoOn: flags.isOn('log-info'),
+    isWarningOn: flags.isOn('log-warning'),
+    isErrorOn: flags.isOn('log-error'),
+    verboseLevel: flags.integer('log-verbose'),
+    format: flags.text('log-format') as LogFormat,
+  }
+}
+
+function modelRepositories(flags: Flags, surroundings: Surroundings): string[] {
+  const named = [...flags.all('model-repository'), ...flags.all('model-store')]
+  const fromEnvironment = surroundings.environment['MODEL_REPOSITORY_PATH'] ?? ''
+  if (named.length === 0 && fromEnvironment !== '') named.push(fromEnvironment)
+  if (flags.isOn('examples')) named.push(surroundings.examplesPath)
+  if (named.length === 0) {
+    throw new FlagError(
+      'no model repository: name a folder of models with --model-repository, or try the examples with --examples',
+    )
+  }
+  if (named.includes('')) throw badOption('model-repository', 'the path is empty')
+  return unique(named)
+}
+
+function httpOptions(flags: Flags, hasTritonDefaults: boolean): HttpOptions {
+  const restrictedApis = flags
+    .all('http-restricted-api')
+    .map((value) => parseRestrictedApis('http-restricted-api', value))
+  const seen = new Set<string>()
+  for (const api of restrictedApis.flatMap((group) => group.apis)) {
+    if (seen.has(api)) {
+      throw badOption('http-restricted-api', `restricted api '${api}' can not be specified in multiple config groups`)
+    }
+    seen.add(api)
+  }
+  return {
+    address: flags.text('http-address'),
+    port: flags.integer('http-port'),
+    reusePort: flags.isOn('reuse-http-port'),
+    maxInputBytes: flags.integer('http-max-input-size'),
+    boundsBinaryBodies: !hasTritonDefaults,
+    headersTimeoutMs: flags.milliseconds('http-headers-timeout-secs'),
+    bodyIdleTimeoutMs: flags.milliseconds('http-body-idle-timeout-secs'),
+    keepAliveTimeoutMs: flags.milliseconds('http-keep-alive-timeout-secs'),
+    maxConnections: flags.integer('http-max-connections'),
+    maxHeaderBytes: flags.integer('http-max-header-size'),
+    headerForwardPattern: flags.text('http-header-forward-pattern'),
+    restrictedApis,
+  }
+}
+
+function backendConfig(flags: Flags): Map<string, Map<string, string>> {
+  const config = new Map<string, Map<string, string>>()
+  for (const value of flags.all('backend-config')) {
+    const setting = parseSetting('backend-config', value)
+    const settings = config.get(setting.owner) ?? new Map<string, string>()
+    settings.set(setting.key, setting.value)
+    config.set(setting.owner, settings)
+  }
+  return config
+}
+
+type Endpoint = { readonly name: string; readonly flag: string; readonly address: string; readonly port: number }
+
+// Endpoints that this version does not open are checked too: a command line that is refused by the next version, or by
+// Triton, should not pass in this one.
+function refusePortCollision(flags: Flags): void {
+  const httpAddress = flags.text('http-address')
+  const all: (Endpoint & { allow: string })[] = [
+    { name: 'HTTP', flag: 'http-port', allow: 'allow-http', address: httpAddress, port: flags.integer('http-port') },
+    {
+      name: 'GRPC',
+      flag: 'grpc-port',
+      allow: 'allow-grpc',
+      address: flags.text('grpc-address'),
+      port: flags.integer('grpc-port'),
+    },
+    {
+      name: 'metrics',
+      flag: 'metrics-port',
+      allow: 'allow-metrics',
+      address: flags.text('metrics-address') || httpAddress,
+      port: flags.integer('metrics-port'),
+    },
+  ]
+  const open = all.filter((endpoint) => endpoint.port !== 0 && flags.isOn(endpoint.allow))
+  for (const [i, one] of open.entries()) {
+    const other = open.slice(i + 1).find((candidate) => collide(one, candidate))
+    if (other !== undefined) {
+      throw new FlagError(
+        `The server cannot listen to ${one.name} requests and ${other.name} requests at the same port\n` +
+          `both are at ${one.address}:${one.port}: change --${one.flag} or --${other.flag}`,
+      )
+    }
+  }
+}
+
+const wildcards = new Set(['0.0.0.0', '::', ''])
+
+const collide = (one: Endpoint, other: Endpoint): boolean =>
+  one.port === other.port &&
+  (one.address === other.address || wildcards.has(one.address) || wildcards.has(other.address))
+
+const unique = (words: readonly string[]): string[] => [...new Set(words)]

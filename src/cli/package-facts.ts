@@ -1,0 +1,13 @@
+// What the package knows about itself. The paths hold in a checkout (src/cli) and in the package (dist/cli) alike.
+
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const fromRoot = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url))
+
+export const examplesPath = (): string => fromRoot('examples/models')
+
+export function packageVersion(): string {
+  const content: unknown = JSON.parse(readFileSync(fromRoot('package.json'), 'utf8'))
+  return String((content as { version: unknown }).version)
+}

@@ -1,0 +1,125 @@
+// `galatea serve`: flags → a running server → its end by a signal.
+
+import { flushCompileCache } from 'node:module'
+import { SystemClock } from '../base/clock.ts'
+import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
+import type { ServerOptions } from '../server-options.ts'
+import type { RunningServer } from '../server.ts'
+import { FlagError, UnknownFlagError } from './flag-forms.ts'
+import { misspeltVariables, parseFlags, type Flags } from './flags.ts'
+import { firstSteps } from './first-steps.ts'
+import { createProcessLog, type LogWriter } from './log-writer.ts'
+import type { CommandIo } from './main.ts'
+import { optionsFromFlags } from './options-from-flags.ts'
+import { examplesPath, packageVersion } from './package-facts.ts'
+import { createExitSignal, shutDown } from './shutdown.ts'
+import { writeModelTables, writeOptionTable } from './start-tables.ts'
+
+export async function runServe(args: string[], io: CommandIo): Promise<number> {
+  if (args.includes('--help') || args.includes('-h')) {
+    const { serveHelp } = await import('./help.ts')
+    io.stdout(serveHelp())
+    return 0
+  }
+  let flags: Flags
+  let options: ServerOptions
+  let log: LogWriter
+  try {
+    flags = parseFlags(args, process.env)
+    options = optionsFromFlags(flags, {
+      environment: process.env,
+      version: packageVersion(),
+      examplesPath: examplesPath(),
+    })
+    log = openLog(options)
+  } catch (reason) {
+    if (!(reason instanceof FlagError)) throw reason
+    io.stderr(usageError(reason, args))
+    return 1
+  }
+  warn(log, flags, options)
+  return serve(log, options, flags.isOn('examples'))
+}
+
+function openLog(options: ServerOptions): LogWriter {
+  try {
+    return createProcessLog(options.log)
+  } catch (reason) {
+    throw new FlagError(`failed to open log file '${options.log.file}': ${messageOf(reason)}`)
+  }
+}
+
+/** Triton's order: an unknown option before the usage line, any other reason after it. */
+function usageError(error: FlagError, args: readonly string[]): string {
+  const isTriton = args.some((arg) => arg === '--triton-defaults' || arg === '--triton-defaults=true')
+  const program = isTriton ? 'tritonserver' : 'galatea'
+  const usage = `Usage: ${program} [options]`
+  const lines =
+    error instanceof UnknownFlagError ? [`${program}: ${error.message}`, usage, error.hint] : [usage, error.message]
+  return [...lines.filter((line) => line !== ''), "Run 'galatea serve --help' for all flags.", ''].join('\n')
+}
+
+function warn(log: LogWriter, flags: Flags, options: ServerOptions): void {
+  const speaker = log.from('flags.ts')
+  const without = flags.withoutEffect()
+  if (without.length > 0) speaker.warning(`accepted, but without effect in this version: ${without.join(', ')}`)
+  if (options.modelControlMode === 'poll') {
+    speaker.warning('--model-control-mode=poll: models are loaded at start, later changes are not looked for yet')
+  }
+  if (flags.isGiven('strict-model-config')) {
+    speaker.warning('--strict-model-config is deprecated, use --disable-auto-complete-config')
+  }
+  for (const sentence of misspeltVariables(process.env)) speaker.warning(sentence)
+}
+
+async function serve(log: LogWriter, options: ServerOptions, isExamples: boolean): Promise<number> {
+  dieLoudly(log)
+  const signals = createExitSignal(log)
+  const clock = new SystemClock()
+  let server: RunningServer
+  try {
+    const { startServer } = await import('../server.ts')
+    server = await startServer(options, { clock, log })
+  } catch (reason) {
+    const error = ServerError.from(reason)
+    return fail(log, `error: creating server: ${errorCodeText[error.code]} - ${error.message}`)
+  }
+  writeModelTables(log, server.report)
+  if (options.exitOnError && server.report.models.some((model) => model.state !== 'READY')) {
+    await server.drain(0)
+    return fail(log, 'error: creating server: Internal - failed to load all models')
+  }
+  writeOptionTable(log, options, server.engine.serverMetadata().extensions)
+  announce(log, server, isExamples)
+  // A server ends by a signal, perhaps a hard one; the next start should find the compiled code all the same.
+  flushCompileCache()
+  await signals.received
+  return shutDown(log, server, options.exitTimeoutSecs)
+}
+
+function announce(log: LogWriter, server: RunningServer, isExamples: boolean): void {
+  const at = server.httpAddress
+  if (at === null) return
+  const host = at.address.includes(':') ? `[${at.address}]` : at.address
+  log.from('http-frontend.ts').info(`Started HTTPService at ${host}:${at.port}`)
+  const isForHumans = (process.stdout.isTTY || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
+  if (isForHumans) log.plain(firstSteps(at, server.report.models, isExamples))
+}
+
+async function fail(log: LogWriter, message: string): Promise<never> {
+  log.errorLine(message)
+  await log.flush()
+  process.exit(1)
+}
+
+/** A bug of ours ends the process, but never without its reason in the log. */
+function dieLoudly(log: LogWriter): void {
+  const die = (reason: unknown): never => {
+    const stack = reason instanceof Error ? reason.stack : undefined
+    log.error('Galatea ends because of a mistake of its own; please report it', { reason: stack ?? messageOf(reason) })
+    log.flushNow()
+    process.exit(1)
+  }
+  process.on('uncaughtException', die)
+  process.on('unhandledRejection', die)
+}

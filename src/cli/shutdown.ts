@@ -1,0 +1,57 @@
+// The end of a server: the first SIGTERM or SIGINT drains it, a second one ends the process where it stands.
+
+import { constants } from 'node:os'
+import type { LogWriter } from './log-writer.ts'
+
+export type ExitSignal = 'SIGTERM' | 'SIGINT'
+
+/** Nobody presses Ctrl-C twice as fast as this. */
+const echoMs = 200
+
+type Arrival = { readonly signal: ExitSignal; readonly atMs: number }
+
+/** Ctrl-C under `npm start` arrives twice: from the terminal, and passed on by npm. The second is no second wish. */
+export const isEcho = (first: Arrival, next: Arrival): boolean =>
+  next.signal === first.signal && next.atMs - first.atMs < echoMs
+
+/** Listens from now on, so that a signal during start-up counts too. */
+export function createExitSignal(log: LogWriter): { readonly received: Promise<ExitSignal> } {
+  const { promise, resolve } = Promise.withResolvers<ExitSignal>()
+  let first: Arrival | null = null
+  const onSignal = (signal: ExitSignal): void => {
+    const arrival = { signal, atMs: performance.now() }
+    if (first !== null && isEcho(first, arrival)) return
+    log.plain(`Signal (${constants.signals[signal]}) received.`)
+    if (first === null) {
+      first = arrival
+      resolve(signal)
+      return
+    }
+    log.plain('Second signal: exiting at once, requests in flight are lost.')
+    log.flushNow()
+    process.exit(1)
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGINT', onSignal)
+  return { received: promise }
+}
+
+export interface Drainable {
+  /** True when nothing had to be given up. */
+  drain(budgetMs: number): Promise<boolean>
+}
+
+/** Ends the process: with 0 when everything in flight ended within the budget, else with 1. */
+export async function shutDown(log: LogWriter, server: Drainable, exitTimeoutSecs: number): Promise<never> {
+  const speaker = log.from('server.ts')
+  speaker.info('Waiting for in-flight requests to complete.')
+  const isInTime = await server.drain(exitTimeoutSecs * 1000)
+  if (!isInTime) {
+    speaker.error('failed to stop server: requests in flight did not end in time', {
+      exit_timeout_secs: exitTimeoutSecs,
+    })
+  }
+  await log.flush()
+  // Not by leaving the event loop empty: a stray timer or a native thread must not keep a drained server alive.
+  process.exit(isInTime ? 0 : 1)
+}

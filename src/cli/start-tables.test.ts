@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { parseFlags } from './flags.ts'
+import { optionsFromFlags } from './options-from-flags.ts'
+import { modelRows, optionRows } from './start-tables.ts'
+import { textTable } from './text-table.ts'
+
+describe('a text table', () => {
+  test('has columns as wide as their widest cell', () => {
+    assert.equal(
+      textTable(['Model', 'Version'], [['add_sub', '1']]),
+      '+---------+---------+\n| Model   | Version |\n+---------+---------+\n| add_sub | 1       |\n+---------+---------+\n',
+    )
+  })
+
+  test('without rows is its header between two rules', () => {
+    assert.equal(textTable(['A'], []), '+---+\n| A |\n+---+\n')
+  })
+
+  test('grows in height with a cell of several lines', () => {
+    assert.equal(
+      textTable(['A', 'B'], [['1\n2', 'x']]),
+      '+---+---+\n| A | B |\n+---+---+\n| 1 | x |\n| 2 |   |\n+---+---+\n',
+    )
+  })
+})
+
+test('the model table is sorted by name, then version, and says why a model does not serve', () => {
+  const rows = modelRows({
+    backends: [],
+    models: [
+      { name: 'b', version: '10', state: 'READY', reason: '' },
+      { name: 'b', version: '9', state: 'READY', reason: '' },
+      { name: 'a', version: '1', state: 'UNAVAILABLE', reason: 'Internal: no file' },
+      { name: 'c', version: '', state: '', reason: 'no versions' },
+    ],
+  })
+  assert.deepEqual(rows, [
+    ['a', '1', 'UNAVAILABLE: Internal: no file'],
+    ['b', '9', 'READY'],
+    ['b', '10', 'READY'],
+    ['c', '-', 'UNAVAILABLE: no versions'],
+  ])
+})
+
+test("the option table has Triton's rows in Triton's order", () => {
+  const args = [
+    '--triton-defaults',
+    '--model-repository=/m',
+    '--model-control-mode=explicit',
+    '--load-model=a',
+    '--load-model=b',
+  ]
+  const options = optionsFromFlags(parseFlags(args, {}), { environment: {}, version: '1', examplesPath: '/e' })
+  assert.deepEqual(optionRows(options, ['x', 'y']), [
+    ['server_id', 'triton'],
+    ['server_version', '2.51.0'],
+    ['server_extensions', 'x y'],
+    ['model_repository_path[0]', '/m'],
+    ['model_control_mode', 'MODE_EXPLICIT'],
+    ['startup_models_0', 'a'],
+    ['startup_models_1', 'b'],
+    ['strict_model_config', '0'],
+    ['model_config_name', ''],
+    ['rate_limit', 'OFF'],
+    ['pinned_memory_pool_byte_size', '268435456'],
+    ['min_supported_compute_capability', '6.0'],
+    ['strict_readiness', '1'],
+    ['exit_timeout', '30'],
+    ['cache_enabled', '0'],
+  ])
+})

@@ -1,0 +1,65 @@
+// The tables of the start-up log: repository agents, backends, models, options.
+
+import type { LogFields } from '../base/log.ts'
+import type { ServerOptions } from '../server-options.ts'
+import type { StartReport } from '../server.ts'
+import type { LogWriter } from './log-writer.ts'
+import { textTable } from './text-table.ts'
+
+export function writeModelTables(log: LogWriter, report: StartReport): void {
+  const speaker = log.from('server.ts')
+  speaker.table(textTable(['Repository Agent', 'Path'], []), [])
+  speaker.table(
+    textTable(
+      ['Backend', 'Path', 'Config'],
+      report.backends.map((backend) => [backend.name, backend.path, backend.config]),
+    ),
+    report.backends.map((backend) => entryOf('backend', { backend: backend.name, path: backend.path })),
+  )
+  const models = modelRows(report)
+  speaker.table(
+    textTable(['Model', 'Version', 'Status'], models),
+    models.map(([model, version, status]) => entryOf('model', { model, version, status })),
+  )
+}
+
+export function modelRows(report: StartReport): [name: string, version: string, status: string][] {
+  return report.models
+    .toSorted((a, b) => compare(a.name, b.name) || Number(a.version) - Number(b.version))
+    .map((model) => {
+      const status = model.state === '' ? 'UNAVAILABLE' : model.state
+      const isFine = status === 'READY' || model.reason === ''
+      return [model.name, model.version === '' ? '-' : model.version, isFine ? status : `${status}: ${model.reason}`]
+    })
+}
+
+export function writeOptionTable(log: LogWriter, options: ServerOptions, extensions: readonly string[]): void {
+  const rows = optionRows(options, extensions)
+  log.from('server.ts').table(textTable(['Option', 'Value'], rows), [entryOf('options', Object.fromEntries(rows))])
+}
+
+const controlModeText = { none: 'MODE_NONE', poll: 'MODE_POLL', explicit: 'MODE_EXPLICIT' } as const
+
+/** Triton's rows in Triton's order. What this version has not (GPU memory, cache, rate limiter) stands at its neutral value. */
+export function optionRows(options: ServerOptions, extensions: readonly string[]): [option: string, value: string][] {
+  return [
+    ['server_id', options.id],
+    ['server_version', options.reportedVersion],
+    ['server_extensions', extensions.join(' ')],
+    ...options.modelRepositories.map((path, i): [string, string] => [`model_repository_path[${i}]`, path]),
+    ['model_control_mode', controlModeText[options.modelControlMode]],
+    ...options.loadModels.map((name, i): [string, string] => [`startup_models_${i}`, name]),
+    ['strict_model_config', options.isAutoCompleteDisabled ? '1' : '0'],
+    ['model_config_name', options.modelConfigName],
+    ['rate_limit', 'OFF'],
+    ['pinned_memory_pool_byte_size', '268435456'],
+    ['min_supported_compute_capability', '6.0'],
+    ['strict_readiness', options.isStrictReadiness ? '1' : '0'],
+    ['exit_timeout', String(options.exitTimeoutSecs)],
+    ['cache_enabled', '0'],
+  ]
+}
+
+const entryOf = (message: string, fields: LogFields): { message: string; fields: LogFields } => ({ message, fields })
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

@@ -1,0 +1,32 @@
+// What a running model may ask of the server, answered by the Engine.
+
+import { ServerError } from './base/server-error.ts'
+import type { Engine } from './engine/engine.ts'
+import type { ModelServices } from './model/model-services.ts'
+import { encodeModelConfigJson, parseModelConfigJson } from './protocol/model-config-json.ts'
+import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
+
+/** The Engine is asked for late: backends are made before it, and call it only while it serves. */
+export function createModelServices(engine: () => Engine): ModelServices {
+  return {
+    infer: (request) => engine().inferByName(request),
+    findReadyModel: (name, version) => {
+      if (!engine().isModelReady(name, version)) return null
+      return { isDecoupled: engine().findVersion(name, version).signature.isDecoupled }
+    },
+    loadModel: async (name, config, files) => {
+      engine().requireExplicitControl()
+      if (config === '' && files.size === 0) return engine().load(name)
+      if (config === '') {
+        throw new ServerError('INVALID_ARG', "load parameter 'config' must be specified for model file override")
+      }
+      return engine().load(name, { config: parseModelConfigJson(config), files })
+    },
+    unloadModel: async (name) => {
+      engine().requireExplicitControl()
+      await engine().unload(name)
+    },
+    encodeConfig: encodeModelConfigJson,
+    metrics: new CustomMetricRegistry(),
+  }
+}

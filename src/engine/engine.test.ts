@@ -1,0 +1,325 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { ManualClock } from '../base/clock.ts'
+import { MemoryLog } from '../base/log.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { Backend, Instance } from '../model/backend.ts'
+import type { Batch } from '../model/batch.ts'
+import { InferenceRequest } from '../model/inference-request.ts'
+import { InferenceResponse } from '../model/inference-response.ts'
+import { emptyModelConfig, type ModelConfig } from '../model/model-config.ts'
+import type { PolledModel } from '../repository/local-repository.ts'
+import { parseModelConfigText } from '../repository/text-format-reader.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import { Engine, type EngineOptions } from './engine.ts'
+
+const defaults: EngineOptions = {
+  id: 'galatea',
+  reportedVersion: '0',
+  isStrictReadiness: true,
+  isModelControlExplicit: false,
+  loadModels: [],
+  modelLoadThreadCount: 4,
+  modelLoadRetryCount: 0,
+  isAutoCompleteDisabled: false,
+  gpuCount: 0,
+  defaultMaxQueueSize: 'auto',
+}
+
+/** Holds every batch until told to answer; fails to load what it is told to. */
+class HoldingBackend implements Backend {
+  readonly name = 'holding'
+  readonly held: Batch[] = []
+  readonly failing = new Set<string>()
+  readonly openInstances = new Set<string>()
+  isInstanceReady = true
+  isClosed = false
+  readonly readinessListeners: (() => void)[] = []
+
+  complete(draft: ModelConfig): Promise<ModelConfig> {
+    return Promise.resolve(draft)
+  }
+  load({ name, version }: { name: string; version: string }) {
+    if (this.failing.has(`${name}/${version}`)) return Promise.reject(new ServerError('INVALID_ARG', 'no such weights'))
+    return Promise.resolve({
+      createInstance: (spec: { name: string; onReadinessChange: () => void }): Promise<Instance> => {
+        const key = `${name}/${version}/${spec.name}`
+        this.openInstances.add(key)
+        this.readinessListeners.push(spec.onReadinessChange)
+        const isReady = (): boolean => this.isInstanceReady
+        return Promise.resolve({
+          name: spec.name,
+          get isReady() {
+            return isReady()
+          },
+          execute: (batch: Batch) => void this.held.push(batch),
+          close: () => {
+            this.openInstances.delete(key)
+            return Promise.resolve()
+          },
+        })
+      },
+      close: () => Promise.resolve(),
+    })
+  }
+  close(): Promise<void> {
+    this.isClosed = true
+    return Promise.resolve()
+  }
+  answerAll(): void {
+    for (const batch of this.held.splice(0)) {
+      for (const request of batch.requests) request.respond(InferenceResponse.of(request.inputs))
+      batch.executed()
+    }
+  }
+}
+
+function polled(name: string, versions: string[], extra = '', fingerprint = versions.join()): PolledModel {
+  const { config } = parseModelConfigText(`
+    name: "${name}" backend: "holding" ${extra}
+    input { name: "IN" data_type: TYPE_FP32 dims: 1 }
+    output { name: "OUT" data_type: TYPE_FP32 dims: 1 }
+    instance_group { name: "${name}" kind: KIND_CPU count: 1 }
+  `)
+  const model = {
+    name,
+    error: null,
+    config: { ...emptyModelConfig(), ...config },
+    versions,
+    hints: [],
+    fingerprint,
+  }
+  return { ...model, modelDirectory: `/models/${name}`, repositoryPath: '/models' }
+}
+
+function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> = {}) {
+  const backend = new HoldingBackend()
+  const clock = new ManualClock()
+  const log = new MemoryLog()
+  const shelf = new Map(models.map((model) => [model.name, model]))
+  const engine = new Engine(
+    {
+      clock,
+      log,
+      repository: {
+        poll: () => Promise.resolve([...shelf.values()]),
+        pollOne: (name) => Promise.resolve(shelf.get(name) ?? null),
+        pollDirectory: (name) => Promise.resolve(shelf.get(name) as PolledModel),
+        names: () => Promise.resolve([...shelf.keys()].sort()),
+      },
+      findBackend: (name) => Promise.resolve(name === 'holding' ? backend : null),
+      closeBackends: () => backend.close(),
+    },
+    { ...defaults, ...options },
+  )
+  const outcomes: string[] = []
+  const send = (name: string, version = ''): InferenceRequest => {
+    const request = new InferenceRequest({
+      modelName: name,
+      inputs: [new Tensor('IN', 'FP32', [1], new Uint8Array(4))],
+      sink: ({ error }) => outcomes.push(error === null ? 'ok' : `${error.code} ${error.message}`),
+    })
+    engine.infer(request, engine.findVersion(name, version))
+    return request
+  }
+  return { engine, backend, clock, log, shelf, outcomes, send }
+}
+
+test('a request without a version gets the highest that serves', async () => {
+  const { engine } = engineUnderTest([polled('m', ['2', '9', '10'], 'version_policy { all {} }')])
+  await engine.start()
+  assert.equal(engine.findVersion('m', '').version, '10')
+  assert.equal(engine.findVersion('m', '9').version, '9')
+  assert.deepEqual(engine.modelMetadata('m', '').versions, ['2', '9', '10'])
+  assert.deepEqual(engine.modelMetadata('m', '9').versions, ['9'])
+})
+
+test('unknown models and versions are refused in Triton’s words', async () => {
+  const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1'])])
+  backend.failing.add('bad/1')
+  await engine.start()
+  const refusals: [name: string, version: string, code: string, message: string][] = [
+    ['nobody', '', 'NOT_FOUND', "Request for unknown model: 'nobody' is not found"],
+    ['m', '7', 'NOT_FOUND', "Request for unknown model: 'm' version 7 is not found"],
+    ['bad', '', 'NOT_FOUND', "Request for unknown model: 'bad' has no available versions"],
+    ['bad', '1', 'UNAVAILABLE', "Request for unknown model: 'bad' version 1 is not at ready state"],
+    [
+      'm',
+      '99999999999999999999',
+      'INVALID_ARG',
+      "failed to get model version from specified version string '99999999999999999999' (details: stol), version should be an integral value > 0",
+    ],
+    ['m', '-3', 'INVALID_ARG', "invalid model version specified '-3' , version should be an integral value > 0"],
+  ]
+  for (const [name, version, code, message] of refusals) {
+    assert.throws(() => engine.findVersion(name, version), { code, message })
+  }
+})
+
+test('a model that cannot load takes nobody with it and says why', async () => {
+  const unreadable: PolledModel = {
+    name: 'torn',
+    error: new ServerError('INVALID_ARG', '3:1: expected a field'),
+    hints: [],
+  }
+  const { engine, backend, send, outcomes } = engineUnderTest([polled('m', ['1']), polled('bad', ['1']), unreadable])
+  backend.failing.add('bad/1')
+  await engine.start()
+  assert.deepEqual(
+    engine.index().map(({ name, state, reason }) => [name, state, reason]),
+    [
+      ['m', 'READY', ''],
+      ['bad', 'UNAVAILABLE', 'Invalid argument: no such weights'],
+      ['torn', 'UNAVAILABLE', '3:1: expected a field'],
+    ],
+  )
+  assert.equal(engine.failures.length, 2)
+  assert.equal(engine.isReady, false, 'strict readiness asks for every model')
+  send('m')
+  backend.answerAll()
+  assert.deepEqual(outcomes, ['ok'])
+})
+
+test('without strict readiness a failed model does not make the server unready', async () => {
+  const { engine, backend } = engineUnderTest([polled('bad', ['1'])], { isStrictReadiness: false })
+  backend.failing.add('bad/1')
+  assert.equal(engine.isReady, false)
+  await engine.start()
+  assert.equal(engine.isReady, true)
+})
+
+test('a model whose every instance is down is not ready, and neither is the server', async () => {
+  const { engine, backend } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  assert.equal(engine.isModelReady('m', ''), true)
+  const before = engine.revision
+  backend.isInstanceReady = false
+  for (const notify of backend.readinessListeners) notify()
+  assert.equal(engine.isModelReady('m', ''), false)
+  assert.equal(engine.isReady, false)
+  assert.ok(engine.revision > before)
+})
+
+test('explicit control loads what it is told to at start, and a missing model is a failure', async () => {
+  const models = [polled('a', ['1']), polled('b', ['1'])]
+  const some = engineUnderTest(models, { isModelControlExplicit: true, loadModels: ['b', 'nobody'] })
+  await some.engine.start()
+  assert.deepEqual(
+    some.engine.index().map(({ name, state }) => [name, state]),
+    [
+      ['b', 'READY'],
+      ['nobody', 'UNAVAILABLE'],
+    ],
+  )
+  const all = engineUnderTest(models, { isModelControlExplicit: true, loadModels: ['*'] })
+  await all.engine.start()
+  assert.equal(all.engine.index().length, 2)
+})
+
+test('a failed load is tried again as often as it may be', async () => {
+  const { engine, backend, log } = engineUnderTest([polled('bad', ['1'])], { modelLoadRetryCount: 2 })
+  backend.failing.add('bad/1')
+  await engine.start()
+  assert.equal(log.entries.filter(({ message }) => message === 'loading failed, trying again').length, 2)
+})
+
+test('every version the policy chose must load, or none of them serves', async () => {
+  const { engine, backend } = engineUnderTest([polled('m', ['1', '2'], 'version_policy { all {} }')])
+  backend.failing.add('m/2')
+  await engine.start()
+  assert.equal(engine.isModelReady('m', '1'), false)
+  assert.equal(backend.openInstances.size, 0, 'what had been loaded is freed')
+})
+
+test('a reload takes over in one step while requests of the old version end on it', async () => {
+  const { engine, backend, shelf, send, outcomes } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  send('m')
+  const oldVersion = engine.findVersion('m', '')
+  shelf.set('m', polled('m', ['1', '2']))
+  const reloaded = engine.load('m')
+  while (engine.findVersion('m', '') === oldVersion) await Promise.resolve()
+  assert.equal(engine.findVersion('m', '').version, '2')
+  assert.deepEqual(outcomes, [], 'the old request is still running')
+  backend.answerAll()
+  await reloaded
+  assert.deepEqual(outcomes, ['ok'])
+  assert.deepEqual([...backend.openInstances], ['m/2/m_0'])
+})
+
+test('a failed reload changes nothing that clients see', async () => {
+  const { engine, backend, shelf } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  shelf.set('m', polled('m', ['2']))
+  backend.failing.add('m/2')
+  await assert.rejects(engine.load('m'), {
+    code: 'INVALID_ARG',
+    message: "load failed for model 'm': version 2 is at UNAVAILABLE state: Invalid argument: no such weights;\n",
+  })
+  assert.equal(engine.findVersion('m', '').version, '1')
+  assert.equal(engine.isReady, true)
+})
+
+test('unload refuses new requests at once and frees the model after the last one in flight', async () => {
+  const { engine, backend, send, outcomes } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  send('m')
+  const { gone } = await engine.unload('m')
+  assert.throws(() => engine.findVersion('m', ''), {
+    message: "Request for unknown model: 'm' has no available versions",
+  })
+  assert.equal(backend.openInstances.size, 1)
+  backend.answerAll()
+  await gone
+  assert.deepEqual(outcomes, ['ok'])
+  assert.equal(backend.openInstances.size, 0)
+  assert.deepEqual(engine.index(), [{ name: 'm', version: '1', state: 'UNAVAILABLE', reason: 'unloaded' }])
+  assert.equal(engine.isReady, true, 'an unloaded model is tolerated')
+})
+
+test('loading what no repository has fails as Triton says it', async () => {
+  const { engine } = engineUnderTest([])
+  await engine.start()
+  await assert.rejects(engine.load('nobody'), {
+    code: 'INTERNAL',
+    message: "failed to load 'nobody', failed to poll from model repository",
+  })
+})
+
+test('closing waits for requests in flight and answers new ones with "Server exiting"', async () => {
+  const { engine, backend, send, outcomes } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  send('m')
+  const closed = engine.close(1000)
+  assert.equal(engine.isReady, false)
+  assert.equal(engine.isLive, false)
+  assert.equal(backend.isClosed, false)
+  backend.answerAll()
+  assert.equal(await closed, true)
+  assert.equal(backend.isClosed, true)
+  assert.deepEqual(outcomes, ['ok'])
+})
+
+test('closing gives up on requests that outlast the budget, and says so', async () => {
+  const { engine, clock, send, outcomes } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  send('m')
+  send('m')
+  const closed = engine.close(1000)
+  await new Promise((resolve) => setImmediate(resolve))
+  clock.advanceMs(1000)
+  assert.equal(await closed, false)
+  assert.equal(outcomes.length, 1, 'the queued one is answered; the running one is its instance’s to answer')
+  assert.match(outcomes[0] ?? '', /^UNAVAILABLE .*stopped accepting/)
+})
+
+test('a model of an unknown backend is refused in Triton’s words', async () => {
+  const model = polled('m', ['1'])
+  if (model.error === null) model.config.backend = 'nothing'
+  const { engine } = engineUnderTest([model])
+  await engine.start()
+  assert.equal(
+    engine.index()[0]?.reason,
+    "Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the model configuration.",
+  )
+})

@@ -1,0 +1,455 @@
+// The one API that every front end calls, and the embedding process too. It knows models and versions; it knows no
+// sockets, no wire names and no concrete backend.
+
+import { assert } from '../base/assert.ts'
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
+import type { Backend } from '../model/backend.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { ModelConfig } from '../model/model-config.ts'
+import { modelMetadata, type ModelMetadata } from '../model/model-metadata.ts'
+import type { ModelVersion, ModelVersionState } from '../model/model-version.ts'
+import { reshapeInputs } from '../model/reshape.ts'
+import { validateRequest } from '../model/validate-request.ts'
+import type { PolledModel } from '../repository/local-repository.ts'
+import { writeUploadedModel, type UploadedFiles } from '../repository/uploaded-models.ts'
+import { selectVersions } from '../repository/version-policy.ts'
+import { loadVersion, type LoadSettings } from './load-version.ts'
+import { ServedModel } from './served-model.ts'
+import { ServedVersion } from './served-version.ts'
+
+/** What the Engine needs of a repository: what is there now. */
+export interface ModelSource {
+  poll(): Promise<PolledModel[]>
+  /** Null when no repository has it. `override` stands in for its configuration file. */
+  pollOne(name: string, override?: ModelConfig | null): Promise<PolledModel | null>
+  /** A model in a folder outside the repositories: `<root>/<name>`. */
+  pollDirectory(name: string, root: string, override: ModelConfig | null): Promise<PolledModel>
+  /** Every model's name, sorted, whatever state it is in. */
+  names(): Promise<string[]>
+}
+
+/** What a load request may bring along. */
+export type LoadOverride = {
+  readonly config: ModelConfig
+  /** Files that stand in for the repository's; none of those is then looked at. */
+  readonly files: UploadedFiles
+}
+
+export type EngineDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly repository: ModelSource
+  findBackend(name: string): Promise<Backend | null>
+  /** Called once, after the last model is gone. */
+  closeBackends(): Promise<void>
+}
+
+export type EngineOptions = LoadSettings & {
+  readonly id: string
+  readonly reportedVersion: string
+  readonly isStrictReadiness: boolean
+  readonly isModelControlExplicit: boolean
+  /** Models to load at start when model control is explicit; `*` alone means all. */
+  readonly loadModels: readonly string[]
+  readonly modelLoadThreadCount: number
+  readonly modelLoadRetryCount: number
+}
+
+export type IndexEntry = {
+  readonly name: string
+  /** '' for a model of which no version was ever tried. */
+  readonly version: string
+  readonly state: ModelVersionState | ''
+  readonly reason: string
+}
+
+/** STARTING → READY → EXITING → CLOSED; a server that fails to start goes to EXITING too. */
+type EngineState = 'STARTING' | 'READY' | 'EXITING' | 'CLOSED'
+
+export class Engine {
+  readonly #dependencies: EngineDependencies
+  readonly #options: EngineOptions
+  readonly #log: Log
+  readonly #clock: Clock
+  readonly #models = new Map<string, ServedModel>()
+  /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
+  readonly #changes = new Map<string, Promise<unknown>>()
+  #state: EngineState = 'STARTING'
+  #revision = 0
+
+  constructor(dependencies: EngineDependencies, options: EngineOptions) {
+    this.#dependencies = dependencies
+    this.#options = options
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('engine.ts')
+  }
+
+  /** Grows whenever a model comes, goes or changes its readiness: the key of whatever is cached about models. */
+  get revision(): number {
+    return this.#revision
+  }
+
+  get isLive(): boolean {
+    return this.#state === 'STARTING' || this.#state === 'READY'
+  }
+
+  get isReady(): boolean {
+    if (this.#state !== 'READY') return false
+    if (!this.#options.isStrictReadiness) return true
+    for (const model of this.#models.values()) if (!model.isReady) return false
+    return true
+  }
+
+  serverMetadata(): { name: string; version: string; extensions: readonly string[] } {
+    return { name: this.#options.id, version: this.#options.reportedVersion, extensions }
+  }
+
+  /** Loads what the control mode says. Never throws for a model's sake: `failures` of the report names those. */
+  async start(): Promise<void> {
+    assert(this.#state === 'STARTING', 'an engine starts once')
+    const wanted = this.#options.loadModels
+    const loadsAll = !this.#options.isModelControlExplicit || (wanted.length === 1 && wanted[0] === '*')
+    const queue = loadsAll ? await this.#dependencies.repository.poll() : await this.#pollNamed(wanted)
+    const loadNext = async (): Promise<void> => {
+      for (let model = queue.shift(); model !== undefined; model = queue.shift()) {
+        const { name } = model
+        await this.#loadPolled(model).catch((reason: unknown) =>
+          this.#log.error(`failed to load '${name}': ${messageOf(reason).trimEnd()}`),
+        )
+      }
+    }
+    await Promise.all(Array.from({ length: Math.max(1, this.#options.modelLoadThreadCount) }, loadNext))
+    if (this.#state === 'STARTING') this.#state = 'READY'
+  }
+
+  /** Models that were tried and do not serve. */
+  get failures(): readonly IndexEntry[] {
+    return this.index().filter((entry) => entry.state !== 'READY')
+  }
+
+  index(): IndexEntry[] {
+    return [...this.#models.values()].flatMap((model) => model.index())
+  }
+
+  /** Every version that serves. */
+  *models(): IterableIterator<ModelVersion> {
+    for (const model of this.#models.values()) {
+      for (const version of model.versions.values()) if (version.state === 'READY') yield version
+    }
+  }
+
+  /** The version a request asks for; '' is the highest one that serves. Throws with Triton's texts. HOT. */
+  findVersion(name: string, version: string): ModelVersion {
+    const model = this.#models.get(name)
+    if (model === undefined || model.versions.size === 0) throw unknownModel('NOT_FOUND', `'${name}' is not found`)
+    if (version === '') {
+      if (model.latest !== null) return model.latest
+      throw unknownModel('NOT_FOUND', `'${name}' has no available versions`)
+    }
+    const found = model.versions.get(version) ?? model.versions.get(canonicalVersion(version))
+    if (found === undefined) {
+      throw unknownModel('NOT_FOUND', `'${name}' version ${canonicalVersion(version)} is not found`)
+    }
+    if (found.state !== 'READY') {
+      throw unknownModel('UNAVAILABLE', `'${name}' version ${found.version} is not at ready state`)
+    }
+    return found
+  }
+
+  isModelReady(name: string, version: string): boolean {
+    const model = this.#models.get(name)
+    if (model === undefined) return false
+    return (version === '' ? model.latest : model.versions.get(canonicalVersion(version)))?.isReady ?? false
+  }
+
+  modelMetadata(name: string, version: string): ModelMetadata {
+    const found = this.findVersion(name, version)
+    const versions = version === '' ? (this.#models.get(name)?.readyVersions ?? []) : [found.version]
+    return modelMetadata(found.config, versions)
+  }
+
+  /** Like `infer`, for callers that know the model by name alone. */
+  inferByName(request: InferenceRequest): void {
+    let version: ModelVersion
+    try {
+      version = this.findVersion(request.modelName, request.modelVersion)
+    } catch (reason) {
+      request.fail(ServerError.from(reason))
+      return
+    }
+    this.infer(request, version)
+  }
+
+  /** Answers through the request's sink, always; never throws. HOT. */
+  infer(request: InferenceRequest, version: ModelVersion): void {
+    if (request.receivedNs === 0) request.receivedNs = this.#clock.nowNs()
+    try {
+      if (this.#state !== 'READY') throw ServerError.withoutStack('UNAVAILABLE', this.#notReadyText())
+      validateRequest(request, version.signature)
+      reshapeInputs(request, version.signature)
+    } catch (reason) {
+      request.fail(ServerError.from(reason))
+      return
+    }
+    assert(version instanceof ServedVersion, 'a version comes from findVersion')
+    version.admit(request)
+  }
+
+  /** Clients may load and unload only where the operator said so. */
+  requireExplicitControl(): void {
+    if (this.#options.isModelControlExplicit) return
+    throw ServerError.withoutStack('UNAVAILABLE', 'explicit model load / unload is not allowed if polling is enabled')
+  }
+
+  /**
+   * Reads the model from its repository and serves it; returns when it is READY. A model that serves and whose files
+   * have not changed stays as it is. A failure changes nothing that serves.
+   */
+  async load(name: string, override: LoadOverride | null = null): Promise<void> {
+    if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
+    if (override !== null && override.files.size > 0) {
+      await this.#loadUploaded(name, override)
+      return
+    }
+    const polled = await this.#dependencies.repository.pollOne(name, override?.config ?? null)
+    if (polled === null) throw pollFailed(name)
+    await this.#loadPolled(polled, { isForced: override !== null })
+  }
+
+  /** Stops serving the model at once; `gone` resolves when what was in flight has ended and its memory is free. */
+  async unload(name: string): Promise<{ readonly gone: Promise<void> }> {
+    const begun = Promise.withResolvers<void>()
+    const gone = this.#change(name, async () => {
+      const model = this.#models.get(name)
+      if (model === undefined) return begun.resolve()
+      this.#log.info(`unloading '${name}'`)
+      const never = new Promise<void>(() => undefined)
+      const unloads = Promise.all([...model.versions.values()].map((version) => version.unload(never)))
+      this.#touch(model)
+      begun.resolve()
+      await unloads
+      await model.dropUpload()
+      this.#log.info(`successfully unloaded '${name}'`)
+      this.#touch(model)
+    })
+    // A failure to free something is logged where it happens; the model is gone for clients all the same.
+    gone.catch(begun.reject)
+    await begun.promise
+    return { gone }
+  }
+
+  /** What is in the repositories and how it serves. A model that was never tried has neither version nor state. */
+  async repositoryIndex(isReadyOnly: boolean): Promise<IndexEntry[]> {
+    const entries: IndexEntry[] = []
+    for (const name of await this.#dependencies.repository.names()) {
+      const known = this.#models.get(name)?.versionEntries() ?? []
+      entries.push(...(known.length > 0 ? known : [{ name, version: '', state: '', reason: '' } as const]))
+    }
+    return isReadyOnly ? entries.filter((entry) => entry.state === 'READY') : entries
+  }
+
+  /** From now on nothing new is admitted and readiness is false; front ends go on answering what is in flight. */
+  beginExit(): void {
+    if (this.#state === 'STARTING' || this.#state === 'READY') this.#state = 'EXITING'
+  }
+
+  /** Lets requests in flight end for at most `budgetMs`, then frees everything. True when none had to be given up. */
+  async close(budgetMs = 30_000): Promise<boolean> {
+    this.beginExit()
+    if (this.#state === 'CLOSED') return true
+    this.#state = 'CLOSED'
+    let isInTime = true
+    let cancel = (): void => undefined
+    const giveUp = new Promise<void>((resolve) => {
+      cancel = this.#clock.after(budgetMs * 1e6, () => {
+        isInTime = false
+        resolve()
+      })
+    })
+    await Promise.allSettled(this.#changes.values())
+    const models = [...this.#models.values()]
+    const versions = models.flatMap((model) => [...model.versions.values()])
+    await Promise.all(versions.map((version) => version.unload(giveUp)))
+    await Promise.all(models.map((model) => model.dropUpload()))
+    cancel()
+    await this.#dependencies.closeBackends()
+    return isInTime
+  }
+
+  #notReadyText(): string {
+    return this.#state === 'STARTING' ? 'Server not ready' : 'Server exiting'
+  }
+
+  async #loadUploaded(name: string, override: LoadOverride): Promise<void> {
+    const upload = await writeUploadedModel(name, override.files).catch((reason: unknown) => {
+      this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
+      throw pollFailed(name)
+    })
+    try {
+      const polled = await this.#dependencies.repository.pollDirectory(name, upload.root, override.config)
+      await this.#loadPolled(polled, { isForced: true })
+    } catch (reason) {
+      await upload.remove()
+      throw reason
+    }
+    const model = this.#models.get(name)
+    await model?.dropUpload()
+    if (model !== undefined) model.upload = upload
+  }
+
+  async #loadPolled(polled: PolledModel, { isForced = false } = {}): Promise<void> {
+    await this.#change(polled.name, async () => {
+      const model = this.#models.get(polled.name)
+      const isServing = model !== undefined && model.latest !== null
+      if (isServing && !isForced && polled.error === null && polled.fingerprint === model.fingerprint) return
+      for (let attempt = 0; ; attempt++) {
+        try {
+          await this.#loadOnce(polled)
+          return
+        } catch (reason) {
+          if (attempt >= this.#options.modelLoadRetryCount) throw reason
+          this.#log.warning('loading failed, trying again', { model: polled.name, reason: messageOf(reason) })
+        }
+      }
+    })
+  }
+
+  async #loadOnce(polled: PolledModel): Promise<void> {
+    const { name } = polled
+    const model = this.#models.get(name) ?? new ServedModel(name)
+    this.#models.set(name, model)
+    if (polled.error !== null) {
+      const { message, cause } = polled.error
+      model.pollFailure = cause === undefined ? message : `${message}: ${messageOf(cause)}`
+      this.#touch(model)
+      throw pollFailed(name)
+    }
+    model.pollFailure = ''
+    const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
+    if (chosen.length === 0) {
+      const reason = `at least one version must be available under the version policy of model '${name}'`
+      model.pollFailure = reason
+      this.#touch(model)
+      throw new ServerError('INVALID_ARG', `load failed for model '${name}': ${reason}\n`)
+    }
+    const fresh = chosen.map((version) => new ServedVersion(this.#log, name, version))
+    // A first load shows itself as LOADING; a reload stays out of sight until it can take over.
+    const isFirst = model.latest === null
+    if (isFirst) for (const version of fresh) model.versions.set(version.version, version)
+    this.#touch(model)
+    const results = await Promise.all(fresh.map((version) => this.#bringUp(version, polled)))
+    const failed = results.filter((text) => text !== null)
+    if (failed.length > 0) {
+      await Promise.all(fresh.map((version) => version.unload(Promise.resolve())))
+      this.#touch(model)
+      throw new ServerError('INVALID_ARG', `load failed for model '${name}': ${failed.join('')}\n`)
+    }
+    model.fingerprint = polled.fingerprint
+    this.#log.info(`successfully loaded '${name}'`)
+    await this.#takeOver(model, fresh)
+  }
+
+  /** Null when it serves, else the part of the error message that tells of this version. */
+  async #bringUp(version: ServedVersion, polled: PolledModel & { error: null }): Promise<string | null> {
+    this.#log.info(`loading: ${version.name}:${version.version}`)
+    const { repositoryPath, modelDirectory } = polled
+    const versionDirectory = `${modelDirectory}/${version.version}`
+    const files = { repositoryPath, modelDirectory, versionDirectory, version: version.version }
+    try {
+      const onReadinessChange = (): void => {
+        this.#revision++
+        version.instancesChanged()
+      }
+      version.becomeReady(await loadVersion(this.#dependencies, this.#options, polled.config, files, onReadinessChange))
+      return null
+    } catch (reason) {
+      const error = ServerError.from(reason)
+      const text = `${errorCodeText[error.code]}: ${error.message}`
+      version.becomeUnavailable(text)
+      this.#log.error(`failed to load '${version.name}' version ${version.version}: ${text}`)
+      return `version ${version.version} is at UNAVAILABLE state: ${text};`
+    }
+  }
+
+  /** One step, no await inside it: clients see the old set of versions or the new one. The old one drains afterwards. */
+  async #takeOver(model: ServedModel, fresh: readonly ServedVersion[]): Promise<void> {
+    const old = [...model.versions.values()].filter((version) => !fresh.includes(version))
+    // A version that is no longer chosen stays in the index, as unloaded.
+    for (const version of fresh) model.versions.set(version.version, version)
+    this.#touch(model)
+    const never = new Promise<void>(() => undefined)
+    await Promise.all(old.map((version) => version.unload(never)))
+  }
+
+  async #pollNamed(names: readonly string[]): Promise<PolledModel[]> {
+    const found: PolledModel[] = []
+    for (const name of names) {
+      const error = new ServerError('NOT_FOUND', 'no repository has a model of this name')
+      found.push((await this.#dependencies.repository.pollOne(name)) ?? { name, error, hints: [] })
+    }
+    return found
+  }
+
+  async #change(name: string, act: () => Promise<void>): Promise<void> {
+    const before = this.#changes.get(name) ?? Promise.resolve()
+    const change = before.then(act, act)
+    const settled = change.catch(() => undefined)
+    this.#changes.set(name, settled)
+    try {
+      await change
+    } finally {
+      if (this.#changes.get(name) === settled) this.#changes.delete(name)
+    }
+  }
+
+  #touch(model: ServedModel): void {
+    this.#revision++
+    model.refresh()
+  }
+}
+
+const pollFailed = (name: string): ServerError =>
+  new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
+
+/** In Triton's order; clients compare the list. */
+const extensions = [
+  'classification',
+  'sequence',
+  'model_repository',
+  'model_repository(unload_dependents)',
+  'schedule_policy',
+  'model_configuration',
+  'system_shared_memory',
+  'cuda_shared_memory',
+  'binary_tensor_data',
+  'parameters',
+  'statistics',
+  'trace',
+  'logging',
+]
+
+const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
+  ServerError.withoutStack(code, `Request for unknown model: ${text}`)
+
+const maxVersion = 2n ** 63n - 1n
+
+/** Version text as C++ `stol` reads it: `01` is version 1. Throws Triton's text for what does not fit 64 bits. */
+function canonicalVersion(text: string): string {
+  const match = /^\s*([+-]?\d+)/.exec(text)
+  const number = match === null ? null : BigInt(match[1] as string)
+  if (number === null || number > maxVersion || number < -maxVersion - 1n) {
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `failed to get model version from specified version string '${text}' (details: stol), version should be an integral value > 0`,
+    )
+  }
+  if (number < 0n) {
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `invalid model version specified '${text}' , version should be an integral value > 0`,
+    )
+  }
+  return String(number)
+}

@@ -1,0 +1,132 @@
+// Brings one version of a model to life: complete its configuration, check it, load it, make its instances.
+
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { Backend, Instance, InstanceSpec, LoadedModel, ModelFiles } from '../model/backend.ts'
+import type { ModelConfig, ModelInstanceGroup } from '../model/model-config.ts'
+import { ModelSignature } from '../model/model-signature.ts'
+import { normaliseAfterComplete, normaliseInstanceGroups } from '../model/normalise-model-config.ts'
+import { validateLoadedConfig } from '../model/validate-model-config.ts'
+import { readLabels } from '../repository/labels.ts'
+import { DirectScheduler } from '../scheduling/direct-scheduler.ts'
+import type { LoadedParts } from './served-version.ts'
+
+export type LoadDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  /** The Backend of that name, made or found on first use; null when there is none. */
+  findBackend(name: string): Promise<Backend | null>
+}
+
+export type LoadSettings = {
+  readonly isAutoCompleteDisabled: boolean
+  readonly gpuCount: number
+  /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
+  readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+}
+
+/** `draft` is the polled configuration; it is not changed. Frees what it made when a later step fails. */
+export async function loadVersion(
+  dependencies: LoadDependencies,
+  settings: LoadSettings,
+  draft: ModelConfig,
+  files: ModelFiles,
+  onReadinessChange: () => void,
+): Promise<LoadedParts> {
+  refuseUnavailableSchedulers(draft)
+  const backend = await dependencies.findBackend(draft.backend)
+  if (backend === null) {
+    throw new ServerError(
+      'INVALID_ARG',
+      `unable to find backend library for backend '${draft.backend}', try specifying runtime on the model configuration.`,
+    )
+  }
+  let config = structuredClone(draft)
+  if (!settings.isAutoCompleteDisabled) config = await backend.complete(config, files)
+  normaliseAfterComplete(config)
+  normaliseInstanceGroups(config, settings)
+  validateLoadedConfig(config, { gpuCount: settings.gpuCount })
+  const signature = new ModelSignature(config, await readLabels(config, files.modelDirectory))
+  const { name } = config
+  const loaded = await backend.load({ name, version: files.version, config, signature, files, log: dependencies.log })
+  try {
+    const { serving, instances } = await createInstances(loaded, config, onReadinessChange)
+    const maxQueueSize = queueBound(settings, config, serving.length)
+    const scheduler = new DirectScheduler({ clock: dependencies.clock }, serving, { maxQueueSize })
+    return { config, signature, loaded, instances, scheduler }
+  } catch (reason) {
+    await loaded.close()
+    throw reason
+  }
+}
+
+/** Serving such a model one request at a time would give wrong answers, so it is refused rather than half served. */
+function refuseUnavailableSchedulers(config: ModelConfig): void {
+  const missing =
+    config.platform === 'ensemble' || config.ensembleScheduling !== null
+      ? 'ensemble_scheduling'
+      : config.sequenceBatching !== null
+        ? 'sequence_batching'
+        : null
+  if (missing === null) return
+  throw new ServerError(
+    'UNSUPPORTED',
+    `${missing} of model '${config.name}' is not available in this version of Galatea`,
+  )
+}
+
+function queueBound(settings: LoadSettings, config: ModelConfig, instanceCount: number): number {
+  switch (settings.defaultMaxQueueSize) {
+    case 'unlimited':
+      return Infinity
+    case 'auto':
+      return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * instanceCount)
+    default:
+      return settings.defaultMaxQueueSize
+  }
+}
+
+type InstancePlan = Omit<InstanceSpec, 'index' | 'onReadinessChange'> & { readonly isPassive: boolean }
+
+/** The instances that a normalised group asks for: `count` on the CPU, or on each of its GPUs. */
+function plansOf(group: ModelInstanceGroup): InstancePlan[] {
+  const kind = group.kind === 'KIND_AUTO' ? 'KIND_CPU' : group.kind
+  const devices = kind === 'KIND_GPU' ? group.gpus : [0]
+  const plans: InstancePlan[] = []
+  for (const deviceId of devices) {
+    for (let i = 0; i < group.count; i++) {
+      plans.push({ name: `${group.name}_${plans.length}`, kind, deviceId, isPassive: group.passive })
+    }
+  }
+  return plans
+}
+
+async function createInstances(
+  loaded: LoadedModel,
+  config: ModelConfig,
+  onReadinessChange: () => void,
+): Promise<{ instances: Instance[]; serving: Instance[] }> {
+  const plans = config.instanceGroup.flatMap(plansOf)
+  const results = await Promise.allSettled(
+    plans.map(({ name, kind, deviceId }, index) =>
+      loaded.createInstance({ name, kind, deviceId, index, onReadinessChange }),
+    ),
+  )
+  const instances: Instance[] = []
+  const serving: Instance[] = []
+  const failures: unknown[] = []
+  for (const [index, result] of results.entries()) {
+    if (result.status === 'rejected') {
+      failures.push(result.reason)
+      continue
+    }
+    instances.push(result.value)
+    if (plans[index]?.isPassive === false) serving.push(result.value)
+  }
+  if (failures.length > 0) {
+    await Promise.allSettled(instances.map((instance) => instance.close()))
+    throw failures[0]
+  }
+  return { instances, serving }
+}

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { deflateSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib'
+
+import { BodyInflater, deflateBody, requestEncoding, responseEncoding } from './content-encoding.ts'
+
+const inflate = (inflater: BodyInflater, body: Buffer): Promise<{ message: string | null; bytes: Buffer }> =>
+  new Promise((resolve) => {
+    inflater.inflate(body, (error, bytes) => resolve({ message: error?.message ?? null, bytes }))
+  })
+
+test('Accept-Encoding: the highest weight wins, of equal ones the first listed', () => {
+  for (const [header, expected] of [
+    [null, 'identity'],
+    ['', 'identity'],
+    ['br', 'identity'],
+    ['gzip', 'gzip'],
+    ['deflate', 'deflate'],
+    ['gzip, deflate', 'gzip'],
+    ['deflate,gzip', 'deflate'],
+    ['gzip;q=0.5, deflate;q=0.8', 'deflate'],
+    ['identity;q=0.5, gzip;q=0.5', 'identity'],
+    ['identity;q=0.5, gzip;q=0.6', 'gzip'],
+    ['gzip;q=0', 'identity'],
+    ['identity;q=0', 'identity'],
+    ['GZIP', 'identity'],
+    ['gzip;q=abc', 'identity'],
+    ['gzip;q=', 'identity'],
+    ['*', 'identity'],
+    [',,;q=1,', 'identity'],
+  ] as const) {
+    assert.equal(responseEncoding(header), expected, String(header))
+  }
+})
+
+test('Content-Encoding is compared to the letter', () => {
+  assert.equal(requestEncoding(null), 'identity')
+  assert.equal(requestEncoding('identity'), 'identity')
+  assert.equal(requestEncoding('gzip'), 'gzip')
+  assert.equal(requestEncoding('deflate'), 'deflate')
+  for (const header of ['br', 'GZIP', 'x-gzip', 'zstd', 'gzip, gzip']) {
+    assert.equal(requestEncoding(header), null, header)
+  }
+})
+
+test('gzip and zlib are both inflated whatever the label, small ones and large ones', async () => {
+  const inflater = new BodyInflater(1_000_000)
+  for (const size of [10, 100_000]) {
+    // Bytes that do not compress, so that the large one takes the thread pool.
+    const plain = Buffer.from(Uint8Array.from({ length: size }, (_, i) => (i * i * 7 + (i >> 3)) & 255))
+    for (const body of [gzipSync(plain), deflateSync(plain)]) {
+      const { message, bytes } = await inflate(inflater, body)
+      assert.equal(message, null)
+      assert.ok(bytes.equals(plain))
+    }
+  }
+})
+
+test('a body that inflates beyond the limit is refused with the limit and its flag', async () => {
+  const inflater = new BodyInflater(1000)
+  assert.equal(
+    (await inflate(inflater, gzipSync(Buffer.alloc(1001)))).message,
+    'Decompressed data size exceeds the maximum allowed value of 1000 bytes. Use --http-max-input-size to increase the limit.',
+  )
+  assert.equal((await inflate(inflater, gzipSync(Buffer.alloc(1000)))).message, null)
+})
+
+test('an empty compressed body is refused, one that was never compressed counts as empty', async () => {
+  const inflater = new BodyInflater(1000)
+  assert.equal((await inflate(inflater, Buffer.alloc(0))).message, 'nothing to be decompressed')
+  const plain = await inflate(inflater, Buffer.from('{"inputs":[]}'))
+  assert.equal(plain.message, null)
+  assert.equal(plain.bytes.length, 0)
+})
+
+test('a stream that breaks off or fails its checksum is refused', async () => {
+  const inflater = new BodyInflater(100_000)
+  const whole = gzipSync(Buffer.from('some text that matters'))
+  const cut = await inflate(inflater, whole.subarray(0, whole.length - 6))
+  assert.match(cut.message ?? '', /^failed to decompress the request body: /)
+  const spoiled = Buffer.from(whole)
+  spoiled.writeUInt8(whole.readUInt8(whole.length - 8) ^ 0xff, whole.length - 8)
+  assert.match((await inflate(inflater, spoiled)).message ?? '', /^failed to decompress the request body: /)
+})
+
+test('more large bodies than may be inflated at once all come out', async () => {
+  const inflater = new BodyInflater(10_000_000)
+  const bodies = Array.from({ length: 20 }, (_, n) =>
+    gzipSync(Buffer.from(Uint8Array.from({ length: 20_000 }, (_, i) => (i * i * (n + 3) + (i >> 5)) & 255)), {
+      level: 0,
+    }),
+  )
+  const all = await Promise.all(bodies.map((body) => inflate(inflater, body)))
+  assert.ok(all.every(({ message, bytes }) => message === null && bytes.length === 20_000))
+})
+
+test('answers are compressed as gzip or in a zlib container', async () => {
+  for (const size of [100, 100_000]) {
+    const plain = Buffer.alloc(size, 'abc')
+    const compressed = (encoding: 'gzip' | 'deflate'): Promise<Buffer | null> =>
+      new Promise((resolve) => {
+        deflateBody(plain, encoding, resolve)
+      })
+    assert.ok(gunzipSync((await compressed('gzip')) as Buffer).equals(plain))
+    assert.ok(inflateSync((await compressed('deflate')) as Buffer).equals(plain))
+  }
+})

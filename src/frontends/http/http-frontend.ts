@@ -1,0 +1,144 @@
+// The HTTP/REST front end: routes requests, guards restricted APIs, and ties endpoints to a transport.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { messageOf } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { BodyRefusal } from './body-collector.ts'
+import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
+import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from './http-message.ts'
+import { bodyLimitBytes, bodyTooLargeMessage, validateHttpOptions, type HttpOptions } from './http-options.ts'
+import { InferEndpoint } from './infer-endpoint.ts'
+import { InjectedRequest, type InjectedAnswer, type InjectedInit } from './injected-request.ts'
+import { MetadataEndpoints } from './metadata-endpoints.ts'
+import { NodeHttpTransport, type TransportHandler } from './node-http-transport.ts'
+import { RepositoryEndpoints } from './repository-endpoints.ts'
+import { RestrictedApiGuard } from './restricted-api-guard.ts'
+import { routeTable } from './route-table.ts'
+import { Router } from './router.ts'
+
+export type HttpDependencies = { readonly engine: Engine; readonly log: Log; readonly clock: Clock }
+
+/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
+export function createHttpFrontend(dependencies: HttpDependencies, options: HttpOptions): HttpFrontend {
+  validateHttpOptions(options)
+  return new HttpFrontend(dependencies, options)
+}
+
+export class HttpFrontend implements TransportHandler {
+  readonly #log: Log
+  readonly #options: HttpOptions
+  readonly #router: Router
+  readonly #guard: RestrictedApiGuard
+  readonly #transport: NodeHttpTransport
+  #isDraining = false
+
+  constructor(dependencies: HttpDependencies, options: HttpOptions) {
+    this.#log = dependencies.log.from('http-frontend.ts')
+    this.#options = options
+    this.#guard = new RestrictedApiGuard(options.restrictedApis)
+    const infer = new InferEndpoint(dependencies, options)
+    const metadata = new MetadataEndpoints(dependencies.engine)
+    this.#router = new Router(routeTable(metadata, new RepositoryEndpoints(dependencies), infer.handle))
+    this.#transport = new NodeHttpTransport(dependencies, options, this)
+  }
+
+  /** Where it listens, with the real port when 0 was asked for. */
+  async listen(): Promise<{ address: string; port: number }> {
+    return this.#transport.listen()
+  }
+
+  /** One request without a socket. */
+  inject(init: InjectedInit): Promise<InjectedAnswer> {
+    return new Promise((resolve) => {
+      const request = new InjectedRequest(init, resolve)
+      if (request.body.length > bodyLimitBytes(this.#options)) {
+        request.respond(this.refuseBody(request, 'too-large', request.body.length))
+      } else {
+        this.handle(request)
+      }
+    })
+  }
+
+  /** Refuses new work, answers what is in flight and closes each connection after its answer; resolves when all are. */
+  async drain(): Promise<void> {
+    this.#isDraining = true
+    await this.#transport.drain()
+  }
+
+  /** Ends every connection at once. Twice is fine. */
+  async close(): Promise<void> {
+    this.#isDraining = true
+    await this.#transport.close()
+  }
+
+  /** HOT: once per request. */
+  handle(request: HttpRequest): void {
+    try {
+      this.#dispatch(request)
+    } catch (reason) {
+      // No endpoint throws. Should one, its request still gets an answer and the server goes on.
+      this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
+      request.respond(messageResponse(500, 'internal error of the HTTP front end', plainType))
+    }
+  }
+
+  #dispatch(request: HttpRequest): void {
+    const match = this.#router.find(request.target)
+    if (match === null) {
+      request.respond(new HttpResponse(404, plainType, [notFoundBody]))
+      return
+    }
+    const { route } = match
+    const missing = this.#guard.missingHeader(route.api, request.headers)
+    if (missing !== null) {
+      request.respond(messageResponse(403, `This API is restricted, expecting header '${missing}'`, plainType))
+    } else if (!route.methods.includes(request.method)) {
+      request.respond(new HttpResponse(405, route.wrongMethodType, [notAllowedBody]))
+    } else if (this.#isDraining) {
+      request.respond(messageResponse(503, 'Server exiting', plainType))
+    } else {
+      route.handle(request, match.modelName, match.modelVersion)
+    }
+  }
+
+  refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {
+    const status = reason === 'no-memory' ? 503 : 400
+    return messageResponse(status, this.#bodyRefusal(request, reason, bodyBytes), jsonType, { closesConnection: true })
+  }
+
+  #bodyRefusal(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): string {
+    if (reason === 'no-memory')
+      return `the server has no memory for a request body of ${bodyBytes} bytes, try again later`
+    if (reason === 'too-many-chunks') {
+      return 'Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.'
+    }
+    const limitBytes = bodyLimitBytes(this.#options)
+    const isAllJson = headerOf(request.headers, 'inference-header-content-length') === null
+    if (!isAllJson || headerOf(request.headers, 'content-encoding') !== null) {
+      return bodyTooLargeMessage(bodyBytes, limitBytes)
+    }
+    // Triton's text: without a header length the whole body is JSON.
+    return `request JSON size of ${bodyBytes} bytes exceeds the maximum allowed input size of ${limitBytes} bytes. Use --http-max-input-size to increase the limit.`
+  }
+
+  refuseStalledBody(): HttpResponse {
+    const message =
+      `no byte of the request body arrived for ${this.#options.bodyIdleTimeoutMs / 1000} s. ` +
+      `Use --http-body-idle-timeout-secs to allow longer pauses.`
+    return messageResponse(408, message, jsonType, { closesConnection: true })
+  }
+
+  refusalText(status: 408 | 431): string {
+    if (status === 408) {
+      return (
+        `the request's headers took longer than ${this.#options.headersTimeoutMs / 1000} s to arrive. ` +
+        `Use --http-headers-timeout-secs to allow more time.`
+      )
+    }
+    return (
+      `the request's headers exceed ${this.#options.maxHeaderBytes} bytes. ` +
+      `Use --http-max-header-size to increase the limit.`
+    )
+  }
+}

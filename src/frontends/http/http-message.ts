@@ -1,0 +1,84 @@
+// What the HTTP front end knows of HTTP: one request to look at and answer, and one answer. No node:http in here, so that
+// the transport underneath can be exchanged and tests need no socket.
+
+export const jsonType = 'application/json'
+export const plainType = 'text/plain'
+export const binaryType = 'application/octet-stream'
+
+export interface HttpRequest {
+  readonly method: string
+  /** As on the request line: not decoded, with its query, perhaps an absolute URI. */
+  readonly target: string
+  /** Name, value, name, value… in the client's order and spelling. */
+  readonly headers: readonly string[]
+  /** The whole body in one piece; empty when there was none. */
+  readonly body: Buffer
+  /** '' when unknown. Asking costs a system call. */
+  readonly remoteAddress: string
+  /** Called once if the client goes away before it was answered. */
+  onDisconnect: (() => void) | null
+  /** Exactly once per request. Takes the response over: its `release` is called when the bytes are written or dropped. */
+  respond(response: HttpResponse): void
+}
+
+const noHeaders: readonly string[] = []
+const noParts: readonly Uint8Array[] = []
+
+export class HttpResponse {
+  readonly status: number
+  readonly contentType: string
+  /** Beside Content-Type and Content-Length, which the transport writes itself. */
+  readonly headers: readonly string[]
+  readonly parts: readonly Uint8Array[]
+  readonly bodyBytes: number
+  /** Gives back the memory behind `parts`; null when it is ordinary memory. */
+  readonly release: (() => void) | null
+  /** True when the rest of the connection cannot be trusted or is not wanted. */
+  readonly closesConnection: boolean
+
+  constructor(
+    status: number,
+    contentType: string,
+    parts: readonly Uint8Array[] = noParts,
+    options: { headers?: readonly string[]; release?: (() => void) | null; closesConnection?: boolean } = {},
+  ) {
+    this.status = status
+    this.contentType = contentType
+    this.parts = parts
+    this.headers = options.headers ?? noHeaders
+    this.release = options.release ?? null
+    this.closesConnection = options.closesConnection ?? false
+    let bodyBytes = 0
+    for (let i = 0; i < parts.length; i++) bodyBytes += (parts[i] as Uint8Array).length
+    this.bodyBytes = bodyBytes
+  }
+}
+
+/** Triton's library says `Not Allowed` for 405; everything else is what everybody says. */
+export const reasonPhrases: Readonly<Record<number, string>> = {
+  200: 'OK',
+  400: 'Bad Request',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Not Allowed',
+  408: 'Request Timeout',
+  413: 'Payload Too Large',
+  431: 'Request Header Fields Too Large',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  503: 'Service Unavailable',
+}
+
+export const reasonOf = (status: number): string => reasonPhrases[status] ?? 'Unknown'
+
+/** The first header of that name (given in lower case), or null. */
+export function headerOf(headers: readonly string[], lowerCaseName: string): string | null {
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] as string
+    // The length tells nearly all names apart without making a lower-case copy of each.
+    if (name.length === lowerCaseName.length && (name === lowerCaseName || name.toLowerCase() === lowerCaseName)) {
+      return headers[i + 1] as string
+    }
+  }
+  return null
+}

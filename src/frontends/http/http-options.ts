@@ -1,0 +1,101 @@
+import { ServerError } from '../../base/server-error.ts'
+
+/** What one inference request may hold. */
+export type RequestLimits = {
+  /** `--max-request-tensors`: inputs, and as many outputs. */
+  readonly maxTensors: number
+  /** `--max-tensor-rank` */
+  readonly maxRank: number
+  /** `--max-request-parameters` */
+  readonly maxParameters: number
+  /** `--max-request-id-bytes` */
+  readonly maxIdBytes: number
+}
+
+/** One `--http-restricted-api=<api>,<api>:<key>=<value>`: these APIs answer only to requests with that header. */
+export type RestrictedApis = {
+  readonly apis: readonly string[]
+  readonly key: string
+  readonly value: string
+}
+
+export type HttpOptions = {
+  /** `--http-address` */
+  readonly address: string
+  /** `--http-port`; 0 lets the system choose one. */
+  readonly port: number
+  /** `--reuse-http-port` */
+  readonly reusePort: boolean
+  /** `--http-max-input-size`: the most bytes of a body, as sent and after decompression. */
+  readonly maxInputBytes: number
+  /**
+   * True: maxInputBytes bounds every body. False (`--triton-defaults`): as in Triton the uncompressed bytes of binary
+   * tensors beside a JSON head are not counted; JSON text, JSON tensors, raw binary and decompressed bodies are.
+   */
+  readonly boundsBinaryBodies: boolean
+  /** `--http-headers-timeout-secs` */
+  readonly headersTimeoutMs: number
+  /** `--http-body-idle-timeout-secs`: how long a body may stand still. */
+  readonly bodyIdleTimeoutMs: number
+  /** `--http-keep-alive-timeout-secs` */
+  readonly keepAliveTimeoutMs: number
+  /** `--http-max-connections`; 0: as many as the system gives. */
+  readonly maxConnections: number
+  /** `--http-max-header-size` */
+  readonly maxHeaderBytes: number
+  /** `--http-header-forward-pattern`; '' forwards none. */
+  readonly headerForwardPattern: string
+  /** `--http-restricted-api` */
+  readonly restrictedApis: readonly RestrictedApis[]
+  readonly requestLimits: RequestLimits
+}
+
+/** The limits and time-outs of a server whose operator said nothing. */
+export const defaultHttpOptions: HttpOptions = {
+  address: '127.0.0.1',
+  port: 8000,
+  reusePort: false,
+  maxInputBytes: 64 * 1024 * 1024,
+  boundsBinaryBodies: true,
+  headersTimeoutMs: 10_000,
+  bodyIdleTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 75_000,
+  maxConnections: 0,
+  maxHeaderBytes: 16 * 1024,
+  headerForwardPattern: '',
+  restrictedApis: [],
+  requestLimits: { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 },
+}
+
+/** One buffer holds a body, and this is about the largest that every part of the house can still address. */
+const largestBodyBytes = 2 ** 31 - 1
+
+/** The most bytes of a body that are ever collected, whatever they turn out to be. */
+export function bodyLimitBytes(options: HttpOptions): number {
+  return options.boundsBinaryBodies ? Math.min(options.maxInputBytes, largestBodyBytes) : largestBodyBytes
+}
+
+export function bodyTooLargeMessage(bodyBytes: string | number, limitBytes: number): string {
+  return (
+    `request body of ${bodyBytes} bytes exceeds the maximum allowed input size of ${limitBytes} bytes. ` +
+    `Use --http-max-input-size to increase the limit.`
+  )
+}
+
+const positive = [
+  'maxInputBytes',
+  'headersTimeoutMs',
+  'bodyIdleTimeoutMs',
+  'keepAliveTimeoutMs',
+  'maxHeaderBytes',
+] as const
+
+export function validateHttpOptions(options: HttpOptions): void {
+  for (const name of positive) {
+    if (options[name] > 0) continue
+    throw new ServerError('INVALID_ARG', `HTTP option ${name} must be greater than 0, got ${options[name]}`)
+  }
+  if (!Number.isInteger(options.port) || options.port < 0 || options.port > 65535) {
+    throw new ServerError('INVALID_ARG', `HTTP port must be between 0 and 65535, got ${options.port}`)
+  }
+}

@@ -1,0 +1,62 @@
+import { reasonOf, type HttpRequest, type HttpResponse } from './http-message.ts'
+
+export type InjectedInit = {
+  readonly method: string
+  readonly path: string
+  readonly headers?: readonly (readonly [string, string])[]
+  readonly body?: string | Uint8Array
+  /** Given the request as soon as it is made: `disconnect()` plays a client that goes away. */
+  readonly onStart?: (request: { disconnect(): void }) => void
+}
+
+export type InjectedAnswer = {
+  readonly status: number
+  readonly reason: string
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** A request that came through no socket; its answer goes to a callback. */
+export class InjectedRequest implements HttpRequest {
+  readonly method: string
+  readonly target: string
+  readonly headers: readonly string[]
+  readonly body: Buffer
+  readonly remoteAddress = ''
+  onDisconnect: (() => void) | null = null
+  readonly #onAnswer: (answer: InjectedAnswer) => void
+  #isDisconnected = false
+
+  constructor(init: InjectedInit, onAnswer: (answer: InjectedAnswer) => void) {
+    this.method = init.method
+    this.target = init.path
+    this.headers = (init.headers ?? []).flat()
+    this.body = Buffer.from(init.body ?? '')
+    this.#onAnswer = onAnswer
+    init.onStart?.(this)
+  }
+
+  respond(response: HttpResponse): void {
+    const body = this.method === 'HEAD' ? Buffer.alloc(0) : Buffer.concat(response.parts)
+    response.release?.()
+    const headers: Record<string, string> = {
+      'content-type': response.contentType,
+      'content-length': String(response.bodyBytes),
+    }
+    for (let i = 0; i < response.headers.length; i += 2) {
+      headers[(response.headers[i] as string).toLowerCase()] = response.headers[i + 1] as string
+    }
+    if (response.closesConnection) headers['connection'] = 'close'
+    this.onDisconnect = null
+    if (!this.#isDisconnected)
+      this.#onAnswer({ status: response.status, reason: reasonOf(response.status), headers, body })
+  }
+
+  disconnect(): void {
+    this.#isDisconnected = true
+    const { onDisconnect } = this
+    this.onDisconnect = null
+    onDisconnect?.()
+  }
+}

@@ -1,0 +1,17 @@
+// The public API of the package, and the only barrel.
+
+export { createEngine } from './embedded-engine.ts'
+export type {
+  EmbeddedEngine,
+  EmbeddedEngineOptions,
+  InferOptions,
+  InferResult,
+  InputValues,
+  OutputValues,
+} from './embedded-engine.ts'
+export { startServer, type RunningServer } from './server.ts'
+export type { ServerOptions } from './server-options.ts'
+export { ServerError, type ErrorCode } from './base/server-error.ts'
+export { SystemClock, type Clock } from './base/clock.ts'
+export { silentLog, type Log } from './base/log.ts'
+export type { DataType } from './tensor/data-type.ts'

@@ -1,0 +1,122 @@
+// Does the configuration describe the model that is in the file? For backends that know their tensors before they run
+// (ONNX), and for `galatea check`. The texts are Triton's; what to do about it is in each problem's `fix`.
+
+import { shapeText, type Shape } from '../tensor/shape.ts'
+import { problem, type ConfigProblem } from './config-problem.ts'
+import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
+
+export type TensorDescription = {
+  readonly name: string
+  readonly dataType: ConfigDataType
+  /** As in the model, the batch dimension included; -1 is open. */
+  readonly shape: Shape
+}
+export type FileSignature = {
+  readonly inputs: readonly TensorDescription[]
+  readonly outputs: readonly TensorDescription[]
+}
+
+export function* signatureProblems(config: ModelConfig, actual: FileSignature): Generator<ConfigProblem> {
+  yield* inputCountProblems(config, actual)
+  for (const [index, input] of config.input.entries()) {
+    yield* tensorProblems(config, input, actual.inputs, 'input', `input[${index}]`)
+  }
+  for (const [index, output] of config.output.entries()) {
+    yield* tensorProblems(config, output, actual.outputs, 'output', `output[${index}]`)
+  }
+}
+
+/** Names the model gets from the server and not from clients: sequence controls, states, batch inputs. */
+function serverInputs(config: ModelConfig): string[] {
+  const controls = (config.sequenceBatching?.controlInput ?? []).map((control) => control.name)
+  const states = (config.sequenceBatching?.state ?? []).map((state) => state.inputName)
+  return [...controls, ...states, ...config.batchInput.flatMap((batchInput) => batchInput.targetName)]
+}
+
+function* inputCountProblems(config: ModelConfig, actual: FileSignature): Generator<ConfigProblem> {
+  const configured = new Set([...config.input.map((input) => input.name), ...serverInputs(config)])
+  if (configured.size === actual.inputs.length || config.input.some((input) => input.optional)) return
+  const missing = actual.inputs.map((input) => input.name).filter((name) => !configured.has(name))
+  const fix = missing.length > 0 ? `the configuration lacks ${missing.map((name) => `'${name}'`).join(', ')}` : ''
+  const message = `unable to load model '${config.name}', configuration expects ${configured.size} inputs, model provides ${actual.inputs.length}`
+  yield problem('input', message, fix)
+}
+
+function* tensorProblems(
+  config: ModelConfig,
+  tensor: ModelInput | ModelOutput,
+  candidates: readonly TensorDescription[],
+  kind: 'input' | 'output',
+  path: string,
+): Generator<ConfigProblem> {
+  const actual = candidates.find((candidate) => candidate.name === tensor.name)
+  if (actual === undefined) {
+    const names = candidates.map((candidate) => candidate.name).join(', ')
+    const message = `unexpected inference ${kind} '${tensor.name}', allowed ${kind}s are: ${names}`
+    yield problem(`${path}.name`, message, `rename it to one of ${names}`)
+    return
+  }
+  if (actual.dataType !== tensor.dataType) {
+    const message = `unable to load model '${config.name}', configuration expects datatype ${tensor.dataType} for ${kind} '${tensor.name}', model provides ${actual.dataType}`
+    yield problem(`${path}.data_type`, message, `expected ${actual.dataType}, got ${tensor.dataType}`)
+  }
+  yield* shapeProblems(config, tensor, actual, kind, path)
+}
+
+function* shapeProblems(
+  config: ModelConfig,
+  tensor: ModelInput | ModelOutput,
+  actual: TensorDescription,
+  kind: 'input' | 'output',
+  path: string,
+): Generator<ConfigProblem> {
+  const which = `model '${config.name}', tensor '${tensor.name}'`
+  const dims = tensor.reshape?.shape ?? tensor.dims
+  const isBatching = config.maxBatchSize > 0
+  if (isBatching && actual.shape[0] !== -1) {
+    const message = `${which}: for the model to support batching the shape should have at least 1 dimension and the first dimension must be -1; but shape expected by the model is ${shapeText(actual.shape)}`
+    const fix = `the model was exported with a fixed batch size: set max_batch_size: 0 and dims: ${dimsText(actual.shape)}, or export it with a dynamic first dimension`
+    yield problem(`${path}.dims`, message, fix)
+    return
+  }
+  const configured = isBatching ? [-1, ...dims] : dims
+  if (areCompatible(configured, actual.shape)) return
+  const said = isBatching
+    ? `${configured.length} dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape ${shapeText(configured)})`
+    : `${configured.length} dimensions (shape ${shapeText(configured)})`
+  const message = `${which}: the model expects ${actual.shape.length} dimensions (shape ${shapeText(actual.shape)}) but the model configuration specifies ${said}`
+  yield problem(`${path}.dims`, message, shapeFix(tensor.name, kind, dims, actual.shape, isBatching))
+}
+
+const areCompatible = (a: Shape, b: Shape): boolean =>
+  a.length === b.length && a.every((size, i) => size === -1 || b[i] === -1 || size === b[i])
+
+const dimsText = (shape: Shape): string => `[ ${shape.join(', ')} ]`
+
+/** Says what is wrong the way a person would: swapped channels, a batch dimension too many. */
+function shapeFix(name: string, kind: string, dims: Shape, actual: Shape, isBatching: boolean): string {
+  const wanted = isBatching ? actual.slice(1) : actual
+  const facts = `model ${kind} '${name}' expects ${shapeText(wanted)}, config says ${shapeText(dims)}`
+  if (isBatching && areCompatible(dims, actual)) {
+    return `${facts}: with max_batch_size > 0 leave the batch dimension out of dims`
+  }
+  if (!isBatching && actual[0] === -1 && areCompatible(dims, actual.slice(1))) {
+    return `${facts}: set max_batch_size, or put the batch dimension into dims: ${dimsText(actual)}`
+  }
+  const order = swappedChannels(dims, wanted)
+  return order === null
+    ? `${facts}: write dims: ${dimsText(wanted)}`
+    : `${facts}: ${order}, write dims: ${dimsText(wanted)}`
+}
+
+/** Images only: the same three sizes, with the channels at the other end. */
+function swappedChannels(dims: Shape, wanted: Shape): string | null {
+  if (dims.length < 3 || wanted.length !== dims.length) return null
+  const lead = dims.slice(0, -3)
+  const [a = 0, b = 0, c = 0] = dims.slice(-3)
+  if (areCompatible([...lead, c, a, b], wanted))
+    return 'the model takes channels first (NCHW), the config has them last'
+  if (areCompatible([...lead, b, c, a], wanted))
+    return 'the model takes channels last (NHWC), the config has them first'
+  return null
+}

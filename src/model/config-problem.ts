@@ -1,0 +1,23 @@
+import { ServerError, type ErrorCode } from '../base/server-error.ts'
+
+/** One thing wrong with a configuration. The rules yield all of them in Triton's order; the server reports the first. */
+export type ConfigProblem = {
+  /** Where, in wire names: `input[0].dims`, `dynamic_batching.preferred_batch_size[1]`; '' for the whole configuration. */
+  readonly path: string
+  /** Triton's text. */
+  readonly message: string
+  readonly code: ErrorCode
+  /** What to do about it, for people; never on the wire. */
+  readonly fix: string
+}
+
+export const problem = (path: string, message: string, fix = '', code: ErrorCode = 'INVALID_ARG'): ConfigProblem => ({
+  path,
+  message,
+  code,
+  fix,
+})
+
+export function throwFirst(problems: Iterable<ConfigProblem>): void {
+  for (const { code, message } of problems) throw new ServerError(code, message)
+}

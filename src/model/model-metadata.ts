@@ -1,0 +1,28 @@
+import { dataTypeOfConfig } from '../tensor/data-type.ts'
+import type { Shape } from '../tensor/shape.ts'
+import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
+
+export type TensorMetadata = { readonly name: string; readonly datatype: string; readonly shape: Shape }
+export type ModelMetadata = {
+  readonly name: string
+  readonly versions: readonly string[]
+  readonly platform: string
+  readonly inputs: readonly TensorMetadata[]
+  readonly outputs: readonly TensorMetadata[]
+}
+
+/** What clients are told of a model's tensors: the configuration's dims, with the batch dimension in front. */
+export function modelMetadata(config: ModelConfig, versions: readonly string[]): ModelMetadata {
+  const tensor = ({ name, dataType, dims }: ModelInput | ModelOutput): TensorMetadata => ({
+    name,
+    datatype: dataTypeOfConfig(dataType) ?? '<invalid>',
+    shape: config.maxBatchSize > 0 ? [-1, ...dims] : dims,
+  })
+  return {
+    name: config.name,
+    versions,
+    platform: config.platform === '' ? config.backend : config.platform,
+    inputs: config.input.map(tensor),
+    outputs: config.output.map(tensor),
+  }
+}

@@ -1,0 +1,69 @@
+// Fills in what a configuration leaves to the server: Triton's defaults, visible in its /config answer. Each function
+// changes the draft it is given, so that a backend and the server complete one and the same object.
+
+import { isEnsemble, knownBackend } from './known-backends.ts'
+import { emptyMessage, messageSchema } from './model-config-schema.ts'
+import type { ModelConfig, ModelInstanceGroup, ModelOptimizationPolicy } from './model-config.ts'
+
+const defaultSequenceIdleMicroseconds = 1_000_000n
+
+/** When the configuration has been read: everything that depends on nothing but the configuration itself. */
+export function normalisePolledConfig(config: ModelConfig): void {
+  config.versionPolicy ??= { latest: { numVersions: 1 }, all: null, specific: null }
+  normaliseScheduling(config)
+  if (config.ensembleScheduling === null) {
+    config.optimization ??= emptyOptimization()
+    config.optimization.inputPinnedMemory ??= { enable: true }
+    config.optimization.outputPinnedMemory ??= { enable: true }
+  }
+}
+
+/** After the backend has completed the draft: it may have set the batch size or the scheduler. */
+export function normaliseAfterComplete(config: ModelConfig): void {
+  normalisePolledConfig(config)
+}
+
+function normaliseScheduling(config: ModelConfig): void {
+  const { dynamicBatching, sequenceBatching } = config
+  const fillPreferred = (sizes: number[]): void => {
+    if (sizes.length === 0 && config.maxBatchSize > 0) sizes.push(config.maxBatchSize)
+  }
+  if (dynamicBatching !== null) fillPreferred(dynamicBatching.preferredBatchSize)
+  if (sequenceBatching === null) return
+  if (sequenceBatching.maxSequenceIdleMicroseconds === 0n) {
+    sequenceBatching.maxSequenceIdleMicroseconds = defaultSequenceIdleMicroseconds
+  }
+  if (sequenceBatching.oldest !== null) fillPreferred(sequenceBatching.oldest.preferredBatchSize)
+}
+
+/** At load, when the backend and the devices are known. `host_policy` stays as written, as in Triton's answer. */
+export function normaliseInstanceGroups(config: ModelConfig, { gpuCount }: { readonly gpuCount: number }): void {
+  if (config.ensembleScheduling !== null || isEnsemble(config)) return
+  if (config.instanceGroup.length === 0) config.instanceGroup.push({ ...emptyInstanceGroup(), name: config.name })
+  for (const [index, group] of config.instanceGroup.entries()) {
+    if (group.name === '') group.name = `${config.name}_${index}`
+    if (group.kind === 'KIND_AUTO') group.kind = canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
+    if (group.count < 1) {
+      group.count = group.kind === 'KIND_CPU' ? (knownBackend(config.backend)?.cpuInstanceCount ?? 1) : 1
+    }
+    if (group.kind === 'KIND_GPU' && group.gpus.length === 0) {
+      group.gpus = Array.from({ length: gpuCount }, (_, id) => id)
+    }
+  }
+}
+
+const canUseGpus = (group: ModelInstanceGroup, gpuCount: number): boolean =>
+  gpuCount > 0 && group.gpus.every((id) => id >= 0 && id < gpuCount)
+
+/** What a group without a `host_policy` runs under. */
+export function hostPolicyOf(group: ModelInstanceGroup, deviceId: number): string {
+  if (group.hostPolicy !== '') return group.hostPolicy
+  if (group.kind === 'KIND_MODEL') return 'model'
+  return group.kind === 'KIND_GPU' ? `gpu_${deviceId}` : 'cpu'
+}
+
+const emptyInstanceGroup = (): ModelInstanceGroup =>
+  emptyMessage(messageSchema('ModelInstanceGroup')) as unknown as ModelInstanceGroup
+
+const emptyOptimization = (): ModelOptimizationPolicy =>
+  emptyMessage(messageSchema('ModelOptimizationPolicy')) as unknown as ModelOptimizationPolicy

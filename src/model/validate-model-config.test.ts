@@ -1,0 +1,318 @@
+// The rules that the recorded cases in test/conformance/config-validation.test.ts do not reach.
+
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { emptyMessage, messageSchema } from './model-config-schema.ts'
+import {
+  emptyModelConfig,
+  type ModelConfig,
+  type ModelEnsembling,
+  type ModelEnsemblingStep,
+  type ModelInput,
+  type ModelInstanceGroup,
+  type ModelSequenceBatching,
+} from './model-config.ts'
+import { loadProblems, pollProblems, validateLoadedConfig, validatePolledConfig } from './validate-model-config.ts'
+
+const message = <T>(type: string, part: Partial<T> = {}): T => ({ ...emptyMessage(messageSchema(type)), ...part }) as T
+const config = (part: Partial<ModelConfig>): ModelConfig => ({
+  ...emptyModelConfig(),
+  name: 'm',
+  backend: 'python',
+  ...part,
+})
+
+const atPoll = (part: Partial<ModelConfig>): string[] =>
+  [...pollProblems(config(part), { isAutoCompleteDisabled: false })].map((problem) => problem.message)
+
+function atLoad(part: Partial<ModelConfig>, gpuCount = 0): string[] {
+  const groups = [message<ModelInstanceGroup>('ModelInstanceGroup', { name: 'm', kind: 'KIND_CPU', count: 1 })]
+  return [...loadProblems(config({ instanceGroup: groups, ...part }), { gpuCount })].map((problem) => problem.message)
+}
+
+const input = (part: Partial<ModelInput>): Partial<ModelConfig> => ({
+  input: [message<ModelInput>('ModelInput', { name: 'X', dataType: 'TYPE_FP32', dims: [1], ...part })],
+})
+
+test('validate throws the first problem, the generators give all', () => {
+  const bad = config({ maxBatchSize: -1, backend: '' })
+  assert.equal([...pollProblems(bad, { isAutoCompleteDisabled: false })].length, 2)
+  assert.throws(() => validatePolledConfig(bad, { isAutoCompleteDisabled: false }), {
+    code: 'INVALID_ARG',
+    message: "unexpected platform type '' for m",
+  })
+  assert.throws(() => validateLoadedConfig(config({}), { gpuCount: 0 }), {
+    message: "must specify one or more 'instance group's for m",
+  })
+})
+
+test('a name is required, and a platform must be one of its backend', () => {
+  assert.deepEqual(atPoll({ name: '' }), ["model configuration must specify 'name'"])
+  assert.deepEqual(atPoll({ backend: 'pytorch', platform: 'onnxruntime_onnx' }), [
+    "unexpected 'platform' and 'backend' pair, got:onnxruntime_onnx, pytorch",
+  ])
+  assert.deepEqual(atPoll({ backend: 'pytorch', platform: 'torch_aoti' }), [])
+  assert.deepEqual(atPoll({ backend: 'mine', platform: 'anything' }), [])
+})
+
+describe('inputs and outputs', () => {
+  for (const [part, expected] of [
+    [{ name: '' }, "model input must specify 'name' for m"],
+    [
+      { dims: [0] },
+      "model input 'X' dimension must be integer >= 1, or -1 to indicate a variable-size dimension for m",
+    ],
+    [
+      { dims: [-2] },
+      "model input 'X' dimension must be integer >= 1, or -1 to indicate a variable-size dimension for m",
+    ],
+    [{ isShapeTensor: true }, 'shape tensors are only supported for TensorRT platform for m'],
+    [{ isNonLinearFormatIo: true }, 'Non-linear IO format is only supported for the TensorRT platform for m'],
+    [
+      { reshape: { shape: [0] } },
+      "model input 'X' reshape dimensions must be integer >= 1, or -1 to indicate a variable-size dimension for m",
+    ],
+    [
+      { reshape: { shape: [] } },
+      "model input 'X' cannot have empty reshape for non-batching model as scalar tensors are not supported for m",
+    ],
+    [
+      { dims: [-1, 2, -1], reshape: { shape: [-1] } },
+      "model input 'X' has different number of variable-size dimensions for dims and reshape for m",
+    ],
+    [
+      { dims: [2, -1, 3], reshape: { shape: [3, -1, 2] } },
+      "model input 'X' has different size for dims and reshape for m",
+    ],
+  ] as const) {
+    test(expected, () => {
+      assert.deepEqual(atLoad(input(part as Partial<ModelInput>)), [expected])
+    })
+  }
+
+  test('a reshape may regroup dimensions between wildcards, and be empty where the model batches', () => {
+    assert.deepEqual(atLoad(input({ dims: [2, 4, -1, 6], reshape: { shape: [8, -1, 1, 6] } })), [])
+    assert.deepEqual(atLoad({ ...input({ reshape: { shape: [] } }), maxBatchSize: 2 }), [])
+  })
+
+  test('they are judged while polling when nobody will complete them', () => {
+    const [found] = pollProblems(config(input({ dims: [] })), { isAutoCompleteDisabled: true })
+    assert.equal(found?.message, "model input 'X' must specify 'dims' for m")
+    assert.deepEqual(atPoll(input({ dims: [] })), [])
+  })
+
+  test('a batch input is INT32 or FP32, a batch output names an output once', () => {
+    const io = {
+      ...input({}),
+      output: [message<ModelConfig['output'][0]>('ModelOutput', { name: 'Y', dataType: 'TYPE_FP32', dims: [1] })],
+    }
+    const batchInput = [
+      message<ModelConfig['batchInput'][0]>('BatchInput', { sourceInput: ['X'], dataType: 'TYPE_INT64' }),
+    ]
+    assert.deepEqual(atLoad({ ...io, batchInput }), ['batch input data type must be TYPE_INT32 or TYPE_FP32 for m'])
+    const batchOutput = [
+      message<ModelConfig['batchOutput'][0]>('BatchOutput', { sourceInput: ['X'], targetName: ['Y', 'Y'] }),
+    ]
+    assert.deepEqual(atLoad({ ...io, batchOutput }), ["target output name 'Y' can only be specified once for m"])
+  })
+})
+
+describe('instance groups', () => {
+  const groups = (part: Partial<ModelInstanceGroup>): Partial<ModelConfig> => ({
+    instanceGroup: [message<ModelInstanceGroup>('ModelInstanceGroup', { name: 'g', count: 1, ...part })],
+  })
+  test('only KIND_GPU names GPUs, and only those there are', () => {
+    assert.deepEqual(atLoad(groups({ kind: 'KIND_CPU', gpus: [0] })), [
+      'instance group g of model m has kind KIND_CPU but specifies one or more GPUs',
+    ])
+    assert.deepEqual(atLoad(groups({ kind: 'KIND_MODEL', gpus: [0] })), [
+      'instance group g of model m has kind KIND_MODEL but specifies one or more GPUs',
+    ])
+    assert.deepEqual(atLoad(groups({ kind: 'KIND_GPU' }), 2), [
+      'instance group g of model m has kind KIND_GPU but specifies no GPUs',
+    ])
+    assert.match(
+      atLoad(groups({ kind: 'KIND_GPU', gpus: [1, 4] }), 2)[0] ?? '',
+      /^instance group g of model m specifies invalid or unsupported gpu id 4\. .* are: 0, 1$/,
+    )
+    assert.match(
+      atLoad(groups({ kind: 'KIND_GPU', gpus: [0] }))[0] ?? '',
+      /invalid or unsupported gpu id 0\. .* are: $/,
+    )
+    assert.deepEqual(atLoad(groups({ kind: 'KIND_GPU', gpus: [0, 1] }), 2), [])
+  })
+})
+
+describe('sequence batching', () => {
+  const sequence = (part: Partial<ModelSequenceBatching>): Partial<ModelConfig> => ({
+    maxBatchSize: 4,
+    sequenceBatching: message<ModelSequenceBatching>('ModelSequenceBatching', part),
+  })
+  type ControlInput = ModelSequenceBatching['controlInput'][0]
+  const control = (name: string): ControlInput => ({
+    name,
+    control: [message<ControlInput['control'][0]>('ModelSequenceBatching.Control', { int32FalseTrue: [0, 1] })],
+  })
+
+  test('one tensor is one control, and one control one tensor', () => {
+    assert.deepEqual(atPoll(sequence({ controlInput: [control('A'), control('B')] })), [
+      'sequence batching specifies multiple CONTROL_SEQUENCE_START tensors for m',
+    ])
+    const twice = atPoll(sequence({ controlInput: [control('A'), { name: 'A', control: [] }] }))
+    assert.deepEqual(twice, ["sequence batching control tensor 'A' is specified for multiple control kinds for m"])
+  })
+
+  test('the slot utilization is a share, and 0 is allowed', () => {
+    const direct = (minimumSlotUtilization: number): string[] =>
+      atPoll(sequence({ direct: { maxQueueDelayMicroseconds: 0n, minimumSlotUtilization } }))
+    assert.deepEqual(direct(0), [])
+    for (const share of [-0.1, 1.1, NaN]) {
+      assert.deepEqual(direct(share), ['sequence batching minimum slot utilization must be in range (0.0, 1.0] for m'])
+    }
+  })
+
+  test('preferred sizes of the oldest strategy stay within the batch', () => {
+    const oldest = message<NonNullable<ModelSequenceBatching['oldest']>>('ModelSequenceBatching.StrategyOldest', {
+      preferredBatchSize: [8],
+    })
+    assert.deepEqual(atPoll(sequence({ oldest })), [
+      'sequence batching preferred batch size must be <= max batch size for m',
+    ])
+  })
+
+  test('an initial state has the sizes of its state, none of them open', () => {
+    const state = (dims: number[]): string[] =>
+      atLoad(
+        sequence({
+          state: [
+            message<ModelSequenceBatching['state'][0]>('ModelSequenceBatching.State', {
+              inputName: 'I',
+              dims: [2],
+              initialState: [
+                message<ModelSequenceBatching['state'][0]['initialState'][0]>('ModelSequenceBatching.InitialState', {
+                  zeroData: true,
+                  name: 's',
+                  dims,
+                }),
+              ],
+            }),
+          ],
+        }),
+      )
+    assert.deepEqual(state([2]), [])
+    assert.deepEqual(state([1]), [
+      "'initial_state' dim for input name 'I' doesn't match 'state' dim description. 1 != 2",
+    ])
+    assert.deepEqual(state([-1]), ["'initial_state' field for state input name 'I' contains variable dimensions."])
+    assert.deepEqual(state([2, 2]), [
+      "Number of dimensions in 'initial_state' doesn't match the size of 'state' dimensions for state input 'I'. 2 != 1",
+    ])
+  })
+})
+
+describe('ensembles', () => {
+  const step = (inputs: [string, string][], outputs: [string, string][], modelName = 'x'): ModelEnsemblingStep => ({
+    ...message<ModelEnsemblingStep>('ModelEnsembling.Step', { modelName, modelVersion: -1 }),
+    inputMap: new Map(inputs),
+    outputMap: new Map(outputs),
+  })
+  const ensemble = (steps: ModelEnsemblingStep[], part: Partial<ModelConfig> = {}): string[] =>
+    atPoll({
+      backend: '',
+      platform: 'ensemble',
+      ...input({ name: 'A' }),
+      output: [message<ModelConfig['output'][0]>('ModelOutput', { name: 'Z', dataType: 'TYPE_FP32', dims: [1] })],
+      ensembleScheduling: message<ModelEnsembling>('ModelEnsembling', { step: steps }),
+      ...part,
+    })
+
+  test('a chain that connects inputs with outputs is fine, in any order of steps', () => {
+    assert.deepEqual(ensemble([step([['i', 'M']], [['o', 'Z']]), step([['i', 'A']], [['o', 'M']])]), [])
+  })
+
+  test('a step names its model and maps both ways', () => {
+    assert.deepEqual(ensemble([step([['i', 'A']], [['o', 'Z']], '')]), [
+      "must specify 'model_name' in step 0 of ensemble 'm'",
+    ])
+    assert.deepEqual(ensemble([step([], [['o', 'Z']])]), ["must specify 'input_map' in step 0 of ensemble 'm'"])
+  })
+
+  test('a tensor is written once', () => {
+    assert.deepEqual(ensemble([step([['i', 'A']], [['o', 'Z']]), step([['i', 'A']], [['o', 'Z']])]), [
+      "ensemble tensor 'Z' can appear in an output map only once for ensemble 'm' step 1",
+    ])
+  })
+
+  test('an output that hangs on nothing, and a tensor nobody reads, are told', () => {
+    assert.deepEqual(
+      ensemble([
+        step(
+          [
+            ['i', 'A'],
+            ['j', 'B'],
+          ],
+          [['o', 'Z']],
+        ),
+      ]),
+      [
+        "output 'Z' for ensemble 'm' is not written: at least one of its depending tensors, 'B', is not connected",
+        "ensemble tensor 'B' is unused in ensemble 'm'",
+      ],
+    )
+    assert.deepEqual(
+      ensemble([
+        step(
+          [['i', 'A']],
+          [
+            ['o', 'Z'],
+            ['p', 'SPARE'],
+          ],
+        ),
+      ]),
+      ["ensemble tensor 'SPARE' is unused in ensemble 'm'"],
+    )
+  })
+
+  test('a circle of steps is never ready', () => {
+    const found = ensemble([
+      step(
+        [
+          ['i', 'A'],
+          ['j', 'C'],
+        ],
+        [['o', 'B']],
+      ),
+      step(
+        [['i', 'B']],
+        [
+          ['o', 'C'],
+          ['p', 'Z'],
+        ],
+      ),
+    ])
+    assert.match(found[0] ?? '', /^output 'Z' for ensemble 'm' is not written: .* 'B', is not connected$/)
+  })
+
+  test('it has a schedule, and no warm-up', () => {
+    assert.deepEqual(ensemble([], { ensembleScheduling: null }), [
+      'ensemble scheduling must be set for ensemble m whose platform is ensemble',
+    ])
+    const modelWarmup = [message<ModelConfig['modelWarmup'][0]>('ModelWarmup')]
+    assert.deepEqual(ensemble([step([['i', 'A']], [['o', 'Z']])], { modelWarmup }), [
+      "model_warmup can not be specified for ensemble 'm'",
+    ])
+  })
+})
+
+test('a metric control names its family and its buckets', () => {
+  const metrics = (control: Partial<NonNullable<ModelConfig['modelMetrics']>['metricControl'][0]>): string[] =>
+    atPoll({ modelMetrics: { metricControl: [{ metricIdentifier: null, histogramOptions: null, ...control }] } })
+  assert.deepEqual(metrics({}), [
+    "metric control must specify 'metric_identifier'",
+    "metric control must specify 'histogram_options'",
+  ])
+  assert.deepEqual(metrics({ metricIdentifier: { family: '' }, histogramOptions: { buckets: [] } }), [
+    "metric identifier must specify non-empty 'family'",
+    "histogram options must specify non-empty 'buckets'",
+  ])
+})

@@ -1,0 +1,175 @@
+// What the core checks of every request, whatever protocol it came by, with Triton's texts.
+// HOT: once per request. No allocation unless something is wrong.
+
+import { ServerError } from '../base/server-error.ts'
+import { elementBytes } from '../tensor/data-type.ts'
+import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import type { InputSpec, ModelSignature } from './model-signature.ts'
+
+const batchNote =
+  'NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each ' +
+  'input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting ' +
+  'max_batch_size to zero. See the model configuration docs for more info on max_batch_size.'
+
+/** A refusal is made per request, by anybody who can send one: no stack trace. */
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
+
+/** Throws ServerError. Sets `request.batchSize`. */
+export function validateRequest(request: InferenceRequest, signature: ModelSignature): void {
+  const { modelName } = signature
+  for (const name of request.requestedOutputs) {
+    if (!signature.outputByName.has(name)) {
+      throw invalid(`unexpected inference output '${name}' for model '${modelName}'`)
+    }
+  }
+  checkInputCount(request, signature)
+  const inputs = request.inputs
+  let batchSize = 0
+  // Triton walks the inputs last to first, so of several mistakes the last input's is the one reported.
+  for (let i = inputs.length - 1; i >= 0; i--) {
+    const tensor = inputs[i] as Tensor
+    if (!signature.inputByName.has(tensor.name)) {
+      throw invalid(`unexpected inference input '${tensor.name}' for model '${modelName}'`)
+    }
+    for (let j = 0; j < i; j++) {
+      if (inputs[j]?.name === tensor.name) {
+        throw invalid(`${request.errorPrefix}input '${tensor.name}' already exists in request`)
+      }
+    }
+    if (signature.isBatching) batchSize = nextBatchSize(request, signature, tensor, batchSize)
+  }
+  if (batchSize > signature.maxBatchSize) {
+    throw invalid(
+      `${request.errorPrefix}inference request batch-size must be <= ${signature.maxBatchSize} for '${modelName}'`,
+    )
+  }
+  request.batchSize = batchSize
+  for (let i = inputs.length - 1; i >= 0; i--) {
+    const tensor = inputs[i] as Tensor
+    checkTensor(request, signature, tensor, signature.inputByName.get(tensor.name) as InputSpec)
+  }
+}
+
+function checkInputCount(request: InferenceRequest, signature: ModelSignature): void {
+  const count = request.inputs.length
+  const [least, most] = [signature.requiredInputCount, signature.inputs.length]
+  if (count >= least && count <= most) return
+  const given = request.inputs.map((tensor) => tensor.name).toReversed()
+  const missing = signature.inputs.filter((input) => !input.isOptional && !given.includes(input.name))
+  // When nothing is missing Triton's list lacks its opening bracket too; clients may match on it.
+  const missingText = missing.length === 0 ? ']' : `[${missing.map((input) => `'${input.name}'`).join(',')}]`
+  const expected = least === most ? `${most} inputs` : `number of inputs between ${least} and ${most}`
+  throw invalid(
+    `${request.errorPrefix}expected ${expected} but got ${count} inputs for model '${signature.modelName}'. ` +
+      `Got input(s) [${given.map((name) => `'${name}'`).join(',')}], but missing required input(s) ${missingText}. ` +
+      'Please provide all required input(s).',
+  )
+}
+
+function nextBatchSize(
+  request: InferenceRequest,
+  signature: ModelSignature,
+  tensor: Tensor,
+  batchSize: number,
+): number {
+  const first = tensor.shape[0]
+  if (first === undefined) {
+    throw invalid(
+      `${request.errorPrefix}input '${tensor.name}' has no shape but model requires batch dimension for ` +
+        `'${signature.modelName}'`,
+    )
+  }
+  if (batchSize !== 0 && first !== batchSize) {
+    throw invalid(
+      `${request.errorPrefix}input '${tensor.name}' batch size does not match other inputs for '${signature.modelName}'`,
+    )
+  }
+  return first
+}
+
+function checkTensor(request: InferenceRequest, signature: ModelSignature, tensor: Tensor, spec: InputSpec): void {
+  const { modelName } = signature
+  if (tensor.dataType !== spec.dataType) {
+    throw invalid(
+      `${request.errorPrefix}inference input '${tensor.name}' data-type is '${tensor.dataType}', but model ` +
+        `'${modelName}' expects '${spec.dataType}'`,
+    )
+  }
+  const offset = signature.isBatching ? 1 : 0
+  if (!matches(tensor.shape, spec.dims, offset)) {
+    const expected = signature.isBatching ? [-1, ...spec.dims] : spec.dims
+    throw invalid(
+      `${request.errorPrefix}unexpected shape for input '${tensor.name}' for model '${modelName}'. Expected ` +
+        `${shapeText(expected)}, got ${shapeText(tensor.shape)}. ${signature.isBatching ? batchNote : ''}`,
+    )
+  }
+  // Of a batch of no rows Triton still expects the bytes of one.
+  const hasNoRows = signature.isBatching && tensor.shape[0] === 0
+  const elements = elementCount(hasNoRows ? tensor.shape.slice(1) : tensor.shape)
+  if (elements < 0) {
+    throw invalid(
+      `${request.errorPrefix}All input dimensions should be specified for input '${tensor.name}' for model ` +
+        `'${modelName}', got ${shapeText(tensor.shape)}`,
+    )
+  }
+  if (tensor.dataType === 'BYTES') {
+    checkStrings(request, modelName, tensor, elements)
+    return
+  }
+  const expectedBytes = elements * elementBytes[tensor.dataType]
+  if (tensor.bytes.length !== expectedBytes) {
+    throw invalid(
+      `${request.errorPrefix}input byte size mismatch for input '${tensor.name}' for model '${modelName}'. Expected ` +
+        `${expectedBytes}, got ${tensor.bytes.length}`,
+    )
+  }
+}
+
+function matches(shape: Shape, dims: Shape, offset: number): boolean {
+  if (shape.length !== dims.length + offset) return false
+  for (let i = 0; i < dims.length; i++) {
+    const expected = dims[i] as number
+    if (expected !== -1 && expected !== shape[i + offset]) return false
+  }
+  return true
+}
+
+function checkStrings(request: InferenceRequest, modelName: string, tensor: Tensor, expectedCount: number): void {
+  const bytes = tensor.bytes
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  let count = 0
+  let at = 0
+  while (at < bytes.length) {
+    if (count >= expectedCount) {
+      throw invalid(
+        `${request.errorPrefix}unexpected number of string elements ${count + 1} for inference input ` +
+          `'${tensor.name}' for model '${modelName}', expecting ${expectedCount}`,
+      )
+    }
+    const available = bytes.length - at
+    if (available < 4) {
+      throw invalid(
+        `${request.errorPrefix}incomplete string length indicator for inference input '${tensor.name}' for model ` +
+          `'${modelName}', expecting 4 bytes but only ${available} bytes available. Please make sure the string ` +
+          'length indicator is in one buffer.',
+      )
+    }
+    const length = view.getUint32(at, true)
+    if (length > available - 4) {
+      throw invalid(
+        `incomplete string data for inference input '${tensor.name}', expecting string of length ${length} but only ` +
+          `${available - 4} bytes available`,
+      )
+    }
+    at += 4 + length
+    count++
+  }
+  if (count !== expectedCount) {
+    throw invalid(
+      `${request.errorPrefix}expected ${expectedCount} string elements for inference input '${tensor.name}' for model ` +
+        `'${modelName}', got ${count}`,
+    )
+  }
+}

@@ -1,0 +1,125 @@
+// Triton's classification extension: instead of an output, its k best classes as strings `value:index[:label]`.
+
+import { ServerError } from '../base/server-error.ts'
+import { encodeBytesElements } from '../tensor/bytes-elements.ts'
+import { elementBytes, type DataType } from '../tensor/data-type.ts'
+import { elementCount } from '../tensor/shape.ts'
+import { Tensor } from '../tensor/tensor.ts'
+
+/** Beyond this many classes a request is refused: ranking them would hold up everybody else. */
+const maxClasses = 1_000_000
+
+type Scores = ArrayLike<number> | ArrayLike<bigint>
+
+const isClassifiable = (dataType: DataType): boolean =>
+  dataType === 'FP32' || dataType === 'FP64' || dataType.startsWith('INT') || dataType.startsWith('UINT')
+
+export function classify(tensor: Tensor, count: number, labels: readonly string[], isBatching: boolean): Tensor {
+  const { name, dataType, shape, bytes } = tensor
+  if (!isClassifiable(dataType)) {
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `class result not available for output due to unsupported type '${dataType}'`,
+    )
+  }
+  const hasRows = isBatching && shape.length > 0
+  const rows = hasRows ? shape[0]! : 1
+  const classes = elementCount(hasRows ? shape.slice(1) : shape)
+  if (classes > maxClasses) throw ServerError.withoutStack('INVALID_ARG', 'classification output tensor too large')
+  const width = elementBytes[dataType]
+  if (bytes.length !== rows * classes * width) {
+    throw new ServerError('INTERNAL', `output tensor shape does not match size of output for '${name}'`)
+  }
+  const best = Math.min(count, classes)
+  const isFloat = dataType === 'FP32' || dataType === 'FP64'
+  const texts: string[] = []
+  for (let row = 0; row < rows; row++) {
+    const scores = scoresOf(dataType, bytes, row * classes * width, classes)
+    for (const index of bestIndices(scores, best)) {
+      const score = isFloat ? sixDecimals(scores[index] as number) : String(scores[index])
+      const label = labels[index]
+      texts.push(label === undefined || label === '' ? `${score}:${index}` : `${score}:${index}:${label}`)
+    }
+  }
+  return new Tensor(name, 'BYTES', hasRows ? [rows, best] : [best], encodeBytesElements(texts))
+}
+
+/** A copy, because a tensor's bytes need not be aligned. */
+function scoresOf(dataType: DataType, bytes: Uint8Array, offset: number, count: number): Scores {
+  const buffer = new ArrayBuffer(count * elementBytes[dataType])
+  new Uint8Array(buffer).set(bytes.subarray(offset, offset + buffer.byteLength))
+  const arrays: Partial<Record<DataType, () => Scores>> = {
+    FP32: () => new Float32Array(buffer),
+    FP64: () => new Float64Array(buffer),
+    INT8: () => new Int8Array(buffer),
+    INT16: () => new Int16Array(buffer),
+    INT32: () => new Int32Array(buffer),
+    INT64: () => new BigInt64Array(buffer),
+    UINT8: () => new Uint8Array(buffer),
+    UINT16: () => new Uint16Array(buffer),
+    UINT32: () => new Uint32Array(buffer),
+    UINT64: () => new BigUint64Array(buffer),
+  }
+  return arrays[dataType]!()
+}
+
+/** Larger scores first, equal ones by index, NaN after all others. */
+function isBetter(scores: Scores, a: number, b: number): boolean {
+  const scoreA = scores[a]!
+  const scoreB = scores[b]!
+  if (scoreA > scoreB) return true
+  if (scoreA < scoreB) return false
+  if (scoreA === scoreB) return a < b
+  const isNaNA = Number.isNaN(scoreA)
+  return isNaNA === Number.isNaN(scoreB) ? a < b : !isNaNA
+}
+
+/**
+ * The indices of the `count` best scores, best first. A heap keeps the best seen so far with the worst of them on top,
+ * so that a few out of a million cost one comparison each for nearly all of them.
+ */
+export function bestIndices(scores: Scores, count: number): Uint32Array {
+  const heap = new Uint32Array(count)
+  if (count === 0) return heap
+  for (let i = 0; i < count; i++) heap[i] = i
+  for (let i = (count >> 1) - 1; i >= 0; i--) siftDown(scores, heap, i, count)
+  for (let i = count; i < scores.length; i++) {
+    if (!isBetter(scores, i, heap[0]!)) continue
+    heap[0] = i
+    siftDown(scores, heap, 0, count)
+  }
+  for (let size = count - 1; size > 0; size--) {
+    const worst = heap[0]!
+    heap[0] = heap[size]!
+    heap[size] = worst
+    siftDown(scores, heap, 0, size)
+  }
+  return heap
+}
+
+function siftDown(scores: Scores, heap: Uint32Array, start: number, size: number): void {
+  const index = heap[start]!
+  let position = start
+  for (;;) {
+    let child = position * 2 + 1
+    if (child >= size) break
+    if (child + 1 < size && isBetter(scores, heap[child]!, heap[child + 1]!)) child++
+    if (!isBetter(scores, index, heap[child]!)) break
+    heap[position] = heap[child]!
+    position = child
+  }
+  heap[position] = index
+}
+
+/** C's `%f`. */
+export function sixDecimals(value: number): string {
+  if (Number.isNaN(value)) return 'nan'
+  if (!Number.isFinite(value)) return value < 0 ? '-inf' : 'inf'
+  if (Math.abs(value) >= 1e21) return `${BigInt(value)}.000000`
+  const text = Object.is(value, -0) || (value < 0 && value > -5e-7) ? '-0.000000' : value.toFixed(6)
+  // Halfway cases are the odd multiples of 2⁻⁷: C rounds them to the even digit, toFixed away from zero.
+  const scaled = value * 128
+  const isHalfway = Number.isInteger(scaled) && scaled % 2 !== 0
+  const last = text.charCodeAt(text.length - 1)
+  return isHalfway && last % 2 !== 0 ? text.slice(0, -1) + String.fromCharCode(last - 1) : text
+}

@@ -1,0 +1,352 @@
+// The server's HTTP API as an OpenAPI 3.1 document: the endpoints, and for every model that serves what its requests and
+// answers look like.
+
+import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelVersion } from '../model/model-version.ts'
+import type { DataType } from '../tensor/data-type.ts'
+import { dataTypes } from '../tensor/data-type.ts'
+import type { Shape } from '../tensor/shape.ts'
+
+/** Plain JSON; the shape of a schema is OpenAPI's business, not TypeScript's. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+type JsonObject = { readonly [key: string]: Json }
+
+export type OpenApiSource = {
+  readonly serverName: string
+  readonly serverVersion: string
+  readonly models: Iterable<ModelVersion>
+}
+
+export function buildOpenApi(source: OpenApiSource): JsonObject {
+  const models = [...source.models]
+  const schemas: Record<string, Json> = { ...commonSchemas() }
+  const paths: Record<string, Json> = { ...generalPaths() }
+  for (const model of models) {
+    const key = schemaKey(model)
+    schemas[`${key}.request`] = requestSchema(model.signature)
+    schemas[`${key}.response`] = responseSchema(model)
+    Object.assign(paths, modelPaths(model, key))
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: `${source.serverName}: model inference`,
+      version: source.serverVersion,
+      description: 'The KServe v2 inference protocol with the extensions of Triton Inference Server.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
+    tags: [
+      { name: 'server', description: 'Health and metadata of the server' },
+      { name: 'model', description: 'Every model, by its name' },
+      ...models.map((model) => ({ name: modelTag(model), description: `Model ${modelTag(model)}` })),
+    ],
+    paths,
+    components: { schemas },
+  }
+}
+
+const modelTag = (model: ModelVersion): string => `${model.name}:${model.version}`
+
+/** Keys of components allow letters, digits, dot, dash and underscore; anything else is written as its code. */
+function schemaKey(model: ModelVersion): string {
+  const safe = model.name.replaceAll(/[^A-Za-z0-9-]/gu, (char) =>
+    char === '_' ? '_' : `.x${(char.codePointAt(0) as number).toString(16)}.`,
+  )
+  return `model.${safe}.${model.version}`
+}
+
+const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
+const jsonContent = (schema: Json): JsonObject => ({ 'application/json': { schema } })
+const errorAnswer = (description: string): JsonObject => ({ description, content: jsonContent(ref('Error')) })
+
+const modelParameter: Json = { name: 'model', in: 'path', required: true, schema: { type: 'string' } }
+const versionParameter: Json = {
+  name: 'version',
+  in: 'path',
+  required: true,
+  description: 'Left out of the path: the highest version that serves',
+  schema: { type: 'string', pattern: '^[0-9]+$' },
+}
+const headerLengthParameter: Json = {
+  name: 'Inference-Header-Content-Length',
+  in: 'header',
+  required: false,
+  description:
+    'Bytes of the JSON head when binary tensor data follows it; 0 when the body is one tensor and nothing else',
+  schema: { type: 'integer', minimum: 0 },
+}
+
+function get(operationId: string, tag: string, summary: string, answers: JsonObject): JsonObject {
+  return { operationId, tags: [tag], summary, responses: answers }
+}
+
+function generalPaths(): JsonObject {
+  const readiness = { '200': { description: 'Yes' }, '400': { description: 'No' } }
+  return {
+    '/v2/health/live': { get: get('serverLive', 'server', 'Is the server up?', readiness) },
+    '/v2/health/ready': { get: get('serverReady', 'server', 'Can the server take inference requests?', readiness) },
+    '/v2': {
+      get: get('serverMetadata', 'server', 'Name, version and protocol extensions', {
+        '200': { description: 'Server metadata', content: jsonContent(ref('ServerMetadata')) },
+      }),
+    },
+    '/v2/openapi.json': {
+      get: get('openApi', 'server', 'This document', {
+        '200': { description: 'OpenAPI 3.1', content: jsonContent({ type: 'object' }) },
+      }),
+    },
+    ...pathsOfModels('/v2/models/{model}', [modelParameter], ''),
+    ...pathsOfModels('/v2/models/{model}/versions/{version}', [modelParameter, versionParameter], 'OfVersion'),
+  }
+}
+
+function pathsOfModels(base: string, parameters: readonly Json[], suffix: string): JsonObject {
+  const unknown = errorAnswer('No such model or version')
+  return {
+    [base]: {
+      parameters,
+      get: get(`modelMetadata${suffix}`, 'model', 'Inputs and outputs of a model', {
+        '200': { description: 'Model metadata', content: jsonContent(ref('ModelMetadata')) },
+        '404': unknown,
+      }),
+    },
+    [`${base}/ready`]: {
+      parameters,
+      get: get(`modelReady${suffix}`, 'model', 'Can the model take inference requests?', {
+        '200': { description: 'Yes' },
+        '400': errorAnswer('No'),
+      }),
+    },
+    [`${base}/config`]: {
+      parameters,
+      get: get(`modelConfig${suffix}`, 'model', 'The complete configuration of a model', {
+        '200': { description: 'ModelConfig', content: jsonContent({ type: 'object' }) },
+        '404': unknown,
+      }),
+    },
+    [`${base}/infer`]: {
+      parameters,
+      post: inferOperation(`infer${suffix}`, 'model', 'Run a model', ref('InferRequest'), ref('InferResponse')),
+    },
+  }
+}
+
+function inferOperation(operationId: string, tag: string, summary: string, request: Json, response: Json): JsonObject {
+  const binary = {
+    'application/octet-stream': { schema: { description: 'A JSON head, then the bytes of binary tensors' } },
+  }
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    parameters: [headerLengthParameter],
+    requestBody: { required: true, content: { ...jsonContent(request), ...binary } },
+    responses: {
+      '200': {
+        description: 'The model answered',
+        headers: {
+          'Inference-Header-Content-Length': {
+            description: 'Bytes of the JSON head; present when binary tensor data follows it',
+            schema: { type: 'integer' },
+          },
+        },
+        content: { ...jsonContent(response), ...binary },
+      },
+      '400': errorAnswer('The request does not fit the model or a limit'),
+      '404': errorAnswer('No such model or version'),
+      '500': errorAnswer('The JSON is malformed, or the model failed'),
+      '501': errorAnswer('The model is decoupled, or the content encoding is unknown'),
+      '503': errorAnswer('The model or server is not ready, or its queue is full'),
+    },
+  }
+}
+
+/** Paths of one model with concrete schemas. A path of its own is more specific than `{model}`, so both may stand. */
+function modelPaths(model: ModelVersion, key: string): JsonObject {
+  // Paths are matched as they are sent, so a name that would have to be escaped cannot be asked for by a path of its own.
+  if (model.signature.isDecoupled || !/^[A-Za-z0-9._~-]+$/.test(model.name)) return {}
+  const path = `/v2/models/${model.name}/versions/${model.version}/infer`
+  const operation = inferOperation(
+    `infer.${key}`,
+    modelTag(model),
+    `Run ${model.name} version ${model.version}`,
+    ref(`${key}.request`),
+    ref(`${key}.response`),
+  )
+  return { [path]: { post: operation } }
+}
+
+function commonSchemas(): JsonObject {
+  const tensorMetadata = {
+    type: 'object',
+    required: ['name', 'datatype', 'shape'],
+    properties: {
+      name: { type: 'string' },
+      datatype: { enum: [...dataTypes] },
+      shape: { type: 'array', items: { type: 'integer', minimum: -1 } },
+    },
+  }
+  const strings = { type: 'array', items: { type: 'string' } }
+  return {
+    Error: { type: 'object', required: ['error'], properties: { error: { type: 'string' } } },
+    ServerMetadata: {
+      type: 'object',
+      required: ['name', 'version', 'extensions'],
+      properties: { name: { type: 'string' }, version: { type: 'string' }, extensions: strings },
+    },
+    ModelMetadata: {
+      type: 'object',
+      required: ['name', 'versions', 'platform', 'inputs', 'outputs'],
+      properties: {
+        name: { type: 'string' },
+        versions: strings,
+        platform: { type: 'string' },
+        inputs: { type: 'array', items: tensorMetadata },
+        outputs: { type: 'array', items: tensorMetadata },
+      },
+    },
+    Parameters: {
+      type: 'object',
+      description: 'Scheduling and custom parameters: strings, integers, booleans and doubles',
+      additionalProperties: { type: ['string', 'number', 'boolean'] },
+    },
+    InferRequest: requestEnvelope({ type: 'array', items: inputSchema(null) }, { type: 'string' }),
+    InferResponse: responseEnvelope({ type: 'string' }, { type: 'string' }, outputSchema(null)),
+  }
+}
+
+type TensorSpec = { readonly name: string; readonly dataType: DataType; readonly dims: Shape }
+
+function requestSchema(signature: ModelSignature): JsonObject {
+  const inputs = signature.inputs.map((input) => inputSchema(input, signature.isBatching))
+  return requestEnvelope(
+    {
+      type: 'array',
+      minItems: signature.requiredInputCount,
+      maxItems: signature.inputs.length,
+      // `oneOf: []` would be no valid schema.
+      items: inputs.length === 0 ? false : { oneOf: inputs },
+    },
+    signature.outputs.length === 0 ? { type: 'string' } : { enum: signature.outputs.map((output) => output.name) },
+  )
+}
+
+function responseSchema(model: ModelVersion): JsonObject {
+  const { signature } = model
+  const outputs = signature.outputs.map((output) => outputSchema(output, signature.isBatching))
+  return responseEnvelope(
+    { const: model.name },
+    { const: model.version },
+    // A classification answers with strings in place of the output's own type.
+    outputs.length === 0 ? false : { anyOf: [...outputs, outputSchema(null)] },
+  )
+}
+
+function requestEnvelope(inputs: Json, outputName: Json): JsonObject {
+  const outputParameters = {
+    type: 'object',
+    properties: {
+      binary_data: { type: 'boolean', description: 'Answer with this tensor as bytes after the JSON' },
+      classification: { type: 'integer', minimum: 0, description: 'Answer with the so many highest classes' },
+    },
+  }
+  return {
+    type: 'object',
+    required: ['inputs'],
+    properties: {
+      id: { type: 'string', description: 'Comes back with the answer and in error messages' },
+      parameters: ref('Parameters'),
+      inputs,
+      outputs: {
+        type: 'array',
+        description: 'Left out: all outputs of the model',
+        items: {
+          type: 'object',
+          required: ['name'],
+          properties: { name: outputName, parameters: outputParameters },
+        },
+      },
+    },
+  }
+}
+
+function responseEnvelope(modelName: Json, modelVersion: Json, output: Json): JsonObject {
+  return {
+    type: 'object',
+    required: ['model_name', 'model_version', 'outputs'],
+    properties: {
+      id: { type: 'string' },
+      model_name: modelName,
+      model_version: modelVersion,
+      parameters: ref('Parameters'),
+      outputs: { type: 'array', items: output },
+    },
+  }
+}
+
+const binarySizeSchema: Json = {
+  type: 'object',
+  properties: { binary_data_size: { type: 'integer', minimum: 0, description: 'Bytes of this tensor after the JSON' } },
+}
+
+function inputSchema(spec: TensorSpec | null, isBatching = false): JsonObject {
+  return {
+    type: 'object',
+    required: ['name', 'shape', 'datatype'],
+    properties: {
+      name: spec === null ? { type: 'string' } : { const: spec.name },
+      datatype: spec === null ? { enum: [...dataTypes] } : { const: spec.dataType },
+      shape: shapeSchema(spec?.dims ?? null, isBatching),
+      parameters: binarySizeSchema,
+      data: {
+        type: 'array',
+        description: 'Row by row, nested or flat; left out when the bytes follow the JSON',
+        ...(spec === null ? {} : { items: { anyOf: [elementSchemas[spec.dataType], { type: 'array' }] } }),
+      },
+    },
+  }
+}
+
+function outputSchema(spec: TensorSpec | null, isBatching = false): JsonObject {
+  return {
+    type: 'object',
+    required: ['name', 'datatype', 'shape'],
+    properties: {
+      name: spec === null ? { type: 'string' } : { const: spec.name },
+      datatype: spec === null ? { enum: [...dataTypes] } : { const: spec.dataType },
+      shape: shapeSchema(spec?.dims ?? null, isBatching),
+      parameters: binarySizeSchema,
+      data: { type: 'array', ...(spec === null ? {} : { items: elementSchemas[spec.dataType] }) },
+    },
+  }
+}
+
+function shapeSchema(dims: Shape | null, isBatching: boolean): JsonObject {
+  if (dims === null) return { type: 'array', items: { type: 'integer', minimum: 0 } }
+  const sizes: Json[] = dims.map((size) => (size < 0 ? { type: 'integer', minimum: 0 } : { const: size }))
+  if (isBatching) sizes.unshift({ type: 'integer', minimum: 1, description: 'Batch size' })
+  const schema = { type: 'array', minItems: sizes.length, maxItems: sizes.length }
+  return sizes.length === 0 ? schema : { ...schema, prefixItems: sizes }
+}
+
+const integer = (minimum: number, maximum: number): JsonObject => ({ type: 'integer', minimum, maximum })
+/** NaN and the infinities are written bare, which JSON Schema has no word for. */
+const real: Json = { type: 'number' }
+
+const elementSchemas: Readonly<Record<DataType, Json>> = {
+  BOOL: { type: 'boolean' },
+  UINT8: integer(0, 255),
+  UINT16: integer(0, 65535),
+  UINT32: integer(0, 4294967295),
+  UINT64: { type: 'integer', minimum: 0, format: 'uint64' },
+  INT8: integer(-128, 127),
+  INT16: integer(-32768, 32767),
+  INT32: integer(-2147483648, 2147483647),
+  INT64: { type: 'integer', format: 'int64' },
+  FP16: real,
+  FP32: real,
+  FP64: real,
+  BYTES: { type: 'string' },
+  BF16: real,
+}

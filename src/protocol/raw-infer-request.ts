@@ -1,0 +1,78 @@
+import { ServerError } from '../base/server-error.ts'
+import type { InputSpec, ModelSignature } from '../model/model-signature.ts'
+import { elementBytes } from '../tensor/data-type.ts'
+import { elementCount, type Shape } from '../tensor/shape.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import type { ParsedInfer } from './infer-request-reader.ts'
+import type { RequestLimits } from './request-limits.ts'
+
+const refuse = (message: string): ServerError =>
+  ServerError.withoutStack('INVALID_ARG', `[request id: <id_unknown>] ${message}`)
+
+/** A body without JSON: the one input of the model, its shape worked out from the number of bytes. Outputs are binary. */
+export function readRawInferRequest(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedInfer {
+  if (body.length > limits.maxInputBytes) {
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `Raw input has a byte_size (${body.length} bytes) that exceeds the maximum allowed value of ${limits.maxInputBytes} bytes. ` +
+        'Use --http-max-input-size to increase the limit.',
+    )
+  }
+  const { modelName, inputs } = signature
+  const spec = inputs[0]
+  if (spec === undefined || inputs.length !== 1) {
+    throw refuse(
+      `Raw request must only have 1 input (found 1) to be deduced but got ${inputs.length} inputs in '${modelName}' model configuration`,
+    )
+  }
+  const shape = deduceShape(body.length, spec, signature.isBatching)
+  const bytes = spec.dataType === 'BYTES' ? withLength(body) : body
+  if (spec.dataType !== 'BYTES') {
+    const expected = elementCount(shape) * elementBytes[spec.dataType]
+    if (expected !== body.length) {
+      throw refuse(
+        `input byte size mismatch for input 'raw_input' for model '${modelName}'. Expected ${expected}, got ${body.length}`,
+      )
+    }
+  }
+  return {
+    id: '',
+    parameters: new Map(),
+    correlationId: 0n,
+    isSequenceStart: false,
+    isSequenceEnd: false,
+    priority: 0n,
+    timeoutUs: 0n,
+    inputs: [new Tensor(spec.name, spec.dataType, shape, bytes)],
+    sharedMemoryInputs: new Map(),
+    outputs: [],
+    binaryOutputDefault: true,
+  }
+}
+
+function deduceShape(bodyBytes: number, spec: InputSpec, isBatching: boolean): Shape {
+  const shape = isBatching ? [1, ...spec.dims] : [...spec.dims]
+  const open = shape.indexOf(-1)
+  if (open >= 0 && shape.includes(-1, open + 1)) {
+    throw refuse(
+      `The shape of the raw input '${spec.name}' can not be deduced because there are more than one variable-sized dimension`,
+    )
+  }
+  const fixedCount = elementCount(shape.filter((size) => size >= 0))
+  if (spec.dataType === 'BYTES') {
+    if (open >= 0 || fixedCount !== 1) {
+      throw refuse('For BYTE datatype raw input, the model must have input shape [1]')
+    }
+  } else if (open >= 0) {
+    shape[open] = Math.floor(Math.floor(bodyBytes / fixedCount) / elementBytes[spec.dataType])
+  }
+  return shape
+}
+
+/** The one copy of a raw request: a BYTES element starts with its length. */
+function withLength(body: Uint8Array): Uint8Array {
+  const element = Buffer.allocUnsafe(4 + body.length)
+  element.writeUInt32LE(body.length, 0)
+  element.set(body, 4)
+  return element
+}

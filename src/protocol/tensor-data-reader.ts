@@ -1,0 +1,85 @@
+// The `data` of a JSON input → the tensor's bytes.
+
+import { ServerError } from '../base/server-error.ts'
+import { elementBytes, type DataType } from '../tensor/data-type.ts'
+import { ElementBuffer } from './element-buffer.ts'
+import { readFloats } from './json-float-reader.ts'
+import { readIntegers } from './json-integer-reader.ts'
+import { char, type JsonScanner } from './json-scanner.ts'
+import { readBooleans } from './json-boolean-reader.ts'
+import { readStrings } from './json-string-reader.ts'
+
+/** Why `data` does not fill the tensor: an element of the wrong type, or too many or too few of them. */
+export type DataProblem = 'type' | 'count'
+
+export type TensorData = { readonly bytes: Uint8Array; readonly error: ServerError | null }
+
+export const jsonTypeText = {
+  BOOL: 'attempt to access JSON non-boolean as boolean',
+  UINT: 'attempt to access JSON non-unsigned-integer as unsigned-integer',
+  INT: 'attempt to access JSON non-signed-integer as signed-integer',
+  FP: 'attempt to access JSON non-number as double',
+  BYTES: 'attempt to access JSON non-string as string',
+} as const
+
+export const noBytes = new Uint8Array(0)
+
+/** Whether elements of this type can be written in JSON at all. */
+export const isJsonType = (dataType: DataType): boolean => dataType !== 'FP16' && dataType !== 'BF16'
+
+/**
+ * Reads the array at the scanner's position, which afterwards is behind it. Malformed JSON is thrown; an array that does
+ * not fit the tensor is returned as an error, because malformed JSON further on must win over it.
+ * `count` > 0; for BYTES it is not looked at: the engine counts strings.
+ */
+export function readTensorData(
+  scanner: JsonScanner,
+  name: string,
+  dataType: DataType,
+  count: number,
+  maxBytes: number,
+): TensorData {
+  const start = scanner.position
+  if (dataType === 'BYTES') {
+    const strings = readStrings(scanner, name, maxBytes)
+    if (strings instanceof Uint8Array) return { bytes: strings, error: null }
+    scanner.position = start
+    scanner.skipValue()
+    return { bytes: noBytes, error: strings }
+  }
+  const byteSize = count * elementBytes[dataType]
+  if (byteSize > maxBytes) {
+    scanner.skipValue()
+    return { bytes: noBytes, error: jsonInputTooLarge(name, byteSize, maxBytes) }
+  }
+  // Every element but the last takes a digit and a comma, so the text up to the first `]` bounds how many there are in it.
+  const firstBracket = scanner.bytes.indexOf(char.rightBracket, start)
+  const guess = Math.floor(((firstBracket < 0 ? start : Math.min(firstBracket, scanner.end)) - start) / 2) + 1
+  const buffer = new ElementBuffer(elementBytes[dataType], count, guess)
+  const problem = readElements(scanner, dataType, buffer)
+  if (problem === null) return { bytes: buffer.bytes, error: null }
+  // The elements stopped making sense somewhere: the whole array is looked at again for its grammar.
+  scanner.position = start
+  scanner.skipValue()
+  const text = problem === 'count' ? "Shape does not match true shape of 'data' field" : typeText(dataType)
+  return { bytes: noBytes, error: ServerError.withoutStack('INTERNAL', `Unable to parse 'data': ${text}`) }
+}
+
+const typeText = (dataType: DataType): string => {
+  if (dataType === 'BOOL') return jsonTypeText.BOOL
+  if (dataType.startsWith('UINT')) return jsonTypeText.UINT
+  return dataType.startsWith('INT') ? jsonTypeText.INT : jsonTypeText.FP
+}
+
+function readElements(scanner: JsonScanner, dataType: DataType, buffer: ElementBuffer): DataProblem | null {
+  if (dataType === 'FP32' || dataType === 'FP64') return readFloats(scanner, buffer)
+  if (dataType === 'BOOL') return readBooleans(scanner, buffer)
+  return readIntegers(scanner, buffer, dataType.startsWith('INT'))
+}
+
+export const jsonInputTooLarge = (name: string, byteSize: number, maxBytes: number): ServerError =>
+  ServerError.withoutStack(
+    'INVALID_ARG',
+    `JSON input '${name}' has a byte_size (${byteSize} bytes) that exceeds the maximum allowed value of ${maxBytes} bytes. ` +
+      'Use --http-max-input-size to increase the limit.',
+  )

@@ -1,0 +1,74 @@
+// Mistakes people really make with repositories, said in words they can act on. Hints go to the log, the start-up table
+// and `galatea check`; what is on the wire stays Triton's.
+
+import type { ServerError } from '../base/server-error.ts'
+import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelLayout } from './model-layout.ts'
+import { TextFormatError } from './text-format-error.ts'
+import { isVersionName } from './version-policy.ts'
+
+/** A number with something around it (`v1`, `1.1`, `01`, `version-2`) was meant as a version. */
+const looksLikeVersion = (name: string): boolean =>
+  /^(v|ver|version)?[-_]?\d[\d.]*$/i.test(name) && !isVersionName(name)
+
+export const misnamedVersions = (layout: ModelLayout): string[] => layout.folders().filter(looksLikeVersion)
+
+export type LayoutRemark = {
+  readonly what: string
+  readonly fix: string
+  /** Nothing can be served like this. */
+  readonly isFatal: boolean
+}
+
+export function layoutRemarks(layout: ModelLayout, isEnsemble: boolean): LayoutRemark[] {
+  const remarks: LayoutRemark[] = []
+  const remark = (what: string, fix: string, isFatal = false): void => void remarks.push({ what, fix, isFatal })
+  for (const name of misnamedVersions(layout)) {
+    const better = /[1-9]\d*/.exec(name)?.[0] ?? '1'
+    remark(
+      `folder '${name}' is not a version and is ignored`,
+      `a version is a whole number without leading zeros: rename it to '${better}'`,
+    )
+  }
+  for (const version of layout.versions()) {
+    if (!layout.hasFile(`${version}/config.pbtxt`)) continue
+    const fix = 'the configuration belongs beside the version folders, one level up'
+    remark(`'${version}/config.pbtxt' is ignored`, fix)
+  }
+  if (layout.versions().length === 0) remark('there is no version folder', versionFix(layout, isEnsemble), true)
+  return remarks
+}
+
+export const layoutHints = (layout: ModelLayout, isEnsemble: boolean): string[] =>
+  layoutRemarks(layout, isEnsemble).map(({ what, fix }) => `${what}: ${fix}`)
+
+function versionFix(layout: ModelLayout, isEnsemble: boolean): string {
+  if (isEnsemble) return "make an empty folder '1' (git keeps it only with a file in it, .gitkeep say)"
+  const modelFile = [...layout.children('')].find(([name, kind]) => kind === 'file' && name.startsWith('model.'))?.[0]
+  return modelFile === undefined
+    ? "make a folder '1' and put the model file into it"
+    : `move '${modelFile}' to '1/${modelFile}'`
+}
+
+export function configHints(config: ModelConfig): string[] {
+  const hints: string[] = []
+  for (const [index, step] of (config.ensembleScheduling?.step ?? []).entries()) {
+    if (step.inputMap.size === 0 || step.outputMap.size === 0) {
+      const entry = '{ key: "<tensor of the model>" value: "<tensor of the ensemble>" }'
+      hints.push(
+        `step ${index} (${step.modelName}) needs an input_map and an output_map ${entry} for each of its tensors`,
+      )
+    }
+    if (step.modelVersion === 0) {
+      hints.push(`step ${index} (${step.modelName}) asks for version 0, which no model has: write model_version: -1`)
+    }
+  }
+  return hints
+}
+
+/** What an error's own text may not say. */
+export function errorHints(error: ServerError): string[] {
+  const { cause } = error
+  if (cause instanceof TextFormatError) return [cause.hint === '' ? cause.message : `${cause.message}; ${cause.hint}`]
+  return cause instanceof Error && error.message.startsWith('model appears in') ? [cause.message] : []
+}

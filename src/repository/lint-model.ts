@@ -1,0 +1,237 @@
+// Everything `galatea check` can say about one model, without running it.
+
+import { join } from 'node:path'
+import { messageOf } from '../base/server-error.ts'
+import { signatureProblems, type FileSignature } from '../model/compare-signature.ts'
+import type { ConfigProblem } from '../model/config-problem.ts'
+import { isEnsemble } from '../model/known-backends.ts'
+import { emptyModelConfig, type ModelConfig } from '../model/model-config.ts'
+import { normaliseInstanceGroups, normalisePolledConfig } from '../model/normalise-model-config.ts'
+import { loadProblems, pollProblems } from '../model/validate-model-config.ts'
+import { completeBackendFields } from './backend-detection.ts'
+import { FieldPositions } from './field-positions.ts'
+import { layoutRemarks } from './hints.ts'
+import { readInitialStates } from './initial-states.ts'
+import { readLabels } from './labels.ts'
+import { configWarnings } from './lint-config-rules.ts'
+import { ModelFindings, type LintFinding } from './lint-finding.ts'
+import { notActedOn } from './lint-not-yet.ts'
+import { chooseConfigFile, configFileName } from './local-repository.ts'
+import { readModelLayout, type ModelLayout } from './model-layout.ts'
+import type { RepositoryStore } from './repository-store.ts'
+import { inspectModelConfigText } from './text-format-reader.ts'
+import { absentVersions, selectVersions } from './version-policy.ts'
+
+export type LintOptions = { readonly modelConfigName: string; readonly isAutoCompleteDisabled: boolean }
+
+/** What a model file says about itself; null when nothing in this program can read that kind of file. */
+export type SignatureReader = (path: string) => Promise<FileSignature | null>
+
+export type LintedModel = {
+  readonly name: string
+  readonly directory: string
+  readonly findings: readonly LintFinding[]
+  /** For the rules that look at several models; null when the configuration could not be read. */
+  readonly config: ModelConfig | null
+  readonly configFile: string
+  readonly positions: FieldPositions
+}
+
+const configLimitBytes = 4 * 1024 * 1024
+
+export async function lintModel(
+  deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
+  options: LintOptions,
+  root: string,
+  name: string,
+): Promise<LintedModel> {
+  return new ModelLinter(deps, options, root, name).run()
+}
+
+class ModelLinter {
+  readonly #store: RepositoryStore
+  readonly #readSignature: SignatureReader | null
+  readonly #options: LintOptions
+  readonly #root: string
+  readonly #name: string
+  readonly #directory: string
+  readonly #found: ModelFindings
+  #config: ModelConfig = emptyModelConfig()
+  #positions = new FieldPositions()
+  #configFile: string
+  #isReadable = true
+
+  constructor(
+    deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
+    options: LintOptions,
+    root: string,
+    name: string,
+  ) {
+    this.#store = deps.store
+    this.#readSignature = deps.readSignature
+    this.#options = options
+    this.#root = root
+    this.#name = name
+    this.#directory = join(root, name)
+    this.#configFile = join(this.#directory, configFileName)
+    this.#found = new ModelFindings(name)
+  }
+
+  async run(): Promise<LintedModel> {
+    try {
+      const layout = await readModelLayout(this.#store, this.#root, this.#name)
+      await this.#checkLinks(layout)
+      await this.#readConfig(layout)
+      this.#checkLayout(layout)
+      if (this.#isReadable) await this.#checkConfig(layout)
+    } catch (reason) {
+      this.#isReadable = false
+      this.#found.error('unreadable', this.#directory, null, messageOf(reason))
+    }
+    return {
+      name: this.#name,
+      directory: this.#directory,
+      findings: this.#found.findings,
+      config: this.#isReadable ? this.#config : null,
+      configFile: this.#configFile,
+      positions: this.#positions,
+    }
+  }
+
+  async #checkLinks(layout: ModelLayout): Promise<void> {
+    const outside = layout.firstOutside()
+    if (outside === null) return
+    const reason: unknown = await this.#store
+      .stat(this.#root, join(this.#name, outside))
+      .catch((error: unknown) => error)
+    const fix = 'copy the file into the repository: links that leave it are not followed'
+    this.#found.error('link-outside', join(this.#directory, outside), null, messageOf(reason), fix)
+  }
+
+  async #readConfig(layout: ModelLayout): Promise<void> {
+    const path = chooseConfigFile(layout, this.#options.modelConfigName)
+    if (path === null) {
+      if (!this.#options.isAutoCompleteDisabled) return
+      this.#found.error(
+        'no-config',
+        this.#configFile,
+        null,
+        'there is no config.pbtxt',
+        'write one, or allow auto-complete',
+      )
+      this.#isReadable = false
+      return
+    }
+    this.#configFile = join(this.#directory, path)
+    const text = await this.#store.readText(this.#root, join(this.#name, path), configLimitBytes)
+    const { config, positions, errors } = inspectModelConfigText(text)
+    for (const error of errors) this.#found.error('text', this.#configFile, error.position, error.what, error.hint)
+    this.#config = config
+    this.#positions = positions
+    // What is missing because it could not be read would be reported a second time, as missing.
+    this.#isReadable = errors.length === 0
+  }
+
+  #checkLayout(layout: ModelLayout): void {
+    for (const { what, fix, isFatal } of layoutRemarks(layout, isEnsemble(this.#config))) {
+      if (isFatal) this.#found.error('no-version', this.#directory, null, what, fix)
+      else this.#found.warning('layout', this.#directory, null, what, fix)
+    }
+    if (layout.versions().length === 0 || !this.#isReadable) return
+    const { versionPolicy } = this.#config
+    const at = this.#positions.nearest('version_policy')
+    if (selectVersions(versionPolicy, layout.versions()).length === 0) {
+      const message = `at least one version must be available under the version policy of model '${this.#name}'`
+      const fix = `the folder has version ${layout.versions().join(', ')}`
+      this.#found.error('no-version', this.#configFile, at, message, fix)
+    }
+    for (const version of absentVersions(versionPolicy, layout.versions())) {
+      const message = `version ${version} is asked for, but there is no folder '${version}'`
+      this.#found.warning('absent-version', this.#configFile, at, message)
+    }
+  }
+
+  async #checkConfig(layout: ModelLayout): Promise<void> {
+    const config = this.#config
+    // Before the defaults are filled in: a person is shown what a person wrote.
+    for (const { rule, path, message, fix } of configWarnings(config)) {
+      this.#found.warning(rule, this.#configFile, this.#positions.nearest(path), message, fix)
+    }
+    for (const { path, effect, isRefused } of notActedOn(config)) {
+      const at = this.#positions.nearest(path)
+      const message = `${path} is not available in this version of Galatea: ${effect}`
+      if (isRefused) this.#found.error('not-available', this.#configFile, at, message)
+      else this.#found.warning('not-available', this.#configFile, at, message)
+    }
+    const versions = layout.versions()
+    const [first] = versions.toSorted()
+    try {
+      completeBackendFields(config, this.#name, first === undefined ? new Map() : layout.children(first))
+    } catch (reason) {
+      const fix =
+        'write backend: "onnxruntime", "python" or "typescript" into config.pbtxt, or name the model file model.onnx, model.py or model.ts'
+      this.#found.error('poll', this.#configFile, null, messageOf(reason), fix)
+      return
+    }
+    if (config.name !== this.#name) {
+      const message = `unexpected directory name '${this.#name}' for model '${config.name}', directory name must equal model name`
+      const fix = `write name: "${this.#name}", or leave the name out`
+      this.#found.error('poll', this.#configFile, this.#positions.nearest('name'), message, fix)
+    }
+    normalisePolledConfig(config)
+    normaliseInstanceGroups(config, { gpuCount: 0 })
+    this.#addProblems('poll', pollProblems(config, this.#options))
+    this.#addProblems('load', loadProblems(config, { gpuCount: 0 }))
+    await this.#checkFiles()
+    for (const version of selectVersions(config.versionPolicy, versions)) await this.#checkModelFile(layout, version)
+  }
+
+  #addProblems(rule: string, problems: Iterable<ConfigProblem>): void {
+    for (const { path, message, fix } of problems) {
+      this.#found.error(rule, this.#configFile, this.#positions.nearest(path), message, fix)
+    }
+  }
+
+  async #checkFiles(): Promise<void> {
+    const config = this.#config
+    for (const [index, output] of config.output.entries()) {
+      const read = readLabels({ ...config, output: [output] }, this.#directory)
+      await this.#checkFile('label-file', `output[${index}].label_filename`, read)
+    }
+    await this.#checkFile('initial-state-file', 'sequence_batching.state', readInitialStates(config, this.#directory))
+  }
+
+  async #checkFile(rule: string, path: string, read: Promise<unknown>): Promise<void> {
+    try {
+      await read
+    } catch (reason) {
+      const at = this.#positions.nearest(path)
+      const fix = 'add the file, or take its name out of the configuration'
+      this.#found.error(rule, this.#configFile, at, messageOf(reason), fix)
+    }
+  }
+
+  async #checkModelFile(layout: ModelLayout, version: string): Promise<void> {
+    const fileName = this.#config.defaultModelFilename
+    if (fileName === '' || isEnsemble(this.#config)) return
+    const path = `${version}/${fileName}`
+    const file = join(this.#directory, path)
+    if (!layout.entries.has(path)) {
+      const others = [...layout.children(version).keys()].filter((name) => !name.startsWith('.'))
+      const fix =
+        others.length === 0
+          ? `put the model file into '${version}/'`
+          : `the folder has ${others.slice(0, 5).join(', ')}: rename it, or set default_model_filename`
+      this.#found.error('model-file', file, null, `version ${version} has no model file '${fileName}'`, fix)
+      return
+    }
+    if (this.#readSignature === null) return
+    try {
+      const signature = await this.#readSignature(file)
+      if (signature === null) return
+      this.#addProblems('signature', signatureProblems(this.#config, signature))
+    } catch (reason) {
+      this.#found.error('model-file', file, null, `the model file cannot be read: ${messageOf(reason)}`)
+    }
+  }
+}

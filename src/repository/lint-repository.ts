@@ -1,0 +1,43 @@
+import { join } from 'node:path'
+import { duplicateModelReason, modelFolders } from './local-repository.ts'
+import { lintEnsembles } from './lint-ensembles.ts'
+import { ModelFindings, type LintFinding } from './lint-finding.ts'
+import { lintModel, type LintOptions, type SignatureReader } from './lint-model.ts'
+import type { RepositoryStore } from './repository-store.ts'
+
+export type LintReport = {
+  readonly models: readonly string[]
+  /** By file, then line. */
+  readonly findings: readonly LintFinding[]
+}
+
+/** Every problem of every model of these repositories. Throws when a repository cannot be read at all. */
+export async function lintRepositories(
+  deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
+  options: LintOptions,
+  roots: readonly string[],
+): Promise<LintReport> {
+  const linted = []
+  const findings: LintFinding[] = []
+  const rootOf = new Map<string, string>()
+  for (const root of roots) {
+    for (const name of await modelFolders(deps.store, root)) {
+      const earlier = rootOf.get(name)
+      if (earlier !== undefined) {
+        const found = new ModelFindings(name)
+        const fix = `it is also in '${earlier}': rename or remove one of the two`
+        found.error('duplicate', join(root, name), null, duplicateModelReason, fix)
+        findings.push(...found.findings)
+      }
+      rootOf.set(name, root)
+      linted.push(await lintModel(deps, options, root, name))
+    }
+  }
+  findings.push(...linted.flatMap((model) => model.findings), ...lintEnsembles(linted))
+  return { models: [...rootOf.keys()].sort(), findings: findings.sort(byPlace) }
+}
+
+function byPlace(a: LintFinding, b: LintFinding): number {
+  if (a.file !== b.file) return a.file < b.file ? -1 : 1
+  return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0)
+}

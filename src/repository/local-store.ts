@@ -1,0 +1,71 @@
+import { readdir, readFile, stat } from 'node:fs/promises'
+import type { Dirent } from 'node:fs'
+import { join } from 'node:path'
+import { realPathInside } from '../base/safe-path.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { RepositoryStore, StoreEntry, StoreEntryKind, StoreStat } from './repository-store.ts'
+
+/** Repositories on a disk of this machine. */
+export class LocalStore implements RepositoryStore {
+  async list(root: string, path: string): Promise<StoreEntry[]> {
+    const folder = await this.#existing(root, path)
+    const entries = await readdir(folder, { withFileTypes: true }).catch((reason: unknown) => {
+      throw ServerError.from(reason, `cannot list '${join(root, path)}': `)
+    })
+    const found = await Promise.all(entries.map((entry) => this.#entry(root, path, folder, entry)))
+    return found.sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  async stat(root: string, path: string): Promise<StoreStat | null> {
+    const real = await realPathInside(root, path)
+    if (real === null) return null
+    const found = await stat(real)
+    return { isDirectory: found.isDirectory(), modifiedMs: found.mtimeMs, sizeBytes: found.size }
+  }
+
+  async readText(root: string, path: string, limitBytes: number): Promise<string> {
+    const real = await this.#existing(root, path)
+    const { size } = await stat(real)
+    if (size > limitBytes) {
+      const what = `'${join(root, path)}' is too large: it has ${size} bytes, at most ${limitBytes} are read`
+      throw new ServerError('INVALID_ARG', what)
+    }
+    return readFile(real, 'utf8').catch((reason: unknown) => {
+      throw ServerError.from(reason, `cannot read '${join(root, path)}': `)
+    })
+  }
+
+  localise(root: string, path: string): Promise<string> {
+    return Promise.resolve(join(root, path))
+  }
+
+  async #existing(root: string, path: string): Promise<string> {
+    const real = await realPathInside(root, path)
+    if (real === null) throw new ServerError('NOT_FOUND', `no such file or directory: '${join(root, path)}'`)
+    return real
+  }
+
+  /** `folder` is the real path of `path` and inside the root, so what is no link in it is inside too. */
+  async #entry(root: string, path: string, folder: string, entry: Dirent): Promise<StoreEntry> {
+    const isLink = entry.isSymbolicLink()
+    const named = { name: entry.name, isLink, modifiedMs: 0, sizeBytes: 0 }
+    if (!isLink && !entry.isFile()) return { ...named, kind: kindOf(entry) }
+    try {
+      const real = isLink ? await realPathInside(root, join(path, entry.name)) : join(folder, entry.name)
+      if (real === null) return { ...named, kind: 'other' }
+      const found = await stat(real)
+      const kind = kindOf(found)
+      return kind === 'file' ? { ...named, kind, modifiedMs: found.mtimeMs, sizeBytes: found.size } : { ...named, kind }
+    } catch (reason) {
+      if (reason instanceof ServerError && reason.code === 'INVALID_ARG') return { ...named, kind: 'outside' }
+      // Removed between listing and looking: as good as not there.
+      if ((reason as NodeJS.ErrnoException).code === 'ENOENT') return { ...named, kind: 'other' }
+      throw reason
+    }
+  }
+}
+
+function kindOf(entry: { isFile(): boolean; isDirectory(): boolean }): StoreEntryKind {
+  if (entry.isDirectory()) return 'directory'
+  return entry.isFile() ? 'file' : 'other'
+}

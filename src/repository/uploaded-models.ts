@@ -1,0 +1,52 @@
+// Models that come with a load request instead of from a repository: their files lie in a folder of their own while the
+// model serves, and nowhere else.
+
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { ServerError } from '../base/server-error.ts'
+import { modelNameProblem } from './model-name.ts'
+
+/** Relative path inside the model's folder → content. */
+export type UploadedFiles = ReadonlyMap<string, Uint8Array>
+
+export type UploadedModel = {
+  /** A repository that holds this one model. */
+  readonly root: string
+  /** Takes the folder away. Twice is fine. */
+  remove(): Promise<void>
+}
+
+export async function writeUploadedModel(name: string, files: UploadedFiles): Promise<UploadedModel> {
+  // Everything is checked before anything is written.
+  const nameProblem = modelNameProblem(name)
+  if (nameProblem !== null) throw new ServerError('INVALID_ARG', nameProblem)
+  const paths = [...files.keys()].map((file) => [file, relativePath(file)] as const)
+  const root = await mkdtemp(path.join(tmpdir(), 'galatea-upload-'))
+  const remove = (): Promise<void> => rm(root, { recursive: true, force: true })
+  try {
+    await mkdir(path.join(root, name))
+    for (const [file, relative] of paths) {
+      const target = path.join(root, name, relative)
+      await mkdir(path.dirname(target), { recursive: true })
+      await writeFile(target, files.get(file) as Uint8Array)
+    }
+    return { root, remove }
+  } catch (reason) {
+    await remove()
+    throw reason
+  }
+}
+
+/** A plain path below the model's folder: no absolute ones, no `..`, no NUL, no backslash that another system would read as one. */
+function relativePath(file: string): string {
+  const parts = file.split('/')
+  const isPlain = parts.every((part) => part !== '' && part !== '.' && part !== '..' && !/[\\\0]/.test(part))
+  if (!isPlain || file.length > 4096) {
+    throw new ServerError(
+      'INVALID_ARG',
+      `file path '${file.slice(0, 200)}' is not a path inside the model's folder: write it like '1/model.onnx'`,
+    )
+  }
+  return path.join(...parts)
+}

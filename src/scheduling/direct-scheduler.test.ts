@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { ManualClock } from '../base/clock.ts'
+import type { Instance } from '../model/backend.ts'
+import type { Batch } from '../model/batch.ts'
+import { InferenceRequest } from '../model/inference-request.ts'
+import { InferenceResponse } from '../model/inference-response.ts'
+import { DirectScheduler } from './direct-scheduler.ts'
+
+/** Executes when told to; keeps what it was given. */
+class HeldInstance implements Instance {
+  readonly name: string
+  isReady = true
+  batch: Batch | null = null
+  readonly seen: string[]
+
+  constructor(name: string, seen: string[]) {
+    this.name = name
+    this.seen = seen
+  }
+  execute(batch: Batch): void {
+    assert.equal(this.batch, null, 'one batch at a time')
+    this.batch = batch
+    this.seen.push(batch.requests.map((request) => request.id).join('+'))
+  }
+  finish(): void {
+    const batch = this.batch as Batch
+    this.batch = null
+    for (const request of batch.requests) request.respond(InferenceResponse.of([]))
+    batch.executed()
+  }
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+function schedulerUnderTest(settings: { instanceCount?: number; maxQueueSize?: number } = {}) {
+  const clock = new ManualClock()
+  const seen: string[] = []
+  const outcomes: string[] = []
+  const instances = Array.from({ length: settings.instanceCount ?? 1 }, (_, i) => new HeldInstance(`m_${i}`, seen))
+  const scheduler = new DirectScheduler({ clock }, instances, { maxQueueSize: settings.maxQueueSize ?? 100 })
+  const send = (id: string, fields: { timeoutUs?: bigint } = {}): InferenceRequest => {
+    const sink = (response: InferenceResponse): void => {
+      const { error } = response
+      outcomes.push(error === null ? `${id} ok` : `${id} ${error.code} ${error.message}`)
+    }
+    const request = new InferenceRequest({ modelName: 'm', id, inputs: [], sink, ...fields })
+    scheduler.enqueue(request)
+    return request
+  }
+  return { clock, scheduler, instances, seen, outcomes, send, first: instances[0] as HeldInstance }
+}
+
+test('requests run one per execution, in the order they came', () => {
+  const { send, first, seen, outcomes } = schedulerUnderTest()
+  for (const id of ['a', 'b', 'c']) send(id)
+  assert.deepEqual(seen, ['a'])
+  first.finish()
+  first.finish()
+  first.finish()
+  assert.deepEqual(seen, ['a', 'b', 'c'])
+  assert.deepEqual(outcomes, ['a ok', 'b ok', 'c ok'])
+})
+
+test('an idle instance never waits while a request does', () => {
+  const { send, instances, seen, scheduler } = schedulerUnderTest({ instanceCount: 2 })
+  for (const id of ['a', 'b', 'c']) send(id)
+  assert.deepEqual(seen, ['a', 'b'])
+  assert.equal(scheduler.pendingCount, 1)
+  instances[1]?.finish()
+  assert.deepEqual(seen, ['a', 'b', 'c'])
+})
+
+test('a request above the bound of the queue is refused at once, with its id', () => {
+  const { send, outcomes, scheduler } = schedulerUnderTest({ maxQueueSize: 1 })
+  for (const id of ['a', 'b', 'c']) send(id)
+  assert.deepEqual(outcomes, ['c UNAVAILABLE [request id: c] Exceeds maximum queue size'])
+  assert.equal(scheduler.pendingCount, 1)
+})
+
+test('a cancelled request leaves the queue at once and never runs', () => {
+  const { send, first, seen, outcomes, scheduler } = schedulerUnderTest()
+  send('a')
+  send('b').cancel()
+  assert.equal(scheduler.pendingCount, 0)
+  assert.deepEqual(outcomes, ['b CANCELLED '])
+  first.finish()
+  assert.deepEqual(seen, ['a'])
+})
+
+test('a waiting request whose own timeout passes is refused; one that runs is not', () => {
+  const { send, clock, first, outcomes } = schedulerUnderTest()
+  send('a', { timeoutUs: 10n })
+  send('b', { timeoutUs: 10n })
+  send('c', { timeoutUs: 30n })
+  clock.advanceUs(9)
+  assert.deepEqual(outcomes, [])
+  clock.advanceUs(1)
+  assert.deepEqual(outcomes, ['b UNAVAILABLE Request timeout expired'])
+  first.finish()
+  first.finish()
+  clock.advanceUs(100)
+  assert.deepEqual(outcomes, ['b UNAVAILABLE Request timeout expired', 'a ok', 'c ok'])
+  assert.equal(clock.pendingCount, 0)
+})
+
+test('requests wait while no instance is ready and run when one comes back', () => {
+  const { send, first, seen, scheduler } = schedulerUnderTest()
+  first.isReady = false
+  send('a')
+  assert.deepEqual(seen, [])
+  first.isReady = true
+  scheduler.instancesChanged()
+  assert.deepEqual(seen, ['a'])
+})
+
+test('draining refuses new requests, finishes old ones and resolves after the last', async () => {
+  const { send, first, scheduler, outcomes } = schedulerUnderTest()
+  send('a')
+  send('b')
+  let isDrained = false
+  const drained = scheduler.drain().then(() => (isDrained = true))
+  send('late')
+  first.finish()
+  await Promise.resolve()
+  assert.equal(isDrained, false)
+  first.finish()
+  await drained
+  assert.deepEqual(outcomes, [
+    'late UNAVAILABLE [request id: late] Server is stopping, scheduler for model has stopped accepting new inference requests',
+    'a ok',
+    'b ok',
+  ])
+})
+
+test('closing answers what still waits', async () => {
+  const { send, first, scheduler, outcomes } = schedulerUnderTest()
+  send('a')
+  send('b', { timeoutUs: 5n })
+  const drained = scheduler.drain()
+  scheduler.close()
+  assert.equal(outcomes.length, 1)
+  assert.match(outcomes[0] ?? '', /^b UNAVAILABLE .*stopped accepting/)
+  first.finish()
+  await drained
+})
+
+test('an instance that finishes before execute returns does not deepen the stack', () => {
+  const outcomes: string[] = []
+  const instance: Instance = {
+    name: 'inline',
+    isReady: true,
+    execute: (batch) => {
+      for (const request of batch.requests) request.respond(InferenceResponse.of([]))
+      batch.executed()
+    },
+    close: () => Promise.resolve(),
+  }
+  const scheduler = new DirectScheduler({ clock: new ManualClock() }, [instance], { maxQueueSize: Infinity })
+  let left = 50_000
+  // Each answer brings the next request, as a client in a closed loop does.
+  const next = (): void => {
+    if (left-- === 0) return
+    scheduler.enqueue(
+      new InferenceRequest({
+        modelName: 'm',
+        inputs: [],
+        sink: () => {
+          outcomes.push('ok')
+          if (left % 2 === 0) queueMicrotask(next)
+          else next()
+        },
+      }),
+    )
+  }
+  next()
+  return new Promise<void>((resolve) => setImmediate(resolve)).then(() => assert.equal(outcomes.length, 50_000))
+})

@@ -1,0 +1,56 @@
+// The bytes of several requests as one tensor along the first dimension, and back.
+
+import { elementBytes, type DataType } from './data-type.ts'
+import type { Shape } from './shape.ts'
+import { elementCount } from './shape.ts'
+
+/** One fresh buffer with all parts in a row. 1 copy. */
+export function gatherBytes(parts: readonly Uint8Array[]): Uint8Array {
+  let total = 0
+  for (const part of parts) total += part.byteLength
+  const target = Buffer.allocUnsafe(total)
+  let at = 0
+  for (const part of parts) {
+    target.set(part, at)
+    at += part.byteLength
+  }
+  return target
+}
+
+/**
+ * Views on the rows of a tensor, `rowCounts[i]` rows each. No copies. Null when the first dimension is not the sum of
+ * the counts or the bytes do not fit the shape.
+ */
+export function splitRows(
+  bytes: Uint8Array,
+  dataType: DataType,
+  shape: Shape,
+  rowCounts: readonly number[],
+): Uint8Array[] | null {
+  let rows = 0
+  for (const count of rowCounts) rows += count
+  if (shape.length === 0 || shape[0] !== rows) return null
+  const rowElements = elementCount(shape.slice(1))
+  if (dataType === 'BYTES') return splitFrames(bytes, rowCounts, rowElements)
+  const rowBytes = rowElements * elementBytes[dataType]
+  if (rowBytes * rows !== bytes.byteLength) return null
+  let at = 0
+  return rowCounts.map((count) => bytes.subarray(at, (at += count * rowBytes)))
+}
+
+/** BYTES elements have each their own length, so the frames are walked. */
+function splitFrames(bytes: Uint8Array, rowCounts: readonly number[], rowElements: number): Uint8Array[] | null {
+  const frames = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const parts: Uint8Array[] = []
+  let at = 0
+  for (const count of rowCounts) {
+    const begin = at
+    for (let i = 0; i < count * rowElements; i++) {
+      if (at + 4 > bytes.byteLength) return null
+      at += 4 + frames.getUint32(at, true)
+    }
+    if (at > bytes.byteLength) return null
+    parts.push(bytes.subarray(begin, at))
+  }
+  return at === bytes.byteLength ? parts : null
+}

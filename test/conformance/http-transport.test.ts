@@ -1,0 +1,406 @@
+// Rules of HTTP itself, over a real socket and byte by byte: what Triton's library does with odd requests, and our limits.
+
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+
+import type { InferenceRequest } from '../../src/model/inference-request.ts'
+import { InferenceResponse } from '../../src/model/inference-response.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+import { startHttpFixture, type HttpFixture } from './http-fixture.ts'
+import { exchange, RawConnection, type RawAnswer } from './http-raw-client.ts'
+
+const inferBody = '{"inputs":[{"name":"X","shape":[1],"datatype":"INT32","data":[5]}],"outputs":[{"name":"ECHO"}]}'
+const inferAnswer =
+  '{"model_name":"inspect_request","model_version":"1","outputs":[{"name":"ECHO","datatype":"INT32","shape":[1],"data":[5]}]}'
+const inferPath = '/v2/models/inspect_request/infer'
+const post = (headers: string, body: string, path = inferPath): string =>
+  `POST ${path} HTTP/1.1\r\n${headers}\r\n${body}`
+const inferWire = post(`Content-Length: ${inferBody.length}\r\n`, inferBody)
+
+const held: InferenceRequest[] = []
+let onHeld: (() => void) | null = null
+const whenHeld = (count: number): Promise<void> =>
+  new Promise((resolve) => {
+    onHeld = () => {
+      if (held.length >= count) resolve()
+    }
+    onHeld()
+  })
+
+const slowConfig =
+  'input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] } output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }'
+const hold = (request: InferenceRequest): void => {
+  held.push(request)
+  request.onCancel = (cancelled) => cancelled.failCancelled()
+  onHeld?.()
+}
+const slowBody = '{"inputs":[{"name":"X","shape":[1],"datatype":"INT32","data":[5]}]}'
+const slowWire = post(`Content-Length: ${slowBody.length}\r\n`, slowBody, '/v2/models/slow/infer')
+
+let fixture: HttpFixture
+let port: number
+
+before(async () => {
+  fixture = await startHttpFixture({ maxInputBytes: 10_000 }, { slow: { config: slowConfig, run: hold } })
+  port = (await fixture.frontend.listen()).port
+})
+after(() => fixture.close())
+
+const required = (answer: RawAnswer | 'closed'): RawAnswer => {
+  assert.notEqual(answer, 'closed')
+  return answer as RawAnswer
+}
+const errorOf = (answer: RawAnswer): string => (JSON.parse(answer.body.toString()) as { error: string }).error
+
+test('an answer has its length and its type and no date', async () => {
+  const answer = required(await exchange(port, 'GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n'))
+  assert.equal(answer.status, 200)
+  assert.equal(answer.reason, 'OK')
+  assert.equal(answer.headers['content-length'], String(answer.body.length))
+  assert.equal(answer.headers['date'], undefined)
+})
+
+test('405 is called Not Allowed and names no other method', async () => {
+  const answer = required(await exchange(port, 'DELETE /v2 HTTP/1.1\r\n\r\n'))
+  assert.equal(answer.status, 405)
+  assert.equal(answer.reason, 'Not Allowed')
+  assert.equal(answer.headers['allow'], undefined)
+})
+
+test('HEAD gets the answer to its method without a body', async () => {
+  const connection = new RawConnection(port)
+  connection.send('HEAD /v2 HTTP/1.1\r\n\r\nGET /v2/health/live HTTP/1.1\r\n\r\n')
+  assert.equal(required(await connection.answer('HEAD')).status, 405)
+  assert.equal(required(await connection.answer()).status, 200)
+  connection.destroy()
+})
+
+test('an unparsable request is closed without a reply', async () => {
+  for (const wire of [
+    'NONSENSE\r\n\r\n',
+    'GET /a b HTTP/1.1\r\n\r\n',
+    'FETCH /v2 HTTP/1.1\r\n\r\n',
+    'GET /v2 HTTP/1.1\r\nno colon\r\n\r\n',
+    post('Content-Length: abc\r\n', '{}'),
+    post('Content-Length: -1\r\n', '{}'),
+    post('Content-Length: 2\r\nTransfer-Encoding: chunked\r\n', '{}'),
+    post('Transfer-Encoding: chunked\r\n', 'zz\r\n'),
+  ]) {
+    assert.equal(await exchange(port, wire), 'closed', wire)
+  }
+})
+
+test('HTTP/1.0 is served and closed, a missing Host and an absolute URI are served', async () => {
+  const connection = new RawConnection(port)
+  connection.send('GET /v2/health/live HTTP/1.0\r\n\r\n')
+  assert.equal(required(await connection.answer()).status, 200)
+  await connection.closed()
+  assert.equal(required(await exchange(port, 'GET /v2 HTTP/1.1\r\n\r\n')).status, 200)
+  assert.equal(required(await exchange(port, 'GET http://any.where/v2 HTTP/1.1\r\n\r\n')).status, 200)
+})
+
+test('a connection serves one request after the other', async () => {
+  const connection = new RawConnection(port)
+  for (let i = 0; i < 5; i++) {
+    connection.send(inferWire)
+    const answer = required(await connection.answer())
+    assert.equal(answer.body.toString(), inferAnswer)
+  }
+  connection.send('GET /v2 HTTP/1.1\r\nConnection: close\r\n\r\n')
+  assert.equal(required(await connection.answer()).headers['connection'], 'close')
+  await connection.closed()
+})
+
+test('pipelined requests are answered in their order', async () => {
+  const connection = new RawConnection(port)
+  connection.send(`${inferWire}GET /nothing HTTP/1.1\r\n\r\n${inferWire}GET /v2/health/live HTTP/1.1\r\n\r\n`)
+  const statuses: number[] = []
+  for (let i = 0; i < 4; i++) statuses.push(required(await connection.answer()).status)
+  assert.deepEqual(statuses, [200, 404, 200, 200])
+  connection.destroy()
+})
+
+test('a pipelined request waits for the answer of a slow one before it', async () => {
+  held.length = 0
+  const connection = new RawConnection(port)
+  connection.send(`${slowWire}GET /v2/health/live HTTP/1.1\r\n\r\n`)
+  await whenHeld(1)
+  const request = held[0] as InferenceRequest
+  request.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [1], new Uint8Array([7, 0, 0, 0]))]))
+  assert.match(required(await connection.answer()).body.toString(), /"data":\[7\]/)
+  assert.equal(required(await connection.answer()).body.length, 0)
+  connection.destroy()
+})
+
+test('a body may come byte by byte', async () => {
+  const connection = new RawConnection(port)
+  connection.socket.setNoDelay(true)
+  for (const char of inferWire) connection.send(char)
+  assert.equal(required(await connection.answer()).body.toString(), inferAnswer)
+  connection.destroy()
+})
+
+test('a chunked body is put together', async () => {
+  const chunks = inferBody
+    .split('')
+    .map((char) => `1\r\n${char}\r\n`)
+    .join('')
+  const answer = required(await exchange(port, post('Transfer-Encoding: chunked\r\n', `${chunks}0\r\n\r\n`)))
+  assert.equal(answer.body.toString(), inferAnswer)
+})
+
+test('Expect: 100-continue is told to continue and then answered', async () => {
+  const connection = new RawConnection(port)
+  connection.send(post(`Expect: 100-continue\r\nContent-Length: ${inferBody.length}\r\n`, ''))
+  assert.equal(required(await connection.answer()).status, 100)
+  connection.send(inferBody)
+  assert.equal(required(await connection.answer()).body.toString(), inferAnswer)
+  connection.destroy()
+})
+
+test('Expect: 100-continue with a body over the limit is refused before it is sent', async () => {
+  const connection = new RawConnection(port)
+  connection.send(post('Expect: 100-continue\r\nContent-Length: 10001\r\n', ''))
+  const answer = required(await connection.answer())
+  assert.equal(answer.status, 400)
+  assert.equal(
+    errorOf(answer),
+    'request JSON size of 10001 bytes exceeds the maximum allowed input size of 10000 bytes. Use --http-max-input-size to increase the limit.',
+  )
+  await connection.closed()
+})
+
+test('a body over the limit is heard out and refused with the limit and its flag, announced or chunked', async () => {
+  const big = ' '.repeat(20_000)
+  const announced = required(await exchange(port, post('Content-Length: 20000\r\n', big)))
+  assert.equal(announced.status, 400)
+  assert.match(
+    errorOf(announced),
+    /request JSON size of 20000 bytes exceeds .* 10000 bytes\. Use --http-max-input-size/,
+  )
+  const chunked = required(await exchange(port, post('Transfer-Encoding: chunked\r\n', `4e20\r\n${big}\r\n0\r\n\r\n`)))
+  assert.match(errorOf(chunked), /request JSON size of 20000 bytes exceeds/)
+  const binary = required(
+    await exchange(port, post('Inference-Header-Content-Length: 9\r\nContent-Length: 20000\r\n', big)),
+  )
+  assert.match(errorOf(binary), /request body of 20000 bytes exceeds .* Use --http-max-input-size/)
+})
+
+test('a body far over the limit is refused at once and the connection closed', async () => {
+  const connection = new RawConnection(port)
+  connection.send(post('Content-Length: 99999999\r\n', ''))
+  assert.equal(required(await connection.answer()).status, 400)
+  await connection.closed()
+})
+
+test('65536 chunks are the limit', async () => {
+  const wide = await startHttpFixture()
+  const widePort = (await wide.frontend.listen()).port
+  const padding = '1\r\n \r\n'
+  const rest = inferBody
+    .split('')
+    .map((char) => `1\r\n${char}\r\n`)
+    .join('')
+  const within = padding.repeat(65536 - inferBody.length) + rest
+  const served = await exchange(widePort, post('Transfer-Encoding: chunked\r\n', `${within}0\r\n\r\n`))
+  assert.equal(required(served).body.toString(), inferAnswer)
+  const connection = new RawConnection(widePort)
+  connection.send(post('Transfer-Encoding: chunked\r\n', `${padding}${within}0\r\n\r\n`))
+  assert.equal(
+    errorOf(required(await connection.answer())),
+    'Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.',
+  )
+  await connection.closed()
+  await wide.close()
+})
+
+test('headers over the limit get 431 with the limit and its flag', async () => {
+  const answer = required(await exchange(port, `GET /v2 HTTP/1.1\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`))
+  assert.equal(answer.status, 431)
+  assert.equal(
+    errorOf(answer),
+    "the request's headers exceed 16384 bytes. Use --http-max-header-size to increase the limit.",
+  )
+})
+
+test('a client that goes away cancels its request', async () => {
+  held.length = 0
+  const connection = new RawConnection(port)
+  connection.send(slowWire)
+  await whenHeld(1)
+  const request = held[0] as InferenceRequest
+  const cancelled = new Promise<void>((resolve) => {
+    request.onCancel = (it) => {
+      it.failCancelled()
+      resolve()
+    }
+  })
+  connection.destroy()
+  await cancelled
+  assert.ok(request.isCancelled)
+  assert.ok(request.isEnded)
+})
+
+test("a model's memory goes back after its bytes are written, and also when nobody is there to read them", async () => {
+  for (const isGone of [false, true]) {
+    held.length = 0
+    const connection = new RawConnection(port)
+    const body = slowBody.replace('{', '{"parameters":{"binary_data_output":true},')
+    connection.send(post(`Content-Length: ${body.length}\r\n`, body, '/v2/models/slow/infer'))
+    await whenHeld(1)
+    const request = held[0] as InferenceRequest
+    if (isGone) {
+      const cancelled = new Promise<void>((resolve) => {
+        request.onCancel = () => resolve()
+      })
+      connection.destroy()
+      await cancelled
+    }
+    let releaseCount = 0
+    const released = new Promise<void>((resolve) => {
+      const release = (): void => {
+        releaseCount++
+        resolve()
+      }
+      const bytes = new Uint8Array(4_000_000)
+      request.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [1_000_000], bytes)], { release }))
+    })
+    if (!isGone) {
+      const answer = required(await connection.answer())
+      assert.equal(answer.body.length, 4_000_000 + Number(answer.headers['inference-header-content-length']))
+    }
+    await released
+    assert.equal(releaseCount, 1)
+    connection.destroy()
+  }
+})
+
+test('headers that do not come get 408 with the limit and its flag', async () => {
+  const impatient = await startHttpFixture({ headersTimeoutMs: 50 })
+  const connection = new RawConnection((await impatient.frontend.listen()).port)
+  connection.send('GET /v2 HTTP/1.1\r\nA: b')
+  const late = required(await connection.answer())
+  assert.equal(late.status, 408)
+  assert.match(errorOf(late), /headers took longer than 0\.05 s .* Use --http-headers-timeout-secs/)
+  await connection.closed()
+  await impatient.close()
+})
+
+test('a body that stands still gets 408 with the limit and its flag', async () => {
+  const impatient = await startHttpFixture({ bodyIdleTimeoutMs: 50 })
+  const connection = new RawConnection((await impatient.frontend.listen()).port)
+  connection.send(post('Content-Length: 10\r\n', '{'))
+  const stalled = required(await connection.answer())
+  assert.equal(stalled.status, 408)
+  assert.match(errorOf(stalled), /no byte of the request body arrived for 0\.05 s\. Use --http-body-idle-timeout-secs/)
+  await connection.closed()
+  await impatient.close()
+})
+
+test('waiting for a model is not idling', async () => {
+  held.length = 0
+  const impatient = await startHttpFixture({ bodyIdleTimeoutMs: 30 }, { slow: { config: slowConfig, run: hold } })
+  const impatientPort = (await impatient.frontend.listen()).port
+  const waiting = new RawConnection(impatientPort)
+  waiting.send(slowWire)
+  await whenHeld(1)
+  // A connection that came later and idles is closed: its time-out shows that the other's has passed too.
+  const idle = new RawConnection(impatientPort)
+  idle.send(post('Content-Length: 10\r\n', '{'))
+  await idle.closed()
+  const request = held[0] as InferenceRequest
+  request.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [1], new Uint8Array(4))]))
+  assert.equal(required(await waiting.answer()).status, 200)
+  waiting.destroy()
+  await impatient.close()
+})
+
+test('a client that does not take its answer is hung up on, and the memory behind it goes back', async () => {
+  held.length = 0
+  const impatient = await startHttpFixture({ bodyIdleTimeoutMs: 50 }, { slow: { config: slowConfig, run: hold } })
+  const connection = new RawConnection((await impatient.frontend.listen()).port)
+  connection.socket.pause()
+  const body = slowBody.replace('{', '{"parameters":{"binary_data_output":true},')
+  connection.send(post(`Content-Length: ${body.length}\r\n`, body, '/v2/models/slow/infer'))
+  await whenHeld(1)
+  const request = held[0] as InferenceRequest
+  await new Promise<void>((resolve) => {
+    // More than the buffers of both ends hold.
+    const bytes = new Uint8Array(64 * 1024 * 1024)
+    request.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [bytes.length / 4], bytes)], { release: resolve }))
+  })
+  connection.destroy()
+  await impatient.close()
+})
+
+test('an offer to upgrade is not taken up, a tunnel is not opened', async () => {
+  const offer = 'GET /v2/health/live HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n'
+  assert.equal(required(await exchange(port, offer)).status, 200)
+  assert.equal(await exchange(port, 'CONNECT localhost:1 HTTP/1.1\r\n\r\n'), 'closed')
+})
+
+test('an idle connection is closed after the keep-alive time', async () => {
+  const impatient = await startHttpFixture({ keepAliveTimeoutMs: 20 })
+  const connection = new RawConnection((await impatient.frontend.listen()).port)
+  connection.send('GET /v2 HTTP/1.1\r\n\r\n')
+  assert.equal(required(await connection.answer()).status, 200)
+  await connection.closed()
+  await impatient.close()
+})
+
+test('connections over the limit are closed', async () => {
+  const small = await startHttpFixture({ maxConnections: 1 })
+  const smallPort = (await small.frontend.listen()).port
+  const first = new RawConnection(smallPort)
+  first.send('GET /v2 HTTP/1.1\r\n\r\n')
+  assert.equal(required(await first.answer()).status, 200)
+  assert.equal(await exchange(smallPort, 'GET /v2 HTTP/1.1\r\n\r\n'), 'closed')
+  first.destroy()
+  await small.close()
+})
+
+test('draining answers what is in flight, closes its connection, and takes no new ones', async () => {
+  held.length = 0
+  const draining = await startHttpFixture({}, { slow: { config: slowConfig, run: hold } })
+  const drainingPort = (await draining.frontend.listen()).port
+  const busy = new RawConnection(drainingPort)
+  const idle = new RawConnection(drainingPort)
+  idle.send('GET /v2 HTTP/1.1\r\n\r\n')
+  assert.equal(required(await idle.answer()).status, 200)
+  busy.send(slowWire)
+  await whenHeld(1)
+  const drained = draining.frontend.drain()
+  await idle.closed()
+  assert.equal(await exchange(drainingPort, 'GET /v2 HTTP/1.1\r\n\r\n'), 'closed')
+  const request = held[0] as InferenceRequest
+  request.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [1], new Uint8Array(4))]))
+  const answer = required(await busy.answer())
+  assert.equal(answer.status, 200)
+  assert.equal(answer.headers['connection'], 'close')
+  await busy.closed()
+  await drained
+  await draining.close()
+})
+
+test('while draining a request on a connection that is still busy gets 503 Server exiting', async () => {
+  held.length = 0
+  const draining = await startHttpFixture({}, { slow: { config: slowConfig, run: hold } })
+  const busy = new RawConnection((await draining.frontend.listen()).port)
+  busy.send(slowWire)
+  await whenHeld(1)
+  const drained = draining.frontend.drain()
+  const refused = await draining.frontend.inject({ method: 'POST', path: inferPath, body: inferBody })
+  assert.equal(refused.status, 503)
+  assert.equal(refused.body.toString(), '{"error":"Server exiting"}')
+  const ready = await draining.frontend.inject({ method: 'GET', path: '/v2/health/ready' })
+  assert.equal(ready.status, 503)
+  busy.destroy()
+  await drained
+  await draining.close()
+})
+
+test('a port in use is refused with its number and the flag that moves it', async () => {
+  const second = await startHttpFixture({ port })
+  await assert.rejects(second.frontend.listen(), { code: 'UNAVAILABLE', message: new RegExp(`${port}.*--http-port`) })
+  await second.close()
+})

@@ -1,0 +1,41 @@
+// Benchmarks are run by hand; this keeps them runnable. What they measure here means nothing.
+
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { projectRoot } from './server-process.ts'
+
+const bench = async (...flags: string[]): Promise<string> =>
+  (await promisify(execFile)(process.execPath, [path.join(projectRoot, 'bench/run.ts'), ...flags])).stdout
+
+const kept = (): (string | null)[] =>
+  ['bench/results.json', 'docs/internals/benchmarks.md'].map((file) => {
+    const place = path.join(projectRoot, file)
+    return existsSync(place) ? readFileSync(place, 'utf8') : null
+  })
+
+test('a benchmark runs, prints its figures and writes nothing unless told to', async () => {
+  const before = kept()
+  const output = await bench('large-tensor', '--rounds', '1', '--seconds', '0.01')
+  assert.match(output, /16 MiB there and back.* \d+\.\d+ GB\/s/)
+  assert.match(output, /CPU: 16 MiB there and back.* \d+\.\d+ ×/)
+  assert.deepEqual(kept(), before)
+})
+
+test('--list names every benchmark', async () => {
+  const output = await bench('--list')
+  for (const file of globSync('*.bench.ts', { cwd: path.join(projectRoot, 'bench') })) {
+    assert.match(output, new RegExp(`^${path.basename(file, '.bench.ts')} `, 'm'))
+  }
+})
+
+test('an unknown benchmark is refused with the names of those there are', async () => {
+  await assert.rejects(bench('nope'), (reason: { code: number; stdout: string }) => {
+    assert.equal(reason.code, 1)
+    assert.match(reason.stdout, /there is no benchmark 'nope': .*small-infer/)
+    return true
+  })
+})

@@ -1,0 +1,159 @@
+// Starting a real process: what it prints, and what it says when it cannot start.
+
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+import { DelayRepository } from './delay-repository.ts'
+import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
+
+const launcher = path.join(projectRoot, 'bin/galatea.js')
+
+const galatea = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+  spawnSync(process.execPath, [launcher, ...args], { encoding: 'utf8' })
+
+/** Lines without time, pid and place. */
+const linesOf = (output: string): string[] =>
+  output
+    .split('\n')
+    .map((line) => line.replace(/^([IWE])\d{4} [\d:.]+ \d+ [\w.]+:\d+\] /, '$1 ').replace(/ +\|/g, ' |'))
+
+describe('a start', () => {
+  test("prints Triton's tables and lines", async () => {
+    await using repository = await DelayRepository.create()
+    await repository.addModel('one', 0)
+    await using server = await startServerProcess([
+      `--model-repository=${repository.path}`,
+      '--model-control-mode=explicit',
+      '--load-model=one',
+      '--triton-defaults',
+      '--http-address=127.0.0.1',
+      '--grpc-port=0',
+    ])
+    const lines = linesOf(server.output)
+    const expected = [
+      'W "accepted, but without effect in this version: --grpc-port"',
+      'I "loading: one:1"',
+      'I "successfully loaded \'one\'"',
+      '| Repository Agent | Path |',
+      '| Backend | Path | Config |',
+      '| Model | Version | Status |',
+      '| one | 1 | READY |',
+      '| Option | Value |',
+      '| server_id | triton |',
+      '| server_version | 2.51.0 |',
+      `| model_repository_path[0] | ${repository.path} |`,
+      '| model_control_mode | MODE_EXPLICIT |',
+      '| startup_models_0 | one |',
+      '| strict_model_config | 0 |',
+      '| model_config_name | |',
+      '| rate_limit | OFF |',
+      '| pinned_memory_pool_byte_size | 268435456 |',
+      '| strict_readiness | 1 |',
+      '| exit_timeout | 30 |',
+      '| cache_enabled | 0 |',
+      `I "Started HTTPService at 127.0.0.1:${server.port}"`,
+    ]
+    for (const line of expected) assert.ok(lines.includes(line), `${line}\nis not in\n${lines.join('\n')}`)
+  })
+
+  test('with --examples prints a curl command that works', async () => {
+    await using server = await startServerProcess(['--examples'])
+    const [, url = '', body = ''] = /curl (\S+) -d '([^']*)'/.exec(await shown(server, "]}'")) ?? []
+    assert.equal(url, `${server.url}/v2/models/simple/infer`)
+    const answer = await fetch(url, { method: 'POST', body })
+    assert.equal(answer.status, 200)
+    const { outputs } = (await answer.json()) as { outputs: { name: string; data: number[] }[] }
+    const counting = Array.from({ length: 16 }, (_, i) => i)
+    assert.deepEqual(
+      outputs.map(({ name, data }) => ({ name, data })),
+      [
+        { name: 'OUTPUT0', data: counting.map((i) => i + 1) },
+        { name: 'OUTPUT1', data: counting.map((i) => i - 1) },
+      ],
+    )
+  })
+
+  test('takes flags from the environment', async () => {
+    await using server = await startServerProcess(['--examples'], { environment: { GALATEA_ID: 'from-environment' } })
+    const metadata = (await (await fetch(`${server.url}/v2`)).json()) as { name: string }
+    assert.equal(metadata.name, 'from-environment')
+  })
+
+  test('logs JSON lines and nothing else with --log-format=json', async () => {
+    const server = await startServerProcess(['--examples', '--log-format=json'])
+    await server.stop()
+    const entries = server.output
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as { message: string; model?: string; status?: string })
+    const model = entries.find((entry) => entry.message === 'model' && entry.model === 'simple')
+    assert.equal(model?.status, 'READY')
+    assert.ok(entries.some((entry) => entry.message === 'Signal (15) received.'))
+  })
+})
+
+describe('a start that fails', () => {
+  test('because of a model: the table with the reason, the closing line and exit code 1', async () => {
+    await using repository = await DelayRepository.create()
+    await repository.addModel('fine', 0)
+    await repository.addBroken('broken')
+    const { status, stdout, stderr } = galatea('--model-repository', repository.path, '--http-port=0')
+    assert.equal(status, 1)
+    assert.match(stdout, /\| broken +\| \S+ +\| UNAVAILABLE: .*no_such_backend/)
+    assert.match(stdout, /\| fine +\| 1 +\| READY/)
+    assert.match(stderr, /^error: creating server: Internal - failed to load all models$/m)
+  })
+
+  test('does not fail with --exit-on-error=false: the others serve, and readiness tells the truth', async () => {
+    await using repository = await DelayRepository.create()
+    await repository.addModel('fine', 0)
+    await repository.addBroken('broken')
+    await using server = await startServerProcess([`--model-repository=${repository.path}`, '--exit-on-error=false'])
+    assert.equal((await fetch(`${server.url}/v2/models/fine/ready`)).status, 200)
+    assert.equal((await fetch(`${server.url}/v2/health/ready`)).status, 400)
+  })
+
+  test('because the port is taken: the port in the message, exit code 1', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const address = other.address()
+    assert.ok(address !== null && typeof address === 'object')
+    const { status, stderr } = galatea('--examples', `--http-port=${address.port}`)
+    other.close()
+    assert.equal(status, 1)
+    assert.match(stderr, new RegExp(`^error: creating server: .*${address.port}`, 'm'))
+  })
+
+  test('because of a flag: the reason on stderr, nothing on stdout, exit code 1', () => {
+    assert.partialDeepStrictEqual(galatea('--examples', '--load-model=simple'), {
+      status: 1,
+      stdout: '',
+      stderr:
+        "Usage: galatea [options]\nError: Use of '--load-model' requires setting '--model-control-mode=explicit' as well.\n" +
+        "Run 'galatea serve --help' for all flags.\n",
+    })
+  })
+})
+
+test('all lines go to the file with --log-file', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'galatea-log-'))
+  try {
+    const file = path.join(folder, 'server.log')
+    const { status, stdout, stderr } = galatea('--examples', '--http-address=256.0.0.1', `--log-file=${file}`)
+    assert.deepEqual([status, stdout, stderr], [1, '', ''])
+    assert.match(readFileSync(file, 'utf8'), /successfully loaded 'simple'[\s\S]*error: creating server/)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+/** The server's output once it contains `text`. */
+async function shown(server: ServerProcess, text: string): Promise<string> {
+  while (!server.output.includes(text)) await once(server.child.stdout ?? server.child, 'data')
+  return server.output
+}

@@ -1,0 +1,215 @@
+// What happens to requests, neighbours and resources when a Python model misbehaves: each case by doing it.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { PythonModels, textConfig, textModel } from './python-models-under-test.ts'
+
+const wild = textModel(`
+def execute(self, requests):
+    what = text(requests[0])
+    if what == "exit":
+        os._exit(7)
+    if what == "segfault":
+        import ctypes
+        ctypes.string_at(0)
+    if what == "loop":
+        while True:
+            pass
+    if what == "garbage":
+        os.write(1, bytes(range(256)) * 1000)
+        print("a line")
+        print("an error line", file=sys.stderr)
+    if what == "protocol":
+        os.write(3, b"garbage" * 10)
+        time.sleep(60)
+    if what == "fork":
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+    if what == "orphan":
+        import subprocess
+        child = subprocess.Popen(["sleep", "1000"])
+        return [answer(child.pid)]
+    if what == "fork-and-die":
+        if os.fork() == 0:
+            time.sleep(1000)
+        os._exit(1)
+    if what == "memory":
+        np.ones(1 << 30)
+    return [answer(os.getpid()) for _ in requests]
+`)
+
+let models: PythonModels
+before(async () => {
+  models = await PythonModels.load({
+    wild: { code: wild, config: `${textConfig}parameters { key: "max_execution_ms" value { string_value: "400" } }` },
+    limited: {
+      code: wild,
+      config: `${textConfig}parameters { key: "max_memory_bytes" value { string_value: "1000000000" } }`,
+    },
+    neighbour: {
+      code: textModel('def execute(self, requests):\n    return [answer("fine") for _ in requests]'),
+      config: textConfig,
+    },
+  })
+})
+after(() => models.close())
+
+const unhealthy = "INTERNAL: Stub process 'wild_0' is not healthy."
+
+/** Resolves when the model serves again, however long that takes. */
+async function recovered(name: string): Promise<void> {
+  while (!models.engine.isModelReady(name, '')) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+for (const [what, expected] of [
+  ['exit', unhealthy],
+  ['segfault', unhealthy],
+  ['protocol', unhealthy],
+  ['fork-and-die', unhealthy],
+  [
+    'loop',
+    "INTERNAL: Failed to process the request(s) for model 'wild_0', message: execution took longer than max_execution_ms (400)",
+  ],
+] as const) {
+  test(`a worker lost to '${what}' fails the request it held, and only that; the instance comes back`, async () => {
+    await recovered('wild')
+    const [lost, other] = await Promise.all([models.say('wild', what), models.say('neighbour', 'x')])
+    assert.equal(lost, expected)
+    assert.equal(other, 'fine')
+    await recovered('wild')
+    assert.match(await models.say('wild', 'ok'), /^\d+$/)
+  })
+}
+
+test('while its only instance restarts a model is not ready', async () => {
+  await recovered('wild')
+  assert.equal(await models.say('wild', 'exit'), unhealthy)
+  assert.equal(models.engine.isModelReady('wild', ''), false)
+  await recovered('wild')
+})
+
+test('what a model prints reaches the log, whatever the bytes', async () => {
+  assert.match(await models.say('wild', 'garbage'), /^\d+$/)
+  while (models.logged('a line').length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  const entry = models.log.entries.find(({ message }) => message === 'an error line')
+  assert.equal(entry?.fields['model'], 'wild')
+})
+
+test('a fork inside execute does not disturb the worker', async () => {
+  const pid = await models.say('wild', 'ok')
+  assert.equal(await models.say('wild', 'fork'), pid)
+  assert.equal(await models.say('wild', 'ok'), pid)
+})
+
+test('processes that a model started end with its worker', async () => {
+  const child = Number(await models.say('wild', 'orphan'))
+  assert.equal(await models.say('wild', 'exit'), unhealthy)
+  while (isAlive(child)) await new Promise((resolve) => setTimeout(resolve, 5))
+  await recovered('wild')
+})
+
+test('memory beyond max_memory_bytes is refused with an exception, and the worker lives on', async () => {
+  const pid = await models.say('limited', 'ok')
+  assert.match(await models.say('limited', 'memory'), /message: (numpy\.\S+|_ArrayMemoryError|MemoryError)/)
+  assert.equal(await models.say('limited', 'ok'), pid)
+})
+
+test('after a row of crashes descriptors, shared memory and processes are back where they were', async () => {
+  const crash = await PythonModels.load({ frail: { code: wild, config: textConfig } })
+  try {
+    await crash.say('frail', 'ok')
+    const descriptorsBefore = descriptorCount()
+    const namedMemoryBefore = fs.readdirSync('/dev/shm').length
+    for (let i = 0; i < 3; i++) {
+      assert.equal(await crash.say('frail', 'exit'), "INTERNAL: Stub process 'frail_0' is not healthy.")
+      while (!crash.engine.isModelReady('frail', '')) await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    assert.match(await crash.say('frail', 'ok'), /^\d+$/)
+    assert.equal(descriptorCount(), descriptorsBefore)
+    assert.equal(fs.readdirSync('/dev/shm').length, namedMemoryBefore)
+    const pid = Number(await crash.say('frail', 'ok'))
+    await crash.close()
+    assert.equal(isAlive(pid), false)
+  } finally {
+    await crash.close()
+  }
+})
+
+test('a worker that ends during a long import fails the load with the reason, at once', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-slow-'))
+  const pidFile = path.join(folder, 'pid')
+  const slow = `import os, time\nopen(${JSON.stringify(pidFile)}, "w").write(str(os.getpid()) + ".")\ntime.sleep(1000)\n`
+  const loading = PythonModels.load({ slow: { code: slow, config: textConfig } })
+  let pid = ''
+  while (!pid.endsWith('.')) {
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    pid = fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8') : ''
+  }
+  process.kill(Number(pid), 'SIGKILL')
+  const loaded = await loading
+  assert.match(loaded.failure('slow'), /ended while starting: it was ended by SIGKILL/)
+  await loaded.close()
+  fs.rmSync(folder, { recursive: true })
+})
+
+test('kill -9 of the server ends its workers, even one in an endless loop, and leaves no shared memory behind', async () => {
+  const program = `
+    import { PythonModels, textConfig } from ${JSON.stringify(path.join(import.meta.dirname, 'python-models-under-test.ts'))}
+    import { textTensor } from ${JSON.stringify(path.join(import.meta.dirname, 'python-models-under-test.ts'))}
+    const models = await PythonModels.load({ wild: { code: ${JSON.stringify(wild)}, config: textConfig } })
+    const pid = await models.say('wild', 'ok')
+    models.request('wild', [textTensor('X', ['loop'])], () => undefined)
+    process.stdout.write(pid + ' ' + models.folder + '\\n')`
+  const namedBefore = fs.readdirSync('/dev/shm').length
+  const server = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = (await once(server.stdout.setEncoding('utf8'), 'data')) as [string]
+  const [pid = '', folder = ''] = line.trim().split(' ')
+  assert.equal(isAlive(Number(pid)), true)
+  server.kill('SIGKILL')
+  while (isAlive(Number(pid))) await new Promise((resolve) => setTimeout(resolve, 5))
+  assert.equal(fs.readdirSync('/dev/shm').length, namedBefore)
+  fs.rmSync(folder, { recursive: true })
+})
+
+test('a model that says it is not ready is not ready, and is again when it says so', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-ready-'))
+  const flag = JSON.stringify(path.join(folder, 'busy'))
+  const code = textModel(
+    `def is_ready(self):\n    return not os.path.exists(${flag})\ndef execute(self, requests):\n    return [answer("yes")]`,
+  )
+  const moody = await PythonModels.load({ moody: { code, config: textConfig } })
+  try {
+    const becomes = async (isReady: boolean): Promise<void> => {
+      while (moody.engine.isModelReady('moody', '') !== isReady) await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    await becomes(true)
+    fs.writeFileSync(path.join(folder, 'busy'), '')
+    await becomes(false)
+    fs.rmSync(path.join(folder, 'busy'))
+    await becomes(true)
+    assert.equal(await moody.say('moody', 'x'), 'yes')
+  } finally {
+    await moody.close()
+    fs.rmSync(folder, { recursive: true })
+  }
+})
+
+const descriptorCount = (): number => fs.readdirSync('/proc/self/fd').length
+
+function isAlive(pid: number): boolean {
+  try {
+    // A zombie is as good as gone.
+    return !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}

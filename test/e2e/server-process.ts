@@ -1,0 +1,106 @@
+// A real server: `bin/galatea.js serve` as a process of its own, on a port that the system chose.
+
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+
+export const projectRoot = path.join(import.meta.dirname, '../..')
+export const exampleModels = path.join(projectRoot, 'examples/models')
+
+export type ProcessExit = { readonly code: number | null; readonly signal: NodeJS.Signals | null }
+
+export class ServerProcess {
+  readonly child: ChildProcess
+  readonly pid: number
+  /** `127.0.0.1:43567`, as tritonclient wants it. */
+  readonly address: string
+  readonly port: number
+  /** `http://127.0.0.1:43567` */
+  readonly url: string
+  readonly #output: { text: string }
+  readonly #exited: Promise<ProcessExit>
+
+  constructor(child: ChildProcess, address: string, output: { text: string }, exited: Promise<ProcessExit>) {
+    this.child = child
+    this.pid = child.pid ?? 0
+    this.address = address
+    this.port = Number(address.slice(address.lastIndexOf(':') + 1))
+    this.url = `http://${address}`
+    this.#output = output
+    this.#exited = exited
+  }
+
+  /** All it wrote so far, stdout and stderr as they came. */
+  get output(): string {
+    return this.#output.text
+  }
+
+  get exited(): Promise<ProcessExit> {
+    return this.#exited
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child.kill(name)
+  }
+
+  /** SIGTERM, and its exit once it has drained. Twice is fine. */
+  async stop(): Promise<ProcessExit> {
+    this.child.kill('SIGTERM')
+    return this.#exited
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+}
+
+export type StartOptions = {
+  readonly environment?: Readonly<Record<string, string>>
+  /** Flags of Node itself, before the script: `--cpu-prof`. */
+  readonly nodeFlags?: readonly string[]
+  /** Another `bin/galatea.js` than this checkout's: that of an installed package. */
+  readonly launcher?: string
+  /** What starts Node: `['taskset', '-c', '0']`. */
+  readonly prefix?: readonly string[]
+}
+
+/**
+ * Starts `galatea serve <flags>` with `--http-port=0` and resolves when it listens. Rejects with all it wrote when it
+ * ends before that. The process does not outlive this one.
+ */
+export const startServerProcess = async (
+  flags: readonly string[],
+  options: StartOptions = {},
+): Promise<ServerProcess> => {
+  const script = options.launcher ?? path.join(projectRoot, 'bin/galatea.js')
+  const node = [process.execPath, ...(options.nodeFlags ?? []), script, 'serve', '--http-port=0', ...flags]
+  const [command = '', ...rest] = [...(options.prefix ?? []), ...node]
+  const child = spawn(command, rest, {
+    cwd: projectRoot,
+    env: { ...process.env, ...options.environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const output = { text: '' }
+  const killAtExit = (): void => void child.kill('SIGKILL')
+  process.once('exit', killAtExit)
+  const exited = once(child, 'close').then(([code, signal]): ProcessExit => {
+    process.off('exit', killAtExit)
+    return { code: code as number | null, signal: signal as NodeJS.Signals | null }
+  })
+  const address = await new Promise<string>((resolve, reject) => {
+    const read = (chunk: Buffer): void => {
+      output.text += chunk.toString()
+      const started = /Started HTTPService at (?:http:\/\/)?([^\s"]+:\d+)/.exec(output.text)
+      if (started?.[1] !== undefined) resolve(started[1])
+    }
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+    child.once('error', reject)
+    exited.then(
+      ({ code, signal }) =>
+        reject(new Error(`the server ended before it listened (${signal ?? `exit code ${code}`}):\n${output.text}`)),
+      reject,
+    )
+  })
+  return new ServerProcess(child, address, output, exited)
+}

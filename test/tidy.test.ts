@@ -1,0 +1,161 @@
+// The rules of the house that no compiler knows: who imports whom, sizes, names, forbidden calls.
+
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+
+const root = path.join(import.meta.dirname, '..')
+const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
+const find = (...patterns: string[]): string[] =>
+  globSync(patterns, { cwd: root, exclude: (name) => /(^|\/)(node_modules|dist|\.cache|__pycache__)$/.test(name) })
+    .filter((file) => !file.startsWith('test/fixtures/'))
+    .sort()
+
+const code = find('src/**/*.ts', 'test/**/*.ts', 'scripts/**/*.ts', 'bench/**/*.ts', 'examples/**/*.ts', 'bin/*.js')
+const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file)
+const sources = code.filter((file) => file.startsWith('src/') && !isTest(file))
+
+/** Each file once, with what is wrong with it; the test fails with the whole list. */
+function assertNone(offences: readonly string[]): void {
+  assert.deepEqual(offences, [])
+}
+
+describe('imports', () => {
+  /** From folder to folders. `server` stands for the files directly in src/, which join everything together. */
+  const allowed: Readonly<Record<string, readonly string[]>> = {
+    base: [],
+    tensor: ['base'],
+    model: ['tensor', 'base'],
+    protocol: ['model', 'tensor', 'base'],
+    repository: ['model', 'tensor', 'base'],
+    scheduling: ['model', 'tensor', 'base'],
+    telemetry: ['model', 'tensor', 'base'],
+    backends: ['model', 'tensor', 'base'],
+    engine: ['repository', 'scheduling', 'telemetry', 'model', 'tensor', 'base'],
+    frontends: ['engine', 'protocol', 'model', 'tensor', 'base'],
+    perf: ['protocol', 'model', 'tensor', 'base'],
+    cli: ['server', 'repository', 'model', 'tensor', 'base'],
+  }
+
+  const folderOf = (file: string): string => (file.split('/').length === 2 ? 'server' : (file.split('/')[1] ?? ''))
+  /** `backends/onnx` of src/backends/onnx/x.ts; '' where a folder has no parts. */
+  const partOf = (file: string): string => {
+    const [, folder = '', part = '', rest] = file.split('/')
+    if (rest === undefined || (folder !== 'backends' && folder !== 'frontends')) return ''
+    // Custom backends are written in TypeScript and run in the Workers of TypeScript models: two doors of one room.
+    return `${folder}/${part === 'custom' ? 'typescript' : part}`
+  }
+
+  const arrows = sources.flatMap((file) =>
+    [...read(file).matchAll(/(?:from|import\(|import) ?'(\.[^']+)'/g)].map((match) => ({
+      file,
+      target: path.posix.join(path.posix.dirname(file), match[1] ?? ''),
+    })),
+  )
+
+  test('are found at all', () => {
+    assert.ok(arrows.length > 100, `only ${arrows.length}`)
+  })
+
+  test('point only where the house style allows', () => {
+    assertNone(
+      arrows
+        .filter(({ file, target }) => {
+          const [from, to] = [folderOf(file), folderOf(target)]
+          return from !== 'server' && from !== to && !(allowed[from] ?? []).includes(to)
+        })
+        .map(({ file, target }) => `${file} imports ${target}`),
+    )
+  })
+
+  test('never join two backends or two front ends', () => {
+    assertNone(
+      arrows
+        .filter(({ file, target }) => {
+          const [from, to] = [partOf(file), partOf(target)]
+          return folderOf(file) === folderOf(target) && from !== '' && to !== '' && from !== to
+        })
+        .map(({ file, target }) => `${file} imports ${target}`),
+    )
+  })
+
+  test('name folders that the rule knows', () => {
+    assertNone(sources.map(folderOf).filter((folder) => folder !== 'server' && allowed[folder] === undefined))
+  })
+
+  test('are of named exports: nothing exports a default', () => {
+    // Models and configuration files are read by others, who may ask for a default.
+    assertNone(code.filter((file) => !file.startsWith('examples/') && /^export default\b/m.test(read(file))))
+  })
+})
+
+describe('files', () => {
+  /** Tables that are long because the thing they list is. */
+  const longTables: readonly string[] = []
+
+  test('stay under 600 lines', () => {
+    assertNone(
+      code
+        .filter((file) => !longTables.includes(file))
+        .map((file) => ({ file, lines: read(file).split('\n').length - 1 }))
+        .filter(({ lines }) => lines > 600)
+        .map(({ file, lines }) => `${file}: ${lines} lines`),
+    )
+  })
+
+  test('have names in kebab-case that name the thing, not the shelf', () => {
+    const shelves = ['utils', 'util', 'helpers', 'helper', 'common', 'types', 'manager', 'handler', 'info', 'misc']
+    assertNone(
+      code.filter((file) => {
+        const stem = path.basename(file).replace(/(\.(test|contract|bench|fuzz))*\.(ts|js)$/, '')
+        const words = stem.split('-')
+        const isShelf = stem === 'data' || shelves.includes(words.at(-1) ?? '')
+        return isShelf || !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(stem)
+      }),
+    )
+  })
+})
+
+describe('calls', () => {
+  const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/\/\/.*$/gm, '')
+
+  test('to wall clock, timers and chance do not happen in scheduling and engine: time comes in as a Clock', () => {
+    const forbidden = /\b(Date\.now|new Date|setTimeout|setInterval|Math\.random|performance\.now|process\.hrtime)\b/
+    assertNone(
+      sources
+        .filter((file) => /^src\/(scheduling|engine)\//.test(file))
+        .flatMap((file) => {
+          const found = forbidden.exec(withoutComments(read(file)))
+          return found === null ? [] : [`${file}: ${found[0]}`]
+        }),
+    )
+  })
+
+  test('to the console do not happen in the server: it has a Log', () => {
+    assertNone(sources.filter((file) => /\bconsole\.\w+\(/.test(withoutComments(read(file)))))
+  })
+})
+
+describe('text', () => {
+  const texts = [
+    ...code,
+    ...find('*.md', 'docs/**/*.md', 'examples/**/*.{md,pbtxt,py}', 'python/**/*.py', 'test/**/*.py', 'package.json'),
+  ]
+
+  test('holds no promises to do something later', () => {
+    const promise = /\b(TODO|FIXME|XXX)\b/
+    assertNone(texts.filter((file) => file !== 'test/tidy.test.ts' && promise.test(read(file))))
+  })
+
+  test('holds no paths of the machine it was written on', () => {
+    const folders = ['work', 'root', 'home', 'Users']
+    const machinePath = new RegExp(`(^|[^\\w.}*])/(${folders.join('|')})/\\w`, 'm')
+    assertNone(
+      texts.flatMap((file) => {
+        const found = machinePath.exec(read(file))
+        return found === null ? [] : [`${file}: ${found[0]}`]
+      }),
+    )
+  })
+})
