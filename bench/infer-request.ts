@@ -32,7 +32,7 @@ export const inferRequest = (
   return post(model, `Inference-Header-Content-Length: ${json.length}\r\n`, Buffer.concat([json, ...bytes]))
 }
 
-const post = (model: string, headers: string, body: Buffer): Buffer => {
+export const post = (model: string, headers: string, body: Buffer): Buffer => {
   const head =
     `POST /v2/models/${model}/infer HTTP/1.1\r\nHost: 127.0.0.1\r\n` +
     `Content-Type: application/octet-stream\r\n${headers}Content-Length: ${body.length}\r\n\r\n`
@@ -62,4 +62,11 @@ export const identityRequest = (elements: number, form: InferForm, answerForm: I
   const values = Float32Array.from({ length: elements }, (_, index) => Math.sin(index) * 1000)
   const input = { name: 'INPUT0', datatype: 'FP32', shape: [1, elements], values }
   return inferRequest('identity_fp32', [input], form, answerForm)
+}
+
+/** The Python example add_sub, or a model like it, with so many numbers in each of its two inputs. */
+export const addSubRequest = (model: string, elements: number): Buffer => {
+  const values = Float32Array.from({ length: elements }, (_, index) => index)
+  const tensor = (name: string): RequestTensor => ({ name, datatype: 'FP32', shape: [elements], values })
+  return inferRequest(model, [tensor('INPUT0'), tensor('INPUT1')], 'binary')
 }

@@ -1,6 +1,6 @@
 // What a process and its descendants have used, read from /proc: other processes can be measured without their help.
 
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 /** Linux counts processor time in ticks of 10 ms on every platform Node runs on. */
 const ticksPerSecond = 100
@@ -21,7 +21,20 @@ export const residentMibOf = (pid: number): number =>
     return sum + Number(resident?.[1] ?? 0) / 1024
   }, 0)
 
-const familyOf = (pid: number): number[] => {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim()
-  return [pid, ...(children === '' ? [] : children.split(' ').flatMap((child) => familyOf(Number(child))))]
+/** A process lists its children thread by thread, under the one that started them. */
+const familyOf = (pid: number): number[] => [
+  pid,
+  ...readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
+    const children = childrenOf(pid, thread)
+    return children === '' ? [] : children.split(' ').flatMap((child) => familyOf(Number(child)))
+  }),
+]
+
+const childrenOf = (pid: number, thread: string): string => {
+  try {
+    return readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').trim()
+  } catch {
+    // The thread ended in between, and left its children to another one.
+    return ''
+  }
 }

@@ -39,6 +39,8 @@ const serverBenches: ReadonlySet<string> = new Set([
   'large-tensor',
   'json-tensor',
   'triton-compare',
+  'python-infer',
+  'shared-memory',
 ])
 
 const figureText = (figure: Figure): string => {

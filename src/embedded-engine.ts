@@ -35,6 +35,7 @@ export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reporte
   modelLoadThreadCount: 4,
   modelLoadRetryCount: 0,
   defaultMaxQueueSize: 'auto',
+  prunesEnsemblesLikeTriton: false,
 }
 
 /** Values of one input: a typed array of the input's type, or strings. Without a shape, that of the configuration is taken. */

@@ -2,12 +2,12 @@
 
 import { ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
+import type { CustomMetrics } from './model/custom-metrics.ts'
 import type { ModelServices } from './model/model-services.ts'
 import { encodeModelConfigJson, parseModelConfigJson } from './protocol/model-config-json.ts'
-import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
 
 /** The Engine is asked for late: backends are made before it, and call it only while it serves. */
-export function createModelServices(engine: () => Engine): ModelServices {
+export function createModelServices(engine: () => Engine, metrics: CustomMetrics): ModelServices {
   return {
     infer: (request) => engine().inferByName(request),
     findReadyModel: (name, version) => {
@@ -22,11 +22,11 @@ export function createModelServices(engine: () => Engine): ModelServices {
       }
       return engine().load(name, { config: parseModelConfigJson(config), files })
     },
-    unloadModel: async (name) => {
+    unloadModel: async (name, unloadDependents) => {
       engine().requireExplicitControl()
-      await engine().unload(name)
+      await engine().unload(name, unloadDependents)
     },
     encodeConfig: encodeModelConfigJson,
-    metrics: new CustomMetricRegistry(),
+    metrics,
   }
 }

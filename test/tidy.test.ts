@@ -35,6 +35,7 @@ describe('imports', () => {
     engine: ['repository', 'scheduling', 'telemetry', 'model', 'tensor', 'base'],
     frontends: ['engine', 'protocol', 'model', 'tensor', 'base'],
     perf: ['protocol', 'model', 'tensor', 'base'],
+    client: ['protocol', 'tensor', 'base'],
     cli: ['server', 'repository', 'model', 'tensor', 'base'],
   }
 

@@ -34,10 +34,13 @@ class Waiter:
         self.wake()
 
     def wake(self):
+        # Already awake: it looks again anyway.
+        if not self._lock.locked():
+            return
         try:
             self._lock.release()
         except RuntimeError:
-            pass  # Already awake: it looks again anyway.
+            pass
 
     def sleep(self):
         self._lock.acquire()
@@ -54,6 +57,10 @@ class Channel:
         # Offsets freed by the garbage collector, which may run anywhere: they are only noted there, and sent later.
         self._freed = deque()
         self._is_closed = False
+        self._poller = None
+        if hasattr(select, "poll"):
+            self._poller = select.poll()
+            self._poller.register(fd, select.POLLIN)
         self.handlers = {}
 
     # Writing
@@ -140,11 +147,16 @@ class Channel:
         """Takes in what has already arrived, without waiting; another thread that reads does so anyway."""
         if self._read_lock.acquire(False):
             try:
-                while select.select([self._fd], [], [], 0)[0]:
+                while self._has_arrived():
                     self._read_frames()
             finally:
                 self._read_lock.release()
                 self._pass_on(None)
+
+    def _has_arrived(self):
+        if self._poller is not None:
+            return self._poller.poll(0)
+        return select.select([self._fd], [], [], 0)[0]
 
     def _pass_on(self, leaving):
         # Whoever is listed tries to read before it sleeps, so one that is missed here has the turn already.
@@ -174,7 +186,7 @@ class Channel:
                     return
                 break
             # Arrays are made on this copy, so it is writable and lives as long as they do.
-            self._dispatch(kind, count, id, bytearray(chunk[offset : offset + size]))
+            self._dispatch(kind, count, id, bytearray(chunk if size == end else chunk[offset : offset + size]))
             offset += size
         if offset < end:
             self._pending = chunk[offset:]

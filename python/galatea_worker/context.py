@@ -1,4 +1,5 @@
 """What there is once per process: the channel, the memory regions, the model's tables. Set by the runner at start."""
+import itertools
 
 
 class Context:
@@ -16,11 +17,8 @@ class Context:
         self.cancelled = set()
         self.calls = {}
         self.is_serving = False
-        self._next_call = 0
-
-    def next_call_id(self):
-        self._next_call += 1
-        return self._next_call
+        # `next` of it is one step for the interpreter: threads never get the same number.
+        self.next_call_id = itertools.count(1).__next__
 
 
 context = Context()

@@ -23,7 +23,7 @@ HELLO = 32  # JSON
 CONFIG_COMPLETED = 33  # JSON
 INITIALIZED = 34
 START_FAILED = 35  # JSON
-EXECUTED = 36  # id: batch; count: responses
+EXECUTED = 36  # id: batch; count: responses, behind the time that the execution took in ns (8 bytes)
 EXECUTE_FAILED = 37  # id: batch; text
 RESPONSE = 38  # one response outside of EXECUTED
 FREE_INPUTS = 39  # count offsets of the input region that nobody here looks at any more
@@ -33,6 +33,7 @@ CALL = 42  # id: call; JSON, perhaps with tensors (files of load_model)
 METRIC = 43  # id: metric; no reply
 LOG = 44
 READINESS = 45  # id: 1 when is_ready() says so
+SKIPPED = 46  # id: batch; not executed, because every request of it was cancelled before
 
 # A request in EXECUTE: handle, correlation id, timeout in µs, flags, bytes of id, bytes of a textual correlation id,
 # inputs, requested outputs, bytes of the parameters' JSON. Its tensors follow, then the texts, then padding to 8.

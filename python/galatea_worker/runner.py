@@ -6,14 +6,15 @@ import threading
 import time
 import types
 from collections import deque
+from time import perf_counter_ns
 
-from . import bls, calls, frames
+from . import bls, calls, frames, heap
 from .arena import InputRegion, OutputRegion, SharedMemoryFull
 from .channel import Waiter
 from .codec import FrameWriter, read_tensor, write_response
 from .context import context
 from .errors import TritonError, exception_text
-from .frames import REQUEST, simple_frame
+from .frames import OFFSET, REQUEST, simple_frame
 from .model_config import ModelConfig
 from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest
 from .response import InferenceResponse
@@ -34,13 +35,13 @@ class Runner:
         self._loop = None
         self._is_leaving = False
         channel.handlers = {
-            frames.EXECUTE: lambda *frame: self._enqueue(self._run_batch, frame),
+            frames.EXECUTE: self._enqueue_batch,
             frames.COMPLETE_CONFIG: lambda *frame: self._enqueue(self._complete_config, frame),
             frames.INITIALIZE: lambda *frame: self._enqueue(self._initialize, frame),
             frames.FINALIZE: lambda *frame: self._enqueue(self._finalize, frame),
             frames.CANCEL: lambda count, id, frame: context.cancelled.add(id),
             frames.FREE_OUTPUTS: self._free_outputs,
-            frames.TRIM: lambda *frame: context.outputs and context.outputs.trim(),
+            frames.TRIM: self._trim,
             frames.BLS_RESPONSE: bls.on_response,
             frames.REPLY: calls.on_reply,
         }
@@ -51,7 +52,10 @@ class Runner:
         channel = self._channel
         waiter = self._waiter
         while not self._is_leaving:
-            if not tasks:
+            if tasks:
+                # Parked while the last one ran. Its client may have given up since then, and must be heard first.
+                channel.poll()
+            else:
                 channel.flush()
                 waiter.done = False
                 # A frame may have come in between, through a thread that reads.
@@ -61,6 +65,10 @@ class Runner:
                     continue
             task, frame = tasks.popleft()
             task(*frame)
+
+    def _enqueue_batch(self, count, id, frame):
+        self._tasks.append((self._run_batch, (count, id, frame)))
+        self._waiter.finish()
 
     def _enqueue(self, task, frame):
         self._tasks.append((task, frame))
@@ -140,20 +148,32 @@ class Runner:
     # Executing
 
     def _run_batch(self, count, batch_id, frame):
+        started = perf_counter_ns()
         try:
             requests = self._read_requests(count, frame)
         except BaseException as error:
             self._fail(batch_id, (), error)
             return
+        if context.cancelled and self._skip_cancelled(batch_id, requests):
+            return
         try:
             result = self._model.execute(requests)
             if isinstance(result, types.CoroutineType):
                 result = self._run_coroutine(result)
-            writer = self._answer(batch_id, requests, result)
+            writer = self._answer(batch_id, requests, result, perf_counter_ns() - started)
         except BaseException as error:
             self._fail(batch_id, requests, error)
             return
         self._channel.send(writer)
+
+    def _skip_cancelled(self, batch_id, requests):
+        """True when nobody waits for any of it any more: then the model never sees it."""
+        handles = [request._handle for request in requests]
+        if not context.cancelled.issuperset(handles):
+            return False
+        context.cancelled.difference_update(handles)
+        self._channel.send(simple_frame(frames.SKIPPED, batch_id))
+        return True
 
     def _read_requests(self, count, frame):
         requests = []
@@ -181,8 +201,11 @@ class Runner:
             if flags & frames.REQUEST_ALL_OUTPUTS:
                 request._requested = context.output_names
             else:
-                request._requested = [context.output_names[frame[offset + 2 * i] | frame[offset + 2 * i + 1] << 8] for i in range(outputs)]
-                offset += 2 * outputs
+                end = offset + 2 * outputs
+                request._requested = [
+                    context.output_names[frame[i] | frame[i + 1] << 8] for i in range(offset, end, 2)
+                ]
+                offset = end
             end = offset + id_bytes
             request._request_id = frame[offset:end].decode() if id_bytes else ""
             offset = end
@@ -204,7 +227,7 @@ class Runner:
             requests.append(request)
         return requests
 
-    def _answer(self, batch_id, requests, result):
+    def _answer(self, batch_id, requests, result, execution_ns):
         """The frame that ends the batch. It carries the responses of a model that is not decoupled."""
         if context.is_decoupled:
             if result is not None:
@@ -213,11 +236,12 @@ class Runner:
                     % context.instance_name
                 )
             self._leave_open(requests)
-            return simple_frame(frames.EXECUTED, batch_id)
+            return simple_frame(frames.EXECUTED, batch_id, OFFSET.pack(execution_ns))
         if result is None:
             result = [None] * len(requests)
         self._check(requests, result)
         writer = FrameWriter(frames.EXECUTED, batch_id, context.outputs, context.inline_limit)
+        writer.add(OFFSET.pack(execution_ns))
         count = 0
         open_requests = []
         try:
@@ -323,6 +347,11 @@ class Runner:
         region = context.outputs
         for i in range(count):
             region.free(frames.OFFSET.unpack_from(frame, 16 + 8 * i)[0])
+
+    def _trim(self, count, id, frame):
+        if context.outputs is not None:
+            context.outputs.trim()
+        heap.give_back()
 
     def _finalize(self, count, id, frame):
         self._is_leaving = True

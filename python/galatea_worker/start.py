@@ -40,9 +40,11 @@ def main(fd):
     # Ours, whatever else of that name is on the path of a machine that has Triton.
     import triton_python_backend_utils  # noqa: F401
 
+    from . import heap
     from .context import context
     from .runner import Runner
 
+    heap.keep_freed_memory()
     context.channel = channel
     os.register_at_fork(after_in_child=lambda: _forget_server(fd))
     try:

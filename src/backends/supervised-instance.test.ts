@@ -14,8 +14,8 @@ import { restartDelayMs, SupervisedInstance, type Worker, type WorkerEvents } fr
 class FakeWorker implements Worker {
   readonly events: WorkerEvents
   readonly cancelled: InferenceRequest[] = []
-  batch: Batch | null = null
-  executed: (() => void) | null = null
+  readonly prefetchDepth = 2
+  readonly held: { readonly batch: Batch; readonly executed: () => void }[] = []
   isKilled = false
   isStopped = false
 
@@ -23,8 +23,7 @@ class FakeWorker implements Worker {
     this.events = events
   }
   execute(batch: Batch, executed: () => void): void {
-    this.batch = batch
-    this.executed = executed
+    this.held.push({ batch, executed })
   }
   cancel(request: InferenceRequest): void {
     this.cancelled.push(request)
@@ -36,10 +35,13 @@ class FakeWorker implements Worker {
   kill(): void {
     this.isKilled = true
   }
-  /** Answers everything it holds and is free. */
+  /** Answers its first batch and goes on to the next. */
   answer(): void {
-    for (const request of this.batch?.requests ?? []) request.respond(InferenceResponse.of([]))
-    this.executed?.()
+    for (const request of this.held[0]?.batch.requests ?? []) request.respond(InferenceResponse.of([]))
+    this.executed()
+  }
+  executed(): void {
+    this.held.shift()?.executed()
   }
 }
 
@@ -195,10 +197,75 @@ test('an execution that ends in time takes its watchdog along', async () => {
   assert.equal(clock.pendingCount, 0)
 })
 
+test('batches parked behind one that executes are finished in order', async () => {
+  const { instance, workers } = await underTest()
+  assert.equal(instance.prefetchDepth, 2)
+  const batches = [execute(instance), execute(instance), execute(instance)]
+  const counts = (): number[] => batches.map(({ executedCount }) => executedCount())
+  for (const expected of [
+    [1, 0, 0],
+    [1, 1, 0],
+    [1, 1, 1],
+  ]) {
+    workers[0]?.answer()
+    assert.deepEqual(counts(), expected)
+  }
+})
+
+test('max_execution_ms counts for a parked batch from the moment it is the first', async () => {
+  const { instance, workers, clock } = await underTest({ maxExecutionMs: 50 })
+  execute(instance)
+  const parked = execute(instance)
+  clock.advanceMs(40)
+  workers[0]?.answer()
+  clock.advanceMs(49)
+  assert.equal(parked.asked[0]?.responses.length, 0)
+  clock.advanceMs(1)
+  assert.equal(workers[0]?.isKilled, true)
+  assert.match(parked.asked[0]?.responses[0]?.error?.message ?? '', /longer than max_execution_ms \(50\)/)
+  assert.equal(clock.pendingCount, 1, 'the restart alone is pending')
+})
+
+test('a death fails parked batches too, each request once, and a parked request is cancelled at the worker', async () => {
+  const { instance, workers } = await underTest()
+  const batches = [execute(instance), execute(instance, 2), execute(instance)]
+  batches[1]?.asked[0]?.request.cancel()
+  assert.deepEqual(workers[0]?.cancelled, [batches[1]?.asked[0]?.request])
+  workers[0]?.events.onDeath('crash')
+  for (const { asked, executedCount } of batches) {
+    assert.equal(executedCount(), 1)
+    for (const { responses } of asked)
+      assert.deepEqual(
+        responses.map(({ error }) => error?.message),
+        ["model 'm' failed: crash"],
+      )
+  }
+  assert.equal(instance.prefetchDepth, 0)
+})
+
+test('closing lets the worker finish what is parked', async () => {
+  const { instance, workers } = await underTest()
+  const batches = [execute(instance), execute(instance)]
+  const worker = workers[0] as FakeWorker
+  worker.stop = () => {
+    worker.answer()
+    worker.answer()
+    return Promise.resolve()
+  }
+  await instance.close()
+  for (const { asked, executedCount } of batches) {
+    assert.equal(executedCount(), 1)
+    assert.deepEqual(
+      asked[0]?.responses.map(({ error }) => error),
+      [null],
+    )
+  }
+})
+
 test('a decoupled request that outlives its execution is failed by a death', async () => {
   const { instance, workers } = await underTest()
   const { asked, executedCount } = execute(instance)
-  workers[0]?.executed?.()
+  workers[0]?.executed()
   assert.equal(executedCount(), 1)
   workers[0]?.events.onDeath('crash')
   assert.equal(asked[0]?.responses[0]?.error?.message, "model 'm' failed: crash")
@@ -287,7 +354,7 @@ test('whatever the order of deaths, answers and cancels, it ends each request ex
       let executed = 0
       for (const name of steps) {
         const worker = workers.at(-1)
-        if (name === 'execute' && admitted === executed) {
+        if (name === 'execute' && admitted - executed <= instance.prefetchDepth) {
           const asked = ask([])
           all.push(asked)
           admitted++

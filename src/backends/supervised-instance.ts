@@ -10,10 +10,14 @@ import type { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 
 export interface Worker {
-  /** Answers the requests and then calls `executed` once. Never throws. */
+  /** As that of an Instance: how many further batches it takes while it executes one. Absent: none. */
+  readonly prefetchDepth?: number
+  /** Answers the requests and then calls `executed` once, in the order of the batches. Never throws. */
   execute(batch: Batch, executed: () => void): void
   /** The client of a request that this Worker holds gave up. */
   cancel(request: InferenceRequest): void
+  /** The reader of a request's answers fell behind or caught up (`request.isPaused`). For Workers that can wait. */
+  flowChanged?(request: InferenceRequest): void
   /** Ends the Worker in its own way (finalize and leave), or by force when it does not. Resolves when it is gone. */
   stop(): Promise<void>
   /** Ends it now, without a word; `onDeath` follows. */
@@ -63,7 +67,8 @@ export class SupervisedInstance implements Instance {
   /** The launch under way, so that `close` can wait for a Worker that nobody knows yet. */
   #launching: Promise<void> | null = null
   #isWilling = true
-  #batch: Batch | null = null
+  /** In the order in which they came: the first executes, the others are parked behind it. */
+  #batches: Batch[] = []
   #cancelWait: Cancel | null = null
   #cancelWatchdog: Cancel | null = null
   #attempts = 0
@@ -96,22 +101,26 @@ export class SupervisedInstance implements Instance {
     return this.#restartCount
   }
 
+  get prefetchDepth(): number {
+    return this.#worker?.prefetchDepth ?? 0
+  }
+
   execute(batch: Batch): void {
-    assert(this.#batch === null, 'an instance executes one batch at a time')
     const worker = this.#worker
     if (this.#state !== 'READY' || worker === null) {
       this.#fail(batch.requests, this.#state === 'CLOSED' ? unloadedText : 'its worker is being restarted')
       batch.executed()
       return
     }
-    this.#batch = batch
+    const { length } = this.#batches
+    assert(length === 0 || worker.prefetchDepth !== undefined, 'an instance executes one batch at a time')
+    this.#batches.push(batch)
     for (const request of batch.requests) {
       this.#held.add(request)
       request.onCancel = (cancelled) => this.#worker?.cancel(cancelled)
+      request.onFlowChange = (changed) => this.#worker?.flowChanged?.(changed)
     }
-    if (this.#options.maxExecutionMs > 0) {
-      this.#cancelWatchdog = this.#clock.after(this.#options.maxExecutionMs * 1e6, () => this.#onOverrun(worker))
-    }
+    if (length === 0) this.#watch(worker)
     worker.execute(batch, () => this.#onExecuted(batch))
   }
 
@@ -124,7 +133,7 @@ export class SupervisedInstance implements Instance {
     this.#worker = null
     // A launch under way stops its own Worker when it sees that the instance is closed, and its failure is no news.
     await Promise.allSettled([worker?.stop(), this.#launching])
-    this.#dropBatch(unloadedText)
+    this.#dropBatches(unloadedText)
   }
 
   #launch(): Promise<void> {
@@ -175,12 +184,27 @@ export class SupervisedInstance implements Instance {
 
   #onExecuted(batch: Batch): void {
     // After a death or a close the batch was already taken care of.
-    if (this.#batch !== batch) return
-    this.#batch = null
-    this.#cancelWatchdog?.()
-    this.#cancelWatchdog = null
+    if (this.#batches[0] !== batch) {
+      assert(!this.#batches.includes(batch), 'batches execute in the order in which they came')
+      return
+    }
+    this.#batches.shift()
+    this.#unwatch()
+    if (this.#batches.length > 0 && this.#worker !== null) this.#watch(this.#worker)
     for (const request of this.#held) if (request.isEnded) this.#held.delete(request)
     batch.executed()
+  }
+
+  /** Counts from the moment a batch is the first, so a parked one is not blamed for those before it. */
+  #watch(worker: Worker): void {
+    const { maxExecutionMs } = this.#options
+    if (maxExecutionMs === 0) return
+    this.#cancelWatchdog = this.#clock.after(maxExecutionMs * 1e6, () => this.#onOverrun(worker))
+  }
+
+  #unwatch(): void {
+    this.#cancelWatchdog?.()
+    this.#cancelWatchdog = null
   }
 
   #onOverrun(worker: Worker): void {
@@ -200,18 +224,18 @@ export class SupervisedInstance implements Instance {
     this.#state = 'WAITING'
     this.#scheduleRestart(reason)
     this.#options.onReadinessChange()
-    this.#dropBatch(reason)
+    this.#dropBatches(reason)
   }
 
-  #dropBatch(reason: string): void {
-    this.#cancelWatchdog?.()
-    this.#cancelWatchdog = null
+  /** Parked batches fall with the one that executed: whether the Worker had begun them cannot be known any more. */
+  #dropBatches(reason: string): void {
+    this.#unwatch()
     const held = [...this.#held]
     this.#held.clear()
-    const batch = this.#batch
-    this.#batch = null
+    const batches = this.#batches
+    this.#batches = []
     this.#fail(held, reason)
-    batch?.executed()
+    for (const batch of batches) batch.executed()
   }
 
   #fail(requests: Iterable<InferenceRequest>, reason: string): void {

@@ -26,3 +26,20 @@ test('the system clock never fires before the delay has passed', async () => {
   await new Promise<void>((resolve) => clock.after(3e6, resolve))
   assert.ok(clock.nowNs() - startNs >= 3e6)
 })
+
+test('an exact wait is never early, serves other callbacks meanwhile, and can be taken back', async () => {
+  const clock = new SystemClock()
+  let isTaken = true
+  clock.afterExactly(1e5, () => (isTaken = false))()
+  for (const delayNs of [0, 2e5, 3.3e6]) {
+    const startNs = clock.nowNs()
+    let turns = 0
+    const count = (): void => void (turns++, (turning = setImmediate(count)))
+    let turning = setImmediate(count)
+    await new Promise<void>((resolve) => clock.afterExactly(delayNs, resolve))
+    clearImmediate(turning)
+    assert.ok(clock.nowNs() - startNs >= delayNs)
+    assert.ok(delayNs === 0 || turns > 0)
+  }
+  assert.ok(isTaken)
+})

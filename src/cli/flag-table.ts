@@ -57,6 +57,7 @@ const bytes = integer(1, Number.MAX_SAFE_INTEGER)
 const ms = integer(0)
 
 const accepted: Traits = { status: 'accepted' }
+const deprecated: Traits = { status: 'deprecated' }
 const ours: Traits = { isTritons: false }
 const repeatable: Traits = { isRepeatable: true }
 
@@ -116,16 +117,11 @@ flag('triton-defaults', boolean, 'false', "Use Triton's defaults where Galatea's
 flag('exit-on-error', boolean, 'true', 'Exit when a model fails to load at start')
 flag('exit-timeout-secs', integer(0), '30', 'How long running requests may take to finish at shutdown')
 flag('strict-readiness', boolean, 'true', 'Be ready only when every model is')
-flag('allow-client-shm', boolean, 'false', 'Let clients register shared memory', {
-  ...accepted,
-  tritonDefault: 'true',
-  harmlessValue: 'false',
-})
-flag('allow-client-shared-memory', boolean, 'false', 'The same as --allow-client-shm', {
-  ...accepted,
+flag('allow-client-shared-memory', boolean, 'false', 'Let clients on this machine register shared memory', {
   ...ours,
-  harmlessValue: 'false',
+  tritonDefault: 'true',
 })
+flag('allow-client-shm', boolean, 'false', 'The same as --allow-client-shared-memory', { tritonDefault: 'true' })
 
 group = 'HTTP'
 flag('allow-http', boolean, 'true', 'Serve HTTP/REST')
@@ -145,9 +141,15 @@ flag(
 )
 flag('http-headers-timeout-secs', seconds, '10', 'Time a client has to send its headers', ours)
 flag('http-body-idle-timeout-secs', seconds, '30', 'Longest pause while a body is received', ours)
+flag('http-write-idle-timeout-secs', seconds, '30', 'How long a client may take no byte of its answer', ours)
 flag('http-keep-alive-timeout-secs', seconds, '75', 'How long an idle connection is kept', ours)
 flag('http-max-connections', integer(0), '0', 'Most connections at a time; 0 = as many as the system gives', ours)
 flag('http-max-header-size', integer(1024, 1048576), '16384', 'Most bytes of a request line and its headers', ours)
+flag('http-use-ssl', boolean, 'false', 'Serve over TLS', ours)
+flag('http-use-ssl-mutual', boolean, 'false', 'Serve over TLS and ask clients for a certificate', ours)
+flag('http-server-cert', text('FILE'), '', 'PEM certificate of the server, read again when it changes', ours)
+flag('http-server-key', text('FILE'), '', 'PEM key of the server', ours)
+flag('http-root-cert', text('FILE'), '', 'PEM certificate authorities for clients', ours)
 flag('http-thread-count', integer(1), '8', 'Threads of the HTTP server', accepted)
 
 group = 'Request limits'
@@ -170,62 +172,67 @@ flag(
 flag('log-file', text('PATH'), '', 'Append all lines to this file instead of stdout and stderr')
 
 group = 'gRPC'
-flag('allow-grpc', boolean, 'true', 'Serve gRPC', { ...accepted, harmlessValue: 'false' })
-flag('grpc-address', text('ADDRESS'), '127.0.0.1', 'Address to listen on', { ...accepted, tritonDefault: '0.0.0.0' })
-flag('grpc-port', port, '8001', 'Port to listen on', accepted)
-flag('reuse-grpc-port', boolean, 'false', 'Let several servers share the port', accepted)
-flag('grpc-header-forward-pattern', text('REGEX'), '', 'Metadata whose name matches becomes parameters', accepted)
+flag('allow-grpc', boolean, 'true', 'Serve gRPC')
+flag('grpc-address', text('ADDRESS'), '127.0.0.1', 'Address to listen on', { tritonDefault: '0.0.0.0' })
+flag('grpc-port', port, '8001', 'Port to listen on')
+flag('reuse-grpc-port', boolean, 'false', 'Let several servers share the port')
+flag('grpc-max-message-size', integer(1), '67108864', 'Most bytes of a message, also after decompression', {
+  ...ours,
+  tritonDefault: '2147483647',
+})
+flag('grpc-max-stream-backlog', bytes, '1048576', 'Most bytes a stream keeps for a client that does not read', ours)
+flag('grpc-header-forward-pattern', text('REGEX'), '', 'Metadata whose name matches becomes parameters')
 flag('grpc-infer-thread-count', integer(2, 128), '2', 'Threads that take requests', accepted)
 flag('grpc-infer-allocation-pool-size', integer(1), '8', 'Request objects kept for reuse', accepted)
 flag('grpc-max-response-pool-size', integer(1), '2147483647', 'Response objects kept for reuse', accepted)
-flag('grpc-use-ssl', boolean, 'false', 'Serve over TLS', accepted)
-flag('grpc-use-ssl-mutual', boolean, 'false', 'Ask clients for a certificate', accepted)
-flag('grpc-server-cert', text('FILE'), '', 'PEM certificate of the server', accepted)
-flag('grpc-server-key', text('FILE'), '', 'PEM key of the server', accepted)
-flag('grpc-root-cert', text('FILE'), '', 'PEM certificate authorities for clients', accepted)
+flag('grpc-use-ssl', boolean, 'false', 'Serve over TLS')
+flag('grpc-use-ssl-mutual', boolean, 'false', 'Ask clients for a certificate')
+flag('grpc-server-cert', text('FILE'), '', 'PEM certificate of the server')
+flag('grpc-server-key', text('FILE'), '', 'PEM key of the server')
+flag('grpc-root-cert', text('FILE'), '', 'PEM certificate authorities for clients')
 flag(
   'grpc-infer-response-compression-level',
   choice('none', 'low', 'medium', 'high'),
   'none',
   'Compression of responses',
-  accepted,
 )
-flag('grpc-keepalive-time', ms, '7200000', 'Milliseconds between keep-alive pings', accepted)
-flag('grpc-keepalive-timeout', ms, '20000', 'Milliseconds to wait for the answer to a ping', accepted)
-flag('grpc-keepalive-permit-without-calls', boolean, 'false', 'Ping connections without calls', accepted)
-flag('grpc-http2-max-pings-without-data', integer(0), '2', 'Most pings without data between them', accepted)
-flag('grpc-http2-min-recv-ping-interval-without-data', ms, '300000', 'Least milliseconds between pings', accepted)
-flag('grpc-http2-max-ping-strikes', integer(0), '2', 'Bad pings before a connection is closed', accepted)
-flag('grpc-max-connection-age', ms, '', 'Milliseconds after which a connection is closed', accepted)
-flag('grpc-max-connection-age-grace', ms, '', 'Milliseconds it has left then', accepted)
+flag('grpc-keepalive-time', ms, '7200000', 'Milliseconds between keep-alive pings')
+flag('grpc-keepalive-timeout', ms, '20000', 'Milliseconds to wait for the answer to a ping')
+flag('grpc-keepalive-permit-without-calls', boolean, 'false', 'Ping connections without calls')
+flag('grpc-http2-max-pings-without-data', integer(0), '2', 'Most pings without data between them')
+flag('grpc-http2-min-recv-ping-interval-without-data', ms, '300000', 'Least milliseconds between pings')
+flag('grpc-http2-max-ping-strikes', integer(0), '2', 'Bad pings before a connection is closed')
+flag('grpc-max-connection-age', ms, '', 'Milliseconds after which a connection is closed')
+flag('grpc-max-connection-age-grace', ms, '', 'Milliseconds it has left then')
 flag(
   'grpc-restricted-protocol',
   checked('API,API:KEY=VALUE', checkers.restrictedApis),
   '',
   'These APIs answer only to requests with that metadata',
-  { ...accepted, ...repeatable },
+  repeatable,
 )
 
 group = 'Metrics and trace'
-flag('allow-metrics', boolean, 'true', 'Serve metrics', { ...accepted, harmlessValue: 'false' })
-flag('allow-gpu-metrics', boolean, 'true', 'Report GPUs', { ...accepted, harmlessValue: 'false' })
-flag('allow-cpu-metrics', boolean, 'true', 'Report CPU and memory', { ...accepted, harmlessValue: 'false' })
-flag('metrics-address', text('ADDRESS'), '', 'Address to listen on; that of HTTP when not set', accepted)
-flag('metrics-port', port, '8002', 'Port to listen on', accepted)
-flag('metrics-interval-ms', integer(1), '2000', 'Milliseconds between two looks at the hardware', accepted)
-flag('metrics-config', checked('KEY=VALUE', checkers.setting), '', 'Which metrics there are', {
-  ...accepted,
+flag('allow-metrics', boolean, 'true', 'Serve metrics')
+flag('allow-gpu-metrics', boolean, 'true', 'Report GPUs, where nvidia-smi is')
+flag('allow-cpu-metrics', boolean, 'true', 'Report CPU and memory')
+flag('metrics-address', text('ADDRESS'), '', 'Address to listen on; that of HTTP when not set')
+flag('metrics-port', port, '8002', 'Port to listen on')
+flag('metrics-interval-ms', integer(1), '2000', 'Milliseconds between two looks at the hardware')
+flag('metrics-config', checked('KEY=VALUE', checkers.setting), '', 'Which metrics there are', repeatable)
+flag('galatea-metrics', boolean, 'true', 'Serve the metrics that Triton does not have, too', {
+  ...ours,
+  tritonDefault: 'false',
+})
+flag('trace-config', checked('[MODE,]KEY=VALUE', checkers.setting), '', 'Which requests are traced', repeatable)
+flag('trace-file', text('FILE'), '', 'Use --trace-config', deprecated)
+flag('trace-level', choice('OFF', 'TIMESTAMPS', 'TENSORS'), 'OFF', 'Use --trace-config', {
+  ...deprecated,
   ...repeatable,
 })
-flag('trace-config', checked('[MODE,]KEY=VALUE', checkers.setting), '', 'Which requests are traced', {
-  ...accepted,
-  ...repeatable,
-})
-flag('trace-file', text('FILE'), '', 'Use --trace-config', accepted)
-flag('trace-level', choice('OFF', 'TIMESTAMPS', 'TENSORS'), 'OFF', 'Use --trace-config', { ...accepted, ...repeatable })
-flag('trace-rate', integer(0), '1000', 'Use --trace-config', accepted)
-flag('trace-count', integer(-1), '-1', 'Use --trace-config', accepted)
-flag('trace-log-frequency', integer(0), '0', 'Use --trace-config', accepted)
+flag('trace-rate', integer(0), '1000', 'Use --trace-config', deprecated)
+flag('trace-count', integer(-1), '-1', 'Use --trace-config', deprecated)
+flag('trace-log-frequency', integer(0), '0', 'Use --trace-config', deprecated)
 
 group = 'Cache, rate limiter, devices'
 flag('cache-config', checked('CACHE,KEY=VALUE', checkers.setting), '', 'Response cache', { ...accepted, ...repeatable })

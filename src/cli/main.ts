@@ -13,10 +13,18 @@ type Command = (args: string[], io: CommandIo) => Promise<number>
 
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['serve', async () => (await import('./serve.ts')).runServe],
-  ['check', async () => (await import('./check.ts')).runCheck],
+  ['check', loadCheck],
   ['inspect', async () => (await import('./inspect.ts')).runInspect],
   ['init', async () => (await import('./init.ts')).runInit],
 ])
+
+async function loadCheck(): Promise<Command> {
+  const [{ runCheck }, { readOnnxSignature }] = await Promise.all([
+    import('./check.ts'),
+    import('../model/onnx-signature.ts'),
+  ])
+  return (args, io) => runCheck(args, io, readOnnxSignature)
+}
 
 const later = new Map([
   ['perf', "the load generator is not in this version; NVIDIA's perf_analyzer works against Galatea's HTTP endpoint"],

@@ -20,6 +20,26 @@ const refusal = (args: string[]): string => {
   throw new Error(`accepted: ${args.join(' ')}`)
 }
 
+describe('TLS of HTTP', () => {
+  const files = ['--http-server-cert=/c', '--http-server-key=/k', '--http-root-cert=/r']
+
+  test('is off unless asked for, and mutual TLS asks for TLS', () => {
+    const tlsOf = (...args: string[]): unknown => optionsOf(['--model-repository=/m', ...args]).http?.tls
+    assert.equal(tlsOf(), null)
+    assert.equal(tlsOf(...files), null)
+    assert.deepEqual(tlsOf('--http-use-ssl=true', ...files), { certificate: '/c', key: '/k', root: '', isMutual: false })
+    const mutual = { certificate: '/c', key: '/k', root: '/r', isMutual: true }
+    assert.deepEqual(tlsOf('--http-use-ssl-mutual=true', ...files), mutual)
+  })
+
+  test('needs its files', () => {
+    assert.match(refusal('--http-use-ssl=true'), /http-server-cert.*must name a PEM file/)
+    assert.match(refusal('--http-use-ssl=true', '--http-server-cert=/c'), /http-server-key.*must name a PEM file/)
+    const withoutRoot = refusal('--http-use-ssl-mutual=true', '--http-server-cert=/c', '--http-server-key=/k')
+    assert.match(withoutRoot, /http-root-cert.*to clients with certificates/)
+  })
+})
+
 describe('defaults', () => {
   test('are safe', () => {
     const options = optionsOf(['--model-repository=/m'])
@@ -49,6 +69,17 @@ describe('defaults', () => {
     const mixed = optionsOf(['--http-address=10.0.0.1', '--model-repository=/m', '--triton-defaults=1', '--id=mine'])
     assert.equal(mixed.http?.address, '10.0.0.1')
     assert.equal(mixed.id, 'mine')
+  })
+
+  test('client shared memory is off, on with --triton-defaults, and either name of its flag decides', () => {
+    const isAllowed = (...args: string[]): boolean =>
+      optionsOf(['--model-repository=/m', ...args]).allowsClientSharedMemory
+    assert.equal(isAllowed(), false)
+    assert.equal(isAllowed('--allow-client-shared-memory=true'), true)
+    assert.equal(isAllowed('--allow-client-shm=true'), true)
+    assert.equal(isAllowed('--triton-defaults'), true)
+    assert.equal(isAllowed('--triton-defaults', '--allow-client-shm=false'), false)
+    assert.equal(isAllowed('--triton-defaults', '--allow-client-shared-memory=false'), false)
   })
 })
 

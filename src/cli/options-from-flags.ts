@@ -1,8 +1,18 @@
 // The flags' values → ServerOptions, and the rules that join several flags.
 
-import type { HttpOptions, LogFormat, LogSettings, ModelControlMode, ServerOptions } from '../server-options.ts'
+import type {
+  GrpcOptions,
+  HttpOptions,
+  LogFormat,
+  LogSettings,
+  ModelControlMode,
+  RestrictedApis,
+  ServerOptions,
+} from '../server-options.ts'
 import { badOption, FlagError, parseQueueSize, parseRestrictedApis, parseSetting } from './flag-forms.ts'
 import type { Environment, Flags } from './flags.ts'
+import { metricsOptions } from './metrics-flags.ts'
+import { traceOptions } from './trace-flags.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
 const tritonVersion = '2.51.0'
@@ -44,14 +54,21 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     modelLoadThreadCount: flags.integer('model-load-thread-count'),
     modelLoadRetryCount: flags.integer('model-load-retry-count'),
     defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
+    prunesEnsemblesLikeTriton: hasTritonDefaults,
     requestLimits: {
       maxTensors: flags.integer('max-request-tensors'),
       maxRank: flags.integer('max-tensor-rank'),
       maxParameters: flags.integer('max-request-parameters'),
       maxIdBytes: flags.integer('max-request-id-bytes'),
     },
+    allowsClientSharedMemory: flags.isOn(
+      flags.isGiven('allow-client-shm') ? 'allow-client-shm' : 'allow-client-shared-memory',
+    ),
     http: flags.isOn('allow-http') ? httpOptions(flags, hasTritonDefaults) : null,
+    grpc: flags.isOn('allow-grpc') ? grpcOptions(flags) : null,
     log: logSettings(flags),
+    metrics: metricsOptions(flags, surroundings.environment),
+    trace: traceOptions(flags),
     hasTritonDefaults,
   }
 }
@@ -82,16 +99,7 @@ function modelRepositories(flags: Flags, surroundings: Surroundings): string[] {
 }
 
 function httpOptions(flags: Flags, hasTritonDefaults: boolean): HttpOptions {
-  const restrictedApis = flags
-    .all('http-restricted-api')
-    .map((value) => parseRestrictedApis('http-restricted-api', value))
-  const seen = new Set<string>()
-  for (const api of restrictedApis.flatMap((group) => group.apis)) {
-    if (seen.has(api)) {
-      throw badOption('http-restricted-api', `restricted api '${api}' can not be specified in multiple config groups`)
-    }
-    seen.add(api)
-  }
+  const restrictedApis = restrictedBy(flags, 'http-restricted-api', 'api')
   return {
     address: flags.text('http-address'),
     port: flags.integer('http-port'),
@@ -100,12 +108,77 @@ function httpOptions(flags: Flags, hasTritonDefaults: boolean): HttpOptions {
     boundsBinaryBodies: !hasTritonDefaults,
     headersTimeoutMs: flags.milliseconds('http-headers-timeout-secs'),
     bodyIdleTimeoutMs: flags.milliseconds('http-body-idle-timeout-secs'),
+    writeIdleTimeoutMs: flags.milliseconds('http-write-idle-timeout-secs'),
     keepAliveTimeoutMs: flags.milliseconds('http-keep-alive-timeout-secs'),
     maxConnections: flags.integer('http-max-connections'),
     maxHeaderBytes: flags.integer('http-max-header-size'),
     headerForwardPattern: flags.text('http-header-forward-pattern'),
     restrictedApis,
+    tls: httpTls(flags),
   }
+}
+
+function httpTls(flags: Flags): HttpOptions['tls'] {
+  const isMutual = flags.isOn('http-use-ssl-mutual')
+  if (!isMutual && !flags.isOn('http-use-ssl')) return null
+  const required = isMutual ? ['server-cert', 'server-key', 'root-cert'] : ['server-cert', 'server-key']
+  for (const name of required) {
+    if (flags.text(`http-${name}`) !== '') continue
+    throw badOption(
+      `http-${name}`,
+      `it must name a PEM file when HTTP is served over TLS${isMutual ? ' to clients with certificates' : ''}`,
+    )
+  }
+  return {
+    certificate: flags.text('http-server-cert'),
+    key: flags.text('http-server-key'),
+    root: isMutual ? flags.text('http-root-cert') : '',
+    isMutual,
+  }
+}
+
+function grpcOptions(flags: Flags): GrpcOptions {
+  const isMutual = flags.isOn('grpc-use-ssl-mutual')
+  const tls = {
+    certificate: flags.text('grpc-server-cert'),
+    key: flags.text('grpc-server-key'),
+    root: flags.text('grpc-root-cert'),
+    isMutual,
+  }
+  const optionalMs = (name: string): number => (flags.text(name) === '' ? 0 : flags.integer(name))
+  return {
+    address: flags.text('grpc-address'),
+    port: flags.integer('grpc-port'),
+    reusePort: flags.isOn('reuse-grpc-port'),
+    maxMessageBytes: flags.integer('grpc-max-message-size'),
+    maxBacklogBytes: flags.integer('grpc-max-stream-backlog'),
+    // As in Triton, mutual TLS is TLS.
+    tls: flags.isOn('grpc-use-ssl') || isMutual ? tls : null,
+    compressionLevel: flags.text('grpc-infer-response-compression-level') as GrpcOptions['compressionLevel'],
+    keepaliveTimeMs: flags.integer('grpc-keepalive-time'),
+    keepaliveTimeoutMs: flags.integer('grpc-keepalive-timeout'),
+    keepaliveWithoutCalls: flags.isOn('grpc-keepalive-permit-without-calls'),
+    maxPingsWithoutData: flags.integer('grpc-http2-max-pings-without-data'),
+    minPingIntervalMs: flags.integer('grpc-http2-min-recv-ping-interval-without-data'),
+    maxPingStrikes: flags.integer('grpc-http2-max-ping-strikes'),
+    maxConnectionAgeMs: optionalMs('grpc-max-connection-age'),
+    maxConnectionAgeGraceMs: optionalMs('grpc-max-connection-age-grace'),
+    headerForwardPattern: flags.text('grpc-header-forward-pattern'),
+    restrictedProtocols: restrictedBy(flags, 'grpc-restricted-protocol', 'protocol'),
+  }
+}
+
+/** One API may be named in one group only. */
+function restrictedBy(flags: Flags, flag: string, noun: string): RestrictedApis[] {
+  const groups = flags.all(flag).map((value) => parseRestrictedApis(flag, value))
+  const seen = new Set<string>()
+  for (const api of groups.flatMap((group) => group.apis)) {
+    if (seen.has(api)) {
+      throw badOption(flag, `restricted ${noun} '${api}' can not be specified in multiple config groups`)
+    }
+    seen.add(api)
+  }
+  return groups
 }
 
 function backendConfig(flags: Flags): Map<string, Map<string, string>> {

@@ -14,6 +14,7 @@ import { optionsFromFlags } from './options-from-flags.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
 import { writeModelTables, writeOptionTable } from './start-tables.ts'
+import { wantsOpenTelemetry } from './trace-flags.ts'
 
 export async function runServe(args: string[], io: CommandIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
@@ -69,6 +70,9 @@ function warn(log: LogWriter, flags: Flags, options: ServerOptions): void {
   if (flags.isGiven('strict-model-config')) {
     speaker.warning('--strict-model-config is deprecated, use --disable-auto-complete-config')
   }
+  if (wantsOpenTelemetry(flags)) {
+    speaker.warning('--trace-config=mode=opentelemetry is without effect in this version: nothing is traced')
+  }
   for (const sentence of misspeltVariables(process.env)) speaker.warning(sentence)
 }
 
@@ -79,7 +83,7 @@ async function serve(log: LogWriter, options: ServerOptions, isExamples: boolean
   let server: RunningServer
   try {
     const { startServer } = await import('../server.ts')
-    server = await startServer(options, { clock, log })
+    server = await startServer(options, { clock, log, logControl: log })
   } catch (reason) {
     const error = ServerError.from(reason)
     return fail(log, `error: creating server: ${errorCodeText[error.code]} - ${error.message}`)
@@ -98,13 +102,20 @@ async function serve(log: LogWriter, options: ServerOptions, isExamples: boolean
 }
 
 function announce(log: LogWriter, server: RunningServer, isExamples: boolean): void {
+  if (server.grpcAddress !== null) {
+    log.from('grpc-frontend.ts').info(`Started GRPCInferenceService at ${hostAndPort(server.grpcAddress)}`)
+  }
   const at = server.httpAddress
-  if (at === null) return
-  const host = at.address.includes(':') ? `[${at.address}]` : at.address
-  log.from('http-frontend.ts').info(`Started HTTPService at ${host}:${at.port}`)
+  if (at !== null) log.from('http-frontend.ts').info(`Started HTTPService at ${hostAndPort(at)}`)
+  if (server.metricsAddress !== null) {
+    log.from('metrics-frontend.ts').info(`Started Metrics Service at ${hostAndPort(server.metricsAddress)}`)
+  }
   const isForHumans = (process.stdout.isTTY || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
-  if (isForHumans) log.plain(firstSteps(at, server.report.models, isExamples))
+  if (isForHumans && at !== null) log.plain(firstSteps(at, server.report.models, isExamples))
 }
+
+const hostAndPort = ({ address, port }: { readonly address: string; readonly port: number }): string =>
+  `${address.includes(':') ? `[${address}]` : address}:${port}`
 
 async function fail(log: LogWriter, message: string): Promise<never> {
   log.errorLine(message)

@@ -323,3 +323,41 @@ test('a model of an unknown backend is refused in Triton’s words', async () =>
     "Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the model configuration.",
   )
 })
+
+test('statistics belong to the versions that serve, and begin anew with a reload', async () => {
+  const { engine, backend, clock, shelf, send } = engineUnderTest([
+    polled('m', ['1', '2'], 'version_policy { all {} }'),
+    polled('a', ['1']),
+  ])
+  await engine.start()
+  clock.advanceMs(1)
+  send('m', '1')
+  const { requests } = backend.held[0] as Batch
+  Object.assign(requests[0] as InferenceRequest, { computeStartNs: clock.nowNs() })
+  clock.advanceMs(5)
+  backend.answerAll()
+  const counts = engine.statistics('', '').map((stats) => [stats.name, stats.version, stats.executionCount])
+  assert.deepEqual(counts, [
+    ['a', '1', 0],
+    ['m', '1', 1],
+    ['m', '2', 0],
+  ])
+  const [stats] = engine.statistics('m', '01')
+  assert.deepEqual(stats?.inferenceStats.success, { count: 1, ns: 5_000_000n })
+  assert.equal(stats.lastInferenceMs, clock.wallMs())
+  shelf.set('m', polled('m', ['1', '2'], 'version_policy { all {} }', 'changed'))
+  await engine.load('m')
+  assert.equal(engine.statistics('m', '1')[0]?.inferenceStats.success.count, 0)
+  await (
+    await engine.unload('m')
+  ).gone
+  assert.throws(() => engine.statistics('m', ''), { message: "requested model 'm' is not available" })
+})
+
+test('a request that is refused before it is admitted counts nowhere', async () => {
+  const { engine } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  engine.infer(new InferenceRequest({ modelName: 'm', inputs: [], sink: () => undefined }), engine.findVersion('m', ''))
+  const [stats] = engine.statistics('m', '')
+  assert.equal(stats?.inferenceStats.fail.count, 0)
+})

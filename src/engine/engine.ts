@@ -9,12 +9,18 @@ import type { Backend } from '../model/backend.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelConfig } from '../model/model-config.ts'
 import { modelMetadata, type ModelMetadata } from '../model/model-metadata.ts'
+import type { ModelStatistics } from '../model/model-statistics.ts'
 import type { ModelVersion, ModelVersionState } from '../model/model-version.ts'
 import { reshapeInputs } from '../model/reshape.ts'
-import { validateRequest } from '../model/validate-request.ts'
+import type { TraceControl } from '../model/trace-control.ts'
+import { isLongToValidate, validateInSteps, validateRequest } from '../model/validate-request.ts'
 import type { PolledModel } from '../repository/local-repository.ts'
 import { writeUploadedModel, type UploadedFiles } from '../repository/uploaded-models.ts'
 import { selectVersions } from '../repository/version-policy.ts'
+import { ModelLedger } from '../telemetry/model-ledger.ts'
+import { Tracer, type TracerOptions } from '../telemetry/tracer.ts'
+import { loadEnsemble } from './ensemble-loading.ts'
+import { EnsembleUpkeep, type Unloading } from './ensemble-upkeep.ts'
 import { loadVersion, type LoadSettings } from './load-version.ts'
 import { ServedModel } from './served-model.ts'
 import { ServedVersion } from './served-version.ts'
@@ -41,6 +47,10 @@ export type EngineDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly repository: ModelSource
+  /** Without one nothing is ever traced. */
+  readonly tracer?: Tracer
+  /** Where the versions that serve are counted for metrics. */
+  readonly ledger?: ModelLedger
   findBackend(name: string): Promise<Backend | null>
   /** Called once, after the last model is gone. */
   closeBackends(): Promise<void>
@@ -73,17 +83,32 @@ export class Engine {
   readonly #options: EngineOptions
   readonly #log: Log
   readonly #clock: Clock
+  readonly #tracer: Tracer
+  readonly #ledger: ModelLedger
   readonly #models = new Map<string, ServedModel>()
+  readonly #ensembles: EnsembleUpkeep
   /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
   readonly #changes = new Map<string, Promise<unknown>>()
   #state: EngineState = 'STARTING'
   #revision = 0
+  /** Requests that front ends hold and will pass on. */
+  #expectedCount = 0
+  #onNoneExpected: (() => void) | null = null
 
   constructor(dependencies: EngineDependencies, options: EngineOptions) {
     this.#dependencies = dependencies
     this.#options = options
     this.#clock = dependencies.clock
+    this.#ledger = dependencies.ledger ?? new ModelLedger()
+    this.#tracer = dependencies.tracer ?? new Tracer(dependencies.log, noTracing)
     this.#log = dependencies.log.from('engine.ts')
+    this.#ensembles = new EnsembleUpkeep({
+      log: this.#log,
+      models: this.#models,
+      poll: (name) => dependencies.repository.pollOne(name),
+      load: (model, { isForced }) => this.#loadPolled(model, { isForced }),
+      unload: (name) => this.#unloadOne(name),
+    })
   }
 
   /** Grows whenever a model comes, goes or changes its readiness: the key of whatever is cached about models. */
@@ -111,16 +136,8 @@ export class Engine {
     assert(this.#state === 'STARTING', 'an engine starts once')
     const wanted = this.#options.loadModels
     const loadsAll = !this.#options.isModelControlExplicit || (wanted.length === 1 && wanted[0] === '*')
-    const queue = loadsAll ? await this.#dependencies.repository.poll() : await this.#pollNamed(wanted)
-    const loadNext = async (): Promise<void> => {
-      for (let model = queue.shift(); model !== undefined; model = queue.shift()) {
-        const { name } = model
-        await this.#loadPolled(model).catch((reason: unknown) =>
-          this.#log.error(`failed to load '${name}': ${messageOf(reason).trimEnd()}`),
-        )
-      }
-    }
-    await Promise.all(Array.from({ length: Math.max(1, this.#options.modelLoadThreadCount) }, loadNext))
+    const models = loadsAll ? await this.#dependencies.repository.poll() : await this.#pollNamed(wanted)
+    await this.#ensembles.loadAll(models, this.#options.modelLoadThreadCount)
     if (this.#state === 'STARTING') this.#state = 'READY'
   }
 
@@ -170,8 +187,40 @@ export class Engine {
     return modelMetadata(found.config, versions)
   }
 
+  /**
+   * What versions that serve have done since they were loaded: all of them for the name '', a model's for the version ''.
+   * Throws INVALID_ARG with Triton's texts.
+   */
+  statistics(name: string, version: string): ModelStatistics[] {
+    if (name === '') {
+      const models = [...this.#models.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+      return models.flatMap((model) => model.ready.map((served) => served.statistics()))
+    }
+    const wanted = version === '' ? '' : canonicalVersion(version)
+    const ready = this.#models.get(name)?.ready ?? []
+    if (ready.length === 0) throw notAvailable(`requested model '${name}' is not available`)
+    const chosen = wanted === '' ? ready : ready.filter((served) => served.version === wanted)
+    if (chosen.length === 0) throw notAvailable(`requested model version is not available for model '${name}'`)
+    return chosen.map((served) => served.statistics())
+  }
+
+  /** While true, front ends stamp the arrival of requests (`arrivalStamps`), so that they can be picked for tracing. HOT. */
+  get isTracing(): boolean {
+    return this.#tracer.isOn
+  }
+
+  get traceControl(): TraceControl {
+    return this.#tracer
+  }
+
+  /** Throws for a model that does not serve; '' stands for all models. */
+  requireTraceable(modelName: string): void {
+    if (modelName === '' || this.isModelReady(modelName, '')) return
+    throw ServerError.withoutStack('INVALID_ARG', `Request for unknown model : ${modelName}`)
+  }
+
   /** Like `infer`, for callers that know the model by name alone. */
-  inferByName(request: InferenceRequest): void {
+  inferByName(request: InferenceRequest, isExpected = false): void {
     let version: ModelVersion
     try {
       version = this.findVersion(request.modelName, request.modelVersion)
@@ -179,14 +228,31 @@ export class Engine {
       request.fail(ServerError.from(reason))
       return
     }
-    this.infer(request, version)
+    this.infer(request, version, isExpected)
+  }
+
+  /**
+   * A front end has a request in hand that it cannot pass on yet, because its body is still being read elsewhere. An exit
+   * that begins now waits for it, and `infer` takes it as expected. Call the result once it was passed on or given up.
+   */
+  expectRequest(): () => void {
+    this.#expectedCount++
+    return () => {
+      this.#expectedCount--
+      if (this.#expectedCount === 0) this.#onNoneExpected?.()
+    }
   }
 
   /** Answers through the request's sink, always; never throws. HOT. */
-  infer(request: InferenceRequest, version: ModelVersion): void {
+  infer(request: InferenceRequest, version: ModelVersion, isExpected = false): void {
     if (request.receivedNs === 0) request.receivedNs = this.#clock.nowNs()
+    if (request.arrivalStamps !== null) request.trace = this.#tracer.begin(request)
     try {
-      if (this.#state !== 'READY') throw ServerError.withoutStack('UNAVAILABLE', this.#notReadyText())
+      if (this.#state !== 'READY' && !isExpected) throw ServerError.withoutStack('UNAVAILABLE', this.#notReadyText())
+      if (isLongToValidate(request)) {
+        this.#inferInSteps(request, version, validateInSteps(request, version.signature), this.expectRequest())
+        return
+      }
       validateRequest(request, version.signature)
       reshapeInputs(request, version.signature)
     } catch (reason) {
@@ -195,6 +261,29 @@ export class Engine {
     }
     assert(version instanceof ServedVersion, 'a version comes from findVersion')
     version.admit(request)
+  }
+
+  /** Like `infer`, for inputs that would hold the loop up: others are served between the steps of their validation. */
+  #inferInSteps(
+    request: InferenceRequest,
+    version: ModelVersion,
+    steps: Iterator<void, void>,
+    passedOn: () => void,
+  ): void {
+    try {
+      if (request.isCancelled) request.failCancelled()
+      else if (steps.next().done !== true) {
+        setImmediate(() => this.#inferInSteps(request, version, steps, passedOn))
+        return
+      } else {
+        reshapeInputs(request, version.signature)
+        assert(version instanceof ServedVersion, 'a version comes from findVersion')
+        version.admit(request)
+      }
+    } catch (reason) {
+      request.fail(ServerError.from(reason))
+    }
+    passedOn()
   }
 
   /** Clients may load and unload only where the operator said so. */
@@ -215,11 +304,18 @@ export class Engine {
     }
     const polled = await this.#dependencies.repository.pollOne(name, override?.config ?? null)
     if (polled === null) throw pollFailed(name)
-    await this.#loadPolled(polled, { isForced: override !== null })
+    await this.#ensembles.load(polled, { isForced: override !== null })
   }
 
-  /** Stops serving the model at once; `gone` resolves when what was in flight has ended and its memory is free. */
-  async unload(name: string): Promise<{ readonly gone: Promise<void> }> {
+  /**
+   * Stops serving the model at once; `gone` resolves when what was in flight has ended and its memory is free. Ensembles
+   * that call it go with it. `unloadDependents` takes along the models it calls that nobody asked for and nobody else calls.
+   */
+  unload(name: string, unloadDependents = false): Promise<Unloading> {
+    return this.#ensembles.unload(name, unloadDependents)
+  }
+
+  async #unloadOne(name: string): Promise<Unloading> {
     const begun = Promise.withResolvers<void>()
     const gone = this.#change(name, async () => {
       const model = this.#models.get(name)
@@ -231,7 +327,6 @@ export class Engine {
       begun.resolve()
       await unloads
       await model.dropUpload()
-      this.#log.info(`successfully unloaded '${name}'`)
       this.#touch(model)
     })
     // A failure to free something is logged where it happens; the model is gone for clients all the same.
@@ -269,13 +364,25 @@ export class Engine {
       })
     })
     await Promise.allSettled(this.#changes.values())
+    await Promise.race([this.#noneExpected(), giveUp])
+    this.#log.info('All models are stopped, unloading models')
     const models = [...this.#models.values()]
-    const versions = models.flatMap((model) => [...model.versions.values()])
-    await Promise.all(versions.map((version) => version.unload(giveUp)))
+    // What is under way in an ensemble still needs the models it calls.
+    for (const names of this.#ensembles.outermostFirst(models.map(({ name }) => name))) {
+      const versions = names.flatMap((name) => [...(this.#models.get(name)?.versions.values() ?? [])])
+      await Promise.all(versions.map((version) => version.unload(giveUp)))
+    }
     await Promise.all(models.map((model) => model.dropUpload()))
     cancel()
     await this.#dependencies.closeBackends()
     return isInTime
+  }
+
+  #noneExpected(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#expectedCount === 0) resolve()
+      else this.#onNoneExpected = resolve
+    })
   }
 
   #notReadyText(): string {
@@ -299,11 +406,16 @@ export class Engine {
     if (model !== undefined) model.upload = upload
   }
 
-  async #loadPolled(polled: PolledModel, { isForced = false } = {}): Promise<void> {
+  /** False when it served already, and from the same files. */
+  async #loadPolled(polled: PolledModel, { isForced = false } = {}): Promise<boolean> {
+    let isChanged = true
     await this.#change(polled.name, async () => {
       const model = this.#models.get(polled.name)
       const isServing = model !== undefined && model.latest !== null
-      if (isServing && !isForced && polled.error === null && polled.fingerprint === model.fingerprint) return
+      if (isServing && !isForced && polled.error === null && polled.fingerprint === model.fingerprint) {
+        isChanged = false
+        return
+      }
       for (let attempt = 0; ; attempt++) {
         try {
           await this.#loadOnce(polled)
@@ -314,6 +426,7 @@ export class Engine {
         }
       }
     })
+    return isChanged
   }
 
   async #loadOnce(polled: PolledModel): Promise<void> {
@@ -327,6 +440,10 @@ export class Engine {
       throw pollFailed(name)
     }
     model.pollFailure = ''
+    this.#ensembles.requireParts(polled.config, (failure) => {
+      model.pollFailure = failure
+      this.#touch(model)
+    })
     const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
     if (chosen.length === 0) {
       const reason = `at least one version must be available under the version policy of model '${name}'`
@@ -334,7 +451,8 @@ export class Engine {
       this.#touch(model)
       throw new ServerError('INVALID_ARG', `load failed for model '${name}': ${reason}\n`)
     }
-    const fresh = chosen.map((version) => new ServedVersion(this.#log, name, version))
+    const parts = { clock: this.#clock, log: this.#log, ledger: this.#ledger }
+    const fresh = chosen.map((version) => new ServedVersion(parts, name, version))
     // A first load shows itself as LOADING; a reload stays out of sight until it can take over.
     const isFirst = model.latest === null
     if (isFirst) for (const version of fresh) model.versions.set(version.version, version)
@@ -362,7 +480,12 @@ export class Engine {
         this.#revision++
         version.instancesChanged()
       }
-      version.becomeReady(await loadVersion(this.#dependencies, this.#options, polled.config, files, onReadinessChange))
+      const infer = (request: InferenceRequest): void => this.inferByName(request, true)
+      version.becomeReady(
+        this.#ensembles.isEnsemble(version.name)
+          ? await loadEnsemble({ clock: this.#clock, models: this.#models, infer }, this.#options, polled.config, files)
+          : await loadVersion(this.#dependencies, this.#options, polled.config, files, onReadinessChange),
+      )
       return null
     } catch (reason) {
       const error = ServerError.from(reason)
@@ -429,6 +552,10 @@ const extensions = [
   'trace',
   'logging',
 ]
+
+const noTracing: TracerOptions = { file: '', levels: [], rate: 1000, count: -1, logFrequency: 0 }
+
+const notAvailable = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
   ServerError.withoutStack(code, `Request for unknown model: ${text}`)

@@ -6,10 +6,17 @@ import { ServerError } from '../base/server-error.ts'
 import type { Backend, Instance, InstanceSpec, LoadedModel, ModelFiles } from '../model/backend.ts'
 import type { ModelConfig, ModelInstanceGroup } from '../model/model-config.ts'
 import { ModelSignature } from '../model/model-signature.ts'
+import type { Scheduler } from '../model/scheduler.ts'
 import { normaliseAfterComplete, normaliseInstanceGroups } from '../model/normalise-model-config.ts'
 import { validateLoadedConfig } from '../model/validate-model-config.ts'
+import { readInitialStates } from '../repository/initial-states.ts'
 import { readLabels } from '../repository/labels.ts'
 import { DirectScheduler } from '../scheduling/direct-scheduler.ts'
+import { DynamicBatchScheduler } from '../scheduling/dynamic-batch-scheduler.ts'
+import { dynamicBatchSettings } from '../scheduling/dynamic-batch-settings.ts'
+import { SequenceScheduler } from '../scheduling/sequence-scheduler.ts'
+import { sequenceSettings } from '../scheduling/sequence-settings.ts'
+import { executedSignature } from '../scheduling/sequence-signature.ts'
 import type { LoadedParts } from './served-version.ts'
 
 export type LoadDependencies = {
@@ -24,6 +31,8 @@ export type LoadSettings = {
   readonly gpuCount: number
   /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+  /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded steps refuses. */
+  readonly prunesEnsemblesLikeTriton?: boolean
 }
 
 /** `draft` is the polled configuration; it is not changed. Frees what it made when a later step fails. */
@@ -34,7 +43,7 @@ export async function loadVersion(
   files: ModelFiles,
   onReadinessChange: () => void,
 ): Promise<LoadedParts> {
-  refuseUnavailableSchedulers(draft)
+  refuseIterativeSequences(draft)
   const backend = await dependencies.findBackend(draft.backend)
   if (backend === null) {
     throw new ServerError(
@@ -49,11 +58,13 @@ export async function loadVersion(
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   const signature = new ModelSignature(config, await readLabels(config, files.modelDirectory))
   const { name } = config
-  const loaded = await backend.load({ name, version: files.version, config, signature, files, log: dependencies.log })
+  const initialStates = await readInitialStates(config, files.modelDirectory)
+  const executed = config.sequenceBatching === null ? signature : executedSignature(config)
+  const { version } = files
+  const loaded = await backend.load({ name, version, config, signature: executed, files, log: dependencies.log })
   try {
     const { serving, instances } = await createInstances(loaded, config, onReadinessChange)
-    const maxQueueSize = queueBound(settings, config, serving.length)
-    const scheduler = new DirectScheduler({ clock: dependencies.clock }, serving, { maxQueueSize })
+    const scheduler = createScheduler(dependencies.clock, settings, config, signature, serving, initialStates)
     return { config, signature, loaded, instances, scheduler }
   } catch (reason) {
     await loaded.close()
@@ -62,18 +73,33 @@ export async function loadVersion(
 }
 
 /** Serving such a model one request at a time would give wrong answers, so it is refused rather than half served. */
-function refuseUnavailableSchedulers(config: ModelConfig): void {
-  const missing =
-    config.platform === 'ensemble' || config.ensembleScheduling !== null
-      ? 'ensemble_scheduling'
-      : config.sequenceBatching !== null
-        ? 'sequence_batching'
-        : null
-  if (missing === null) return
+function refuseIterativeSequences(config: ModelConfig): void {
+  if (config.sequenceBatching?.iterativeSequence !== true) return
   throw new ServerError(
     'UNSUPPORTED',
-    `${missing} of model '${config.name}' is not available in this version of Galatea`,
+    `sequence_batching.iterative_sequence of model '${config.name}' is not available in this version of Galatea`,
   )
+}
+
+function createScheduler(
+  clock: Clock,
+  settings: LoadSettings,
+  config: ModelConfig,
+  signature: ModelSignature,
+  instances: readonly Instance[],
+  initialStates: ReadonlyMap<string, Uint8Array>,
+): Scheduler {
+  const maxQueueSize = queueBound(settings, config, instances.length)
+  const afterThisTurn = (fire: () => void): void => void setImmediate(fire)
+  if (config.sequenceBatching !== null) {
+    const sequences = sequenceSettings(config, config.sequenceBatching, signature, { maxQueueSize, initialStates })
+    return new SequenceScheduler({ clock, afterThisTurn }, instances, sequences)
+  }
+  if (config.dynamicBatching === null) return new DirectScheduler({ clock }, instances, { maxQueueSize })
+  // An ONNX model is given one tensor per input, so its requests must agree in shape; other backends get each request's own.
+  const options = { defaultMaxQueueSize: maxQueueSize, acceptsRagged: config.backend !== 'onnxruntime' }
+  const batching = dynamicBatchSettings(config, config.dynamicBatching, signature, options)
+  return new DynamicBatchScheduler({ clock, afterThisTurn }, instances, batching)
 }
 
 function queueBound(settings: LoadSettings, config: ModelConfig, instanceCount: number): number {

@@ -14,6 +14,8 @@ export class ServedModel {
   upload: UploadedModel | null = null
   /** The highest version that serves; what a request without a version gets. */
   latest: ServedVersion | null = null
+  /** The versions that serve, lowest first. */
+  ready: readonly ServedVersion[] = []
   readyVersions: readonly string[] = []
 
   constructor(name: string) {
@@ -33,6 +35,7 @@ export class ServedModel {
     const ready = [...this.versions.values()]
       .filter((version) => version.state === 'READY')
       .sort((a, b) => (BigInt(a.version) < BigInt(b.version) ? -1 : 1))
+    this.ready = ready
     this.latest = ready.at(-1) ?? null
     this.readyVersions = ready.map((version) => version.version)
   }

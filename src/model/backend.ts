@@ -59,6 +59,11 @@ export interface Instance {
   /** False while its Worker is being replaced. The spec's `onReadinessChange` is called whenever this changes. */
   readonly isReady: boolean
   /**
+   * How many further batches it takes while one executes, so that its Worker finds the next one at hand; absent or 0:
+   * none. They execute in the order in which they came. It may change at any time, and is asked before each batch.
+   */
+  readonly prefetchDepth?: number
+  /**
    * Answers every request of the batch (response, error or, for a decoupled model, later) and calls
    * `batch.executed()`, perhaps before it returns. Stamps computeStartNs, computeInputEndNs, computeOutputStartNs and
    * computeEndNs on each request before answering it.

@@ -22,6 +22,17 @@ export class Batch {
     const onExecuted = this.#onExecuted
     assert(onExecuted !== null, 'a batch is executed once')
     this.#onExecuted = null
+    this.#tellEngine()
     onExecuted()
+  }
+
+  /** All requests of a batch are of one model version; a scheduler's own fillers belong to none. */
+  #tellEngine(): void {
+    for (let i = 0; i < this.requests.length; i++) {
+      const request = this.requests[i] as InferenceRequest
+      if (request.onExecuted === null) continue
+      request.onExecuted(this)
+      return
+    }
   }
 }

@@ -1,7 +1,9 @@
 import { assert } from '../base/assert.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
+import type { Batch } from './batch.ts'
 import { InferenceResponse } from './inference-response.ts'
+import type { RequestTrace, TraceStamp } from './request-trace.ts'
 
 /** Custom parameters of a request or response. A bigint is an integer, a number a double: the wire tells them apart. */
 export type ParameterValue = string | bigint | boolean | number
@@ -42,7 +44,7 @@ export class InferenceRequest {
   readonly modelVersion: string
   readonly id: string
   inputs: Tensor[]
-  readonly requestedOutputs: readonly string[]
+  requestedOutputs: readonly string[]
   readonly parameters: Parameters
   correlationId: bigint | string
   isSequenceStart: boolean
@@ -60,16 +62,38 @@ export class InferenceRequest {
   computeInputEndNs = 0
   computeOutputStartNs = 0
   computeEndNs = 0
+  /** Of the latest response, and so of the last one in the end. */
   endNs = 0
+
+  /** Set by a front end while tracing is on: the request may be picked, and these are its first moments. */
+  arrivalStamps: readonly TraceStamp[] | null = null
+  /** Set by the Engine on a request that was picked. */
+  trace: RequestTrace | null = null
+
+  /** Set by the response cache: answered from it, and the time that looking it up (and keeping the answer) took. */
+  isCacheHit = false
+  cacheNs = 0
+
+  /** Responses so far, bare ends included. */
+  responseCount = 0
 
   /** Set by whoever holds the request now (a queue, then an Instance), called at once when the client gives up. */
   onCancel: ((request: InferenceRequest) => void) | null = null
+  /** Set by an Instance that can hold answers back: its reader has too much unread, or has caught up again. */
+  onFlowChange: ((request: InferenceRequest) => void) | null = null
   /** Set by the Engine: sees every response before the sink does, and may put another in its place. */
   intercept: ((response: InferenceResponse, request: InferenceRequest) => InferenceResponse) | null = null
+
+  /** Set by a scheduler that keeps answers in order: gets each response and hands it on with `deliver` when its time comes. */
+  gate: ((response: InferenceResponse, request: InferenceRequest) => void) | null = null
+
+  /** Set by the Engine: told once per Batch that executed, through one of its requests. */
+  onExecuted: ((batch: Batch) => void) | null = null
 
   #sink: ResponseSink
   #isCancelled = false
   #isEnded = false
+  #isPaused = false
 
   constructor(fields: Partial<InferenceRequestFields> & Pick<InferenceRequestFields, 'modelName' | 'inputs' | 'sink'>) {
     this.modelName = fields.modelName
@@ -101,6 +125,18 @@ export class InferenceRequest {
     this.onCancel?.(this)
   }
 
+  /** The client reads slower than the model answers: an Instance that can waits before it sends more. */
+  get isPaused(): boolean {
+    return this.#isPaused
+  }
+
+  /** Called by a front end. What is on its way still comes, and a backend that cannot wait goes on sending. */
+  setPaused(isPaused: boolean): void {
+    if (this.#isPaused === isPaused || this.#isEnded) return
+    this.#isPaused = isPaused
+    this.onFlowChange?.(this)
+  }
+
   respond(response: InferenceResponse): void {
     if (this.#isEnded) {
       response.release()
@@ -109,8 +145,16 @@ export class InferenceRequest {
     if (response.isFinal) {
       this.#isEnded = true
       this.onCancel = null
+      this.onFlowChange = null
     }
+    if (this.gate === null) this.deliver(response)
+    else this.gate(response, this)
+  }
+
+  /** For the gate alone: everybody else answers with `respond`. */
+  deliver(response: InferenceResponse): void {
     this.#sink(this.intercept === null ? response : this.intercept(response, this), this)
+    if (this.trace !== null && response.isFinal) this.trace.release()
   }
 
   fail(error: ServerError): void {

@@ -16,6 +16,8 @@ export class InferenceResponse {
   readonly isFinal: boolean
   /** True for the bare "that was all" of a decoupled model: it carries no result, not even an empty one. */
   readonly isFlagOnly: boolean
+  /** True for an error that the model itself chose to answer with: it did its work, and statistics count it so. */
+  readonly isAnswerOfModel: boolean
   #release: (() => void) | null
 
   private constructor(
@@ -25,12 +27,14 @@ export class InferenceResponse {
     isFinal: boolean,
     isFlagOnly: boolean,
     release: (() => void) | null,
+    isAnswerOfModel = false,
   ) {
     this.outputs = outputs
     this.parameters = parameters
     this.error = error
     this.isFinal = isFinal
     this.isFlagOnly = isFlagOnly
+    this.isAnswerOfModel = isAnswerOfModel
     this.#release = release
   }
 
@@ -46,6 +50,11 @@ export class InferenceResponse {
     return new InferenceResponse(noOutputs, null, error, isFinal, false, null)
   }
 
+  /** An error that the model's own code answered with, as a Python model's `InferenceResponse(error=…)`. */
+  static errorAnswer(error: ServerError, isFinal = true): InferenceResponse {
+    return new InferenceResponse(noOutputs, null, error, isFinal, false, null, true)
+  }
+
   static finalFlag(): InferenceResponse {
     return new InferenceResponse(noOutputs, null, null, true, true, null)
   }
@@ -54,7 +63,8 @@ export class InferenceResponse {
   withOutputs(outputs: readonly Tensor[]): InferenceResponse {
     const release = this.#release
     this.#release = null
-    return new InferenceResponse(outputs, this.parameters, this.error, this.isFinal, this.isFlagOnly, release)
+    const { parameters, error, isFinal, isFlagOnly, isAnswerOfModel } = this
+    return new InferenceResponse(outputs, parameters, error, isFinal, isFlagOnly, release, isAnswerOfModel)
   }
 
   /** Gives the outputs' memory back. Twice is fine. */

@@ -9,7 +9,7 @@ import { InferenceRequest } from './inference-request.ts'
 import { emptyModelConfig, type ConfigDataType, type ModelInput, type ModelOutput } from './model-config.ts'
 import { emptyMessage, messageSchema } from './model-config-schema.ts'
 import { ModelSignature } from './model-signature.ts'
-import { validateRequest } from './validate-request.ts'
+import { isLongToValidate, validateInSteps, validateRequest } from './validate-request.ts'
 
 type TensorConfig = { name: string; type?: DataType; dims: number[]; optional?: boolean }
 
@@ -191,4 +191,36 @@ test('rows are the first dimension when the model batches, and 0 when it does no
   assert.equal(rows(plain, [fp32('A', [4])]), 0)
   assert.equal(rows(anyShape, [fp32('A', [0])]), 0)
   assert.equal(rows(withOptional, [fp32('A', [4])]), 0)
+})
+
+test('inputs of very many strings are validated in steps, others at once', () => {
+  const long = request([new Tensor('S', 'BYTES', [2_500_000], new Uint8Array(10_000_000))])
+  assert.equal(isLongToValidate(long), true)
+  assert.equal(isLongToValidate(request([new Tensor('S', 'BYTES', [1], new Uint8Array(1_000_000))])), false)
+  assert.equal(isLongToValidate(request([new Tensor('A', 'UINT8', [1], new Uint8Array(10_000_000))])), false)
+  assert.equal([...validateInSteps(long, strings)].length, 2)
+})
+
+test('validation in steps finds what validation at once finds', () => {
+  for (const [elements, bytes] of [
+    [2_500_001, 10_000_000],
+    [2_499_999, 10_000_000],
+    [2_500_000, 10_000_002],
+  ] as const) {
+    const inputs = [new Tensor('S', 'BYTES', [elements], new Uint8Array(bytes))]
+    const messageOf = (act: () => unknown): string => {
+      try {
+        act()
+      } catch (reason) {
+        return (reason as ServerError).message
+      }
+      return 'nothing was thrown'
+    }
+    const expected = messageOf(() => validateRequest(request(inputs), strings))
+    assert.match(expected, /string/)
+    assert.equal(
+      messageOf(() => [...validateInSteps(request(inputs), strings)]),
+      expected,
+    )
+  }
 })

@@ -18,6 +18,43 @@ const invalid = (message: string): ServerError => ServerError.withoutStack('INVA
 
 /** Throws ServerError. Sets `request.batchSize`. */
 export function validateRequest(request: InferenceRequest, signature: ModelSignature): void {
+  validateNames(request, signature)
+  const { inputs } = request
+  for (let i = inputs.length - 1; i >= 0; i--) {
+    const strings = checkTensor(request, signature, inputs[i] as Tensor)
+    if (strings !== null) walkStrings(strings, Infinity)
+  }
+}
+
+/** Strings looked at between two steps: two to six milliseconds when all of them are empty. */
+const stringsPerStep = 1_000_000
+
+/**
+ * Each string of a BYTES input has to be looked at, and 64 MiB hold sixteen million empty ones. Above this many bytes a
+ * request is validated in steps, so that others are served in between.
+ */
+const longStringBytes = 4 * stringsPerStep
+
+export function isLongToValidate({ inputs }: InferenceRequest): boolean {
+  for (let i = 0; i < inputs.length; i++) {
+    const { dataType, bytes } = inputs[i] as Tensor
+    if (dataType === 'BYTES' && bytes.length > longStringBytes) return true
+  }
+  return false
+}
+
+/** The same as validateRequest, a few milliseconds at a time. */
+export function* validateInSteps(request: InferenceRequest, signature: ModelSignature): Generator<void, void> {
+  validateNames(request, signature)
+  const { inputs } = request
+  for (let i = inputs.length - 1; i >= 0; i--) {
+    const strings = checkTensor(request, signature, inputs[i] as Tensor)
+    if (strings === null) continue
+    while (!walkStrings(strings, stringsPerStep)) yield
+  }
+}
+
+function validateNames(request: InferenceRequest, signature: ModelSignature): void {
   const { modelName } = signature
   for (const name of request.requestedOutputs) {
     if (!signature.outputByName.has(name)) {
@@ -46,10 +83,6 @@ export function validateRequest(request: InferenceRequest, signature: ModelSigna
     )
   }
   request.batchSize = batchSize
-  for (let i = inputs.length - 1; i >= 0; i--) {
-    const tensor = inputs[i] as Tensor
-    checkTensor(request, signature, tensor, signature.inputByName.get(tensor.name) as InputSpec)
-  }
 }
 
 function checkInputCount(request: InferenceRequest, signature: ModelSignature): void {
@@ -89,8 +122,10 @@ function nextBatchSize(
   return first
 }
 
-function checkTensor(request: InferenceRequest, signature: ModelSignature, tensor: Tensor, spec: InputSpec): void {
+/** Null when the input is fine; the strings of a BYTES input are still to be walked. */
+function checkTensor(request: InferenceRequest, signature: ModelSignature, tensor: Tensor): StringWalk | null {
   const { modelName } = signature
+  const spec = signature.inputByName.get(tensor.name) as InputSpec
   if (tensor.dataType !== spec.dataType) {
     throw invalid(
       `${request.errorPrefix}inference input '${tensor.name}' data-type is '${tensor.dataType}', but model ` +
@@ -114,10 +149,7 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
         `'${modelName}', got ${shapeText(tensor.shape)}`,
     )
   }
-  if (tensor.dataType === 'BYTES') {
-    checkStrings(request, modelName, tensor, elements)
-    return
-  }
+  if (tensor.dataType === 'BYTES') return new StringWalk(request, modelName, tensor, elements)
   const expectedBytes = elements * elementBytes[tensor.dataType]
   if (tensor.bytes.length !== expectedBytes) {
     throw invalid(
@@ -125,6 +157,7 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
         `${expectedBytes}, got ${tensor.bytes.length}`,
     )
   }
+  return null
 }
 
 function matches(shape: Shape, dims: Shape, offset: number): boolean {
@@ -136,12 +169,36 @@ function matches(shape: Shape, dims: Shape, offset: number): boolean {
   return true
 }
 
-function checkStrings(request: InferenceRequest, modelName: string, tensor: Tensor, expectedCount: number): void {
-  const bytes = tensor.bytes
+/** How far the strings of one input have been looked at. */
+class StringWalk {
+  readonly request: InferenceRequest
+  readonly modelName: string
+  readonly tensor: Tensor
+  readonly expectedCount: number
+  count = 0
+  at = 0
+
+  constructor(request: InferenceRequest, modelName: string, tensor: Tensor, expectedCount: number) {
+    this.request = request
+    this.modelName = modelName
+    this.tensor = tensor
+    this.expectedCount = expectedCount
+  }
+}
+
+/** Looks at `most` strings; true when that was the last of them. */
+function walkStrings(walk: StringWalk, most: number): boolean {
+  const { request, modelName, tensor, expectedCount } = walk
+  const { bytes } = tensor
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  let count = 0
-  let at = 0
+  const lastCount = walk.count + most
+  let { count, at } = walk
   while (at < bytes.length) {
+    if (count >= lastCount) {
+      walk.count = count
+      walk.at = at
+      return false
+    }
     if (count >= expectedCount) {
       throw invalid(
         `${request.errorPrefix}unexpected number of string elements ${count + 1} for inference input ` +
@@ -158,6 +215,9 @@ function checkStrings(request: InferenceRequest, modelName: string, tensor: Tens
     }
     const length = view.getUint32(at, true)
     if (length > available - 4) {
+      // Triton's core counts an element that is cut off, and only the model finds out about it.
+      count++
+      if (count !== expectedCount) break
       throw invalid(
         `incomplete string data for inference input '${tensor.name}', expecting string of length ${length} but only ` +
           `${available - 4} bytes available`,
@@ -172,4 +232,5 @@ function checkStrings(request: InferenceRequest, modelName: string, tensor: Tens
         `'${modelName}', got ${count}`,
     )
   }
+  return true
 }

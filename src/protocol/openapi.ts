@@ -6,10 +6,16 @@ import type { ModelVersion } from '../model/model-version.ts'
 import type { DataType } from '../tensor/data-type.ts'
 import { dataTypes } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
-
-/** Plain JSON; the shape of a schema is OpenAPI's business, not TypeScript's. */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
-type JsonObject = { readonly [key: string]: Json }
+import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
+import {
+  errorAnswer,
+  jsonContent,
+  operation as get,
+  pathParameter,
+  ref,
+  type Json,
+  type JsonObject,
+} from './openapi-parts.ts'
 
 export type OpenApiSource = {
   readonly serverName: string
@@ -56,11 +62,7 @@ function schemaKey(model: ModelVersion): string {
   return `model.${safe}.${model.version}`
 }
 
-const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
-const jsonContent = (schema: Json): JsonObject => ({ 'application/json': { schema } })
-const errorAnswer = (description: string): JsonObject => ({ description, content: jsonContent(ref('Error')) })
-
-const modelParameter: Json = { name: 'model', in: 'path', required: true, schema: { type: 'string' } }
+const modelParameter = pathParameter('model')
 const versionParameter: Json = {
   name: 'version',
   in: 'path',
@@ -75,10 +77,6 @@ const headerLengthParameter: Json = {
   description:
     'Bytes of the JSON head when binary tensor data follows it; 0 when the body is one tensor and nothing else',
   schema: { type: 'integer', minimum: 0 },
-}
-
-function get(operationId: string, tag: string, summary: string, answers: JsonObject): JsonObject {
-  return { operationId, tags: [tag], summary, responses: answers }
 }
 
 function generalPaths(): JsonObject {
@@ -98,6 +96,7 @@ function generalPaths(): JsonObject {
     },
     ...pathsOfModels('/v2/models/{model}', [modelParameter], ''),
     ...pathsOfModels('/v2/models/{model}/versions/{version}', [modelParameter, versionParameter], 'OfVersion'),
+    ...controlPaths(),
   }
 }
 
@@ -129,6 +128,7 @@ function pathsOfModels(base: string, parameters: readonly Json[], suffix: string
       parameters,
       post: inferOperation(`infer${suffix}`, 'model', 'Run a model', ref('InferRequest'), ref('InferResponse')),
     },
+    ...generatePaths(base, parameters, suffix),
   }
 }
 
@@ -213,6 +213,7 @@ function commonSchemas(): JsonObject {
     },
     InferRequest: requestEnvelope({ type: 'array', items: inputSchema(null) }, { type: 'string' }),
     InferResponse: responseEnvelope({ type: 'string' }, { type: 'string' }, outputSchema(null)),
+    ...generateSchemas(),
   }
 }
 

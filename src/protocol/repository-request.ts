@@ -36,6 +36,19 @@ export function readLoadRequest(body: Uint8Array): LoadParameters {
   return { config, files }
 }
 
+/** Whether the models that an ensemble calls go with it. A body that is not as it should be says no, as in Triton. */
+export function readUnloadRequest(body: Uint8Array): boolean {
+  if (body.length === 0) return false
+  try {
+    const parameters = memberOf(parseJsonDocument(body), 'parameters')
+    const dependents = parameters === undefined ? undefined : memberOf(parameters, 'unload_dependents')
+    return dependents !== undefined && asBoolean(dependents)
+  } catch (reason) {
+    if (reason instanceof ServerError) return false
+    throw reason
+  }
+}
+
 const decodeBase64 = (text: string): Uint8Array =>
   /^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(text) ? Buffer.from(text, 'base64') : new Uint8Array(0)
 

@@ -229,7 +229,10 @@ class ModelLinter {
     try {
       const signature = await this.#readSignature(file)
       if (signature === null) return
-      this.#addProblems('signature', signatureProblems(this.#config, signature))
+      // A list that is left out is completed from the file at load: there is nothing to compare.
+      const inputs = this.#config.input.length === 0 ? [] : signature.inputs
+      const outputs = this.#config.output.length === 0 ? [] : signature.outputs
+      this.#addProblems('signature', signatureProblems(this.#config, { inputs, outputs }))
     } catch (reason) {
       this.#found.error('model-file', file, null, `the model file cannot be read: ${messageOf(reason)}`)
     }

@@ -19,6 +19,12 @@ export class DirectScheduler implements Scheduler {
   readonly #limits: DirectSchedulerLimits
   /** Instances that execute nothing, the one that became idle last at the end: its caches are the warmest. */
   readonly #idle: Instance[]
+  /**
+   * The Instance of a model that has just one: it may be handed batches ahead of time (`prefetchDepth`). With several a
+   * batch parked behind a long execution could wait while another Instance becomes idle, and an idle Instance with
+   * eligible work is a bug. With one the order is the same wherever a request waits.
+   */
+  readonly #sole: Instance | null
   readonly #queue = new RingQueue<InferenceRequest>()
   readonly #timeouts = new Map<InferenceRequest, Cancel>()
   #isDraining = false
@@ -29,6 +35,7 @@ export class DirectScheduler implements Scheduler {
   constructor(dependencies: { clock: Clock }, instances: readonly Instance[], limits: DirectSchedulerLimits) {
     this.#clock = dependencies.clock
     this.#idle = instances.toReversed()
+    this.#sole = instances.length === 1 ? (instances[0] as Instance) : null
     this.#limits = limits
   }
 
@@ -43,7 +50,7 @@ export class DirectScheduler implements Scheduler {
     }
     request.queueStartNs = this.#clock.nowNs()
     if (this.#queue.size === 0 && !this.#isDispatching) {
-      const instance = this.#takeIdle()
+      const instance = this.#takeInstance(request)
       if (instance !== null) {
         this.#execute(instance, request)
         this.#dispatch()
@@ -113,7 +120,7 @@ export class DirectScheduler implements Scheduler {
     if (this.#isDispatching) return
     this.#isDispatching = true
     while (this.#queue.size > 0) {
-      const instance = this.#takeIdle()
+      const instance = this.#takeInstance(this.#queue.peek() as InferenceRequest)
       if (instance === null) break
       const request = this.#queue.take() as InferenceRequest
       this.#forgetTimeout(request)
@@ -129,13 +136,15 @@ export class DirectScheduler implements Scheduler {
     instance.execute(
       new Batch([request], Math.max(1, request.batchSize), () => {
         this.#runningCount--
-        this.#idle.push(instance)
+        if (this.#sole === null) this.#idle.push(instance)
         this.#dispatch()
       }),
     )
   }
 
-  #takeIdle(): Instance | null {
+  /** The Instance that takes `request` now: an idle one, or the sole one when it takes batches ahead of time. */
+  #takeInstance(request: InferenceRequest): Instance | null {
+    if (this.#sole !== null) return this.#canTake(this.#sole, request) ? this.#sole : null
     const idle = this.#idle
     for (let i = idle.length - 1; i >= 0; i--) {
       const instance = idle[i] as Instance
@@ -144,6 +153,13 @@ export class DirectScheduler implements Scheduler {
       return instance
     }
     return null
+  }
+
+  #canTake(sole: Instance, request: InferenceRequest): boolean {
+    if (!sole.isReady) return false
+    if (this.#runningCount === 0) return true
+    // One with a timeout waits here, where it can still expire.
+    return request.timeoutUs === 0n && this.#runningCount <= (sole.prefetchDepth ?? 0)
   }
 
   #checkDrained(): void {

@@ -317,7 +317,7 @@ test('waiting for a model is not idling', async () => {
 
 test('a client that does not take its answer is hung up on, and the memory behind it goes back', async () => {
   held.length = 0
-  const impatient = await startHttpFixture({ bodyIdleTimeoutMs: 50 }, { slow: { config: slowConfig, run: hold } })
+  const impatient = await startHttpFixture({ writeIdleTimeoutMs: 50 }, { slow: { config: slowConfig, run: hold } })
   const connection = new RawConnection((await impatient.frontend.listen()).port)
   connection.socket.pause()
   const body = slowBody.replace('{', '{"parameters":{"binary_data_output":true},')

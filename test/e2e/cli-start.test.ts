@@ -102,7 +102,7 @@ describe('a start that fails', () => {
     await using repository = await DelayRepository.create()
     await repository.addModel('fine', 0)
     await repository.addBroken('broken')
-    const { status, stdout, stderr } = galatea('--model-repository', repository.path, '--http-port=0')
+    const { status, stdout, stderr } = galatea('--model-repository', repository.path, '--http-port=0', '--grpc-port=0')
     assert.equal(status, 1)
     assert.match(stdout, /\| broken +\| \S+ +\| UNAVAILABLE: .*no_such_backend/)
     assert.match(stdout, /\| fine +\| 1 +\| READY/)

@@ -96,7 +96,7 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }))
 
 test('the installed package serves with npx galatea', async () => {
-  using started = new Started('npx', ['galatea', '--model-repository', models, '--http-port', '0'], installed)
+  using started = new Started('npx', ['galatea', '--model-repository', models, '--http-port', '0', '--grpc-port', '0'], installed)
   await assertAnswers(await started.listening())
 })
 
@@ -135,7 +135,7 @@ describe('started by a Node that is too old', { skip }, () => {
   })
 
   test('galatea serves, and ends by a signal as ever', async () => {
-    using started = new Started(old, [launcher, '--model-repository', models, '--http-port', '0'], installed)
+    using started = new Started(old, [launcher, '--model-repository', models, '--http-port', '0', '--grpc-port', '0'], installed)
     await assertAnswers(await started.listening())
     started.child.kill('SIGTERM')
     assert.equal(await started.exited, 0, started.output)

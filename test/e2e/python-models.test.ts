@@ -369,7 +369,7 @@ test('a cancelled request is seen by its execute', async () => {
   const patient = await PythonModels.load({
     patient: {
       code: textModel(
-        'def execute(self, requests):\n    while not requests[0].is_cancelled():\n        time.sleep(0.001)\n    return [pb_utils.InferenceResponse(error=pb_utils.TritonError("seen", pb_utils.TritonError.CANCELLED))]',
+        'def execute(self, requests):\n    print("it runs")\n    while not requests[0].is_cancelled():\n        time.sleep(0.001)\n    return [pb_utils.InferenceResponse(error=pb_utils.TritonError("seen", pb_utils.TritonError.CANCELLED))]',
       ),
       config: textConfig,
     },
@@ -379,7 +379,11 @@ test('a cancelled request is seen by its execute', async () => {
       const request = patient.request('patient', [textTensor('X', ['x'])], (answer) =>
         resolve(`${answer.error?.code} ${answer.error?.message}`),
       )
-      setImmediate(() => request.cancel())
+      // One that is cancelled before it runs would not run at all.
+      void (async () => {
+        while (patient.logged('it runs').length === 0) await new Promise((done) => setTimeout(done, 1))
+        request.cancel()
+      })()
     })
     assert.equal(error, 'CANCELLED seen')
   } finally {

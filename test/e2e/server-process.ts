@@ -64,8 +64,10 @@ export type StartOptions = {
   readonly prefix?: readonly string[]
 }
 
+const anyPort = ['--http-port=0', '--grpc-port=0', '--metrics-port=0']
+
 /**
- * Starts `galatea serve <flags>` with `--http-port=0` and resolves when it listens. Rejects with all it wrote when it
+ * Starts `galatea serve <flags>` on ports that the system chooses and resolves when it listens. Rejects with all it wrote when it
  * ends before that. The process does not outlive this one.
  */
 export const startServerProcess = async (
@@ -73,7 +75,7 @@ export const startServerProcess = async (
   options: StartOptions = {},
 ): Promise<ServerProcess> => {
   const script = options.launcher ?? path.join(projectRoot, 'bin/galatea.js')
-  const node = [process.execPath, ...(options.nodeFlags ?? []), script, 'serve', '--http-port=0', ...flags]
+  const node = [process.execPath, ...(options.nodeFlags ?? []), script, 'serve', ...anyPort, ...flags]
   const [command = '', ...rest] = [...(options.prefix ?? []), ...node]
   const child = spawn(command, rest, {
     cwd: projectRoot,

@@ -35,9 +35,12 @@ export const fromWorker = {
   metric: 43,
   log: 44,
   readiness: 45,
+  skipped: 46,
 } as const
 
 export const headerBytes = 16
+/** Before the responses of an executed frame: how long the execution took, in ns. */
+export const executionTimeBytes = 8
 /** Of a request inside an execute frame, before its tensors. */
 export const requestHeadBytes = 40
 export const requestFlags = { start: 1, end: 2, textCorrelation: 4, allOutputs: 8, cancelled: 16 } as const

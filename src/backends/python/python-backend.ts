@@ -126,13 +126,13 @@ export class PythonBackend implements Backend {
   async #plan(config: ModelConfig, files: ModelFiles): Promise<WorkerPlan> {
     const file = config.defaultModelFilename === '' ? 'model.py' : config.defaultModelFilename
     const isShared = this.#sharedDirectory !== ''
-    if (!isShared && !file.endsWith('.py')) {
-      throw new ServerError('INTERNAL', `Model name must end with '.py'. Model name is "${file}".`)
-    }
     const sharedFile = config.runtime.endsWith('.py') ? config.runtime : 'model.py'
     const program = isShared ? path.join(this.#sharedDirectory, sharedFile) : path.join(files.versionDirectory, file)
     if (!existsSync(program)) {
       throw new ServerError('INTERNAL', `Python model file not found in '${program}'`)
+    }
+    if (!isShared && !file.endsWith('.py')) {
+      throw new ServerError('INTERNAL', `Model name must end with '.py'. Model name is "${file}".`)
     }
     const archive = isShared ? path.join(this.#sharedDirectory, `pb_exec_env_${sharedFile}.tar.gz`) : ''
     const environment = await this.#environments.find(config, files, existsSync(archive) ? archive : '')

@@ -55,7 +55,7 @@ export class PythonEnvironments {
     if (entry === null) {
       throw new ServerError(
         'INTERNAL',
-        `EXECUTION_ENV_PATH of model '${modelName}': there is no file or folder '${place}'`,
+        `Failed to get the canonical path for ${place}. EXECUTION_ENV_PATH of model '${modelName}' must name a file or folder.`,
       )
     }
     if (entry.isDirectory()) return place

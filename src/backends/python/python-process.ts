@@ -7,6 +7,7 @@ import type { Duplex, Readable } from 'node:stream'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { FrameStream } from './frame-stream.ts'
+import { FrameWriter } from './frame-writer.ts'
 import { createSocketPair } from './shared-memory.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
@@ -38,6 +39,7 @@ export class PythonProcess {
   readonly #events: ProcessEvents
   readonly #child: ChildProcess
   readonly #socket: Duplex
+  readonly #writer: FrameWriter
   #exitReason: string | null = null
   #hasEnded = false
   #isReadable = true
@@ -50,11 +52,14 @@ export class PythonProcess {
     const frames = new FrameStream((frame) => this.#events.onFrame(frame), maxFrameBytes)
     const onBytes = (chunk: Buffer): void => {
       if (this.#hasEnded) return
+      // Answers bring the next batches; those of one chunk leave together.
+      this.#writer.hold()
       try {
         frames.push(chunk)
       } catch (reason) {
         this.#broken(messageOf(reason))
       }
+      this.#writer.release()
     }
     const pair = createSocketPair()
     this.#child = spawn(command.executable, [...command.arguments, String(socketFd)], {
@@ -75,6 +80,7 @@ export class PythonProcess {
       closeSync(pair[1])
       this.#socket = socketWithOwnBuffer(pair[0], onBytes)
     }
+    this.#writer = new FrameWriter(this.#socket, pair === null ? null : pair[0])
     this.#child.once('error', (error) => {
       this.#spawnFailure = error
       this.#onExit(messageOf(error))
@@ -107,7 +113,12 @@ export class PythonProcess {
   }
 
   send(frame: Buffer): void {
-    if (this.#exitReason === null) this.#socket.write(frame)
+    if (this.#exitReason === null) this.#writer.write(frame)
+  }
+
+  /** For what the worker does not wait for: leaves with the next frame, or when this turn of the event loop is over. */
+  sendSoon(frame: Buffer): void {
+    if (this.#exitReason === null) this.#writer.writeSoon(frame)
   }
 
   /** Ends the process and everything it started. */
@@ -117,7 +128,8 @@ export class PythonProcess {
     try {
       process.kill(-pid, 'SIGKILL')
     } catch {
-      // The group is gone already.
+      // The group is gone already, or this system has no groups.
+      this.#child.kill('SIGKILL')
     }
   }
 
@@ -139,6 +151,7 @@ export class PythonProcess {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#cancelWait?.()
+    this.#writer.close()
     for (const stream of [this.#socket, this.#child.stdout, this.#child.stderr]) stream?.destroy()
     this.#events.onExit(this.#exitReason ?? 'it closed its connection')
   }
@@ -165,8 +178,8 @@ export class PythonProcess {
 }
 
 /**
- * Reads into one buffer of its own and hands out copies of just what came. Node would allocate 64 KiB for each read,
- * and for a model that answers in microseconds collecting those was a quarter of the work.
+ * Reads into one buffer of its own and hands out copies of just what came: Node would allocate 64 KiB for each read,
+ * and a response that is kept would keep all of it.
  */
 function socketWithOwnBuffer(fd: number, onBytes: (chunk: Buffer) => void): Socket {
   const onread = {

@@ -5,7 +5,6 @@ import type { Log, LogLevel } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
-import { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import type { ModelSignature } from '../../model/model-signature.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
@@ -14,6 +13,7 @@ import { encodeExecute } from './execute-frame.ts'
 import {
   align16,
   emptyFrame,
+  executionTimeBytes,
   fromWorker,
   headerBytes,
   readText,
@@ -22,6 +22,7 @@ import {
   writeHeader,
   writeUint64,
 } from './frames.ts'
+import { averageAfter, parkingDepth, parkUntilNs, shouldPark } from './parking.ts'
 import { readResponse } from './response-record.ts'
 import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
@@ -37,11 +38,16 @@ export type PythonWorkerSettings = {
   readonly stopGraceMs: number
 }
 
-type RunningBatch = {
-  readonly id: number
+type HeldBatch = {
   readonly batch: Batch
-  readonly firstHandle: number
   readonly executed: () => void
+  /** 0 while it is not sent. */
+  id: number
+  firstHandle: number
+  sentNs: number
+  /** When it became the first. Of one that was parked the worker itself tells how long it took. */
+  headSinceNs: number
+  isParked: boolean
 }
 
 /** An idle worker gives surplus memory back after this long. */
@@ -61,7 +67,11 @@ export class PythonWorker implements Worker {
   readonly #calls: ServiceCalls
   /** Requests that the worker may still answer. */
   readonly #open = new Map<number, InferenceRequest>()
-  #running: RunningBatch | null = null
+  /** In the order in which the worker executes them. */
+  readonly #batches: HeldBatch[] = []
+  readonly #canPark: boolean
+  #averageNs = 0
+  #isParking = false
   #nextHandle = 1
   #nextBatch = 1
   #freed: number[] = []
@@ -79,6 +89,8 @@ export class PythonWorker implements Worker {
     this.#settings = settings
     this.#link = link
     this.#events = events
+    // A decoupled model's executions say nothing of the work that goes on after them.
+    this.#canPark = !settings.signature.isDecoupled
     this.#reader = new TensorRecordReader(
       link.regions,
       settings.signature.outputs.map((output) => output.name),
@@ -90,30 +102,88 @@ export class PythonWorker implements Worker {
     link.adopt({ onFrame: (frame) => this.#onFrame(frame), onExit: (reason) => this.#onExit(reason) })
   }
 
+  /** Nothing is added behind an execution that already takes long. */
+  get prefetchDepth(): number {
+    const head = this.#batches[0]
+    if (!this.#isParking || head === undefined) return 0
+    return this.#clock.nowNs() - head.headSinceNs < parkUntilNs ? parkingDepth : 0
+  }
+
   // HOT: once per batch.
   execute(batch: Batch, executed: () => void): void {
-    const startNs = this.#clock.nowNs()
-    const { requests } = batch
-    const firstHandle = this.#nextHandle
-    for (const request of requests) request.computeStartNs = startNs
-    let frame: Buffer
+    const before = this.#batches.at(-1)
+    const isParked = before !== undefined
+    const held = { batch, executed, id: 0, firstHandle: 0, sentNs: 0, headSinceNs: 0, isParked }
+    this.#batches.push(held)
+    if (before === undefined) this.#becomeHead(held)
+    else if (before.id !== 0) this.#park(held)
+  }
+
+  /** One that does not fit into the shared memory beside those before it is sent when it is the first. */
+  #park(held: HeldBatch): void {
     try {
-      frame = encodeExecute(this.#nextBatch, requests, firstHandle, this.#settings.signature, this.#link.regions)
-    } catch (reason) {
-      const error = ServerError.from(reason)
-      for (const request of requests) {
-        this.#stampEnd(request, startNs)
-        request.fail(error)
-      }
-      executed()
-      return
+      this.#sendBatch(held)
+    } catch {
+      held.isParked = false
     }
+  }
+
+  #becomeHead(held: HeldBatch): void {
+    const startNs = this.#clock.nowNs()
+    const { requests } = held.batch
+    held.headSinceNs = startNs
+    for (const request of requests) request.computeStartNs = startNs
+    if (held.id === 0) {
+      held.isParked = false
+      try {
+        this.#sendBatch(held)
+      } catch (reason) {
+        this.#failHead(held, ServerError.from(reason))
+        return
+      }
+    }
+    const inputEndNs = held.isParked ? startNs : held.sentNs
+    for (const request of requests) request.computeInputEndNs = inputEndNs
+  }
+
+  #sendBatch(held: HeldBatch): void {
+    const { requests } = held.batch
+    const firstHandle = this.#nextHandle
+    const { signature } = this.#settings
+    const frame = encodeExecute(this.#nextBatch, requests, firstHandle, signature, this.#link.regions)
     this.#nextHandle += requests.length
     for (let i = 0; i < requests.length; i++) this.#open.set(firstHandle + i, requests[i] as InferenceRequest)
-    this.#running = { id: this.#nextBatch++, batch, firstHandle, executed }
-    this.#send(frame)
-    const sentNs = this.#clock.nowNs()
-    for (const request of requests) request.computeInputEndNs = sentNs
+    held.id = this.#nextBatch++
+    held.firstHandle = firstHandle
+    // The last one that fits brings the others along: no more will come before the worker has answered.
+    if (held.isParked && this.#batches.length <= parkingDepth) this.#link.sendSoon(this.#withFreed(frame))
+    else this.#send(frame)
+    held.sentNs = this.#clock.nowNs()
+  }
+
+  #failHead(held: HeldBatch, error: ServerError): void {
+    const nowNs = this.#clock.nowNs()
+    held.batch.requests.forEach((request, i) => {
+      // One that was sent may have been answered already.
+      if (held.id !== 0 && !this.#open.delete(held.firstHandle + i)) return
+      this.#stampEnd(request, nowNs)
+      request.fail(error)
+    })
+    this.#finishHead(held)
+  }
+
+  /** Its scheduler may hand over the next batch meanwhile, which waits for its turn like those that were parked. */
+  #finishHead(held: HeldBatch): void {
+    this.#batches.shift()
+    held.executed()
+    const next = this.#batches[0]
+    if (next !== undefined && next.headSinceNs === 0) this.#becomeHead(next)
+  }
+
+  #requireHead(id: number): HeldBatch {
+    const head = this.#batches[0]
+    if (head === undefined || head.id !== id) throw new Error('an answer to a batch that is not running')
+    return head
   }
 
   cancel(request: InferenceRequest): void {
@@ -143,8 +213,11 @@ export class PythonWorker implements Worker {
   }
 
   #send(frame: Buffer): void {
-    if (this.#freed.length > 0) frame = Buffer.concat([this.#freeFrame(), frame])
-    this.#link.send(frame)
+    this.#link.send(this.#withFreed(frame))
+  }
+
+  #withFreed(frame: Buffer): Buffer {
+    return this.#freed.length === 0 ? frame : Buffer.concat([this.#freeFrame(), frame])
   }
 
   #free(blocks: readonly number[]): void {
@@ -189,7 +262,10 @@ export class PythonWorker implements Worker {
         this.#onResponses(frame, headerBytes, 1)
         return
       case fromWorker.executeFailed:
-        this.#onExecuteFailed(readUint64(frame, 8), readText(frame))
+        this.#failHead(this.#requireHead(readUint64(frame, 8)), ServerError.withoutStack('INTERNAL', readText(frame)))
+        return
+      case fromWorker.skipped:
+        this.#onSkipped(this.#requireHead(readUint64(frame, 8)))
         return
       case fromWorker.freeInputs:
         this.#onInputsFreed(frame)
@@ -218,13 +294,33 @@ export class PythonWorker implements Worker {
   }
 
   #onExecuted(frame: Buffer): void {
-    const running = this.#running
-    if (running === null || running.id !== readUint64(frame, 8))
-      throw new Error('an answer to a batch that is not running')
-    this.#onResponses(frame, headerBytes, frame.readUInt16LE(6))
-    // Answering may have started the next batch only through `executed`, which comes last.
-    this.#running = null
-    running.executed()
+    const head = this.#requireHead(readUint64(frame, 8))
+    const executionNs = readUint64(frame, headerBytes)
+    if (head.isParked) this.#stampStart(head, executionNs)
+    this.#averageNs = averageAfter(this.#averageNs, executionNs)
+    this.#isParking = this.#canPark && shouldPark(this.#isParking, this.#averageNs)
+    this.#onResponses(frame, headerBytes + executionTimeBytes, frame.readUInt16LE(6))
+    this.#finishHead(head)
+  }
+
+  /** Of a parked batch: when the worker began it, not when it was sent, nor when we heard of the end of the one before. */
+  #stampStart(head: HeldBatch, executionNs: number): void {
+    const startNs = Math.max(head.sentNs, this.#clock.nowNs() - executionNs)
+    for (const request of head.batch.requests) {
+      request.computeStartNs = startNs
+      request.computeInputEndNs = startNs
+    }
+  }
+
+  /** Everybody who asked had given up before the worker came to it. Nothing was executed, and no time counts as such. */
+  #onSkipped(head: HeldBatch): void {
+    head.batch.requests.forEach((request, i) => {
+      if (!this.#open.delete(head.firstHandle + i)) return
+      request.computeStartNs = 0
+      request.computeInputEndNs = 0
+      request.fail(ServerError.withoutStack('CANCELLED', ''))
+    })
+    this.#finishHead(head)
   }
 
   #onResponses(frame: Buffer, offset: number, count: number): void {
@@ -242,20 +338,6 @@ export class PythonWorker implements Worker {
       this.#stampEnd(request, startNs)
       request.respond(record.response)
     }
-  }
-
-  #onExecuteFailed(batchId: number, message: string): void {
-    const running = this.#running
-    if (running === null || running.id !== batchId) throw new Error('a failure of a batch that is not running')
-    const nowNs = this.#clock.nowNs()
-    const error = ServerError.withoutStack('INTERNAL', message)
-    running.batch.requests.forEach((request, i) => {
-      if (!this.#open.delete(running.firstHandle + i)) return
-      this.#stampEnd(request, nowNs)
-      request.respond(InferenceResponse.failure(error))
-    })
-    this.#running = null
-    running.executed()
   }
 
   #stampEnd(request: InferenceRequest, startNs: number): void {
@@ -284,7 +366,7 @@ export class PythonWorker implements Worker {
   #onExit(reason: string): void {
     this.#cancelTrim?.()
     this.#open.clear()
-    this.#running = null
+    this.#batches.length = 0
     this.#bls.close()
     this.#calls.close()
     this.#events.onDeath(reason)

@@ -44,7 +44,7 @@ export function readResponse(
   const end = offset + align8(textBytes)
   if ((flags & responseFlags.error) !== 0) {
     const code: ErrorCode = errorCodes[frame[start + 11] as number] ?? 'INTERNAL'
-    return { handle, response: InferenceResponse.failure(ServerError.withoutStack(code, text), isFinal), end }
+    return { handle, response: InferenceResponse.errorAnswer(ServerError.withoutStack(code, text), isFinal), end }
   }
   if ((flags & responseFlags.flagOnly) !== 0) return { handle, response: InferenceResponse.finalFlag(), end }
   const parameters = (flags & responseFlags.parameters) === 0 ? null : parseParameters(text)

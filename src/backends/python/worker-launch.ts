@@ -70,6 +70,10 @@ export class WorkerLink {
     this.#process.send(frame)
   }
 
+  sendSoon(frame: Buffer): void {
+    this.#process.sendSoon(frame)
+  }
+
   kill(): void {
     this.#process.kill()
   }

@@ -8,12 +8,14 @@ import { checkResponse } from './model-response.ts'
 import type { Outbox } from './outbox.ts'
 import type { Program } from './program.ts'
 import { ResponseSender } from './response-sender.ts'
+import { ResponseWindow } from './response-window.ts'
 import type { ExpectedOutput, RequestMessage, WorkerTask } from './worker-protocol.ts'
 
 /** A request from its arrival to its final answer. */
 type Open = {
   readonly key: number
   readonly request: ModelRequest
+  readonly window: ResponseWindow
   readonly ended: Promise<void>
   readonly end: () => void
   isEnded: boolean
@@ -46,18 +48,26 @@ export class ModelHost {
   }
 
   cancel(key: number): void {
-    this.#open.get(key)?.request.cancel()
+    const open = this.#open.get(key)
+    open?.request.cancel()
+    open?.window.close()
+  }
+
+  taken(key: number, count: number, bytes: number): void {
+    this.#open.get(key)?.window.taken(count, bytes)
   }
 
   #receive(message: RequestMessage, buffers: readonly ArrayBuffer[]): Open {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const sender = new ResponseSender(this.#task.isDecoupled, (response, isFinal) => {
+    const window = new ResponseWindow()
+    const sender = new ResponseSender(this.#task.isDecoupled, window, (response, isFinal) => {
       if (response instanceof Error) this.#fail(open, response, isFinal)
       else this.#respond(open, response, isFinal)
     })
     const open: Open = {
       key: message.key,
       request: new ModelRequest(message, buffers, sender),
+      window,
       ended: promise,
       end: resolve,
       isEnded: false,
@@ -106,6 +116,8 @@ export class ModelHost {
       if (open.request.isCancelled) throw new InferenceError('', 'CANCELLED')
       if (response instanceof Error) this.#fail(open, response, false)
       else this.#respond(open, response, false)
+      // While it waits, the Worker hears of a client that gives up, however fast the generator is.
+      if (!open.window.isOpen) await open.window.ready()
     }
     if (!open.isEnded) this.#respond(open, null, true)
   }
@@ -124,6 +136,7 @@ export class ModelHost {
         ? { outputs: [], parameters: null }
         : checkResponse(response, this.#expected, this.#task.isBatching, open.request.requestedOutputs)
       if (isFinal) this.#end(open)
+      else open.window.sent(outputs.reduce((sum, { bytes }) => sum + bytes.byteLength, 0))
       const { key } = open
       this.#outbox.addWithTensors(outputs, (tensors) => ({
         kind: 'response',
@@ -143,6 +156,7 @@ export class ModelHost {
   #fail(open: Open, reason: unknown, isFinal = true): void {
     if (open.isEnded) return
     if (isFinal) this.#end(open)
+    else open.window.sent(0)
     const isCancel = open.request.isCancelled && (isCancelled(reason) || isAbort(reason))
     const isMeant = reason instanceof InferenceError
     if (!isMeant && !isCancel) this.#logFault(reason)
@@ -155,6 +169,7 @@ export class ModelHost {
 
   #end(open: Open): void {
     open.isEnded = true
+    open.window.close()
     this.#open.delete(open.key)
     open.end()
   }

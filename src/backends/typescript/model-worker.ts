@@ -119,6 +119,7 @@ async function serve(program: Program, task: WorkerTask, port: Port, outbox: Out
   port.listen((message) => {
     if (message.kind === 'execute') void host.execute(message.requests, message.buffers)
     else if (message.kind === 'cancel') host.cancel(message.key)
+    else if (message.kind === 'taken') host.taken(message.key, message.count, message.bytes)
     else void finish()
   })
   outbox.add({ kind: 'started' })

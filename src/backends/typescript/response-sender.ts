@@ -1,5 +1,6 @@
 import { InferenceError } from './inference-error.ts'
 import type { ModelResponse } from './model-response.ts'
+import type { ResponseWindow } from './response-window.ts'
 
 export type SendOptions = {
   /** This was the last response. A model that is not decoupled sends just one, which is always final. */
@@ -13,13 +14,16 @@ export type SendOptions = {
 export class ResponseSender {
   readonly #isDecoupled: boolean
   readonly #deliver: (response: ModelResponse | InferenceError | null, isFinal: boolean) => void
+  readonly #window: ResponseWindow
   #isClosed = false
 
   constructor(
     isDecoupled: boolean,
+    window: ResponseWindow,
     deliver: (response: ModelResponse | InferenceError | null, isFinal: boolean) => void,
   ) {
     this.#isDecoupled = isDecoupled
+    this.#window = window
     this.#deliver = deliver
   }
 
@@ -34,6 +38,14 @@ export class ResponseSender {
     const isFinal = options.final === true || !this.#isDecoupled
     this.#isClosed = isFinal
     this.#deliver(response, isFinal)
+  }
+
+  /**
+   * Resolves when the client keeps up with what was sent. A model that sends much waits for it between two responses;
+   * one that does not loses a client that falls too far behind.
+   */
+  ready(): Promise<void> {
+    return this.#window.ready()
   }
 
   /** Says that no response follows. */

@@ -10,6 +10,7 @@ import { InferenceResponse } from '../../model/inference-response.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
 import type { ModelDescription } from './model-description.ts'
 import { openProcess } from './process-channel.ts'
+import { takenAtBytes, takenAtResponses } from './response-window.ts'
 import { packRequests, unpackTensors } from './tensor-packing.ts'
 import { openThread } from './thread-channel.ts'
 import type { WorkerChannel, WorkerLimits } from './worker-channel.ts'
@@ -28,6 +29,8 @@ export class ScriptWorker implements Worker {
   readonly #channel: WorkerChannel
   readonly #open = new Map<number, InferenceRequest>()
   readonly #keys = new Map<InferenceRequest, number>()
+  /** Of a decoupled model: responses that came and that the model has not been told of. */
+  readonly #taken = new Map<number, { count: number; bytes: number }>()
   readonly #outcome = Promise.withResolvers<ModelDescription | null>()
   readonly #gone = Promise.withResolvers<void>()
   #executed: (() => void) | null = null
@@ -97,6 +100,11 @@ export class ScriptWorker implements Worker {
     if (key !== undefined) this.#channel.post({ kind: 'cancel', key }, [])
   }
 
+  flowChanged(request: InferenceRequest): void {
+    const key = this.#keys.get(request)
+    if (key !== undefined && !request.isPaused) this.#tellTaken(key)
+  }
+
   async stop(): Promise<void> {
     this.#channel.post({ kind: 'finish' }, [])
     const cancelGrace = this.#clock.after(finishGraceMs * 1e6, () => {
@@ -159,6 +167,24 @@ export class ScriptWorker implements Worker {
     } else {
       request.respond(InferenceResponse.of(unpackTensors(message.outputs, buffers), { parameters, isFinal }))
     }
+    if (!isFinal) this.#countTaken(message, request)
+  }
+
+  /** After the response was passed on: whoever reads it may have said by now that it is too much. */
+  #countTaken(message: ResponseMessage, request: InferenceRequest): void {
+    const taken = this.#taken.get(message.key) ?? { count: 0, bytes: 0 }
+    taken.count++
+    for (const { length } of message.outputs) taken.bytes += length
+    this.#taken.set(message.key, taken)
+    const isWorthTelling = taken.count >= takenAtResponses || taken.bytes >= takenAtBytes
+    if (isWorthTelling && !request.isPaused) this.#tellTaken(message.key)
+  }
+
+  #tellTaken(key: number): void {
+    const taken = this.#taken.get(key)
+    if (taken === undefined) return
+    this.#taken.delete(key)
+    this.#channel.post({ kind: 'taken', key, ...taken }, [])
   }
 
   #onNotice(message: Exclude<WorkerMessage, ResponseMessage>): void {
@@ -197,6 +223,7 @@ export class ScriptWorker implements Worker {
     this.#refuse('INTERNAL', reason)
     this.#open.clear()
     this.#keys.clear()
+    this.#taken.clear()
     this.#executed = null
     this.#gone.resolve()
     if (this.#isStarted) this.#events.onDeath(reason)
@@ -219,6 +246,7 @@ export class ScriptWorker implements Worker {
     const key = this.#keys.get(request)
     if (key === undefined) return
     this.#keys.delete(request)
+    this.#taken.delete(key)
     this.#open.delete(key)
   }
 }

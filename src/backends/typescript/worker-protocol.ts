@@ -80,6 +80,8 @@ export type RequestDetails = {
 export type ToWorker =
   | { readonly kind: 'execute'; readonly requests: readonly RequestMessage[]; readonly buffers: readonly ArrayBuffer[] }
   | { readonly kind: 'cancel'; readonly key: number }
+  /** So many responses of a decoupled model, of so many bytes, have been passed on. */
+  | { readonly kind: 'taken'; readonly key: number; readonly count: number; readonly bytes: number }
   | { readonly kind: 'finish' }
 
 export type ResponseMessage = {

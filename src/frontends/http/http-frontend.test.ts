@@ -79,28 +79,6 @@ test('a version beyond 64 bits is refused, its type that of the endpoint', async
   }
 })
 
-test('endpoints that are still to come say so, after restriction and method', async () => {
-  for (const [method, path] of [
-    ['POST', '/v2/models/echo/generate'],
-    ['POST', '/v2/models/echo/versions/1/generate_stream'],
-    ['GET', '/v2/models/stats'],
-    ['GET', '/v2/models/echo/stats'],
-    ['GET', '/v2/trace/setting'],
-    ['POST', '/v2/models/echo/trace/setting'],
-    ['POST', '/v2/logging'],
-    ['POST', '/v2/repository/index'],
-    ['POST', '/v2/repository/models/echo/load'],
-    ['POST', '/v2/repository/models/echo/unload'],
-    ['GET', '/v2/systemsharedmemory/status'],
-    ['POST', '/v2/cudasharedmemory/region/r/register'],
-  ] as const) {
-    const answer = await send(method, path)
-    assert.equal(answer.status, 501, path)
-    assert.match(errorOf(answer), /not available in this build of Galatea yet$/)
-    assert.equal((await send('DELETE', path)).status, 405, path)
-  }
-})
-
 test('a decoupled model is refused before its body is looked at', async () => {
   const answer = await infer('repeat', 'not json', [['Content-Encoding', 'br']])
   assert.equal(answer.status, 501)

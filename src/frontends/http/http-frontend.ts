@@ -2,22 +2,47 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import type { LogControl } from '../../base/log-control.ts'
 import { messageOf } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { BodyRefusal } from './body-collector.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
+import type { LoadMetricSource } from './endpoint-load-metrics.ts'
+import { GenerateEndpoints } from './generate-endpoints.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from './http-message.ts'
 import { bodyLimitBytes, bodyTooLargeMessage, validateHttpOptions, type HttpOptions } from './http-options.ts'
 import { InferEndpoint } from './infer-endpoint.ts'
 import { InjectedRequest, type InjectedAnswer, type InjectedInit } from './injected-request.ts'
+import { JsonOffload } from './json-offload.ts'
+import { loggingEndpoint } from './logging-endpoint.ts'
 import { MetadataEndpoints } from './metadata-endpoints.ts'
 import { NodeHttpTransport, type TransportHandler } from './node-http-transport.ts'
 import { RepositoryEndpoints } from './repository-endpoints.ts'
 import { RestrictedApiGuard } from './restricted-api-guard.ts'
 import { routeTable } from './route-table.ts'
 import { Router } from './router.ts'
+import { SharedMemoryEndpoints } from './shared-memory-endpoints.ts'
+import { StatisticsEndpoints } from './statistics-endpoints.ts'
+import { TraceEndpoints } from './trace-endpoints.ts'
 
-export type HttpDependencies = { readonly engine: Engine; readonly log: Log; readonly clock: Clock }
+export type HttpDependencies = {
+  readonly engine: Engine
+  readonly log: Log
+  readonly clock: Clock
+  /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
+  readonly logControl?: LogControl
+  /** The regions that clients registered, by whatever protocol; without it they may register none. */
+  readonly sharedMemory?: SharedMemoryRegistry
+  /** Metrics that models made; without them no answer tells of a model's load. */
+  readonly customMetrics?: LoadMetricSource
+}
+
+/** The most bytes of a body that is no tensor and no model: reading them takes up to 20 ms. */
+const mostControlBytes = 1024 * 1024
+
+const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string =>
+  `request body of ${bodyBytes} bytes exceeds the maximum of ${limitBytes} bytes for this endpoint`
 
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export function createHttpFrontend(dependencies: HttpDependencies, options: HttpOptions): HttpFrontend {
@@ -30,6 +55,7 @@ export class HttpFrontend implements TransportHandler {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #guard: RestrictedApiGuard
+  readonly #offload: JsonOffload
   readonly #transport: NodeHttpTransport
   #isDraining = false
 
@@ -37,9 +63,20 @@ export class HttpFrontend implements TransportHandler {
     this.#log = dependencies.log.from('http-frontend.ts')
     this.#options = options
     this.#guard = new RestrictedApiGuard(options.restrictedApis)
-    const infer = new InferEndpoint(dependencies, options)
+    const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+    this.#offload = new JsonOffload(dependencies)
+    const parts = { ...dependencies, sharedMemory, offload: this.#offload }
+    const infer = new InferEndpoint(parts, options)
     const metadata = new MetadataEndpoints(dependencies.engine)
-    this.#router = new Router(routeTable(metadata, new RepositoryEndpoints(dependencies), infer.handle))
+    const repository = new RepositoryEndpoints(parts)
+    const statistics = new StatisticsEndpoints(dependencies.engine)
+    const trace = new TraceEndpoints(dependencies.engine)
+    const logging = loggingEndpoint(dependencies.logControl ?? null)
+    const regions = new SharedMemoryEndpoints(sharedMemory)
+    const generate = new GenerateEndpoints(parts, options)
+    this.#router = new Router(
+      routeTable(metadata, repository, infer.handle, statistics, trace, logging, regions, generate),
+    )
     this.#transport = new NodeHttpTransport(dependencies, options, this)
   }
 
@@ -70,6 +107,7 @@ export class HttpFrontend implements TransportHandler {
   async close(): Promise<void> {
     this.#isDraining = true
     await this.#transport.close()
+    this.#offload.close()
   }
 
   /** HOT: once per request. */
@@ -97,6 +135,9 @@ export class HttpFrontend implements TransportHandler {
       request.respond(new HttpResponse(405, route.wrongMethodType, [notAllowedBody]))
     } else if (this.#isDraining) {
       request.respond(messageResponse(503, 'Server exiting', plainType))
+    } else if (request.body.length > mostControlBytes && route.takesLargeBody !== true) {
+      const limit = bodyTooLargeForEndpoint(request.body.length, mostControlBytes)
+      request.respond(messageResponse(400, limit, jsonType))
     } else {
       route.handle(request, match.modelName, match.modelVersion)
     }

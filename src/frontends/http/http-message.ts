@@ -19,7 +19,30 @@ export interface HttpRequest {
   onDisconnect: (() => void) | null
   /** Exactly once per request. Takes the response over: its `release` is called when the bytes are written or dropped. */
   respond(response: HttpResponse): void
+  /** Instead of `respond`: an answer in pieces. The head has no parts; `onDisconnect` stays in force until the end. */
+  stream(head: HttpResponse): ResponseStream
 }
+
+/** The body of an answer that is written while it is made. After a disconnect everything is accepted and dropped. */
+export interface ResponseStream {
+  /** Takes the piece over. False: the reader is behind, the writer should wait for `onDrain`. */
+  write(piece: Uint8Array): boolean
+  /** What has been written and not yet taken by the system, with what each piece costs beside its bytes. */
+  readonly unreadBytes: number
+  /** Called when the reader has caught up after a `write` that returned false. */
+  onDrain: (() => void) | null
+  end(): void
+  /** Breaks the connection: the client sees that this was not all. */
+  abort(): void
+}
+
+/** A reader is behind with this much unread. As much again may be on its way from a model that was asked to wait. */
+export const behindAtPieces = 32
+export const behindAtBytes = 512 * 1024
+/** And has caught up below this share of it. */
+export const caughtUpShare = 4
+
+export const pieceOverheadBytes = 256
 
 const noHeaders: readonly string[] = []
 const noParts: readonly Uint8Array[] = []

@@ -19,6 +19,18 @@ export type RestrictedApis = {
   readonly value: string
 }
 
+/** `--http-use-ssl`: PEM files, read again when they change. */
+export type TlsOptions = {
+  /** `--http-server-cert` */
+  readonly certificate: string
+  /** `--http-server-key` */
+  readonly key: string
+  /** `--http-root-cert`; '' without `--http-use-ssl-mutual`. */
+  readonly root: string
+  /** `--http-use-ssl-mutual`: clients must show a certificate that the root signed. */
+  readonly isMutual: boolean
+}
+
 export type HttpOptions = {
   /** `--http-address` */
   readonly address: string
@@ -37,6 +49,8 @@ export type HttpOptions = {
   readonly headersTimeoutMs: number
   /** `--http-body-idle-timeout-secs`: how long a body may stand still. */
   readonly bodyIdleTimeoutMs: number
+  /** `--http-write-idle-timeout-secs`: how long a client may take no byte of its answer. */
+  readonly writeIdleTimeoutMs: number
   /** `--http-keep-alive-timeout-secs` */
   readonly keepAliveTimeoutMs: number
   /** `--http-max-connections`; 0: as many as the system gives. */
@@ -48,6 +62,8 @@ export type HttpOptions = {
   /** `--http-restricted-api` */
   readonly restrictedApis: readonly RestrictedApis[]
   readonly requestLimits: RequestLimits
+  /** Null: plain HTTP. */
+  readonly tls: TlsOptions | null
 }
 
 /** The limits and time-outs of a server whose operator said nothing. */
@@ -59,12 +75,14 @@ export const defaultHttpOptions: HttpOptions = {
   boundsBinaryBodies: true,
   headersTimeoutMs: 10_000,
   bodyIdleTimeoutMs: 30_000,
+  writeIdleTimeoutMs: 30_000,
   keepAliveTimeoutMs: 75_000,
   maxConnections: 0,
   maxHeaderBytes: 16 * 1024,
   headerForwardPattern: '',
   restrictedApis: [],
   requestLimits: { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 },
+  tls: null,
 }
 
 /** One buffer holds a body, and this is about the largest that every part of the house can still address. */
@@ -86,6 +104,7 @@ const positive = [
   'maxInputBytes',
   'headersTimeoutMs',
   'bodyIdleTimeoutMs',
+  'writeIdleTimeoutMs',
   'keepAliveTimeoutMs',
   'maxHeaderBytes',
 ] as const
@@ -97,5 +116,13 @@ export function validateHttpOptions(options: HttpOptions): void {
   }
   if (!Number.isInteger(options.port) || options.port < 0 || options.port > 65535) {
     throw new ServerError('INVALID_ARG', `HTTP port must be between 0 and 65535, got ${options.port}`)
+  }
+  const { tls } = options
+  if (tls === null) return
+  if (tls.certificate === '' || tls.key === '') {
+    throw new ServerError('INVALID_ARG', '--http-use-ssl needs --http-server-cert and --http-server-key')
+  }
+  if (tls.isMutual && tls.root === '') {
+    throw new ServerError('INVALID_ARG', '--http-use-ssl-mutual needs --http-root-cert, who signs the clients')
   }
 }

@@ -1,13 +1,22 @@
 // POST …/infer: one body in, exactly one answer out. The order of the checks is Triton's, and so is the content type of
 // an error: text/plain before the JSON is read and after execution, application/json in between.
 
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { RequestRegions } from '../../engine/shared-memory/request-regions.ts'
+import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import { InferenceRequest, type Parameters } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
+import type { TraceStamp } from '../../model/request-trace.ts'
 import type { ParsedInfer } from '../../protocol/infer-request-reader.ts'
-import { notASingleResponse } from '../../protocol/infer-response-writer.ts'
+import {
+  notASingleResponse,
+  type EncodedInferResponse,
+  type InferResponseContext,
+} from '../../protocol/infer-response-writer.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { BodyInflater, deflateBody, requestEncoding, responseEncoding } from './content-encoding.ts'
 import { errorResponse, httpStatusOf, messageResponse } from './error-response.ts'
@@ -16,18 +25,36 @@ import { binaryType, headerOf, HttpResponse, jsonType, plainType, type HttpReque
 import type { HttpOptions } from './http-options.ts'
 import { InferHeadMemo } from './infer-head-memo.ts'
 import { parseHeaderLength } from './inference-header-length.ts'
+import type { JsonOffload } from './json-offload.ts'
+import { copyOutputs, isLargeAnswer, isLargeRequest } from './large-json.ts'
 import { ResponseHeadMemo } from './response-head-memo.ts'
+import { TracedRequest } from './traced-request.ts'
 
 export class InferEndpoint {
   readonly engine: Engine
+  readonly clock: Clock
   readonly limits: RequestLimits
   readonly inflater: BodyInflater
   readonly heads = new InferHeadMemo()
   readonly answers = new ResponseHeadMemo()
+  readonly offload: JsonOffload
+  readonly sharedMemory: SharedMemoryRegistry
   readonly forwarding: HeaderForwarding | null
 
-  constructor(dependencies: { readonly engine: Engine }, options: HttpOptions) {
+  constructor(
+    dependencies: {
+      readonly engine: Engine
+      readonly clock: Clock
+      readonly log: Log
+      readonly sharedMemory: SharedMemoryRegistry
+      readonly offload: JsonOffload
+    },
+    options: HttpOptions,
+  ) {
     this.engine = dependencies.engine
+    this.sharedMemory = dependencies.sharedMemory
+    this.clock = dependencies.clock
+    this.offload = dependencies.offload
     this.limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
     this.inflater = new BodyInflater(options.maxInputBytes)
     this.forwarding = options.headerForwardPattern === '' ? null : new HeaderForwarding(options.headerForwardPattern)
@@ -59,19 +86,26 @@ const unsupportedEncoding = (): HttpResponse =>
 /** One request between its body and its answer. */
 class PendingInference {
   readonly #endpoint: InferEndpoint
-  readonly #http: HttpRequest
+  #http: HttpRequest
+  /** 0 while nothing is traced. */
+  readonly #arrivedNs: number
   readonly #version: ModelVersion
   readonly #modelVersion: string
   #parsed: ParsedInfer | null = null
+  /** Null unless inputs or outputs lie in shared memory. */
+  #regions: RequestRegions | null = null
   /** What the model answered; kept until it says that this was all. */
   #response: InferenceResponse | null = null
   #responseCount = 0
+  /** True once the Engine was told that this request will come. */
+  #isExpected = false
   /** True while the Engine takes the request over: what fails then was never executed. */
   #isSubmitting = false
 
   constructor(endpoint: InferEndpoint, http: HttpRequest, version: ModelVersion, modelVersion: string) {
     this.#endpoint = endpoint
     this.#http = http
+    this.#arrivedNs = endpoint.engine.isTracing ? endpoint.clock.nowNs() : 0
     this.#version = version
     this.#modelVersion = modelVersion
   }
@@ -83,23 +117,93 @@ class PendingInference {
 
   begin(body: Buffer): void {
     let contentType = plainType
-    let inference: InferenceRequest
+    let parsed: ParsedInfer
     try {
       const headerText = headerOf(this.#http.headers, 'inference-header-content-length')
       const headerLength = headerText === null ? null : parseHeaderLength(headerText, body.length)
       contentType = jsonType
       const { signature } = this.#version
-      const parsed = this.#endpoint.heads.read(body, { headerLength, signature, limits: this.#endpoint.limits })
-      this.#parsed = parsed
-      refuseSharedMemory(parsed)
-      inference = this.#toInference(parsed)
+      if (isLargeRequest(body.length, headerLength, signature)) {
+        this.#readLarge(body, headerLength)
+        return
+      }
+      parsed = this.#endpoint.heads.read(body, { headerLength, signature, limits: this.#endpoint.limits })
     } catch (reason) {
       this.#http.respond(errorResponse(ServerError.from(reason), contentType))
       return
     }
+    this.#submit(parsed)
+  }
+
+  /** Other requests are served while a thread reads this one. */
+  #readLarge(body: Buffer, headerLength: number | null): void {
+    const options = { headerLength, signature: this.#version.signature, limits: this.#endpoint.limits }
+    const job = this.#endpoint.offload.read(body, options, (error, parsed) => {
+      this.#http.onDisconnect = null
+      if (parsed !== null) this.#submit(parsed)
+      else this.#http.respond(errorResponse(ServerError.from(error), jsonType))
+      passedOn()
+    })
+    const passedOn = this.#expect()
+    this.#http.onDisconnect = () => {
+      job.cancel()
+      passedOn()
+    }
+  }
+
+  /** The request was there before it can be passed on: should the server exit meanwhile, it waits for it. */
+  #expect(): () => void {
+    this.#isExpected = true
+    return this.#endpoint.engine.expectRequest()
+  }
+
+  #submit(parsed: ParsedInfer): void {
+    this.#parsed = parsed
+    let regions: RequestRegions | null
+    try {
+      regions = RequestRegions.of(this.#endpoint.sharedMemory, parsed.sharedMemoryInputs, parsed.outputs)
+    } catch (reason) {
+      this.#http.respond(errorResponse(ServerError.from(reason), jsonType))
+      return
+    }
+    if (regions === null) this.#infer(parsed)
+    else this.#readRegions(parsed, regions)
+  }
+
+  #readRegions(parsed: ParsedInfer, regions: RequestRegions): void {
+    this.#regions = regions
+    let isGone = false
+    this.#http.onDisconnect = () => (isGone = true)
+    const passedOn = this.#expect()
+    regions.readInputs(parsed.inputs, (error) => {
+      if (error === null && !isGone) this.#infer(parsed)
+      else {
+        regions.release()
+        if (error !== null) this.#http.respond(errorResponse(error, jsonType))
+      }
+      passedOn()
+    })
+  }
+
+  #infer(parsed: ParsedInfer): void {
+    let inference: InferenceRequest
+    try {
+      inference = this.#toInference(parsed)
+    } catch (reason) {
+      this.#regions?.release()
+      this.#http.respond(errorResponse(ServerError.from(reason), jsonType))
+      return
+    }
+    if (this.#arrivedNs !== 0) {
+      const stamps: TraceStamp[] = [
+        ['HTTP_RECV_START', this.#arrivedNs],
+        ['HTTP_RECV_END', this.#endpoint.clock.nowNs()],
+      ]
+      inference.arrivalStamps = stamps
+    }
     this.#http.onDisconnect = () => inference.cancel()
     this.#isSubmitting = true
-    this.#endpoint.engine.infer(inference, this.#version)
+    this.#endpoint.engine.infer(inference, this.#version, this.#isExpected)
     this.#isSubmitting = false
   }
 
@@ -139,24 +243,43 @@ class PendingInference {
       else response.release()
     }
     if (!response.isFinal) return
+    const { trace } = inference
+    if (trace !== null) this.#http = new TracedRequest(this.#http, trace, this.#endpoint.clock)
     const error = response.error ?? this.#response?.error ?? null
     if (error === null) {
       this.#finish()
       return
     }
     this.#response?.release()
-    const wasExecuted = inference.computeStartNs !== 0 || !this.#isSubmitting
+    this.#regions?.release()
+    // What no model was given (validation of long inputs ends later) is refused as what the Engine refuses at once.
+    const wasAdmitted = inference.intercept !== null && !this.#isSubmitting
+    const wasExecuted = inference.computeStartNs !== 0 || wasAdmitted
     this.#http.respond(errorResponse(error, wasExecuted ? plainType : jsonType))
   }
 
   #finish(): void {
     const response = this.#response
+    const regions = this.#regions
     if (response === null || this.#responseCount !== 1) {
       response?.release()
+      regions?.release()
       this.#http.respond(errorResponse(notASingleResponse(this.#responseCount), plainType))
       return
     }
+    if (regions === null) {
+      this.#finishWith(response, null)
+      return
+    }
+    regions.writeOutputs(response.outputs, (error) => {
+      regions.release()
+      this.#finishWith(response, error)
+    })
+  }
+
+  #finishWith(response: InferenceResponse, error: ServerError | null): void {
     try {
+      if (error !== null) throw error
       this.#respond(response)
     } catch (reason) {
       response.release()
@@ -166,14 +289,53 @@ class PendingInference {
 
   #respond(response: InferenceResponse): void {
     const parsed = this.#parsed as ParsedInfer
-    const { head, parts, isBinary } = this.#endpoint.answers.write(response, {
+    const context = {
       modelName: this.#version.name,
       modelVersion: this.#version.version,
       id: parsed.id,
       signature: this.#version.signature,
       outputs: parsed.outputs,
       binaryOutputDefault: parsed.binaryOutputDefault,
+    }
+    if (isLargeAnswer(response.outputs, context)) this.#writeLarge(response, context)
+    else this.#send(response, this.#endpoint.answers.write(response, context))
+  }
+
+  /** Other requests are served while a thread writes this answer. */
+  #writeLarge(response: InferenceResponse, context: InferResponseContext): void {
+    const { offload } = this.#endpoint
+    let bytes = 0
+    for (const output of response.outputs) bytes += output.bytes.length
+    offload.requireRoom(bytes)
+    let isGone = false
+    this.#http.onDisconnect = () => (isGone = true)
+    copyOutputs(response.outputs, context, (outputs) => {
+      response.release()
+      if (isGone) {
+        this.#dropAnswer()
+        return
+      }
+      try {
+        const job = offload.write(outputs, response.parameters, context, (error, encoded) => {
+          if (encoded !== null) this.#send(response, encoded)
+          else this.#http.respond(errorResponse(ServerError.from(error), plainType))
+        })
+        this.#http.onDisconnect = () => {
+          job.cancel()
+          this.#dropAnswer()
+        }
+      } catch (reason) {
+        this.#http.respond(errorResponse(ServerError.from(reason), plainType))
+      }
     })
+  }
+
+  /** Nobody reads it any more, but a trace waits for the end of every answer. */
+  #dropAnswer(): void {
+    this.#http.respond(errorResponse(ServerError.withoutStack('CANCELLED', ''), plainType))
+  }
+
+  #send(response: InferenceResponse, { head, parts, isBinary }: EncodedInferResponse): void {
     const accepted = headerOf(this.#http.headers, 'accept-encoding')
     const encoding = accepted === null ? 'identity' : responseEncoding(accepted)
     if (encoding !== 'identity') {
@@ -204,13 +366,4 @@ class PendingInference {
       this.#http.respond(new HttpResponse(200, type, [deflated ?? plain], { headers }))
     })
   }
-}
-
-/** No region can be registered yet, so none is ever found. */
-function refuseSharedMemory(parsed: ParsedInfer): void {
-  const reference =
-    parsed.sharedMemoryInputs.values().next().value ??
-    parsed.outputs.find((output) => output.sharedMemory !== null)?.sharedMemory
-  if (reference === undefined || reference === null) return
-  throw ServerError.withoutStack('NOT_FOUND', `Unable to find shared memory region: '${reference.region}'`)
 }

@@ -1,4 +1,4 @@
-import { reasonOf, type HttpRequest, type HttpResponse } from './http-message.ts'
+import { reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
 
 export type InjectedInit = {
   readonly method: string
@@ -15,6 +15,8 @@ export type InjectedAnswer = {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
+  /** False when a streamed answer broke off. */
+  readonly isWhole: boolean
 }
 
 /** A request that came through no socket; its answer goes to a callback. */
@@ -50,7 +52,29 @@ export class InjectedRequest implements HttpRequest {
     if (response.closesConnection) headers['connection'] = 'close'
     this.onDisconnect = null
     if (!this.#isDisconnected)
-      this.#onAnswer({ status: response.status, reason: reasonOf(response.status), headers, body })
+      this.#onAnswer({ status: response.status, reason: reasonOf(response.status), headers, body, isWhole: true })
+  }
+
+  /** The pieces come together: a test without a socket sees the answer when it is whole. */
+  stream(head: HttpResponse): ResponseStream {
+    const pieces: Uint8Array[] = []
+    const finish = (isWhole: boolean): void => {
+      this.onDisconnect = null
+      if (this.#isDisconnected) return
+      const headers: Record<string, string> = { 'content-type': head.contentType, 'transfer-encoding': 'chunked' }
+      for (let i = 0; i < head.headers.length; i += 2) {
+        headers[(head.headers[i] as string).toLowerCase()] = head.headers[i + 1] as string
+      }
+      const body = Buffer.concat(pieces)
+      this.#onAnswer({ status: head.status, reason: reasonOf(head.status), headers, body, isWhole })
+    }
+    return {
+      unreadBytes: 0,
+      onDrain: null,
+      write: (piece) => pieces.push(piece) > 0,
+      end: () => finish(true),
+      abort: () => finish(false),
+    }
   }
 
   disconnect(): void {

@@ -1,15 +1,27 @@
 // HTTP/1.1 by node:http behind the front end's own message types. Tuned for many small requests: listeners are shared
 // functions, a body that arrives in one piece is not copied, an answer leaves in one write.
 
-import { createServer, IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 
+import { CertificateFiles, type Certificates } from '../../base/certificate-files.ts'
+import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
 import { BodyCollector, type BodyRefusal } from './body-collector.ts'
-import { headerOf, jsonType, reasonOf, type HttpRequest, type HttpResponse } from './http-message.ts'
-import { bodyLimitBytes, type HttpOptions } from './http-options.ts'
+import {
+  headerOf,
+  jsonType,
+  reasonOf,
+  type HttpRequest,
+  type HttpResponse,
+  type ResponseStream,
+} from './http-message.ts'
+import { bodyLimitBytes, type HttpOptions, type TlsOptions } from './http-options.ts'
+import { ChunkedAnswer } from './chunked-answer.ts'
+import { UnreadAnswers } from './unread-answers.ts'
 
 /** What the transport asks of the front end. Neither function may throw. */
 export type TransportHandler = {
@@ -85,6 +97,7 @@ class NodeExchange implements HttpRequest {
   readonly #response: ServerResponse
   readonly #connection: Connection
   #release: (() => void) | null = null
+  #answer: ChunkedAnswer | null = null
   #isAnswered = false
   #isGone = false
 
@@ -145,9 +158,32 @@ class NodeExchange implements HttpRequest {
     if (this.#release === null) this.#connection.remove(this)
   }
 
+  stream(head: HttpResponse): ResponseStream {
+    const answer = new ChunkedAnswer(this.#response, () => this.#onStreamEnd())
+    if (this.#isGone || this.#isAnswered) {
+      answer.drop()
+      return answer
+    }
+    this.#answer = answer
+    this.#writeHead(head)
+    return answer
+  }
+
+  /** Not answered in full before the last piece is written: until then a disconnect is told, and an idle socket is left alone. */
+  #onStreamEnd(): void {
+    this.#isAnswered = true
+    this.#answer = null
+    this.onDisconnect = null
+    this.#connection.remove(this)
+    // Its head went out before anybody knew that the connection would not be wanted again.
+    if (this.#transport.isDraining && this.#connection.open.length === 0) this.#connection.socket.destroySoon()
+  }
+
   /** The connection is closed: nobody reads an answer any more, but memory still goes back. */
   disconnect(): void {
     this.#isGone = true
+    this.#answer?.drop()
+    this.#answer = null
     this.collector = null
     this.body = noBytes
     const { onDisconnect } = this
@@ -156,13 +192,18 @@ class NodeExchange implements HttpRequest {
     this.#releaseNow()
   }
 
+  #writeHead(response: HttpResponse, contentLength: number | null = null): void {
+    const headers = ['Content-Type', response.contentType]
+    if (contentLength !== null) headers.push('Content-Length', String(contentLength))
+    for (let i = 0; i < response.headers.length; i++) headers.push(response.headers[i] as string)
+    if (response.closesConnection || this.#transport.isDraining) headers.push('Connection', 'close')
+    this.#response.writeHead(response.status, reasonOf(response.status), headers)
+  }
+
   #write(response: HttpResponse): void {
     const out = this.#response
     const { parts, bodyBytes } = response
-    const headers = ['Content-Type', response.contentType, 'Content-Length', String(bodyBytes)]
-    for (let i = 0; i < response.headers.length; i++) headers.push(response.headers[i] as string)
-    if (response.closesConnection || this.#transport.isDraining) headers.push('Connection', 'close')
-    out.writeHead(response.status, reasonOf(response.status), headers)
+    this.#writeHead(response, bodyBytes)
     if (parts.length === 0) {
       out.end()
     } else if (bodyBytes <= joinBytes) {
@@ -196,14 +237,21 @@ export class NodeHttpTransport {
   readonly #bodyLimitBytes: number
   readonly #server: Server
   readonly #connections = new Map<Socket, Connection>()
+  readonly #unread: UnreadAnswers
+  /** Null for plain HTTP. */
+  readonly #certificates: CertificateFiles | null
+  /** Over TLS: connections whose handshake is still to come. */
+  readonly #handshaking = new Set<Socket>()
   #isDraining = false
   #closed: Promise<void> | null = null
 
-  constructor(dependencies: { log: Log }, options: HttpOptions, handler: TransportHandler) {
+  constructor(dependencies: { log: Log; clock: Clock }, options: HttpOptions, handler: TransportHandler) {
     this.#log = dependencies.log.from('node-http-transport.ts')
+    this.#unread = new UnreadAnswers(dependencies, options.writeIdleTimeoutMs, () => this.#connections.keys())
     this.#options = options
     this.#bodyLimitBytes = bodyLimitBytes(options)
     this.handler = handler
+    this.#certificates = options.tls === null ? null : new CertificateFiles(dependencies, options.tls)
     this.#server = this.#createServer()
   }
 
@@ -213,6 +261,10 @@ export class NodeHttpTransport {
 
   async listen(): Promise<{ address: string; port: number }> {
     const { address, port, reusePort } = this.#options
+    if (this.#certificates !== null) {
+      this.#useCertificates(await this.#certificates.read())
+      this.#certificates.watch((certificates) => this.#useCertificates(certificates))
+    }
     await new Promise<void>((resolve, reject) => {
       const onError = (reason: Error): void => reject(listenError(reason, address, port))
       this.#server.once('error', onError)
@@ -222,6 +274,7 @@ export class NodeHttpTransport {
         resolve()
       })
     })
+    this.#unread.start()
     const bound = this.#server.address() as AddressInfo
     return { address: bound.address, port: bound.port }
   }
@@ -231,7 +284,11 @@ export class NodeHttpTransport {
     if (this.#closed !== null) return this.#closed
     this.#isDraining = true
     this.#closed = new Promise((resolve) => {
-      this.#server.close(() => resolve())
+      this.#server.close(() => {
+        this.#unread.stop()
+        this.#certificates?.close()
+        resolve()
+      })
     })
     for (const { socket, open } of this.#connections.values()) if (open.length === 0) socket.destroySoon()
     return this.#closed
@@ -241,12 +298,13 @@ export class NodeHttpTransport {
     const closed = this.drain()
     this.#server.closeAllConnections()
     for (const socket of this.#connections.keys()) socket.destroy()
+    for (const socket of this.#handshaking) socket.destroy()
     await closed
   }
 
   #createServer(): Server {
     const options = this.#options
-    const server = createServer({
+    const settings = {
       IncomingMessage: CarryingMessage,
       requireHostHeader: false,
       noDelay: true,
@@ -256,12 +314,13 @@ export class NodeHttpTransport {
       requestTimeout: 0,
       keepAliveTimeout: Math.ceil(options.keepAliveTimeoutMs),
       connectionsCheckingInterval: Math.ceil(Math.max(10, Math.min(1000, options.headersTimeoutMs / 4))),
-    })
+    }
+    const server = options.tls === null ? createServer(settings) : this.#createTlsServer(settings, options.tls)
     // The bytes of the headers are bounded already; node would drop headers above this count without a word.
     server.maxHeadersCount = 0
     if (options.maxConnections > 0) server.maxConnections = options.maxConnections
     server.timeout = Math.ceil(options.bodyIdleTimeoutMs)
-    server.on('connection', (socket: Socket) => this.#onConnection(socket))
+    server.on(options.tls === null ? 'connection' : 'secureConnection', (socket: Socket) => this.#onConnection(socket))
     server.on('request', (message, response) => this.#onRequest(message as CarryingMessage, response))
     server.on('checkContinue', (message, response) => this.#onRequest(message as CarryingMessage, response))
     // Triton's library serves whatever else an Expect header says.
@@ -269,6 +328,29 @@ export class NodeHttpTransport {
     server.on('clientError', (reason: NodeJS.ErrnoException, socket) => this.#onClientError(reason, socket as Socket))
     server.on('timeout', (socket: Socket) => this.#onIdle(socket))
     return server
+  }
+
+  #createTlsServer(settings: ServerOptions<typeof CarryingMessage>, tls: TlsOptions): Server {
+    const server = createTlsServer({
+      ...settings,
+      requestCert: tls.isMutual,
+      rejectUnauthorized: tls.isMutual,
+      // A handshake is as much a client's to finish as its headers are.
+      handshakeTimeout: Math.ceil(this.#options.headersTimeoutMs),
+    })
+    server.on('connection', (socket: Socket) => {
+      this.#handshaking.add(socket)
+      socket.on('close', () => this.#handshaking.delete(socket))
+    })
+    // A failed or unfinished handshake is the client's affair; its socket is closed.
+    server.on('tlsClientError', (_reason, socket) => socket.destroy())
+    return server
+  }
+
+  /** Open connections keep the certificate they were made with. */
+  #useCertificates({ cert, key, ca }: Certificates): void {
+    if (this.#server instanceof TlsServer)
+      this.#server.setSecureContext(ca === null ? { cert, key } : { cert, key, ca })
   }
 
   #onConnection(socket: Socket): void {
@@ -327,11 +409,9 @@ export class NodeHttpTransport {
   /** Nothing was read or written for a while: whose turn was it? */
   #onIdle(socket: Socket): void {
     const exchange = this.#connections.get(socket)?.open.find((open) => !open.isAnswered)
-    // The model takes its time; the client waits in peace unless it has not taken earlier answers either.
-    if (exchange !== undefined && exchange.collector === null && socket.writableLength === 0) return
     if (exchange !== undefined && exchange.collector !== null) exchange.respond(this.handler.refuseStalledBody())
-    // Whoever takes no bytes would not take the end of them either.
-    else socket.destroy()
+    // The model takes its time and the client waits in peace; one that does not take its answer has a clock of its own.
+    else if (exchange === undefined && socket.writableLength === 0) socket.destroy()
   }
 }
 

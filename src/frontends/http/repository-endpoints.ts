@@ -2,17 +2,27 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine, LoadOverride } from '../../engine/engine.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
-import { encodeIndex, readIndexRequest, readLoadRequest } from '../../protocol/repository-request.ts'
+import {
+  encodeIndex,
+  readIndexRequest,
+  readLoadRequest,
+  readUnloadRequest,
+  type LoadParameters,
+} from '../../protocol/repository-request.ts'
 import { emptyResponse, errorResponse, jsonResponse } from './error-response.ts'
 import { jsonType, type HttpRequest, type HttpResponse } from './http-message.ts'
+import type { JsonOffload } from './json-offload.ts'
+import { largeRequestJsonBytes } from './large-json.ts'
 
 /** The model repository extension: what there is, and loading and unloading it. */
 export class RepositoryEndpoints {
   readonly #engine: Engine
   readonly #log: Log
+  readonly #offload: JsonOffload
 
-  constructor(dependencies: { readonly engine: Engine; readonly log: Log }) {
+  constructor(dependencies: { readonly engine: Engine; readonly log: Log; readonly offload: JsonOffload }) {
     this.#engine = dependencies.engine
+    this.#offload = dependencies.offload
     this.#log = dependencies.log.from('repository-endpoints.ts')
   }
 
@@ -25,15 +35,16 @@ export class RepositoryEndpoints {
   readonly load = (request: HttpRequest, name: string): void =>
     answer(request, async () => {
       this.#engine.requireExplicitControl()
-      await this.#engine.load(name, this.#readOverride(name, request.body))
+      await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)))
       return emptyResponse(200)
     })
 
-  /** The body says whether dependents go too; nothing depends on another model yet, and Triton does not validate it. */
+  /** The body says whether dependents go too. Nothing that large says anything about them, and Triton does not validate it. */
   readonly unload = (request: HttpRequest, name: string): void =>
     answer(request, async () => {
       this.#engine.requireExplicitControl()
-      await this.#engine.unload(name)
+      const { body } = request
+      await this.#engine.unload(name, body.length <= largeRequestJsonBytes && readUnloadRequest(body))
       return emptyResponse(200)
     })
 
@@ -42,8 +53,18 @@ export class RepositoryEndpoints {
       throw ServerError.withoutStack('UNSUPPORTED', "'repository_name' specification is not supported")
     })
 
-  #readOverride(name: string, body: Uint8Array): LoadOverride | null {
-    const { config, files } = readLoadRequest(body)
+  /** Files come as base64 inside JSON, perhaps many megabytes of it. */
+  async #readLoad(body: Buffer): Promise<LoadParameters> {
+    if (body.length <= largeRequestJsonBytes) return readLoadRequest(body)
+    return new Promise((resolve, reject) => {
+      this.#offload.readLoad(body, (error, parameters) => {
+        if (parameters === null) reject(ServerError.from(error))
+        else resolve(parameters)
+      })
+    })
+  }
+
+  #overrideOf(name: string, { config, files }: LoadParameters): LoadOverride | null {
     if (config === null && files.size === 0) return null
     try {
       if (config === null) {

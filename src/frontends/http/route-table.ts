@@ -1,18 +1,32 @@
-import { messageResponse } from './error-response.ts'
+import type { GenerateEndpoints } from './generate-endpoints.ts'
 import { jsonType, plainType } from './http-message.ts'
 import type { MetadataEndpoints } from './metadata-endpoints.ts'
 import type { RepositoryEndpoints } from './repository-endpoints.ts'
 import type { ApiName } from './restricted-api-guard.ts'
 import type { Route, RouteHandler } from './router.ts'
+import type { SharedMemoryEndpoints } from './shared-memory-endpoints.ts'
+import type { StatisticsEndpoints } from './statistics-endpoints.ts'
+import type { TraceEndpoints } from './trace-endpoints.ts'
 
 const getOnly = ['GET']
 const postOnly = ['POST']
 const getAndPost = ['GET', 'POST']
 const model = '/v2/models/{model}'
 const modelVersion = `${model}[/versions/{version}]`
+const system = '/v2/systemsharedmemory'
+const cuda = '/v2/cudasharedmemory'
 
 /** Every path the server knows, Triton's and ours. */
-export function routeTable(metadata: MetadataEndpoints, repository: RepositoryEndpoints, infer: RouteHandler): Route[] {
+export function routeTable(
+  metadata: MetadataEndpoints,
+  repository: RepositoryEndpoints,
+  infer: RouteHandler,
+  statistics: StatisticsEndpoints,
+  trace: TraceEndpoints,
+  logging: RouteHandler,
+  sharedMemory: SharedMemoryEndpoints,
+  generate: GenerateEndpoints,
+): Route[] {
   return [
     get('/v2/health/live', 'health', metadata.live, plainType),
     get('/v2/health/ready', 'health', metadata.ready, plainType),
@@ -21,15 +35,35 @@ export function routeTable(metadata: MetadataEndpoints, repository: RepositoryEn
     get(modelVersion, 'metadata', metadata.modelMetadata),
     get(`${modelVersion}/ready`, 'health', metadata.modelReady, plainType),
     get(`${modelVersion}/config`, 'model-config', metadata.modelConfig),
-    { path: `${modelVersion}/infer`, methods: postOnly, api: 'inference', wrongMethodType: plainType, handle: infer },
+    large({
+      path: `${modelVersion}/infer`,
+      methods: postOnly,
+      api: 'inference',
+      wrongMethodType: plainType,
+      handle: infer,
+    }),
+    large(post(`${modelVersion}/generate`, 'inference', generate.generate)),
+    large(post(`${modelVersion}/generate_stream`, 'inference', generate.generateStream)),
     post('/v2/repository[/{repository}]/index', 'model-repository', repository.index),
-    post('/v2/repository/models/{model}/load', 'model-repository', repository.load),
+    large(post('/v2/repository/models/{model}/load', 'model-repository', repository.load)),
     post('/v2/repository/models/{model}/unload', 'model-repository', repository.unload),
     post('/v2/repository/{repository}/models/{model}/load', 'model-repository', repository.refuseNamedRepository),
     post('/v2/repository/{repository}/models/{model}/unload', 'model-repository', repository.refuseNamedRepository),
-    ...unavailableYet,
+    get('/v2/models/stats', 'statistics', statistics.all),
+    get(`${modelVersion}/stats`, 'statistics', statistics.ofModel),
+    getOrPost('/v2/trace/setting', 'trace', trace.handle),
+    getOrPost(`${model}/trace/setting`, 'trace', trace.handle),
+    getOrPost('/v2/logging', 'logging', logging),
+    get(`${system}[/region/{region}]/status`, 'shared-memory', sharedMemory.systemStatus),
+    post(`${system}/region/{region}/register`, 'shared-memory', sharedMemory.registerSystem),
+    post(`${system}[/region/{region}]/unregister`, 'shared-memory', sharedMemory.unregisterSystem),
+    get(`${cuda}[/region/{region}]/status`, 'shared-memory', sharedMemory.cudaStatus),
+    post(`${cuda}/region/{region}/register`, 'shared-memory', sharedMemory.registerCuda),
+    post(`${cuda}[/region/{region}]/unregister`, 'shared-memory', sharedMemory.unregisterCuda),
   ]
 }
+
+const large = (route: Route): Route => ({ ...route, takesLargeBody: true })
 
 const get = (path: string, api: ApiName, handle: RouteHandler, wrongMethodType = jsonType): Route => ({
   path,
@@ -47,29 +81,10 @@ const post = (path: string, api: ApiName, handle: RouteHandler): Route => ({
   handle,
 })
 
-function later(path: string, methods: readonly string[], api: ApiName, what: string): Route {
-  const handle: RouteHandler = (request) =>
-    request.respond(messageResponse(501, `${what} not available in this build of Galatea yet`, jsonType))
-  return { path, methods, api, wrongMethodType: jsonType, handle }
-}
-
-/** Triton's endpoints that are still to come: they say so instead of pretending not to exist. */
-const unavailableYet: readonly Route[] = [
-  later(`${modelVersion}/generate`, postOnly, 'inference', 'the generate endpoint is'),
-  later(`${modelVersion}/generate_stream`, postOnly, 'inference', 'the generate_stream endpoint is'),
-  later('/v2/models/stats', getOnly, 'statistics', 'statistics are'),
-  later(`${modelVersion}/stats`, getOnly, 'statistics', 'statistics are'),
-  later('/v2/trace/setting', getAndPost, 'trace', 'trace settings are'),
-  later(`${model}/trace/setting`, getAndPost, 'trace', 'trace settings are'),
-  later('/v2/logging', getAndPost, 'logging', 'log settings are'),
-  ...sharedMemory('/v2/systemsharedmemory', 'system shared memory is'),
-  ...sharedMemory('/v2/cudasharedmemory', 'CUDA shared memory is'),
-]
-
-function sharedMemory(base: string, what: string): Route[] {
-  return [
-    later(`${base}[/region/{region}]/status`, getOnly, 'shared-memory', what),
-    later(`${base}/region/{region}/register`, postOnly, 'shared-memory', what),
-    later(`${base}[/region/{region}]/unregister`, postOnly, 'shared-memory', what),
-  ]
-}
+const getOrPost = (path: string, api: ApiName, handle: RouteHandler): Route => ({
+  path,
+  methods: getAndPost,
+  api,
+  wrongMethodType: jsonType,
+  handle,
+})

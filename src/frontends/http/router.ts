@@ -11,6 +11,8 @@ export type Route = {
   readonly api: ApiName
   /** The type of a 405's body: Triton sets JSON before it looks at the method on some endpoints and after it on others. */
   readonly wrongMethodType: string
+  /** Tensors or models may come with it; other bodies are small. */
+  readonly takesLargeBody?: boolean
   readonly handle: RouteHandler
 }
 

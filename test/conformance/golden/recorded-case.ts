@@ -56,6 +56,3 @@ export function bySetup(cases: readonly RecordedCase[]): RecordedCase[][] {
   }
   return [...groups.values()]
 }
-
-export const usesGrpc = (steps: readonly RecordedStep[]): boolean =>
-  steps.some((step) => step.kind === 'grpc' || usesGrpc(step.kind === 'parallel' ? (step.steps ?? []) : []))

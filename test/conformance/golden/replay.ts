@@ -6,7 +6,7 @@ import { writeFileSync, readFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs, inspect } from 'node:util'
 import { comparable, isSameAnswer } from './compare-answers.ts'
-import { bySetup, goldenFolder, loadCases, usesGrpc, type RecordedCase } from './recorded-case.ts'
+import { bySetup, goldenFolder, loadCases, type RecordedCase } from './recorded-case.ts'
 import { runStep } from './run-step.ts'
 import { ServerUnderReplay } from './server-under-replay.ts'
 
@@ -27,7 +27,9 @@ async function replayCase(recorded: RecordedCase, server: ServerUnderReplay): Pr
     } catch (reason) {
       return { recorded, problem: `step ${index}: ${String(reason)}` }
     }
-    const { expect, volatile = [] } = step
+    const { expect } = step
+    // Where Python's own import machinery stands differs from one patch release to the next.
+    const volatile = [...(step.volatile ?? []), 're:(?<=<frozen importlib[^>]*>)\\(\\d+\\)']
     if (expect === undefined || isSameAnswer(expect, answer, volatile)) continue
     const show = (document: Record<string, unknown>): string =>
       inspect(comparable(document, volatile), { depth: 12, breakLength: 160, maxStringLength: 2000 })
@@ -67,8 +69,8 @@ export async function replay(cases: readonly RecordedCase[]): Promise<Outcome[]>
   return outcomes
 }
 
-/** What can be replayed: everything that does not need gRPC. */
-export const replayableCases = (): RecordedCase[] => loadCases().filter((recorded) => !usesGrpc(recorded.steps))
+/** What can be replayed: everything. */
+export const replayableCases = (): RecordedCase[] => loadCases()
 
 export function summary(outcomes: readonly Outcome[]): string {
   const groups = new Map<string, { passed: number; total: number }>()

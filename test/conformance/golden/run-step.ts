@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { cp, mkdir, rm, writeFile, open, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { grpcExchange, type RecordedGrpcRequest } from './grpc-exchange.ts'
 import { exchange, type HttpAnswer } from './http-exchange.ts'
 import { readMetrics } from './metrics-view.ts'
 import type { RecordedStep } from './recorded-case.ts'
@@ -34,7 +35,7 @@ async function answerTo(step: RecordedStep, server: ServerUnderReplay): Promise<
     case 'exit':
       return { exit_code: await server.exitCode(Boolean(request['signal'])) }
     case 'grpc':
-      throw new Error('recorded gRPC calls are not replayed yet')
+      return grpcExchange(server.ports.grpc, request as unknown as RecordedGrpcRequest)
     default:
       throw new Error(`unknown kind of step '${String(step.kind)}'`)
   }

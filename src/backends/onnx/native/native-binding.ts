@@ -30,6 +30,7 @@ export class NativeBinding implements OnnxBinding {
   /** OrtEnv: one per process, never released, because ONNX Runtime's threads log to it until the very end. */
   readonly #environment: Address
   readonly #hasGlobalThreads: boolean
+  #firstSession: Promise<void> | null = null
 
   private constructor(clock: Clock, library: OrtLibrary, settings: NativeSettings) {
     this.#clock = clock
@@ -53,7 +54,19 @@ export class NativeBinding implements OnnxBinding {
     return this.#carriers.threadCount
   }
 
-  async createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
+  /**
+   * The first session of a process is made alone: in it ONNX Runtime gets to know the processor, and two first ones at
+   * once have been seen to end the process ("called before cpuinfo is initialized").
+   */
+  createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
+    if (this.#firstSession !== null) return this.#firstSession.then(() => this.#openSession(modelPath, settings))
+    const session = this.#openSession(modelPath, settings)
+    const settled = (): void => undefined
+    this.#firstSession = session.then(settled, settled)
+    return session
+  }
+
+  async #openSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
     const { library } = this
     const options = createOptions(library, settings, this.#hasGlobalThreads)
     const path = cPath(modelPath)

@@ -1,0 +1,128 @@
+// Small inferences over gRPC: what Galatea costs per call beside a @grpc/grpc-js server that only echoes the message.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { createIdentityRepository } from '../test/e2e/identity-repository.ts'
+import { startServerProcess } from '../test/e2e/server-process.ts'
+import { encodeMessage } from '../src/protocol/grpc/message-codec.ts'
+import { alternate, medianOf, medianRatio, type Bench, type Figure } from './bench.ts'
+import type { GrpcLoadOrder, GrpcLoadReport, GrpcLoadResult } from './grpc-load.ts'
+import { onCore } from './pinning.ts'
+import { cpuSecondsOf } from './process-usage.ts'
+
+type Target = AsyncDisposable & { readonly pid: number; readonly port: number }
+type Measured = GrpcLoadResult & { readonly cpuUs: number; readonly rate: number }
+
+const portIn = (text: string): number => Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(text)?.[1])
+
+async function startEcho(): Promise<Target> {
+  const [command = '', ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, 'bare-grpc-echo.ts')]
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
+  process.once('exit', () => child.kill('SIGKILL'))
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  const stop = async (): Promise<void> => {
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    await exited
+  }
+  return { pid: child.pid ?? 0, port: portIn(line.toString()), [Symbol.asyncDispose]: stop }
+}
+
+async function startGalatea(): Promise<Target> {
+  const repository = await createIdentityRepository()
+  const server = await startServerProcess([`--model-repository=${repository.path}`], { prefix: onCore(0) })
+  const stop = async (): Promise<void> => {
+    await server.stop()
+    await repository[Symbol.asyncDispose]()
+  }
+  return { pid: server.pid, port: portIn(server.output), [Symbol.asyncDispose]: stop }
+}
+
+class GrpcLoad implements AsyncDisposable {
+  readonly #target: Target
+  readonly #child: ReturnType<typeof spawn>
+
+  private constructor(target: Target, child: ReturnType<typeof spawn>) {
+    this.#target = target
+    this.#child = child
+  }
+
+  static async open(
+    target: Target,
+    order: Omit<Extract<GrpcLoadOrder, { kind: 'open' }>, 'kind' | 'port'>,
+  ): Promise<GrpcLoad> {
+    const [command = '', ...rest] = [...onCore(1), process.execPath, path.join(import.meta.dirname, 'grpc-load.ts')]
+    const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced' })
+    const load = new GrpcLoad(target, child)
+    await load.#order({ kind: 'open', port: target.port, ...order })
+    return load
+  }
+
+  async run(seconds: number): Promise<Measured> {
+    const before = cpuSecondsOf(this.#target.pid)
+    const report = await this.#order({ kind: 'run', seconds })
+    const cpuSeconds = cpuSecondsOf(this.#target.pid) - before
+    if (report.kind !== 'ran') throw new Error(`expected the result of a run, got '${report.kind}'`)
+    const { result } = report
+    return { ...result, cpuUs: (cpuSeconds * 1e6) / result.calls, rate: result.calls / result.seconds }
+  }
+
+  async #order(order: GrpcLoadOrder): Promise<GrpcLoadReport> {
+    const answered = once(this.#child, 'message') as Promise<[GrpcLoadReport]>
+    this.#child.send(order)
+    const [report] = await answered
+    if (report.kind === 'failed') throw new Error(`load: ${report.reason}`)
+    return report
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const exited = once(this.#child, 'exit')
+    this.#child.disconnect()
+    await exited
+  }
+}
+
+/** identity_fp32 with 16 numbers. */
+const message = encodeMessage('ModelInferRequest', {
+  modelName: 'identity_fp32',
+  inputs: [{ name: 'INPUT0', datatype: 'FP32', shape: [1, 16] }],
+  rawInputContents: [Buffer.from(Float32Array.from({ length: 16 }, (_, i) => i / 3).buffer)],
+})
+
+export const bench: Bench = {
+  name: 'grpc-infer',
+  summary: 'Throughput and CPU of small gRPC inferences, as ratios to a bare @grpc/grpc-js echo of the same message',
+  async run({ rounds, secondsPerRun, say }) {
+    await using galatea = await startGalatea()
+    await using echo = await startEcho()
+    const figures: Figure[] = []
+    const cases = [
+      ['unary', 16, false],
+      ['unary', 64, false],
+      ['stream', 16, true],
+    ] as const
+    for (const [form, concurrency, isStream] of cases) {
+      const order = { connections: 4, concurrency, message, isStream }
+      await using ourLoad = await GrpcLoad.open(galatea, order)
+      await using bareLoad = await GrpcLoad.open(echo, order)
+      for (const load of [ourLoad, bareLoad]) await load.run(2)
+      const { ours, theirs } = await alternate(rounds, {
+        ours: () => ourLoad.run(secondsPerRun),
+        theirs: () => bareLoad.run(secondsPerRun),
+      })
+      const describe = (name: string, runs: readonly Measured[]): string =>
+        `${name} ${medianOf(runs.map((run) => run.cpuUs)).toFixed(0)} µs CPU, ` +
+        `${medianOf(runs.map((run) => run.rate)).toFixed(0)}/s, p50 ${(medianOf(runs.map((run) => run.p50Us)) / 1000).toFixed(2)} ms`
+      const detail = `${describe('Galatea', ours)}; ${describe('bare', theirs)}`
+      const what = `identity, ${form}, c=${concurrency}`
+      const cpu = medianRatio(theirs, ours, (run) => run.cpuUs)
+      const target: Figure['target'] = { kind: 'at least', value: 1 }
+      figures.push({ what: `calls per second of CPU: ${what}`, value: cpu, unit: '×', target, detail })
+      const throughput = medianRatio(ours, theirs, (run) => run.rate)
+      figures.push({ what: `throughput: ${what}`, value: throughput, unit: '×', target: null, detail: '' })
+      say(`${what}: ${detail}`)
+    }
+    return figures
+  },
+}

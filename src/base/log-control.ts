@@ -1,0 +1,20 @@
+// What an operator may look at and change in the log of a running server.
+
+export type LogFormat = 'default' | 'ISO8601' | 'json'
+
+export const logFormats: readonly LogFormat[] = ['default', 'ISO8601', 'json']
+
+export type AdjustableLogSettings = {
+  readonly isInfoOn: boolean
+  readonly isWarningOn: boolean
+  readonly isErrorOn: boolean
+  readonly verboseLevel: number
+  readonly format: LogFormat
+}
+
+export interface LogControl {
+  /** `file` is '' when there is none. */
+  readonly settings: AdjustableLogSettings & { readonly file: string }
+  /** From now on. */
+  configure(changes: Partial<AdjustableLogSettings>): void
+}

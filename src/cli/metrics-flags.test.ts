@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { parseFlags } from './flags.ts'
+import { metricsOptions } from './metrics-flags.ts'
+
+const options = (...args: string[]) => metricsOptions(parseFlags(args, {}), {})
+
+test('metrics are on, at the address of HTTP, with our own families', () => {
+  assert.deepEqual(options('--http-address=10.0.0.1'), {
+    address: '10.0.0.1',
+    port: 8002,
+    intervalMs: 2000,
+    hasGpu: true,
+    hasHost: true,
+    hasCounters: true,
+    hasSummaries: false,
+    quantiles: [0.5, 0.9, 0.95, 0.99, 0.999],
+    hasFirstResponses: false,
+    hasOwnFamilies: true,
+  })
+})
+
+test('with --triton-defaults there are Triton’s families only', () => {
+  assert.equal(options('--triton-defaults')?.hasOwnFamilies, false)
+})
+
+test('every part can be set or switched off', () => {
+  assert.equal(options('--allow-metrics=false'), null)
+  assert.equal(options('--allow-cpu-metrics=false')?.hasHost, false)
+  assert.equal(options('--allow-gpu-metrics=false')?.hasGpu, false)
+  assert.equal(metricsOptions(parseFlags([], {}), { TRITON_SERVER_CPU_ONLY: '1' })?.hasGpu, false)
+  const set = options(
+    '--metrics-config=counter_latencies=false',
+    '--metrics-config=summary_latencies=true',
+    '--metrics-config=summary_quantiles=0.5:0.05,0.99:0.001',
+    '--metrics-config=histogram_latencies=true',
+    '--metrics-address=::1',
+    '--metrics-port=9',
+  )
+  assert.deepEqual(
+    [set?.hasCounters, set?.hasSummaries, set?.quantiles, set?.hasFirstResponses, set?.address, set?.port],
+    [false, true, [0.5, 0.99], true, '::1', 9],
+  )
+})
+
+test('mistakes are named', () => {
+  assert.throws(() => options('--metrics-config=latencies=true'), /unknown setting 'latencies'/)
+  assert.throws(() => options('--metrics-config=summary_latencies=maybe'), /invalid value for bool option: maybe/)
+  for (const text of ['1.5:0.1', 'x', '0.5', '0:0.1']) {
+    assert.throws(() => options(`--metrics-config=summary_quantiles=${text}`), /between 0 and 1/, text)
+  }
+})

@@ -1,0 +1,108 @@
+// One call's time: its deadline, its caller's signal, and the attempts that fit in between.
+
+import type { CallOptions } from './infer-request.ts'
+import { InferenceError } from './inference-error.ts'
+
+const firstDelayMs = 50
+const longestDelayMs = 2000
+/** The longest that timers can count: about 24 days. */
+const longestTimeoutMs = 2 ** 31 - 1
+
+/**
+ * `idempotent`: doing it twice is doing it once. `once`: again only when the server certainly never saw it.
+ * `unavailable`: as `once`, and after UNAVAILABLE.
+ */
+export type RetryRule = 'idempotent' | 'once' | 'unavailable'
+
+export class CallScope {
+  readonly timeoutMs: number | null
+  /** Aborts when the deadline passes or the caller aborts; undefined when neither can happen. */
+  readonly signal: AbortSignal | undefined
+  readonly #callerSignal: AbortSignal | undefined
+  readonly #deadlineMs: number | null
+
+  constructor(options: CallOptions, defaultTimeoutMs: number | undefined) {
+    const timeoutMs = options.timeoutMs ?? defaultTimeoutMs ?? null
+    if (timeoutMs !== null && !(timeoutMs > 0 && timeoutMs <= longestTimeoutMs)) {
+      throw InferenceError.ofArgument(`timeoutMs must be above 0 and at most ${longestTimeoutMs}, got ${timeoutMs}`)
+    }
+    options.signal?.throwIfAborted()
+    this.timeoutMs = timeoutMs
+    this.#deadlineMs = timeoutMs === null ? null : performance.now() + timeoutMs
+    this.#callerSignal = options.signal
+    const deadline = timeoutMs === null ? undefined : AbortSignal.timeout(Math.ceil(timeoutMs))
+    this.signal =
+      deadline !== undefined && options.signal !== undefined
+        ? AbortSignal.any([deadline, options.signal])
+        : (deadline ?? options.signal)
+  }
+
+  /** Null when there is no deadline. Never less than one millisecond. */
+  get remainingMs(): number | null {
+    return this.#deadlineMs === null ? null : Math.max(1, this.#deadlineMs - performance.now())
+  }
+
+  /** What to throw for `reason`: the caller's own reason, a TIMEOUT, or `reason` itself. */
+  errorFor(reason: unknown): unknown {
+    if (this.#callerSignal?.aborted === true) return this.#callerSignal.reason
+    if (this.signal?.aborted === true) {
+      return new InferenceError('TIMEOUT', `no answer within ${this.timeoutMs} ms`, { cause: reason })
+    }
+    return reason
+  }
+
+  /** What `promise` gives, unless the call ends before; it then rejects with the reason for that. */
+  async race<Result>(promise: Promise<Result>): Promise<Result> {
+    const { signal } = this
+    if (signal === undefined) return promise
+    let stop = (): void => undefined
+    const ended = new Promise<never>((_, reject) => {
+      stop = () => reject(this.errorFor(null))
+      if (signal.aborted) stop()
+      else signal.addEventListener('abort', stop, { once: true })
+    })
+    try {
+      return await Promise.race([promise, ended])
+    } finally {
+      signal.removeEventListener('abort', stop)
+    }
+  }
+
+  /** Runs `attempt` until it succeeds, the rule forbids another one, or `retries` are used up. */
+  async run<Result>(rule: RetryRule, retries: number, attempt: () => Promise<Result>): Promise<Result> {
+    for (let tried = 0; ; tried++) {
+      // The caller may have given up while the request was being prepared.
+      if (this.signal?.aborted === true) throw this.errorFor(null)
+      try {
+        return await attempt()
+      } catch (reason) {
+        const error = this.errorFor(reason)
+        if (tried >= retries || !mayRetry(rule, error)) throw error
+        await this.#sleep(Math.random() * Math.min(longestDelayMs, firstDelayMs * 2 ** tried))
+      }
+    }
+  }
+
+  async #sleep(delayMs: number): Promise<void> {
+    const { signal } = this
+    await new Promise<void>((resolve, reject) => {
+      const stop = (): void => {
+        clearTimeout(timer)
+        reject(this.errorFor(null))
+      }
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', stop)
+        resolve()
+      }, delayMs)
+      if (signal?.aborted === true) stop()
+      else signal?.addEventListener('abort', stop, { once: true })
+    })
+  }
+}
+
+function mayRetry(rule: RetryRule, error: unknown): boolean {
+  if (!(error instanceof InferenceError) || error.code === 'INVALID_ARG') return false
+  if (error.isUnsent) return true
+  if (rule === 'once') return false
+  return error.code === 'UNAVAILABLE' || (rule === 'idempotent' && error.code === 'UNREACHABLE')
+}

@@ -1,0 +1,165 @@
+// One HTTP exchange with fetch: URL, headers, compression, deadline, retries, errors.
+
+import { messageOf } from '../../base/server-error.ts'
+import { CallScope, type RetryRule } from '../call-scope.ts'
+import type { ClientOptions } from '../inference-client.ts'
+import type { CallOptions, Compression } from '../infer-request.ts'
+import { codeOfHttp, InferenceError } from '../inference-error.ts'
+
+export type FetchFunction = (url: string, init: RequestInit) => Promise<Response>
+
+export type HttpExchange = {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly rule: RetryRule
+  readonly body?: Uint8Array<ArrayBuffer> | string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly compression?: Compression
+}
+
+export class HttpTransport {
+  readonly #fetch: FetchFunction
+  readonly #base: string
+  readonly #options: Omit<ClientOptions, 'url'>
+  /** Ends every call that is under way. */
+  readonly #closed = new AbortController()
+
+  constructor(fetch: FetchFunction, options: ClientOptions) {
+    this.#fetch = fetch
+    this.#base = baseUrl(options.url)
+    this.#options = options
+  }
+
+  /** The answer, whatever its status, once `read` has read it. */
+  async exchange<Result>(
+    exchange: HttpExchange,
+    call: CallOptions,
+    read: (response: Response) => Promise<Result>,
+  ): Promise<Result> {
+    const scope = new CallScope(call, this.#options.timeoutMs)
+    const init = await this.#init(exchange, call, scope)
+    return scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
+      const response = await this.#send(exchange.path, init)
+      try {
+        return await read(response)
+      } catch (reason) {
+        if (reason instanceof InferenceError) throw reason
+        throw new InferenceError('UNREACHABLE', `the answer broke off: ${messageOf(reason)}`, { cause: reason })
+      }
+    })
+  }
+
+  /** As `exchange`, for answers that come bit by bit: `read` is given the open response, and the deadline stays set. */
+  async open(exchange: HttpExchange, call: CallOptions): Promise<{ response: Response; scope: CallScope }> {
+    const scope = new CallScope(call, this.#options.timeoutMs)
+    const init = await this.#init(exchange, call, scope)
+    const response = await scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
+      const answer = await this.#send(exchange.path, init)
+      if (!answer.ok) throw await errorOf(answer)
+      return answer
+    })
+    return { response, scope }
+  }
+
+  close(): void {
+    this.#closed.abort(new InferenceError('CANCELLED', 'the client was closed'))
+  }
+
+  async #send(path: string, init: RequestInit): Promise<Response> {
+    this.#closed.signal.throwIfAborted()
+    try {
+      return await this.#fetch(this.#base + path, init)
+    } catch (reason) {
+      this.#closed.signal.throwIfAborted()
+      throw new InferenceError('UNREACHABLE', `cannot reach ${this.#base}: ${causeText(reason)}`, {
+        cause: reason,
+        isUnsent: isNeverSent(reason),
+      })
+    }
+  }
+
+  async #init(exchange: HttpExchange, call: CallOptions, scope: CallScope): Promise<RequestInit> {
+    const { method, body, compression = this.#options.compression ?? 'none' } = exchange
+    const isPacked = compression !== 'none' && body !== undefined
+    const signals = [this.#closed.signal, ...(scope.signal === undefined ? [] : [scope.signal])]
+    return {
+      method,
+      headers: {
+        // Node would else ask for gzip with every request; browsers decide for themselves and ignore this.
+        'accept-encoding': compression === 'none' ? 'identity' : compression,
+        ...this.#options.headers,
+        ...call.headers,
+        ...exchange.headers,
+        ...(isPacked ? { 'content-encoding': compression } : {}),
+      },
+      ...(body === undefined ? {} : { body: isPacked ? await packed(body, compression) : body }),
+      signal: AbortSignal.any(signals),
+      redirect: 'error',
+    }
+  }
+}
+
+/** `localhost:8000` → `http://localhost:8000`, without a slash at the end. */
+export function baseUrl(url: string): string {
+  const whole = /^[a-z][a-z+.-]*:\/\//i.test(url) ? url : `http://${url}`
+  let parsed: URL
+  try {
+    parsed = new URL(whole)
+  } catch (reason) {
+    throw new InferenceError('INVALID_ARG', `'${url}' is not an address: expected http://host:port`, { cause: reason })
+  }
+  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') {
+    throw InferenceError.ofArgument(`'${url}' is not an address: expected http:// or https://`)
+  }
+  return (parsed.origin + parsed.pathname).replace(/\/+$/, '')
+}
+
+async function packed(body: Uint8Array<ArrayBuffer> | string, format: 'gzip' | 'deflate'): Promise<ArrayBuffer> {
+  const stream = new Blob([body]).stream().pipeThrough(new CompressionStream(format))
+  return new Response(stream).arrayBuffer()
+}
+
+/** The error that an answer with a bad status stands for. */
+export async function errorOf(response: Response): Promise<InferenceError> {
+  const { status } = response
+  const text = await response.text().catch(() => '')
+  return new InferenceError(codeOfHttp(status), errorText(text) ?? (text.trim() || `HTTP status ${status}`), { status })
+}
+
+/** `{"error":"…"}`, also as the one event of a stream; null when it is neither. */
+function errorText(text: string): string | null {
+  try {
+    const body = JSON.parse(text.replace(/^data:/, '')) as unknown
+    const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
+    return typeof error === 'string' ? error : null
+  } catch {
+    // Whatever stands between this client and the server may answer in its own words.
+    return null
+  }
+}
+
+const neverSentCodes: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+/** Node says why a connection failed, in the cause; of several addresses that were tried, all must have. Browsers do not. */
+function isNeverSent(reason: unknown): boolean {
+  if (typeof reason !== 'object' || reason === null) return false
+  if ('errors' in reason && Array.isArray(reason.errors) && reason.errors.length > 0) {
+    return reason.errors.every(isNeverSent)
+  }
+  if ('code' in reason && neverSentCodes.has(reason.code)) return true
+  return 'cause' in reason && isNeverSent(reason.cause)
+}
+
+/** `fetch failed` says nothing; its cause does. */
+function causeText(reason: unknown): string {
+  const cause = reason instanceof Error ? reason.cause : undefined
+  if (cause instanceof AggregateError && cause.errors.length > 0) return causeText(cause.errors[0])
+  return cause instanceof Error ? messageOf(cause) : messageOf(reason)
+}

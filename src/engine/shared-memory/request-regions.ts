@@ -1,0 +1,138 @@
+import { ServerError } from '../../base/server-error.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import type { SharedMemoryRegion } from './shared-memory-region.ts'
+import type { RegionReference, SharedMemoryRegistry } from './shared-memory-registry.ts'
+
+type Piece = { readonly region: SharedMemoryRegion; readonly offset: number; readonly byteSize: number }
+
+/** What a front end knows of an output that may go to shared memory. */
+export type OutputPlace = { readonly name: string; readonly sharedMemory: RegionReference | null }
+
+/**
+ * The pieces of shared memory that one request reads its inputs from and has its outputs written to. They are found and
+ * checked when the request comes; its regions cannot go away before `release`.
+ */
+export class RequestRegions {
+  readonly #registry: SharedMemoryRegistry
+  readonly #inputs = new Map<number, Piece>()
+  readonly #outputs = new Map<string, Piece>()
+  /** What the inputs were read into. */
+  #buffers: Buffer[] = []
+  /** True once outputs are in place: the model is done with its inputs. After a failure it may still look at them. */
+  #isAnswered = false
+
+  private constructor(registry: SharedMemoryRegistry) {
+    this.#registry = registry
+  }
+
+  /** Null when the request uses none. Throws with Triton's texts, and then holds nothing. */
+  static of(
+    registry: SharedMemoryRegistry,
+    inputs: ReadonlyMap<number, RegionReference>,
+    outputs: readonly OutputPlace[],
+  ): RequestRegions | null {
+    if (inputs.size === 0 && !outputs.some(({ sharedMemory }) => sharedMemory !== null)) return null
+    const regions = new RequestRegions(registry)
+    try {
+      for (const [index, reference] of inputs) regions.#inputs.set(index, holdPiece(registry, reference))
+      for (const { name, sharedMemory } of outputs) {
+        if (sharedMemory !== null) regions.#outputs.set(name, holdPiece(registry, sharedMemory))
+      }
+    } catch (reason) {
+      regions.release()
+      throw reason
+    }
+    return regions
+  }
+
+  /**
+   * Puts the bytes of the inputs in place, one copy each, and lets go of their regions. Calls `done` before it returns
+   * when they are small, later otherwise; exactly once.
+   */
+  readInputs(tensors: Tensor[], done: (error: ServerError | null) => void): void {
+    let pending = this.#inputs.size
+    let failure: ServerError | null = null
+    const onRead = (index: number, piece: Piece, error: ServerError | null): void => {
+      failure ??= error
+      this.#inputs.delete(index)
+      piece.region.release()
+      if (--pending === 0) done(failure)
+    }
+    if (pending === 0) done(null)
+    for (const [index, piece] of this.#inputs) {
+      const bytes = this.#takeBuffer(piece.byteSize)
+      if (bytes === null) {
+        onRead(index, piece, noMemory(piece))
+        continue
+      }
+      const { name, dataType, shape } = tensors[index] as Tensor
+      tensors[index] = new Tensor(name, dataType, shape, bytes)
+      piece.region.read(piece.offset, bytes, (error) => onRead(index, piece, error))
+    }
+  }
+
+  #takeBuffer(byteSize: number): Buffer | null {
+    try {
+      const buffer = this.#registry.buffers.take(byteSize)
+      this.#buffers.push(buffer)
+      return buffer
+    } catch {
+      return null
+    }
+  }
+
+  /** Writes the outputs that belong into regions; `done` as for `readInputs`. Their bytes must stay until then. */
+  writeOutputs(outputs: readonly Tensor[], done: (error: ServerError | null) => void): void {
+    const writes: { piece: Piece; bytes: Uint8Array }[] = []
+    for (const { name, bytes } of outputs) {
+      const piece = this.#outputs.get(name)
+      if (piece === undefined) {
+        // It leaves by another way, later: what it may be a view on is not used again.
+        this.#buffers = this.#buffers.filter((buffer) => buffer.buffer !== bytes.buffer)
+        continue
+      }
+      if (bytes.length > piece.byteSize) {
+        done(tooSmall(name, piece.byteSize, bytes.length))
+        return
+      }
+      writes.push({ piece, bytes })
+    }
+    let pending = writes.length
+    let failure: ServerError | null = null
+    this.#isAnswered = true
+    if (pending === 0) done(null)
+    for (const { piece, bytes } of writes) {
+      piece.region.write(piece.offset, bytes, (error) => {
+        failure ??= error
+        if (--pending === 0) done(failure)
+      })
+    }
+  }
+
+  /** Lets go of all regions; an operation under way must have ended. Twice is fine. */
+  release(): void {
+    for (const { region } of this.#inputs.values()) region.release()
+    this.#inputs.clear()
+    for (const { region } of this.#outputs.values()) region.release()
+    this.#outputs.clear()
+    if (this.#isAnswered) for (const buffer of this.#buffers) this.#registry.buffers.give(buffer)
+    this.#buffers = []
+  }
+}
+
+const noMemory = ({ region, byteSize }: Piece): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `the server has no memory for ${byteSize} bytes of shared memory region '${region.name}', try again later`,
+  )
+
+function holdPiece(registry: SharedMemoryRegistry, reference: RegionReference): Piece {
+  const region = registry.hold(reference)
+  return { region, offset: Number(reference.offset), byteSize: Number(reference.byteSize) }
+}
+
+const tooSmall = (name: string, byteSize: number, neededBytes: number): ServerError =>
+  ServerError.withoutStack(
+    'INTERNAL',
+    `shared memory size specified with the request for output '${name}' (${byteSize} bytes) should be at least ${neededBytes} bytes to hold the results`,
+  )

@@ -1,0 +1,202 @@
+// Triton's shared memory extension: clients on the same machine name pieces of memory, and requests then say where in
+// them inputs lie and outputs go. One registry serves all front ends.
+
+import fs from 'node:fs'
+
+import { ServerError } from '../../base/server-error.ts'
+import { InputBuffers } from './input-buffers.ts'
+import { SharedMemoryRegion } from './shared-memory-region.ts'
+
+/** A piece of a registered region, as a request names it. */
+export type RegionReference = { readonly region: string; readonly offset: bigint; readonly byteSize: bigint }
+
+export type SystemRegionStatus = {
+  readonly name: string
+  readonly key: string
+  readonly offset: number
+  readonly byteSize: number
+}
+export type CudaRegionStatus = { readonly name: string; readonly deviceId: number; readonly byteSize: number }
+
+export type SharedMemorySettings = {
+  /** `--allow-client-shared-memory`: whether clients may register and unregister. */
+  readonly isAllowed: boolean
+  /** Where POSIX shared memory objects are; another folder in tests. */
+  readonly directory?: string
+}
+
+/** Names that Triton keeps for its Python backend. */
+const reservedPrefix = 'triton_python_backend_shm_region_'
+
+/** mmap wants offsets in pages. Nothing is mapped here, but a client that Triton refuses is refused here too. */
+const pageBytes = 4096n
+
+const longestName = 255
+
+/** Each holds a descriptor, of which a process has few. */
+const mostRegions = 512
+
+export class SharedMemoryRegistry {
+  readonly #isAllowed: boolean
+  readonly #directory: string
+  readonly #regions = new Map<string, SharedMemoryRegion>()
+  /** What inputs are read into. */
+  readonly buffers = new InputBuffers()
+
+  constructor(settings: SharedMemorySettings) {
+    this.#isAllowed = settings.isAllowed
+    this.#directory = settings.directory ?? '/dev/shm'
+  }
+
+  get isAllowed(): boolean {
+    return this.#isAllowed
+  }
+
+  /** Throws UNSUPPORTED where the operator did not allow it. Registering and unregistering ask first, before all else. */
+  requireAllowed(): void {
+    if (this.#isAllowed) return
+    throw ServerError.withoutStack(
+      'UNSUPPORTED',
+      "Client shared memory is disabled. Start the server with '--allow-client-shared-memory=true' to enable.",
+    )
+  }
+
+  registerSystem(name: string, key: string, offset: bigint, byteSize: bigint): void {
+    this.requireAllowed()
+    if (key.replace(/^\/+/, '').startsWith(reservedPrefix)) {
+      throw invalid(
+        `cannot register shared memory region '${name}' with key '${key}' as the key contains the reserved prefix '${reservedPrefix}'`,
+      )
+    }
+    if (this.#regions.has(name)) {
+      throw ServerError.withoutStack('ALREADY_EXISTS', `shared memory region '${name}' already in manager`)
+    }
+    for (const region of this.#regions.values()) {
+      if (region.key === key) throw ServerError.withoutStack('INTERNAL', `Invalid shared memory region: '${key}'`)
+    }
+    if (this.#regions.size >= mostRegions) {
+      throw ServerError.withoutStack(
+        'UNAVAILABLE',
+        `there are ${mostRegions} shared memory regions already, the maximum: unregister one first`,
+      )
+    }
+    const fd = openObject(this.#directory, key)
+    try {
+      checkExtent(name, BigInt(sizeOf(fd, key)), offset, byteSize)
+      const region = new SharedMemoryRegion({ name, key, offset: Number(offset), byteSize: Number(byteSize), fd })
+      this.#regions.set(name, region)
+    } catch (reason) {
+      fs.closeSync(fd)
+      throw reason
+    }
+  }
+
+  /** There is no GPU to map anything of; Triton says it in these words. */
+  registerCuda(_name: string, _rawHandle: Uint8Array, _deviceId: bigint, _byteSize: bigint): void {
+    this.requireAllowed()
+    throw invalid('failed to register shared memory region: invalid args')
+  }
+
+  /** Sorted by name; '' asks for all, any other name for one that must be there. Works without the operator's leave. */
+  systemStatus(name: string): SystemRegionStatus[] {
+    if (name === '') return [...this.#regions.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(statusOf)
+    const region = this.#regions.get(name)
+    if (region === undefined) throw notFound(`Unable to find system shared memory region: '${name}'`)
+    return [statusOf(region)]
+  }
+
+  cudaStatus(name: string): CudaRegionStatus[] {
+    if (name === '') return []
+    throw notFound(`Unable to find cuda shared memory region: '${name}'`)
+  }
+
+  /** '' unregisters all. One that requests in flight still use goes when the last of them has ended. */
+  unregisterSystem(name: string): void {
+    this.requireAllowed()
+    if (name === '') for (const region of this.#regions.values()) this.#drop(region)
+    else {
+      const region = this.#regions.get(name)
+      if (region !== undefined) this.#drop(region)
+    }
+  }
+
+  /** Unregistering what is not there succeeds, as in Triton. */
+  unregisterCuda(_name: string): void {
+    this.requireAllowed()
+  }
+
+  /** The region of a piece that lies within it, held until its `release` is called. Throws with Triton's texts. */
+  hold({ region: name, offset, byteSize }: RegionReference): SharedMemoryRegion {
+    const region = this.#regions.get(name)
+    if (region === undefined || region.isLeaving) throw notFound(`Unable to find shared memory region: '${name}'`)
+    const size = BigInt(region.byteSize)
+    if (offset < 0n || offset >= size) throw invalid(`Invalid offset for shared memory region: '${name}'`)
+    // Nothing at the very start is refused too: Triton computes the last byte, and there it is before the first.
+    if (byteSize < 0n || offset + byteSize > size || offset + byteSize === 0n) {
+      throw invalid(`Invalid offset + byte size for shared memory region: '${name}'`)
+    }
+    region.hold()
+    return region
+  }
+
+  /** Gives the descriptors back. Twice is fine. */
+  close(): void {
+    for (const region of this.#regions.values()) this.#drop(region)
+  }
+
+  #drop(region: SharedMemoryRegion): void {
+    region.leave(() => {
+      this.#regions.delete(region.name)
+      if (this.#regions.size === 0) this.buffers.clear()
+    })
+  }
+}
+
+const statusOf = ({ name, key, offset, byteSize }: SharedMemoryRegion): SystemRegionStatus => ({
+  name,
+  key,
+  offset,
+  byteSize,
+})
+
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
+const notFound = (message: string): ServerError => ServerError.withoutStack('NOT_FOUND', message)
+
+/**
+ * What shm_open does, and no more: a name without slashes in one folder, nothing that is a link, nothing but a plain
+ * file (a pipe or a device would make a read wait for ever).
+ */
+function openObject(directory: string, key: string): number {
+  const failure = (): ServerError =>
+    ServerError.withoutStack('INTERNAL', `Unable to open shared memory region: '${key}'`)
+  const name = key.replace(/^\/+/, '')
+  const isPlain = name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name)
+  if (!isPlain || Buffer.byteLength(name) > longestName) throw failure()
+  const { O_RDWR, O_NOFOLLOW, O_NONBLOCK } = fs.constants
+  let fd: number
+  try {
+    fd = fs.openSync(`${directory}/${name}`, O_RDWR | O_NOFOLLOW | O_NONBLOCK)
+  } catch {
+    throw failure()
+  }
+  if (fs.fstatSync(fd).isFile()) return fd
+  fs.closeSync(fd)
+  throw failure()
+}
+
+function sizeOf(fd: number, key: string): number {
+  try {
+    return fs.fstatSync(fd).size
+  } catch {
+    throw ServerError.withoutStack('INTERNAL', `Invalid shared memory region: '${key}'`)
+  }
+}
+
+function checkExtent(name: string, size: bigint, offset: bigint, byteSize: bigint): void {
+  if (offset < 0n || byteSize < 0n || offset + byteSize > size) {
+    throw invalid(`failed to register shared memory region '${name}': invalid args`)
+  }
+  if (byteSize === 0n || offset % pageBytes !== 0n) {
+    throw invalid(`failed to register shared memory region '${name}': unable to process address spaceInvalid argument`)
+  }
+}

@@ -1,0 +1,105 @@
+import { ServerError } from '../../base/server-error.ts'
+
+/** What one inference request may hold. */
+export type RequestLimits = {
+  readonly maxTensors: number
+  readonly maxRank: number
+  readonly maxParameters: number
+  readonly maxIdBytes: number
+}
+
+/** One `--grpc-restricted-protocol=<api>,<api>:<key>=<value>`. */
+export type RestrictedProtocols = {
+  readonly apis: readonly string[]
+  readonly key: string
+  readonly value: string
+}
+
+export type GrpcTls = {
+  /** `--grpc-server-cert` */
+  readonly certificate: string
+  /** `--grpc-server-key` */
+  readonly key: string
+  /** `--grpc-root-cert`; '' for none. */
+  readonly root: string
+  /** `--grpc-use-ssl-mutual`: clients must show a certificate that the root vouches for. */
+  readonly isMutual: boolean
+}
+
+export type GrpcOptions = {
+  /** `--grpc-address` */
+  readonly address: string
+  /** `--grpc-port`; 0 lets the system choose one. */
+  readonly port: number
+  /** `--reuse-grpc-port` */
+  readonly reusePort: boolean
+  /** `--grpc-max-message-size`: of a message, as sent and after decompression. */
+  readonly maxMessageBytes: number
+  /** `--grpc-max-stream-backlog`: what a stream's client may leave unread before its answers are stopped. */
+  readonly maxBacklogBytes: number
+  /** Null: no TLS. */
+  readonly tls: GrpcTls | null
+  /** `--grpc-infer-response-compression-level` */
+  readonly compressionLevel: 'none' | 'low' | 'medium' | 'high'
+  /** `--grpc-keepalive-time` */
+  readonly keepaliveTimeMs: number
+  /** `--grpc-keepalive-timeout` */
+  readonly keepaliveTimeoutMs: number
+  /** `--grpc-keepalive-permit-without-calls` */
+  readonly keepaliveWithoutCalls: boolean
+  /** `--grpc-http2-max-pings-without-data`; 0: as many as keep-alive wants. */
+  readonly maxPingsWithoutData: number
+  /** `--grpc-http2-min-recv-ping-interval-without-data` */
+  readonly minPingIntervalMs: number
+  /** `--grpc-http2-max-ping-strikes`; 0: as many as the client likes. */
+  readonly maxPingStrikes: number
+  /** `--grpc-max-connection-age`; 0: no limit. */
+  readonly maxConnectionAgeMs: number
+  /** `--grpc-max-connection-age-grace`; 0: no limit. */
+  readonly maxConnectionAgeGraceMs: number
+  /** `--grpc-header-forward-pattern`; '' forwards none. */
+  readonly headerForwardPattern: string
+  /** `--grpc-restricted-protocol` */
+  readonly restrictedProtocols: readonly RestrictedProtocols[]
+  readonly requestLimits: RequestLimits
+}
+
+/** A server whose operator said nothing. */
+export const defaultGrpcOptions: GrpcOptions = {
+  address: '127.0.0.1',
+  port: 8001,
+  reusePort: false,
+  maxMessageBytes: 64 * 1024 * 1024,
+  maxBacklogBytes: 1024 * 1024,
+  tls: null,
+  compressionLevel: 'none',
+  keepaliveTimeMs: 7_200_000,
+  keepaliveTimeoutMs: 20_000,
+  keepaliveWithoutCalls: false,
+  maxPingsWithoutData: 2,
+  minPingIntervalMs: 300_000,
+  maxPingStrikes: 2,
+  maxConnectionAgeMs: 0,
+  maxConnectionAgeGraceMs: 0,
+  headerForwardPattern: '',
+  restrictedProtocols: [],
+  requestLimits: { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 },
+}
+
+export function validateGrpcOptions(options: GrpcOptions): void {
+  if (!Number.isInteger(options.port) || options.port < 0 || options.port > 65535) {
+    throw new ServerError('INVALID_ARG', `gRPC port must be between 0 and 65535, got ${options.port}`)
+  }
+  for (const name of ['maxMessageBytes', 'maxBacklogBytes'] as const) {
+    if (options[name] > 0) continue
+    throw new ServerError('INVALID_ARG', `gRPC option ${name} must be greater than 0, got ${options[name]}`)
+  }
+  const { tls } = options
+  if (tls === null) return
+  if (tls.certificate === '' || tls.key === '') {
+    throw new ServerError('INVALID_ARG', '--grpc-use-ssl needs --grpc-server-cert and --grpc-server-key')
+  }
+  if (tls.isMutual && tls.root === '') {
+    throw new ServerError('INVALID_ARG', '--grpc-use-ssl-mutual needs --grpc-root-cert')
+  }
+}

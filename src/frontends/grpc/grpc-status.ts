@@ -1,0 +1,66 @@
+import type { ErrorCode, ServerError } from '../../base/server-error.ts'
+
+/** gRPC's status codes, those that this server gives. */
+export const statusCodes = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  RESOURCE_EXHAUSTED: 8,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+} as const
+export type StatusCode = (typeof statusCodes)[keyof typeof statusCodes]
+
+const codeOf: Record<ErrorCode, StatusCode> = {
+  UNKNOWN: statusCodes.UNKNOWN,
+  INTERNAL: statusCodes.INTERNAL,
+  NOT_FOUND: statusCodes.NOT_FOUND,
+  INVALID_ARG: statusCodes.INVALID_ARGUMENT,
+  UNAVAILABLE: statusCodes.UNAVAILABLE,
+  UNSUPPORTED: statusCodes.UNIMPLEMENTED,
+  ALREADY_EXISTS: statusCodes.ALREADY_EXISTS,
+  CANCELLED: statusCodes.CANCELLED,
+}
+
+/** How a call ends. */
+export class GrpcStatus {
+  readonly code: StatusCode
+  readonly message: string
+
+  constructor(code: StatusCode, message: string) {
+    this.code = code
+    this.message = message
+  }
+
+  static of(error: ServerError): GrpcStatus {
+    return new GrpcStatus(codeOf[error.code], error.message)
+  }
+}
+
+export const statusOk = new GrpcStatus(statusCodes.OK, '')
+
+/** Longer messages are cut: a status travels in headers, and clients refuse more than 8 KiB of those. */
+const longestMessageBytes = 4096
+
+/** `grpc-message`: UTF-8 with everything but printable ASCII, and the percent sign, percent-encoded. */
+export function encodeStatusMessage(message: string): string {
+  if (message.length <= longestMessageBytes && plain.test(message)) return message
+  const bytes = Buffer.from(message)
+  let text = ''
+  for (const byte of bytes) {
+    const next =
+      byte >= 0x20 && byte <= 0x7e && byte !== 0x25
+        ? String.fromCharCode(byte)
+        : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+    if (text.length + next.length > longestMessageBytes) break
+    text += next
+  }
+  return text
+}
+
+const plain = /^[ -$&-~]*$/

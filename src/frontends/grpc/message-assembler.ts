@@ -1,0 +1,102 @@
+// The length-prefixed messages in a call's body. A message that arrives in one piece is a view on it; one that does not
+// is collected in a single buffer that grows with what has arrived, never with what was announced.
+
+export type AssembledMessage = { readonly bytes: Buffer; readonly isCompressed: boolean }
+
+const prefixBytes = 5
+const leastBytes = 64 * 1024
+
+export class MessageTooLarge extends Error {
+  readonly messageBytes: number
+
+  constructor(messageBytes: number) {
+    super(`a message of ${messageBytes} bytes`)
+    this.messageBytes = messageBytes
+  }
+}
+
+export class MessageAssembler {
+  readonly #limitBytes: number
+  readonly #prefix = Buffer.allocUnsafe(prefixBytes)
+  #prefixLength = 0
+  /** Of the message being collected; -1 while its prefix is. */
+  #messageBytes = -1
+  #collected: Buffer | null = null
+  #collectedLength = 0
+  /** What was not looked at yet. */
+  #chunk: Buffer | null = null
+  #at = 0
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+  }
+
+  /** True when the body may end here. */
+  get isBetweenMessages(): boolean {
+    return this.#prefixLength === 0 && this.#messageBytes < 0 && this.#chunk === null
+  }
+
+  /** `next` gives the messages in it; it must have given null before more is pushed. */
+  push(chunk: Buffer): void {
+    this.#chunk = chunk
+    this.#at = 0
+  }
+
+  /** Null when more bytes are needed. Throws MessageTooLarge, and RangeError when there is no memory for the message. */
+  next(): AssembledMessage | null {
+    const chunk = this.#chunk
+    if (chunk === null) return null
+    if (this.#messageBytes < 0 && !this.#readPrefix(chunk)) return this.#exhausted()
+    const bytes = this.#body(chunk)
+    if (bytes === null) return this.#exhausted()
+    const isCompressed = this.#prefix[0] !== 0
+    this.#prefixLength = 0
+    this.#messageBytes = -1
+    this.#collected = null
+    if (this.#at === chunk.length) this.#chunk = null
+    return { bytes, isCompressed }
+  }
+
+  #exhausted(): null {
+    this.#chunk = null
+    return null
+  }
+
+  #readPrefix(chunk: Buffer): boolean {
+    const taken = Math.min(prefixBytes - this.#prefixLength, chunk.length - this.#at)
+    chunk.copy(this.#prefix, this.#prefixLength, this.#at, this.#at + taken)
+    this.#prefixLength += taken
+    this.#at += taken
+    if (this.#prefixLength < prefixBytes) return false
+    const size = this.#prefix.readUInt32BE(1)
+    if (size > this.#limitBytes) throw new MessageTooLarge(size)
+    this.#messageBytes = size
+    this.#collectedLength = 0
+    return true
+  }
+
+  #body(chunk: Buffer): Buffer | null {
+    const size = this.#messageBytes
+    const available = chunk.length - this.#at
+    if (this.#collected === null && available >= size) {
+      this.#at += size
+      return chunk.subarray(this.#at - size, this.#at)
+    }
+    const taken = Math.min(size - this.#collectedLength, available)
+    const target = this.#room(this.#collectedLength + taken)
+    chunk.copy(target, this.#collectedLength, this.#at, this.#at + taken)
+    this.#at += taken
+    this.#collectedLength += taken
+    return this.#collectedLength === size ? target.subarray(0, size) : null
+  }
+
+  #room(needed: number): Buffer {
+    const current = this.#collected
+    if (current !== null && needed <= current.length) return current
+    const capacity = Math.min(this.#messageBytes, Math.max(needed, leastBytes, (current?.length ?? 0) * 2))
+    const grown = Buffer.allocUnsafeSlow(capacity)
+    if (current !== null) current.copy(grown, 0, 0, this.#collectedLength)
+    this.#collected = grown
+    return grown
+  }
+}

@@ -1,0 +1,38 @@
+// The ORCA header of the generate endpoints: how full a language model's cache is, for load balancers that ask.
+
+/** As much of a model's own metrics as the header needs. */
+export type LoadMetricSource = {
+  families(): Iterable<{ readonly name: string; readonly series: ReadonlyMap<string, LoadSeries> }>
+}
+type LoadSeries = { readonly labels: readonly (readonly [name: string, value: string])[]; readonly value: number }
+
+const familyName = 'nv_trt_llm_kv_cache_block_metrics'
+const blockLabel = 'kv_cache_block_type'
+
+/** The header's value, or null when the format is unknown or no model tells of its cache. */
+export function endpointLoadMetrics(format: string, source: LoadMetricSource): string | null {
+  const isJson = format === 'json'
+  if (!isJson && format !== 'text') return null
+  const blocks = cacheBlocks(source)
+  const [tokensPerBlock, used, max] = [blocks.get('tokens_per'), blocks.get('used'), blocks.get('max')]
+  if (tokensPerBlock === undefined || used === undefined || max === undefined || !(max > 0)) return null
+  const utilization = used / max
+  const capacity = Math.trunc(tokensPerBlock * max)
+  if (isJson) {
+    const metrics = { kv_cache_utilization: utilization, max_token_capacity: capacity }
+    return `JSON ${JSON.stringify({ named_metrics: metrics })}`
+  }
+  return `TEXT named_metrics.kv_cache_utilization=${utilization.toFixed(6)}, named_metrics.max_token_capacity=${capacity}`
+}
+
+function cacheBlocks(source: LoadMetricSource): Map<string, number> {
+  const blocks = new Map<string, number>()
+  for (const { name, series } of source.families()) {
+    if (name !== familyName) continue
+    for (const { labels, value } of series.values()) {
+      const kind = labels.find(([label]) => label === blockLabel)?.[1]
+      if (kind !== undefined) blocks.set(kind, value)
+    }
+  }
+  return blocks
+}

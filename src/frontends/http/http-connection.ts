@@ -1,0 +1,416 @@
+// One client's connection: bytes in, requests out one after the other, answers back. HOT: `#onData` and `respond`.
+// A request whose head repeats the one before it is not parsed again, a body that arrives with its head is not copied,
+// a small answer leaves in one write.
+
+import type { Socket } from 'node:net'
+import { encodeErrorBody } from '../../protocol/error-body.ts'
+import { BodyCollector } from './body-collector.ts'
+import { ChunkedAnswer } from './chunked-answer.ts'
+import { ChunkedDecoder } from './chunked-decoder.ts'
+import { SocketChunkWriter } from './socket-chunk-writer.ts'
+import { jsonType, reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
+import type { TransportHandler } from './node-http-transport.ts'
+import { isRequestLine, parseRequestHead, type RequestHead } from './request-head.ts'
+
+/** What a connection asks of the transport that holds it. */
+export type ConnectionHost = {
+  readonly handler: TransportHandler
+  readonly isDraining: boolean
+  readonly bodyLimitBytes: number
+  readonly maxHeaderBytes: number
+  onClosed(socket: Socket): void
+}
+
+/** Up to here the parts of an answer are copied together: one small write costs less than several pieces. */
+const joinBytes = 16 * 1024
+const headEnd = Buffer.from('\r\n\r\n')
+const noBytes = Buffer.alloc(0)
+
+/** `idle`: between requests. `waiting`: a request is whole and not yet answered; the client's turn comes after ours. */
+export type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
+
+/** One request and its one answer. It outlives nothing: an answer that comes too late or twice is dropped here. */
+class HttpExchange implements HttpRequest {
+  readonly head: RequestHead
+  body: Buffer = noBytes
+  onDisconnect: (() => void) | null = null
+  isAnswered = false
+  readonly #connection: HttpConnection
+
+  constructor(connection: HttpConnection, head: RequestHead) {
+    this.#connection = connection
+    this.head = head
+  }
+
+  get method(): string {
+    return this.head.method
+  }
+
+  get target(): string {
+    return this.head.target
+  }
+
+  get headers(): readonly string[] {
+    return this.head.headers
+  }
+
+  get remoteAddress(): string {
+    return this.#connection.remoteAddress
+  }
+
+  respond(response: HttpResponse): void {
+    if (this.isAnswered) {
+      response.release?.()
+      return
+    }
+    this.isAnswered = true
+    this.onDisconnect = null
+    this.#connection.answer(this, response)
+  }
+
+  /** Not answered before the last piece is written: until then a disconnect is told. */
+  stream(head: HttpResponse): ResponseStream {
+    return this.#connection.stream(this, head)
+  }
+}
+
+export class HttpConnection {
+  readonly #host: ConnectionHost
+  readonly #socket: Socket
+  #phase: ConnectionPhase = 'idle'
+  /** Since when the phase lasts, or since when no byte came; the transport's sweep compares it with its limits. */
+  sinceMs: number
+  /** Bytes that arrived and are not read yet: half a head, or a request that came before its predecessor was answered. */
+  #pending: Buffer | null = null
+  #isConsuming = false
+  #isClosed = false
+
+  /** The last head and its bytes: the next one is nearly always the same. */
+  #headBytes: Buffer = noBytes
+  #head: RequestHead | null = null
+  /** The request that is being received or waits for its answer; null between requests. */
+  #exchange: HttpExchange | null = null
+  #collector: BodyCollector | null = null
+  #decoder: ChunkedDecoder | null = null
+  #leftBytes = 0
+  /** The answer that is being written while it is made; null for all others. */
+  #stream: ChunkedAnswer | null = null
+  /** Memory of the last answer that is still being written. */
+  #release: (() => void) | null = null
+
+  constructor(host: ConnectionHost, socket: Socket, nowMs: number) {
+    this.#host = host
+    this.#socket = socket
+    this.sinceMs = nowMs
+    socket.on('data', (data: Buffer) => this.#onData(data))
+    // A client that ends its side has gone away: HTTP clients that want an answer keep it open.
+    socket.on('end', () => this.#onEnd())
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => this.#onClose())
+  }
+
+  get remoteAddress(): string {
+    return this.#socket.remoteAddress ?? ''
+  }
+
+  get phase(): ConnectionPhase {
+    return this.#phase
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  /** After the answers that are under way. */
+  closeSoon(): void {
+    if (this.#phase !== 'waiting') this.#socket.destroySoon()
+  }
+
+  /** The head or the body did not come in time. */
+  refuseStalled(): void {
+    if (this.#phase === 'body') this.#exchange?.respond(this.#host.handler.refuseStalledBody())
+    else if (this.#phase === 'head') this.#refuseHead(408)
+    this.#socket.destroySoon()
+  }
+
+  /** Called once per exchange. */
+  answer(exchange: HttpExchange, response: HttpResponse): void {
+    if (this.#isClosed) {
+      response.release?.()
+      return
+    }
+    const { head } = exchange
+    // Behind a body that was not read to its end there may be anything.
+    const isRead = this.#phase === 'waiting'
+    const closes = response.closesConnection || !head.keepsAlive || !isRead || this.#host.isDraining
+    this.#write(response, head, closes)
+    this.#finish(closes)
+  }
+
+  /** Instead of `answer`: the head now, the body in pieces, the end when the stream ends. */
+  stream(exchange: HttpExchange, response: HttpResponse): ResponseStream {
+    const { head } = exchange
+    // Before HTTP/1.1 there are no chunks: the body ends where the connection does.
+    const closes = response.closesConnection || !head.keepsAlive || head.isHttp10 || this.#host.isDraining
+    const answer = new ChunkedAnswer(new SocketChunkWriter(this.#socket, !head.isHttp10), () => {
+      exchange.isAnswered = true
+      exchange.onDisconnect = null
+      this.#stream = null
+      this.#finish(closes || this.#host.isDraining)
+    })
+    if (this.#isClosed || exchange.isAnswered) {
+      answer.drop()
+      return answer
+    }
+    this.#stream = answer
+    const framing = head.isHttp10 ? '' : 'Transfer-Encoding: chunked\r\n'
+    this.#socket.write(headText(response, framing, head, closes), 'latin1')
+    return answer
+  }
+
+  /** The answer is written; what comes next on this connection? */
+  #finish(closes: boolean): void {
+    this.#exchange = null
+    this.#collector = null
+    this.#decoder = null
+    this.#phase = 'idle'
+    this.sinceMs = performance.now()
+    if (closes) {
+      // Whatever else the client has sent is not looked at any more.
+      this.#isClosed = true
+      this.#pending = null
+      this.#socket.end()
+      return
+    }
+    if (this.#isConsuming || this.#pending === null) return
+    const pending = this.#pending
+    this.#pending = null
+    this.#socket.resume()
+    this.#consume(pending)
+  }
+
+  #write(response: HttpResponse, head: RequestHead, closes: boolean): void {
+    const { parts, bodyBytes, release } = response
+    const text = headText(response, `Content-Length: ${bodyBytes}\r\n`, head, closes)
+    if (bodyBytes === 0 || head.method === 'HEAD') {
+      this.#socket.write(text, 'latin1')
+      release?.()
+    } else if (bodyBytes <= joinBytes) {
+      const out = Buffer.allocUnsafe(text.length + bodyBytes)
+      let at = out.write(text, 'latin1')
+      for (let i = 0; i < parts.length; i++) {
+        out.set(parts[i] as Uint8Array, at)
+        at += (parts[i] as Uint8Array).length
+      }
+      this.#socket.write(out)
+      release?.()
+    } else this.#writeParts(text, parts, release)
+  }
+
+  #writeParts(text: string, parts: readonly Uint8Array[], release: (() => void) | null): void {
+    const socket = this.#socket
+    socket.cork()
+    socket.write(text, 'latin1')
+    const last = parts.length - 1
+    for (let i = 0; i < last; i++) socket.write(parts[i] as Uint8Array)
+    if (release === null) socket.write(parts[last] as Uint8Array)
+    else {
+      // An earlier answer's memory is written before this one's: the callbacks come in order.
+      const earlier = this.#release
+      this.#release = earlier === null ? release : () => (earlier(), release())
+      socket.write(parts[last] as Uint8Array, () => this.#releaseNow())
+    }
+    socket.uncork()
+  }
+
+  #releaseNow(): void {
+    const release = this.#release
+    this.#release = null
+    release?.()
+  }
+
+  #onData(data: Buffer): void {
+    if (this.#isClosed) return
+    this.sinceMs = this.#phase === 'head' ? this.sinceMs : performance.now()
+    if (this.#phase === 'waiting') {
+      // The next request came before this one was answered: hold it, and let no more come.
+      this.#pending = this.#pending === null ? data : Buffer.concat([this.#pending, data])
+      this.#socket.pause()
+      return
+    }
+    const pending = this.#pending
+    this.#pending = null
+    this.#consume(pending === null ? data : Buffer.concat([pending, data]))
+  }
+
+  #consume(data: Buffer): void {
+    this.#isConsuming = true
+    let at = 0
+    while (at < data.length && !this.#isClosed) {
+      if (this.#phase === 'waiting') {
+        this.#pending = at === 0 ? data : data.subarray(at)
+        this.#socket.pause()
+        break
+      }
+      const next = this.#phase === 'body' ? this.#consumeBody(data, at) : this.#consumeHead(data, at)
+      if (next < 0) break
+      at = next
+    }
+    this.#isConsuming = false
+  }
+
+  /** Where to go on; -1 when more bytes are needed or the connection is done for. */
+  #consumeHead(data: Buffer, start: number): number {
+    let at = start
+    // Some old clients end a body with a line end that nobody counted.
+    while (this.#phase === 'idle' && (data[at] === 0x0d || data[at] === 0x0a)) at++
+    if (at >= data.length) return at
+    const isRepeated = this.#isRepeatedHead(data, at)
+    const end = isRepeated ? at + this.#headBytes.length - headEnd.length : data.indexOf(headEnd, at)
+    if (end < 0) {
+      this.#phase = 'head'
+      this.#pending = data.subarray(at)
+      this.#judgeHalfHead(this.#pending)
+      return -1
+    }
+    if (end - at > this.#host.maxHeaderBytes) {
+      this.#refuseHead(431)
+      return -1
+    }
+    if (!this.#takeHead(data, at, end, isRepeated)) {
+      this.#socket.destroy()
+      return -1
+    }
+    return end + headEnd.length
+  }
+
+  #isRepeatedHead(data: Buffer, at: number): boolean {
+    const { length } = this.#headBytes
+    return length > 0 && at + length <= data.length && data.compare(this.#headBytes, 0, length, at, at + length) === 0
+  }
+
+  #takeHead(data: Buffer, at: number, end: number, isRepeated: boolean): boolean {
+    const head = isRepeated ? this.#head : parseRequestHead(data.toString('latin1', at, end))
+    if (head === null) return false
+    if (!isRepeated) {
+      this.#head = head
+      this.#headBytes = Buffer.from(data.subarray(at, end + headEnd.length))
+    }
+    this.#exchange = new HttpExchange(this, head)
+    if (head.bodyBytes === 0) this.#complete(this.#exchange, noBytes)
+    else this.#startBody(this.#exchange, head)
+    return true
+  }
+
+  #startBody(exchange: HttpExchange, { bodyBytes, expectsContinue }: RequestHead): void {
+    this.#phase = 'body'
+    this.#leftBytes = bodyBytes
+    if (bodyBytes > 0 && bodyBytes <= this.#host.bodyLimitBytes && !expectsContinue) return
+    const collector = new BodyCollector(bodyBytes, this.#host.bodyLimitBytes)
+    this.#collector = collector
+    this.#decoder = bodyBytes < 0 ? new ChunkedDecoder() : null
+    // A client that asks before it sends gets its refusal at once; others are heard out, so that they read the answer.
+    if (collector.state === 'too-large' && (expectsContinue || collector.isBeyondPatience))
+      this.#refuseBody(exchange, collector)
+    else if (expectsContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n')
+  }
+
+  #consumeBody(data: Buffer, at: number): number {
+    const exchange = this.#exchange as HttpExchange
+    if (this.#decoder !== null) return this.#consumeChunks(exchange, this.#decoder, data, at)
+    const end = Math.min(data.length, at + this.#leftBytes)
+    const piece = data.subarray(at, end)
+    if (this.#collector === null && piece.length === this.#leftBytes) {
+      this.#complete(exchange, piece)
+      return end
+    }
+    this.#collector ??= new BodyCollector(this.#leftBytes, this.#host.bodyLimitBytes)
+    this.#collector.add(piece)
+    this.#leftBytes -= piece.length
+    if (this.#collector.isBeyondPatience) this.#refuseBody(exchange, this.#collector)
+    else if (this.#leftBytes === 0) this.#completeCollected(exchange, this.#collector)
+    return end
+  }
+
+  #consumeChunks(exchange: HttpExchange, decoder: ChunkedDecoder, data: Buffer, at: number): number {
+    const collector = this.#collector as BodyCollector
+    const end = decoder.decode(data, at, (piece) => collector.add(piece))
+    if (decoder.isBroken) {
+      this.#socket.destroy()
+      return -1
+    }
+    if (collector.isBeyondPatience) this.#refuseBody(exchange, collector)
+    else if (decoder.isComplete) this.#completeCollected(exchange, collector)
+    return end
+  }
+
+  #completeCollected(exchange: HttpExchange, collector: BodyCollector): void {
+    const body = collector.finish()
+    this.#collector = null
+    if (collector.state === 'complete') this.#complete(exchange, body)
+    else {
+      this.#phase = 'waiting'
+      this.#refuseBody(exchange, collector)
+    }
+  }
+
+  #complete(exchange: HttpExchange, body: Buffer): void {
+    exchange.body = body
+    this.#phase = 'waiting'
+    this.#host.handler.handle(exchange)
+  }
+
+  #refuseBody(exchange: HttpExchange, collector: BodyCollector): void {
+    const reason = collector.state === 'receiving' || collector.state === 'complete' ? 'too-large' : collector.state
+    exchange.respond(this.#host.handler.refuseBody(exchange, reason, collector.bodyBytes))
+  }
+
+  /** What cannot become a request is not worth waiting for. */
+  #judgeHalfHead(half: Buffer): void {
+    const lineEnd = half.indexOf(0x0a)
+    if (half.length > this.#host.maxHeaderBytes) this.#refuseHead(431)
+    else if (lineEnd >= 0 && !isRequestLine(half.toString('latin1', 0, lineEnd - 1))) this.#socket.destroy()
+  }
+
+  #refuseHead(status: 408 | 431): void {
+    const body = encodeErrorBody(this.#host.handler.refusalText(status))
+    this.#pending = null
+    this.#isClosed = true
+    this.#socket.end(
+      `HTTP/1.1 ${status} ${reasonOf(status)}\r\nContent-Type: ${jsonType}\r\nContent-Length: ${body.length}\r\n` +
+        `Connection: close\r\n\r\n${body.toString('latin1')}`,
+      'latin1',
+    )
+    this.#socket.destroySoon()
+  }
+
+  #onEnd(): void {
+    if (this.#exchange === null) this.#socket.end()
+    else this.#socket.destroy()
+  }
+
+  #onClose(): void {
+    this.#isClosed = true
+    this.#pending = null
+    this.#collector = null
+    this.#stream?.drop()
+    this.#stream = null
+    const exchange = this.#exchange
+    this.#exchange = null
+    if (exchange !== null) {
+      const { onDisconnect } = exchange
+      exchange.onDisconnect = null
+      onDisconnect?.()
+    }
+    this.#releaseNow()
+    this.#host.onClosed(this.#socket)
+  }
+}
+
+function headText(response: HttpResponse, framing: string, head: RequestHead, closes: boolean): string {
+  const { status, contentType, headers } = response
+  let text = `HTTP/1.1 ${status} ${reasonOf(status)}\r\nContent-Type: ${contentType}\r\n${framing}`
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`
+  if (closes) return `${text}Connection: close\r\n\r\n`
+  return head.isHttp10 ? `${text}Connection: keep-alive\r\n\r\n` : `${text}\r\n`
+}

@@ -1,0 +1,18 @@
+// The program of a thread that reads and writes large JSON bodies, one after the other.
+
+import { parentPort } from 'node:worker_threads'
+
+import { messageOf } from '../../base/server-error.ts'
+import { runJsonJob, type JsonJob, type JsonResult } from './json-offload-messages.ts'
+
+const port = parentPort
+port?.on('message', (job: JsonJob) => {
+  const { message, transfer } = runJsonJob(job)
+  try {
+    port.postMessage(message, [...transfer])
+  } catch (reason) {
+    // A result that cannot be sent is a fault of ours, but not one to lose the thread over.
+    const failure: JsonResult = { kind: 'failed', code: 'INTERNAL', message: messageOf(reason) }
+    port.postMessage(failure, [])
+  }
+})

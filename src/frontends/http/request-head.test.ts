@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import fc from 'fast-check'
+import { ChunkedDecoder } from './chunked-decoder.ts'
+import { parseRequestHead } from './request-head.ts'
+
+const head = (...lines: string[]): ReturnType<typeof parseRequestHead> => parseRequestHead(lines.join('\r\n'))
+
+test('a head is its line and its headers, in the client’s order and spelling', () => {
+  assert.deepEqual(head('POST /v2/models/m/infer?x=1 HTTP/1.1', 'Host: here', 'X-Two:  a b \t', 'content-length: 12'), {
+    method: 'POST',
+    target: '/v2/models/m/infer?x=1',
+    headers: ['Host', 'here', 'X-Two', 'a b', 'content-length', '12'],
+    bodyBytes: 12,
+    isHttp10: false,
+    keepsAlive: true,
+    expectsContinue: false,
+  })
+})
+
+test('a connection stays open unless it is said otherwise, and in HTTP/1.0 only when it is said', () => {
+  assert.equal(head('GET / HTTP/1.1')?.keepsAlive, true)
+  assert.equal(head('GET / HTTP/1.1', 'Connection: upgrade, Close')?.keepsAlive, false)
+  assert.equal(head('GET / HTTP/1.0')?.keepsAlive, false)
+  assert.equal(head('GET / HTTP/1.0', 'Connection: Keep-Alive')?.keepsAlive, true)
+})
+
+const refused: [rule: string, lines: string[]][] = [
+  ['no version', ['GET /']],
+  ['another version', ['GET / HTTP/2.0']],
+  ['two spaces', ['GET  / HTTP/1.1']],
+  ['a control character in the target', ['GET /\x01 HTTP/1.1']],
+  ['a header without a colon', ['GET / HTTP/1.1', 'Host']],
+  ['a space before the colon', ['GET / HTTP/1.1', 'Host : x']],
+  ['a folded header', ['GET / HTTP/1.1', 'A: x', ' folded']],
+  ['a NUL in a value', ['GET / HTTP/1.1', 'A: \0']],
+  ['a bare line feed in a value', ['GET / HTTP/1.1', 'A: x\nB: y']],
+  ['a bare carriage return in a value', ['GET / HTTP/1.1', 'A: x\rB: y']],
+  ['a length that is no number', ['POST / HTTP/1.1', 'Content-Length: abc']],
+  ['a negative length', ['POST / HTTP/1.1', 'Content-Length: -1']],
+  ['a length with a sign', ['POST / HTTP/1.1', 'Content-Length: +1']],
+  ['a list of lengths', ['POST / HTTP/1.1', 'Content-Length: 1, 1']],
+  ['two different lengths', ['POST / HTTP/1.1', 'Content-Length: 1', 'Content-Length: 2']],
+  ['a length beyond counting', ['POST / HTTP/1.1', 'Content-Length: 99999999999999999999']],
+  ['a length and chunks', ['POST / HTTP/1.1', 'Content-Length: 1', 'Transfer-Encoding: chunked']],
+  ['an unknown transfer encoding', ['POST / HTTP/1.1', 'Transfer-Encoding: gzip, chunked']],
+  ['chunked twice', ['POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked']],
+  ['chunks in HTTP/1.0', ['POST / HTTP/1.0', 'Transfer-Encoding: chunked']],
+]
+for (const [rule, lines] of refused) test(`refused: ${rule}`, () => assert.equal(head(...lines), null))
+
+test('the same length twice is one length', () => {
+  assert.equal(head('POST / HTTP/1.1', 'Content-Length: 7', 'Content-Length: 7')?.bodyBytes, 7)
+})
+
+test('chunks come out whole, however the bytes are cut, and what follows the body is left alone', () => {
+  const pieces = fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 }), { maxLength: 8 })
+  fc.assert(
+    fc.property(pieces, fc.array(fc.integer({ min: 1, max: 9 })), fc.boolean(), (chunks, cuts, hasTrailer) => {
+      const encoded = chunks.map((chunk) =>
+        Buffer.concat([Buffer.from(`${chunk.length.toString(16)};ext=1\r\n`), chunk, Buffer.from('\r\n')]),
+      )
+      const end = `0\r\n${hasTrailer ? 'X-Sum: 1\r\n' : ''}\r\n`
+      const wire = Buffer.concat([...encoded, Buffer.from(end), Buffer.from('GET')])
+      const decoder = new ChunkedDecoder()
+      const taken: Buffer[] = []
+      let at = 0
+      for (let turn = 0; !decoder.isComplete; turn++) {
+        const some = wire.subarray(at, at + (cuts[turn % (cuts.length || 1)] ?? 1000))
+        assert.ok(some.length > 0, 'the body ends within its bytes')
+        at += decoder.decode(some, 0, (piece) => taken.push(Buffer.from(piece)))
+      }
+      assert.deepEqual(Buffer.concat(taken), Buffer.concat(chunks))
+      assert.equal(wire.subarray(at).toString(), 'GET')
+    }),
+  )
+})
+
+for (const wire of [
+  'x\r\n',
+  '\r\n',
+  '1\r\nab\r\n',
+  '1\r\na\n',
+  '123456789\r\n',
+  `${'0'.repeat(2000)}\r\n`,
+  '-1\r\n',
+  '0x1\r\n',
+]) {
+  test(`chunks that cannot be trusted are broken: ${JSON.stringify(wire.slice(0, 20))}`, () => {
+    const decoder = new ChunkedDecoder()
+    decoder.decode(Buffer.from(wire), 0, () => undefined)
+    assert.equal(decoder.isBroken, true)
+  })
+}

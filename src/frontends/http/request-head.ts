@@ -1,0 +1,85 @@
+// The head of an HTTP/1.1 request, strictly read: what two programs could read in two ways is refused, because that is
+// how one request is smuggled inside another. HOT: once per request whose head differs from the one before it.
+
+export type RequestHead = {
+  readonly method: string
+  readonly target: string
+  /** Name, value, name, value… in the client's order and spelling. */
+  readonly headers: readonly string[]
+  /** 0 without a body, -1 for a chunked one. */
+  readonly bodyBytes: number
+  readonly isHttp10: boolean
+  readonly keepsAlive: boolean
+  readonly expectsContinue: boolean
+}
+
+// A method nobody knows is no request; CONNECT asks for a tunnel, which this server does not open.
+const requestLine = /^(GET|POST|HEAD|PUT|DELETE|OPTIONS|PATCH|TRACE) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const forbiddenInValue = /[^\t\x20-\x7e\x80-\xff]/
+const space = 0x20
+const tab = 0x09
+
+export const isRequestLine = (line: string): boolean => requestLine.test(line)
+
+/** `text` is the head as Latin-1, without the empty line that ends it. Null when it is no request that can be trusted. */
+export function parseRequestHead(text: string): RequestHead | null {
+  const firstEnd = text.indexOf('\r\n')
+  const line = requestLine.exec(firstEnd < 0 ? text : text.slice(0, firstEnd))
+  if (line === null) return null
+  const headers: string[] = []
+  for (let at = firstEnd < 0 ? text.length : firstEnd + 2; at < text.length;) {
+    let end = text.indexOf('\r\n', at)
+    if (end < 0) end = text.length
+    const colon = text.indexOf(':', at)
+    if (colon < 0 || colon >= end) return null
+    const name = text.slice(at, colon)
+    const value = trimmed(text, colon + 1, end)
+    // A name that starts with a space is a folded line of the header before, which nobody may send any more.
+    if (!token.test(name) || forbiddenInValue.test(value)) return null
+    headers.push(name, value)
+    at = end + 2
+  }
+  return judged(line[1] as string, line[2] as string, line[3] === '0', headers)
+}
+
+function trimmed(text: string, start: number, end: number): string {
+  while (start < end && isBlank(text.charCodeAt(start))) start++
+  while (end > start && isBlank(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+const isBlank = (c: number): boolean => c === space || c === tab
+
+function judged(method: string, target: string, isHttp10: boolean, headers: readonly string[]): RequestHead | null {
+  let length: number | null = null
+  let isChunked = false
+  let connection = ''
+  let expectsContinue = false
+  for (let i = 0; i < headers.length; i += 2) {
+    const value = headers[i + 1] as string
+    switch ((headers[i] as string).toLowerCase()) {
+      case 'content-length': {
+        const bytes = /^\d{1,15}$/.test(value) ? Number(value) : null
+        if (bytes === null || (length !== null && length !== bytes)) return null
+        length = bytes
+        break
+      }
+      case 'transfer-encoding':
+        if (isChunked || isHttp10 || value.toLowerCase() !== 'chunked') return null
+        isChunked = true
+        break
+      case 'connection':
+        connection += `,${value.toLowerCase()}`
+        break
+      case 'expect':
+        expectsContinue = !isHttp10
+        break
+      default:
+    }
+  }
+  if (isChunked && length !== null) return null
+  const options = connection.split(',').map((option) => option.trim())
+  const keepsAlive = isHttp10 ? options.includes('keep-alive') : !options.includes('close')
+  return { method, target, headers, bodyBytes: isChunked ? -1 : (length ?? 0), isHttp10, keepsAlive, expectsContinue }
+}

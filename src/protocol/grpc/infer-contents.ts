@@ -1,0 +1,173 @@
+// InferTensorContents → the bytes of a tensor. Two walks: the first counts, the second writes straight into a buffer of
+// that size, so that nothing is kept per element. Memory: the tensor itself, at most eight bytes per byte received.
+
+import { ServerError } from '../../base/server-error.ts'
+import { elementBytes, isDataType, type DataType } from '../../tensor/data-type.ts'
+import { ProtobufReader } from './protobuf-reader.ts'
+
+/** Field number → its name in Triton's messages, in the order in which Triton looks at them. */
+const contentTypes: readonly string[] = ['', 'BOOL', 'INT32', 'INT64', 'UINT32', 'UINT64', 'FP32', 'FP64', 'BYTES']
+const fieldCount = 8
+
+/** Which data types each field may fill; what is wider is narrowed. */
+const fillable: readonly (readonly string[])[] = [
+  [],
+  ['BOOL'],
+  ['INT8', 'INT16', 'INT32'],
+  ['INT64'],
+  ['UINT8', 'UINT16', 'UINT32'],
+  ['UINT64'],
+  ['FP32'],
+  ['FP64'],
+  ['BYTES'],
+]
+
+/** Wire type of one element of each field. */
+const elementWireType: readonly number[] = [0, 0, 0, 0, 0, 0, 5, 1, 2]
+
+/** `what` is "input tensor 'X' for model 'M'" of Triton's refusals. */
+export function encodeContents(contents: readonly Buffer[], dataType: string, what: string): Uint8Array {
+  const counts = new Array<number>(fieldCount + 1).fill(0)
+  let textBytes = 0
+  for (const part of contents) textBytes += countElements(part, counts)
+  const field = chooseField(counts, dataType, what)
+  if (field === 0) return new Uint8Array(0)
+  const count = counts[field] as number
+  if (field === 8) return writeTexts(contents, count * 4 + textBytes)
+  const bytes = Buffer.allocUnsafe(count * elementBytes[dataType as DataType])
+  const target = { bytes, at: 0 }
+  const write = writerOf(dataType as DataType)
+  for (const part of contents) eachElement(part, field, (reader) => write(reader, target))
+  return bytes
+}
+
+/** The one field with elements; 0 when none has any. Throws as Triton does, in its order. */
+function chooseField(counts: readonly number[], dataType: string, what: string): number {
+  let chosen = 0
+  for (let field = 1; field <= fieldCount; field++) {
+    if (counts[field] === 0) continue
+    if (chosen !== 0) {
+      throw refusal(`unexpected explicit tensor data for ${what}, binary data was already supplied.`)
+    }
+    if (!(fillable[field] as readonly string[]).includes(dataType)) {
+      const expected = isDataType(dataType) ? dataType : '<invalid>'
+      throw refusal(
+        `unexpected explicit tensor data for ${what} of type '${contentTypes[field]}', expected datatype '${expected}'`,
+      )
+    }
+    chosen = field
+  }
+  return chosen
+}
+
+const refusal = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
+
+/** Adds up the elements of each field; returns the bytes of all texts. */
+function countElements(part: Buffer, counts: number[]): number {
+  const reader = new ProtobufReader(part)
+  let textBytes = 0
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    const field = tag >>> 3
+    const wireType = tag & 7
+    if (field > fieldCount) reader.skip(tag)
+    else if (field === 8 && wireType === 2) {
+      const end = reader.lengthEnd()
+      textBytes += end - reader.at
+      reader.at = end
+      counts[8] = (counts[8] as number) + 1
+    } else if (wireType === elementWireType[field]) {
+      reader.skip(tag)
+      counts[field] = (counts[field] as number) + 1
+    } else if (wireType === 2) counts[field] = (counts[field] as number) + countPacked(reader, field)
+    else reader.skip(tag)
+  }
+  return textBytes
+}
+
+function countPacked(reader: ProtobufReader, field: number): number {
+  const end = reader.lengthEnd()
+  const start = reader.at
+  reader.at = end
+  const wireType = elementWireType[field]
+  // A length that is not a multiple leaves a cut element, which the second walk refuses.
+  if (wireType === 5) return Math.ceil((end - start) / 4)
+  if (wireType === 1) return Math.ceil((end - start) / 8)
+  const { bytes } = reader
+  let count = 0
+  for (let at = start; at < end; at++) if ((bytes[at] as number) < 0x80) count++
+  // The last number is cut: counted, so that the second walk comes to it and refuses it.
+  if (end > start && (bytes[end - 1] as number) >= 0x80) count++
+  return count
+}
+
+function eachElement(part: Buffer, field: number, visit: (reader: ProtobufReader) => void): void {
+  const reader = new ProtobufReader(part)
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag >>> 3 !== field) reader.skip(tag)
+    else if ((tag & 7) === elementWireType[field]) visit(reader)
+    else if ((tag & 7) === 2) {
+      const outerEnd = reader.end
+      reader.end = reader.lengthEnd()
+      while (reader.at < reader.end) visit(reader)
+      reader.end = outerEnd
+    } else reader.skip(tag)
+  }
+}
+
+function writeTexts(contents: readonly Buffer[], totalBytes: number): Uint8Array {
+  const bytes = Buffer.allocUnsafe(totalBytes)
+  let at = 0
+  for (const part of contents) {
+    eachElement(part, 8, (reader) => {
+      const text = reader.view()
+      at = bytes.writeUInt32LE(text.length, at)
+      bytes.set(text, at)
+      at += text.length
+    })
+  }
+  return bytes
+}
+
+type Target = { readonly bytes: Buffer; at: number }
+type ElementWriter = (reader: ProtobufReader, target: Target) => void
+
+function writerOf(dataType: DataType): ElementWriter {
+  const writer = writers[dataType]
+  if (writer === undefined) throw new Error(`no explicit contents fill a tensor of type ${dataType}`)
+  return writer
+}
+
+const writeWord: ElementWriter = (reader, target) => {
+  target.at = target.bytes.writeUInt32LE(reader.uint32(), target.at)
+}
+const writeHalf: ElementWriter = (reader, target) => {
+  target.at = target.bytes.writeUInt16LE(reader.uint32() & 0xffff, target.at)
+}
+const writeByte: ElementWriter = (reader, target) => {
+  target.bytes[target.at++] = reader.uint32() & 0xff
+}
+const writeLong: ElementWriter = (reader, target) => {
+  target.at = target.bytes.writeBigUInt64LE(reader.uint64(), target.at)
+}
+
+const writers: Partial<Record<DataType, ElementWriter>> = {
+  BOOL: (reader, target) => {
+    target.bytes[target.at++] = reader.bool() ? 1 : 0
+  },
+  INT8: writeByte,
+  UINT8: writeByte,
+  INT16: writeHalf,
+  UINT16: writeHalf,
+  INT32: writeWord,
+  UINT32: writeWord,
+  INT64: writeLong,
+  UINT64: writeLong,
+  FP32: (reader, target) => {
+    target.at = target.bytes.writeUInt32LE(reader.fixed32(), target.at)
+  },
+  FP64: (reader, target) => {
+    target.at = target.bytes.writeBigUInt64LE(reader.fixed64(), target.at)
+  },
+}

@@ -1,0 +1,190 @@
+// ModelInferResponse to its wire form, by hand. HOT: once per answer.
+// Copies: small outputs go into the head, large ones leave as views after it.
+
+import type { ParameterValue } from '../../model/inference-request.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelSignature } from '../../model/model-signature.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
+import { classify } from '../classification.ts'
+import type { OutputSelection } from './infer-request-fields.ts'
+import { ProtobufWriter } from './protobuf-writer.ts'
+
+export type InferAnswerContext = {
+  readonly modelName: string
+  /** The version that answered; in the answer to a failed request the one that was asked for. */
+  readonly modelVersion: string
+  readonly id: string
+  readonly signature: ModelSignature
+  readonly outputs: readonly OutputSelection[]
+}
+
+/** A message in pieces: written one after the other they are its bytes. */
+export type MessageParts = {
+  readonly parts: readonly Uint8Array[]
+  readonly byteLength: number
+  /** True when a piece is a view on an output's memory, which must stay until it is written. */
+  readonly hasViews: boolean
+}
+
+/** Copying this much is cheaper than one more piece to write. */
+const smallBytes = 8 * 1024
+
+const finalParameter = 'triton_final_response'
+
+/** Throws where an output cannot be given the way the client asked for. */
+export function writeInferResponse(response: InferenceResponse, context: InferAnswerContext): MessageParts {
+  return join(writeAnswer(response, context, null), 0, '')
+}
+
+/** The same inside a ModelStreamInferResponse, with the final flag. */
+export function writeStreamResponse(
+  response: InferenceResponse,
+  context: InferAnswerContext,
+  isFinal: boolean,
+): MessageParts {
+  return join(writeAnswer(response, context, isFinal), 2, '')
+}
+
+/** `isFinal` is null for a request that never reached its model: then only its id comes back. */
+export function writeStreamError(
+  message: string,
+  context: Pick<InferAnswerContext, 'modelName' | 'modelVersion' | 'id'>,
+  isFinal: boolean | null,
+): MessageParts {
+  const writer = new ProtobufWriter()
+  if (isFinal === null) writeText(writer, 3, context.id)
+  else writeHead(writer, context, null, isFinal)
+  return join({ writer, pieces: null }, 2, message)
+}
+
+/** The bare end of a decoupled model's answers, for a client that asked for it. */
+export function writeEmptyFinal(context: Pick<InferAnswerContext, 'modelName' | 'modelVersion' | 'id'>): MessageParts {
+  const writer = new ProtobufWriter()
+  writeHead(writer, context, null, true)
+  return join({ writer, pieces: null }, 2, '')
+}
+
+/** The writer holds all of it, or what comes after the last of `pieces`. */
+type Draft = { writer: ProtobufWriter; pieces: Uint8Array[] | null }
+
+function writeAnswer(response: InferenceResponse, context: InferAnswerContext, isFinal: boolean | null): Draft {
+  const draft: Draft = { writer: new ProtobufWriter(headBytes(response)), pieces: null }
+  writeHead(draft.writer, context, response.parameters, isFinal)
+  const chosen: Tensor[] = []
+  for (const output of response.outputs) {
+    const selection = selectionOf(output.name, context.outputs)
+    if (selection === undefined && context.outputs.length > 0) continue
+    let tensor = output
+    if (selection !== undefined && selection.classificationCount > 0) {
+      const labels = context.signature.outputByName.get(output.name)?.labels ?? []
+      tensor = classify(output, selection.classificationCount, labels, context.signature.isBatching)
+    }
+    writeOutput(draft.writer, tensor)
+    chosen.push(tensor)
+  }
+  for (const tensor of chosen) {
+    const selection = selectionOf(tensor.name, context.outputs)
+    const isPlaced = selection !== undefined && selection.sharedMemory !== null
+    writeRaw(draft, isPlaced ? nothing : tensor.bytes)
+  }
+  return draft
+}
+
+const nothing = new Uint8Array(0)
+
+/** About what an answer takes without its large outputs. */
+function headBytes(response: InferenceResponse): number {
+  let total = 160
+  for (const { name, bytes } of response.outputs) {
+    total += 64 + name.length + (bytes.length <= smallBytes ? bytes.length : 0)
+  }
+  return total
+}
+
+function selectionOf(name: string, outputs: readonly OutputSelection[]): OutputSelection | undefined {
+  for (const output of outputs) if (output.name === name) return output
+  return undefined
+}
+
+function writeHead(
+  writer: ProtobufWriter,
+  context: Pick<InferAnswerContext, 'modelName' | 'modelVersion' | 'id'>,
+  parameters: ReadonlyMap<string, ParameterValue> | null,
+  isFinal: boolean | null,
+): void {
+  writeText(writer, 1, context.modelName)
+  writeText(writer, 2, context.modelVersion)
+  writeText(writer, 3, context.id)
+  if (parameters !== null) for (const [name, value] of parameters) writeParameter(writer, 4, name, value)
+  if (isFinal !== null) writeParameter(writer, 4, finalParameter, isFinal)
+}
+
+function writeText(writer: ProtobufWriter, field: number, text: string): void {
+  if (text === '') return
+  writer.tag(field, 2)
+  writer.string(text)
+}
+
+function writeParameter(writer: ProtobufWriter, field: number, name: string, value: ParameterValue): void {
+  writer.nested(field, () => {
+    writer.tag(1, 2)
+    writer.string(name)
+    writer.nested(2, () => {
+      if (typeof value === 'boolean') {
+        writer.tag(1, 0)
+        writer.uint32(value ? 1 : 0)
+      } else if (typeof value === 'bigint') {
+        writer.tag(2, 0)
+        writer.varint(value)
+      } else if (typeof value === 'string') {
+        writer.tag(3, 2)
+        writer.string(value)
+      } else {
+        writer.tag(4, 1)
+        writer.double(value)
+      }
+    })
+  })
+}
+
+function writeOutput(writer: ProtobufWriter, tensor: Tensor): void {
+  const { name, dataType, shape } = tensor
+  writer.nested(5, () => {
+    writeText(writer, 1, name)
+    writeText(writer, 2, dataType)
+    if (shape.length > 0) {
+      writer.nested(3, () => {
+        for (let i = 0; i < shape.length; i++) writer.varint(shape[i] as number)
+      })
+    }
+  })
+}
+
+function writeRaw(draft: Draft, bytes: Uint8Array): void {
+  draft.writer.tag(6, 2)
+  if (bytes.length <= smallBytes) {
+    draft.writer.raw(bytes)
+    return
+  }
+  draft.writer.uint32(bytes.length)
+  draft.pieces ??= []
+  draft.pieces.push(draft.writer.finish(), bytes)
+  draft.writer = new ProtobufWriter()
+}
+
+/** `field` 0: the message itself. Else it goes into that field of a message that has `errorMessage` before it. */
+function join({ writer, pieces }: Draft, field: number, errorMessage: string): MessageParts {
+  const tail = writer.finish()
+  const hasViews = pieces !== null
+  const parts: Uint8Array[] = pieces ?? []
+  if (tail.length > 0) parts.push(tail)
+  let byteLength = 0
+  for (const part of parts) byteLength += part.length
+  if (field === 0) return { parts, byteLength, hasViews }
+  const head = new ProtobufWriter(16 + errorMessage.length * 3)
+  writeText(head, 1, errorMessage)
+  head.tag(field, 2)
+  head.uint32(byteLength)
+  parts.unshift(head.finish())
+  return { parts, byteLength: byteLength + head.length, hasViews }
+}

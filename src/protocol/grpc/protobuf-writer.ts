@@ -1,0 +1,115 @@
+// Writes the wire form of a protobuf message into one buffer that grows.
+
+const leastBytes = 256
+
+export class ProtobufWriter {
+  bytes: Buffer
+  length = 0
+
+  constructor(capacity = leastBytes) {
+    this.bytes = Buffer.allocUnsafe(Math.max(capacity, leastBytes))
+  }
+
+  finish(): Buffer {
+    return this.bytes.subarray(0, this.length)
+  }
+
+  reserve(more: number): void {
+    const needed = this.length + more
+    if (needed <= this.bytes.length) return
+    const grown = Buffer.allocUnsafe(Math.max(needed, this.bytes.length * 2))
+    grown.set(this.bytes.subarray(0, this.length))
+    this.bytes = grown
+  }
+
+  tag(field: number, wireType: number): void {
+    this.uint32(field * 8 + wireType)
+  }
+
+  uint32(value: number): void {
+    this.reserve(5)
+    const { bytes } = this
+    let at = this.length
+    let rest = value >>> 0
+    while (rest > 0x7f) {
+      bytes[at++] = (rest & 0x7f) | 0x80
+      rest >>>= 7
+    }
+    bytes[at++] = rest
+    this.length = at
+  }
+
+  /** Any integer of up to 64 bits; a negative one is written as its two's complement, in ten bytes. */
+  varint(value: number | bigint): void {
+    if (typeof value === 'number' && value >= 0 && value <= 0xffffffff) {
+      this.uint32(value)
+      return
+    }
+    this.reserve(10)
+    let rest = BigInt.asUintN(64, BigInt(value))
+    while (rest > 0x7fn) {
+      this.bytes[this.length++] = Number(rest & 0x7fn) | 0x80
+      rest >>= 7n
+    }
+    this.bytes[this.length++] = Number(rest)
+  }
+
+  float(value: number): void {
+    this.reserve(4)
+    this.length = this.bytes.writeFloatLE(value, this.length)
+  }
+
+  double(value: number): void {
+    this.reserve(8)
+    this.length = this.bytes.writeDoubleLE(value, this.length)
+  }
+
+  /** Length and UTF-8. */
+  string(text: string): void {
+    const { length } = text
+    // Names are short, and then the length takes one byte whatever the characters are.
+    if (length <= 42) {
+      this.reserve(1 + length * 3)
+      const written = this.bytes.write(text, this.length + 1)
+      this.bytes[this.length] = written
+      this.length += 1 + written
+      return
+    }
+    const size = Buffer.byteLength(text)
+    this.uint32(size)
+    this.reserve(size)
+    this.length += this.bytes.write(text, this.length)
+  }
+
+  raw(bytes: Uint8Array): void {
+    this.uint32(bytes.length)
+    this.reserve(bytes.length)
+    this.bytes.set(bytes, this.length)
+    this.length += bytes.length
+  }
+
+  /** A message inside this one: its length is known only once it is written, so it is moved up behind it. */
+  nested(field: number, write: () => void): void {
+    this.tag(field, 2)
+    this.reserve(5)
+    const start = this.length
+    this.length = start + 1
+    write()
+    const size = this.length - start - 1
+    if (size <= 0x7f) {
+      this.bytes[start] = size
+      return
+    }
+    const extra = varintBytes(size) - 1
+    this.reserve(extra)
+    this.bytes.copyWithin(start + 1 + extra, start + 1, this.length)
+    const end = this.length + extra
+    this.length = start
+    this.uint32(size)
+    this.length = end
+  }
+}
+
+export function varintBytes(value: number): number {
+  return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5
+}

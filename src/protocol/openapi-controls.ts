@@ -1,0 +1,194 @@
+// The endpoints beside inference in the OpenAPI document: generate, repository, statistics, trace, log, shared memory.
+
+import { errorAnswer, jsonContent, operation, pathParameter, ref, type Json, type JsonObject } from './openapi-parts.ts'
+
+const anyObject: JsonObject = { type: 'object' }
+const modelParameter = pathParameter('model')
+const repositoryParameter = pathParameter('repository')
+const regionParameter = pathParameter('region')
+
+const ok = (schema: Json, description: string): JsonObject => ({ '200': { description, content: jsonContent(schema) } })
+const body = (schema: Json, required: boolean): JsonObject => ({
+  requestBody: { required, content: jsonContent(schema) },
+})
+
+/** Of one model, named by the parameters. */
+export function generatePaths(base: string, parameters: readonly Json[], suffix: string): JsonObject {
+  const refusals = {
+    '400': errorAnswer('The request does not fit the model or a limit, or the model answered with an error first'),
+    '404': errorAnswer('No such model or version'),
+    '500': errorAnswer('The JSON is malformed'),
+    '503': errorAnswer('The model or server is not ready, or its queue is full'),
+  }
+  const events = {
+    'text/event-stream': { schema: { type: 'string', description: 'data: {…}, one event per response' } },
+  }
+  return {
+    [`${base}/generate`]: {
+      parameters,
+      post: {
+        ...operation(`generate${suffix}`, 'model', 'Run a model on plain JSON, for one response', {
+          ...ok(ref('GenerateResponse'), 'The model answered'),
+          ...refusals,
+        }),
+        ...body(ref('GenerateRequest'), true),
+      },
+    },
+    [`${base}/generate_stream`]: {
+      parameters,
+      post: {
+        ...operation(`generateStream${suffix}`, 'model', 'Run a model on plain JSON, responses as they are made', {
+          '200': { description: 'Server-sent events, each a GenerateResponse or an Error', content: events },
+          ...refusals,
+        }),
+        ...body(ref('GenerateRequest'), true),
+      },
+    },
+    [`${base}/stats`]: {
+      parameters,
+      get: operation(`statistics${suffix}`, 'model', 'What a model has done', {
+        ...ok(anyObject, 'Statistics'),
+        '400': errorAnswer('No such model or version'),
+      }),
+    },
+  }
+}
+
+export const generateSchemas = (): JsonObject => ({
+  GenerateRequest: {
+    type: 'object',
+    description:
+      'A member named like an input is that tensor (a value or an array), every other one a request parameter; ' +
+      "members of 'parameters' count the same",
+    properties: { id: { type: 'string' }, parameters: anyObject },
+    additionalProperties: true,
+  },
+  GenerateResponse: {
+    type: 'object',
+    description: 'One member per output (a value, or an array of more) and per response parameter',
+    required: ['model_name', 'model_version'],
+    properties: { id: { type: 'string' }, model_name: { type: 'string' }, model_version: { type: 'string' } },
+    additionalProperties: true,
+  },
+})
+
+export const controlPaths = (): JsonObject => ({
+  ...repositoryPaths(),
+  '/v2/models/stats': {
+    get: operation('allStatistics', 'server', 'What all models have done', ok(anyObject, 'Statistics')),
+  },
+  ...settings('/v2/trace/setting', [], 'trace', 'Which requests are traced'),
+  ...settings(
+    '/v2/models/{model}/trace/setting',
+    [modelParameter],
+    'modelTrace',
+    'Which requests of a model are traced',
+  ),
+  ...settings('/v2/logging', [], 'logging', 'What is logged'),
+  ...sharedMemoryPaths('system', 'System'),
+  ...sharedMemoryPaths('cuda', 'Cuda'),
+})
+
+function settings(path: string, parameters: readonly Json[], id: string, summary: string): JsonObject {
+  const answers = { ...ok(anyObject, 'The settings'), '400': errorAnswer('No such setting, or no such value of it') }
+  return {
+    [path]: {
+      ...(parameters.length === 0 ? {} : { parameters }),
+      get: operation(`${id}Settings`, 'server', summary, answers),
+      post: {
+        ...operation(`${id}SettingsChange`, 'server', `Change: ${summary.toLowerCase()}`, answers),
+        ...body(anyObject, true),
+      },
+    },
+  }
+}
+
+function repositoryPaths(): JsonObject {
+  const row = {
+    type: 'object',
+    required: ['name'],
+    properties: {
+      name: { type: 'string' },
+      version: { type: 'string' },
+      state: { type: 'string' },
+      reason: { type: 'string' },
+    },
+  }
+  const index = (id: string): JsonObject => ({
+    ...operation(
+      id,
+      'server',
+      'Models in the repositories and how they serve',
+      ok({ type: 'array', items: row }, 'The index'),
+    ),
+    ...body({ type: 'object', properties: { ready: { type: 'boolean' } } }, false),
+  })
+  const change = (id: string, summary: string): JsonObject => ({
+    ...operation(id, 'server', summary, {
+      '200': { description: 'Done' },
+      '400': errorAnswer('It cannot be'),
+      '503': errorAnswer('Models are not controlled by requests: see --model-control-mode'),
+    }),
+    ...body({ type: 'object', properties: { parameters: anyObject } }, false),
+  })
+  const named = [repositoryParameter, modelParameter]
+  return {
+    '/v2/repository/index': { post: index('repositoryIndex') },
+    '/v2/repository/{repository}/index': { parameters: [repositoryParameter], post: index('namedRepositoryIndex') },
+    '/v2/repository/models/{model}/load': { parameters: [modelParameter], post: change('loadModel', 'Load a model') },
+    '/v2/repository/models/{model}/unload': {
+      parameters: [modelParameter],
+      post: change('unloadModel', 'Unload a model'),
+    },
+    '/v2/repository/{repository}/models/{model}/load': {
+      parameters: named,
+      post: change('loadNamed', 'Not supported'),
+    },
+    '/v2/repository/{repository}/models/{model}/unload': {
+      parameters: named,
+      post: change('unloadNamed', 'Not supported'),
+    },
+  }
+}
+
+function sharedMemoryPaths(kind: 'system' | 'cuda', name: string): JsonObject {
+  const base = `/v2/${kind}sharedmemory`
+  const size = { byte_size: { type: 'integer', minimum: 1 } }
+  const registration: Json =
+    kind === 'system'
+      ? {
+          type: 'object',
+          required: ['key', 'byte_size'],
+          properties: { key: { type: 'string' }, offset: { type: 'integer' }, ...size },
+        }
+      : {
+          type: 'object',
+          required: ['raw_handle', 'byte_size'],
+          properties: { raw_handle: anyObject, device_id: { type: 'integer' }, ...size },
+        }
+  const refused = { '400': errorAnswer('It cannot be'), '501': errorAnswer('Clients may not use shared memory here') }
+  const status = (id: string): JsonObject =>
+    operation(id, 'server', `Registered ${kind} shared memory`, {
+      ...ok({ type: 'array', items: anyObject }, 'Regions'),
+      '404': errorAnswer('No such region'),
+    })
+  const unregister = (id: string): JsonObject =>
+    operation(id, 'server', `Take ${kind} shared memory back`, { '200': { description: 'Done' }, ...refused })
+  const one = { parameters: [regionParameter] }
+  return {
+    [`${base}/status`]: { get: status(`all${name}Memory`) },
+    [`${base}/region/{region}/status`]: { ...one, get: status(`one${name}Memory`) },
+    [`${base}/region/{region}/register`]: {
+      ...one,
+      post: {
+        ...operation(`register${name}Memory`, 'server', `Register ${kind} shared memory`, {
+          '200': { description: 'Done' },
+          ...refused,
+        }),
+        ...body(registration, true),
+      },
+    },
+    [`${base}/unregister`]: { post: unregister(`unregisterAll${name}Memory`) },
+    [`${base}/region/{region}/unregister`]: { ...one, post: unregister(`unregister${name}Memory`) },
+  }
+}

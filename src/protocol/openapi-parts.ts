@@ -1,0 +1,21 @@
+/** Plain JSON; the shape of a schema is OpenAPI's business, not TypeScript's. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+export type JsonObject = { readonly [key: string]: Json }
+
+export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
+export const jsonContent = (schema: Json): JsonObject => ({ 'application/json': { schema } })
+export const errorAnswer = (description: string): JsonObject => ({ description, content: jsonContent(ref('Error')) })
+
+export const operation = (operationId: string, tag: string, summary: string, answers: JsonObject): JsonObject => ({
+  operationId,
+  tags: [tag],
+  summary,
+  responses: answers,
+})
+
+export const pathParameter = (name: string): JsonObject => ({
+  name,
+  in: 'path',
+  required: true,
+  schema: { type: 'string' },
+})

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import type { ModelStatistics } from '../model/model-statistics.ts'
+import { encodeStatistics } from './statistics-json.ts'
+
+const none = { count: 0, ns: 0n }
+const idle: ModelStatistics = {
+  name: 'add_sub',
+  version: '1',
+  lastInferenceMs: 0,
+  inferenceCount: 0,
+  executionCount: 0,
+  inferenceStats: {
+    success: none,
+    fail: none,
+    queue: none,
+    computeInput: none,
+    computeInfer: none,
+    computeOutput: none,
+    cacheHit: none,
+    cacheMiss: none,
+  },
+  responseStats: new Map(),
+  batchStats: [],
+  memoryUsage: [],
+}
+
+test('an idle version is written as Triton writes it', () => {
+  const zero = '{"count":0,"ns":0}'
+  assert.equal(
+    encodeStatistics([idle]).toString(),
+    `{"model_stats":[{"name":"add_sub","version":"1","last_inference":0,"inference_count":0,"execution_count":0,` +
+      `"inference_stats":{"success":${zero},"fail":${zero},"queue":${zero},"compute_input":${zero},` +
+      `"compute_infer":${zero},"compute_output":${zero},"cache_hit":${zero},"cache_miss":${zero}},` +
+      `"response_stats":{},"batch_stats":[],"memory_usage":[]}]}`,
+  )
+})
+
+test('nanoseconds above 2^53 keep every digit', () => {
+  const success = { count: 1, ns: 2n ** 63n + 1n }
+  const text = encodeStatistics([{ ...idle, inferenceStats: { ...idle.inferenceStats, success } }]).toString()
+  assert.ok(text.includes('"success":{"count":1,"ns":9223372036854775809}'), text)
+})
+
+test('batches, responses and memory are part of the answer, and names are escaped', () => {
+  const some = { count: 2, ns: 7n }
+  const compute = { computeInput: some, computeInfer: some, computeOutput: some }
+  const parsed: unknown = JSON.parse(
+    encodeStatistics([
+      {
+        ...idle,
+        name: 'a"b',
+        batchStats: [{ batchSize: 4, ...compute }],
+        responseStats: new Map([['0', { ...compute, success: some, fail: none, emptyResponse: none, cancel: none }]]),
+        memoryUsage: [{ type: 'CPU', id: 0, byteSize: 12n }],
+      },
+    ]).toString(),
+  )
+  const value = { count: 2, ns: 7 }
+  const zero = { count: 0, ns: 0 }
+  const [model] = (parsed as { model_stats: Record<string, unknown>[] }).model_stats
+  assert.equal(model?.['name'], 'a"b')
+  assert.deepEqual(model['batch_stats'], [
+    { batch_size: 4, compute_input: value, compute_infer: value, compute_output: value },
+  ])
+  assert.deepEqual(model['response_stats'], {
+    0: { compute_infer: value, compute_output: value, success: value, fail: zero, empty_response: zero, cancel: zero },
+  })
+  assert.deepEqual(model['memory_usage'], [{ type: 'CPU', id: 0, byte_size: 12 }])
+})

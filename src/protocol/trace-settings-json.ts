@@ -1,0 +1,95 @@
+// The trace extension: trace settings as JSON. Every value is a string, trace_level a list of them.
+
+import { ServerError } from '../base/server-error.ts'
+import type { TraceChanges, TraceControl, TraceLevel } from '../model/trace-control.ts'
+import { asString } from './json-access.ts'
+import { memberOf, parseJsonDocument, type JsonNode } from './json-document.ts'
+
+export function readTraceChanges(body: Uint8Array): TraceChanges {
+  const document = parseJsonDocument(body)
+  if (memberOf(document, 'trace_file') !== undefined) refuseTraceFile()
+  const levels = memberOf(document, 'trace_level')
+  const read = <T>(name: string, parse: (name: string, text: string) => T): T | null | undefined => {
+    const value = memberOf(document, name)
+    if (value === undefined || value === null) return value
+    return parse(name, asString(value))
+  }
+  const changes = {
+    levels: levels === undefined || levels === null ? levels : traceLevelsOf(levelTexts(levels)),
+    rate: read('trace_rate', parseUnsigned),
+    count: read('trace_count', parseCount),
+    logFrequency: read('log_frequency', parseUnsigned),
+  }
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as TraceChanges
+}
+
+export function encodeTraceSettings(control: TraceControl, modelName: string): Buffer {
+  const settings = traceSettingTexts(control, modelName)
+  return Buffer.from(
+    JSON.stringify(
+      Object.fromEntries(settings.map(([name, values]) => [name, name === 'trace_level' ? values : values[0]])),
+    ),
+  )
+}
+
+/** In Triton's order. */
+export function traceSettingTexts(control: TraceControl, modelName: string): [name: string, values: string[]][] {
+  const { levels, rate, count, logFrequency } = control.settings(modelName)
+  return [
+    ['trace_level', levels.length === 0 ? ['OFF'] : [...levels]],
+    ['trace_rate', [String(rate)]],
+    ['trace_count', [String(count)]],
+    ['log_frequency', [String(logFrequency)]],
+    ['trace_file', [control.file]],
+    ['trace_mode', ['triton']],
+  ]
+}
+
+export function refuseTraceFile(): never {
+  throw ServerError.withoutStack('UNSUPPORTED', 'trace file location can not be updated through network protocol')
+}
+
+const knownLevels: readonly TraceLevel[] = ['TIMESTAMPS', 'TENSORS']
+
+/** Undefined when the list names no level that there is: nothing changes then. */
+export function traceLevelsOf(texts: readonly string[]): readonly TraceLevel[] | undefined {
+  if (texts.includes('OFF')) {
+    if (texts.length > 1) throw invalid("Expect only one trace level 'OFF' is specified")
+    return []
+  }
+  const levels = knownLevels.filter((level) => texts.includes(level))
+  return levels.length === 0 ? undefined : levels
+}
+
+function levelTexts(levels: JsonNode): string[] {
+  if (!Array.isArray(levels)) throw ServerError.withoutStack('INTERNAL', 'attempt to access JSON non-array as array')
+  return (levels as readonly JsonNode[]).map((level) => asString(level))
+}
+
+const maxUnsigned = 2n ** 32n - 1n
+
+/** As C++ reads it: what follows the number is ignored, and a negative one wraps around. */
+export function parseUnsigned(name: string, text: string): number {
+  const number = leadingInteger(name, text)
+  if (number > maxUnsigned || number < -(2n ** 63n)) {
+    throw invalid(`Unable to parse '${name}', value is out of range [ 0, ${maxUnsigned} ], got: ${text}`)
+  }
+  return Number(BigInt.asUintN(32, number))
+}
+
+export function parseCount(name: string, text: string): number {
+  const number = leadingInteger(name, text)
+  if (number < -1n) throw invalid(`Unable to parse '${name}'. Expecting value >= -1, got:${text}`)
+  if (number >= 2n ** 31n) {
+    throw invalid(`Unable to parse '${name}', value is out of range [ -1, ${2n ** 31n - 1n} ], got: ${text}`)
+  }
+  return Number(number)
+}
+
+function leadingInteger(name: string, text: string): bigint {
+  const match = /^\s*([+-]?\d+)/.exec(text)
+  if (match === null) throw invalid(`Unable to parse '${name}', got: ${text}`)
+  return BigInt(match[1] as string)
+}
+
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)

@@ -1,0 +1,209 @@
+// Requests that wait for a batch: by priority, then in the order they came, behind them those that DELAY put back.
+
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { Waiting, WaitingLine } from './plan-batch.ts'
+
+export type QueuePolicy = {
+  readonly timeoutAction: 'REJECT' | 'DELAY'
+  /** 0: none. */
+  readonly defaultTimeoutNs: number
+  readonly allowsTimeoutOverride: boolean
+  /** Waiting requests of one priority level; Infinity when the configuration sets none. */
+  readonly maxQueueSize: number
+}
+
+export type BatchQueueSettings = {
+  /** 0 and 1 are the same: no priorities. */
+  readonly priorityLevels: bigint
+  readonly defaultPriorityLevel: bigint
+  /** Null: the configuration has no queue policy, and then a request's own timeout counts. */
+  readonly defaultPolicy: QueuePolicy | null
+  readonly policyByLevel: ReadonlyMap<bigint, QueuePolicy>
+  /** Waiting requests of all levels that have no bound of their own. */
+  readonly defaultMaxQueueSize: number
+}
+
+/** A request in the queue. It can leave from any place in constant time: clients give up whenever they like. */
+export class WaitingRequest implements Waiting {
+  readonly request: InferenceRequest
+  readonly rows: number
+  readonly enqueuedNs: number
+  readonly level: Level
+  /** Infinity: it may wait for ever. */
+  deadlineNs: number
+  list: LinkedList | null = null
+  previous: WaitingRequest | null = null
+  next: WaitingRequest | null = null
+
+  constructor(request: InferenceRequest, level: Level, enqueuedNs: number, deadlineNs: number) {
+    this.request = request
+    this.rows = Math.max(1, request.batchSize)
+    this.level = level
+    this.enqueuedNs = enqueuedNs
+    this.deadlineNs = deadlineNs
+  }
+}
+
+class LinkedList {
+  first: WaitingRequest | null = null
+  last: WaitingRequest | null = null
+
+  push(waiting: WaitingRequest): void {
+    waiting.list = this
+    waiting.previous = this.last
+    if (this.last === null) this.first = waiting
+    else this.last.next = waiting
+    this.last = waiting
+  }
+
+  remove(waiting: WaitingRequest): void {
+    if (waiting.previous === null) this.first = waiting.next
+    else waiting.previous.next = waiting.next
+    if (waiting.next === null) this.last = waiting.previous
+    else waiting.next.previous = waiting.previous
+    waiting.list = null
+    waiting.previous = null
+    waiting.next = null
+  }
+}
+
+class Level {
+  readonly number: bigint
+  readonly policy: QueuePolicy | null
+  readonly onTime = new LinkedList()
+  readonly delayed = new LinkedList()
+  size = 0
+
+  constructor(number: bigint, policy: QueuePolicy | null) {
+    this.number = number
+    this.policy = policy
+  }
+}
+
+export class BatchQueue implements WaitingLine<WaitingRequest> {
+  readonly #settings: BatchQueueSettings
+  /** Highest priority first. Only levels with requests are here: a configuration may have millions of them. */
+  readonly #levels: Level[] = []
+  #size = 0
+  #rows = 0
+  /** Not later than the first deadline of any waiting request. */
+  #nextDeadlineNs = Infinity
+
+  constructor(settings: BatchQueueSettings) {
+    this.#settings = settings
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  get rows(): number {
+    return this.#rows
+  }
+
+  get nextDeadlineNs(): number {
+    return this.#nextDeadlineNs
+  }
+
+  isFullFor(request: InferenceRequest): boolean {
+    const number = this.#levelNumber(request)
+    const bound = this.#policyOf(number)?.maxQueueSize ?? Infinity
+    if (bound === Infinity) return this.#size >= this.#settings.defaultMaxQueueSize
+    return (this.#levels.find((level) => level.number === number)?.size ?? 0) >= bound
+  }
+
+  push(request: InferenceRequest, nowNs: number): WaitingRequest {
+    const level = this.#level(this.#levelNumber(request))
+    const timeoutNs = effectiveTimeoutNs(level.policy, request)
+    const waiting = new WaitingRequest(request, level, nowNs, timeoutNs === 0 ? Infinity : nowNs + timeoutNs)
+    level.onTime.push(waiting)
+    level.size++
+    this.#size++
+    this.#rows += waiting.rows
+    if (waiting.deadlineNs < this.#nextDeadlineNs) this.#nextDeadlineNs = waiting.deadlineNs
+    return waiting
+  }
+
+  /** False when it has left already. */
+  remove(waiting: WaitingRequest): boolean {
+    if (waiting.list === null) return false
+    waiting.list.remove(waiting)
+    const { level } = waiting
+    level.size--
+    this.#size--
+    this.#rows -= waiting.rows
+    if (level.size === 0) this.#levels.splice(this.#levels.indexOf(level), 1)
+    if (this.#size === 0) this.#nextDeadlineNs = Infinity
+    return true
+  }
+
+  first(): WaitingRequest | null {
+    const level = this.#levels[0]
+    return level === undefined ? null : (level.onTime.first ?? level.delayed.first)
+  }
+
+  after(waiting: WaitingRequest): WaitingRequest | null {
+    if (waiting.next !== null) return waiting.next
+    const { level } = waiting
+    if (waiting.list === level.onTime && level.delayed.first !== null) return level.delayed.first
+    const lower = this.#levels[this.#levels.indexOf(level) + 1]
+    return lower === undefined ? null : (lower.onTime.first ?? lower.delayed.first)
+  }
+
+  /** Takes out what waited too long and is to be refused; puts behind the others of its level what is to be delayed. */
+  expire(nowNs: number): WaitingRequest[] {
+    const refused: WaitingRequest[] = []
+    let nextNs = Infinity
+    for (const level of [...this.#levels]) {
+      for (let waiting = level.onTime.first; waiting !== null;) {
+        const { next } = waiting
+        if (waiting.deadlineNs > nowNs) {
+          if (waiting.deadlineNs < nextNs) nextNs = waiting.deadlineNs
+          // Deadlines of one level follow each other unless requests bring their own.
+          if (waiting.deadlineNs !== Infinity && level.policy?.allowsTimeoutOverride === false) break
+        } else if (level.policy?.timeoutAction === 'DELAY') {
+          level.onTime.remove(waiting)
+          waiting.deadlineNs = Infinity
+          level.delayed.push(waiting)
+        } else {
+          this.remove(waiting)
+          refused.push(waiting)
+        }
+        waiting = next
+      }
+    }
+    this.#nextDeadlineNs = nextNs
+    return refused
+  }
+
+  /** A priority that is not set or does not exist is the default one. */
+  #levelNumber({ priority }: InferenceRequest): bigint {
+    const { priorityLevels, defaultPriorityLevel } = this.#settings
+    return priority < 1n || priority > priorityLevels ? defaultPriorityLevel : priority
+  }
+
+  #policyOf(number: bigint): QueuePolicy | null {
+    return this.#settings.policyByLevel.get(number) ?? this.#settings.defaultPolicy
+  }
+
+  #level(number: bigint): Level {
+    const levels = this.#levels
+    let at = 0
+    for (; at < levels.length; at++) {
+      const level = levels[at] as Level
+      if (level.number === number) return level
+      if (level.number > number) break
+    }
+    const level = new Level(number, this.#policyOf(number))
+    levels.splice(at, 0, level)
+    return level
+  }
+}
+
+/** 0: none. A request may shorten the model's timeout where the policy lets it, never lengthen it. */
+function effectiveTimeoutNs(policy: QueuePolicy | null, request: InferenceRequest): number {
+  if (request.timeoutUs === 0n) return policy?.defaultTimeoutNs ?? 0
+  const ownNs = Number(request.timeoutUs) * 1000
+  if (policy === null) return ownNs
+  return policy.allowsTimeoutOverride && ownNs < policy.defaultTimeoutNs ? ownNs : policy.defaultTimeoutNs
+}

@@ -1,0 +1,48 @@
+import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from '../model/model-config.ts'
+import type { ModelSignature } from '../model/model-signature.ts'
+import type { BatchQueueSettings, QueuePolicy } from './batch-queue.ts'
+import { joinRule } from './join-rule.ts'
+import type { BatchLimits } from './plan-batch.ts'
+
+export type DynamicBatchSettings = {
+  readonly limits: BatchLimits
+  readonly queue: BatchQueueSettings
+  readonly preservesOrder: boolean
+}
+
+/** `config` is valid. */
+export function dynamicBatchSettings(
+  config: ModelConfig,
+  batching: ModelDynamicBatching,
+  signature: ModelSignature,
+  options: { readonly defaultMaxQueueSize: number; readonly acceptsRagged: boolean },
+): DynamicBatchSettings {
+  const maxBatchSize = Math.max(1, config.maxBatchSize)
+  const { preferredBatchSize, defaultQueuePolicy, priorityQueuePolicy } = batching
+  const policyByLevel = new Map<bigint, QueuePolicy>()
+  for (const [level, policy] of priorityQueuePolicy) policyByLevel.set(level, queuePolicy(policy))
+  return {
+    limits: {
+      maxBatchSize,
+      preferredBatchSizes: new Set(preferredBatchSize),
+      largestPreferredBatchSize: preferredBatchSize.length === 0 ? maxBatchSize : Math.max(...preferredBatchSize),
+      maxQueueDelayNs: Number(batching.maxQueueDelayMicroseconds) * 1000,
+      canJoin: joinRule(signature, options),
+    },
+    queue: {
+      priorityLevels: batching.priorityLevels,
+      defaultPriorityLevel: batching.defaultPriorityLevel,
+      defaultPolicy: defaultQueuePolicy === null ? null : queuePolicy(defaultQueuePolicy),
+      policyByLevel,
+      defaultMaxQueueSize: options.defaultMaxQueueSize,
+    },
+    preservesOrder: batching.preserveOrdering,
+  }
+}
+
+const queuePolicy = (policy: ModelQueuePolicy): QueuePolicy => ({
+  timeoutAction: policy.timeoutAction,
+  defaultTimeoutNs: Number(policy.defaultTimeoutMicroseconds) * 1000,
+  allowsTimeoutOverride: policy.allowTimeoutOverride,
+  maxQueueSize: policy.maxQueueSize === 0 ? Infinity : policy.maxQueueSize,
+})

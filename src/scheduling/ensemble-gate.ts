@@ -1,0 +1,33 @@
+import { RingQueue } from '../base/ring-queue.ts'
+
+/** `max_inflight_requests`: how many requests one step may have in flight, over all requests to its ensemble. */
+export class EnsembleGate {
+  readonly #limit: number
+  readonly #waiting = new RingQueue<() => boolean>()
+  #inflightCount = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /** Calls `start` now or when there is room; it says false when it is no longer wanted. Each true needs a `leave`. */
+  enter(start: () => boolean): void {
+    if (this.#inflightCount >= this.#limit) {
+      this.#waiting.push(start)
+      return
+    }
+    this.#inflightCount++
+    if (!start()) this.leave()
+  }
+
+  leave(): void {
+    this.#inflightCount--
+    while (this.#inflightCount < this.#limit) {
+      const start = this.#waiting.take()
+      if (start === undefined) return
+      this.#inflightCount++
+      if (start()) return
+      this.#inflightCount--
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// Runs the requests to an ensemble: each starts a step as soon as its inputs are there. Nothing waits here; batching and
+// queueing happen in the models that are called.
+
+import type { Clock } from '../base/clock.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { EnsemblePlan } from '../model/ensemble-plan.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { ModelSignature } from '../model/model-signature.ts'
+import type { Scheduler } from '../model/scheduler.ts'
+import { EnsembleGate } from './ensemble-gate.ts'
+import { EnsembleRun, type EnsembleContext } from './ensemble-run.ts'
+
+export type EnsembleDependencies = {
+  readonly clock: Clock
+  /** Runs a step's request by its model's name, also while the server drains. Never throws. */
+  readonly infer: (request: InferenceRequest) => void
+}
+
+export class EnsembleScheduler implements Scheduler {
+  readonly pendingCount = 0
+  readonly #context: EnsembleContext
+  readonly #runs = new Set<EnsembleRun>()
+  #isDraining = false
+  #onDrained: (() => void) | null = null
+
+  constructor({ clock, infer }: EnsembleDependencies, plan: EnsemblePlan, signature: ModelSignature) {
+    const gates = plan.steps.map(() => new EnsembleGate(plan.maxInflightRequests))
+    const finished = (run: EnsembleRun): void => {
+      this.#runs.delete(run)
+      this.#checkDrained()
+    }
+    this.#context = { clock, plan, signature, gates, infer, finished }
+  }
+
+  enqueue(request: InferenceRequest): void {
+    if (this.#isDraining) {
+      request.fail(stopped(request.errorPrefix))
+      return
+    }
+    const run = new EnsembleRun(this.#context, request)
+    this.#runs.add(run)
+    run.start()
+  }
+
+  instancesChanged(): void {
+    // It has none; its steps wait in the queues of their models.
+  }
+
+  drain(): Promise<void> {
+    this.#isDraining = true
+    return new Promise((resolve) => {
+      this.#onDrained = resolve
+      this.#checkDrained()
+    })
+  }
+
+  close(): void {
+    this.#isDraining = true
+    for (const run of this.#runs) run.fail(stopped(''))
+  }
+
+  #checkDrained(): void {
+    if (this.#runs.size > 0) return
+    this.#onDrained?.()
+    this.#onDrained = null
+  }
+}
+
+const stopped = (prefix: string): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `${prefix}Server is stopping, scheduler for model has stopped accepting new inference requests`,
+  )

@@ -1,0 +1,103 @@
+// Control inputs: what a model is told about the sequence that a request belongs to, as tensors of one element.
+
+import { encodeBytesElements } from '../tensor/bytes-elements.ts'
+import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
+import type { Shape } from '../tensor/shape.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { ModelConfig, ModelSequenceBatchingControl } from '../model/model-config.ts'
+
+/** A control that is one of two values. Both are made once: a model never writes into its inputs. */
+type FlagControl = {
+  readonly isSet: (request: InferenceRequest) => boolean
+  readonly whenFalse: Tensor
+  readonly whenTrue: Tensor
+}
+
+export class SequenceControls {
+  /** Names and types, as the model sees them beside its other inputs. */
+  readonly inputs: readonly { readonly name: string; readonly dataType: DataType }[]
+  /** True when the model can tell an empty place in a batch from a request. */
+  readonly hasReady: boolean
+  readonly #modelName: string
+  readonly #flags: readonly FlagControl[]
+  readonly #ids: readonly { readonly name: string; readonly dataType: DataType }[]
+  readonly #shape: Shape
+
+  constructor(config: ModelConfig) {
+    this.#modelName = config.name
+    this.#shape = config.maxBatchSize > 0 ? [1, 1] : [1]
+    const controls = (config.sequenceBatching?.controlInput ?? []).flatMap(({ name, control }) =>
+      control.map((each) => ({ name, control: each })),
+    )
+    this.#flags = controls.flatMap(({ name, control }) => flagControl(name, control, this.#shape))
+    this.#ids = controls
+      .filter(({ control }) => control.kind === 'CONTROL_SEQUENCE_CORRID')
+      .map(({ name, control }) => ({ name, dataType: dataTypeOfConfig(control.dataType) ?? 'UINT64' }))
+    this.inputs = [...this.#flags.map(({ whenTrue: { name, dataType } }) => ({ name, dataType })), ...this.#ids]
+    this.hasReady = controls.some(({ control }) => control.kind === 'CONTROL_SEQUENCE_READY')
+  }
+
+  /** Why the request's correlation id cannot be told to the model; null when it can. */
+  problem({ correlationId }: InferenceRequest): string | null {
+    if (typeof correlationId !== 'string') return null
+    for (const { name, dataType } of this.#ids) {
+      if (dataType === 'BYTES') continue
+      return `sequence batching control '${name}' data-type is 'BYTES', but model '${this.#modelName}' expects '${dataType}'`
+    }
+    return null
+  }
+
+  /** `isReady` false: for an empty place, which belongs to no sequence. HOT: once per execution. */
+  append(inputs: Tensor[], request: InferenceRequest, isReady = true): void {
+    for (const { isSet, whenFalse, whenTrue } of this.#flags) {
+      inputs.push(isReady && isSet(request) ? whenTrue : whenFalse)
+    }
+    for (const { name, dataType } of this.#ids) {
+      const id = isReady ? request.correlationId : 0n
+      inputs.push(new Tensor(name, dataType, this.#shape, idBytes(id, dataType)))
+    }
+  }
+}
+
+const isSetByKind = {
+  CONTROL_SEQUENCE_START: (request: InferenceRequest): boolean => request.isSequenceStart,
+  CONTROL_SEQUENCE_END: (request: InferenceRequest): boolean => request.isSequenceEnd,
+  CONTROL_SEQUENCE_READY: (): boolean => true,
+} as const
+
+function flagControl(name: string, control: ModelSequenceBatchingControl, shape: Shape): FlagControl[] {
+  if (control.kind === 'CONTROL_SEQUENCE_CORRID') return []
+  const { int32FalseTrue, fp32FalseTrue, boolFalseTrue } = control
+  const values = (): [DataType, Uint8Array, Uint8Array] => {
+    if (int32FalseTrue.length > 0)
+      return ['INT32', ...pair(int32FalseTrue, (view, value) => view.setInt32(0, value, true), 4)]
+    if (fp32FalseTrue.length > 0)
+      return ['FP32', ...pair(fp32FalseTrue, (view, value) => view.setFloat32(0, value, true), 4)]
+    return ['BOOL', ...pair(boolFalseTrue.map(Number), (view, value) => view.setUint8(0, value), 1)]
+  }
+  const [dataType, whenFalse, whenTrue] = values()
+  const tensor = (bytes: Uint8Array): Tensor => new Tensor(name, dataType, shape, bytes)
+  return [{ isSet: isSetByKind[control.kind], whenFalse: tensor(whenFalse), whenTrue: tensor(whenTrue) }]
+}
+
+function pair(
+  values: readonly number[],
+  write: (view: DataView, value: number) => void,
+  bytes: number,
+): [Uint8Array, Uint8Array] {
+  const encode = (value: number): Uint8Array => {
+    const encoded = new Uint8Array(bytes)
+    write(new DataView(encoded.buffer), value)
+    return encoded
+  }
+  return [encode(values[0] ?? 0), encode(values[1] ?? 1)]
+}
+
+/** A 32-bit control gets the low 32 bits, as in Triton; a string control gets a number in decimal. */
+function idBytes(id: bigint | string, dataType: DataType): Uint8Array {
+  if (dataType === 'BYTES') return encodeBytesElements([String(id)])
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigUint64(0, BigInt.asUintN(64, BigInt(id)), true)
+  return bytes.subarray(0, elementBytes[dataType])
+}

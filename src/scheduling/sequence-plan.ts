@@ -1,0 +1,40 @@
+// When the sequences of one Instance run, and how many of them. Pure: no clock, no timer.
+
+export type SequenceBatchLimits = {
+  /** Rows that the model takes at once; 1 for a model that does not batch. */
+  readonly maxBatchSize: number
+  readonly delayNs: number
+  /** Direct: the part of an Instance's slots that must have a request before the delay is over; 0 for no waiting. */
+  readonly minimumSlotUtilization: number
+  /** Oldest: sizes worth running before the delay is over. Empty for direct. */
+  readonly preferredSizes: readonly number[]
+}
+
+export type SequenceBatchPlan =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'wait'; readonly untilNs: number }
+  | { readonly kind: 'run'; readonly sequenceCount: number }
+
+const idle: SequenceBatchPlan = { kind: 'idle' }
+
+/** `readyCount` sequences have a request that may run; the oldest of those came at `oldestNs`. */
+export function planSequenceBatch(
+  limits: SequenceBatchLimits,
+  {
+    readyCount,
+    slotCount,
+    oldestNs,
+    nowNs,
+  }: { readyCount: number; slotCount: number; oldestNs: number; nowNs: number },
+): SequenceBatchPlan {
+  if (readyCount === 0) return idle
+  const most = Math.min(readyCount, limits.maxBatchSize)
+  const isOver = limits.delayNs === 0 || nowNs >= oldestNs + limits.delayNs
+  if (limits.preferredSizes.length > 0) {
+    const preferred = Math.max(0, ...limits.preferredSizes.filter((size) => size <= most))
+    if (preferred > 0) return { kind: 'run', sequenceCount: isOver ? most : preferred }
+    if (most === limits.maxBatchSize) return { kind: 'run', sequenceCount: most }
+  } else if (readyCount >= limits.minimumSlotUtilization * slotCount) return { kind: 'run', sequenceCount: most }
+  if (isOver) return { kind: 'run', sequenceCount: most }
+  return { kind: 'wait', untilNs: oldestNs + limits.delayNs }
+}

@@ -1,0 +1,52 @@
+import type { ModelConfig, ModelSequenceBatching } from '../model/model-config.ts'
+import type { ModelSignature } from '../model/model-signature.ts'
+import { SequenceControls } from './sequence-controls.ts'
+import type { SequenceBatchLimits } from './sequence-plan.ts'
+import { SequenceStates } from './sequence-states.ts'
+
+export type SequenceSettings = {
+  readonly modelName: string
+  readonly isOldestFirst: boolean
+  readonly slotCount: number
+  readonly limits: SequenceBatchLimits
+  readonly idleNs: number
+  /** Requests that may wait, those of the backlog included. */
+  readonly maxQueueSize: number
+  readonly preservesOrder: boolean
+  /** Requests of one batch may differ in shape, so that only equal ones run together. */
+  readonly shapesMayDiffer: boolean
+  readonly controls: SequenceControls
+  readonly states: SequenceStates
+}
+
+/** `initialStates` holds the content of each `data_file`, by the state's input name. */
+export function sequenceSettings(
+  config: ModelConfig,
+  batching: ModelSequenceBatching,
+  signature: ModelSignature,
+  options: { readonly maxQueueSize: number; readonly initialStates: ReadonlyMap<string, Uint8Array> },
+): SequenceSettings {
+  const { oldest, direct } = batching
+  const maxBatchSize = Math.max(1, config.maxBatchSize)
+  const delayUs = (oldest ?? direct)?.maxQueueDelayMicroseconds ?? 0n
+  const isOpen = ({ dims }: { readonly dims: readonly number[] }): boolean => dims.includes(-1)
+  return {
+    modelName: config.name,
+    isOldestFirst: oldest !== null,
+    slotCount: oldest === null ? maxBatchSize : Math.max(1, oldest.maxCandidateSequences),
+    limits: {
+      maxBatchSize,
+      delayNs: Number(delayUs) * 1000,
+      minimumSlotUtilization: direct?.minimumSlotUtilization ?? 0,
+      preferredSizes: oldest?.preferredBatchSize ?? [],
+    },
+    idleNs: Number(batching.maxSequenceIdleMicroseconds) * 1000,
+    maxQueueSize: options.maxQueueSize,
+    preservesOrder: oldest?.preserveOrdering ?? false,
+    shapesMayDiffer:
+      signature.inputs.some((input) => (isOpen(input) && !input.allowsRagged) || input.isOptional) ||
+      batching.state.some(isOpen),
+    controls: new SequenceControls(config),
+    states: new SequenceStates(config, options.initialStates),
+  }
+}

@@ -1,0 +1,40 @@
+import type { ModelConfig } from '../model/model-config.ts'
+import { ModelSignature } from '../model/model-signature.ts'
+import { configDataType } from '../tensor/data-type.ts'
+import { SequenceControls } from './sequence-controls.ts'
+
+/** What a model of sequences gets and gives beside what clients do: controls and states. For its Backend, not for clients. */
+export function executedSignature(config: ModelConfig): ModelSignature {
+  const template = { reshape: null, isShapeTensor: false, isNonLinearFormatIo: false }
+  const input = (name: string, dataType: string, dims: number[]): ModelConfig['input'][number] => ({
+    ...template,
+    name,
+    dataType: dataType as ModelConfig['input'][number]['dataType'],
+    dims,
+    format: 'FORMAT_NONE',
+    allowRaggedBatch: false,
+    optional: false,
+  })
+  const states = config.sequenceBatching?.state ?? []
+  const listed = new Set(config.output.map(({ name }) => name))
+  return new ModelSignature({
+    ...config,
+    input: [
+      ...config.input,
+      ...new SequenceControls(config).inputs.map(({ name, dataType }) => input(name, configDataType(dataType), [1])),
+      ...states.map(({ inputName, dataType, dims }) => input(inputName, dataType, dims)),
+    ],
+    output: [
+      ...config.output,
+      ...states
+        .filter(({ outputName }) => !listed.has(outputName))
+        .map(({ outputName, dataType, dims }) => ({
+          ...template,
+          name: outputName,
+          dataType,
+          dims,
+          labelFilename: '',
+        })),
+    ],
+  })
+}

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import test from 'node:test'
+import { ManualClock, SystemClock } from '../base/clock.ts'
+import { MemoryLog } from '../base/log.ts'
+import { gpuText } from './gpu-families.ts'
+import { GpuMetrics, parseGpuLine, type GpuState } from './gpu-metrics.ts'
+
+test('a line of nvidia-smi is read, and what a GPU does not tell is left out', () => {
+  assert.deepEqual(parseGpuLine('GPU-1, NVIDIA H200, 37, 1024, 512, 75.5, 700.00'), {
+    uuid: 'GPU-1',
+    name: 'NVIDIA H200',
+    utilization: 0.37,
+    memoryTotalBytes: 2 ** 30,
+    memoryUsedBytes: 2 ** 29,
+    powerWatts: 75.5,
+    powerLimitWatts: 700,
+  })
+  const quiet = parseGpuLine('GPU-2, A, [N/A], 1, 0, [Not Supported], [N/A]')
+  assert.ok(quiet !== null)
+  assert.deepEqual([quiet.utilization, quiet.memoryUsedBytes, quiet.powerWatts], [null, 0, null])
+  const text = gpuText([{ ...quiet, energyJoules: 0 }])
+  assert.ok(text.includes('nv_gpu_memory_used_bytes{gpu_uuid="GPU-2"} 0\n') && !text.includes('nv_gpu_power'))
+  assert.equal(parseGpuLine('NVIDIA-SMI has failed'), null)
+})
+
+test('readings come as long as nvidia-smi runs, and energy is power over time', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-gpu-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const command = path.join(folder, 'fake-smi')
+  // A line in two pieces, another one when it is let go on, then the end.
+  const lines = [
+    '#!/bin/sh',
+    "printf 'GPU-1, Fake, 10, '",
+    "echo '1, 1, 100, 200'",
+    `while [ ! -e ${folder}/go ]; do sleep 0.02; done`,
+    "echo 'GPU-1, Fake, 50, 1, 1, 100, 200'",
+    `while [ ! -e ${folder}/end ]; do sleep 0.02; done`,
+    'exit 3',
+  ]
+  await writeFile(command, `${lines.join('\n')}\n`)
+  await chmod(command, 0o755)
+  const log = new MemoryLog()
+  const clock = new ManualClock()
+  const gpus = new GpuMetrics({ clock, log })
+  t.after(() => gpus.close())
+  gpus.start(1000, command)
+  assert.equal((await reading(gpus, 0.1)).energyJoules, 0)
+  clock.advanceMs(2000)
+  await writeFile(path.join(folder, 'go'), '')
+  assert.equal((await reading(gpus, 0.5)).energyJoules, 200)
+  await writeFile(path.join(folder, 'end'), '')
+  while (log.entries.length < 2) await turn()
+  assert.deepEqual([...gpus.gpus()], [])
+  assert.deepEqual(
+    log.entries.map(({ message }) => message),
+    ['Collecting metrics for GPU 0: Fake', 'nvidia-smi ended, GPU metrics are gone'],
+  )
+})
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+async function reading(gpus: GpuMetrics, utilization: number): Promise<GpuState> {
+  for (;;) {
+    for (const gpu of gpus.gpus()) if (gpu.utilization === utilization) return gpu
+    await turn()
+  }
+}
+
+test('without nvidia-smi there are no GPUs, and nobody complains', async () => {
+  const log = new MemoryLog()
+  const gpus = new GpuMetrics({ clock: new SystemClock(), log })
+  gpus.start(1000, '/no/such/nvidia-smi')
+  await turn()
+  assert.deepEqual([...gpus.gpus()], [])
+  assert.deepEqual(log.entries, [])
+  gpus.close()
+})

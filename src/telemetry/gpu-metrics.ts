@@ -1,0 +1,103 @@
+// NVIDIA GPUs as `nvidia-smi` reports them: one child process that writes a line per GPU and interval. A machine without
+// it has no GPU metrics, as in Triton.
+
+import { spawn, type ChildProcess } from 'node:child_process'
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+
+/** Null: the GPU does not tell. */
+export type GpuReading = {
+  readonly uuid: string
+  readonly name: string
+  readonly utilization: number | null
+  readonly memoryTotalBytes: number | null
+  readonly memoryUsedBytes: number | null
+  readonly powerWatts: number | null
+  readonly powerLimitWatts: number | null
+}
+
+export type GpuState = GpuReading & { readonly energyJoules: number }
+
+const fields = ['uuid', 'name', 'utilization.gpu', 'memory.total', 'memory.used', 'power.draw', 'power.limit']
+
+/** A line is about a hundred characters; what never ends is not one. */
+const maxLineLength = 10_000
+
+export class GpuMetrics {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #gpus = new Map<string, GpuState & { readonly seenNs: number }>()
+  #child: ChildProcess | null = null
+  #rest = ''
+
+  constructor(dependencies: { readonly clock: Clock; readonly log: Log }) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('gpu-metrics.ts')
+  }
+
+  /** Those that have reported so far. */
+  gpus(): Iterable<GpuState> {
+    return this.#gpus.values()
+  }
+
+  start(intervalMs: number, command = 'nvidia-smi'): void {
+    const args = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits', `--loop-ms=${intervalMs}`]
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] })
+    this.#child = child
+    // Not there: then there is no GPU to tell of, and nothing to say.
+    child.on('error', () => undefined)
+    child.on('exit', (code) => {
+      if (this.#child === null || this.#gpus.size === 0) return
+      this.#gpus.clear()
+      this.#log.warning('nvidia-smi ended, GPU metrics are gone', { exit_code: code })
+    })
+    child.stdout.on('data', (chunk: Buffer) => this.#take(chunk.toString()))
+  }
+
+  close(): void {
+    const child = this.#child
+    this.#child = null
+    child?.kill()
+  }
+
+  #take(text: string): void {
+    const lines = (this.#rest + text).split('\n')
+    this.#rest = (lines.pop() ?? '').slice(0, maxLineLength)
+    for (const line of lines) {
+      const reading = parseGpuLine(line)
+      if (reading !== null) this.#note(reading)
+    }
+  }
+
+  #note(reading: GpuReading): void {
+    const nowNs = this.#clock.nowNs()
+    const last = this.#gpus.get(reading.uuid)
+    if (last === undefined) this.#log.info(`Collecting metrics for GPU ${this.#gpus.size}: ${reading.name}`)
+    const seconds = last === undefined ? 0 : (nowNs - last.seenNs) / 1e9
+    const energyJoules = (last?.energyJoules ?? 0) + seconds * (reading.powerWatts ?? 0)
+    this.#gpus.set(reading.uuid, { ...reading, energyJoules, seenNs: nowNs })
+  }
+}
+
+const mebibyte = 1024 * 1024
+
+export function parseGpuLine(line: string): GpuReading | null {
+  const cells = line.split(',').map((cell) => cell.trim())
+  const [uuid = '', name = '', ...figures] = cells
+  if (cells.length !== fields.length || uuid === '') return null
+  const [utilization, total, used, power, limit] = figures.map((text) => {
+    const value = text === '' ? NaN : Number(text)
+    return Number.isFinite(value) ? value : null
+  })
+  const times = (value: number | null | undefined, factor: number): number | null =>
+    value === null || value === undefined ? null : value * factor
+  return {
+    uuid,
+    name,
+    utilization: utilization === null || utilization === undefined ? null : utilization / 100,
+    memoryTotalBytes: times(total, mebibyte),
+    memoryUsedBytes: times(used, mebibyte),
+    powerWatts: times(power, 1),
+    powerLimitWatts: times(limit, 1),
+  }
+}

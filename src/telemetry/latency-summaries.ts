@@ -1,0 +1,36 @@
+import type { InferenceRequest } from '../model/inference-request.ts'
+import { QuantileWindow } from './quantile-window.ts'
+
+/** Microseconds: how many, how long in all, and the quantiles of the last minute. */
+export class LatencySummary {
+  readonly window = new QuantileWindow()
+  count = 0
+  sumUs = 0
+
+  add(durationNs: number, nowNs: number): void {
+    const us = durationNs > 0 ? Math.floor(durationNs / 1000) : 0
+    this.count++
+    this.sumUs += us
+    this.window.add(us, nowNs)
+  }
+}
+
+/** `--metrics-config summary_latencies=true`, for one model version. */
+export class LatencySummaries {
+  readonly request = new LatencySummary()
+  readonly queue = new LatencySummary()
+  readonly computeInput = new LatencySummary()
+  readonly computeInfer = new LatencySummary()
+  readonly computeOutput = new LatencySummary()
+
+  /** Of a request that succeeded. */
+  add(request: InferenceRequest, queueNs: number): void {
+    const { endNs } = request
+    this.request.add(endNs - request.receivedNs, endNs)
+    this.queue.add(queueNs, endNs)
+    const { computeStartNs, computeInputEndNs, computeOutputStartNs, computeEndNs } = request
+    this.computeInput.add(computeInputEndNs - computeStartNs, endNs)
+    this.computeInfer.add(computeOutputStartNs - computeInputEndNs, endNs)
+    this.computeOutput.add(computeEndNs - computeOutputStartNs, endNs)
+  }
+}

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { ServerError } from '../base/server-error.ts'
+import { Batch } from '../model/batch.ts'
+import { InferenceRequest } from '../model/inference-request.ts'
+import { InferenceResponse } from '../model/inference-response.ts'
+import { ModelLedger } from './model-ledger.ts'
+import { Statistics } from './statistics.ts'
+
+const version = { name: 'm', version: '1', pendingCount: 2, inFlightCount: 3, loadSeconds: 1 }
+const noTags = new Map<string, string>()
+
+function worked(successes: number, failures = 0): Statistics {
+  const statistics = new Statistics({ hasResponseStatistics: false })
+  for (let i = 0; i < successes + failures; i++) {
+    const request = new InferenceRequest({ modelName: 'm', inputs: [], sink: () => undefined })
+    Object.assign(request, { receivedNs: 1, queueStartNs: 2, computeStartNs: 3, computeEndNs: 1003, endNs: 2001 })
+    const isFailure = i >= successes
+    const failure = InferenceResponse.failure(new ServerError('INTERNAL', 'no'))
+    statistics.recordResponse(request, isFailure ? failure : InferenceResponse.of([]), 0)
+    statistics.recordExecution(new Batch([request], 1, () => undefined), 2001)
+  }
+  return statistics
+}
+
+const onlyEntry = (ledger: ModelLedger) => {
+  const [entry, ...others] = [...ledger.entries()]
+  assert.ok(entry !== undefined && others.length === 0)
+  return entry
+}
+
+test('a reload goes on counting where the version before it was', () => {
+  const ledger = new ModelLedger()
+  const leave = ledger.open(version, noTags, worked(5, 1))
+  ledger.open(version, noTags, worked(2))
+  const before = onlyEntry(ledger).totals()
+  leave()
+  const after = onlyEntry(ledger).totals()
+  assert.deepEqual(after, before)
+  assert.equal(after.successCount, 7)
+  assert.equal(after.executionCount, 8)
+  assert.equal(after.durationsNs.request, 7n * 2000n)
+  assert.equal(after.failures.BACKEND, 1)
+})
+
+test('after the last version of a label set only its failures are remembered', () => {
+  const ledger = new ModelLedger()
+  const leave = ledger.open(version, noTags, worked(5, 2))
+  leave()
+  leave()
+  const entry = onlyEntry(ledger)
+  assert.equal(entry.isServing, false)
+  assert.equal(entry.totals().successCount, 0)
+  assert.equal(entry.totals().failures.BACKEND, 2)
+  ledger.open(version, noTags, worked(1, 1))
+  assert.equal(onlyEntry(ledger).totals().successCount, 1)
+  assert.equal(onlyEntry(ledger).totals().failures.BACKEND, 3)
+})
+
+test('tags become labels, and other tags other series', () => {
+  const ledger = new ModelLedger()
+  ledger.open(version, new Map([['team', 'blue']]), worked(1))
+  ledger.open(version, new Map([['team', 'red']]), worked(1))
+  assert.deepEqual(
+    [...ledger.entries()].map((entry) => entry.labelText),
+    ['_team="blue",model="m",version="1"', '_team="red",model="m",version="1"'],
+  )
+})
+
+test('waiting and running requests of an old and a new version add up', () => {
+  const ledger = new ModelLedger()
+  ledger.open(version, noTags, worked(0))
+  ledger.open(version, noTags, worked(0))
+  assert.equal(onlyEntry(ledger).pendingCount(), 4)
+  assert.equal(onlyEntry(ledger).inFlightCount(), 6)
+})

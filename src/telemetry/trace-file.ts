@@ -1,0 +1,64 @@
+// Triton's trace files: arrays of JSON records. One file that grows until the end, or numbered ones that are whole at once.
+
+import { createWriteStream, type WriteStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import type { Log } from '../base/log.ts'
+import { messageOf } from '../base/server-error.ts'
+
+export class TraceFile {
+  readonly path: string
+  readonly #log: Log
+  #stream: WriteStream | null = null
+  #hasRecords = false
+  #hasFailed = false
+  #isClosed = false
+  #index = 0
+  readonly #writes = new Set<Promise<void>>()
+
+  constructor(log: Log, path: string) {
+    this.#log = log.from('trace-file.ts')
+    this.path = path
+  }
+
+  /** Records are JSON texts without the comma between them. The file is made with the first of them. */
+  append(records: readonly string[]): void {
+    if (records.length === 0 || this.#hasFailed || this.#isClosed) return
+    if (this.#stream === null) {
+      this.#stream = createWriteStream(this.path)
+      this.#stream.on('error', (reason) => this.#onError(this.path, reason))
+    }
+    this.#stream.write(`${this.#hasRecords ? ',' : '['}${records.join(',')}`)
+    this.#hasRecords = true
+  }
+
+  /** Into `<path>.0`, `<path>.1`… */
+  appendNumbered(records: readonly string[]): void {
+    if (records.length === 0 || this.#isClosed) return
+    const path = `${this.path}.${this.#index++}`
+    const write = writeFile(path, `[${records.join(',')}]`)
+      .catch((reason: unknown) => this.#onError(path, reason))
+      .finally(() => this.#writes.delete(write))
+    this.#writes.add(write)
+  }
+
+  /** What comes later is dropped. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const stream = this.#stream
+    this.#stream = null
+    const isEnded = new Promise<void>((resolve) => {
+      if (stream === null || stream.destroyed) resolve()
+      else {
+        stream.on('close', resolve)
+        stream.end(']')
+      }
+    })
+    await Promise.all([isEnded, ...this.#writes])
+  }
+
+  /** Tracing must never hurt serving: it is said once and then left. */
+  #onError(path: string, reason: unknown): void {
+    if (!this.#hasFailed) this.#log.error('trace cannot be written', { file: path, reason: messageOf(reason) })
+    this.#hasFailed = true
+  }
+}

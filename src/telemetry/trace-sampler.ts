@@ -1,0 +1,48 @@
+import type { TraceSettings } from '../model/trace-control.ts'
+import type { TraceFile } from './trace-file.ts'
+
+/** Picks one of every `rate` requests under one set of settings, and takes their traces to the file. */
+export class TraceSampler {
+  readonly #file: TraceFile
+  #settings: TraceSettings
+  #seen = 0
+  #gathered: string[] = []
+  #gatheredCount = 0
+
+  constructor(file: TraceFile, settings: TraceSettings) {
+    this.#file = file
+    this.#settings = settings
+  }
+
+  /** `count` is what is left of it. */
+  get settings(): TraceSettings {
+    return this.#settings
+  }
+
+  /** True: this request is to be traced. */
+  pick(): boolean {
+    const { levels, rate, count } = this.#settings
+    if (levels.length === 0 || rate === 0 || count === 0) return false
+    if (++this.#seen % rate !== 0) return false
+    if (count > 0) this.#settings = { ...this.#settings, count: count - 1 }
+    return true
+  }
+
+  /** The records of one trace. */
+  add(records: readonly string[]): void {
+    const { logFrequency } = this.#settings
+    if (logFrequency === 0) {
+      this.#file.append(records)
+      return
+    }
+    this.#gathered.push(...records)
+    if (++this.#gatheredCount >= logFrequency) this.flush()
+  }
+
+  /** What was gathered for a numbered file and is not enough to fill it. */
+  flush(): void {
+    this.#file.appendNumbered(this.#gathered)
+    this.#gathered = []
+    this.#gatheredCount = 0
+  }
+}

@@ -1,0 +1,122 @@
+// Triton's trace mode `triton`: settings for all models and for single ones, and the traces that follow from them.
+
+import type { Log } from '../base/log.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { RequestTrace } from '../model/request-trace.ts'
+import type { TraceChanges, TraceControl, TraceSettings } from '../model/trace-control.ts'
+import { TimestampTrace } from './timestamp-trace.ts'
+import { TraceFile } from './trace-file.ts'
+import { TraceSampler } from './trace-sampler.ts'
+
+export type TracerOptions = TraceSettings & {
+  /** '' : none, and then tracing cannot be switched on. */
+  readonly file: string
+}
+
+type OwnSettings = { -readonly [K in keyof TraceSettings]?: TraceSettings[K] }
+
+export class Tracer implements TraceControl {
+  readonly #file: TraceFile
+  readonly #atStart: TraceSettings
+  #global: TraceSampler
+  /** Models with settings of their own, and which those are. */
+  readonly #models = new Map<string, { own: OwnSettings; sampler: TraceSampler }>()
+  #isOn: boolean
+  #lastId = 0
+
+  constructor(log: Log, options: TracerOptions) {
+    const { file, levels, rate, count, logFrequency } = options
+    this.#file = new TraceFile(log, file)
+    this.#atStart = { levels, rate, count, logFrequency }
+    this.#validate(this.#atStart)
+    this.#global = new TraceSampler(this.#file, this.#atStart)
+    this.#isOn = levels.length > 0
+  }
+
+  get file(): string {
+    return this.#file.path
+  }
+
+  /** False: no request can be picked, and nobody need ask. HOT. */
+  get isOn(): boolean {
+    return this.#isOn
+  }
+
+  settings(modelName: string): TraceSettings {
+    return (this.#models.get(modelName)?.sampler ?? this.#global).settings
+  }
+
+  update(modelName: string, changes: TraceChanges): void {
+    if (modelName === '') this.#updateGlobal(changes)
+    else this.#updateModel(modelName, changes)
+    this.#isOn = [this.#global, ...[...this.#models.values()].map(({ sampler }) => sampler)].some(
+      ({ settings }) => settings.levels.length > 0,
+    )
+  }
+
+  /** Null for a request that is not picked. */
+  begin(request: InferenceRequest): RequestTrace | null {
+    const sampler = this.#models.get(request.modelName)?.sampler ?? this.#global
+    if (!sampler.pick()) return null
+    const { levels } = sampler.settings
+    return new TimestampTrace(++this.#lastId, levels, request.arrivalStamps ?? [], (records) => sampler.add(records))
+  }
+
+  /** Writes what is still held back. */
+  async close(): Promise<void> {
+    this.#isOn = false
+    this.#global.flush()
+    for (const { sampler } of this.#models.values()) sampler.flush()
+    await this.#file.close()
+  }
+
+  #updateGlobal(changes: TraceChanges): void {
+    const next = applied(this.#global.settings, changes, this.#atStart)
+    this.#validate(next)
+    this.#global.flush()
+    this.#global = new TraceSampler(this.#file, next)
+    for (const model of this.#models.values()) {
+      // What a model has spent of a count of its own stays spent.
+      if (model.own.count !== undefined) model.own.count = model.sampler.settings.count
+      model.sampler.flush()
+      model.sampler = new TraceSampler(this.#file, { ...next, ...model.own })
+    }
+  }
+
+  #updateModel(modelName: string, changes: TraceChanges): void {
+    const model = this.#models.get(modelName)
+    const own: OwnSettings = { ...model?.own }
+    if (own.count !== undefined && model !== undefined) own.count = model.sampler.settings.count
+    for (const key of settingNames) {
+      const value = changes[key]
+      if (value === null) delete own[key]
+      else if (value !== undefined) Object.assign(own, { [key]: value })
+    }
+    const next = { ...this.#global.settings, ...own }
+    this.#validate(next)
+    model?.sampler.flush()
+    if (Object.keys(own).length === 0) this.#models.delete(modelName)
+    else this.#models.set(modelName, { own, sampler: new TraceSampler(this.#file, next) })
+  }
+
+  #validate({ levels, rate }: TraceSettings): void {
+    if (levels.length === 0) return
+    if (rate === 0) throw invalidSetting('sample rate must be non-zero')
+    if (this.#file.path === '') throw invalidSetting('trace file name is not given')
+  }
+}
+
+const settingNames = ['levels', 'rate', 'count', 'logFrequency'] as const
+
+function applied(current: TraceSettings, changes: TraceChanges, inherited: TraceSettings): TraceSettings {
+  const next = { ...current }
+  for (const key of settingNames) {
+    const value = changes[key]
+    if (value !== undefined) Object.assign(next, { [key]: value ?? inherited[key] })
+  }
+  return next
+}
+
+const invalidSetting = (reason: string): ServerError =>
+  ServerError.withoutStack('INVALID_ARG', `Attempting to set invalid trace setting :${reason}`)

@@ -1,0 +1,41 @@
+"""tritonclient.grpc over TLS: `python grpc_tls_client.py HOST:PORT,FOLDER` with ca.pem, client.pem and client.key there."""
+
+import pathlib
+import sys
+import unittest
+
+import grpc
+import tritonclient.grpc as triton
+from grpc_models import simple_inputs
+
+import report
+
+ADDRESS, FOLDER = sys.argv[1].split(",")
+FILES = {name: str(pathlib.Path(FOLDER) / name) for name in ("ca.pem", "client.pem", "client.key")}
+
+
+class Tls(unittest.TestCase):
+    def test_mutual(self):
+        """TLS: a client with a certificate is served"""
+        with triton.InferenceServerClient(
+            ADDRESS,
+            ssl=True,
+            root_certificates=FILES["ca.pem"],
+            certificate_chain=FILES["client.pem"],
+            private_key=FILES["client.key"],
+        ) as client:
+            inputs, total, _ = simple_inputs(triton)
+            self.assertEqual(client.infer("simple", inputs).as_numpy("OUTPUT0").tolist(), total.tolist())
+
+    def test_without_certificate(self):
+        """TLS: a client without a certificate, and one without TLS, are not"""
+        with open(FILES["ca.pem"], "rb") as file:
+            credentials = grpc.ssl_channel_credentials(file.read())
+        raw = lambda data: data
+        for channel in (grpc.secure_channel(ADDRESS, credentials), grpc.insecure_channel(ADDRESS)):
+            with channel, self.assertRaises(grpc.RpcError) as caught:
+                channel.unary_unary("/inference.GRPCInferenceService/ServerLive", raw, raw)(b"", timeout=10)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+
+
+report.run()

@@ -1,0 +1,74 @@
+// Galatea in the caller's own process: the public API, on the example models.
+
+import assert from 'node:assert/strict'
+import path from 'node:path'
+import test from 'node:test'
+import { createEngine, ServerError } from '../../src/index.ts'
+import { engineDefaults } from '../../src/embedded-engine.ts'
+import { parseFlags } from '../../src/cli/flags.ts'
+import { optionsFromFlags } from '../../src/cli/options-from-flags.ts'
+
+const examples = path.join(import.meta.dirname, '../../examples/models')
+const counting = Int32Array.from({ length: 16 }, (_, i) => i)
+const ones = new Int32Array(16).fill(1)
+
+test('an embedded engine infers with typed arrays in and out, and opens no port', async () => {
+  const engine = await createEngine({ modelRepository: examples })
+  const { outputs } = await engine.infer('simple', { INPUT0: counting, INPUT1: ones })
+  assert.deepEqual(outputs['OUTPUT0'], {
+    dataType: 'INT32',
+    shape: [1, 16],
+    data: counting.map((value) => value + 1),
+  })
+  assert.deepEqual(
+    outputs['OUTPUT1']?.data,
+    counting.map((value) => value - 1),
+  )
+  const listening = process.getActiveResourcesInfo().filter((kind) => kind.includes('Server'))
+  assert.deepEqual(listening, [])
+  await engine.close()
+})
+
+test('rows follow from the number of values, and only the outputs asked for come back', async () => {
+  const engine = await createEngine({ modelRepository: examples })
+  const twoRows = Int32Array.from([...counting, ...counting])
+  const { outputs } = await engine.infer('simple', { INPUT0: twoRows, INPUT1: twoRows }, { outputs: ['OUTPUT0'] })
+  assert.deepEqual(Object.keys(outputs), ['OUTPUT0'])
+  assert.deepEqual(outputs['OUTPUT0']?.shape, [2, 16])
+  await engine.close()
+})
+
+test('errors are the ones an HTTP client would get', async () => {
+  const engine = await createEngine({ modelRepository: examples })
+  await assert.rejects(engine.infer('nobody', {}), {
+    code: 'NOT_FOUND',
+    message: "Request for unknown model: 'nobody' is not found",
+  })
+  await assert.rejects(engine.infer('simple', { INPUT0: counting }), /missing required input\(s\) \['INPUT1'\]/)
+  await assert.rejects(
+    engine.infer('simple', { INPUT0: new Float32Array(16), INPUT1: ones }),
+    (error: ServerError) =>
+      error instanceof ServerError && /needs a Int32Array, got a Float32Array/.test(error.message),
+  )
+  await engine.close()
+  await assert.rejects(engine.infer('simple', { INPUT0: counting, INPUT1: ones }), /Server exiting/)
+})
+
+test('with explicit control the owner of the process loads and unloads', async () => {
+  const engine = await createEngine({ modelRepository: examples, modelControlMode: 'explicit' })
+  assert.equal(engine.isModelReady('simple'), false)
+  await engine.load('simple')
+  assert.equal(engine.isModelReady('simple'), true)
+  assert.deepEqual(engine.metadata('simple').versions, ['1'])
+  await engine.unload('simple')
+  assert.deepEqual(engine.index(), [{ name: 'simple', version: '1', state: 'UNAVAILABLE', reason: 'unloaded' }])
+  await engine.close()
+})
+
+test('what is not said defaults to what the command line defaults to', () => {
+  const flags = parseFlags([`--model-repository=${examples}`], {})
+  const options = optionsFromFlags(flags, { environment: {}, version: '0', examplesPath: examples })
+  for (const [name, value] of Object.entries(engineDefaults)) {
+    assert.deepEqual(options[name as keyof typeof engineDefaults], value, name)
+  }
+})

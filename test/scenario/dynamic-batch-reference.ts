@@ -1,0 +1,200 @@
+// The rules of the dynamic batcher again, slow and obvious: arrays, sorting, and a look at everything at every
+// microsecond. It shares no code with src/scheduling, so that the two can only agree by both being right.
+
+export type ReferenceSettings = {
+  readonly maxBatchSize: number
+  readonly preferred: readonly number[]
+  readonly delayUs: number
+  readonly levels: number
+  readonly defaultLevel: number
+  readonly policy: {
+    readonly action: 'REJECT' | 'DELAY'
+    readonly timeoutUs: number
+    readonly allowsOverride: boolean
+    readonly maxQueueSize: number
+  } | null
+  readonly defaultBound: number
+  readonly instanceCount: number
+  readonly preservesOrder: boolean
+}
+
+export type Arrival = {
+  readonly rows: number
+  readonly priority: number
+  readonly timeoutUs: number
+  /** Only requests of one kind run together. */
+  readonly kind: number
+}
+
+type Pending = Arrival & {
+  readonly id: number
+  readonly level: number
+  readonly sinceUs: number
+  deadlineUs: number
+  /** Counts up when DELAY puts a request back; 0 = on time. */
+  putBack: number
+}
+
+export class ReferenceBatcher {
+  readonly log: string[] = []
+  readonly running: { readonly ids: readonly number[]; readonly instance: number }[] = []
+  readonly #settings: ReferenceSettings
+  readonly #isReady: boolean[]
+  readonly #idle: number[]
+  #pending: Pending[] = []
+  #nowUs = 0
+  #putBackCount = 0
+  #isDraining = false
+  #isTurnOpen = false
+  /** Admitted requests in order of arrival, and what they would be told. */
+  #order: { readonly id: number; outcome: string | null }[] = []
+
+  constructor(settings: ReferenceSettings) {
+    this.#settings = settings
+    this.#isReady = Array.from({ length: settings.instanceCount }, () => true)
+    this.#idle = Array.from({ length: settings.instanceCount }, (_, i) => settings.instanceCount - 1 - i)
+  }
+
+  get pendingCount(): number {
+    return this.#pending.length
+  }
+
+  arrive(id: number, arrival: Arrival): void {
+    const { levels, defaultLevel, maxBatchSize } = this.#settings
+    if (this.#isDraining) return void this.log.push(`end ${id} UNAVAILABLE`)
+    const level = arrival.priority < 1 || arrival.priority > levels ? defaultLevel : arrival.priority
+    if (this.#isFull(level) && this.#isTurnOpen) this.settle()
+    if (this.#isFull(level)) return void this.log.push(`end ${id} UNAVAILABLE`)
+    const timeoutUs = this.#timeoutOf(arrival)
+    const deadlineUs = timeoutUs === 0 ? Infinity : this.#nowUs + timeoutUs
+    this.#pending.push({ ...arrival, id, level, sinceUs: this.#nowUs, deadlineUs, putBack: 0 })
+    this.#order.push({ id, outcome: null })
+    if (this.#idle.length === 0) return
+    this.#isTurnOpen = true
+    if (this.#pending.reduce((sum, each) => sum + each.rows, 0) >= maxBatchSize) this.settle()
+  }
+
+  cancel(id: number): void {
+    const isWaiting = this.#pending.some((each) => each.id === id)
+    if (!isWaiting) return
+    this.#pending = this.#pending.filter((each) => each.id !== id)
+    this.#order = this.#order.filter((each) => each.id !== id)
+    this.log.push(`end ${id} CANCELLED`)
+    this.#release()
+  }
+
+  advance(us: number): void {
+    for (let i = 0; i < us; i++) {
+      this.#nowUs++
+      this.settle()
+    }
+  }
+
+  finish(position: number, outcome: string): void {
+    const [batch] = this.running.splice(position, 1)
+    if (batch === undefined) return
+    for (const id of batch.ids) this.#end(id, outcome)
+    this.#idle.push(batch.instance)
+    this.settle()
+  }
+
+  setReady(instance: number, isReady: boolean): void {
+    this.#isReady[instance] = isReady
+  }
+
+  drain(): void {
+    this.#isDraining = true
+    this.settle()
+  }
+
+  /** Refuses what waited too long, then starts every batch that can be started. */
+  settle(): void {
+    this.#isTurnOpen = false
+    for (;;) {
+      this.#expire()
+      const at = this.#idle.findLastIndex((instance) => this.#isReady[instance])
+      const count = at < 0 ? 0 : this.#nextBatch()
+      if (count === 0) return
+      const ids = this.#inOrder()
+        .slice(0, count)
+        .map((each) => each.id)
+      this.#pending = this.#pending.filter((each) => !ids.includes(each.id))
+      const [instance] = this.#idle.splice(at, 1)
+      this.running.push({ ids, instance: instance as number })
+      this.log.push(`run ${ids.join('+')}`)
+    }
+  }
+
+  #isFull(level: number): boolean {
+    const bound = this.#settings.policy?.maxQueueSize ?? 0
+    if (bound > 0) return this.#pending.filter((each) => each.level === level).length >= bound
+    return this.#pending.length >= this.#settings.defaultBound
+  }
+
+  #timeoutOf({ timeoutUs }: Arrival): number {
+    const { policy } = this.#settings
+    if (policy === null) return timeoutUs
+    const shortens = policy.allowsOverride && timeoutUs > 0 && timeoutUs < policy.timeoutUs
+    return shortens ? timeoutUs : policy.timeoutUs
+  }
+
+  #inOrder(): Pending[] {
+    return this.#pending.toSorted((a, b) => a.level - b.level || a.putBack - b.putBack || a.id - b.id)
+  }
+
+  #expire(): void {
+    for (const each of this.#inOrder()) {
+      if (each.deadlineUs > this.#nowUs) continue
+      if (this.#settings.policy?.action === 'DELAY') {
+        each.deadlineUs = Infinity
+        each.putBack = ++this.#putBackCount
+      } else {
+        this.#pending = this.#pending.filter((other) => other !== each)
+        this.#end(each.id, 'UNAVAILABLE')
+      }
+    }
+  }
+
+  /** How many requests, from the front, run now; 0: none. */
+  #nextBatch(): number {
+    const { maxBatchSize, preferred, delayUs } = this.#settings
+    const largest = preferred.length === 0 ? maxBatchSize : Math.max(...preferred)
+    const line = this.#inOrder()
+    const rowsOf = (count: number): number => line.slice(0, count).reduce((sum, each) => sum + each.rows, 0)
+    let most = line.length
+    for (let count = 2; count <= line.length; count++) {
+      if (rowsOf(count) > maxBatchSize || line[count - 1]?.kind !== line[0]?.kind) {
+        most = count - 1
+        break
+      }
+    }
+    if (most === 0) return 0
+    let best = 0
+    for (let count = 1; count <= most; count++) if (preferred.includes(rowsOf(count))) best = count
+    for (let count = 1; count <= most && best === 0; count++) {
+      if (count < line.length && rowsOf(count + 1) > largest) best = count
+    }
+    const oldestUs = Math.min(...line.slice(0, most).map((each) => each.sinceUs))
+    const isLate = delayUs > 0 && this.#nowUs >= oldestUs + delayUs
+    if (best > 0 && !isLate) return best
+    const cannotGrow = most < line.length || rowsOf(most) >= largest
+    return cannotGrow || isLate || delayUs === 0 || this.#isDraining ? most : 0
+  }
+
+  #end(id: number, outcome: string): void {
+    const place = this.#order.find((each) => each.id === id)
+    if (place === undefined) return
+    place.outcome = outcome
+    if (this.#settings.preservesOrder) return this.#release()
+    this.#order = this.#order.filter((each) => each !== place)
+    this.log.push(`end ${id} ${outcome}`)
+  }
+
+  #release(): void {
+    if (!this.#settings.preservesOrder) return
+    for (let first = this.#order[0]; first?.outcome != null; first = this.#order[0]) {
+      this.#order.shift()
+      this.log.push(`end ${first.id} ${first.outcome}`)
+    }
+  }
+}
