@@ -17,7 +17,7 @@ type Measured = GrpcLoadResult & { readonly cpuUs: number; readonly rate: number
 const portIn = (text: string): number => Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(text)?.[1])
 
 async function startEcho(): Promise<Target> {
-  const [command = '', ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, 'bare-grpc-echo.ts')]
+  const [command, ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, 'bare-grpc-echo.ts')]
   const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
   process.once('exit', () => child.kill('SIGKILL'))
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
@@ -52,7 +52,7 @@ class GrpcLoad implements AsyncDisposable {
     target: Target,
     order: Omit<Extract<GrpcLoadOrder, { kind: 'open' }>, 'kind' | 'port'>,
   ): Promise<GrpcLoad> {
-    const [command = '', ...rest] = [...onCore(1), process.execPath, path.join(import.meta.dirname, 'grpc-load.ts')]
+    const [command, ...rest] = [...onCore(1), process.execPath, path.join(import.meta.dirname, 'grpc-load.ts')]
     const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced' })
     const load = new GrpcLoad(target, child)
     await load.#order({ kind: 'open', port: target.port, ...order })

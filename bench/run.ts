@@ -35,6 +35,7 @@ const findBenches = async (): Promise<Entry[]> => {
 
 const serverBenches: ReadonlySet<string> = new Set([
   'start',
+  'grpc-infer',
   'small-infer',
   'large-tensor',
   'json-tensor',

@@ -35,6 +35,7 @@ export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reporte
   modelLoadThreadCount: 4,
   modelLoadRetryCount: 0,
   defaultMaxQueueSize: 'auto',
+  responseCacheBytes: 0,
   prunesEnsemblesLikeTriton: false,
 }
 

@@ -159,6 +159,8 @@ export type ServerOptions = {
   readonly modelLoadRetryCount: number
   /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+  /** `--cache-config=local,size=N`; 0: no answers are kept. */
+  readonly responseCacheBytes: number
   /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded ensemble steps refuses. */
   readonly prunesEnsemblesLikeTriton: boolean
   readonly requestLimits: RequestLimits

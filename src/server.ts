@@ -4,7 +4,9 @@ import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import type { LogControl } from './base/log-control.ts'
 import { Engine, type IndexEntry } from './engine/engine.ts'
+import { RepositoryPoller } from './engine/repository-poller.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import { ResponseCache } from './engine/response-cache.ts'
 import { createHttpFrontend, type HttpFrontend } from './frontends/http/http-frontend.ts'
 import { LocalRepository } from './repository/local-repository.ts'
 import { LocalStore } from './repository/local-store.ts'
@@ -72,7 +74,7 @@ type Observers = {
 export function buildEngine(
   dependencies: ServerDependencies & Observers,
   options: EngineSettings,
-): { engine: Engine; usedBackends: () => readonly BackendEntry[] } {
+): { engine: Engine; repository: LocalRepository; usedBackends: () => readonly BackendEntry[] } {
   const { log } = dependencies
   const services = createModelServices(() => engine, dependencies.customMetrics ?? new CustomMetricRegistry())
   const backends = createBackendRegistry({ ...dependencies, services }, options)
@@ -84,11 +86,12 @@ export function buildEngine(
       isAutoCompleteDisabled: options.isAutoCompleteDisabled,
     },
   )
+  const responseCache = options.responseCacheBytes > 0 ? new ResponseCache(options.responseCacheBytes) : null
   const engine: Engine = new Engine(
-    { ...dependencies, repository, findBackend: backends.find, closeBackends: backends.close },
+    { ...dependencies, responseCache, repository, findBackend: backends.find, closeBackends: backends.close },
     { ...options, gpuCount: 0, isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
-  return { engine, usedBackends: backends.used }
+  return { engine, repository, usedBackends: backends.used }
 }
 
 /** Resolves when the models are loaded (or known to have failed) and the ports are open. */
@@ -96,11 +99,12 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
   const tracer = new Tracer(dependencies.log, options.trace)
   const ledger = new ModelLedger(options.metrics ?? undefined)
   const customMetrics = new CustomMetricRegistry()
-  const { engine, usedBackends } = buildEngine({ ...dependencies, tracer, ledger, customMetrics }, options)
+  const { engine, repository, usedBackends } = buildEngine({ ...dependencies, tracer, ledger, customMetrics }, options)
   const sharedMemory = new SharedMemoryRegistry({ isAllowed: options.allowsClientSharedMemory })
   let http: HttpFrontend | null = null
   let grpc: GrpcFrontend | null = null
   let metrics: MetricsService | null = null
+  let poller: RepositoryPoller | null = null
   try {
     // Its code is read while the models load, and not at all where nobody wants it.
     const grpcModule = options.grpc === null ? null : import('./frontends/grpc/grpc-frontend.ts')
@@ -128,6 +132,18 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
       metrics = createMetricsService({ ...dependencies, engine, ledger, customMetrics }, options.metrics)
       metricsAddress = await metrics.listen()
     }
+    if (options.modelControlMode === 'poll' && options.repositoryPollSecs > 0) {
+      poller = new RepositoryPoller(
+        {
+          ...dependencies,
+          poll: () => repository.poll(),
+          load: (name) => engine.load(name),
+          unload: (name) => engine.unload(name),
+        },
+        options.repositoryPollSecs,
+        report.models.map(({ name }) => name),
+      )
+    }
     return {
       engine,
       httpAddress,
@@ -136,6 +152,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
       report,
       drain: async (budgetMs) => {
         engine.beginExit()
+        poller?.close()
         const frontendDrained = Promise.all([http?.drain(), grpc?.drain()])
         const isInTime = await engine.close(budgetMs)
         await (isInTime ? frontendDrained : Promise.resolve())

@@ -2,7 +2,7 @@
 import json
 
 from . import frames
-from .frames import HEADER, INLINE, NAMED, NAME_LENGTH, PADDING, RESPONSE_HEAD, SHARED, TENSOR_BY_RANK, pad8
+from .frames import EXECUTED_HEAD, HEADER, INLINE, NAMED, NAME_LENGTH, PADDING, RESPONSE_HEAD, SHARED, TENSOR_BY_RANK, pad8
 from .tensor import BYTES, Tensor
 
 _new_tensor = Tensor.__new__
@@ -104,6 +104,43 @@ class FrameWriter:
             size += gap
         parts[0] = HEADER.pack(size, self._kind, count, self._id)
         return b"".join(parts)
+
+
+def executed_frame(batch_id, execution_ns, handle, response, requested, output_index, inline_limit):
+    """HOT: the EXECUTED frame of one request, answered with small tensors and nothing else; None for any other."""
+    if response._error is not None or response._parameters:
+        return None
+    records = []
+    size = 40
+    for tensor in response._output_tensors:
+        array = tensor._array
+        index = output_index.get(tensor._name)
+        if array is None or index is None or tensor._code == BYTES or array.nbytes > inline_limit:
+            return None
+        if tensor._name in requested:
+            records.append((array, index, tensor._code))
+            size += 24 + 8 * array.ndim
+    parts = [None]
+    data = []
+    for array, index, code in records:
+        gap = -size & 15
+        if gap:
+            data.append(PADDING[gap])
+            size += gap
+        rank = array.ndim
+        length = array.nbytes
+        parts.append(TENSOR_BY_RANK[rank].pack(index, code, rank, INLINE, size, length, *array.shape))
+        data.append(array)
+        size += length
+    gap = -size & 15
+    if gap:
+        data.append(PADDING[gap])
+        size += gap
+    parts[0] = EXECUTED_HEAD.pack(
+        size, frames.EXECUTED, 1, batch_id, execution_ns, handle, len(records), frames.RESPONSE_FINAL, 0, 0
+    )
+    parts += data
+    return b"".join(parts)
 
 
 def write_response(writer, handle, response, requested, output_index, is_final):

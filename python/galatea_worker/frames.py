@@ -46,6 +46,8 @@ REQUEST_IS_CANCELLED = 16
 
 # A response: handle, outputs, flags, error code, bytes of text (error message, or parameters as JSON).
 RESPONSE_HEAD = struct.Struct("<QHBBI")
+# The header, the execution time and the head of a response in one.
+EXECUTED_HEAD = struct.Struct("<IHHQQQHBBI")
 RESPONSE_FINAL = 1
 RESPONSE_ERROR = 2
 RESPONSE_PARAMETERS = 4

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from . import bls, calls, frames, heap
 from .arena import InputRegion, OutputRegion, SharedMemoryFull
 from .channel import Waiter
-from .codec import FrameWriter, read_tensor, write_response
+from .codec import FrameWriter, executed_frame, read_tensor, write_response
 from .context import context
 from .errors import TritonError, exception_text
 from .frames import OFFSET, REQUEST, simple_frame
@@ -240,6 +240,19 @@ class Runner:
         if result is None:
             result = [None] * len(requests)
         self._check(requests, result)
+        if len(requests) == 1 and not context.cancelled and result[0] is not None and requests[0]._sender is None:
+            request = requests[0]
+            frame = executed_frame(
+                batch_id,
+                execution_ns,
+                request._handle,
+                result[0],
+                request._requested,
+                context.output_index,
+                context.inline_limit,
+            )
+            if frame is not None:
+                return frame
         writer = FrameWriter(frames.EXECUTED, batch_id, context.outputs, context.inline_limit)
         writer.add(OFFSET.pack(execution_ns))
         count = 0

@@ -89,7 +89,7 @@ flag(
   'none: load all; explicit: load what is asked for',
 )
 flag('load-model', text('NAME'), '', "Model to load at start in explicit mode; '*' alone loads all", repeatable)
-flag('repository-poll-secs', integer(0), '15', 'Seconds between two looks at the repository in poll mode', accepted)
+flag('repository-poll-secs', integer(0), '15', 'Seconds between two looks at the repository in poll mode; 0 for none')
 flag('model-config-name', text('NAME'), '', 'Read configs/NAME.pbtxt of a model in place of its config.pbtxt')
 flag('disable-auto-complete-config', { kind: 'switch' }, 'false', 'Do not fill in what config.pbtxt leaves out')
 flag('strict-model-config', boolean, 'false', 'Use --disable-auto-complete-config', { status: 'deprecated' })
@@ -235,9 +235,9 @@ flag('trace-count', integer(-1), '-1', 'Use --trace-config', deprecated)
 flag('trace-log-frequency', integer(0), '0', 'Use --trace-config', deprecated)
 
 group = 'Cache, rate limiter, devices'
-flag('cache-config', checked('CACHE,KEY=VALUE', checkers.setting), '', 'Response cache', { ...accepted, ...repeatable })
+flag('cache-config', checked('CACHE,KEY=VALUE', checkers.setting), '', 'Response cache: local,size=BYTES', repeatable)
 flag('cache-directory', text('PATH'), '', 'Folder of cache implementations', accepted)
-flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', 'Use --cache-config', accepted)
+flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', 'Use --cache-config', deprecated)
 flag('rate-limit', choice('off', 'execution_count'), 'off', 'How executions are limited', {
   ...accepted,
   harmlessValue: 'off',

@@ -27,16 +27,21 @@ describe('TLS of HTTP', () => {
     const tlsOf = (...args: string[]): unknown => optionsOf(['--model-repository=/m', ...args]).http?.tls
     assert.equal(tlsOf(), null)
     assert.equal(tlsOf(...files), null)
-    assert.deepEqual(tlsOf('--http-use-ssl=true', ...files), { certificate: '/c', key: '/k', root: '', isMutual: false })
+    assert.deepEqual(tlsOf('--http-use-ssl=true', ...files), {
+      certificate: '/c',
+      key: '/k',
+      root: '',
+      isMutual: false,
+    })
     const mutual = { certificate: '/c', key: '/k', root: '/r', isMutual: true }
     assert.deepEqual(tlsOf('--http-use-ssl-mutual=true', ...files), mutual)
   })
 
   test('needs its files', () => {
-    assert.match(refusal('--http-use-ssl=true'), /http-server-cert.*must name a PEM file/)
-    assert.match(refusal('--http-use-ssl=true', '--http-server-cert=/c'), /http-server-key.*must name a PEM file/)
-    const withoutRoot = refusal('--http-use-ssl-mutual=true', '--http-server-cert=/c', '--http-server-key=/k')
-    assert.match(withoutRoot, /http-root-cert.*to clients with certificates/)
+    assert.match(refusal(['--http-use-ssl=true']), /http-server-cert.*must name a PEM file/s)
+    assert.match(refusal(['--http-use-ssl=true', '--http-server-cert=/c']), /http-server-key.*must name a PEM file/s)
+    const withoutRoot = refusal(['--http-use-ssl-mutual=true', '--http-server-cert=/c', '--http-server-key=/k'])
+    assert.match(withoutRoot, /http-root-cert.*to clients with certificates/s)
   })
 })
 

@@ -12,6 +12,7 @@ import type {
 import { badOption, FlagError, parseQueueSize, parseRestrictedApis, parseSetting } from './flag-forms.ts'
 import type { Environment, Flags } from './flags.ts'
 import { metricsOptions } from './metrics-flags.ts'
+import { responseCacheBytes } from './cache-flags.ts'
 import { traceOptions } from './trace-flags.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
@@ -55,6 +56,7 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     modelLoadRetryCount: flags.integer('model-load-retry-count'),
     defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
     prunesEnsemblesLikeTriton: hasTritonDefaults,
+    responseCacheBytes: responseCacheBytes(flags),
     requestLimits: {
       maxTensors: flags.integer('max-request-tensors'),
       maxRank: flags.integer('max-tensor-rank'),

@@ -38,7 +38,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
     io.stderr(usageError(reason, args))
     return 1
   }
-  warn(log, flags, options)
+  warn(log, flags)
   return serve(log, options, flags.isOn('examples'))
 }
 
@@ -60,13 +60,10 @@ function usageError(error: FlagError, args: readonly string[]): string {
   return [...lines.filter((line) => line !== ''), "Run 'galatea serve --help' for all flags.", ''].join('\n')
 }
 
-function warn(log: LogWriter, flags: Flags, options: ServerOptions): void {
+function warn(log: LogWriter, flags: Flags): void {
   const speaker = log.from('flags.ts')
   const without = flags.withoutEffect()
   if (without.length > 0) speaker.warning(`accepted, but without effect in this version: ${without.join(', ')}`)
-  if (options.modelControlMode === 'poll') {
-    speaker.warning('--model-control-mode=poll: models are loaded at start, later changes are not looked for yet')
-  }
   if (flags.isGiven('strict-model-config')) {
     speaker.warning('--strict-model-config is deprecated, use --disable-auto-complete-config')
   }

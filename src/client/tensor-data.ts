@@ -129,9 +129,11 @@ function elementOf(name: string, type: DataType, value: unknown): never {
     if (typeof value !== 'boolean' && value !== 0 && value !== 1) throw wrong()
     return Number(value) as never
   }
-  if (typeof value !== 'number') throw wrong()
-  if (type === 'FP16') return fp16Bits(value) as never
-  return (type === 'BF16' ? bf16Bits(value) : value) as never
+  // A large whole number among floats comes out of JSON as a bigint.
+  const number = typeof value === 'bigint' && (type === 'FP32' || type === 'FP64') ? Number(value) : value
+  if (typeof number !== 'number') throw wrong()
+  if (type === 'FP16') return fp16Bits(number) as never
+  return (type === 'BF16' ? bf16Bits(number) : number) as never
 }
 
 const encoder = new TextEncoder()

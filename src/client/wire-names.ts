@@ -6,6 +6,8 @@ import type { ModelMetadata, ModelStatistics, TensorMetadata } from './inference
 /** `compute_input` → `computeInput`, in every object of the value. Keys of maps (`0`, `1`) have no underscore. */
 export function camelCased(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCased)
+  // A sum of nanoseconds may pass 2^53 after months; over HTTP it is a number then, too.
+  if (typeof value === 'bigint') return Number(value)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [
@@ -13,6 +15,14 @@ export function camelCased(value: unknown): unknown {
       camelCased(inner),
     ]),
   )
+}
+
+/** bigints as numbers, in every object of the value. */
+export function plainNumbers(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number(value)
+  if (Array.isArray(value)) return value.map(plainNumbers)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plainNumbers(inner)]))
 }
 
 export const statisticsOf = (modelStats: readonly unknown[]): readonly ModelStatistics[] =>

@@ -21,7 +21,9 @@ import { ModelLedger } from '../telemetry/model-ledger.ts'
 import { Tracer, type TracerOptions } from '../telemetry/tracer.ts'
 import { loadEnsemble } from './ensemble-loading.ts'
 import { EnsembleUpkeep, type Unloading } from './ensemble-upkeep.ts'
+import { ExpectedRequests } from './expected-requests.ts'
 import { loadVersion, type LoadSettings } from './load-version.ts'
+import type { ResponseCache } from './response-cache.ts'
 import { ServedModel } from './served-model.ts'
 import { ServedVersion } from './served-version.ts'
 
@@ -47,6 +49,8 @@ export type EngineDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly repository: ModelSource
+  /** Null or absent: no answers are kept. */
+  readonly responseCache?: ResponseCache | null
   /** Without one nothing is ever traced. */
   readonly tracer?: Tracer
   /** Where the versions that serve are counted for metrics. */
@@ -91,9 +95,7 @@ export class Engine {
   readonly #changes = new Map<string, Promise<unknown>>()
   #state: EngineState = 'STARTING'
   #revision = 0
-  /** Requests that front ends hold and will pass on. */
-  #expectedCount = 0
-  #onNoneExpected: (() => void) | null = null
+  readonly #expected = new ExpectedRequests()
 
   constructor(dependencies: EngineDependencies, options: EngineOptions) {
     this.#dependencies = dependencies
@@ -236,11 +238,7 @@ export class Engine {
    * that begins now waits for it, and `infer` takes it as expected. Call the result once it was passed on or given up.
    */
   expectRequest(): () => void {
-    this.#expectedCount++
-    return () => {
-      this.#expectedCount--
-      if (this.#expectedCount === 0) this.#onNoneExpected?.()
-    }
+    return this.#expected.expect()
   }
 
   /** Answers through the request's sink, always; never throws. HOT. */
@@ -364,7 +362,7 @@ export class Engine {
       })
     })
     await Promise.allSettled(this.#changes.values())
-    await Promise.race([this.#noneExpected(), giveUp])
+    await Promise.race([this.#expected.none(), giveUp])
     this.#log.info('All models are stopped, unloading models')
     const models = [...this.#models.values()]
     // What is under way in an ensemble still needs the models it calls.
@@ -376,13 +374,6 @@ export class Engine {
     cancel()
     await this.#dependencies.closeBackends()
     return isInTime
-  }
-
-  #noneExpected(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#expectedCount === 0) resolve()
-      else this.#onNoneExpected = resolve
-    })
   }
 
   #notReadyText(): string {
@@ -501,9 +492,10 @@ export class Engine {
     const old = [...model.versions.values()].filter((version) => !fresh.includes(version))
     // A version that is no longer chosen stays in the index, as unloaded.
     for (const version of fresh) model.versions.set(version.version, version)
-    this.#touch(model)
     const never = new Promise<void>(() => undefined)
-    await Promise.all(old.map((version) => version.unload(never)))
+    const unloads = old.map((version) => version.unload(never))
+    this.#touch(model)
+    await Promise.all(unloads)
   }
 
   async #pollNamed(names: readonly string[]): Promise<PolledModel[]> {

@@ -17,9 +17,14 @@ import { dynamicBatchSettings } from '../scheduling/dynamic-batch-settings.ts'
 import { SequenceScheduler } from '../scheduling/sequence-scheduler.ts'
 import { sequenceSettings } from '../scheduling/sequence-settings.ts'
 import { executedSignature } from '../scheduling/sequence-signature.ts'
+import type { ResponseCache } from './response-cache.ts'
+import { ResponseCacheScheduler } from './response-cache-scheduler.ts'
 import type { LoadedParts } from './served-version.ts'
+import { warmUp } from './warm-up.ts'
 
 export type LoadDependencies = {
+  /** Null or absent: `--cache-config` was not given. */
+  readonly responseCache?: ResponseCache | null
   readonly clock: Clock
   readonly log: Log
   /** The Backend of that name, made or found on first use; null when there is none. */
@@ -62,11 +67,16 @@ export async function loadVersion(
   const executed = config.sequenceBatching === null ? signature : executedSignature(config)
   const { version } = files
   const loaded = await backend.load({ name, version, config, signature: executed, files, log: dependencies.log })
+  let made: readonly Instance[] = []
   try {
     const { serving, instances } = await createInstances(loaded, config, onReadinessChange)
-    const scheduler = createScheduler(dependencies.clock, settings, config, signature, serving, initialStates)
+    made = instances
+    await warmUp(dependencies.log, { config, signature, modelDirectory: files.modelDirectory }, instances)
+    const uncached = createScheduler(dependencies.clock, settings, config, signature, serving, initialStates)
+    const scheduler = cachedScheduler(dependencies, config, version, uncached)
     return { config, signature, loaded, instances, scheduler }
   } catch (reason) {
+    await Promise.allSettled(made.map((instance) => instance.close()))
     await loaded.close()
     throw reason
   }
@@ -78,6 +88,21 @@ function refuseIterativeSequences(config: ModelConfig): void {
   throw new ServerError(
     'UNSUPPORTED',
     `sequence_batching.iterative_sequence of model '${config.name}' is not available in this version of Galatea`,
+  )
+}
+
+/** The cache answers first where the server has one and the model wants it. */
+export function cachedScheduler(
+  { clock, responseCache }: Pick<LoadDependencies, 'clock' | 'responseCache'>,
+  config: ModelConfig,
+  version: string,
+  scheduler: Scheduler,
+): Scheduler {
+  if (responseCache === undefined || responseCache === null || config.responseCache?.enable !== true) return scheduler
+  return new ResponseCacheScheduler(
+    { clock, cache: responseCache },
+    scheduler,
+    responseCache.prefixFor(config.name, version),
   )
 }
 

@@ -4,6 +4,8 @@ import type { InferenceRequest } from './inference-request.ts'
 export interface Scheduler {
   /** Takes the request over: from here on it ends, whatever happens. Never throws. */
   enqueue(request: InferenceRequest): void
+  /** For a request that is answered without being enqueued: its answer keeps its place where the model preserves order. */
+  joinOrder?(request: InferenceRequest): void
   /** Requests waiting, not those running. */
   readonly pendingCount: number
   /** An Instance became ready or stopped being ready. */

@@ -78,9 +78,12 @@ export class SequenceScheduler implements Scheduler {
     for (const lane of this.#lanes) this.#dispatch(lane)
   }
 
-  /** What waits for more requests to come runs now: none will. */
+  /** What waits for more requests to come runs now: none will. Slots are for the backlog, for the same reason. */
   drain(): Promise<void> {
     this.#isDraining = true
+    for (const sequence of this.#active.values()) {
+      if (sequence.running === null && sequence.requests.size === 0) this.#leaveSlot(sequence)
+    }
     for (const lane of this.#lanes) this.#dispatch(lane)
     return new Promise((resolve) => {
       this.#onDrained = resolve
@@ -247,8 +250,9 @@ export class SequenceScheduler implements Scheduler {
     lane.isExecuting = true
     this.#runningCount += sequences.length
     const batch = new Batch(requests, requests.length, () => {
-      lane.isExecuting = false
+      // All of them before the next execution: they are to share it.
       for (const sequence of sequences) this.#settle(sequence)
+      lane.isExecuting = false
       this.#dispatch(lane)
     })
     lane.instance.execute(batch)
@@ -297,7 +301,8 @@ export class SequenceScheduler implements Scheduler {
     const isEnd = sequence.running?.isSequenceEnd ?? false
     sequence.running = null
     this.#runningCount--
-    if (sequence.isOver || (isEnd && sequence.requests.size === 0)) this.#leaveSlot(sequence)
+    const isLast = isEnd || this.#isDraining
+    if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
     else {
       this.#touch(sequence, this.#clock.nowNs())
       if (sequence.lane !== null && !sequence.lane.isExecuting) this.#dispatch(sequence.lane)
@@ -315,20 +320,24 @@ export class SequenceScheduler implements Scheduler {
   }
 
   #reapAfter(delayNs: number): void {
+    this.#cancelReaper?.()
     this.#cancelReaper = this.#clock.after(delayNs, () => {
       this.#cancelReaper = null
-      const nowNs = this.#clock.nowNs()
-      for (const sequence of this.#active.values()) {
-        const leftNs = sequence.lastActiveNs + this.#settings.idleNs - nowNs
-        if (leftNs > 0) {
-          this.#reapAfter(leftNs)
-          return
-        }
-        const isWaited = sequence.running !== null || sequence.requests.size > 0
-        if (isWaited) this.#touch(sequence, nowNs)
-        else this.#endSequence(sequence, cancelled)
-      }
+      this.#reap(this.#clock.nowNs())
     })
+  }
+
+  #reap(nowNs: number): void {
+    for (const sequence of this.#active.values()) {
+      const leftNs = sequence.lastActiveNs + this.#settings.idleNs - nowNs
+      if (leftNs > 0) {
+        this.#reapAfter(leftNs)
+        return
+      }
+      const isWaited = sequence.running !== null || sequence.requests.size > 0
+      if (isWaited) this.#touch(sequence, nowNs)
+      else this.#endSequence(sequence, cancelled)
+    }
   }
 
   /** The time a request gives itself counts for the wait in the backlog, and then for its whole sequence. */

@@ -130,11 +130,16 @@ export class Statistics {
     const { endNs, receivedNs, queueStartNs, computeStartNs } = request
     this.success.add(endNs - receivedNs)
     this.latencies.request.add(endNs - receivedNs)
-    this.#inferenceCount += Math.max(1, request.batchSize)
     this.#noteInference(endNs)
     const queueNs = queueStartNs === 0 ? 0 : (computeStartNs === 0 ? endNs : computeStartNs) - queueStartNs
     this.queue.add(queueNs)
     this.latencies.queue.add(queueNs)
+    if (request.isCacheHit) {
+      this.cacheHit.add(request.cacheNs)
+      return
+    }
+    if (request.cacheNs > 0) this.cacheMiss.add(request.cacheNs)
+    this.#inferenceCount += Math.max(1, request.batchSize)
     this.compute.add(request, endNs)
     this.latencies.compute.add(computeStartNs === 0 ? 0 : (request.computeEndNs || endNs) - computeStartNs)
     if (this.summaries !== null) this.summaries.add(request, queueNs)

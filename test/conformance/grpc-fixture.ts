@@ -44,11 +44,12 @@ export class GrpcFixture {
     options: Partial<GrpcOptions> = {},
     models: Parameters<typeof startHttpFixture>[1] = {},
   ): Promise<GrpcFixture> {
-    const { engine, log, close } = await startHttpFixture({}, models)
+    const http = await startHttpFixture({}, models)
+    const { engine, log } = http
     const clock = new SystemClock()
     const frontend = createGrpcFrontend({ engine, log, clock }, { ...defaultGrpcOptions, port: 0, ...options })
     const { port } = await frontend.listen()
-    return new GrpcFixture(frontend, engine, port, close)
+    return new GrpcFixture(frontend, engine, port, () => http.close())
   }
 
   connect(options: grpc.ClientOptions = {}): grpc.Client {

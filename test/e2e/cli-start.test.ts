@@ -33,10 +33,11 @@ describe('a start', () => {
       '--triton-defaults',
       '--http-address=127.0.0.1',
       '--grpc-port=0',
+      '--sagemaker-port=1',
     ])
     const lines = linesOf(server.output)
     const expected = [
-      'W "accepted, but without effect in this version: --grpc-port"',
+      'W "accepted, but without effect in this version: --sagemaker-port"',
       'I "loading: one:1"',
       'I "successfully loaded \'one\'"',
       '| Repository Agent | Path |',

@@ -22,7 +22,7 @@ import type {
   UnloadOptions,
 } from '../inference-client.ts'
 import { InferenceError } from '../inference-error.ts'
-import { camelCased, modelMetadataOf, statisticsOf, type WireMetadata } from '../wire-names.ts'
+import { camelCased, modelMetadataOf, plainNumbers, statisticsOf, type WireMetadata } from '../wire-names.ts'
 import type { TlsOptions } from '../node/tls-settings.ts'
 import { GrpcChannel } from './grpc-channel.ts'
 import { encodeInferRequest, inferResultOf } from './infer-message.ts'
@@ -97,7 +97,7 @@ export class GrpcClient implements InferenceClient {
 
   async modelConfig(model: string, options: ModelOptions = {}): Promise<ModelConfig> {
     const { config } = await this.#call('ModelConfig', named(model, options), options, 'idempotent')
-    return config as ModelConfig
+    return plainNumbers(config) as ModelConfig
   }
 
   async statistics(model = '', options: ModelOptions = {}): Promise<readonly ModelStatistics[]> {

@@ -248,20 +248,21 @@ export class HttpClient implements InferenceClient {
   }
 
   #get(path: string, options: CallOptions): Promise<unknown> {
-    return this.#transport.exchange({ method: 'GET', path, rule: 'idempotent' }, options, readJson)
+    const read = (response: Response): Promise<unknown> => readJson(response, (text) => JSON.parse(text) as unknown)
+    return this.#transport.exchange({ method: 'GET', path, rule: 'idempotent' }, options, read)
   }
 
   #post(path: string, body: object, options: CallOptions, rule: HttpExchange['rule']): Promise<unknown> {
     const headers = { 'content-type': 'application/json' }
     const exchange = { method: 'POST', path, rule, body: wireJsonText(body), headers, compression: 'none' } as const
-    return this.#transport.exchange(exchange, options, readJson)
+    return this.#transport.exchange(exchange, options, (response) => readJson(response, parseWireJson))
   }
 }
 
-async function readJson(response: Response): Promise<unknown> {
+async function readJson(response: Response, parse: (text: string) => unknown): Promise<unknown> {
   if (!response.ok) throw await errorOf(response)
   const text = await response.text()
-  return text === '' ? null : understood(() => parseWireJson(text))
+  return text === '' ? null : understood(() => parse(text))
 }
 
 function understood<Result>(parse: () => Result): Result {

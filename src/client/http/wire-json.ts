@@ -116,9 +116,10 @@ export function jsonObjectEnd(bytes: Uint8Array): number {
   throw new InferenceError('PROTOCOL', 'the answer begins with no whole JSON object')
 }
 
-/** JSON.stringify for objects whose parameters may be bigints. */
+/** JSON.stringify, and bigints, typed arrays, NaN and Infinity besides. */
 export function wireJsonText(value: unknown): string {
-  if (typeof value === 'bigint') return value.toString()
+  if (typeof value === 'bigint' || typeof value === 'number') return String(value)
+  if (ArrayBuffer.isView(value)) return wireJsonText(Array.from(value as Uint8Array))
   if (Array.isArray(value)) return `[${value.map(wireJsonText).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const members = Object.entries(value).filter(([, inner]) => inner !== undefined)

@@ -77,9 +77,9 @@ export class GrpcFrontend {
   /** Refuses new work, answers what is in flight and closes each connection after it; resolves when all are. */
   async drain(): Promise<void> {
     this.#isDraining = true
-    for (const stream of [...this.#streams]) stream.drain(drainingStatus)
+    for (const stream of this.#streams) stream.drain(drainingStatus)
     this.#watch.drain(drainingStatus)
-    for (const call of [...this.#reflections]) call.finish(drainingStatus)
+    for (const call of this.#reflections) call.finish(drainingStatus)
     await this.#transport.drain()
   }
 

@@ -32,7 +32,7 @@ export class HealthWatch {
   /** Tells everybody the last news and lets them go. */
   drain(status: GrpcStatus): void {
     this.#look()
-    for (const call of [...this.#watchers.keys()]) {
+    for (const call of this.#watchers.keys()) {
       call.finish(status)
       this.#leave(call)
     }

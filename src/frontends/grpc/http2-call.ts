@@ -17,7 +17,8 @@ import {
 } from './message-compression.ts'
 
 const contentType = 'application/grpc'
-const plainHead = { ':status': 200, 'content-type': contentType, 'grpc-accept-encoding': acceptedEncodings }
+const plainHead = { ':status': 200, 'content-type': contentType }
+const errorHead = { ...plainHead, 'grpc-accept-encoding': acceptedEncodings }
 const headOptions = { waitForTrailers: true, sendDate: false } as const
 const endOptions = { endStream: true, sendDate: false } as const
 const okTrailers = { 'grpc-status': '0' }
@@ -29,6 +30,8 @@ export type CallSurroundings = {
   readonly options: GrpcOptions
   /** Something was sent: pings are welcome again. */
   readonly onSent: () => void
+  /** Once, when the call and its stream are gone. */
+  readonly onGone: (call: Http2Call) => void
 }
 
 export class Http2Call implements GrpcCall {
@@ -75,7 +78,7 @@ export class Http2Call implements GrpcCall {
   begin(): void {
     const stream = this.#stream
     stream.on('close', () => this.#onClose())
-    stream.on('drain', () => this.onDrain?.())
+    if (this.onDrain !== null) stream.on('drain', () => this.onDrain?.())
     stream.on('wantTrailers', () => this.#sendTrailers())
     stream.on('data', (chunk: Buffer) => this.#onData(chunk))
     stream.on('end', () => this.#onEnd())
@@ -144,7 +147,7 @@ export class Http2Call implements GrpcCall {
     const stream = this.#stream
     if (this.#isGone) return
     if (stream.headersSent) stream.end()
-    else stream.respond({ ...plainHead, ...trailersOf(this.#status) }, endOptions)
+    else stream.respond({ ...errorHead, ...trailersOf(this.#status) }, endOptions)
     this.#surroundings.onSent()
   }
 
@@ -325,6 +328,7 @@ export class Http2Call implements GrpcCall {
     // An answer that was sent needs no cancelling, but a stream of answers may still be going on.
     if (wasOpen) onCancel?.()
     this.onClosed?.()
+    this.#surroundings.onGone(this)
   }
 
   /** Ends the stream under the call: for a server that closes. */

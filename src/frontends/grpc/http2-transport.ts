@@ -128,14 +128,14 @@ export class Http2Transport implements GrpcTransport {
       return
     }
     const path = headers[':path'] ?? ''
-    const surroundings = { clock: this.#clock, options: this.#options, onSent: keeper.sent }
+    const onGone = (gone: Http2Call): void => {
+      this.#calls.delete(gone)
+      keeper.callEnded()
+    }
+    const surroundings = { clock: this.#clock, options: this.#options, onSent: keeper.sent, onGone }
     const call = new Http2Call(stream, rawHeaders, path, surroundings)
     this.#calls.add(call)
     keeper.callBegun()
-    stream.once('close', () => {
-      this.#calls.delete(call)
-      keeper.callEnded()
-    })
     this.#handle(call)
     call.begin()
   }

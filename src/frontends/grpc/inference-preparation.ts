@@ -80,7 +80,10 @@ export class PreparedInference {
   /** Whether an error came before the request reached its model. */
   get isUnscheduled(): boolean {
     const { inference } = this
-    return inference.computeStartNs === 0 && (this.isSubmitting || inference.intercept === null)
+    if (inference.computeStartNs !== 0) return false
+    // An ensemble runs its first steps at once, and is under way as soon as it is queued.
+    if (inference.queueStartNs !== 0 && this.version.config.ensembleScheduling !== null) return false
+    return this.isSubmitting || inference.intercept === null
   }
 
   submit(context: InferenceContext): void {

@@ -17,8 +17,10 @@ export class MessageTooLarge extends Error {
 
 export class MessageAssembler {
   readonly #limitBytes: number
-  readonly #prefix = Buffer.allocUnsafe(prefixBytes)
+  /** A prefix that arrives in pieces; most do not. */
+  #prefix: Buffer | null = null
   #prefixLength = 0
+  #flag = 0
   /** Of the message being collected; -1 while its prefix is. */
   #messageBytes = -1
   #collected: Buffer | null = null
@@ -49,7 +51,7 @@ export class MessageAssembler {
     if (this.#messageBytes < 0 && !this.#readPrefix(chunk)) return this.#exhausted()
     const bytes = this.#body(chunk)
     if (bytes === null) return this.#exhausted()
-    const isCompressed = this.#prefix[0] !== 0
+    const isCompressed = this.#flag !== 0
     this.#prefixLength = 0
     this.#messageBytes = -1
     this.#collected = null
@@ -63,12 +65,21 @@ export class MessageAssembler {
   }
 
   #readPrefix(chunk: Buffer): boolean {
-    const taken = Math.min(prefixBytes - this.#prefixLength, chunk.length - this.#at)
-    chunk.copy(this.#prefix, this.#prefixLength, this.#at, this.#at + taken)
-    this.#prefixLength += taken
-    this.#at += taken
-    if (this.#prefixLength < prefixBytes) return false
-    const size = this.#prefix.readUInt32BE(1)
+    let prefix = chunk
+    let at = this.#at
+    if (this.#prefixLength > 0 || chunk.length - at < prefixBytes) {
+      prefix = this.#prefix ??= Buffer.allocUnsafe(prefixBytes)
+      const taken = Math.min(prefixBytes - this.#prefixLength, chunk.length - at)
+      chunk.copy(prefix, this.#prefixLength, at, at + taken)
+      this.#prefixLength += taken
+      this.#at += taken
+      if (this.#prefixLength < prefixBytes) return false
+      at = 0
+    } else {
+      this.#at += prefixBytes
+    }
+    this.#flag = prefix[at] as number
+    const size = prefix.readUInt32BE(at + 1)
     if (size > this.#limitBytes) throw new MessageTooLarge(size)
     this.#messageBytes = size
     this.#collectedLength = 0

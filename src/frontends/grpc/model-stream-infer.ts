@@ -36,6 +36,7 @@ export class InferStream {
   #hasHalfClosed = false
   #endStatus: GrpcStatus = statusOk
   #fullSinceNs = 0
+  #isFilling = false
 
   constructor(context: InferenceContext, call: GrpcCall) {
     this.#context = context
@@ -77,6 +78,7 @@ export class InferStream {
     }
     const turn = prepared.version.signature.isDecoupled ? null : this.#takeTurn()
     this.#underWay.add(prepared.inference)
+    if (this.#isFilling) prepared.inference.setPaused(true)
     answers.begin(prepared, turn)
     this.#regulate()
   }
@@ -109,7 +111,7 @@ export class InferStream {
 
   send(message: MessageParts, release: (() => void) | null): void {
     this.#call.send(message, release)
-    if (this.#call.backlogBytes > this.#context.options.maxBacklogBytes) this.#regulate()
+    if (this.#call.backlogBytes > this.#context.options.maxBacklogBytes / 4) this.#regulate()
   }
 
   /** Ends the stream for an error, where its client asked for that. True when it did. */
@@ -131,6 +133,12 @@ export class InferStream {
     const { backlogBytes } = this.#call
     const { maxBacklogBytes, maxMessageBytes } = this.#context.options
     const isFull = backlogBytes > maxBacklogBytes
+    // Models that can wait do so long before; a backlog that grows all the same is of one that cannot.
+    const isFilling = backlogBytes > maxBacklogBytes / 4
+    if (isFilling !== this.#isFilling) {
+      this.#isFilling = isFilling
+      for (const inference of this.#underWay) inference.setPaused(isFilling)
+    }
     this.#call.setPaused(isFull || this.#underWay.size >= mostUnderWay)
     if (!isFull) {
       this.#fullSinceNs = 0
@@ -151,7 +159,7 @@ export class InferStream {
   #abandon(): void {
     for (const turn of this.#turns) turn.release?.()
     this.#turns = []
-    for (const inference of [...this.#underWay]) inference.cancel()
+    for (const inference of this.#underWay) inference.cancel()
   }
 }
 

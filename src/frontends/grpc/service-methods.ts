@@ -145,7 +145,7 @@ function sharedMemoryMethods(registry: SharedMemoryRegistry | null): MethodRow[]
     }
   }
   const number = (request: MessageValue, field: string): bigint => request[field] as bigint
-  const byName = <T extends { readonly name: string }>(regions: readonly T[]): MessageValue => ({
+  const byName = (regions: readonly { readonly name: string }[]): MessageValue => ({
     regions: new Map(regions.map((region) => [region.name, region])),
   })
   const rows: [rpc: string, method: UnaryMethod][] = [

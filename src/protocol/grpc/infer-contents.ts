@@ -27,7 +27,7 @@ const elementWireType: readonly number[] = [0, 0, 0, 0, 0, 0, 5, 1, 2]
 
 /** `what` is "input tensor 'X' for model 'M'" of Triton's refusals. */
 export function encodeContents(contents: readonly Buffer[], dataType: string, what: string): Uint8Array {
-  const counts = new Array<number>(fieldCount + 1).fill(0)
+  const counts = Array.from({ length: fieldCount + 1 }, () => 0)
   let textBytes = 0
   for (const part of contents) textBytes += countElements(part, counts)
   const field = chooseField(counts, dataType, what)

@@ -76,7 +76,7 @@ const failure = (error: { code?: number; details?: string }): GrpcAnswer => ({
 })
 
 function healthRequest({ message }: RecordedGrpcRequest): Buffer {
-  const name = Buffer.from(String(message?.['service'] ?? ''))
+  const name = Buffer.from((message?.['service'] as string | undefined) ?? '')
   return name.length === 0 ? Buffer.alloc(0) : Buffer.concat([Buffer.of(10, name.length), name])
 }
 
@@ -148,7 +148,11 @@ export function toJson(type: protobuf.Type, message: protobuf.Message): JsonMess
 /** Keys of 64 bits come as eight characters. */
 const mapKey = (field: protobuf.Field, key: string): string =>
   (field as unknown as protobuf.MapField).keyType.endsWith('64')
-    ? String(protobuf.util.longFromHash(key, (field as unknown as protobuf.MapField).keyType.startsWith('u')))
+    ? (
+        protobuf.util.longFromHash(key, (field as unknown as protobuf.MapField).keyType.startsWith('u')) as {
+          toString(): string
+        }
+      ).toString()
     : key
 
 function isZero(value: unknown): boolean {

@@ -1,0 +1,6 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { signatureOf } from '../../test/fixtures/signature-of.ts'
+import { InferenceRequest } from '../model/inference-request.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import { joinRule } from './join-rule.ts'

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { InferenceRequest } from '../model/inference-request.ts'
+import { InferenceResponse } from '../model/inference-response.ts'
+import { ResponseOrder } from './response-order.ts'
+
+function orderUnderTest(ids: string) {
+  const order = new ResponseOrder()
+  const seen: string[] = []
+  const requests = new Map<string, InferenceRequest>()
+  const join = (id: string): InferenceRequest => {
+    const sink = (response: InferenceResponse): void => {
+      seen.push(response.error === null ? `${id}${response.isFinal ? '.' : ''}` : `${id} ${response.error.code}`)
+    }
+    const request = new InferenceRequest({ modelName: 'm', id, inputs: [], sink })
+    order.join(request)
+    requests.set(id, request)
+    return request
+  }
+  for (const id of ids) join(id)
+  const answer = (id: string, isFinal = true): void => requests.get(id)?.respond(InferenceResponse.of([], { isFinal }))
+  return { seen, answer, join, cancel: (id: string) => requests.get(id)?.cancel(), requests }
+}
+
+test('answers leave in the order in which their requests came', () => {
+  const { seen, answer } = orderUnderTest('abc')
+  answer('c')
+  answer('b')
+  assert.deepEqual(seen, [])
+  answer('a')
+  assert.deepEqual(seen, ['a.', 'b.', 'c.'])
+})
+
+test('of several answers to one request the first in line streams, the others wait', () => {
+  const { seen, answer } = orderUnderTest('ab')
+  answer('b', false)
+  answer('a', false)
+  answer('b')
+  assert.deepEqual(seen, ['a'])
+  answer('a')
+  assert.deepEqual(seen, ['a', 'a.', 'b', 'b.'])
+})
+
+test('a cancelled request ends at once and holds nobody up', () => {
+  const { seen, answer, cancel, requests } = orderUnderTest('abc')
+  cancel('b')
+  requests.get('b')?.failCancelled()
+  assert.deepEqual(seen, ['b CANCELLED'])
+  answer('c')
+  answer('a')
+  assert.deepEqual(seen, ['b CANCELLED', 'a.', 'c.'])
+})
