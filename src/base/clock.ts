@@ -23,14 +23,16 @@ export class SystemClock implements Clock {
   }
 
   after(delayNs: number, fire: () => void): Cancel {
-    // Node's timers count whole milliseconds and hold at most 2^31 of them; a longer wait is made of several.
+    // Node's timers count whole milliseconds and hold at most 2^31 of them; a longer wait is made of several. They
+    // count from the beginning of the loop's turn, not from now, and so can fire too early: then the rest is waited for.
     const limitMs = 0x7fffffff
     const dueNs = this.nowNs() + delayNs
     let timer: NodeJS.Timeout
     const arm = (): void => {
       const leftMs = Math.ceil((dueNs - this.nowNs()) / 1e6)
-      timer = setTimeout(leftMs > limitMs ? arm : fire, Math.min(Math.max(leftMs, 0), limitMs))
+      timer = setTimeout(wake, Math.min(Math.max(leftMs, 0), limitMs))
     }
+    const wake = (): void => (this.nowNs() < dueNs ? arm() : fire())
     arm()
     return () => clearTimeout(timer)
   }

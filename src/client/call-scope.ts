@@ -15,26 +15,38 @@ const longestTimeoutMs = 2 ** 31 - 1
 export type RetryRule = 'idempotent' | 'once' | 'unavailable'
 
 export class CallScope {
-  readonly timeoutMs: number | null
-  /** Aborts when the deadline passes or the caller aborts; undefined when neither can happen. */
-  readonly signal: AbortSignal | undefined
+  /** Aborts when the deadline passes, the caller aborts or the client is closed. */
+  readonly signal: AbortSignal
+  readonly #controller = new AbortController()
   readonly #callerSignal: AbortSignal | undefined
   readonly #deadlineMs: number | null
+  readonly #timer: ReturnType<typeof setTimeout> | undefined
 
+  /** `end` must follow, whatever becomes of the call. */
   constructor(options: CallOptions, defaultTimeoutMs: number | undefined) {
     const timeoutMs = options.timeoutMs ?? defaultTimeoutMs ?? null
     if (timeoutMs !== null && !(timeoutMs > 0 && timeoutMs <= longestTimeoutMs)) {
       throw InferenceError.ofArgument(`timeoutMs must be above 0 and at most ${longestTimeoutMs}, got ${timeoutMs}`)
     }
     options.signal?.throwIfAborted()
-    this.timeoutMs = timeoutMs
-    this.#deadlineMs = timeoutMs === null ? null : performance.now() + timeoutMs
     this.#callerSignal = options.signal
-    const deadline = timeoutMs === null ? undefined : AbortSignal.timeout(Math.ceil(timeoutMs))
-    this.signal =
-      deadline !== undefined && options.signal !== undefined
-        ? AbortSignal.any([deadline, options.signal])
-        : (deadline ?? options.signal)
+    this.#deadlineMs = timeoutMs === null ? null : performance.now() + timeoutMs
+    if (timeoutMs !== null) {
+      const expire = (): void => this.abort(new InferenceError('TIMEOUT', `no answer within ${timeoutMs} ms`))
+      this.#timer = setTimeout(expire, timeoutMs)
+    }
+    // Derived, not listened to: many calls may share the caller's signal, and Node warns of many listeners.
+    const { signal } = this.#controller
+    this.signal = options.signal === undefined ? signal : AbortSignal.any([signal, options.signal])
+  }
+
+  abort(reason: InferenceError): void {
+    this.#controller.abort(reason)
+  }
+
+  /** The call is over: its timer must not outlive it. Twice is fine. */
+  end(): void {
+    clearTimeout(this.#timer)
   }
 
   /** Null when there is no deadline. Never less than one millisecond. */
@@ -45,16 +57,12 @@ export class CallScope {
   /** What to throw for `reason`: the caller's own reason, a TIMEOUT, or `reason` itself. */
   errorFor(reason: unknown): unknown {
     if (this.#callerSignal?.aborted === true) return this.#callerSignal.reason
-    if (this.signal?.aborted === true) {
-      return new InferenceError('TIMEOUT', `no answer within ${this.timeoutMs} ms`, { cause: reason })
-    }
-    return reason
+    return this.signal.aborted ? this.signal.reason : reason
   }
 
   /** What `promise` gives, unless the call ends before; it then rejects with the reason for that. */
   async race<Result>(promise: Promise<Result>): Promise<Result> {
     const { signal } = this
-    if (signal === undefined) return promise
     let stop = (): void => undefined
     const ended = new Promise<never>((_, reject) => {
       stop = () => reject(this.errorFor(null))
@@ -72,7 +80,7 @@ export class CallScope {
   async run<Result>(rule: RetryRule, retries: number, attempt: () => Promise<Result>): Promise<Result> {
     for (let tried = 0; ; tried++) {
       // The caller may have given up while the request was being prepared.
-      if (this.signal?.aborted === true) throw this.errorFor(null)
+      if (this.signal.aborted) throw this.errorFor(null)
       try {
         return await attempt()
       } catch (reason) {
@@ -91,11 +99,11 @@ export class CallScope {
         reject(this.errorFor(null))
       }
       const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', stop)
+        signal.removeEventListener('abort', stop)
         resolve()
       }, delayMs)
-      if (signal?.aborted === true) stop()
-      else signal?.addEventListener('abort', stop, { once: true })
+      if (signal.aborted) stop()
+      else signal.addEventListener('abort', stop, { once: true })
     })
   }
 }

@@ -23,7 +23,11 @@ test('the key covers names, types, shapes, bytes, wanted outputs and the load of
   const base = (): InferenceRequest => request([tensor('A', [1, 2]), tensor('B', [3])])
   const key = cacheKey('m', base())
   assert.equal(cacheKey('m', base()), key)
-  assert.equal(cacheKey('m', request([tensor('B', [3]), tensor('A', [1, 2])], { id: 'x' })), key, 'order and id do not count')
+  assert.equal(
+    cacheKey('m', request([tensor('B', [3]), tensor('A', [1, 2])], { id: 'x' })),
+    key,
+    'order and id do not count',
+  )
   const others = [
     cacheKey('n', base()),
     cacheKey('m', request([tensor('A', [1]), tensor('B', [2, 3])])),

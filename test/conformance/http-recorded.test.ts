@@ -35,7 +35,6 @@ type RecordedCase = {
 const differences: Readonly<Record<string, string>> = {
   'json-echo-FP64-2': "Triton's JSON reader takes some doubles one bit off; here they are read exactly",
   'json-echo-FP64-3': "Triton's JSON reader takes some doubles one bit off; here they are read exactly",
-  'metadata-path-unicode-name': 'the HTTP parser closes on bytes over 127 in a request line',
   'forward-http-empty': 'Triton reads an empty value after `name: ` as one space; here it is empty',
   'binary-bytes-truncated': "the text of Triton's Python backend, which here has no part in the matter",
 }

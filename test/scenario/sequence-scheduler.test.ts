@@ -138,6 +138,10 @@ class Simulation {
     else if (action === 'cancel') this.admitted.at(-1 - value)?.cancel()
     else if (action === 'advance') this.clock.advanceUs(value)
     else this.#flip(value)
+    this.endTurn()
+  }
+
+  endTurn(): void {
     for (const fire of this.#turns.splice(0)) fire()
   }
 
@@ -219,7 +223,7 @@ class Simulation {
 for (const kind of kinds) {
   test(`under any history every request ends once and sequences keep slot, order and state: ${kind.batching.slice(state.length).trim() || 'direct'}`, async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 150 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 150, size: 'max' }), async (steps) => {
         const simulation = new Simulation(kind)
         for (const each of steps) {
           simulation.run(each)
@@ -235,6 +239,7 @@ for (const kind of kinds) {
         simulation.bringBack()
         for (let round = 0; round < 400 && simulation.ends.size < simulation.admitted.length; round++) {
           for (const instance of simulation.instances) instance.finish(false)
+          simulation.endTurn()
         }
         assert.equal(simulation.ends.size, simulation.admitted.length, 'everything admitted ends')
         await drained
@@ -248,12 +253,13 @@ for (const kind of kinds) {
 
 test('once everything has been answered and the idle time has passed, no sequence holds a slot', () => {
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+    fc.property(fc.array(step, { maxLength: 80, size: 'max' }), (steps) => {
       const simulation = new Simulation(kinds[0])
       for (const each of steps) simulation.run(each)
       simulation.bringBack()
       for (let round = 0; round < 200; round++) {
         for (const instance of simulation.instances) instance.finish(false)
+        simulation.endTurn()
         simulation.clock.advanceUs(idleUs)
       }
       assert.equal(simulation.ends.size, simulation.admitted.length)

@@ -91,7 +91,7 @@ export class GrpcChannel {
     try {
       await scope.race(connection.ready)
     } catch (reason) {
-      if (scope.signal?.aborted === true) throw reason
+      if (scope.signal.aborted) throw reason
       throw new InferenceError('UNREACHABLE', `cannot reach ${this.#options.origin}: ${connectText(reason)}`, {
         cause: reason,
         isUnsent: true,
@@ -175,9 +175,9 @@ export class GrpcCall {
     stream.on('response', (headers) => (this.#headers = headers))
     stream.on('trailers', (trailers) => (this.#trailers = trailers))
     stream.on('error', (reason: unknown) => (this.#failure ??= reason))
-    stream.once('close', () => scope.signal?.removeEventListener('abort', this.#abort))
-    if (scope.signal?.aborted === true) this.cancel()
-    else scope.signal?.addEventListener('abort', this.#abort, { once: true })
+    stream.once('close', () => scope.signal.removeEventListener('abort', this.#abort))
+    if (scope.signal.aborted) this.cancel()
+    else scope.signal.addEventListener('abort', this.#abort, { once: true })
   }
 
   /** How compressed messages of the answer are packed. */

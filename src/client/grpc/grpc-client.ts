@@ -24,7 +24,7 @@ import type {
 import { InferenceError } from '../inference-error.ts'
 import { camelCased, modelMetadataOf, plainNumbers, statisticsOf, type WireMetadata } from '../wire-names.ts'
 import type { TlsOptions } from '../node/tls-settings.ts'
-import { GrpcChannel } from './grpc-channel.ts'
+import { GrpcChannel, type GrpcCall } from './grpc-channel.ts'
 import { encodeInferRequest, inferResultOf } from './infer-message.ts'
 import { InferStream, type StreamInferOptions } from './infer-stream.ts'
 import { frameOf, messagesOf } from './message-frames.ts'
@@ -122,10 +122,16 @@ export class GrpcClient implements InferenceClient {
     const scope = new CallScope(options, options.timeoutMs)
     const compression = options.compression ?? this.#options.compression ?? 'none'
     const path = `${service}/ModelStreamInfer`
-    const call = await scope.run('once', this.#retries, () =>
-      this.#channel.open(path, options.headers ?? {}, scope, compression),
-    )
-    return new InferStream(call, compression, this.#maxMessageBytes)
+    try {
+      const call = await scope.run('once', this.#retries, () =>
+        this.#channel.open(path, options.headers ?? {}, scope, compression),
+      )
+      call.stream.once('close', () => scope.end())
+      return new InferStream(call, compression, this.#maxMessageBytes)
+    } catch (reason) {
+      scope.end()
+      throw reason
+    }
   }
 
   /** One request and all its answers: for decoupled models. Ending the loop early cancels the request. */
@@ -281,23 +287,32 @@ export class GrpcClient implements InferenceClient {
     compression: Compression,
   ): Promise<Uint8Array> {
     const scope = new CallScope(options, this.#options.timeoutMs)
-    const frame = await frameOf(parts, compression)
-    return scope.run(rule, this.#retries, async () => {
-      const call = await this.#channel.open(`${service}/${rpc}`, options.headers ?? {}, scope, compression)
-      call.stream.end(frame)
-      let answer: Uint8Array | null = null
-      try {
-        for await (const message of messagesOf(call.stream, call.encoding, this.#maxMessageBytes)) answer ??= message
-      } catch (reason) {
-        call.cancel()
-        if (reason instanceof InferenceError && reason.code === 'PROTOCOL') throw reason
-        throw call.error ?? reason
-      }
-      const { error } = call
-      if (error !== null) throw error
-      if (answer === null) throw new InferenceError('PROTOCOL', `${rpc} was answered without a message`)
-      return answer
-    })
+    try {
+      const frame = await frameOf(parts, compression)
+      return await scope.run(rule, this.#retries, async () => {
+        const call = await this.#channel.open(`${service}/${rpc}`, options.headers ?? {}, scope, compression)
+        call.stream.end(frame)
+        return this.#answerOf(call)
+      })
+    } finally {
+      scope.end()
+    }
+  }
+
+  /** The one message of a call, once its status says that it is good. */
+  async #answerOf(call: GrpcCall): Promise<Uint8Array> {
+    let answer: Uint8Array | null = null
+    try {
+      for await (const message of messagesOf(call.stream, call.encoding, this.#maxMessageBytes)) answer ??= message
+    } catch (reason) {
+      call.cancel()
+      if (reason instanceof InferenceError && reason.code === 'PROTOCOL') throw reason
+      throw call.error ?? reason
+    }
+    const { error } = call
+    if (error !== null) throw error
+    if (answer === null) throw new InferenceError('PROTOCOL', 'the call was answered without a message')
+    return answer
   }
 }
 

@@ -135,8 +135,8 @@ export class HttpClient implements InferenceClient {
       },
       options,
     )
-    if (response.body === null) return
     try {
+      if (response.body === null) return
       for await (const event of serverSentEvents(response.body)) {
         const answer = understood(() => parseWireJson(event)) as GenerateFields
         throwIfError(answer)
@@ -146,6 +146,8 @@ export class HttpClient implements InferenceClient {
       const error = scope.errorFor(reason)
       if (error !== reason || reason instanceof InferenceError) throw error
       throw new InferenceError('UNREACHABLE', `the stream broke off: ${String(reason)}`, { cause: reason })
+    } finally {
+      this.#transport.end(scope)
     }
   }
 

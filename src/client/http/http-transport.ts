@@ -21,8 +21,9 @@ export class HttpTransport {
   readonly #fetch: FetchFunction
   readonly #base: string
   readonly #options: Omit<ClientOptions, 'url'>
-  /** Ends every call that is under way. */
-  readonly #closed = new AbortController()
+  /** The calls under way, for `close` to end. */
+  readonly #calls = new Set<CallScope>()
+  #isClosed = false
 
   constructor(fetch: FetchFunction, options: ClientOptions) {
     this.#fetch = fetch
@@ -36,41 +37,61 @@ export class HttpTransport {
     call: CallOptions,
     read: (response: Response) => Promise<Result>,
   ): Promise<Result> {
-    const scope = new CallScope(call, this.#options.timeoutMs)
-    const init = await this.#init(exchange, call, scope)
-    return scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
-      const response = await this.#send(exchange.path, init)
-      try {
-        return await read(response)
-      } catch (reason) {
-        if (reason instanceof InferenceError) throw reason
-        throw new InferenceError('UNREACHABLE', `the answer broke off: ${messageOf(reason)}`, { cause: reason })
-      }
-    })
+    const scope = this.#begin(call)
+    try {
+      const init = await this.#init(exchange, call, scope)
+      return await scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
+        const response = await this.#send(exchange.path, init)
+        try {
+          return await read(response)
+        } catch (reason) {
+          if (reason instanceof InferenceError) throw reason
+          throw new InferenceError('UNREACHABLE', `the answer broke off: ${messageOf(reason)}`, { cause: reason })
+        }
+      })
+    } finally {
+      this.end(scope)
+    }
   }
 
-  /** As `exchange`, for answers that come bit by bit: `read` is given the open response, and the deadline stays set. */
+  /** As `exchange`, for answers that come bit by bit: the deadline stays set until `end`. */
   async open(exchange: HttpExchange, call: CallOptions): Promise<{ response: Response; scope: CallScope }> {
-    const scope = new CallScope(call, this.#options.timeoutMs)
-    const init = await this.#init(exchange, call, scope)
-    const response = await scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
-      const answer = await this.#send(exchange.path, init)
-      if (!answer.ok) throw await errorOf(answer)
-      return answer
-    })
-    return { response, scope }
+    const scope = this.#begin(call)
+    try {
+      const init = await this.#init(exchange, call, scope)
+      const response = await scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
+        const answer = await this.#send(exchange.path, init)
+        if (!answer.ok) throw await errorOf(answer)
+        return answer
+      })
+      return { response, scope }
+    } catch (reason) {
+      this.end(scope)
+      throw reason
+    }
+  }
+
+  end(scope: CallScope): void {
+    scope.end()
+    this.#calls.delete(scope)
   }
 
   close(): void {
-    this.#closed.abort(new InferenceError('CANCELLED', 'the client was closed'))
+    this.#isClosed = true
+    for (const scope of this.#calls) scope.abort(closedError())
+  }
+
+  #begin(call: CallOptions): CallScope {
+    if (this.#isClosed) throw closedError()
+    const scope = new CallScope(call, this.#options.timeoutMs)
+    this.#calls.add(scope)
+    return scope
   }
 
   async #send(path: string, init: RequestInit): Promise<Response> {
-    this.#closed.signal.throwIfAborted()
     try {
       return await this.#fetch(this.#base + path, init)
     } catch (reason) {
-      this.#closed.signal.throwIfAborted()
       throw new InferenceError('UNREACHABLE', `cannot reach ${this.#base}: ${causeText(reason)}`, {
         cause: reason,
         isUnsent: isNeverSent(reason),
@@ -81,7 +102,6 @@ export class HttpTransport {
   async #init(exchange: HttpExchange, call: CallOptions, scope: CallScope): Promise<RequestInit> {
     const { method, body, compression = this.#options.compression ?? 'none' } = exchange
     const isPacked = compression !== 'none' && body !== undefined
-    const signals = [this.#closed.signal, ...(scope.signal === undefined ? [] : [scope.signal])]
     return {
       method,
       headers: {
@@ -93,11 +113,13 @@ export class HttpTransport {
         ...(isPacked ? { 'content-encoding': compression } : {}),
       },
       ...(body === undefined ? {} : { body: isPacked ? await packed(body, compression) : body }),
-      signal: AbortSignal.any(signals),
+      signal: scope.signal,
       redirect: 'error',
     }
   }
 }
+
+const closedError = (): InferenceError => new InferenceError('CANCELLED', 'the client was closed')
 
 /** `localhost:8000` → `http://localhost:8000`, without a slash at the end. */
 export function baseUrl(url: string): string {

@@ -9,7 +9,7 @@ import { ChunkedAnswer } from './chunked-answer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { SocketChunkWriter } from './socket-chunk-writer.ts'
 import { jsonType, reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
-import type { TransportHandler } from './node-http-transport.ts'
+import type { TransportHandler } from './transport-handler.ts'
 import { isRequestLine, parseRequestHead, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */

@@ -17,12 +17,13 @@ import { InjectedRequest, type InjectedAnswer, type InjectedInit } from './injec
 import { JsonOffload } from './json-offload.ts'
 import { loggingEndpoint } from './logging-endpoint.ts'
 import { MetadataEndpoints } from './metadata-endpoints.ts'
-import { NodeHttpTransport, type TransportHandler } from './node-http-transport.ts'
+import { NetHttpTransport } from './net-http-transport.ts'
 import { RepositoryEndpoints } from './repository-endpoints.ts'
 import { RestrictedApiGuard } from './restricted-api-guard.ts'
 import { routeTable } from './route-table.ts'
 import { Router } from './router.ts'
 import { SharedMemoryEndpoints } from './shared-memory-endpoints.ts'
+import type { TransportHandler } from './transport-handler.ts'
 import { StatisticsEndpoints } from './statistics-endpoints.ts'
 import { TraceEndpoints } from './trace-endpoints.ts'
 
@@ -56,7 +57,7 @@ export class HttpFrontend implements TransportHandler {
   readonly #router: Router
   readonly #guard: RestrictedApiGuard
   readonly #offload: JsonOffload
-  readonly #transport: NodeHttpTransport
+  readonly #transport: NetHttpTransport
   #isDraining = false
 
   constructor(dependencies: HttpDependencies, options: HttpOptions) {
@@ -77,7 +78,7 @@ export class HttpFrontend implements TransportHandler {
     this.#router = new Router(
       routeTable(metadata, repository, infer.handle, statistics, trace, logging, regions, generate),
     )
-    this.#transport = new NodeHttpTransport(dependencies, options, this)
+    this.#transport = new NetHttpTransport(dependencies, options, this)
   }
 
   /** Where it listens, with the real port when 0 was asked for. */

@@ -9,7 +9,7 @@ import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
 import { bodyLimitBytes, type HttpOptions, type TlsOptions } from './http-options.ts'
-import type { TransportHandler } from './node-http-transport.ts'
+import type { TransportHandler } from './transport-handler.ts'
 import { UnreadAnswers } from './unread-answers.ts'
 
 export class NetHttpTransport implements ConnectionHost {

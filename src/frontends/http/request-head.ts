@@ -37,11 +37,17 @@ export function parseRequestHead(text: string): RequestHead | null {
     const value = trimmed(text, colon + 1, end)
     // A name that starts with a space is a folded line of the header before, which nobody may send any more.
     if (!token.test(name) || forbiddenInValue.test(value)) return null
-    headers.push(name, value)
+    headers.push(name, decoded(value))
     at = end + 2
   }
-  return judged(line[1] as string, line[2] as string, line[3] === '0', headers)
+  return judged(line[1] as string, decoded(line[2] as string), line[3] === '0', headers)
 }
+
+const beyondAscii = /[\x80-\xff]/
+
+/** Bytes beyond ASCII are UTF-8, as in every text a model sees. */
+const decoded = (latin1: string): string =>
+  beyondAscii.test(latin1) ? Buffer.from(latin1, 'latin1').toString('utf8') : latin1
 
 function trimmed(text: string, start: number, end: number): string {
   while (start < end && isBlank(text.charCodeAt(start))) start++
