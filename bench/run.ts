@@ -40,6 +40,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'large-tensor',
   'json-tensor',
   'triton-compare',
+  'batching',
   'python-infer',
   'shared-memory',
 ])

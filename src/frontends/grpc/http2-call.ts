@@ -11,8 +11,8 @@ import {
   acceptedEncodings,
   chooseEncoding,
   compressMessage,
-  decompressMessage,
   isMessageEncoding,
+  type MessageInflater,
   type MessageEncoding,
 } from './message-compression.ts'
 
@@ -28,6 +28,7 @@ const smallBytes = 16 * 1024
 export type CallSurroundings = {
   readonly clock: Clock
   readonly options: GrpcOptions
+  readonly inflater: MessageInflater
   /** Something was sent: pings are welcome again. */
   readonly onSent: () => void
   /** Once, when the call and its stream are gone. */
@@ -297,7 +298,8 @@ export class Http2Call implements GrpcCall {
       return
     }
     this.#isInflating = true
-    decompressMessage(bytes, encoding, this.#surroundings.options.maxMessageBytes, (error, message) => {
+    const isWanted = (): boolean => !this.isEnded
+    this.#surroundings.inflater.inflate(bytes, encoding, isWanted, (error, message) => {
       this.#isInflating = false
       if (this.isEnded) return
       if (error === 'too-large') this.finish(this.#tooLarge('more after decompression'))

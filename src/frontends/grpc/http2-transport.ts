@@ -23,6 +23,7 @@ import { ConnectionKeeper } from './connection-keeper.ts'
 import type { GrpcOptions } from './grpc-options.ts'
 import type { CallHandler, GrpcTransport } from './grpc-transport.ts'
 import { Http2Call } from './http2-call.ts'
+import { MessageInflater } from './message-compression.ts'
 
 /** How much a client may send ahead of what was taken, on one stream and on the whole connection. */
 const streamWindowBytes = 1024 * 1024
@@ -51,6 +52,7 @@ export class Http2Transport implements GrpcTransport {
   readonly #handle: CallHandler
   readonly #keepers = new Map<ServerHttp2Session, ConnectionKeeper>()
   readonly #calls = new Set<Http2Call>()
+  readonly #inflater: MessageInflater
   #server: Http2Server | Http2SecureServer | null = null
   #certificates: CertificateFiles | null = null
   #idle: (() => void) | null = null
@@ -60,6 +62,7 @@ export class Http2Transport implements GrpcTransport {
     this.#log = dependencies.log.from('http2-transport.ts')
     this.#options = options
     this.#handle = handle
+    this.#inflater = new MessageInflater(options.maxMessageBytes)
   }
 
   async listen(): Promise<{ address: string; port: number }> {
@@ -132,7 +135,13 @@ export class Http2Transport implements GrpcTransport {
       this.#calls.delete(gone)
       keeper.callEnded()
     }
-    const surroundings = { clock: this.#clock, options: this.#options, onSent: keeper.sent, onGone }
+    const surroundings = {
+      clock: this.#clock,
+      options: this.#options,
+      inflater: this.#inflater,
+      onSent: keeper.sent,
+      onGone,
+    }
     const call = new Http2Call(stream, rawHeaders, path, surroundings)
     this.#calls.add(call)
     keeper.callBegun()

@@ -30,19 +30,44 @@ export function compressMessage(
   )
 }
 
-/** Never more than `limitBytes` come out of it, whatever went in. */
-export function decompressMessage(
-  bytes: Buffer,
-  encoding: 'gzip' | 'deflate',
-  limitBytes: number,
-  done: (error: 'too-large' | 'corrupt' | null, message: Buffer) => void,
-): void {
-  const options = { maxOutputLength: limitBytes }
-  const decompress = encoding === 'gzip' ? gunzip : inflate
-  decompress(bytes, options, (error, message) => {
-    if (error === null) done(null, message)
-    else done((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too-large' : 'corrupt', nothing)
-  })
+export type Inflated = (error: 'too-large' | 'corrupt' | null, message: Buffer) => void
+
+/** So many messages are inflated at a time: a small message may become as large as the limit. */
+const mostAtOnce = 4
+
+export class MessageInflater {
+  readonly #limitBytes: number
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+  }
+
+  /** Never more than the limit comes out of it, whatever went in. `isWanted` is asked when its turn has come. */
+  inflate(bytes: Buffer, encoding: 'gzip' | 'deflate', isWanted: () => boolean, done: Inflated): void {
+    const start = (): void => {
+      if (isWanted()) this.#run(bytes, encoding, done)
+      else this.#next()
+    }
+    if (this.#running >= mostAtOnce) this.#waiting.push(start)
+    else start()
+  }
+
+  #run(bytes: Buffer, encoding: 'gzip' | 'deflate', done: Inflated): void {
+    this.#running++
+    const decompress = encoding === 'gzip' ? gunzip : inflate
+    decompress(bytes, { maxOutputLength: this.#limitBytes }, (error, message) => {
+      this.#running--
+      if (error === null) done(null, message)
+      else done((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too-large' : 'corrupt', nothing)
+      this.#next()
+    })
+  }
+
+  #next(): void {
+    if (this.#running < mostAtOnce) this.#waiting.shift()?.()
+  }
 }
 
 const nothing = Buffer.alloc(0)

@@ -9,12 +9,12 @@ import { ChunkedAnswer } from './chunked-answer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { SocketChunkWriter } from './socket-chunk-writer.ts'
 import { jsonType, reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
-import type { TransportHandler } from './transport-handler.ts'
+import type { HttpService } from './http-service.ts'
 import { isRequestLine, parseRequestHead, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
-  readonly handler: TransportHandler
+  readonly service: HttpService
   readonly isDraining: boolean
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
@@ -128,7 +128,7 @@ export class HttpConnection {
 
   /** The head or the body did not come in time. */
   refuseStalled(): void {
-    if (this.#phase === 'body') this.#exchange?.respond(this.#host.handler.refuseStalledBody())
+    if (this.#phase === 'body') this.#exchange?.respond(this.#host.service.refuseStalledBody())
     else if (this.#phase === 'head') this.#refuseHead(408)
     this.#socket.destroySoon()
   }
@@ -357,12 +357,12 @@ export class HttpConnection {
   #complete(exchange: HttpExchange, body: Buffer): void {
     exchange.body = body
     this.#phase = 'waiting'
-    this.#host.handler.handle(exchange)
+    this.#host.service.handle(exchange)
   }
 
   #refuseBody(exchange: HttpExchange, collector: BodyCollector): void {
     const reason = collector.state === 'receiving' || collector.state === 'complete' ? 'too-large' : collector.state
-    exchange.respond(this.#host.handler.refuseBody(exchange, reason, collector.bodyBytes))
+    exchange.respond(this.#host.service.refuseBody(exchange, reason, collector.bodyBytes))
   }
 
   /** What cannot become a request is not worth waiting for. */
@@ -373,7 +373,7 @@ export class HttpConnection {
   }
 
   #refuseHead(status: 408 | 431): void {
-    const body = encodeErrorBody(this.#host.handler.refusalText(status))
+    const body = encodeErrorBody(this.#host.service.refusalText(status))
     this.#pending = null
     this.#isClosed = true
     this.#socket.end(

@@ -23,7 +23,7 @@ import { RestrictedApiGuard } from './restricted-api-guard.ts'
 import { routeTable } from './route-table.ts'
 import { Router } from './router.ts'
 import { SharedMemoryEndpoints } from './shared-memory-endpoints.ts'
-import type { TransportHandler } from './transport-handler.ts'
+import type { HttpService } from './http-service.ts'
 import { StatisticsEndpoints } from './statistics-endpoints.ts'
 import { TraceEndpoints } from './trace-endpoints.ts'
 
@@ -51,7 +51,7 @@ export function createHttpFrontend(dependencies: HttpDependencies, options: Http
   return new HttpFrontend(dependencies, options)
 }
 
-export class HttpFrontend implements TransportHandler {
+export class HttpFrontend implements HttpService {
   readonly #log: Log
   readonly #options: HttpOptions
   readonly #router: Router

@@ -9,11 +9,11 @@ import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
 import { bodyLimitBytes, type HttpOptions, type TlsOptions } from './http-options.ts'
-import type { TransportHandler } from './transport-handler.ts'
+import type { HttpService } from './http-service.ts'
 import { UnreadAnswers } from './unread-answers.ts'
 
 export class NetHttpTransport implements ConnectionHost {
-  readonly handler: TransportHandler
+  readonly service: HttpService
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
   readonly #log: Log
@@ -30,11 +30,11 @@ export class NetHttpTransport implements ConnectionHost {
   #isDraining = false
   #closed: Promise<void> | null = null
 
-  constructor(dependencies: { log: Log; clock: Clock }, options: HttpOptions, handler: TransportHandler) {
+  constructor(dependencies: { log: Log; clock: Clock }, options: HttpOptions, service: HttpService) {
     this.#log = dependencies.log.from('net-http-transport.ts')
     this.#clock = dependencies.clock
     this.#options = options
-    this.handler = handler
+    this.service = service
     this.bodyLimitBytes = bodyLimitBytes(options)
     this.maxHeaderBytes = options.maxHeaderBytes
     this.#unread = new UnreadAnswers(dependencies, options.writeIdleTimeoutMs, () => this.#connections.keys())
