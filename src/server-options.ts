@@ -1,94 +1,15 @@
 // Everything the command line decides, as plain values: what startServer builds a server from. Types only.
 
+import type { GrpcOptions as GrpcFrontendOptions } from './frontends/grpc/grpc-options.ts'
+import type { HttpOptions as HttpFrontendOptions, RequestLimits } from './frontends/http/http-options.ts'
+
+/** What the front ends share is said once, in `requestLimits`. */
+export type HttpOptions = Omit<HttpFrontendOptions, 'requestLimits'>
+export type GrpcOptions = Omit<GrpcFrontendOptions, 'requestLimits'>
+export type { RequestLimits } from './frontends/http/http-options.ts'
+export type { RestrictedApis } from './frontends/http/http-options.ts'
+
 export type ModelControlMode = 'none' | 'poll' | 'explicit'
-
-/** What one inference request may hold; a refusal names the flag that moves the limit. */
-export type RequestLimits = {
-  /** `--max-request-tensors`: inputs, and as many outputs. */
-  readonly maxTensors: number
-  /** `--max-tensor-rank` */
-  readonly maxRank: number
-  /** `--max-request-parameters` */
-  readonly maxParameters: number
-  /** `--max-request-id-bytes` */
-  readonly maxIdBytes: number
-}
-
-/** One `--http-restricted-api=<api>,<api>:<key>=<value>`: these APIs answer only to requests with that header. */
-export type RestrictedApis = {
-  readonly apis: readonly string[]
-  readonly key: string
-  readonly value: string
-}
-
-export type HttpOptions = {
-  readonly address: string
-  /** 0 lets the system choose one. */
-  readonly port: number
-  readonly reusePort: boolean
-  /** The most bytes of a request's body, as sent and after decompression. */
-  readonly maxInputBytes: number
-  /**
-   * True: maxInputBytes bounds every body. False (`--triton-defaults`): as in Triton the uncompressed bytes of binary
-   * tensors beside a JSON head are not counted; JSON text, JSON tensors, raw binary and decompressed bodies are.
-   */
-  readonly boundsBinaryBodies: boolean
-  readonly headersTimeoutMs: number
-  readonly bodyIdleTimeoutMs: number
-  /** How long a client may take no byte of its answer. */
-  readonly writeIdleTimeoutMs: number
-  readonly keepAliveTimeoutMs: number
-  /** 0: as many as the system gives. */
-  readonly maxConnections: number
-  readonly maxHeaderBytes: number
-  /** Request headers whose name matches this regular expression become request parameters; '' forwards none. */
-  readonly headerForwardPattern: string
-  readonly restrictedApis: readonly RestrictedApis[]
-  /** Null: plain HTTP. Paths of PEM files; `root` signs clients' certificates and is '' without mutual TLS. */
-  readonly tls: {
-    readonly certificate: string
-    readonly key: string
-    readonly root: string
-    readonly isMutual: boolean
-  } | null
-}
-
-/** TLS of the gRPC port: PEM files. */
-export type GrpcTls = {
-  readonly certificate: string
-  readonly key: string
-  /** '' : none. */
-  readonly root: string
-  /** Clients must show a certificate that the root vouches for. */
-  readonly isMutual: boolean
-}
-
-export type GrpcOptions = {
-  readonly address: string
-  /** 0 lets the system choose one. */
-  readonly port: number
-  readonly reusePort: boolean
-  /** The most bytes of one message, as sent and after decompression. */
-  readonly maxMessageBytes: number
-  /** What a stream's client may leave unread before its answers are stopped. */
-  readonly maxBacklogBytes: number
-  /** null: no TLS. */
-  readonly tls: GrpcTls | null
-  readonly compressionLevel: 'none' | 'low' | 'medium' | 'high'
-  readonly keepaliveTimeMs: number
-  readonly keepaliveTimeoutMs: number
-  readonly keepaliveWithoutCalls: boolean
-  readonly maxPingsWithoutData: number
-  readonly minPingIntervalMs: number
-  readonly maxPingStrikes: number
-  /** 0: no limit. */
-  readonly maxConnectionAgeMs: number
-  /** 0: no limit. */
-  readonly maxConnectionAgeGraceMs: number
-  /** Metadata whose name matches this regular expression becomes request parameters; '' forwards none. */
-  readonly headerForwardPattern: string
-  readonly restrictedProtocols: readonly RestrictedApis[]
-}
 
 export type LogFormat = 'default' | 'ISO8601' | 'json'
 

@@ -49,10 +49,10 @@ const refused: [rule: string, lines: string[]][] = [
 ]
 for (const [rule, lines] of refused) test(`refused: ${rule}`, () => assert.equal(head(...lines), null))
 
-test('bytes beyond ASCII are UTF-8, in the target and in values', () => {
+test('the target is UTF-8, values are left one character per byte', () => {
   const latin1 = Buffer.from('GET /v2/models/modèle HTTP/1.1\r\nX: ü').toString('latin1')
   assert.equal(parseRequestHead(latin1)?.target, '/v2/models/modèle')
-  assert.deepEqual(parseRequestHead(latin1)?.headers, ['X', 'ü'])
+  assert.deepEqual(parseRequestHead(latin1)?.headers, ['X', Buffer.from('ü').toString('latin1')])
 })
 
 test('the same length twice is one length', () => {

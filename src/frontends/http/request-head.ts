@@ -37,7 +37,7 @@ export function parseRequestHead(text: string): RequestHead | null {
     const value = trimmed(text, colon + 1, end)
     // A name that starts with a space is a folded line of the header before, which nobody may send any more.
     if (!token.test(name) || forbiddenInValue.test(value)) return null
-    headers.push(name, decoded(value))
+    headers.push(name, value)
     at = end + 2
   }
   return judged(line[1] as string, decoded(line[2] as string), line[3] === '0', headers)
@@ -45,7 +45,7 @@ export function parseRequestHead(text: string): RequestHead | null {
 
 const beyondAscii = /[\x80-\xff]/
 
-/** Bytes beyond ASCII are UTF-8, as in every text a model sees. */
+/** Names of models are UTF-8. Header values stay one character per byte: who they are for decides what they mean. */
 const decoded = (latin1: string): string =>
   beyondAscii.test(latin1) ? Buffer.from(latin1, 'latin1').toString('utf8') : latin1
 

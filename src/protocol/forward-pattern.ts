@@ -1,0 +1,79 @@
+// Which headers (HTTP) or metadata (gRPC) become request parameters: the operator's pattern and the names it may not touch.
+
+import { messageOf, ServerError } from '../base/server-error.ts'
+
+/** Names that mean something as request parameters already: a header may not smuggle them in. */
+const reservedNames: ReadonlySet<string> = new Set([
+  'sequence_id',
+  'sequence_start',
+  'sequence_end',
+  'priority',
+  'timeout',
+  'headers',
+  'binary_data_output',
+])
+
+/** Longer names are never matched: a pattern with nested repetitions may take exponential time in the name's length. */
+const longestNameChars = 128
+const mostRememberedNames = 1024
+
+/** As in Triton the match is case-insensitive and may be anywhere in the name. */
+export class ForwardPattern {
+  readonly #pattern: RegExp
+  /** Clients send the same few names all the time. */
+  readonly #verdicts = new Map<string, boolean>()
+
+  /** Throws ServerError naming the flag when the pattern is none. */
+  constructor(flag: string, pattern: string) {
+    this.#pattern = compile(flag, pattern)
+  }
+
+  /** HOT: once per header when forwarding is on. Throws for a reserved name. */
+  matches(name: string): boolean {
+    let isMatch = this.#verdicts.get(name)
+    if (isMatch === undefined) {
+      isMatch = name.length <= longestNameChars && this.#pattern.test(name)
+      if (this.#verdicts.size >= mostRememberedNames) this.#verdicts.clear()
+      this.#verdicts.set(name, isMatch)
+    }
+    if (isMatch && (reservedNames.has(name) || name.startsWith('triton_'))) {
+      throw ServerError.withoutStack(
+        'INVALID_ARG',
+        `Header '${name}' is reserved for Triton usage and cannot be forwarded.`,
+      )
+    }
+    return isMatch
+  }
+}
+
+const posixClasses: Readonly<Record<string, string>> = {
+  alnum: 'A-Za-z0-9',
+  alpha: 'A-Za-z',
+  digit: '0-9',
+  lower: 'a-z',
+  upper: 'A-Z',
+  xdigit: 'A-Fa-f0-9',
+  word: '\\w',
+  space: '\\s',
+  punct: '!-\\/:-@\\[-`{-~',
+}
+
+/** Triton's patterns are RE2's. What RE2 has and JavaScript spells differently is translated, what RE2 lacks is refused. */
+function compile(flag: string, pattern: string): RegExp {
+  const refuse = (why: string): never => {
+    throw new ServerError('INVALID_ARG', `${flag} '${pattern}' is not a valid regular expression: ${why}`)
+  }
+  if (/(?<!\\)\(\?(?:=|!|<=|<!)/.test(pattern)) refuse('look-ahead and look-behind are not supported')
+  if (/(?<!\\)(?:\\\\)*\\[1-9]/.test(pattern)) refuse('back-references are not supported')
+  const translated = pattern
+    .replace(/^\(\?i\)/, '')
+    .replaceAll('(?P<', '(?<')
+    .replaceAll('\\A', '^')
+    .replaceAll('\\z', '$')
+    .replaceAll(/\[:(\w+):\]/g, (whole, name: string) => posixClasses[name] ?? whole)
+  try {
+    return new RegExp(translated, 'i')
+  } catch (reason) {
+    return refuse(messageOf(reason))
+  }
+}
