@@ -140,6 +140,7 @@ export class OrtLibrary {
   /** koffi's functions belong to the thread that made them, the native library to the process. Throws when it is absent. */
   static open(): OrtLibrary {
     const library = koffi.load(libraryPath())
+    keptLoaded.add(library)
     const base = library.func('void* OrtGetApiBase()')() as bigint
     const getApi = koffi.decode(base, 0, 'void*') as bigint
     const api = koffi.call(getApi, prototypeOf('p', 'uint32_t'), apiVersion) as bigint | null
@@ -215,6 +216,12 @@ export class OrtLibrary {
     if (target.byteLength > 0) this.#memcpy(target, source, target.byteLength)
   }
 }
+
+/**
+ * koffi unloads a library when its object is collected, and functions decoded from addresses, as all of ours are, do not
+ * keep it: the next call would jump into nothing. Once loaded it stays, as its threads need it to anyway.
+ */
+const keptLoaded = new Set<ReturnType<typeof koffi.load>>()
 
 /**
  * The address of a buffer's first byte. Memory of an ArrayBuffer does not move, but it is freed with it: whoever keeps
