@@ -474,7 +474,12 @@ export class Engine {
       const infer = (request: InferenceRequest): void => this.inferByName(request, true)
       version.becomeReady(
         this.#ensembles.isEnsemble(version.name)
-          ? await loadEnsemble({ clock: this.#clock, models: this.#models, infer }, this.#options, polled.config, files)
+          ? await loadEnsemble(
+              { ...this.#dependencies, models: this.#models, infer },
+              this.#options,
+              polled.config,
+              files,
+            )
           : await loadVersion(this.#dependencies, this.#options, polled.config, files, onReadinessChange),
       )
       return null

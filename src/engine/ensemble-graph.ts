@@ -53,12 +53,17 @@ export class EnsembleGraph {
 
   /** How many ensembles lie one inside the other below this model; 0 for a model that is none. */
   depthOf(name: string): number {
-    const depth = (model: string, path: readonly string[]): number => {
-      if (path.includes(model)) return 0
-      const depths = this.partsOf(model).map((part) => 1 + depth(part, [...path, model]))
-      return Math.max(0, ...depths)
+    const known = new Map<string, number>()
+    const depth = (model: string): number => {
+      const found = known.get(model)
+      if (found !== undefined) return found
+      // While it is being worked out it counts 0, so that a cycle ends.
+      known.set(model, 0)
+      const deepest = this.partsOf(model).reduce((most, part) => Math.max(most, 1 + depth(part)), 0)
+      known.set(model, deepest)
+      return deepest
     }
-    return depth(name, [])
+    return depth(name)
   }
 
   /** Models before the ensembles that call them; otherwise the order stays. */

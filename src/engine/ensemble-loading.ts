@@ -1,6 +1,5 @@
 // Brings one version of an ensemble to life. It has no Backend and no Instances: its Scheduler calls other models.
 
-import type { Clock } from '../base/clock.ts'
 import { assert } from '../base/assert.ts'
 import type { LoadedModel, ModelFiles } from '../model/backend.ts'
 import { ensembleInconsistency, isEnsembleDecoupled, type ComposingConfigs } from '../model/ensemble-consistency.ts'
@@ -13,14 +12,13 @@ import { validateLoadedConfig } from '../model/validate-model-config.ts'
 import { readLabels } from '../repository/labels.ts'
 import { EnsembleScheduler } from '../scheduling/ensemble-scheduler.ts'
 import type { EnsembleGraph } from './ensemble-graph.ts'
-import type { LoadSettings } from './load-version.ts'
+import { cachedScheduler, type LoadDependencies, type LoadSettings } from './load-version.ts'
 import type { ServedModel } from './served-model.ts'
 import type { LoadedParts, ServedVersion } from './served-version.ts'
 
 export type ServedModels = ReadonlyMap<string, ServedModel>
 
-export type EnsembleLoadDependencies = {
-  readonly clock: Clock
+export type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'responseCache'> & {
   readonly models: ServedModels
   readonly infer: (request: InferenceRequest) => void
 }
@@ -93,11 +91,12 @@ function composingConfigs(models: ServedModels): ComposingConfigs {
 
 /** `ensembleProblem` has found none. `draft` is the polled configuration; it is not changed. */
 export async function loadEnsemble(
-  { clock, models, infer }: EnsembleLoadDependencies,
+  dependencies: EnsembleLoadDependencies,
   settings: LoadSettings,
   draft: ModelConfig,
   files: ModelFiles,
 ): Promise<LoadedParts> {
+  const { clock, models, infer } = dependencies
   const config = structuredClone(draft)
   const configs = composingConfigs(models)
   normaliseAfterComplete(config)
@@ -107,7 +106,8 @@ export async function loadEnsemble(
   const signature = new ModelSignature(config, labels)
   const prunesLikeTriton = settings.prunesEnsemblesLikeTriton ?? false
   const plan = new EnsemblePlan(config, signature, configs, { prunesLikeTriton })
-  const scheduler = new EnsembleScheduler({ clock, infer }, plan, signature)
+  const uncached = new EnsembleScheduler({ clock, infer }, plan, signature)
+  const scheduler = cachedScheduler(dependencies, config, files.version, uncached)
   const steps = config.ensembleScheduling?.step ?? []
   const isReady = (): boolean => steps.every((step) => findPart(models, step)?.isReady ?? false)
   return { config, signature, loaded: nothingToClose, instances: [], scheduler, isReady }

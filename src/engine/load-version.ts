@@ -71,7 +71,7 @@ export async function loadVersion(
   try {
     const { serving, instances } = await createInstances(loaded, config, onReadinessChange)
     made = instances
-    await warmUp(dependencies.log, { config, signature, modelDirectory: files.modelDirectory }, instances)
+    await warmUp(dependencies.log, { config, signature: executed, modelDirectory: files.modelDirectory }, instances)
     const uncached = createScheduler(dependencies.clock, settings, config, signature, serving, initialStates)
     const scheduler = cachedScheduler(dependencies, config, version, uncached)
     return { config, signature, loaded, instances, scheduler }

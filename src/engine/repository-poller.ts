@@ -71,10 +71,10 @@ export class RepositoryPoller {
 
   /** Never throws: a repository that is away for a moment is looked at again later. */
   async look(): Promise<void> {
-    const { poll, log } = this.#dependencies
+    const { log } = this.#dependencies
     let seen: Fingerprints
     try {
-      seen = new Map((await poll()).map((model) => [model.name, fingerprintOf(model)]))
+      seen = new Map((await this.#dependencies.poll()).map((model) => [model.name, fingerprintOf(model)]))
     } catch (reason) {
       log.error('the model repository could not be read', { reason: messageOf(reason) })
       return

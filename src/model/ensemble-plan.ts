@@ -66,14 +66,19 @@ export class EnsemblePlan {
     const writers = new Map(
       drafts.flatMap((draft, i) => [...draft.outputMap.values()].map((name) => [name, i] as const)),
     )
+    const origins = new Map<number, number>()
     const originOf = (index: number): number => {
+      let origin = origins.get(index)
+      if (origin !== undefined) return origin
+      origin = -1
       for (const tensor of drafts[index]?.inputMap.values() ?? []) {
         const writer = writers.get(tensor)
         if (writer === undefined) continue
-        const origin = isDecoupled(writer) ? writer : originOf(writer)
-        if (origin >= 0) return origin
+        origin = isDecoupled(writer) ? writer : originOf(writer)
+        if (origin >= 0) break
       }
-      return -1
+      origins.set(index, origin)
+      return origin
     }
     this.steps = drafts.map((draft, index) => ({
       index,

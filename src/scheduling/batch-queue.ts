@@ -154,7 +154,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
   expire(nowNs: number): WaitingRequest[] {
     const refused: WaitingRequest[] = []
     let nextNs = Infinity
-    for (const level of [...this.#levels]) {
+    for (const level of this.#levels.slice()) {
       for (let waiting = level.onTime.first; waiting !== null;) {
         const { next } = waiting
         if (waiting.deadlineNs > nowNs) {

@@ -13,7 +13,8 @@ export function executedSignature(config: ModelConfig): ModelSignature {
     dims,
     format: 'FORMAT_NONE',
     allowRaggedBatch: false,
-    optional: false,
+    // Every request of a client gets them; a warm-up sample may do without.
+    optional: true,
   })
   const states = config.sequenceBatching?.state ?? []
   const listed = new Set(config.output.map(({ name }) => name))

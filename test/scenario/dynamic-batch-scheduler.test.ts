@@ -6,6 +6,7 @@ import test from 'node:test'
 import fc from 'fast-check'
 import { ServerError } from '../../src/base/server-error.ts'
 import { ReferenceBatcher, type Arrival, type ReferenceSettings } from './dynamic-batch-reference.ts'
+import { brokenSchedulers } from './dynamic-batch-broken.ts'
 import { Simulation, type SchedulerMaker } from './dynamic-batch-simulation.ts'
 
 const policy = fc.record({
@@ -134,3 +135,12 @@ test('the dynamic batcher keeps its invariants and does what the obvious impleme
     { numRuns: 1500 },
   )
 })
+
+for (const [mistake, make] of Object.entries(brokenSchedulers)) {
+  test(`a scheduler with this mistake is found out: ${mistake}`, () => {
+    const property = fc.property(...history, (from, steps, drainsAt) => live(from, steps, drainsAt, make))
+    const { failed, errorInstance: error, numRuns } = fc.check(property, { numRuns: 1500, endOnFailure: true })
+    assert.ok(failed, 'no history showed the mistake')
+    if (process.env['DBG']) console.log(mistake, numRuns, String(error).slice(0, 300))
+  })
+}

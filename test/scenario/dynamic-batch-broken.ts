@@ -1,0 +1,96 @@
+// The dynamic batcher with one mistake each: what the simulation is worth is how soon it finds them.
+
+import type { Cancel, Clock } from '../../src/base/clock.ts'
+import type { Instance } from '../../src/model/backend.ts'
+import { Batch } from '../../src/model/batch.ts'
+import { DynamicBatchScheduler } from '../../src/scheduling/dynamic-batch-scheduler.ts'
+import type { SchedulerMaker } from './dynamic-batch-simulation.ts'
+
+const offByOne: SchedulerMaker = (dependencies, instances, settings) => {
+  const limits = { ...settings.limits, maxBatchSize: settings.limits.maxBatchSize + 1 }
+  return new DynamicBatchScheduler(dependencies, instances, { ...settings, limits })
+}
+
+/** Each arrival begins the wait anew: the wake-up that was set for the oldest is put off. */
+const delayFromNewest: SchedulerMaker = ({ clock, afterThisTurn }, instances, settings) => {
+  let wake: (() => void) | null = null
+  let cancel: Cancel = () => undefined
+  const arm = (): void => {
+    cancel()
+    cancel = clock.after(settings.limits.maxQueueDelayNs, () => {
+      const fire = wake
+      wake = null
+      fire?.()
+    })
+  }
+  const late: Clock = {
+    nowNs: () => clock.nowNs(),
+    wallMs: () => clock.wallMs(),
+    after: (waitNs, fire) => clock.after(waitNs, fire),
+    afterExactly: (_, fire) => {
+      wake = fire
+      arm()
+      return () => {
+        wake = null
+        cancel()
+      }
+    },
+  }
+  const scheduler = new DynamicBatchScheduler({ clock: late, afterThisTurn }, instances, settings)
+  const { enqueue } = scheduler
+  scheduler.enqueue = (request) => {
+    enqueue.call(scheduler, request)
+    if (wake !== null) arm()
+  }
+  return scheduler
+}
+
+const priorityInversion: SchedulerMaker = (dependencies, instances, settings) => {
+  const scheduler = new DynamicBatchScheduler(dependencies, instances, settings)
+  const { enqueue } = scheduler
+  scheduler.enqueue = (request) => {
+    const { priorityLevels } = settings.queue
+    const isSet = request.priority >= 1n && request.priority <= priorityLevels
+    const inverted = isSet ? priorityLevels + 1n - request.priority : request.priority
+    // The scheduler sees the inverted number for as long as it asks.
+    const honest = request.priority
+    Object.defineProperty(request, 'priority', { value: inverted, configurable: true })
+    enqueue.call(scheduler, request)
+    Object.defineProperty(request, 'priority', { value: honest, configurable: true })
+  }
+  return scheduler
+}
+
+/** The instance counts as free as soon as it has begun. */
+const slotReleasedTwice: SchedulerMaker = (dependencies, instances, settings) => {
+  const eager = instances.map((instance): Instance => ({
+    name: instance.name,
+    get isReady() {
+      return instance.isReady
+    },
+    execute: (batch) => {
+      instance.execute(new Batch(batch.requests, batch.batchSize, () => undefined))
+      batch.executed()
+    },
+    close: () => instance.close(),
+  }))
+  return new DynamicBatchScheduler(dependencies, eager, settings)
+}
+
+const lostWakeUp: SchedulerMaker = ({ clock, afterThisTurn }, instances, settings) => {
+  const deaf: Clock = {
+    nowNs: () => clock.nowNs(),
+    wallMs: () => clock.wallMs(),
+    after: (waitNs, fire) => clock.after(waitNs, fire),
+    afterExactly: () => () => undefined,
+  }
+  return new DynamicBatchScheduler({ clock: deaf, afterThisTurn }, instances, settings)
+}
+
+export const brokenSchedulers: Readonly<Record<string, SchedulerMaker>> = {
+  'one row too many in a batch': offByOne,
+  'the delay counts from the newest request': delayFromNewest,
+  'low priorities go first': priorityInversion,
+  'an instance is free before it is done': slotReleasedTwice,
+  'a wake-up is lost': lostWakeUp,
+}
