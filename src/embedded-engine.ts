@@ -36,6 +36,7 @@ export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reporte
   modelLoadRetryCount: 0,
   defaultMaxQueueSize: 'auto',
   responseCacheBytes: 0,
+  rateLimit: null,
   prunesEnsemblesLikeTriton: false,
 }
 

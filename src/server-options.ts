@@ -82,6 +82,8 @@ export type ServerOptions = {
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
   /** `--cache-config=local,size=N`; 0: no answers are kept. */
   readonly responseCacheBytes: number
+  /** null: `--rate-limit=off`. Resources by `name` or `name:device`; null: each as large as its largest claim. */
+  readonly rateLimit: { readonly resources: ReadonlyMap<string, number> | null } | null
   /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded ensemble steps refuses. */
   readonly prunesEnsemblesLikeTriton: boolean
   readonly requestLimits: RequestLimits

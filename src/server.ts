@@ -8,6 +8,7 @@ import { RepositoryPoller } from './engine/repository-poller.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { ResponseCache } from './engine/response-cache.ts'
 import { createHttpFrontend, type HttpFrontend } from './frontends/http/http-frontend.ts'
+import { RateLimiter } from './scheduling/rate-limiter.ts'
 import { LocalRepository } from './repository/local-repository.ts'
 import { LocalStore } from './repository/local-store.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
@@ -87,8 +88,16 @@ export function buildEngine(
     },
   )
   const responseCache = options.responseCacheBytes > 0 ? new ResponseCache(options.responseCacheBytes) : null
+  const rateLimiter = options.rateLimit === null ? null : new RateLimiter(options.rateLimit.resources)
   const engine: Engine = new Engine(
-    { ...dependencies, responseCache, repository, findBackend: backends.find, closeBackends: backends.close },
+    {
+      ...dependencies,
+      responseCache,
+      rateLimiter,
+      repository,
+      findBackend: backends.find,
+      closeBackends: backends.close,
+    },
     { ...options, gpuCount: 0, isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
   return { engine, repository, usedBackends: backends.used }

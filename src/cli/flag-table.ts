@@ -238,14 +238,14 @@ group = 'Cache, rate limiter, devices'
 flag('cache-config', checked('CACHE,KEY=VALUE', checkers.setting), '', 'Response cache: local,size=BYTES', repeatable)
 flag('cache-directory', text('PATH'), '', 'Folder of cache implementations', accepted)
 flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', 'Use --cache-config', deprecated)
-flag('rate-limit', choice('off', 'execution_count'), 'off', 'How executions are limited', {
-  ...accepted,
-  harmlessValue: 'off',
-})
-flag('rate-limit-resource', checked('NAME:COUNT[:DEVICE]', checkers.rateLimitResource), '', 'Resource to share', {
-  ...accepted,
-  ...repeatable,
-})
+flag('rate-limit', choice('off', 'execution_count'), 'off', 'How executions are limited')
+flag(
+  'rate-limit-resource',
+  checked('NAME:COUNT[:DEVICE]', checkers.rateLimitResource),
+  '',
+  'Resource to share',
+  repeatable,
+)
 flag('repoagent-directory', text('PATH'), '', 'Folder of repository agents', accepted)
 flag('host-policy', checked('POLICY,KEY=VALUE', checkers.setting), '', 'Cores and memory of instances', {
   ...accepted,

@@ -13,6 +13,7 @@ import { badOption, FlagError, parseQueueSize, parseRestrictedApis, parseSetting
 import type { Environment, Flags } from './flags.ts'
 import { metricsOptions } from './metrics-flags.ts'
 import { responseCacheBytes } from './cache-flags.ts'
+import { rateLimit } from './rate-limit-flags.ts'
 import { traceOptions } from './trace-flags.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
@@ -57,6 +58,7 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
     prunesEnsemblesLikeTriton: hasTritonDefaults,
     responseCacheBytes: responseCacheBytes(flags),
+    rateLimit: rateLimit(flags),
     requestLimits: {
       maxTensors: flags.integer('max-request-tensors'),
       maxRank: flags.integer('max-tensor-rank'),

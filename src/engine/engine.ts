@@ -23,6 +23,7 @@ import { loadEnsemble } from './ensemble-loading.ts'
 import { EnsembleUpkeep, type Unloading } from './ensemble-upkeep.ts'
 import { ExpectedRequests } from './expected-requests.ts'
 import { loadVersion, type LoadSettings } from './load-version.ts'
+import type { RateLimiter } from '../scheduling/rate-limiter.ts'
 import type { ResponseCache } from './response-cache.ts'
 import { ServedModel } from './served-model.ts'
 import { ServedVersion } from './served-version.ts'
@@ -51,6 +52,8 @@ export type EngineDependencies = {
   readonly repository: ModelSource
   /** Null or absent: no answers are kept. */
   readonly responseCache?: ResponseCache | null
+  /** Null or absent: instances run whenever they can. */
+  readonly rateLimiter?: RateLimiter | null
   /** Without one nothing is ever traced. */
   readonly tracer?: Tracer
   /** Where the versions that serve are counted for metrics. */
@@ -387,7 +390,7 @@ export class Engine {
     })
     try {
       const polled = await this.#dependencies.repository.pollDirectory(name, upload.root, override.config)
-      await this.#loadPolled(polled, { isForced: true })
+      await this.#ensembles.load(polled, { isForced: true })
     } catch (reason) {
       await upload.remove()
       throw reason

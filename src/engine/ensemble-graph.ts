@@ -68,7 +68,8 @@ export class EnsembleGraph {
 
   /** Models before the ensembles that call them; otherwise the order stays. */
   partsFirst<T extends { readonly name: string }>(models: readonly T[]): T[] {
-    return models.toSorted((a, b) => this.depthOf(a.name) - this.depthOf(b.name))
+    const depths = new Map(models.map(({ name }) => [name, this.depthOf(name)]))
+    return models.toSorted((a, b) => (depths.get(a.name) ?? 0) - (depths.get(b.name) ?? 0))
   }
 }
 

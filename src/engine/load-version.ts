@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Backend, Instance, InstanceSpec, LoadedModel, ModelFiles } from '../model/backend.ts'
-import type { ModelConfig, ModelInstanceGroup } from '../model/model-config.ts'
+import type { ModelConfig, ModelInstanceGroup, ModelRateLimiter } from '../model/model-config.ts'
 import { ModelSignature } from '../model/model-signature.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { normaliseAfterComplete, normaliseInstanceGroups } from '../model/normalise-model-config.ts'
@@ -14,6 +14,7 @@ import { readLabels } from '../repository/labels.ts'
 import { DirectScheduler } from '../scheduling/direct-scheduler.ts'
 import { DynamicBatchScheduler } from '../scheduling/dynamic-batch-scheduler.ts'
 import { dynamicBatchSettings } from '../scheduling/dynamic-batch-settings.ts'
+import type { LimitedInstance, RateLimiter } from '../scheduling/rate-limiter.ts'
 import { SequenceScheduler } from '../scheduling/sequence-scheduler.ts'
 import { sequenceSettings } from '../scheduling/sequence-settings.ts'
 import { executedSignature } from '../scheduling/sequence-signature.ts'
@@ -25,6 +26,8 @@ import { warmUp } from './warm-up.ts'
 export type LoadDependencies = {
   /** Null or absent: `--cache-config` was not given. */
   readonly responseCache?: ResponseCache | null
+  /** Null or absent: `--rate-limit=off`. */
+  readonly rateLimiter?: RateLimiter | null
   readonly clock: Clock
   readonly log: Log
   /** The Backend of that name, made or found on first use; null when there is none. */
@@ -69,12 +72,14 @@ export async function loadVersion(
   const loaded = await backend.load({ name, version, config, signature: executed, files, log: dependencies.log })
   let made: readonly Instance[] = []
   try {
-    const { serving, instances } = await createInstances(loaded, config, onReadinessChange)
+    const { serving, instances, plans } = await createInstances(loaded, config, onReadinessChange)
     made = instances
+    const limits = limitInstances(dependencies.rateLimiter ?? null, serving, plans)
     await warmUp(dependencies.log, { config, signature: executed, modelDirectory: files.modelDirectory }, instances)
-    const uncached = createScheduler(dependencies.clock, settings, config, signature, serving, initialStates)
+    const uncached = createScheduler(dependencies.clock, settings, config, signature, limits.serving, initialStates)
     const scheduler = cachedScheduler(dependencies, config, version, uncached)
-    return { config, signature, loaded, instances, scheduler }
+    limits.start(() => scheduler.instancesChanged())
+    return { config, signature, loaded: limits.freedWith(loaded), instances, scheduler }
   } catch (reason) {
     await Promise.allSettled(made.map((instance) => instance.close()))
     await loaded.close()
@@ -89,6 +94,50 @@ function refuseIterativeSequences(config: ModelConfig): void {
     'UNSUPPORTED',
     `sequence_batching.iterative_sequence of model '${config.name}' is not available in this version of Galatea`,
   )
+}
+
+type InstanceLimits = {
+  readonly serving: readonly Instance[]
+  start(wake: () => void): void
+  /** The model, whose end gives back what its instances claim. */
+  freedWith(loaded: LoadedModel): LoadedModel
+}
+
+/** Instances that claim resources, as the rate limiter lets them run; the others as they are. */
+function limitInstances(
+  limiter: RateLimiter | null,
+  instances: readonly Instance[],
+  plans: readonly InstancePlan[],
+): InstanceLimits {
+  const members: LimitedInstance[] = []
+  const forget = (): void => members.forEach((member) => limiter?.forget(member))
+  try {
+    const serving = instances.map((instance, index) => {
+      const { rateLimiter = null, deviceId = 0 } = plans[index] ?? {}
+      if (limiter === null || rateLimiter === null || rateLimiter.resources.length === 0) return instance
+      const resources = rateLimiter.resources.map(({ name, count, global }) => ({ name, count, isGlobal: global }))
+      const member = limiter.limit(instance, { resources, priority: rateLimiter.priority, deviceId })
+      members.push(member)
+      return member
+    })
+    return {
+      serving,
+      start: (wake) => members.forEach((member) => (member.wake = wake)),
+      freedWith: (loaded) =>
+        members.length === 0
+          ? loaded
+          : {
+              createInstance: (spec) => loaded.createInstance(spec),
+              close: () => {
+                forget()
+                return loaded.close()
+              },
+            },
+    }
+  } catch (reason) {
+    forget()
+    throw reason
+  }
 }
 
 /** The cache answers first where the server has one and the model wants it. */
@@ -138,7 +187,10 @@ function queueBound(settings: LoadSettings, config: ModelConfig, instanceCount: 
   }
 }
 
-type InstancePlan = Omit<InstanceSpec, 'index' | 'onReadinessChange'> & { readonly isPassive: boolean }
+type InstancePlan = Omit<InstanceSpec, 'index' | 'onReadinessChange'> & {
+  readonly isPassive: boolean
+  readonly rateLimiter: ModelRateLimiter | null
+}
 
 /** The instances that a normalised group asks for: `count` on the CPU, or on each of its GPUs. */
 function plansOf(group: ModelInstanceGroup): InstancePlan[] {
@@ -147,7 +199,13 @@ function plansOf(group: ModelInstanceGroup): InstancePlan[] {
   const plans: InstancePlan[] = []
   for (const deviceId of devices) {
     for (let i = 0; i < group.count; i++) {
-      plans.push({ name: `${group.name}_${plans.length}`, kind, deviceId, isPassive: group.passive })
+      plans.push({
+        name: `${group.name}_${plans.length}`,
+        kind,
+        deviceId,
+        isPassive: group.passive,
+        rateLimiter: group.rateLimiter,
+      })
     }
   }
   return plans
@@ -157,7 +215,7 @@ async function createInstances(
   loaded: LoadedModel,
   config: ModelConfig,
   onReadinessChange: () => void,
-): Promise<{ instances: Instance[]; serving: Instance[] }> {
+): Promise<{ instances: Instance[]; serving: Instance[]; plans: InstancePlan[] }> {
   const plans = config.instanceGroup.flatMap(plansOf)
   const results = await Promise.allSettled(
     plans.map(({ name, kind, deviceId }, index) =>
@@ -166,6 +224,7 @@ async function createInstances(
   )
   const instances: Instance[] = []
   const serving: Instance[] = []
+  const servingPlans: InstancePlan[] = []
   const failures: unknown[] = []
   for (const [index, result] of results.entries()) {
     if (result.status === 'rejected') {
@@ -173,11 +232,14 @@ async function createInstances(
       continue
     }
     instances.push(result.value)
-    if (plans[index]?.isPassive === false) serving.push(result.value)
+    const plan = plans[index]
+    if (plan === undefined || plan.isPassive) continue
+    serving.push(result.value)
+    servingPlans.push(plan)
   }
   if (failures.length > 0) {
     await Promise.allSettled(instances.map((instance) => instance.close()))
     throw failures[0]
   }
-  return { instances, serving }
+  return { instances, serving, plans: servingPlans }
 }

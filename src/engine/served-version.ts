@@ -103,12 +103,12 @@ export class ServedVersion implements ModelVersion {
   becomeReady(parts: LoadedParts): void {
     this.#parts = parts
     const { config, signature } = parts
-    // Triton's Python backend reports nothing about single responses; clients compare the whole answer.
-    const hasResponseStatistics = signature.isDecoupled && config.backend !== 'python'
+    const isEnsemble = config.ensembleScheduling !== null
+    // Triton's Python backend and its ensembles report nothing about single responses; clients compare the whole answer.
+    const hasResponseStatistics = signature.isDecoupled && config.backend !== 'python' && !isEnsemble
     const { hasSummaries, hasFirstResponses } = this.#ledger.options
     const firstResponseBounds = hasFirstResponses && signature.isDecoupled ? firstResponseBoundsOf(config) : null
     this.#loadSeconds = (this.#clock.nowNs() - this.#createdNs) / 1e9
-    const isEnsemble = config.ensembleScheduling !== null
     this.#statistics = new Statistics({ hasResponseStatistics, hasSummaries, firstResponseBounds, isEnsemble })
     this.#leaveLedger = this.#ledger.open(this, config.metricTags, this.#statistics)
     this.#setState('READY')

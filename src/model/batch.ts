@@ -26,6 +26,16 @@ export class Batch {
     onExecuted()
   }
 
+  /** `first` is called before whoever made the batch is told that it executed. */
+  beforeExecuted(first: () => void): void {
+    const then = this.#onExecuted
+    assert(then !== null, 'a batch is executed once')
+    this.#onExecuted = () => {
+      first()
+      then()
+    }
+  }
+
   /** All requests of a batch are of one model version; a scheduler's own fillers belong to none. */
   #tellEngine(): void {
     for (let i = 0; i < this.requests.length; i++) {

@@ -37,9 +37,9 @@ const delayFromNewest: SchedulerMaker = ({ clock, afterThisTurn }, instances, se
     },
   }
   const scheduler = new DynamicBatchScheduler({ clock: late, afterThisTurn }, instances, settings)
-  const { enqueue } = scheduler
+  const enqueue = scheduler.enqueue.bind(scheduler)
   scheduler.enqueue = (request) => {
-    enqueue.call(scheduler, request)
+    enqueue(request)
     if (wake !== null) arm()
   }
   return scheduler
@@ -47,7 +47,7 @@ const delayFromNewest: SchedulerMaker = ({ clock, afterThisTurn }, instances, se
 
 const priorityInversion: SchedulerMaker = (dependencies, instances, settings) => {
   const scheduler = new DynamicBatchScheduler(dependencies, instances, settings)
-  const { enqueue } = scheduler
+  const enqueue = scheduler.enqueue.bind(scheduler)
   scheduler.enqueue = (request) => {
     const { priorityLevels } = settings.queue
     const isSet = request.priority >= 1n && request.priority <= priorityLevels
@@ -55,7 +55,7 @@ const priorityInversion: SchedulerMaker = (dependencies, instances, settings) =>
     // The scheduler sees the inverted number for as long as it asks.
     const honest = request.priority
     Object.defineProperty(request, 'priority', { value: inverted, configurable: true })
-    enqueue.call(scheduler, request)
+    enqueue(request)
     Object.defineProperty(request, 'priority', { value: honest, configurable: true })
   }
   return scheduler

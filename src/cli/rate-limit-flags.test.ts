@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { parseFlags } from './flags.ts'
+import { rateLimit } from './rate-limit-flags.ts'
+
+test('the rate limiter is off unless asked for; resources are per device where a device is named', () => {
+  const limitOf = (...args: string[]) => rateLimit(parseFlags(args, {}))
+  assert.equal(limitOf(), null)
+  assert.deepEqual(limitOf('--rate-limit=execution_count'), { resources: null })
+  const given = limitOf('--rate-limit=execution_count', '--rate-limit-resource=R:2', '--rate-limit-resource=S:4:1')
+  assert.deepEqual(
+    [...(given?.resources ?? [])],
+    [
+      ['R', 2],
+      ['S:1', 4],
+    ],
+  )
+})

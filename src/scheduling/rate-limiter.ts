@@ -1,0 +1,161 @@
+// `--rate-limit=execution_count`: instances of all models share resources, and one runs only while all it needs is free.
+// When several want the same, the one with the fewest executions × priority goes first.
+
+import { ServerError } from '../base/server-error.ts'
+import type { Instance } from '../model/backend.ts'
+import type { Batch } from '../model/batch.ts'
+
+export type ResourceClaim = { readonly name: string; readonly count: number; readonly isGlobal: boolean }
+
+export type InstanceClaim = {
+  readonly resources: readonly ResourceClaim[]
+  /** 0 counts as 1. */
+  readonly priority: number
+  readonly deviceId: number
+}
+
+export class RateLimiter {
+  /** `name` or `name:device` → count; null: every resource is as large as its largest claim. */
+  readonly #given: ReadonlyMap<string, number> | null
+  readonly #members = new Set<LimitedInstance>()
+  readonly #used = new Map<string, number>()
+  /**
+   * Those that asked and may not run yet. One is here for want of a resource, which somebody who runs holds: so a
+   * release follows, and with it a new offer to all of them.
+   */
+  readonly #denied = new Set<LimitedInstance>()
+  #isOfferAwaited = false
+
+  constructor(given: ReadonlyMap<string, number> | null) {
+    this.#given = given
+  }
+
+  /** The instance as a scheduler is to see it. Throws when no amount of waiting would let it run. */
+  limit(instance: Instance, claim: InstanceClaim): LimitedInstance {
+    const member = new LimitedInstance(this, instance, claim)
+    for (const [key, count] of member.needs) {
+      const capacity = this.#given === null ? count : this.#givenCapacity(key)
+      if (capacity >= count) continue
+      const name = key.slice(key.indexOf(':') + 1)
+      throw new ServerError(
+        'INVALID_ARG',
+        `Resource count for "${name}" is limited to ${capacity} which will prevent scheduling of one or more model instances, the minimum required count is ${count}`,
+      )
+    }
+    this.#members.add(member)
+    return member
+  }
+
+  /** The instance is closed. */
+  forget(member: LimitedInstance): void {
+    this.#members.delete(member)
+    this.#denied.delete(member)
+  }
+
+  mayRun(member: LimitedInstance): boolean {
+    if (this.#hasRoom(member) && !this.#isBehind(member)) return true
+    this.#denied.add(member)
+    return false
+  }
+
+  take(member: LimitedInstance): void {
+    this.#denied.delete(member)
+    for (const [key, count] of member.needs) this.#used.set(key, (this.#used.get(key) ?? 0) + count)
+  }
+
+  giveBack(member: LimitedInstance): void {
+    for (const [key, count] of member.needs) this.#used.set(key, (this.#used.get(key) ?? 0) - count)
+    if (this.#denied.size === 0 || this.#isOfferAwaited) return
+    this.#isOfferAwaited = true
+    // Later, so that the model that has just finished stands in line with the others.
+    queueMicrotask(() => this.#offer())
+  }
+
+  #offer(): void {
+    this.#isOfferAwaited = false
+    const waiting = [...this.#denied].sort((a, b) => a.share - b.share)
+    this.#denied.clear()
+    for (const member of waiting) member.wake()
+  }
+
+  #hasRoom(member: LimitedInstance): boolean {
+    for (const [key, count] of member.needs) if ((this.#used.get(key) ?? 0) + count > this.#capacity(key)) return false
+    return true
+  }
+
+  /** Whether another has waited for one of its resources and comes first: else small claims would starve a large one. */
+  #isBehind(member: LimitedInstance): boolean {
+    for (const other of this.#denied) {
+      if (other === member || other.share >= member.share) continue
+      for (const key of member.needs.keys()) if (other.needs.has(key)) return true
+    }
+    return false
+  }
+
+  #capacity(key: string): number {
+    if (this.#given !== null) return this.#givenCapacity(key)
+    let most = 0
+    for (const { needs } of this.#members) most = Math.max(most, needs.get(key) ?? 0)
+    return most
+  }
+
+  #givenCapacity(key: string): number {
+    const colon = key.indexOf(':')
+    const [device, name] = [key.slice(0, colon), key.slice(colon + 1)]
+    const given = this.#given
+    return given?.get(`${name}:${device}`) ?? given?.get(name) ?? 0
+  }
+}
+
+export class LimitedInstance implements Instance {
+  readonly name: string
+  /** `device:resource`, or `:resource` for a global one → count. */
+  readonly needs: ReadonlyMap<string, number>
+  readonly #limiter: RateLimiter
+  readonly #inner: Instance
+  readonly #priority: number
+  #executionCount = 0
+  #isRunning = false
+  /** Set by whoever schedules it: it may run now, if there is work. */
+  wake: () => void = () => undefined
+
+  constructor(limiter: RateLimiter, inner: Instance, { resources, priority, deviceId }: InstanceClaim) {
+    this.name = inner.name
+    this.#limiter = limiter
+    this.#inner = inner
+    this.#priority = Math.max(1, priority)
+    const needs = new Map<string, number>()
+    for (const { name, count, isGlobal } of resources) {
+      const key = `${isGlobal ? '' : deviceId}:${name}`
+      needs.set(key, (needs.get(key) ?? 0) + count)
+    }
+    this.needs = needs
+  }
+
+  /** The smaller, the sooner its turn. */
+  get share(): number {
+    return this.#executionCount * this.#priority
+  }
+
+  /** Asked by a scheduler that has work for it: a no is remembered, and `wake` follows. */
+  get isReady(): boolean {
+    // While it runs the answer is no for a reason of its own, and nobody need make room for it.
+    return !this.#isRunning && this.#inner.isReady && this.#limiter.mayRun(this)
+  }
+
+  execute(batch: Batch): void {
+    this.#executionCount++
+    this.#isRunning = true
+    this.#limiter.take(this)
+    batch.beforeExecuted(() => {
+      this.#isRunning = false
+      this.#limiter.giveBack(this)
+    })
+    this.#inner.execute(batch)
+  }
+
+  close(): Promise<void> {
+    this.#limiter.forget(this)
+    return this.#inner.close()
+  }
+}
