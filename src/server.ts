@@ -122,7 +122,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
     let httpAddress: RunningServer['httpAddress'] = null
     let grpcAddress: RunningServer['grpcAddress'] = null
     let metricsAddress: RunningServer['metricsAddress'] = null
-    const isServing = !(options.exitOnError && engine.failures.length > 0)
+    const isServing = !(options.exitOnError && engine.hasFailures)
     if (options.grpc !== null && grpcModule !== null && isServing) {
       grpc = (await grpcModule).createGrpcFrontend(
         { ...dependencies, engine, sharedMemory },

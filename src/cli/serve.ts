@@ -86,16 +86,23 @@ async function serve(log: LogWriter, options: ServerOptions, isExamples: boolean
     return fail(log, `error: creating server: ${errorCodeText[error.code]} - ${error.message}`)
   }
   writeModelTables(log, server.report)
-  if (options.exitOnError && server.report.models.some((model) => model.state !== 'READY')) {
-    await server.drain(0)
-    return fail(log, 'error: creating server: Internal - failed to load all models')
-  }
   writeOptionTable(log, options, server.engine.serverMetadata().extensions)
+  if (options.exitOnError && server.engine.hasFailures) {
+    await server.drain(0)
+    return fail(log, `error: creating server: ${startFailure(server.engine.startError)}`)
+  }
   announce(log, server, isExamples)
   // A server ends by a signal, perhaps a hard one; the next start should find the compiled code all the same.
   flushCompileCache()
   await signals.received
   return shutDown(log, server, options.exitTimeoutSecs)
+}
+
+/** A model that was asked for by name and failed is named; otherwise the tables say which ones did. */
+function startFailure(error: ServerError | null): string {
+  if (error === null || !error.message.startsWith('load failed for model'))
+    return 'Internal - failed to load all models'
+  return `${errorCodeText[error.code]} - ${error.message.trimEnd()}`
 }
 
 function announce(log: LogWriter, server: RunningServer, isExamples: boolean): void {

@@ -40,7 +40,7 @@ export function writeOptionTable(log: LogWriter, options: ServerOptions, extensi
 
 const controlModeText = { none: 'MODE_NONE', poll: 'MODE_POLL', explicit: 'MODE_EXPLICIT' } as const
 
-/** Triton's rows in Triton's order. What this version has not (GPU memory, cache, rate limiter) stands at its neutral value. */
+/** Triton's rows in Triton's order. What this version has not (GPU memory) stands at its neutral value. */
 export function optionRows(options: ServerOptions, extensions: readonly string[]): [option: string, value: string][] {
   return [
     ['server_id', options.id],
@@ -51,12 +51,12 @@ export function optionRows(options: ServerOptions, extensions: readonly string[]
     ...options.loadModels.map((name, i): [string, string] => [`startup_models_${i}`, name]),
     ['strict_model_config', options.isAutoCompleteDisabled ? '1' : '0'],
     ['model_config_name', options.modelConfigName],
-    ['rate_limit', 'OFF'],
+    ['rate_limit', options.rateLimit === null ? 'OFF' : 'EXEC_COUNT'],
     ['pinned_memory_pool_byte_size', '268435456'],
     ['min_supported_compute_capability', '6.0'],
     ['strict_readiness', options.isStrictReadiness ? '1' : '0'],
     ['exit_timeout', String(options.exitTimeoutSecs)],
-    ['cache_enabled', '0'],
+    ['cache_enabled', options.responseCacheBytes > 0 ? '1' : '0'],
   ]
 }
 

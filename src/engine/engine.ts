@@ -25,7 +25,9 @@ import { ExpectedRequests } from './expected-requests.ts'
 import { loadVersion, type LoadSettings } from './load-version.ts'
 import type { RateLimiter } from '../scheduling/rate-limiter.ts'
 import type { ResponseCache } from './response-cache.ts'
+import { serverExtensions } from './server-extensions.ts'
 import { ServedModel } from './served-model.ts'
+import { canonicalVersion } from './version-text.ts'
 import { ServedVersion } from './served-version.ts'
 
 /** What the Engine needs of a repository: what is there now. */
@@ -97,6 +99,7 @@ export class Engine {
   /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
   readonly #changes = new Map<string, Promise<unknown>>()
   #state: EngineState = 'STARTING'
+  #startError: ServerError | null = null
   #revision = 0
   readonly #expected = new ExpectedRequests()
 
@@ -133,17 +136,27 @@ export class Engine {
   }
 
   serverMetadata(): { name: string; version: string; extensions: readonly string[] } {
-    return { name: this.#options.id, version: this.#options.reportedVersion, extensions }
+    return { name: this.#options.id, version: this.#options.reportedVersion, extensions: serverExtensions }
   }
 
-  /** Loads what the control mode says. Never throws for a model's sake: `failures` of the report names those. */
+  /** Loads what the control mode says. Never throws for a model's sake: `index` tells what became of each. */
   async start(): Promise<void> {
     assert(this.#state === 'STARTING', 'an engine starts once')
     const wanted = this.#options.loadModels
     const loadsAll = !this.#options.isModelControlExplicit || (wanted.length === 1 && wanted[0] === '*')
     const models = loadsAll ? await this.#dependencies.repository.poll() : await this.#pollNamed(wanted)
-    await this.#ensembles.loadAll(models, this.#options.modelLoadThreadCount)
+    const failure = await this.#ensembles.loadAll(models, this.#options.modelLoadThreadCount)
+    if (!loadsAll) this.#startError ??= failure
     if (this.#state === 'STARTING') this.#state = 'READY'
+  }
+
+  /** The first thing that went wrong with a model that was to be loaded at start by its name; null without one. */
+  get startError(): ServerError | null {
+    return this.#startError
+  }
+
+  get hasFailures(): boolean {
+    return this.#startError !== null || this.failures.length > 0
   }
 
   /** Models that were tried and do not serve. */
@@ -509,8 +522,12 @@ export class Engine {
   async #pollNamed(names: readonly string[]): Promise<PolledModel[]> {
     const found: PolledModel[] = []
     for (const name of names) {
-      const error = new ServerError('NOT_FOUND', 'no repository has a model of this name')
-      found.push((await this.#dependencies.repository.pollOne(name)) ?? { name, error, hints: [] })
+      const polled = await this.#dependencies.repository.pollOne(name)
+      if (polled !== null) found.push(polled)
+      else {
+        this.#log.error(`failed to poll model '${name}': model not found in any model repository.`)
+        this.#startError ??= pollFailed(name)
+      }
     }
     return found
   }
@@ -536,47 +553,9 @@ export class Engine {
 const pollFailed = (name: string): ServerError =>
   new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
 
-/** In Triton's order; clients compare the list. */
-const extensions = [
-  'classification',
-  'sequence',
-  'model_repository',
-  'model_repository(unload_dependents)',
-  'schedule_policy',
-  'model_configuration',
-  'system_shared_memory',
-  'cuda_shared_memory',
-  'binary_tensor_data',
-  'parameters',
-  'statistics',
-  'trace',
-  'logging',
-]
-
 const noTracing: TracerOptions = { file: '', levels: [], rate: 1000, count: -1, logFrequency: 0 }
 
 const notAvailable = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
   ServerError.withoutStack(code, `Request for unknown model: ${text}`)
-
-const maxVersion = 2n ** 63n - 1n
-
-/** Version text as C++ `stol` reads it: `01` is version 1. Throws Triton's text for what does not fit 64 bits. */
-function canonicalVersion(text: string): string {
-  const match = /^\s*([+-]?\d+)/.exec(text)
-  const number = match === null ? null : BigInt(match[1] as string)
-  if (number === null || number > maxVersion || number < -maxVersion - 1n) {
-    throw ServerError.withoutStack(
-      'INVALID_ARG',
-      `failed to get model version from specified version string '${text}' (details: stol), version should be an integral value > 0`,
-    )
-  }
-  if (number < 0n) {
-    throw ServerError.withoutStack(
-      'INVALID_ARG',
-      `invalid model version specified '${text}' , version should be an integral value > 0`,
-    )
-  }
-  return String(number)
-}

@@ -59,23 +59,26 @@ export class EnsembleUpkeep {
   }
 
   /** Loads models and what they call, at most `limit` at a time, each ensemble after its parts. Never rejects. */
-  async loadAll(asked: readonly PolledModel[], limit: number): Promise<void> {
+  async loadAll(asked: readonly PolledModel[], limit: number): Promise<ServerError | null> {
     for (const { name } of asked) this.#askedFor.add(name)
     const queue = await this.#withParts(asked)
     const settled = new Map(queue.map(({ name }) => [name, Promise.withResolvers<void>()]))
+    let failure: ServerError | null = null
     const loadNext = async (): Promise<void> => {
       for (let model = queue.shift(); model !== undefined; model = queue.shift()) {
         const { name } = model
         // Parts come first in the queue, so somebody is at work on them; those of a cycle wait for nobody.
         const parts = this.#graph.cycleText(name) === null ? this.#graph.partsOf(name) : []
         for (const part of parts) await settled.get(part)?.promise
-        await this.#dependencies
-          .load(model, { isForced: false })
-          .catch((reason: unknown) => this.#logFailure(name, reason))
+        await this.#dependencies.load(model, { isForced: false }).catch((reason: unknown) => {
+          failure ??= ServerError.from(reason)
+          this.#logFailure(name, reason)
+        })
         settled.get(name)?.resolve()
       }
     }
     await Promise.all(Array.from({ length: Math.max(1, limit) }, loadNext))
+    return failure
   }
 
   /** Loads one model, before it what it calls, and after it the ensembles that call what has changed. */
@@ -175,6 +178,9 @@ export class EnsembleUpkeep {
   }
 
   #logFailure(name: string, reason: unknown): void {
-    this.#dependencies.log.error(`failed to load '${name}': ${messageOf(reason).trimEnd()}`)
+    const text = messageOf(reason).trimEnd()
+    // What is wrong with a version was logged when it failed.
+    if (text.includes('is at UNAVAILABLE state')) this.#dependencies.log.info(`failed to load '${name}'`)
+    else this.#dependencies.log.error(`failed to load '${name}': ${text}`)
   }
 }
