@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { addSubModel, identityModel, loopModel } from '../../../../test/fixtures/onnx/build-onnx.ts'
 import {
   addSubInputs,
@@ -218,4 +220,25 @@ test('inputs stay in place while a run reads them, however much garbage is colle
     response.release()
   }
   await loaded.close()
+})
+
+test('the library stays in memory when garbage is collected', async () => {
+  // In a process of its own: a library that was unloaded ends whoever calls it.
+  const program = `
+    import { NativeBinding } from ${JSON.stringify(new URL('native-binding.ts', import.meta.url).href)}
+    import { SystemClock } from ${JSON.stringify(new URL('../../../base/clock.ts', import.meta.url).href)}
+    const binding = NativeBinding.open(new SystemClock())
+    for (let i = 0; i < 5; i++) {
+      globalThis.gc()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const session = await binding.createSession(process.argv[1], ${JSON.stringify({ ...plainSettings })})
+    await session.close()
+    await binding.close()
+    console.log('alive')
+  `
+  const model = await writtenModel(addSubModel())
+  const args = ['--expose-gc', '--input-type=module', '-e', program, model]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  assert.equal(stdout, 'alive\n')
 })
