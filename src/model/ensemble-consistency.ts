@@ -51,13 +51,13 @@ function batchProblem(config: ModelConfig, model: ModelConfig): string | null {
 
 function mapProblem(config: ModelConfig, step: ModelEnsemblingStep, model: ModelConfig): string | null {
   const which = `in ensemble ${config.name}`
-  for (const { name, optional } of model.input) {
-    if (optional || step.inputMap.has(name)) continue
-    return `${which}, input ${name} in model ${model.name} is not mapped to any ensemble tensors`
-  }
   for (const [key, tensor] of step.inputMap) {
     if (model.input.some(({ name }) => name === key)) continue
     return `${which}, ensemble tensor ${tensor} is mapping to non-existing input ${key} in model ${model.name}`
+  }
+  for (const { name, optional } of model.input) {
+    if (optional || step.inputMap.has(name)) continue
+    return `${which}, input ${name} in model ${model.name} is not mapped to any ensemble tensors`
   }
   for (const [key, tensor] of step.outputMap) {
     if (model.output.some(({ name }) => name === key)) continue

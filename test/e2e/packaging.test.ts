@@ -96,14 +96,26 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }))
 
 test('the installed package serves with npx galatea', async () => {
-  using started = new Started('npx', ['galatea', '--model-repository', models, '--http-port', '0', '--grpc-port', '0'], installed)
+  using started = new Started(
+    'npx',
+    ['galatea', '--model-repository', models, '--http-port', '0', '--grpc-port', '0'],
+    installed,
+  )
   await assertAnswers(await started.listening())
 })
 
-test('the installed package can be imported: createEngine is there', () => {
-  const code = "import('galatea').then((galatea) => console.log(typeof galatea.createEngine))"
-  assert.equal(run(path.join(installed, 'node_modules/.bin/node'), ['-e', code], installed), 'function\n')
-})
+const entryPoints: [specifier: string, exported: string][] = [
+  ['galatea', 'createEngine'],
+  ['galatea/client', 'createGrpcClient'],
+  ['galatea/client/http', 'createHttpClient'],
+  ['galatea/model', 'defineModel'],
+]
+for (const [specifier, exported] of entryPoints) {
+  test(`the installed package can be imported: ${exported} of '${specifier}' is there`, () => {
+    const code = `import('${specifier}').then((entry) => console.log(typeof entry.${exported}))`
+    assert.equal(run(path.join(installed, 'node_modules/.bin/node'), ['-e', code], installed), 'function\n')
+  })
+}
 
 /** A Node on this machine that is older than the one Galatea needs, or null. */
 function findOlderNode(): string | null {
@@ -135,7 +147,11 @@ describe('started by a Node that is too old', { skip }, () => {
   })
 
   test('galatea serves, and ends by a signal as ever', async () => {
-    using started = new Started(old, [launcher, '--model-repository', models, '--http-port', '0', '--grpc-port', '0'], installed)
+    using started = new Started(
+      old,
+      [launcher, '--model-repository', models, '--http-port', '0', '--grpc-port', '0'],
+      installed,
+    )
     await assertAnswers(await started.listening())
     started.child.kill('SIGTERM')
     assert.equal(await started.exited, 0, started.output)
