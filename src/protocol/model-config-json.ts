@@ -67,6 +67,8 @@ function encodeNumber(field: FieldSchema, value: number): string {
 
 /** 0.1 rather than 0.10000000149011612: the fewest digits that still mean this 32-bit number. */
 export function shortestFloat(value: number): number {
+  // Digits would lose the sign of minus zero.
+  if (value === 0) return value
   for (let digits = 6; digits <= 9; digits++) {
     const rounded = Number(value.toPrecision(digits))
     if (Math.fround(rounded) === value) return rounded

@@ -1,5 +1,5 @@
 // Generated requests against the whole front end: whatever is sent, the server answers, goes on answering and keeps its
-// memory. A failing run prints its seed; set GALATEA_FUZZ_SEED to repeat it.
+// memory. A failing run prints its seed; set GALATEA_SEED to repeat it.
 
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -15,7 +15,7 @@ import { RawConnection } from './http-raw-client.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
-const seed = Number(process.env['GALATEA_FUZZ_SEED'] ?? process.hrtime.bigint() % 2n ** 31n)
+const seed = Number(process.env['GALATEA_SEED'] ?? process.hrtime.bigint() % 2n ** 31n)
 
 let fixture: HttpFixture
 let port: number
