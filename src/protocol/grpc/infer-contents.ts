@@ -3,7 +3,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import { elementBytes, isDataType, type DataType } from '../../tensor/data-type.ts'
-import { ProtobufReader } from './protobuf-reader.ts'
+import { malformed, ProtobufReader } from './protobuf-reader.ts'
 
 /** Field number → its name in Triton's messages, in the order in which Triton looks at them. */
 const contentTypes: readonly string[] = ['', 'BOOL', 'INT32', 'INT64', 'UINT32', 'UINT64', 'FP32', 'FP64', 'BYTES']
@@ -90,15 +90,25 @@ function countPacked(reader: ProtobufReader, field: number): number {
   const start = reader.at
   reader.at = end
   const wireType = elementWireType[field]
-  // A length that is not a multiple leaves a cut element, which the second walk refuses.
-  if (wireType === 5) return Math.ceil((end - start) / 4)
-  if (wireType === 1) return Math.ceil((end - start) / 8)
+  if (wireType === 5) return countFixed(end - start, 4)
+  if (wireType === 1) return countFixed(end - start, 8)
   const { bytes } = reader
   let count = 0
-  for (let at = start; at < end; at++) if ((bytes[at] as number) < 0x80) count++
-  // The last number is cut: counted, so that the second walk comes to it and refuses it.
-  if (end > start && (bytes[end - 1] as number) >= 0x80) count++
+  let size = 0
+  for (let at = start; at < end; at++) {
+    size++
+    if ((bytes[at] as number) >= 0x80) continue
+    if (size > 10) throw malformed('a number has more than ten bytes')
+    count++
+    size = 0
+  }
+  if (size > 0) throw malformed('it ends in the middle of a number')
   return count
+}
+
+function countFixed(byteLength: number, size: number): number {
+  if (byteLength % size !== 0) throw malformed('it ends in the middle of a number')
+  return byteLength / size
 }
 
 function eachElement(part: Buffer, field: number, visit: (reader: ProtobufReader) => void): void {
