@@ -1,5 +1,7 @@
 // The inner forms of flag values: how each is read, and what is said when it cannot be.
 
+import { apiNames } from '../model/api-name.ts'
+
 /** A mistake on the command line, in the words to show to whoever made it. */
 export class FlagError extends Error {
   constructor(message: string) {
@@ -75,19 +77,6 @@ export function parseSetting(flag: string, value: string): Setting {
   return { owner: hasOwner ? value.slice(0, comma) : '', key, value: value.slice(equals + 1) }
 }
 
-/** The categories that --http-restricted-api and --grpc-restricted-protocol can close. */
-export const restrictableApis = [
-  'health',
-  'metadata',
-  'inference',
-  'shared-memory',
-  'model-config',
-  'model-repository',
-  'statistics',
-  'trace',
-  'logging',
-] as const
-
 export function parseRestrictedApis(
   flag: string,
   value: string,
@@ -98,10 +87,10 @@ export function parseRestrictedApis(
     throw badOption(flag, `--${flag} option format is '<api>,<api>:<key>=<value>'. Got ${value}`)
   }
   const apis = value.slice(0, colon).split(',')
-  const known: readonly string[] = restrictableApis
+  const known: readonly string[] = apiNames
   for (const api of apis) {
     if (!known.includes(api)) {
-      throw badOption(flag, `unknown restricted api '${api}'; there are ${restrictableApis.join(', ')}`)
+      throw badOption(flag, `unknown restricted api '${api}'; there are ${apiNames.join(', ')}`)
     }
   }
   return { apis, key: value.slice(colon + 1, equals), value: value.slice(equals + 1) }

@@ -15,7 +15,8 @@ import { Http2Transport } from './http2-transport.ts'
 import { InferenceContext } from './inference-preparation.ts'
 import { handleModelInfer } from './model-infer.ts'
 import { InferStream } from './model-stream-infer.ts'
-import { RestrictedProtocolGuard, type ProtocolName } from './restricted-protocol-guard.ts'
+import type { ApiName } from '../../model/api-name.ts'
+import { RestrictedProtocolGuard } from './restricted-protocol-guard.ts'
 import { serviceMethods, type UnaryMethod } from './service-methods.ts'
 
 export type GrpcDependencies = {
@@ -33,7 +34,7 @@ export function createGrpcFrontend(dependencies: GrpcDependencies, options: Grpc
   return new GrpcFrontend(dependencies, options)
 }
 
-type Route = { readonly protocol: ProtocolName; readonly begin: (call: GrpcCall) => void }
+type Route = { readonly protocol: ApiName; readonly begin: (call: GrpcCall) => void }
 
 const drainingStatus = new GrpcStatus(
   statusCodes.UNAVAILABLE,
@@ -106,7 +107,7 @@ export class GrpcFrontend {
   }
 
   #addInference(): void {
-    const protocol: ProtocolName = 'inference'
+    const protocol: ApiName = 'inference'
     const context = this.#context
     this.#routes.set('/inference.GRPCInferenceService/ModelInfer', {
       protocol,

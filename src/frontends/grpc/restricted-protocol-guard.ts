@@ -1,22 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 
 import { ServerError } from '../../base/server-error.ts'
+import { apiNames, type ApiName } from '../../model/api-name.ts'
 import type { RestrictedProtocols } from './grpc-options.ts'
 import { metadataValue } from './grpc-transport.ts'
-
-/** The categories of `--grpc-restricted-protocol`. A model's readiness belongs to `health`. */
-export const protocolNames = [
-  'health',
-  'metadata',
-  'inference',
-  'shared-memory',
-  'model-config',
-  'model-repository',
-  'statistics',
-  'trace',
-  'logging',
-] as const
-export type ProtocolName = (typeof protocolNames)[number]
 
 type Secret = { readonly header: string; readonly digest: Buffer }
 
@@ -24,7 +11,7 @@ const headerPrefix = 'triton-grpc-protocol-'
 
 /** Lets a call to a restricted protocol through only when it carries the configured metadata. */
 export class RestrictedProtocolGuard {
-  readonly #secrets = new Map<ProtocolName, Secret>()
+  readonly #secrets = new Map<ApiName, Secret>()
 
   constructor(groups: readonly RestrictedProtocols[]) {
     for (const group of groups) {
@@ -34,7 +21,7 @@ export class RestrictedProtocolGuard {
     }
   }
 
-  #restrict(protocol: ProtocolName, secret: Secret): void {
+  #restrict(protocol: ApiName, secret: Secret): void {
     if (this.#secrets.has(protocol)) {
       throw new ServerError(
         'INVALID_ARG',
@@ -46,7 +33,7 @@ export class RestrictedProtocolGuard {
   }
 
   /** Null when the call may pass, else the name of the metadata it lacks. */
-  missingMetadata(protocol: ProtocolName, metadata: readonly string[]): string | null {
+  missingMetadata(protocol: ApiName, metadata: readonly string[]): string | null {
     if (this.#secrets.size === 0) return null
     const secret = this.#secrets.get(protocol)
     if (secret === undefined) return null
@@ -56,12 +43,12 @@ export class RestrictedProtocolGuard {
   }
 }
 
-function requireProtocolName(text: string): ProtocolName {
-  const name = protocolNames.find((known) => known === text)
+function requireProtocolName(text: string): ApiName {
+  const name = apiNames.find((known) => known === text)
   if (name !== undefined) return name
   throw new ServerError(
     'INVALID_ARG',
-    `unknown restricted protocol '${text}' in --grpc-restricted-protocol, expected one of: ${protocolNames.join(', ')}`,
+    `unknown restricted protocol '${text}' in --grpc-restricted-protocol, expected one of: ${apiNames.join(', ')}`,
   )
 }
 

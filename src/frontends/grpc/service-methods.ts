@@ -8,12 +8,12 @@ import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-mem
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
 import { logSettingsMethod } from './log-settings-method.ts'
-import type { ProtocolName } from './restricted-protocol-guard.ts'
+import type { ApiName } from '../../model/api-name.ts'
 import { statisticsMessage } from './statistics-message.ts'
 import { traceSettingMethod } from './trace-setting-method.ts'
 
 export type UnaryMethod = (request: MessageValue) => MessageValue | Promise<MessageValue>
-export type MethodRow = readonly [rpc: string, protocol: ProtocolName, method: UnaryMethod]
+export type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
 
 export type MethodDependencies = {
   readonly engine: Engine

@@ -1,22 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 
 import { ServerError } from '../../base/server-error.ts'
+import { apiNames, type ApiName } from '../../model/api-name.ts'
 import { headerOf } from './http-message.ts'
 import type { RestrictedApis } from './http-options.ts'
-
-/** The categories of `--http-restricted-api`. A model's readiness belongs to `health`. */
-export const apiNames = [
-  'health',
-  'metadata',
-  'inference',
-  'shared-memory',
-  'model-config',
-  'model-repository',
-  'statistics',
-  'trace',
-  'logging',
-] as const
-export type ApiName = (typeof apiNames)[number]
 
 type Secret = { readonly key: string; readonly lowerCaseKey: string; readonly digest: Buffer }
 

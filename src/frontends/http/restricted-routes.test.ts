@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { startHttpFixture } from '../../../test/conformance/http-fixture.ts'
-import { apiNames, type ApiName } from './restricted-api-guard.ts'
+import { apiNames, type ApiName } from '../../model/api-name.ts'
 
 const model = '/v2/models/fail'
 const versioned = `${model}/versions/1`

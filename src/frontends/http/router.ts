@@ -1,6 +1,6 @@
 import { assert } from '../../base/assert.ts'
 import type { HttpRequest } from './http-message.ts'
-import type { ApiName } from './restricted-api-guard.ts'
+import type { ApiName } from '../../model/api-name.ts'
 
 export type RouteHandler = (request: HttpRequest, modelName: string, modelVersion: string) => void
 
