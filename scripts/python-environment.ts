@@ -1,10 +1,10 @@
 // The Python that end-to-end tests talk to the server with: a virtual environment in .cache/python, made once for each
 // content of test/requirements.txt.
 
-import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { runQuietly } from './run-quietly.ts'
 
 export type PythonEnvironment = { readonly python: string } | { readonly missingBecause: string }
 
@@ -41,16 +41,4 @@ const stampName = 'requirements.sha256'
 function stampOf(folder: string): string {
   const stamp = path.join(folder, stampName)
   return existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
-}
-
-/** Null when it went well, else why not. */
-function runQuietly(command: string, args: readonly string[]): Promise<string | null> {
-  return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
-    let output = ''
-    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
-    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
-    child.on('error', (error) => resolve(error.message))
-    child.on('close', (code) => resolve(code === 0 ? null : `exit code ${code}\n${output.slice(-2000)}`))
-  })
 }

@@ -2,6 +2,7 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { isToolName, type ToolName } from './test-tools.ts'
 
 export type TestFiles = {
   /** No preparation needed: unit, scenario, conformance. */
@@ -10,6 +11,8 @@ export type TestFiles = {
   readonly endToEnd: readonly string[]
   /** Those among endToEnd that need the prepared Python. */
   readonly python: ReadonlySet<string>
+  /** Programs of other projects, by the test file that asks for them. */
+  readonly tools: ReadonlyMap<string, readonly ToolName[]>
 }
 
 export function findTestFiles(root: string): TestFiles {
@@ -17,19 +20,25 @@ export function findTestFiles(root: string): TestFiles {
     .filter((file) => !file.startsWith('test/fixtures/'))
     .sort()
     .map((file) => path.join(root, file))
-  const python = new Set(all.filter((file) => reachesPython(file, new Set())))
+  const texts = new Map(all.map((file) => [file, reachableTexts(file, new Set())]))
+  const python = new Set(all.filter((file) => texts.get(file)?.some(namesPython)))
+  const tools = new Map(all.map((file) => [file, (texts.get(file) ?? []).flatMap(requiredTools)]))
   const isEndToEnd = (file: string): boolean => file.startsWith(path.join(root, 'test', 'e2e')) || python.has(file)
-  return { unit: all.filter((file) => !isEndToEnd(file)), endToEnd: all.filter(isEndToEnd), python }
+  return { unit: all.filter((file) => !isEndToEnd(file)), endToEnd: all.filter(isEndToEnd), python, tools }
 }
 
-/** A test needs Python when it, or a file of the tests that it imports, reads the variable that names it. */
-function reachesPython(file: string, seen: Set<string>): boolean {
-  if (seen.has(file)) return false
+/** A test needs what it, or a file of the tests that it imports, asks for. */
+function reachableTexts(file: string, seen: Set<string>): string[] {
+  if (seen.has(file)) return []
   seen.add(file)
   const text = readFileSync(file, 'utf8')
-  if (text.includes("process.env['GALATEA_TEST_PYTHON']")) return true
-  return [...text.matchAll(/from '(\.[^']*\.ts)'/g)]
+  const imported = [...text.matchAll(/from '(\.[^']*\.ts)'/g)]
     .map((match) => path.join(path.dirname(file), match[1] ?? ''))
-    .filter((imported) => imported.includes(`${path.sep}test${path.sep}`))
-    .some((imported) => reachesPython(imported, seen))
+    .filter((other) => other.includes(`${path.sep}test${path.sep}`))
+  return [text, ...imported.flatMap((other) => reachableTexts(other, seen))]
 }
+
+const namesPython = (text: string): boolean => text.includes("process.env['GALATEA_TEST_PYTHON']")
+
+const requiredTools = (text: string): ToolName[] =>
+  [...text.matchAll(/requireTool\('([^']*)'\)/g)].map((match) => match[1] ?? '').filter(isToolName)

@@ -16,6 +16,7 @@ import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
 import { preparePython } from './python-environment.ts'
 import { findTestFiles, type TestFiles } from './test-files.ts'
+import { prepareTool } from './test-tools.ts'
 
 const root = path.join(import.meta.dirname, '..')
 
@@ -42,10 +43,12 @@ async function main(): Promise<number> {
   // Mostly waiting for downloads on the first run: it goes on beside the first two steps.
   const needsPython = chosen.endToEnd.some((file) => files.python.has(file))
   const python = needsPython ? preparePython(root) : null
+  const tools = prepareTools([...chosen.unit, ...chosen.endToEnd], files)
   process.env['GALATEA_SEED'] = chooseSeed(process.env['GALATEA_SEED'])
   process.stdout.write(`seed of the property tests: ${process.env['GALATEA_SEED']} (GALATEA_SEED=random for another)\n`)
   if (wants('static')) await runStaticChecks(totals)
   await runTests('unit, scenario and conformance tests', chosen.unit, totals)
+  await tools
   await runTests('end-to-end tests', await withPython(chosen.endToEnd, files, python, totals), totals)
   report(totals, performance.now() - startedMs)
   return totals.failed > 0 || totals.notRun.length > 0 ? 1 : 0
@@ -68,6 +71,11 @@ function choose(
     unit: wants('unit') ? files.unit : files.unit.filter(named),
     endToEnd: wants('e2e') ? files.endToEnd : files.endToEnd.filter(named),
   }
+}
+
+/** One after the other: two runs of apt-get would wait for each other. A test that needs one that failed says so itself. */
+async function prepareTools(chosen: readonly string[], files: TestFiles): Promise<void> {
+  for (const name of new Set(chosen.flatMap((file) => files.tools.get(file) ?? []))) await prepareTool(name)
 }
 
 async function runStaticChecks(totals: Totals): Promise<void> {

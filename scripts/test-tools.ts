@@ -1,0 +1,84 @@
+// Programs of other projects that end-to-end tests run the server against: a real Redis, Prometheus, browser, emulator,
+// machine-learning framework. A test file says `requireTool('redis-server')` (test/tool.ts); the test command prepares the
+// tools of all chosen files before they run. A Debian program that is on the PATH is used as it is; the others live in
+// .cache/tools, made once for each version.
+
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { runQuietly } from './run-quietly.ts'
+
+type Tool =
+  | { readonly kind: 'debian'; readonly package: string }
+  | { readonly kind: 'npm'; readonly package: string }
+  /** `program` is a script that the packages install; without one it is the environment's Python. */
+  | { readonly kind: 'python'; readonly packages: readonly string[]; readonly program?: string }
+
+/** Named as tests name them; a Debian tool by its program. */
+const tools = {
+  'redis-server': { kind: 'debian', package: 'redis-server' },
+  prometheus: { kind: 'debian', package: 'prometheus' },
+  promtool: { kind: 'debian', package: 'prometheus' },
+  chromium: { kind: 'debian', package: 'chromium' },
+  azurite: { kind: 'npm', package: 'azurite@3.37.0' },
+  'moto-server': { kind: 'python', packages: ['moto[server,s3]==5.2.5'], program: 'moto_server' },
+  'gcp-storage-emulator': {
+    kind: 'python',
+    packages: ['gcp-storage-emulator==2026.7.19'],
+    program: 'gcp-storage-emulator',
+  },
+} satisfies Record<string, Tool>
+
+export type ToolName = keyof typeof tools
+
+/** Where the program is, or why it cannot be had. */
+export type PreparedTool = { readonly program: string } | { readonly missingBecause: string }
+
+const repositoryRoot = path.join(import.meta.dirname, '..')
+
+export function isToolName(name: string): name is ToolName {
+  return Object.hasOwn(tools, name)
+}
+
+export async function prepareTool(name: ToolName): Promise<PreparedTool> {
+  const tool: Tool = tools[name]
+  if (tool.kind === 'debian') return prepareDebian(name, tool.package)
+  const folder = path.join(repositoryRoot, '.cache', 'tools', name)
+  const program =
+    tool.kind === 'npm' ? path.join(folder, 'node_modules', '.bin', name) : path.join(folder, 'bin', programOf(tool))
+  const stamp = path.join(folder, 'made-of.json')
+  const wanted = JSON.stringify(tool)
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return { program }
+  rmSync(folder, { recursive: true, force: true })
+  const failure =
+    tool.kind === 'npm'
+      ? await runQuietly('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', tool.package])
+      : ((await runQuietly('python3', ['-m', 'venv', folder])) ??
+        (await runQuietly(path.join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '-q', ...tool.packages])))
+  if (failure !== null) return { missingBecause: `${name} could not be installed into ${folder}: ${failure}` }
+  writeFileSync(stamp, wanted)
+  return { program }
+}
+
+const programOf = (tool: Tool & { kind: 'python' }): string => tool.program ?? 'python'
+
+async function prepareDebian(program: string, name: string): Promise<PreparedTool> {
+  const found = findOnPath(program)
+  if (found !== null) return { program: found }
+  const install = ['install', '--yes', '--no-install-recommends', name]
+  if (process.getuid?.() !== 0 || findOnPath('apt-get') === null) {
+    return { missingBecause: `${program} is not installed (sudo apt-get ${install.join(' ')})` }
+  }
+  // Its service must not start: each test starts the program with a configuration of its own.
+  const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
+  const failure =
+    (await runQuietly('apt-get', ['update', '--quiet'], environment)) ??
+    (await runQuietly('apt-get', install, environment))
+  const installed = findOnPath(program)
+  if (installed !== null) return { program: installed }
+  return { missingBecause: `${program}: apt-get ${install.join(' ')} failed: ${failure ?? 'it is still not there'}` }
+}
+
+function findOnPath(program: string): string | null {
+  const folders = (process.env['PATH'] ?? '').split(path.delimiter)
+  return folders.map((folder) => path.join(folder, program)).find((file) => existsSync(file)) ?? null
+}
