@@ -1,5 +1,6 @@
-// Dynamic batching against none at 64 connections, on a tiny ONNX model and on one whose execution costs the same
-// whatever its size; and what the scheduler itself costs per request.
+// Dynamic batching against none at 64 connections, on a tiny ONNX model, on a larger one that gains from batches, and on
+// one whose execution costs the same whatever its size; what the scheduler itself costs per request, and how exactly it
+// waits.
 
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,17 +12,20 @@ import { InferenceRequest } from '../src/model/inference-request.ts'
 import { InferenceResponse } from '../src/model/inference-response.ts'
 import { DirectScheduler } from '../src/scheduling/direct-scheduler.ts'
 import { DynamicBatchScheduler } from '../src/scheduling/dynamic-batch-scheduler.ts'
+import { Tensor } from '../src/tensor/tensor.ts'
+import { OnnxHarness } from '../test/fixtures/onnx/onnx-harness.ts'
 import { exampleModels } from '../test/e2e/server-process.ts'
 import { alternate, medianOf, medianRatio, type Bench, type Figure } from './bench.ts'
 import { HttpLoad, type LoadMeasurement } from './http-load-process.ts'
 import { inferRequest } from './infer-request.ts'
 import { startGalatea } from './subjects.ts'
+import { wideModel, wideSize, writeWideModel } from './wide-model.ts'
 
 const connections = 64
 const rate = (measured: LoadMeasurement): number => measured.requestsPerSecond
 const cpu = (measured: LoadMeasurement): number => measured.cpuUsPerRequest
 
-/** `digits` and a model of 2 ms per execution, each with and without dynamic batching. */
+/** `digits`, a model of 2 ms per execution and `wide`, each with and without dynamic batching. */
 async function createRepository(): Promise<AsyncDisposable & { readonly path: string }> {
   const root = await mkdtemp(path.join(tmpdir(), 'galatea-batching-'))
   const digits = await readFile(path.join(exampleModels, 'digits/config.pbtxt'), 'utf8')
@@ -39,6 +43,7 @@ async function createRepository(): Promise<AsyncDisposable & { readonly path: st
     await writeFile(path.join(root, `digits_${suffix}/config.pbtxt`), config)
     await mkdir(path.join(root, `steady_${suffix}/1`), { recursive: true })
     await writeFile(path.join(root, `steady_${suffix}/config.pbtxt`), steady + batching)
+    await writeWideModel(root, `wide_${suffix}`, batching)
   }
   return { path: root, [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }) }
 }
@@ -112,20 +117,58 @@ function overheadFigures(rounds: number): Figure[] {
   return [{ what: 'scheduler, per request at batch 8', value: dynamic - bare, unit: 'µs', target, detail }]
 }
 
+/** Its weights do not fit into the caches: one row costs as much memory traffic as many. */
+async function ownGain(rounds: number): Promise<Figure> {
+  const harness = await OnnxHarness.open()
+  const parameters = { intra_op_thread_count: '1', execution: 'inline' }
+  const model = await harness.load(wideModel(), { name: 'wide', parameters })
+  const usPerRow = async (rows: number): Promise<number> => {
+    const input = new Tensor('X', 'FP32', [rows, wideSize], new Uint8Array(rows * wideSize * 4))
+    const started = performance.now()
+    let count = 0
+    for (; performance.now() - started < 150; count++) (await model.infer([input])).release()
+    return ((performance.now() - started) * 1000) / (count * rows)
+  }
+  const { one, many } = await alternate(rounds, { one: () => usPerRow(1), many: () => usPerRow(32) })
+  await model.close()
+  await harness.close()
+  const detail = `${medianOf(one).toFixed(0)} µs per row alone, ${medianOf(many).toFixed(0)} µs in a batch of 32, no server`
+  const value = medianRatio(one, many, (us) => us)
+  return { what: "the model 'wide' itself, rows per second, 32 to 1", value, unit: '×', target: null, detail }
+}
+
+/** How late a wait of 100, 300 and 1000 µs ends. */
+async function waitFigure(): Promise<Figure> {
+  const clock = new SystemClock()
+  const lateUs: number[] = []
+  for (let i = 0; i < 300; i++) {
+    const waitNs = ([100, 300, 1000][i % 3] ?? 100) * 1000
+    const dueNs = clock.nowNs() + waitNs
+    await new Promise<void>((resolve) => clock.afterExactly(waitNs, resolve))
+    lateUs.push((clock.nowNs() - dueNs) / 1000)
+  }
+  lateUs.sort((a, b) => a - b)
+  const at = (share: number): string => (lateUs[Math.floor(lateUs.length * share)] ?? NaN).toFixed(1)
+  const detail = `waits of 100 to 1000 µs: median ${at(0.5)} µs late, 90 % within ${at(0.9)} µs, 99 % within ${at(0.99)} µs`
+  return { what: 'how late a wait for a batch ends, median', value: medianOf(lateUs), unit: 'µs', target: null, detail }
+}
+
 export const bench: Bench = {
   name: 'batching',
   summary: 'dynamic batching against none at 64 connections, and what the scheduler costs per request',
   async run({ rounds, secondsPerRun, say }) {
-    const figures = overheadFigures(rounds)
-    say(figures[0]?.detail ?? '')
+    const figures = [...overheadFigures(rounds), await waitFigure(), await ownGain(rounds)]
+    for (const { detail } of figures) say(detail)
     await using repository = await createRepository()
     await using galatea = await startGalatea([repository.path])
     for (const [model, input] of [
       ['digits', 'pixels'],
       ['steady', 'INPUT0'],
+      ['wide', 'X'],
     ] as const) {
-      const values = Float32Array.from({ length: 64 }, (_, index) => index % 17)
-      const tensor = { name: input, datatype: 'FP32', shape: [1, 64], values }
+      const length = model === 'wide' ? wideSize : 64
+      const values = Float32Array.from({ length }, (_, index) => index % 17)
+      const tensor = { name: input, datatype: 'FP32', shape: [1, length], values }
       const open = (suffix: string): Promise<HttpLoad> =>
         HttpLoad.open(galatea, connections, inferRequest(`${model}_${suffix}`, [tensor], 'binary'))
       await using batchedLoad = await open('batched')
@@ -141,7 +184,7 @@ export const bench: Bench = {
       const detail = `batched ${describe(batched)}; alone ${describe(alone)}`
       say(`${model}: ${detail}`)
       const what = `throughput of ${model}, batched to alone, c=${connections}`
-      const target = model === 'steady' ? ({ kind: 'at least', value: 3 } as const) : null
+      const target = model === 'digits' ? null : ({ kind: 'at least', value: 3 } as const)
       figures.push({ what, value: medianRatio(batched, alone, rate), unit: '×', target, detail })
     }
     return figures

@@ -16,8 +16,8 @@ type Measured = GrpcLoadResult & { readonly cpuUs: number; readonly rate: number
 
 const portIn = (text: string): number => Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(text)?.[1])
 
-async function startEcho(): Promise<Target> {
-  const [command, ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, 'bare-grpc-echo.ts')]
+async function startEcho(script: string): Promise<Target> {
+  const [command, ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, script)]
   const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
   process.once('exit', () => child.kill('SIGKILL'))
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
@@ -95,7 +95,8 @@ export const bench: Bench = {
   summary: 'Throughput and CPU of small gRPC inferences, as ratios to a bare @grpc/grpc-js echo of the same message',
   async run({ rounds, secondsPerRun, say }) {
     await using galatea = await startGalatea()
-    await using echo = await startEcho()
+    await using echo = await startEcho('bare-grpc-echo.ts')
+    await using ownEcho = await startEcho('own-grpc-echo.ts')
     const figures: Figure[] = []
     const cases = [
       ['unary', 16, false],
@@ -106,15 +107,17 @@ export const bench: Bench = {
       const order = { connections: 4, concurrency, message, isStream }
       await using ourLoad = await GrpcLoad.open(galatea, order)
       await using bareLoad = await GrpcLoad.open(echo, order)
-      for (const load of [ourLoad, bareLoad]) await load.run(2)
-      const { ours, theirs } = await alternate(rounds, {
+      await using framingLoad = await GrpcLoad.open(ownEcho, order)
+      for (const load of [ourLoad, bareLoad, framingLoad]) await load.run(1)
+      const { ours, theirs, framing } = await alternate(rounds, {
         ours: () => ourLoad.run(secondsPerRun),
         theirs: () => bareLoad.run(secondsPerRun),
+        framing: () => framingLoad.run(secondsPerRun),
       })
       const describe = (name: string, runs: readonly Measured[]): string =>
         `${name} ${medianOf(runs.map((run) => run.cpuUs)).toFixed(0)} µs CPU, ` +
         `${medianOf(runs.map((run) => run.rate)).toFixed(0)}/s, p50 ${(medianOf(runs.map((run) => run.p50Us)) / 1000).toFixed(2)} ms`
-      const detail = `${describe('Galatea', ours)}; ${describe('bare', theirs)}`
+      const detail = `${describe('Galatea', ours)}; ${describe('its transport alone', framing)}; ${describe('bare', theirs)}`
       const what = `identity, ${form}, c=${concurrency}`
       const cpu = medianRatio(theirs, ours, (run) => run.cpuUs)
       const target: Figure['target'] = { kind: 'at least', value: 1 }

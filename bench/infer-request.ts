@@ -16,9 +16,14 @@ export const inferRequest = (
   form: InferForm,
   answerForm: InferForm = form,
   id = '',
+  timeoutUs = 0,
 ): Buffer => {
   const named = id === '' ? {} : { id }
-  const parameters = answerForm === 'binary' ? { parameters: { binary_data_output: true } } : {}
+  const wishes = {
+    ...(answerForm === 'binary' ? { binary_data_output: true } : {}),
+    ...(timeoutUs === 0 ? {} : { timeout: timeoutUs }),
+  }
+  const parameters = Object.keys(wishes).length === 0 ? {} : { parameters: wishes }
   if (form === 'json') {
     const tensors = inputs.map(({ values, ...tensor }) => ({ ...tensor, data: Array.from(values) }))
     return post(model, '', Buffer.from(JSON.stringify({ ...named, inputs: tensors, ...parameters })))

@@ -108,6 +108,7 @@ async function ourSubjects(clock: SystemClock, binding: NativeBinding): Promise<
         ['INPUT0', 0],
         ['INPUT1', 1],
       ]),
+      layout: null,
       inputCount: 2,
       outputs: ['OUTPUT0', 'OUTPUT1'].map((name, sessionIndex) => ({ name, dataType: 'INT32', sessionIndex })),
       maxExecutionMs: 0,

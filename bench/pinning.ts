@@ -1,9 +1,18 @@
 import { spawnSync } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
-const canPin = availableParallelism() >= 2 && spawnSync('taskset', ['-c', '1', 'true']).status === 0
+// Read once: a process that keeps to one core counts one.
+const coreCount = availableParallelism()
+const canPin = coreCount >= 2 && spawnSync('taskset', ['-c', '1', 'true']).status === 0
 
 /** What to put before a command to keep it on one core; nothing where that cannot be done. */
 export const onCore = (core: number): readonly string[] => (canPin ? ['taskset', '-c', String(core)] : [])
+
+/** Keeps this process, and what it starts without a core of its own, on one core; null: on any. */
+export const keepOnCore = (core: number | null): void => {
+  if (!canPin) return
+  const cores = core === null ? `0-${coreCount - 1}` : String(core)
+  spawnSync('taskset', ['-a', '-p', '-c', cores, String(process.pid)])
+}
 
 export const pinningText = canPin ? 'server on core 0, load on core 1' : 'server and load not pinned to cores'

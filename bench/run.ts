@@ -16,6 +16,8 @@ const usage = `npm run bench -- [name …] [flags]
   --rounds N     how often each subject is measured; medians count (5)
   --seconds S    how long one measurement of a load takes (1)
   --accept       keep the figures: bench/results.json and docs/internals/benchmarks.md
+
+npm run bench -- suite --help: all of it at once, with charts, beside whatever there is to compare with
 `
 
 /** A benchmark of the whole server gives figures; one of a single part is a script that prints its own. */
@@ -34,15 +36,22 @@ const findBenches = async (): Promise<Entry[]> => {
 }
 
 const serverBenches: ReadonlySet<string> = new Set([
+  'metrics',
   'start',
+  'tracing',
+  'many-models',
   'grpc-infer',
   'small-infer',
   'large-tensor',
   'json-tensor',
   'triton-compare',
   'batching',
+  'sequences',
+  'overload',
+  'adaptive-delay',
   'python-infer',
   'shared-memory',
+  'soak',
 ])
 
 const figureText = (figure: Figure): string => {
@@ -58,6 +67,11 @@ const runScript = async (file: string): Promise<void> => {
   if (code !== 0) throw new Error(`${file} ended with code ${code}`)
 }
 
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+if (process.argv[2] === 'suite') {
+  const { runSuite } = await import('./suite.ts')
+  process.exit(await runSuite(process.argv.slice(3), say))
+}
 const { values: flags, positionals: names } = parseArgs({
   allowPositionals: true,
   options: {
@@ -68,7 +82,6 @@ const { values: flags, positionals: names } = parseArgs({
     accept: { type: 'boolean', default: false },
   },
 })
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
 const entries = await findBenches()
 const unknown = names.find((name) => !entries.some((entry) => entry.name === name))
 const settings = { rounds: Number(flags.rounds), secondsPerRun: Number(flags.seconds), say }

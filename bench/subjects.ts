@@ -55,7 +55,9 @@ export const createCompiledPackage = async (): Promise<AsyncDisposable & { reado
       cwd: projectRoot,
     },
   )
-  await cp(path.join(projectRoot, 'bin'), path.join(root, 'bin'), { recursive: true })
+  for (const folder of ['bin', 'python', 'proto']) {
+    await cp(path.join(projectRoot, folder), path.join(root, folder), { recursive: true })
+  }
   await cp(path.join(projectRoot, 'package.json'), path.join(root, 'package.json'))
   await symlink(path.join(projectRoot, 'node_modules'), path.join(root, 'node_modules'))
   return {

@@ -18,7 +18,9 @@ async function runHere() {
   // Compiled code is kept between starts, which halves the time until the first answer. A folder of the user's own: one
   // in /tmp could be filled by somebody else.
   const cache = process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache')
-  module.enableCompileCache(process.env.NODE_COMPILE_CACHE || path.join(cache, 'galatea', 'compiled'))
+  // In the environment, so that the threads and processes of models share it.
+  process.env.NODE_COMPILE_CACHE ||= path.join(cache, 'galatea', 'compiled')
+  module.enableCompileCache(process.env.NODE_COMPILE_CACHE)
   // A checkout runs its sources, the package what was compiled from them.
   const source = new URL('../src/cli/main.ts', import.meta.url)
   const { main } = await import(existsSync(source) ? source.href : new URL('../dist/cli/main.js', import.meta.url).href)

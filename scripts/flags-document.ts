@@ -18,6 +18,25 @@ galatea --model-repository ./models --http-port 8000 --log-verbose 1
 Names and meanings are Triton's, except for flags marked "Galatea only".
 `
 
+const variables = `## Other environment variables
+
+| Variable | What it does |
+|---|---|
+| \`MODEL_REPOSITORY_PATH\` | The repository, when no flag names one |
+| \`GALATEA_ONNX_BINDING\` | \`javascript\` runs ONNX models through the [JavaScript API](../guide/onnx-models.md#platforms) |
+| \`CUDA_VISIBLE_DEVICES\` | Which GPUs models may use; empty for none |
+| \`TRITON_SERVER_CPU_ONLY\` | Set to anything: no metrics of GPUs |
+| \`TRITON_SERVER_ESCAPE_LOG_MESSAGES\` | \`0\` leaves line breaks and control characters in log lines as they are |
+| \`TRITONCACHE_REDIS_USERNAME\`, \`TRITONCACHE_REDIS_PASSWORD\` | Credentials of the [cache in Redis](../guide/response-cache.md#in-redis-for-several-servers) |
+| \`TRITON_CLOUD_CREDENTIAL_PATH\`, \`AWS_…\`, \`GOOGLE_…\`, \`AZURE_…\` | Credentials of [cloud storage](../guide/cloud-storage.md#credentials) |
+| \`XDG_CACHE_HOME\` | Where downloads, environments and compiled code are kept: its folder \`galatea\`; without it \`~/.cache/galatea\` |
+| \`NODE_COMPILE_CACHE\` | Another folder for the compiled code of the server itself |
+`
+
+const acceptedIntroduction = `So that a command line of Triton's works as it is: values are checked, and a start that sets one of these names it in
+a warning. The texts say what each does in Triton. There are no pools of threads or requests to size here, no CUDA memory, and no
+SageMaker or Vertex AI endpoint.`
+
 /** docs/reference/flags.md, made from the table of flags. */
 export function flagsDocument(): string {
   const parts = [head]
@@ -37,13 +56,15 @@ export function flagsDocument(): string {
     ),
   )
   const accepted = flagTable.filter((spec) => spec.status === 'accepted')
-  parts.push(section('Accepted, without effect in this version', accepted))
+  parts.push(section('Accepted, without effect in this version', accepted, acceptedIntroduction))
+  parts.push(variables)
   return parts.join('\n')
 }
 
-function section(title: string, specs: readonly FlagSpec[]): string {
+function section(title: string, specs: readonly FlagSpec[], introduction = ''): string {
   const rows = specs.map((spec) => `| ${cells(spec).map(escapeCell).join(' | ')} |`)
-  return [`## ${title}`, '', '| Flag | Default | What it does |', '|---|---|---|', ...rows, ''].join('\n')
+  const head = introduction === '' ? [`## ${title}`, ''] : [`## ${title}`, '', introduction, '']
+  return [...head, '| Flag | Default | What it does |', '|---|---|---|', ...rows, ''].join('\n')
 }
 
 function cells(spec: FlagSpec): string[] {

@@ -1,7 +1,9 @@
 import { gpuFamilies } from '../src/telemetry/gpu-families.ts'
-import { serverFamilies } from '../src/telemetry/metrics-page.ts'
 import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
-import { modelFamilies, type FamilySettings } from '../src/telemetry/model-families.ts'
+import { modelFamilies } from '../src/telemetry/model-families.ts'
+import type { FamilySettings, ModelFamily } from '../src/telemetry/model-family.ts'
+import { residencyFamilies } from '../src/telemetry/residency-families.ts'
+import { serverFamilies } from '../src/telemetry/server-families.ts'
 
 const head = `# Metrics
 
@@ -9,7 +11,8 @@ const head = `# Metrics
 curl -s localhost:8002/metrics
 \`\`\`
 
-Prometheus' text format, compressed with gzip for those who accept it. How to scrape and what to watch:
+Prometheus' text format; OpenMetrics 1.0 for those who ask for it (\`Accept: application/openmetrics-text\`, as Prometheus
+does by itself); gzip, br or deflate for those who accept that. How to scrape and what to watch:
 [monitoring](../guide/monitoring.md).
 
 - The port is \`--metrics-port\` (8002), the address \`--metrics-address\` or else that of HTTP; \`--allow-metrics=false\` closes
@@ -19,7 +22,10 @@ Prometheus' text format, compressed with gzip for those who accept it. How to sc
 - Labels are \`model\`, \`version\` and, for each entry of the model's \`metric_tags\`, \`_<key>\`.
 - Families that begin with \`galatea_\` are Galatea's own (\`--galatea-metrics\`); with \`--triton-defaults\` they are off, and so
   are those of Triton's that its version 2.51 did not have: \`nv_model_load_duration_secs\` and the histogram of first responses.
-- Models may add [metrics of their own](../guide/python-models.md).
+- Names are the same in both formats. OpenMetrics calls only that a counter whose name ends in \`_total\`, so Triton's
+  counters are of type unknown there: queries need not care. It also has the unit of a family, and an exemplar per bucket of
+  the histograms of seconds: the trace of the last request in it, where requests are traced.
+- Models may add metrics of their own, in [Python](../guide/python-models.md) and in [TypeScript](../guide/typescript-models.md).
 `
 
 const base: FamilySettings = {
@@ -30,25 +36,34 @@ const base: FamilySettings = {
   hasOwnFamilies: true,
 }
 
-function needs(isOn: (settings: FamilySettings) => boolean): string {
+const onlyText = { cached: 'models with a response cache', uncached: 'models without a response cache' }
+
+function needs({ isOn, only }: ModelFamily): string {
+  const models = only === null ? [] : [onlyText[only]]
   if (!isOn(base)) {
     return isOn({ ...base, hasSummaries: true })
-      ? '`--metrics-config summary_latencies=true`'
+      ? [...models, '`--metrics-config summary_latencies=true`'].join(', ')
       : 'decoupled models, with `--metrics-config histogram_latencies=true`'
   }
-  if (!isOn({ ...base, hasCounters: false })) return 'not with `--metrics-config counter_latencies=false`'
-  return ''
+  if (!isOn({ ...base, hasCounters: false })) models.push('not with `--metrics-config counter_latencies=false`')
+  return models.join(', ')
 }
 
 const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
 
 /** docs/reference/metrics.md, made from the tables that the page itself is made from. */
 export function metricsDocument(): string {
-  const models = modelFamilies.map(({ name, type, extraLabel, help, isOn }) =>
-    row([`\`${name}\``, type, extraLabel === '' ? '' : `\`${extraLabel}\``, help, needs(isOn)]),
+  const label = (name: string): string => (name === '' ? '' : `\`${name}\``)
+  const models = modelFamilies.map((family) =>
+    row([`\`${family.name}\``, family.type, label(family.extraLabel), family.help, needs(family)]),
   )
   const gpus = gpuFamilies.map(({ name, type, help }) => row([`\`${name}\``, type, help]))
-  const server = serverFamilies.map(({ name, help }) => row([`\`${name}\``, 'gauge', help]))
+  const residency = residencyFamilies.map((family) =>
+    row([`\`${family.name}\``, family.type, label(family.label), family.help]),
+  )
+  const server = serverFamilies.map((family) =>
+    row([`\`${family.name}\``, family.type, label(family.label), family.help, family.when]),
+  )
   return `${[
     head,
     '## Per model version\n',
@@ -58,7 +73,7 @@ export function metricsDocument(): string {
     '',
     'Reasons of a failure: `REJECTED` by the scheduler (queue full, time-out), `CANCELED` by the client, `BACKEND` after its',
     'execution began, `OTHER` for the rest. Requests that are refused before they are admitted (unknown model, wrong inputs)',
-    'count nowhere, as in Triton. An error that a Python model answers with itself (`InferenceResponse(error=…)`) is a success;',
+    'count in no model’s figures, as in Triton, but in `galatea_requests_refused_total`. An error that a Python model answers with itself (`InferenceResponse(error=…)`) is a success;',
     'an exception is a failure.',
     '',
     `Bounds of the histograms of seconds: ${latencyBounds.join(', ')}.`,
@@ -66,13 +81,28 @@ export function metricsDocument(): string {
     'Summaries hold the last minute; quantiles are those of `--metrics-config summary_quantiles=0.5:0.05,0.99:0.001` (default',
     '0.5, 0.9, 0.95, 0.99, 0.999) and exact to 1.6 %. With `counter_latencies=false` the counts stay at 0: so does Triton.',
     '',
+    'An instance is busy while it has something to execute: `rate(galatea_instance_busy_seconds_total[1m]) /',
+    'galatea_instances` is the share of the time in which the model had work, 0 to 1, for an autoscaler to go by.',
+    '',
+    '## Of models in memory\n',
+    row(['Family', 'Type', 'Also labelled', 'What it tells']),
+    row(['---', '---', '---', '---']),
+    ...residency,
+    '',
+    'Labelled by `model`, the state by `version` too; Galatea’s own, so off with `--triton-defaults`. What lazy models and',
+    '`--model-memory-limit` are: [model repository](../guide/model-repository.md#models-that-load-on-demand).',
+    '',
     '## Of the server\n',
-    row(['Family', 'Type', 'What it tells']),
-    row(['---', '---', '---']),
+    row(['Family', 'Type', 'Labelled', 'What it tells', 'When']),
+    row(['---', '---', '---', '---', '---']),
     ...server,
     '',
     'CPU and memory are looked at every `--metrics-interval-ms` and left out with `--allow-cpu-metrics=false`. There is no pool',
-    'of pinned memory, so both its figures are 0. Cache families are not there yet.',
+    'of pinned memory, so both its figures are 0. Triton has the families of the cache as gauges, though they only grow. What a',
+    'cache in Redis holds and evicts, Redis tells: those figures are 0 here.',
+    '',
+    'Reasons of a refusal: `invalid` (the request is not what the model takes), `not_found` and `unavailable` (no such model, or',
+    'none that can serve), `unsupported`, `too_large`, `internal` (Triton’s code for a body that cannot be read).',
     '',
     '## Per GPU\n',
     'Labelled `gpu_uuid`; from `nvidia-smi`, where that is. Off with `--allow-gpu-metrics=false` or `TRITON_SERVER_CPU_ONLY` in the',

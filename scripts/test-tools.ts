@@ -19,13 +19,29 @@ const tools = {
   prometheus: { kind: 'debian', package: 'prometheus' },
   promtool: { kind: 'debian', package: 'prometheus' },
   chromium: { kind: 'debian', package: 'chromium' },
-  azurite: { kind: 'npm', package: 'azurite@3.37.0' },
+  buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
+  azurite: { kind: 'npm', package: 'azurite@3.35.0' },
   'moto-server': { kind: 'python', packages: ['moto[server,s3]==5.2.5'], program: 'moto_server' },
+  // OpenTelemetry's own messages, for a receiver of traces: test/otlp-receiver.py.
+  'otlp-receiver': { kind: 'python', packages: ['opentelemetry-proto==1.45.2', 'grpcio==1.85.1'] },
+  'openmetrics-parser': { kind: 'python', packages: ['prometheus-client==0.23.1'] },
   'gcp-storage-emulator': {
     kind: 'python',
     packages: ['gcp-storage-emulator==2026.7.19'],
     program: 'gcp-storage-emulator',
   },
+  'python-pytorch': {
+    kind: 'python',
+    packages: ['torch==2.13.0', 'numpy==2.4.6', 'onnx==1.23.2', 'onnxscript==0.7.2'],
+  },
+  'python-tensorflow': { kind: 'python', packages: ['tensorflow-cpu==2.21.0'] },
+  'python-openvino': { kind: 'python', packages: ['openvino==2026.4.1'] },
+  'python-sklearn': {
+    kind: 'python',
+    packages: ['scikit-learn==1.9.1', 'skops==0.16.0', 'xgboost-cpu==3.2.0', 'lightgbm==4.7.0'],
+  },
+  // Another version of the same, for models that bring an environment of their own.
+  'python-sklearn-older': { kind: 'python', packages: ['scikit-learn==1.7.2', 'lightgbm==4.6.0', 'pandas==2.3.3'] },
 } satisfies Record<string, Tool>
 
 export type ToolName = keyof typeof tools

@@ -3,6 +3,7 @@
 
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Backend } from './model/backend.ts'
 import type { ModelServices } from './model/model-services.ts'
 import type { EngineSettings, ServerDependencies } from './server.ts'
@@ -19,7 +20,27 @@ export type BackendRegistry = {
 
 type BackendDependencies = ServerDependencies & { readonly services: ModelServices }
 type BackendSettings = ReadonlyMap<string, string>
-type MakeBackend = (dependencies: BackendDependencies, settings: BackendSettings) => Promise<Backend>
+type BackendOptions = Pick<EngineSettings, 'backendConfig' | 'backendDirectory' | 'allowsPickleModels'>
+type MakeBackend = (
+  dependencies: BackendDependencies,
+  settings: BackendSettings,
+  options: BackendOptions,
+) => Promise<Backend>
+
+/** Served by python/backends/<name>/model.py, whose framework the user's Python brings. */
+const frameworks = ['lightgbm', 'openvino', 'pytorch', 'sklearn', 'tensorflow', 'xgboost']
+
+const makeFrameworkBackend =
+  (name: string): MakeBackend =>
+  async (dependencies, settings, { allowsPickleModels }) => {
+    const { PythonBackend } = await import('./backends/python/python-backend.ts')
+    const directory = fileURLToPath(new URL(`../python/backends/${name}`, import.meta.url))
+    const environment = {
+      GALATEA_BACKEND_CONFIG: JSON.stringify(Object.fromEntries(settings)),
+      GALATEA_ALLOW_PICKLE_MODELS: allowsPickleModels ? '1' : '0',
+    }
+    return new PythonBackend(dependencies, settings, { name, directory, environment })
+  }
 
 const builtIn: Readonly<Record<string, MakeBackend>> = {
   identity: async (dependencies) => {
@@ -34,16 +55,14 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
     const { PythonBackend } = await import('./backends/python/python-backend.ts')
     return new PythonBackend(dependencies, settings)
   },
+  ...Object.fromEntries(frameworks.map((name) => [name, makeFrameworkBackend(name)])),
   typescript: async (dependencies) => {
     const { TypeScriptBackend } = await import('./backends/typescript/typescript-backend.ts')
     return new TypeScriptBackend(dependencies)
   },
 }
 
-export function createBackendRegistry(
-  dependencies: BackendDependencies,
-  options: Pick<EngineSettings, 'backendConfig' | 'backendDirectory'>,
-): BackendRegistry {
+export function createBackendRegistry(dependencies: BackendDependencies, options: BackendOptions): BackendRegistry {
   const made = new Map<string, Promise<Backend | null>>()
   const entries: BackendEntry[] = []
 
@@ -53,7 +72,7 @@ export function createBackendRegistry(
     const found = await locate(name, backendDirectory, settings)
     if (found === null) return null
     entries.push({ name, path: found.path, config: JSON.stringify(Object.fromEntries(settings)) })
-    return found.make(dependencies, settings)
+    return found.make(dependencies, settings, options)
   }
 
   return {
@@ -87,9 +106,9 @@ async function locate(name: string, directory: string, settings: BackendSettings
   // The name comes from config.pbtxt: a plain folder name and nothing else.
   const folder = path.resolve(directory, name)
   if (!/^[\w-][\w.-]*$/.test(name) || !existsSync(path.join(folder, 'model.py'))) return null
-  const { createPythonBasedBackend } = await import('./backends/python/python-backend.ts')
+  const { PythonBackend } = await import('./backends/python/python-backend.ts')
   return {
     path: path.join(folder, 'model.py'),
-    make: async (dependencies) => createPythonBasedBackend(dependencies, settings, name, folder),
+    make: async (dependencies) => new PythonBackend(dependencies, settings, { name, directory: folder }),
   }
 }

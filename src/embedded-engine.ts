@@ -23,6 +23,8 @@ export type EmbeddedEngineOptions = Partial<Omit<EngineSettings, 'modelRepositor
 /** What the command line's flags default to; a test keeps the two equal. */
 export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reportedVersion'> = {
   id: 'galatea',
+  modelCacheDirectory: '',
+  modelCacheLimitBytes: 64e9,
   modelControlMode: 'none',
   repositoryPollSecs: 15,
   loadModels: [],
@@ -32,10 +34,13 @@ export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reporte
   isStrictReadiness: true,
   backendDirectory: '',
   backendConfig: new Map(),
+  allowsPickleModels: false,
   modelLoadThreadCount: 4,
   modelLoadRetryCount: 0,
+  modelMemoryLimitBytes: 0,
+  isModelLoadLazy: false,
+  modelIdleUnloadSecs: 0,
   defaultMaxQueueSize: 'auto',
-  responseCacheBytes: 0,
   rateLimit: null,
   prunesEnsemblesLikeTriton: false,
 }

@@ -2,6 +2,7 @@
 
 import { ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
+import { changeOrigin } from './model/change-origin.ts'
 import type { CustomMetrics } from './model/custom-metrics.ts'
 import type { ModelServices } from './model/model-services.ts'
 import { encodeModelConfigJson, parseModelConfigJson } from './protocol/model-config-json.ts'
@@ -16,15 +17,15 @@ export function createModelServices(engine: () => Engine, metrics: CustomMetrics
     },
     loadModel: async (name, config, files) => {
       engine().requireExplicitControl()
-      if (config === '' && files.size === 0) return engine().load(name)
+      if (config === '' && files.size === 0) return engine().load(name, null, changeOrigin('model'))
       if (config === '') {
         throw new ServerError('INVALID_ARG', "load parameter 'config' must be specified for model file override")
       }
-      return engine().load(name, { config: parseModelConfigJson(config), files })
+      return engine().load(name, { config: parseModelConfigJson(config), files }, changeOrigin('model'))
     },
     unloadModel: async (name, unloadDependents) => {
       engine().requireExplicitControl()
-      await engine().unload(name, unloadDependents)
+      await engine().unload(name, unloadDependents, changeOrigin('model'))
     },
     encodeConfig: encodeModelConfigJson,
     metrics,

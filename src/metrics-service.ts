@@ -2,14 +2,21 @@
 
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import type { TrafficMeter } from './base/traffic-meter.ts'
 import type { Engine } from './engine/engine.ts'
+import type { ResponseCache } from './engine/response-cache.ts'
 import { MetricsFrontend } from './frontends/metrics/metrics-frontend.ts'
 import type { MetricsOptions } from './server-options.ts'
+import type { AuditLog } from './telemetry/audit-log.ts'
 import type { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
 import { GpuMetrics } from './telemetry/gpu-metrics.ts'
 import { HostMetrics } from './telemetry/host-metrics.ts'
 import { MetricsPage } from './telemetry/metrics-page.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
+import { openMetricsText } from './telemetry/open-metrics-text.ts'
+import { prometheusText } from './telemetry/prometheus-text.ts'
+import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
+import type { CacheFigures, SpanFigures, TrafficSource } from './telemetry/server-families.ts'
 
 export type MetricsServiceDependencies = {
   readonly clock: Clock
@@ -17,6 +24,15 @@ export type MetricsServiceDependencies = {
   readonly engine: Engine
   readonly ledger: ModelLedger
   readonly customMetrics: CustomMetricRegistry
+  readonly residencyLedger: ResidencyLedger
+  /** Null: `--cache-config` was not given. */
+  readonly responseCache: ResponseCache | null
+  readonly accessLog?: { readonly droppedCount: number }
+  /** Null: no spans are made. */
+  readonly spans: SpanFigures | null
+  readonly audit: AuditLog
+  /** By protocol; null for a port that is not open. */
+  readonly traffic: Readonly<Record<string, TrafficMeter | null>>
 }
 
 export type MetricsService = {
@@ -32,10 +48,30 @@ export function createMetricsService(
   const { clock, log, engine, ledger, customMetrics } = dependencies
   const host = options.hasHost ? new HostMetrics(clock, options.intervalMs) : null
   const gpu = options.hasGpu ? new GpuMetrics({ clock, log }) : null
-  const gpus = (): ReturnType<GpuMetrics['gpus']> => gpu?.gpus() ?? []
-  const customFamilies = (): ReturnType<CustomMetricRegistry['families']> => customMetrics.families()
-  const page = new MetricsPage({ clock, ledger, host, gpus, customFamilies, isReady: () => engine.isReady }, options)
-  const frontend = new MetricsFrontend({ clock, log, pieces: () => page.pieces() }, options)
+  const page = new MetricsPage(
+    {
+      clock,
+      ledger,
+      host,
+      cache: cacheFigures(dependencies.responseCache),
+      traffic: trafficSources(dependencies.traffic),
+      refusals: engine.refusals,
+      gpus: () => gpu?.gpus() ?? [],
+      customFamilies: () => customMetrics.families(),
+      residency: { ledger: dependencies.residencyLedger, models: () => engine.residences() },
+      isReady: () => engine.isReady,
+      notReady: () => engine.notReadyReasons(),
+      spans: dependencies.spans,
+      accessLog: dependencies.accessLog ?? null,
+      audit: dependencies.audit,
+    },
+    options,
+  )
+  const formats = [prometheusText, openMetricsText].map((text) => ({
+    contentType: text.contentType,
+    pieces: () => page.pieces(text),
+  }))
+  const frontend = new MetricsFrontend({ clock, log, formats }, options)
   return {
     listen: async () => {
       gpu?.start(options.intervalMs)
@@ -53,3 +89,15 @@ export function createMetricsService(
     },
   }
 }
+
+function cacheFigures(cache: ResponseCache | null): (() => CacheFigures) | null {
+  if (cache === null) return null
+  return () => {
+    const { maxBytes, byteSize, entryCount, lookupCount, hitCount, evictionCount, timings } = cache
+    const { lookupNs, insertNs } = timings
+    return { maxBytes, byteSize, entryCount, lookupCount, hitCount, evictionCount, lookupNs, insertNs }
+  }
+}
+
+const trafficSources = (traffic: MetricsServiceDependencies['traffic']): TrafficSource[] =>
+  Object.entries(traffic).flatMap(([protocol, meter]) => (meter === null ? [] : [{ protocol, meter }]))

@@ -1,6 +1,8 @@
 // Everything the command line decides, as plain values: what startServer builds a server from. Types only.
 
 import type { GrpcOptions as GrpcFrontendOptions } from './frontends/grpc/grpc-options.ts'
+import type { OpenTelemetryOptions } from './telemetry/otlp/open-telemetry.ts'
+import type { ResponseCacheOptions } from './response-cache-options.ts'
 import type { HttpOptions as HttpFrontendOptions, RequestLimits } from './frontends/http/http-options.ts'
 
 /** What the front ends share is said once, in `requestLimits`. */
@@ -44,15 +46,16 @@ export type MetricsOptions = {
   readonly hasOwnFamilies: boolean
 }
 
-/** Triton's trace mode `triton`. */
 export type TraceOptions = {
   /** Empty: off at start. */
   readonly levels: readonly ('TIMESTAMPS' | 'TENSORS')[]
   readonly rate: number
   readonly count: number
   readonly logFrequency: number
-  /** '' : none, and then tracing cannot be switched on. */
+  /** '' : none, and then tracing cannot be switched on in mode `triton`. */
   readonly file: string
+  /** Null: mode `triton`. */
+  readonly openTelemetry: OpenTelemetryOptions | null
 }
 
 export type ServerOptions = {
@@ -61,6 +64,10 @@ export type ServerOptions = {
   /** The version in `GET /v2`. */
   readonly reportedVersion: string
   readonly modelRepositories: readonly string[]
+  /** `--model-cache-dir`: what is downloaded from cloud repositories; '' chooses a folder of the user's. */
+  readonly modelCacheDirectory: string
+  /** `--model-cache-limit`; Infinity for none. */
+  readonly modelCacheLimitBytes: number
   readonly modelControlMode: ModelControlMode
   readonly repositoryPollSecs: number
   /** Models to load at start in explicit mode; `*` alone means all. */
@@ -71,6 +78,8 @@ export type ServerOptions = {
   readonly isAutoCompleteDisabled: boolean
   readonly isStrictReadiness: boolean
   readonly exitOnError: boolean
+  /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */
+  readonly liveCheckTimeoutSecs: number
   readonly exitTimeoutSecs: number
   /** '' : none. */
   readonly backendDirectory: string
@@ -78,14 +87,24 @@ export type ServerOptions = {
   readonly backendConfig: ReadonlyMap<string, ReadonlyMap<string, string>>
   readonly modelLoadThreadCount: number
   readonly modelLoadRetryCount: number
+  /** `--model-memory-limit`: what models may take together; 0 for no limit. */
+  readonly modelMemoryLimitBytes: number
+  /** `--model-lazy-load`: models that do not say otherwise are loaded on the first request. */
+  readonly isModelLoadLazy: boolean
+  /** `--model-idle-unload-secs`: after so long without a request a model leaves the memory; 0 for never. */
+  readonly modelIdleUnloadSecs: number
   /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
-  /** `--cache-config=local,size=N`; 0: no answers are kept. */
-  readonly responseCacheBytes: number
+  /** `--allow-pickle-models`: scikit-learn models that are pickles run whatever code is in them. */
+  readonly allowsPickleModels: boolean
+  /** `--cache-config`; null: no answers are kept. */
+  readonly responseCache: ResponseCacheOptions | null
   /** null: `--rate-limit=off`. Resources by `name` or `name:device`; null: each as large as its largest claim. */
   readonly rateLimit: { readonly resources: ReadonlyMap<string, number> | null } | null
   /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded ensemble steps refuses. */
   readonly prunesEnsemblesLikeTriton: boolean
+  /** `--audit-log`: where changes of models are put on record; '' for memory only. */
+  readonly auditLogFile: string
   readonly requestLimits: RequestLimits
   /** `--allow-client-shared-memory`: clients may register regions of shared memory. */
   readonly allowsClientSharedMemory: boolean
@@ -96,6 +115,8 @@ export type ServerOptions = {
   /** null: `--allow-metrics=false`. */
   readonly metrics: MetricsOptions | null
   readonly log: LogSettings
+  /** `--access-log`: '' for none, '-' for stdout. */
+  readonly accessLogFile: string
   readonly trace: TraceOptions
   /** `--triton-defaults`: Triton's choices where Galatea's are safer. */
   readonly hasTritonDefaults: boolean

@@ -1,23 +1,37 @@
 // The composition root: builds the object graph by hand. The only file that names concrete backends and front ends.
 
+import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import type { LogControl } from './base/log-control.ts'
 import { Engine, type IndexEntry } from './engine/engine.ts'
+import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/repository-poller.ts'
+import type { ResponseCache } from './engine/response-cache.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import { ResponseCache } from './engine/response-cache.ts'
 import { createHttpFrontend, type HttpFrontend } from './frontends/http/http-frontend.ts'
+import { changeOrigin } from './model/change-origin.ts'
+import { modelKey } from './model/model-key.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
+import { ContentIndex } from './repository/content-index.ts'
 import { LocalRepository } from './repository/local-repository.ts'
 import { LocalStore } from './repository/local-store.ts'
+import { RegistryReader } from './repository/registry-reader.ts'
+import { withoutSecrets } from './repository/cloud/cloud-location.ts'
+import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
 import { createMetricsService, type MetricsService } from './metrics-service.ts'
 import type { GrpcFrontend } from './frontends/grpc/grpc-frontend.ts'
-import type { ServerOptions } from './server-options.ts'
+import { openResponseCache } from './response-cache-options.ts'
+import type { ServerOptions, TraceOptions } from './server-options.ts'
+import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
+import { countGpus } from './telemetry/gpu-count.ts'
+import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { ModelLedger } from './telemetry/model-ledger.ts'
+import { createSpanProcessor, openTelemetrySettings } from './telemetry/otlp/open-telemetry.ts'
+import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
 import { Tracer } from './telemetry/tracer.ts'
 
 export type ServerDependencies = {
@@ -25,6 +39,8 @@ export type ServerDependencies = {
   readonly log: Log
   /** What `/v2/logging` shows and changes. */
   readonly logControl?: LogControl
+  /** `--access-log` */
+  readonly accessLog?: AccessLog
 }
 
 /** What the start-up tables show. */
@@ -42,6 +58,8 @@ export type RunningServer = {
   /** Null when `--allow-metrics=false`. */
   readonly metricsAddress: { readonly address: string; readonly port: number } | null
   readonly report: StartReport
+  /** After the file of `--audit-log` was renamed: from now on under its old name again. */
+  reopenAuditLog(): void
   /**
    * Readiness goes false at once and nothing new is admitted; what is in flight may end within the budget. Then
    * everything is closed. True when nothing had to be given up.
@@ -55,20 +73,29 @@ export type EngineSettings = Omit<
   | 'http'
   | 'grpc'
   | 'log'
+  | 'accessLogFile'
   | 'trace'
   | 'metrics'
+  | 'responseCache'
   | 'allowsClientSharedMemory'
+  | 'auditLogFile'
   | 'requestLimits'
   | 'exitOnError'
+  | 'liveCheckTimeoutSecs'
   | 'exitTimeoutSecs'
   | 'hasTritonDefaults'
 >
 
-/** What watches the Engine at work; without it nothing is traced and nobody asks for metrics. */
+/** What stands beside the Engine; without it nothing is traced or kept and nobody asks for metrics. */
 type Observers = {
+  readonly liveCheck?: LiveCheck
   readonly tracer?: Tracer
   readonly ledger?: ModelLedger
   readonly customMetrics?: CustomMetricRegistry
+  readonly responseCache?: ResponseCache | null
+  readonly residencyLedger?: ResidencyLedger
+  readonly audit?: AuditLog
+  readonly contents?: ContentIndex
 }
 
 /** An Engine over the repositories and backends that the options name; `start` loads its models. */
@@ -79,36 +106,75 @@ export function buildEngine(
   const { log } = dependencies
   const services = createModelServices(() => engine, dependencies.customMetrics ?? new CustomMetricRegistry())
   const backends = createBackendRegistry({ ...dependencies, services }, options)
+  const contents = dependencies.contents ?? new ContentIndex()
+  const store = openCloudStore({ ...dependencies, environment: process.env, local: new LocalStore(contents) }, options)
+  const roots = options.modelRepositories.map(withoutSecrets)
   const repository = new LocalRepository(
-    { log, store: new LocalStore() },
+    { log, store },
     {
-      roots: options.modelRepositories,
+      roots,
       modelConfigName: options.modelConfigName,
       isAutoCompleteDisabled: options.isAutoCompleteDisabled,
+      hasModelNamespacing: options.hasModelNamespacing,
     },
   )
-  const responseCache = options.responseCacheBytes > 0 ? new ResponseCache(options.responseCacheBytes) : null
   const rateLimiter = options.rateLimit === null ? null : new RateLimiter(options.rateLimit.resources)
   const engine: Engine = new Engine(
     {
       ...dependencies,
-      responseCache,
+      contents,
+      registryReader: new RegistryReader({ log, store }, roots),
       rateLimiter,
       repository,
       findBackend: backends.find,
-      closeBackends: backends.close,
+      closeBackends: async () => {
+        contents.close()
+        await backends.close()
+        await store.close()
+        await dependencies.responseCache?.close()
+      },
     },
-    { ...options, gpuCount: 0, isModelControlExplicit: options.modelControlMode === 'explicit' },
+    { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
   return { engine, repository, usedBackends: backends.used }
 }
 
+/** The last spans may take so long to leave; a collector that is away must not hold up the exit for longer. */
+const spanFlushMs = 3000
+
+function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {
+  if (spans === null || options.openTelemetry === null) return new Tracer(log, options)
+  return new Tracer(log, options, { clock, sink: spans, settings: openTelemetrySettings(options.openTelemetry) })
+}
+
+function createLiveCheck(
+  { clock, log }: ServerDependencies,
+  timeoutSecs: number,
+  instances: () => Iterable<WatchedInstance>,
+): LiveCheck | null {
+  return timeoutSecs === 0 ? null : new LiveCheck({ clock, log, instances }, timeoutSecs)
+}
+
+/** `--allow-metrics=false`: only what the statistics tell is counted. */
+const unwatched = { hasSummaries: false, hasFirstResponses: false, hasOwnFamilies: false }
+
 /** Resolves when the models are loaded (or known to have failed) and the ports are open. */
 export async function startServer(options: ServerOptions, dependencies: ServerDependencies): Promise<RunningServer> {
-  const tracer = new Tracer(dependencies.log, options.trace)
-  const ledger = new ModelLedger(options.metrics ?? undefined)
+  const { openTelemetry } = options.trace
+  const spans = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
+  const tracer = createTracer(dependencies, options.trace, spans)
+  const ledger = new ModelLedger(options.metrics ?? unwatched)
+  const residencyLedger = new ResidencyLedger()
   const customMetrics = new CustomMetricRegistry()
-  const { engine, repository, usedBackends } = buildEngine({ ...dependencies, tracer, ledger, customMetrics }, options)
+  const contents = new ContentIndex()
+  const audit = await AuditLog.open(dependencies, options.auditLogFile)
+  const responseCache = await openResponseCache({ ...dependencies, contents }, options.responseCache)
+  const observers = { tracer, ledger, customMetrics, residencyLedger, audit, contents }
+  const liveCheck = createLiveCheck(dependencies, options.liveCheckTimeoutSecs, () => engine.instances())
+  const { engine, repository, usedBackends } = buildEngine(
+    { ...dependencies, ...observers, responseCache, ...(liveCheck === null ? {} : { liveCheck }) },
+    options,
+  )
   const sharedMemory = new SharedMemoryRegistry({ isAllowed: options.allowsClientSharedMemory })
   let http: HttpFrontend | null = null
   let grpc: GrpcFrontend | null = null
@@ -118,6 +184,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
     // Its code is read while the models load, and not at all where nobody wants it.
     const grpcModule = options.grpc === null ? null : import('./frontends/grpc/grpc-frontend.ts')
     await engine.start()
+    liveCheck?.start()
     const report = { models: engine.index(), backends: usedBackends() }
     let httpAddress: RunningServer['httpAddress'] = null
     let grpcAddress: RunningServer['grpcAddress'] = null
@@ -138,7 +205,19 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
       httpAddress = await http.listen()
     }
     if (options.metrics !== null && isServing) {
-      metrics = createMetricsService({ ...dependencies, engine, ledger, customMetrics }, options.metrics)
+      const traffic = { http: http?.traffic ?? null, grpc: grpc?.traffic ?? null }
+      const parts = {
+        ...dependencies,
+        engine,
+        ledger,
+        customMetrics,
+        residencyLedger,
+        responseCache,
+        traffic,
+        spans,
+        audit,
+      }
+      metrics = createMetricsService(parts, options.metrics)
       metricsAddress = await metrics.listen()
     }
     if (options.modelControlMode === 'poll' && options.repositoryPollSecs > 0) {
@@ -146,11 +225,11 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
         {
           ...dependencies,
           poll: () => repository.poll(),
-          load: (name) => engine.load(name),
-          unload: (name) => engine.unload(name),
+          load: (key) => engine.follow(key),
+          unload: (key) => engine.unload(key, false, changeOrigin('poll')),
         },
         options.repositoryPollSecs,
-        report.models.map(({ name }) => name),
+        report.models.map(({ namespace, name }) => modelKey(namespace, name)),
       )
     }
     return {
@@ -159,8 +238,10 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
       grpcAddress,
       metricsAddress,
       report,
+      reopenAuditLog: () => audit.reopen(),
       drain: async (budgetMs) => {
         engine.beginExit()
+        liveCheck?.close()
         poller?.close()
         const frontendDrained = Promise.all([http?.drain(), grpc?.drain()])
         const isInTime = await engine.close(budgetMs)
@@ -169,12 +250,17 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
         await grpc?.close()
         sharedMemory.close()
         await tracer.close()
+        await spans?.close(spanFlushMs)
         await metrics?.close()
+        await audit.close()
         return isInTime
       },
     }
   } catch (reason) {
+    liveCheck?.close()
     await engine.close(0)
+    await audit.close()
+    await spans?.close(0)
     await http?.close()
     await grpc?.close()
     await metrics?.close()

@@ -34,9 +34,10 @@ describe('imports', () => {
     backends: ['model', 'tensor', 'base'],
     engine: ['repository', 'scheduling', 'telemetry', 'model', 'tensor', 'base'],
     frontends: ['engine', 'protocol', 'model', 'tensor', 'base'],
-    perf: ['protocol', 'model', 'tensor', 'base'],
+    perf: ['client', 'protocol', 'tensor', 'base'],
+    tune: ['perf', 'client', 'repository', 'base'],
     client: ['protocol', 'tensor', 'base'],
-    cli: ['server', 'repository', 'model', 'tensor', 'base'],
+    cli: ['server', 'perf', 'tune', 'repository', 'model', 'tensor', 'base'],
   }
 
   const folderOf = (file: string): string => (file.split('/').length === 2 ? 'server' : (file.split('/')[1] ?? ''))

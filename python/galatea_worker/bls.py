@@ -99,6 +99,8 @@ def start(request, is_decoupled):
             "priority": str(request._priority),
             "outputs": list(request._requested),
             "parameters": request._parameters or None,
+            # Of the request that this one is made for, where the model says so.
+            "traceOf": request._trace._handle if request._trace is not None else 0,
         }
     ).encode()
     writer = FrameWriter(frames.BLS_REQUEST, call.id, context.outputs, context.inline_limit)

@@ -11,8 +11,9 @@ from collections import deque
 
 from .frames import FREE_INPUTS, HEADER, OFFSET, simple_frame
 
-# Larger than 128 KiB, and the allocator would map and unmap the buffer for each read: 16 µs instead of 1.5 µs.
-_READ_BYTES = 64 * 1024
+# More than nearly every frame has. Of each read a buffer of this size is made and cut: 16 KiB cost less than 64, and more
+# than 128 the allocator would map and unmap for each read (16 µs instead of 1.5 µs).
+_READ_BYTES = 16 * 1024
 
 
 class ConnectionClosed(Exception):
@@ -159,8 +160,11 @@ class Channel:
         return select.select([self._fd], [], [], 0)[0]
 
     def _pass_on(self, leaving):
+        waiters = self._waiters
+        if not waiters or (len(waiters) == 1 and waiters[0] is leaving):
+            return
         # Whoever is listed tries to read before it sleeps, so one that is missed here has the turn already.
-        for waiter in list(self._waiters):
+        for waiter in list(waiters):
             if waiter is not leaving and not waiter.done:
                 waiter.wake()
                 return
@@ -178,6 +182,12 @@ class Channel:
             chunk = self._pending + chunk
             self._pending = b""
         offset, end = 0, len(chunk)
+        # HOT: one frame per read, while the server waits for each answer.
+        if end >= 16:
+            size, kind, count, id = HEADER.unpack_from(chunk, 0)
+            if size == end:
+                self.handlers[kind](count, id, bytearray(chunk))
+                return
         while end - offset >= 16:
             size, kind, count, id = HEADER.unpack_from(chunk, offset)
             if end - offset < size:

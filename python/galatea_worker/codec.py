@@ -39,7 +39,7 @@ def read_tensor(frame, offset, names, inputs):
 class FrameWriter:
     """Collects the parts of one frame; inline tensor bytes come last, each at a multiple of 16."""
 
-    __slots__ = ("_kind", "_id", "_outputs", "_inline_limit", "_parts", "_inline", "_stored", "_size")
+    __slots__ = ("_kind", "_id", "_outputs", "_inline_limit", "_parts", "_inline", "_stored", "_size", "stored_bytes")
 
     def __init__(self, kind, id, outputs, inline_limit):
         self._kind = kind
@@ -50,6 +50,7 @@ class FrameWriter:
         self._inline = []
         self._stored = []
         self._size = 16
+        self.stored_bytes = 0
 
     def add(self, part):
         self._parts.append(part)
@@ -71,6 +72,7 @@ class FrameWriter:
         if size > self._inline_limit and self._outputs is not None:
             offset = self._outputs.store(tensor.raw() if array is tensor._array else array)
             self._stored.append(offset)
+            self.stored_bytes += size
             parts.append(TENSOR_BY_RANK[rank].pack(index, code, rank, SHARED, offset, size, *shape))
         else:
             # Where the bytes will lie is known once all records are written.

@@ -16,6 +16,11 @@ class Context:
         self.output_index = {}
         self.cancelled = set()
         self.calls = {}
+        # Of the requests of a decoupled model that are open, by handle.
+        self.flows = {}
+        # Requests that have come, counted by whoever reads the channel, and those begun, counted by the main thread.
+        self.announced = 0
+        self.begun = 0
         self.is_serving = False
         # `next` of it is one step for the interpreter: threads never get the same number.
         self.next_call_id = itertools.count(1).__next__

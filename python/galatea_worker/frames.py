@@ -17,6 +17,8 @@ COMPLETE_CONFIG = 6  # JSON
 INITIALIZE = 7  # JSON
 FINALIZE = 8
 TRIM = 9  # idle for a while: give surplus memory back
+PING = 11  # to be answered with PONG
+TAKEN = 10  # id: request; count: responses of a decoupled model that its reader has taken
 
 # Worker -> server
 HELLO = 32  # JSON
@@ -34,6 +36,8 @@ METRIC = 43  # id: metric; no reply
 LOG = 44
 READINESS = 45  # id: 1 when is_ready() says so
 SKIPPED = 46  # id: batch; not executed, because every request of it was cancelled before
+PONG = 48
+RESCHEDULE = 47  # id: request; the model wants it again, in a later batch
 
 # A request in EXECUTE: handle, correlation id, timeout in µs, flags, bytes of id, bytes of a textual correlation id,
 # inputs, requested outputs, bytes of the parameters' JSON. Its tensors follow, then the texts, then padding to 8.
@@ -43,6 +47,7 @@ REQUEST_SEQUENCE_END = 2
 REQUEST_TEXT_CORRELATION = 4
 REQUEST_ALL_OUTPUTS = 8
 REQUEST_IS_CANCELLED = 16
+REQUEST_TRACED = 32
 
 # A response: handle, outputs, flags, error code, bytes of text (error message, or parameters as JSON).
 RESPONSE_HEAD = struct.Struct("<QHBBI")

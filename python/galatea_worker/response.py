@@ -71,6 +71,8 @@ class InferenceResponseSender:
     def __init__(self, request):
         self._handle = request._handle
         self._requested = request._requested
+        # None for a model that answers once.
+        self._flow = context.flows.get(request._handle)
         self._count = 0
         self._is_closed = False
         self._held = None
@@ -100,6 +102,8 @@ class InferenceResponseSender:
                     "Unable to send response. Non-decoupled model cannot send complete final before sending a "
                     "response."
                 )
+        if response is not None and self._flow is not None and not self._is_closed:
+            self._flow.wait()
         if self._is_closed:
             raise TritonModelException("Unable to send response. Response sender has been closed.")
         self._count += 1
@@ -121,9 +125,18 @@ class InferenceResponseSender:
         except BaseException:
             writer.discard()
             raise
-        context.channel.send(writer.finish(1))
+        frame = writer.finish(1)
+        if self._flow is not None and not is_final:
+            self._flow.sent(len(frame) + writer.stored_bytes)
+        context.channel.send(frame)
         if is_final:
-            context.cancelled.discard(self._handle)
+            self._end()
+
+    def _end(self):
+        context.cancelled.discard(self._handle)
+        if self._flow is not None:
+            context.flows.pop(self._handle, None)
+            self._flow.end()
 
     def is_cancelled(self):
         context.channel.poll()
@@ -133,6 +146,7 @@ class InferenceResponseSender:
         # Nobody can send the final flag any more. Without this the client would wait for ever.
         if self._owes_answer and not self._is_closed and context.channel is not None:
             self._is_closed = True
+            self._end()
             text = (
                 b"The model dropped this request: its response sender was released without sending the flag "
                 b"TRITONSERVER_RESPONSE_COMPLETE_FINAL."

@@ -8,15 +8,15 @@ import types
 from collections import deque
 from time import perf_counter_ns
 
-from . import bls, calls, frames, heap
+from . import bls, calls, flow, frames, heap
 from .arena import InputRegion, OutputRegion, SharedMemoryFull
 from .channel import Waiter
 from .codec import FrameWriter, executed_frame, read_tensor, write_response
 from .context import context
-from .errors import TritonError, exception_text
+from .errors import exception_text
 from .frames import OFFSET, REQUEST, simple_frame
 from .model_config import ModelConfig
-from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest
+from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest, InferenceTrace
 from .response import InferenceResponse
 
 
@@ -38,12 +38,14 @@ class Runner:
             frames.EXECUTE: self._enqueue_batch,
             frames.COMPLETE_CONFIG: lambda *frame: self._enqueue(self._complete_config, frame),
             frames.INITIALIZE: lambda *frame: self._enqueue(self._initialize, frame),
-            frames.FINALIZE: lambda *frame: self._enqueue(self._finalize, frame),
-            frames.CANCEL: lambda count, id, frame: context.cancelled.add(id),
+            frames.FINALIZE: self._enqueue_finalize,
+            frames.CANCEL: flow.on_cancel,
+            frames.TAKEN: flow.on_taken,
             frames.FREE_OUTPUTS: self._free_outputs,
             frames.TRIM: self._trim,
             frames.BLS_RESPONSE: bls.on_response,
             frames.REPLY: calls.on_reply,
+            frames.PING: lambda *frame: channel.send(simple_frame(frames.PONG, 0)),
         }
 
     def run(self):
@@ -63,15 +65,22 @@ class Runner:
                     channel.wait(waiter)
                 if not tasks:
                     continue
-            task, frame = tasks.popleft()
-            task(*frame)
+            task, count, id, frame = tasks.popleft()
+            task(count, id, frame)
 
     def _enqueue_batch(self, count, id, frame):
-        self._tasks.append((self._run_batch, (count, id, frame)))
+        if context.is_decoupled:
+            flow.announce(count)
+        self._tasks.append((self._run_batch, count, id, frame))
         self._waiter.finish()
 
+    def _enqueue_finalize(self, *frame):
+        # Nobody reads any more: a model that waits in send comes to its end.
+        flow.end_all()
+        self._enqueue(self._finalize, frame)
+
     def _enqueue(self, task, frame):
-        self._tasks.append((task, frame))
+        self._tasks.append((task, *frame))
         self._waiter.finish()
 
     # Starting
@@ -141,8 +150,10 @@ class Runner:
         return self._module.TritonPythonModel
 
     def _start_failed(self, error):
-        _log_traceback(error)
-        text = str(error) if isinstance(error, _Plain) else exception_text(error)
+        is_plain = getattr(error, "is_plain", False)
+        if not is_plain:
+            _log_traceback(error)
+        text = str(error) if is_plain else exception_text(error)
         self._channel.send(simple_frame(frames.START_FAILED, 0, _json_body({"message": text})))
 
     # Executing
@@ -154,6 +165,9 @@ class Runner:
         except BaseException as error:
             self._fail(batch_id, (), error)
             return
+        finally:
+            if context.is_decoupled:
+                context.begun += count
         if context.cancelled and self._skip_cancelled(batch_id, requests):
             return
         try:
@@ -172,6 +186,8 @@ class Runner:
         if not context.cancelled.issuperset(handles):
             return False
         context.cancelled.difference_update(handles)
+        for handle in handles:
+            context.flows.pop(handle, None)
         self._channel.send(simple_frame(frames.SKIPPED, batch_id))
         return True
 
@@ -216,6 +232,10 @@ class Runner:
             request._correlation_id = correlation
             end = offset + parameter_bytes
             request._parameters = frame[offset:end].decode() if parameter_bytes else ""
+            if flags & frames.REQUEST_TRACED:
+                start = end + 2
+                end = start + (frame[start - 2] | frame[start - 1] << 8)
+                request._trace = InferenceTrace(handle, frame[start:end].decode())
             offset = end + (-end & 7)
             if flags & frames.REQUEST_IS_CANCELLED:
                 context.cancelled.add(handle)
@@ -225,6 +245,8 @@ class Runner:
             request._model_version = -1
             request._bls_parameters = None
             requests.append(request)
+        if context.is_decoupled:
+            flow.begin(requests)
         return requests
 
     def _answer(self, batch_id, requests, result, execution_ns):
@@ -283,8 +305,10 @@ class Runner:
         for request in requests:
             sender = request.get_response_sender()
             if request._release_flags == RELEASE_RESCHEDULE and not sender._is_closed:
+                # From here on it is the server's; when it comes again it is another request.
                 sender._is_closed = True
-                sender._write(_cannot_reschedule(), True)
+                sender._end()
+                self._channel.send(simple_frame(frames.RESCHEDULE, request._handle))
             sender._owes_answer = True
 
     def _check(self, requests, result):
@@ -310,7 +334,9 @@ class Runner:
 
     def _fail(self, batch_id, requests, error):
         for request in requests:
-            request.get_response_sender()._is_closed = True
+            sender = request.get_response_sender()
+            sender._is_closed = True
+            sender._end()
         if isinstance(error, (ExecuteError, SharedMemoryFull)):
             text = str(error)
         else:
@@ -378,11 +404,6 @@ class Runner:
         self._channel.flush()
 
 
-def _cannot_reschedule():
-    text = "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE is not supported: the request cannot be queued again"
-    return InferenceResponse(error=TritonError(text, TritonError.UNSUPPORTED))
-
-
 def _limit_memory(limit):
     """Beyond it allocations fail with MemoryError, which fails one batch instead of the machine."""
     import resource
@@ -392,6 +413,8 @@ def _limit_memory(limit):
 
 class _Plain(Exception):
     """An error whose text stands alone, without type and place."""
+
+    is_plain = True
 
 
 def _report_background(future):

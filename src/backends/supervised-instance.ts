@@ -1,6 +1,7 @@
 // An Instance whose work is done by a Worker (thread or process) that may die at any time. This class owns what is the
 // same for all of them: who holds which request, the watchdog, what happens at a death, and coming back with back-off.
 
+import { readFile } from 'node:fs/promises'
 import { assert } from '../base/assert.ts'
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
@@ -12,12 +13,16 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 export interface Worker {
   /** As that of an Instance: how many further batches it takes while it executes one. Absent: none. */
   readonly prefetchDepth?: number
+  /** Of a Worker that is a process of its own. */
+  readonly processId?: number | undefined
   /** Answers the requests and then calls `executed` once, in the order of the batches. Never throws. */
   execute(batch: Batch, executed: () => void): void
   /** The client of a request that this Worker holds gave up. */
   cancel(request: InferenceRequest): void
   /** The reader of a request's answers fell behind or caught up (`request.isPaused`). For Workers that can wait. */
   flowChanged?(request: InferenceRequest): void
+  /** As that of an Instance. */
+  pulse?(): Promise<boolean>
   /** Ends the Worker in its own way (finalize and leave), or by force when it does not. Resolves when it is gone. */
   stop(): Promise<void>
   /** Ends it now, without a word; `onDeath` follows. */
@@ -42,6 +47,8 @@ export type SupervisedInstanceOptions = {
   /** What the clients of a dead Worker are told. */
   deathMessage(reason: string): string
 }
+
+const pageBytes = 4096
 
 /** Delay before start number `attempt` (1, 2, …) after a death: 100 ms, doubling to 30 s. */
 export const restartDelayMs = (attempt: number): number => Math.min(100 * 2 ** (attempt - 1), 30_000)
@@ -74,6 +81,7 @@ export class SupervisedInstance implements Instance {
   #attempts = 0
   #restartCount = 0
   #readySinceNs = 0
+  #lastError = ''
 
   private constructor(dependencies: { clock: Clock; log: Log }, options: SupervisedInstanceOptions) {
     this.name = options.name
@@ -101,8 +109,26 @@ export class SupervisedInstance implements Instance {
     return this.#restartCount
   }
 
+  get lastError(): string {
+    return this.#lastError
+  }
+
+  /** One that is being restarted is not hung: its readiness tells of it. */
+  async pulse(): Promise<boolean> {
+    return (await this.#worker?.pulse?.()) ?? true
+  }
+
   get prefetchDepth(): number {
     return this.#worker?.prefetchDepth ?? 0
+  }
+
+  /** What its process has in memory; null for a thread, whose memory is shared. */
+  async memoryBytes(): Promise<number | null> {
+    const pid = this.#worker?.processId
+    if (pid === undefined) return null
+    // Linux: the second number is the resident pages. Elsewhere nobody tells.
+    const statm = await readFile(`/proc/${pid}/statm`, 'utf8').catch(() => null)
+    return statm === null ? null : Number(statm.split(' ')[1]) * pageBytes
   }
 
   execute(batch: Batch): void {
@@ -191,7 +217,7 @@ export class SupervisedInstance implements Instance {
     this.#batches.shift()
     this.#unwatch()
     if (this.#batches.length > 0 && this.#worker !== null) this.#watch(this.#worker)
-    for (const request of this.#held) if (request.isEnded) this.#held.delete(request)
+    for (const request of this.#held) if (request.isEnded || request.isRescheduled) this.#held.delete(request)
     batch.executed()
   }
 
@@ -248,6 +274,7 @@ export class SupervisedInstance implements Instance {
   #scheduleRestart(reason: string): void {
     this.#attempts++
     this.#restartCount++
+    this.#lastError = reason
     const delayMs = restartDelayMs(this.#attempts)
     this.#log.error('worker ended, it will be restarted', {
       model: this.#options.modelName,

@@ -6,6 +6,7 @@ import { RingQueue } from './ring-queue.ts'
 test('a ring queue does what an array does, at any depth and after any removals', () => {
   const command = fc.oneof(
     fc.record({ do: fc.constant('push' as const), value: fc.nat(20) }),
+    fc.record({ do: fc.constant('pushFirst' as const), value: fc.nat(20) }),
     fc.record({ do: fc.constant('take' as const), value: fc.constant(0) }),
     fc.record({ do: fc.constant('remove' as const), value: fc.nat(20) }),
   )
@@ -17,6 +18,9 @@ test('a ring queue does what an array does, at any depth and after any removals'
         if (action === 'push') {
           queue.push(value)
           model.push(value)
+        } else if (action === 'pushFirst') {
+          queue.pushFirst(value)
+          model.unshift(value)
         } else if (action === 'take') {
           assert.equal(queue.peek(), model[0])
           assert.equal(queue.take(), model.shift())

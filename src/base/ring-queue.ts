@@ -21,6 +21,14 @@ export class RingQueue<T> {
     this.#size++
   }
 
+  /** In front of all others: what was taken and is given back. */
+  pushFirst(item: T): void {
+    if (this.#size === this.#slots.length) this.#grow()
+    this.#head = (this.#head - 1) & (this.#slots.length - 1)
+    this.#slots[this.#head] = item
+    this.#size++
+  }
+
   peek(): T | undefined {
     return this.#slots[this.#head]
   }
@@ -34,16 +42,15 @@ export class RingQueue<T> {
     return item
   }
 
-  /** Takes out the first entry equal to `item`; the order of the others stays. O(n): for cancellation, not for the hot path. */
+  /** Takes out the first entry equal to `item`; the order of the others stays. Costs what stands before it in the queue. */
   remove(item: T): boolean {
     const mask = this.#slots.length - 1
     for (let i = 0; i < this.#size; i++) {
       if (this.#slots[(this.#head + i) & mask] !== item) continue
-      for (let j = i; j < this.#size - 1; j++) {
-        this.#slots[(this.#head + j) & mask] = this.#slots[(this.#head + j + 1) & mask]
+      for (let j = i; j > 0; j--) {
+        this.#slots[(this.#head + j) & mask] = this.#slots[(this.#head + j - 1) & mask]
       }
-      this.#size--
-      this.#slots[(this.#head + this.#size) & mask] = undefined
+      this.take()
       return true
     }
     return false

@@ -1,19 +1,45 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { responseCacheBytes } from './cache-flags.ts'
+import type { ResponseCacheOptions } from '../response-cache-options.ts'
+import { responseCacheOptions } from './cache-flags.ts'
 import { parseFlags } from './flags.ts'
 
-const bytesOf = (...args: string[]): number => responseCacheBytes(parseFlags(args, {}))
+const optionsOf = (...args: string[]): ResponseCacheOptions | null => responseCacheOptions(parseFlags(args, {}))
 
 test('the cache is off unless it is given a size, by either flag', () => {
-  assert.equal(bytesOf(), 0)
-  assert.equal(bytesOf('--cache-config=local,size=1048576'), 1_048_576)
-  assert.equal(bytesOf('--response-cache-byte-size=4096'), 4096)
+  assert.equal(optionsOf(), null)
+  assert.deepEqual(optionsOf('--cache-config=local,size=1048576'), { kind: 'local', maxBytes: 1_048_576 })
+  assert.deepEqual(optionsOf('--response-cache-byte-size=4096'), { kind: 'local', maxBytes: 4096 })
 })
 
-test('another cache, another setting, a bad size and two sizes are refused with what there is', () => {
-  assert.throws(() => bytesOf('--cache-config=other,host=h'), /no cache 'other'.*local,size/s)
-  assert.throws(() => bytesOf('--cache-config=local,color=red'), /no setting 'color'/)
-  assert.throws(() => bytesOf('--cache-config=local,size=0'), /out of bound/)
-  assert.throws(() => bytesOf('--cache-config=local,size=1', '--response-cache-byte-size=1'), /one of the two/)
+test("a cache in Redis takes Triton's settings, and has bounds where Triton waits for ever", () => {
+  const { password, ...others } = optionsOf(
+    '--cache-config=redis,host=h',
+    '--cache-config=redis,port=7000',
+    '--cache-config=redis,password=secret',
+    '--cache-config=redis,pool_size=2',
+  ) as ResponseCacheOptions & { kind: 'redis' }
+  assert.equal(password, 'secret')
+  assert.deepEqual(others, {
+    kind: 'redis',
+    host: 'h',
+    port: 7000,
+    user: '',
+    database: 0,
+    connectTimeoutMs: 5000,
+    socketTimeoutMs: 100,
+    poolSize: 2,
+    hasTls: false,
+    ttlSecs: 0,
+  })
+})
+
+test('another cache, another setting, a bad size, two sizes and two caches are refused with what there is', () => {
+  assert.throws(() => optionsOf('--cache-config=other,host=h'), /no cache 'other'.*local,size/s)
+  assert.throws(() => optionsOf('--cache-config=local,color=red'), /no setting 'color'/)
+  assert.throws(() => optionsOf('--cache-config=redis,host=h', '--cache-config=redis,color=red'), /no setting 'color'/)
+  assert.throws(() => optionsOf('--cache-config=redis,port=1'), /needs redis,host/)
+  assert.throws(() => optionsOf('--cache-config=local,size=0'), /out of bound/)
+  assert.throws(() => optionsOf('--cache-config=local,size=1', '--response-cache-byte-size=1'), /one of the two/)
+  assert.throws(() => optionsOf('--cache-config=local,size=1', '--cache-config=redis,host=h'), /one cache/)
 })

@@ -1,21 +1,74 @@
-import { badOption, parseInteger, parseSetting } from './flag-forms.ts'
+import type { ResponseCacheOptions } from '../response-cache-options.ts'
+import { badOption, parseBoolean, parseInteger, parseSetting } from './flag-forms.ts'
 import type { Flags } from './flags.ts'
 
-/** The size of the response cache in bytes; 0 when there is none. */
-export function responseCacheBytes(flags: Flags): number {
+/** Null when no cache is asked for. Throws for settings that contradict each other or mean nothing. */
+export function responseCacheOptions(flags: Flags): ResponseCacheOptions | null {
   const deprecated = flags.integer('response-cache-byte-size')
-  const settings = flags.all('cache-config')
+  const settings = flags.all('cache-config').map((value) => parseSetting('cache-config', value))
   if (settings.length > 0 && deprecated > 0) {
     throw badOption('response-cache-byte-size', 'it means --cache-config=local,size=N: give one of the two')
   }
-  let bytes = deprecated
-  for (const value of settings) {
-    const { owner, key, value: text } = parseSetting('cache-config', value)
-    if (owner !== 'local') {
-      throw badOption('cache-config', `there is no cache '${owner}'; give --cache-config=local,size=<bytes>`)
-    }
-    if (key !== 'size') throw badOption('cache-config', `the local cache has no setting '${key}'; there is size`)
-    bytes = parseInteger('cache-config', text, 1, Number.MAX_SAFE_INTEGER)
+  if (deprecated > 0) return { kind: 'local', maxBytes: deprecated }
+  const [first] = settings
+  if (first === undefined) return null
+  const other = settings.find(({ owner }) => owner !== first.owner)
+  if (other !== undefined) {
+    throw badOption('cache-config', `there can be one cache, not both '${first.owner}' and '${other.owner}'`)
   }
-  return bytes
+  const values = new Map(settings.map(({ key, value }) => [key, value]))
+  if (first.owner === 'local') return localOptions(values)
+  if (first.owner === 'redis') return redisOptions(values)
+  const known = 'local,size=<bytes> or redis,host=<name> with redis,port=<number>'
+  throw badOption('cache-config', `there is no cache '${first.owner}'; give --cache-config=${known}`)
+}
+
+function localOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions {
+  refuseUnknown('local', values, ['size'])
+  return { kind: 'local', maxBytes: parseInteger('cache-config', values.get('size') ?? '', 1, Number.MAX_SAFE_INTEGER) }
+}
+
+/** Triton's names. `wait_timeout` is for a connection from the pool, which nothing waits for here. */
+const redisSettings = [
+  'host',
+  'port',
+  'user',
+  'password',
+  'db',
+  'connect_timeout',
+  'socket_timeout',
+  'pool_size',
+  'wait_timeout',
+  'tls_enabled',
+  'ttl_secs',
+]
+
+function redisOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions {
+  refuseUnknown('redis', values, redisSettings)
+  const host = values.get('host') ?? ''
+  if (host === '') throw badOption('cache-config', 'the redis cache needs redis,host=<name> and redis,port=<number>')
+  const integer = (key: string, otherwise: number, minimum: number, maximum: number): number => {
+    const text = values.get(key)
+    return text === undefined ? otherwise : parseInteger('cache-config', text, minimum, maximum)
+  }
+  const dayMs = 86_400_000
+  return {
+    kind: 'redis',
+    host,
+    port: integer('port', 6379, 1, 65_535),
+    user: values.get('user') ?? process.env['TRITONCACHE_REDIS_USERNAME'] ?? '',
+    password: values.get('password') ?? process.env['TRITONCACHE_REDIS_PASSWORD'] ?? '',
+    database: integer('db', 0, 0, 65_535),
+    connectTimeoutMs: integer('connect_timeout', 5000, 0, dayMs),
+    socketTimeoutMs: integer('socket_timeout', 100, 0, dayMs),
+    poolSize: integer('pool_size', 1, 1, 64),
+    hasTls: parseBoolean('cache-config', values.get('tls_enabled') ?? 'false'),
+    ttlSecs: integer('ttl_secs', 0, 0, 10 * 365 * 86_400),
+  }
+}
+
+function refuseUnknown(owner: string, values: ReadonlyMap<string, string>, known: readonly string[]): void {
+  const unknown = [...values.keys()].find((key) => !known.includes(key))
+  if (unknown === undefined) return
+  throw badOption('cache-config', `the ${owner} cache has no setting '${unknown}'; there is ${known.join(', ')}`)
 }

@@ -131,13 +131,14 @@ test('an ensemble is compared with the models it calls', async (context) => {
 
 test('a block this version does not act on is named', async (context) => {
   const root = await repositoryOf(context, {
-    'm/config.pbtxt': `${good}model_repository_agents { agents { name: "checksum" } }\n`,
+    'm/config.pbtxt': `${good}model_repository_agents { agents { name: "decrypt" } }\n`,
     'm/1/model.py': '',
   })
   const { status, stdout } = await check([root])
-  assert.equal(status, 0)
-  const expected = 'model_repository_agents is not available in this version of Galatea: no agent is called'
-  assert.ok(stdout.includes(`/m/config.pbtxt:4:1: warning: ${expected} [not-available]`), stdout)
+  assert.equal(status, 1)
+  const expected =
+    'model_repository_agents is not available in this version of Galatea: of repository agents there is `checksum` alone'
+  assert.ok(stdout.includes(`/m/config.pbtxt:4:1: error: ${expected} [not-available]`), stdout)
 })
 
 test('a model in two repositories is an error', async (context) => {

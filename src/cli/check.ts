@@ -1,7 +1,12 @@
 // `galatea check <repository…>`: every problem of every model in one run, before a server is started.
 
+import { SystemClock } from '../base/clock.ts'
+import { silentLog } from '../base/log.ts'
 import { nearestWord } from '../base/nearest-word.ts'
-import { messageOf } from '../base/server-error.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import { isCloudPath } from '../repository/cloud/cloud-location.ts'
+import { localCopies } from '../repository/cloud/local-copies.ts'
+import { openCloudStore } from '../repository/cloud/open-cloud-store.ts'
 import type { LintFinding } from '../repository/lint-finding.ts'
 import type { SignatureReader } from '../repository/lint-model.ts'
 import { lintRepositories, type LintReport } from '../repository/lint-repository.ts'
@@ -14,6 +19,7 @@ type CheckSettings = {
   isJson: boolean
   isHelp: boolean
   modelConfigName: string
+  modelCacheDirectory: string
   isAutoCompleteDisabled: boolean
 }
 
@@ -24,6 +30,7 @@ Reads every model of the repositories and says what is wrong, where, and what to
   --json                           the findings as JSON
   --model-config-name=<name>       look for configs/<name>.pbtxt first
   --disable-auto-complete-config   judge as a server with this flag would
+  --model-cache-dir=<path>         where to keep what is downloaded from a cloud repository
   --help
 
 Exit status: 0 nothing wrong (warnings aside), 1 at least one error, 2 the command line or a repository cannot be read.
@@ -45,17 +52,52 @@ export async function runCheck(
     return 0
   }
   let report: LintReport
+  // Said by the error itself, with its cause.
+  const dependencies = { clock: new SystemClock(), log: silentLog, environment: process.env }
+  const store = openCloudStore(dependencies, {
+    modelRepositories: settings.roots,
+    modelCacheDirectory: settings.modelCacheDirectory,
+    modelCacheLimitBytes: Infinity,
+  })
   try {
-    report = await lintRepositories({ store: new LocalStore(), readSignature }, settings, settings.roots)
+    const copies = await localCopies(store, settings.roots)
+    const found = await lintRepositories({ store: new LocalStore(), readSignature }, settings, [...copies.keys()])
+    report = { ...found, findings: found.findings.map((finding) => atItsAddress(finding, copies)) }
   } catch (reason) {
-    io.stderr(`galatea check: ${messageOf(reason)}\n`)
+    io.stderr(`galatea check: ${settings.roots.some(isCloudPath) ? reasonOf(reason) : messageOf(reason)}\n`)
     return 2
+  } finally {
+    await store.close()
   }
   io.stdout(settings.isJson ? reportJson(report) : reportText(report))
   return report.findings.some((finding) => finding.severity === 'error') ? 1 : 0
 }
 
-const flags = ['--json', '--help', '--model-config-name', '--disable-auto-complete-config', '--model-repository']
+/** What was found in a copy is said of where it came from. */
+function atItsAddress(finding: LintFinding, copies: ReadonlyMap<string, string>): LintFinding {
+  let { file, message, fix } = finding
+  for (const [copy, address] of copies) {
+    if (copy === address) continue
+    file = file.replaceAll(copy, address)
+    message = message.replaceAll(copy, address)
+    fix = fix.replaceAll(copy, address)
+  }
+  return { ...finding, file, message, fix }
+}
+
+const reasonOf = (reason: unknown): string => {
+  const { cause } = reason as Error
+  return cause instanceof ServerError ? `${messageOf(reason)}: ${cause.message}` : messageOf(reason)
+}
+
+const flags = [
+  '--json',
+  '--help',
+  '--model-config-name',
+  '--disable-auto-complete-config',
+  '--model-repository',
+  '--model-cache-dir',
+]
 
 /** The settings, or what is wrong with the command line. */
 function parseArguments(args: readonly string[]): CheckSettings | string {
@@ -64,6 +106,7 @@ function parseArguments(args: readonly string[]): CheckSettings | string {
     isJson: false,
     isHelp: false,
     modelConfigName: '',
+    modelCacheDirectory: '',
     isAutoCompleteDisabled: false,
   }
   for (let index = 0; index < args.length; index++) {
@@ -75,6 +118,7 @@ function parseArguments(args: readonly string[]): CheckSettings | string {
     else if (name === '--json') settings.isJson = true
     else if (name === '--help' || name === '-h') settings.isHelp = true
     else if (name === '--model-config-name') settings.modelConfigName = value()
+    else if (name === '--model-cache-dir') settings.modelCacheDirectory = value()
     else if (name === '--model-repository') settings.roots.push(value())
     else if (name === '--disable-auto-complete-config') settings.isAutoCompleteDisabled = true
     else {

@@ -63,6 +63,30 @@ export function parseQueueSize(flag: string, value: string): 'auto' | 'unlimited
   return parseInteger(flag, value, 1, 2 ** 31 - 1)
 }
 
+const byteUnits: Readonly<Record<string, number>> = {
+  '': 1,
+  B: 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KIB: 2 ** 10,
+  MIB: 2 ** 20,
+  GIB: 2 ** 30,
+  TIB: 2 ** 40,
+}
+
+/** `unlimited`, bytes, or a number with a unit: `500MB`, `1.5GiB`. */
+export function parseByteSize(flag: string, value: string): number {
+  if (value === 'unlimited') return Infinity
+  const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(value) ?? []
+  const factor = byteUnits[unit.toUpperCase()]
+  if (number === '' || factor === undefined) {
+    throw badOption(flag, `expected a size such as 20GB, 500MiB or unlimited, got '${value}'`)
+  }
+  return Math.round(Number(number) * factor)
+}
+
 export type Setting = { readonly owner: string; readonly key: string; readonly value: string }
 
 /** `<owner>,<key>=<value>`, or `<key>=<value>` whose owner is ''. A comma after the equals sign belongs to the value. */
@@ -105,6 +129,7 @@ function checkPattern(pattern: RegExp, format: string): (flag: string, value: st
 export const checkers = {
   backendConfig: (flag: string, value: string): void => void parseSetting(flag, value),
   setting: (flag: string, value: string): void => void parseSetting(flag, value),
+  byteSize: (flag: string, value: string): void => void parseByteSize(flag, value),
   queueSize: (flag: string, value: string): void => void parseQueueSize(flag, value),
   restrictedApis: (flag: string, value: string): void => void parseRestrictedApis(flag, value),
   rateLimitResource: checkPattern(/^[^:]+:\d+(:\d+)?$/, '<name>:<count>[:<device>]'),

@@ -1,6 +1,7 @@
 // Every flag of `galatea serve`, once: parsing, --help, environment variables and docs/reference/flags.md all read this
 // table. Names, forms and defaults are Triton's where Triton has the flag.
 
+import { parseCorsOrigins } from './cors-origins.ts'
 import { checkers } from './flag-forms.ts'
 
 export type FlagForm =
@@ -79,30 +80,63 @@ function flag(name: string, form: FlagForm, fallback: string, help: string, trai
 }
 
 group = 'Models'
-flag('model-repository', text('PATH'), '', 'Folder of models to serve', repeatable)
+flag(
+  'model-repository',
+  text('PATH'),
+  '',
+  'Folder of models to serve, or s3://, gs://, as://, or the http(s):// address of a .tar.gz',
+  repeatable,
+)
 flag('model-store', text('PATH'), '', 'The old name of --model-repository', { ...repeatable, status: 'deprecated' })
 flag('examples', boolean, 'false', 'Serve the example models that come with Galatea', ours)
 flag(
   'model-control-mode',
   choice('none', 'poll', 'explicit'),
   'none',
-  'none: load all; explicit: load what is asked for',
+  'none: load all at start; poll: and follow changes; explicit: load what is asked for',
 )
 flag('load-model', text('NAME'), '', "Model to load at start in explicit mode; '*' alone loads all", repeatable)
 flag('repository-poll-secs', integer(0), '15', 'Seconds between two looks at the repository in poll mode; 0 for none')
+flag(
+  'model-cache-dir',
+  text('PATH'),
+  '',
+  'Folder for what is downloaded from cloud repositories; without one ~/.cache/galatea/models',
+  ours,
+)
+flag(
+  'model-cache-limit',
+  checked('SIZE', checkers.byteSize),
+  '64GB',
+  'Size above which downloaded files that no server uses are removed, longest unused first: 20GB, 500MiB, unlimited',
+  ours,
+)
 flag('model-config-name', text('NAME'), '', 'Read configs/NAME.pbtxt of a model in place of its config.pbtxt')
 flag('disable-auto-complete-config', { kind: 'switch' }, 'false', 'Do not fill in what config.pbtxt leaves out')
 flag('strict-model-config', boolean, 'false', 'Use --disable-auto-complete-config', { status: 'deprecated' })
 flag('model-load-thread-count', integer(1), '4', 'How many models load at the same time')
 flag('model-load-retry-count', integer(0), '0', 'How often a load that failed is tried again')
-flag('model-namespacing', boolean, 'false', 'Allow the same model name in several repositories', {
-  ...accepted,
-  harmlessValue: 'false',
-})
+flag(
+  'model-memory-limit',
+  checked('SIZE', checkers.byteSize),
+  'unlimited',
+  'Most memory that models take together, such as 8GiB; those idle longest are unloaded to make room for others',
+  ours,
+)
+flag('model-lazy-load', boolean, 'false', 'Load each model on the first request for it', ours)
+flag(
+  'model-idle-unload-secs',
+  integer(0),
+  '0',
+  'Unload a model after so many seconds without a request and load it again on the next; 0 for never',
+  ours,
+)
+flag('model-namespacing', boolean, 'false', 'Allow the same model name in several repositories')
 flag('backend-directory', text('PATH'), '', 'Folder of custom backends: PATH/<name>/backend.ts')
 flag('backend-config', checked('[BACKEND,]KEY=VALUE', checkers.backendConfig), '', 'Setting for one or all backends', {
   ...repeatable,
 })
+flag('allow-pickle-models', boolean, 'false', 'Load scikit-learn models that are pickles: they can run any code', ours)
 flag(
   'default-max-queue-size',
   checked('auto|unlimited|N', checkers.queueSize),
@@ -117,6 +151,20 @@ flag('triton-defaults', boolean, 'false', "Use Triton's defaults where Galatea's
 flag('exit-on-error', boolean, 'true', 'Exit when a model fails to load at start')
 flag('exit-timeout-secs', integer(0), '30', 'How long running requests may take to finish at shutdown')
 flag('strict-readiness', boolean, 'true', 'Be ready only when every model is')
+flag(
+  'live-check',
+  choice('server', 'compute'),
+  'server',
+  'What liveness tells of: the server alone, or every worker too',
+  ours,
+)
+flag(
+  'live-timeout-secs',
+  seconds,
+  '10',
+  'Without a sign of life for so long a worker hangs (--live-check=compute)',
+  ours,
+)
 flag('allow-client-shared-memory', boolean, 'false', 'Let clients on this machine register shared memory', {
   ...ours,
   tritonDefault: 'true',
@@ -132,6 +180,13 @@ flag('http-port', port, '8000', 'Port to listen on; 0 takes a free one and print
 flag('reuse-http-port', boolean, 'false', 'Let several servers share the port (SO_REUSEPORT)')
 flag('http-max-input-size', bytes, '67108864', 'Most bytes of a request body, as sent and decompressed')
 flag('http-header-forward-pattern', text('REGEX'), '', 'Request headers whose name matches become parameters')
+flag(
+  'http-cors-origin',
+  checked('ORIGIN,ORIGIN|*', (name, value) => void parseCorsOrigins(name, value)),
+  '',
+  'Origins whose web pages may call the server from a browser',
+  { ...ours, ...repeatable },
+)
 flag(
   'http-restricted-api',
   checked('API,API:KEY=VALUE', checkers.restrictedApis),
@@ -170,6 +225,14 @@ flag(
   "Triton's line, the same with ISO time, or JSON lines",
 )
 flag('log-file', text('PATH'), '', 'Append all lines to this file instead of stdout and stderr')
+flag('access-log', text('PATH'), '', 'Write a JSON line per request to this file; - for stdout', ours)
+flag(
+  'audit-log',
+  text('PATH'),
+  '',
+  'Append a JSON line for every load and unload of a model, who asked and how it ended; SIGHUP opens the file anew',
+  ours,
+)
 
 group = 'gRPC'
 flag('allow-grpc', boolean, 'true', 'Serve gRPC')
@@ -219,7 +282,13 @@ flag('allow-cpu-metrics', boolean, 'true', 'Report CPU and memory')
 flag('metrics-address', text('ADDRESS'), '', 'Address to listen on; that of HTTP when not set')
 flag('metrics-port', port, '8002', 'Port to listen on')
 flag('metrics-interval-ms', integer(1), '2000', 'Milliseconds between two looks at the hardware')
-flag('metrics-config', checked('KEY=VALUE', checkers.setting), '', 'Which metrics there are', repeatable)
+flag(
+  'metrics-config',
+  checked('KEY=VALUE', checkers.setting),
+  '',
+  'Which metrics there are, such as summary_latencies=true',
+  repeatable,
+)
 flag('galatea-metrics', boolean, 'true', 'Serve the metrics that Triton does not have, too', {
   ...ours,
   tritonDefault: 'false',
@@ -235,15 +304,26 @@ flag('trace-count', integer(-1), '-1', 'Use --trace-config', deprecated)
 flag('trace-log-frequency', integer(0), '0', 'Use --trace-config', deprecated)
 
 group = 'Cache, rate limiter, devices'
-flag('cache-config', checked('CACHE,KEY=VALUE', checkers.setting), '', 'Response cache: local,size=BYTES', repeatable)
+flag(
+  'cache-config',
+  checked('CACHE,KEY=VALUE', checkers.setting),
+  '',
+  'Response cache: local,size=BYTES, or redis,host=NAME and redis,port=N',
+  repeatable,
+)
 flag('cache-directory', text('PATH'), '', 'Folder of cache implementations', accepted)
 flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', 'Use --cache-config', deprecated)
-flag('rate-limit', choice('off', 'execution_count'), 'off', 'How executions are limited')
+flag(
+  'rate-limit',
+  choice('off', 'execution_count'),
+  'off',
+  'execution_count: an instance runs only while its resources are free',
+)
 flag(
   'rate-limit-resource',
   checked('NAME:COUNT[:DEVICE]', checkers.rateLimitResource),
   '',
-  'Resource to share',
+  'How much there is of a resource that instances claim, on each device or on one',
   repeatable,
 )
 flag('repoagent-directory', text('PATH'), '', 'Folder of repository agents', accepted)

@@ -3,12 +3,14 @@
 import { flagTable, placeholderOf } from './flag-table.ts'
 import type { FlagSpec } from './flag-table.ts'
 
-export const overview = `Galatea serves machine-learning models over Triton's HTTP/REST API.
+export const overview = `Galatea serves machine-learning models over HTTP and gRPC, as NVIDIA's Triton Inference Server does.
 
 Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea check PATH                                find the mistakes in a model repository
-       galatea inspect MODEL.onnx                        show what a model file holds
-       galatea init MODEL.onnx --repository PATH         put a model file into a repository
+       galatea inspect MODEL                             show what a model file holds
+       galatea init MODEL --repository PATH              put a model file into a repository
+       galatea perf -m MODEL                             measure a model on a running server
+       galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring
        galatea COMMAND --help                            what a command takes
        galatea --version
 

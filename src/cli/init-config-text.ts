@@ -2,13 +2,15 @@
 // the first time. Pure.
 
 import { ServerError } from '../base/server-error.ts'
-import type { OnnxFile, OnnxFileTensor } from '../model/onnx-file.ts'
+import type { OnnxFileTensor } from '../model/onnx-file.ts'
 import { configDataType } from '../tensor/data-type.ts'
 
 const defaultMaxBatchSize = 4
 
+type DescribedTensors = { readonly inputs: readonly OnnxFileTensor[]; readonly outputs: readonly OnnxFileTensor[] }
+
 /** `wanted` null: 4 when the model can batch, else 0. Throws when the model cannot be served so. */
-export function configText(name: string, model: OnnxFile, wanted: number | null): string {
+export function configText(name: string, backend: string, model: DescribedTensors, wanted: number | null): string {
   for (const tensor of [...model.inputs, ...model.outputs]) {
     if (tensor.dataType !== null) continue
     throw new ServerError(
@@ -27,9 +29,9 @@ export function configText(name: string, model: OnnxFile, wanted: number | null)
   const maxBatchSize = wanted ?? (fixed === undefined ? defaultMaxBatchSize : 0)
   const isBatching = maxBatchSize > 0
   return [
-    `# ${oneLine(name)}: written by galatea init; every field is explained in docs/reference/config.md.`,
+    headLine(name),
     `name: ${quoted(name)}`,
-    'backend: "onnxruntime"',
+    `backend: "${backend}"`,
     '',
     ...batchComment(isBatching),
     `max_batch_size: ${maxBatchSize}`,
@@ -39,14 +41,34 @@ export function configText(name: string, model: OnnxFile, wanted: number | null)
     '# Requests that arrive together are run together, up to max_batch_size rows.',
     ...commentedUnless(isBatching && maxBatchSize > 1, 'dynamic_batching { }'),
     '',
-    '# How many requests run at the same time. They share the weights.',
-    '# instance_group [ { count: 2 kind: KIND_CPU } ]',
-    '',
-    '# Threads of one run; without it, one per physical core.',
-    '# parameters { key: "intra_op_thread_count" value { string_value: "1" } }',
+    ...tips(backend),
     '',
   ].join('\n')
 }
+
+/** For a format that does not tell what its tensors are: a beginning, to be put right by hand. */
+export const unfinishedConfigText = (name: string, config: string): string =>
+  `${headLine(name)}\n# The types and dims are guesses, the file does not tell them: put the model's own here.\n${config}`
+
+const headLine = (name: string): string =>
+  `# ${oneLine(name)}: written by galatea init; every field is explained in docs/reference/config.md.`
+
+const tips = (backend: string): string[] =>
+  backend === 'onnxruntime'
+    ? [
+        '# How many requests run at the same time. They share the weights.',
+        '# instance_group [ { count: 2 kind: KIND_CPU } ]',
+        '',
+        '# Threads of one run; without it, one per physical core.',
+        '# parameters { key: "intra_op_thread_count" value { string_value: "1" } }',
+      ]
+    : [
+        '# How many requests run at the same time. Each instance is a process of its own.',
+        '# instance_group [ { count: 2 kind: KIND_CPU } ]',
+        '',
+        '# The Python environment with the framework; without it, that of the server.',
+        '# parameters { key: "EXECUTION_ENV_PATH" value { string_value: "/path/to/venv" } }',
+      ]
 
 const isOpen = (dim: number | string | null | undefined): boolean => dim === null || typeof dim === 'string'
 

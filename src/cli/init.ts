@@ -1,24 +1,29 @@
 // `galatea init model.onnx --repository ./models --name m`: a model folder that serves, made from a model file.
 
 import { constants } from 'node:fs'
-import { copyFile, mkdir, stat, writeFile } from 'node:fs/promises'
+import { copyFile, cp, mkdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { readOnnxFile, type OnnxFile } from '../model/onnx-file.ts'
 import { modelNameProblem } from '../repository/model-name.ts'
-import { configText } from './init-config-text.ts'
-import { printable } from './inspect.ts'
+import { describeModel, UndescribedModel } from './described-model.ts'
+import { configText, unfinishedConfigText } from './init-config-text.ts'
 import type { CommandIo } from './main.ts'
+import { bareName, formatOf } from './model-format.ts'
+import { printable } from './printable.ts'
 
-const usage = `Usage: galatea init MODEL.onnx --repository PATH [options]
+const usage = `Usage: galatea init MODEL --repository PATH [options]
 
-Makes PATH/<name>/1/model.onnx and a PATH/<name>/config.pbtxt with comments. Weights in external files come along.
+Makes PATH/<name>/1/<model file> and a PATH/<name>/config.pbtxt with comments. Weights in external files come along. Where the
+format does not tell what the model takes and gives (TorchScript), the configuration is one to finish by hand.
 
   --repository PATH      where models are served from; made when it is not there
-  --name NAME            the model's name (default: the file's, or its folder's when the file is called model.onnx)
+  --name NAME            the model's name (default: the file's, or its folder's when the file is called model)
   --max-batch-size N     rows that may be run together; 0: no batching (default: 4 where the model allows it)
   --force                replace the files of a model that is already there
+  --python PROGRAM       the Python that has the framework, for all formats but ONNX (default python3)
+  --allow-pickle-models  read pickles (scikit-learn), which runs any code that is in them
   --help
 
 Exit status: 0, or 1 when nothing was made.
@@ -30,6 +35,8 @@ type InitSettings = {
   name: string
   maxBatchSize: number | null
   isForced: boolean
+  python: string
+  allowsPickles: boolean
 }
 
 /** Resolves with the exit status. */
@@ -40,11 +47,11 @@ export async function runInit(args: readonly string[], io: CommandIo): Promise<n
   }
   try {
     const settings = parseArguments(args)
-    const folder = await makeModel(settings)
-    io.stdout(
-      `Made ${path.join(folder, 'config.pbtxt')} and ${path.join(folder, '1', 'model.onnx')}.\n` +
-        `Serve it with: galatea --model-repository ${settings.repository}\n`,
-    )
+    const { config, file, isFinished } = await makeModel(settings)
+    io.stdout(`Made ${config} and ${file}.\n`)
+    if (!isFinished) io.stdout('The file does not tell its types and dims: put them into config.pbtxt.\n')
+    const allowance = settings.allowsPickles ? ' --allow-pickle-models' : ''
+    io.stdout(`Serve it with: galatea --model-repository ${settings.repository}${allowance}\n`)
     return 0
   } catch (reason) {
     io.stderr(`galatea init: ${printable(messageOf(reason))}\n`)
@@ -52,10 +59,27 @@ export async function runInit(args: readonly string[], io: CommandIo): Promise<n
   }
 }
 
-const flags = ['--repository', '--model-repository', '--name', '--max-batch-size', '--force', '--help']
+const flags = [
+  '--repository',
+  '--model-repository',
+  '--name',
+  '--max-batch-size',
+  '--force',
+  '--python',
+  '--allow-pickle-models',
+  '--help',
+]
 
 function parseArguments(args: readonly string[]): InitSettings {
-  const settings: InitSettings = { file: '', repository: '', name: '', maxBatchSize: null, isForced: false }
+  const settings: InitSettings = {
+    file: '',
+    repository: '',
+    name: '',
+    maxBatchSize: null,
+    isForced: false,
+    python: 'python3',
+    allowsPickles: false,
+  }
   for (let index = 0; index < args.length; index++) {
     const argument = args[index] ?? ''
     const [name = '', inline] = argument.split(/=(.*)/s)
@@ -70,6 +94,8 @@ function parseArguments(args: readonly string[]): InitSettings {
     } else if (name === '--repository' || name === '--model-repository') settings.repository = value()
     else if (name === '--name') settings.name = value()
     else if (name === '--force') settings.isForced = true
+    else if (name === '--python') settings.python = value()
+    else if (name === '--allow-pickle-models') settings.allowsPickles = true
     else if (name === '--max-batch-size') settings.maxBatchSize = batchSize(value())
     else {
       const near = nearestWord(name, flags)
@@ -94,16 +120,17 @@ function batchSize(text: string): number {
 /** `resnet.onnx` → resnet; `…/resnet/model.onnx` and `…/resnet/1/model.onnx` → resnet. */
 function nameOf(file: string): string {
   const parts = path.resolve(file).split(path.sep)
-  const base = path.basename(file).replace(/\.onnx$/i, '')
+  const base = bareName(file)
   if (base !== 'model') return base
   const folders = parts.slice(0, -1).filter((part) => !/^\d+$/.test(part))
   return folders.at(-1) ?? base
 }
 
-async function makeModel(settings: InitSettings): Promise<string> {
-  const model = await readOnnxFile(settings.file)
-  const text = configText(settings.name, model, settings.maxBatchSize)
-  const external = await externalFiles(settings.file, model)
+type MadeModel = { readonly config: string; readonly file: string; readonly isFinished: boolean }
+
+async function makeModel(settings: InitSettings): Promise<MadeModel> {
+  const { backend, fileName } = formatOf(settings.file)
+  const { text, external, isFinished } = await planModel(settings, backend)
   const folder = path.join(settings.repository, settings.name)
   if (!settings.isForced && (await stat(folder).catch(() => null)) !== null) {
     throw refusal(`'${folder}' is already there; choose another --name, or replace it with --force`)
@@ -116,21 +143,50 @@ async function makeModel(settings: InitSettings): Promise<string> {
     await mkdir(path.dirname(target), { recursive: true })
     await copyUnlessSame(source, target, mode)
   }
-  await copyUnlessSame(settings.file, path.join(versionFolder, 'model.onnx'), mode)
-  await writeFile(path.join(folder, 'config.pbtxt'), text, { flag: settings.isForced ? 'w' : 'wx' })
-  return folder
+  const file = path.join(versionFolder, fileName)
+  await copyUnlessSame(settings.file, file, mode)
+  const config = path.join(folder, 'config.pbtxt')
+  await writeFile(config, text, { flag: settings.isForced ? 'w' : 'wx' })
+  return { config, file, isFinished }
+}
+
+type ExternalFile = readonly [source: string, location: string]
+type ModelPlan = { readonly text: string; readonly external: readonly ExternalFile[]; readonly isFinished: boolean }
+
+async function planModel(settings: InitSettings, backend: string): Promise<ModelPlan> {
+  const { file, name, maxBatchSize } = settings
+  if (backend === 'onnxruntime') {
+    const model = await readOnnxFile(file)
+    const text = configText(name, backend, model, maxBatchSize)
+    return { text, external: await externalFiles(file, model), isFinished: true }
+  }
+  try {
+    const text = configText(name, backend, await describeModel(backend, file, settings), maxBatchSize)
+    return { text, external: await weightsBeside(file), isFinished: true }
+  } catch (reason) {
+    if (!(reason instanceof UndescribedModel)) throw reason
+    return { text: unfinishedConfigText(name, reason.config), external: [], isFinished: false }
+  }
+}
+
+/** OpenVINO keeps the weights of model.xml in a model.bin. */
+async function weightsBeside(file: string): Promise<ExternalFile[]> {
+  if (path.extname(file) !== '.xml') return []
+  const weights = `${file.slice(0, -'.xml'.length)}.bin`
+  return (await stat(weights).catch(() => null)) === null ? [] : [[weights, 'model.bin']]
 }
 
 /** With --force the source may be the very file that is served already. */
 async function copyUnlessSame(source: string, target: string, mode: number): Promise<void> {
   const [from, to] = await Promise.all([stat(source), stat(target).catch(() => null)])
   if (to !== null && from.ino === to.ino && from.dev === to.dev) return
-  await copyFile(source, target, mode)
+  if (from.isDirectory()) await cp(source, target, { recursive: true })
+  else await copyFile(source, target, mode)
 }
 
 /** [where it is, where it goes] of each file with weights. A path that leaves the model's folder is refused. */
-async function externalFiles(file: string, model: OnnxFile): Promise<[source: string, location: string][]> {
-  const found: [string, string][] = []
+async function externalFiles(file: string, model: OnnxFile): Promise<ExternalFile[]> {
+  const found: ExternalFile[] = []
   for (const location of model.externalFiles) {
     const normal = path.normalize(location)
     if (path.isAbsolute(normal) || normal === '..' || normal.startsWith(`..${path.sep}`) || normal.includes('\0')) {

@@ -1,39 +1,49 @@
-// `galatea inspect model.onnx`: what a model file says about itself, without loading it.
+// `galatea inspect model.onnx`: what a model file says about itself.
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
 import { readOnnxFile, type OnnxFile, type OnnxFileTensor } from '../model/onnx-file.ts'
+import { describeModel, type DescribeSettings } from './described-model.ts'
 import type { CommandIo } from './main.ts'
+import { formatOf } from './model-format.ts'
+import { printable } from './printable.ts'
 import { textTable } from './text-table.ts'
 
-const usage = `Usage: galatea inspect MODEL.onnx [--json]
+const usage = `Usage: galatea inspect MODEL [options]
 
-Shows names, types, shapes, operator sets, size and metadata of a model file. The model is not loaded, so this works for
-files of any size and for models that this machine could not run.
+Shows names, types, shapes, size and whatever else a model file says about itself. ONNX files are read without loading them,
+so this works for files of any size. The files of a framework are read by its own Python package.
 
-  --json    the same as JSON
+  --json                   the same as JSON
+  --python PROGRAM         the Python that has the framework (default python3)
+  --allow-pickle-models    read pickles (scikit-learn), which runs any code that is in them
   --help
 
-Exit status: 0, or 1 when the file cannot be read.
+Formats: .onnx .pt .pt2 .savedmodel .graphdef .xml .skops .joblib .pkl .ubj .json .txt
+Exit status: 0, or 1 when the file cannot be read or does not tell.
 `
 
 /** Resolves with the exit status. */
 export async function runInspect(args: readonly string[], io: CommandIo): Promise<number> {
-  const files = args.filter((argument) => !argument.startsWith('-'))
-  const flags = args.filter((argument) => argument.startsWith('-'))
-  if (flags.includes('--help') || flags.includes('-h')) {
-    io.stdout(usage)
-    return 0
+  const settings = { python: 'python3', allowsPickles: false, isJson: false }
+  const files: string[] = []
+  for (let index = 0; index < args.length; index++) {
+    const argument = args[index] ?? ''
+    const [name = '', inline] = argument.split(/=(.*)/s)
+    if (!argument.startsWith('-')) files.push(argument)
+    else if (name === '--help' || name === '-h') {
+      io.stdout(usage)
+      return 0
+    } else if (name === '--json') settings.isJson = true
+    else if (name === '--allow-pickle-models') settings.allowsPickles = true
+    else if (name === '--python') settings.python = inline ?? args[++index] ?? ''
+    else return refuse(io, unknownOption(name))
   }
-  const unknown = flags.find((flag) => flag !== '--json')
   const [file] = files
-  if (unknown !== undefined || file === undefined || files.length > 1) {
-    io.stderr(`galatea inspect: ${complaint(unknown, files.length)}\nRun 'galatea inspect --help' for its options.\n`)
-    return 1
-  }
+  if (file === undefined) return refuse(io, 'name the model file: galatea inspect model.onnx')
+  if (files.length > 1) return refuse(io, 'one model file at a time')
   try {
-    const model = await readOnnxFile(file)
-    io.stdout(flags.includes('--json') ? inspectionJson(model) : inspectionText(file, model))
+    io.stdout(await inspection(file, settings))
     return 0
   } catch (reason) {
     io.stderr(`galatea inspect: ${printable(messageOf(reason))}\n`)
@@ -41,19 +51,31 @@ export async function runInspect(args: readonly string[], io: CommandIo): Promis
   }
 }
 
-function complaint(unknown: string | undefined, fileCount: number): string {
-  if (unknown !== undefined) {
-    const near = nearestWord(unknown, ['--json', '--help'])
-    return `there is no option '${unknown}'${near === null ? '' : `; did you mean '${near}'?`}`
+async function inspection(file: string, settings: DescribeSettings & { readonly isJson: boolean }): Promise<string> {
+  const { backend } = formatOf(file)
+  if (backend === 'onnxruntime') {
+    const model = await readOnnxFile(file)
+    return settings.isJson ? inspectionJson(model) : inspectionText(file, model)
   }
-  return fileCount === 0 ? 'name the model file: galatea inspect model.onnx' : 'one model file at a time'
+  const model = await describeModel(backend, file, settings)
+  if (settings.isJson) return `${JSON.stringify({ backend, ...model }, null, 2)}\n`
+  const facts: [string, string][] = [
+    ['file', file],
+    ['backend', backend],
+  ]
+  for (const [name, value] of Object.entries(model.facts)) facts.push([name, String(value)])
+  return `${factLines(facts)}\n${tensorTable('Input', model.inputs)}${tensorTable('Output', model.outputs)}`
 }
 
-/** Names in a file are anybody's: what a terminal would obey is shown, not sent. */
-export const printable = (text: string): string =>
-  text.replaceAll(/\p{Cc}/gu, (character) =>
-    character === '\n' ? character : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  )
+function refuse(io: CommandIo, complaint: string): number {
+  io.stderr(`galatea inspect: ${complaint}\nRun 'galatea inspect --help' for its options.\n`)
+  return 1
+}
+
+function unknownOption(name: string): string {
+  const near = nearestWord(name, ['--json', '--python', '--allow-pickle-models', '--help'])
+  return `there is no option '${name}'${near === null ? '' : `; did you mean '${near}'?`}`
+}
 
 export const shapeWords = ({ shape }: OnnxFileTensor): string =>
   shape === null ? 'any' : `[${shape.map((dim) => dim ?? '?').join(', ')}]`
@@ -72,22 +94,27 @@ function inspectionText(file: string, model: OnnxFile): string {
     ['model version', model.modelVersion === 0 ? '' : String(model.modelVersion)],
     ['description', model.description.slice(0, 400)],
   ]
-  const lines = facts
-    .filter(([, value]) => value !== '')
-    .map(([name, value]) => `${name.padEnd(15)} ${printable(value)}\n`)
-  const rows = (tensors: readonly OnnxFileTensor[], note = ''): string[][] =>
-    tensors.map((tensor) => [tensor.name, tensor.typeText + note, shapeWords(tensor)].map(printable))
-  const inputs = textTable(
-    ['Input', 'Type', 'Shape'],
-    [...rows(model.inputs), ...rows(model.optionalInputs, ' (optional)')],
-  )
-  const outputs = textTable(['Output', 'Type', 'Shape'], rows(model.outputs))
+  const optional = model.optionalInputs.map((tensor) => ({ ...tensor, typeText: `${tensor.typeText} (optional)` }))
+  const inputs = tensorTable('Input', [...model.inputs, ...optional])
+  const outputs = tensorTable('Output', model.outputs)
   const metadata = [...model.metadata].map(([key, value]) =>
     [key, value.length > 80 ? `${value.slice(0, 77)}...` : value].map(printable),
   )
   const table = metadata.length === 0 ? '' : textTable(['Metadata', 'Value'], metadata)
-  return `${lines.join('')}\n${inputs}${outputs}${table}`
+  return `${factLines(facts)}\n${inputs}${outputs}${table}`
 }
+
+const factLines = (facts: readonly (readonly [string, string])[]): string =>
+  facts
+    .filter(([, value]) => value !== '')
+    .map(([name, value]) => `${name.padEnd(15)} ${printable(value)}\n`)
+    .join('')
+
+const tensorTable = (role: string, tensors: readonly OnnxFileTensor[]): string =>
+  textTable(
+    [role, 'Type', 'Shape'],
+    tensors.map((tensor) => [tensor.name, tensor.typeText, shapeWords(tensor)].map(printable)),
+  )
 
 function operatorWords({ operators }: OnnxFile): string {
   const sorted = [...operators].sort(([a, i], [b, j]) => j - i || a.localeCompare(b))

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
@@ -57,4 +57,29 @@ test('beyond its bound lines are dropped and counted, never kept', async () => {
   const text = readFileSync(file, 'utf8')
   assert.equal(text.length, 4 * 1024 * 1024 + text.slice(text.lastIndexOf('x') + 2).length)
   assert.match(text, /\n904 log lines were dropped/)
+})
+
+test('after `reopen` text goes to the file that has the name now, and none is lost', async () => {
+  const file = path.join(directory, 'rotated.log')
+  const sink = LogSink.openFile(file)
+  sink.write('before\n')
+  await sink.flush()
+  renameSync(file, `${file}.1`)
+  sink.write('between\n')
+  sink.reopen()
+  sink.write('after\n')
+  await sink.close()
+  assert.equal(readFileSync(`${file}.1`, 'utf8') + readFileSync(file, 'utf8'), 'before\nbetween\nafter\n')
+  assert.match(readFileSync(file, 'utf8'), /after\n$/)
+})
+
+test('a file that was renamed or removed is made anew by itself', async () => {
+  const file = path.join(directory, 'renamed.log')
+  const sink = LogSink.openFile(file)
+  renameSync(file, `${file}.1`)
+  sink.write('here\n')
+  await sink.flush()
+  assert.equal(readFileSync(file, 'utf8'), 'here\n')
+  assert.equal(readFileSync(`${file}.1`, 'utf8'), '')
+  await sink.close()
 })

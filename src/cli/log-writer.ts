@@ -10,6 +10,8 @@ export interface TextSink {
   flush(): Promise<void>
   flushNow(): void
   close(): Promise<void>
+  /** Opens its file anew, under the same name. */
+  reopen?(): void
 }
 
 export type LogWriterDependencies = {
@@ -114,6 +116,11 @@ export class LogWriter implements Log {
   errorLine(line: string): void {
     if (this.#output.settings.format === 'json') this.error(line)
     else this.#output.sinkOf('error').write(`${line}\n`)
+  }
+
+  /** The file was renamed: what is written from now on goes to a new one. */
+  reopen(): void {
+    this.#output.file?.reopen?.()
   }
 
   async flush(): Promise<void> {

@@ -66,11 +66,3 @@ test('an unknown command is refused with the nearest one, a path with the flag t
   assert.match((await run('./models')).stderr, /galatea --model-repository \.\/models/)
   assert.equal((await run('chekc')).code, 1)
 })
-
-test('commands of later versions say so', async () => {
-  for (const command of ['perf', 'tune']) {
-    const { code, stderr } = await run(command)
-    assert.equal(code, 1)
-    assert.match(stderr, /not in this version/)
-  }
-})

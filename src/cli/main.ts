@@ -16,6 +16,8 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['check', loadCheck],
   ['inspect', async () => (await import('./inspect.ts')).runInspect],
   ['init', async () => (await import('./init.ts')).runInit],
+  ['perf', async () => (await import('./perf.ts')).runPerf],
+  ['tune', async () => (await import('./tune.ts')).runTune],
 ])
 
 async function loadCheck(): Promise<Command> {
@@ -25,11 +27,6 @@ async function loadCheck(): Promise<Command> {
   ])
   return (args, io) => runCheck(args, io, readOnnxSignature)
 }
-
-const later = new Map([
-  ['perf', "the load generator is not in this version; NVIDIA's perf_analyzer works against Galatea's HTTP endpoint"],
-  ['tune', 'tuning is not in this version'],
-])
 
 /** Resolves with the exit code. */
 export async function runCommandLine(args: readonly string[], io: CommandIo): Promise<number> {
@@ -58,11 +55,6 @@ const namesRepository = (environment: NodeJS.ProcessEnv): boolean =>
 async function runNamed(name: string, args: string[], io: CommandIo): Promise<number> {
   const command = commands.get(name)
   if (command !== undefined) return (await command())(args, io)
-  const notYet = later.get(name)
-  if (notYet !== undefined) {
-    io.stderr(`galatea ${name}: ${notYet}\n`)
-    return 1
-  }
   const nearest = nearestWord(name, commands.keys())
   const hint =
     nearest === null

@@ -9,10 +9,11 @@ import type {
   RestrictedApis,
   ServerOptions,
 } from '../server-options.ts'
-import { badOption, FlagError, parseQueueSize, parseRestrictedApis, parseSetting } from './flag-forms.ts'
+import { badOption, FlagError, parseByteSize, parseQueueSize, parseRestrictedApis, parseSetting } from './flag-forms.ts'
 import type { Environment, Flags } from './flags.ts'
 import { metricsOptions } from './metrics-flags.ts'
-import { responseCacheBytes } from './cache-flags.ts'
+import { responseCacheOptions } from './cache-flags.ts'
+import { parseCorsOrigins } from './cors-origins.ts'
 import { rateLimit } from './rate-limit-flags.ts'
 import { traceOptions } from './trace-flags.ts'
 
@@ -42,6 +43,9 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     id: flags.text('id'),
     reportedVersion: hasTritonDefaults ? tritonVersion : surroundings.version,
     modelRepositories: modelRepositories(flags, surroundings),
+    modelCacheDirectory: flags.text('model-cache-dir'),
+    auditLogFile: flags.text('audit-log'),
+    modelCacheLimitBytes: parseByteSize('model-cache-limit', flags.text('model-cache-limit')),
     modelControlMode,
     repositoryPollSecs: flags.integer('repository-poll-secs'),
     loadModels,
@@ -50,14 +54,19 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     isAutoCompleteDisabled: flags.isOn('disable-auto-complete-config') || flags.isOn('strict-model-config'),
     isStrictReadiness: flags.isOn('strict-readiness'),
     exitOnError: flags.isOn('exit-on-error'),
+    liveCheckTimeoutSecs: flags.text('live-check') === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
     exitTimeoutSecs: flags.integer('exit-timeout-secs'),
     backendDirectory: flags.text('backend-directory'),
     backendConfig: backendConfig(flags),
+    allowsPickleModels: flags.isOn('allow-pickle-models'),
     modelLoadThreadCount: flags.integer('model-load-thread-count'),
     modelLoadRetryCount: flags.integer('model-load-retry-count'),
+    modelMemoryLimitBytes: finite(parseByteSize('model-memory-limit', flags.text('model-memory-limit'))),
+    isModelLoadLazy: flags.isOn('model-lazy-load'),
+    modelIdleUnloadSecs: flags.integer('model-idle-unload-secs'),
     defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
     prunesEnsemblesLikeTriton: hasTritonDefaults,
-    responseCacheBytes: responseCacheBytes(flags),
+    responseCache: responseCacheOptions(flags),
     rateLimit: rateLimit(flags),
     requestLimits: {
       maxTensors: flags.integer('max-request-tensors'),
@@ -71,11 +80,15 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     http: flags.isOn('allow-http') ? httpOptions(flags, hasTritonDefaults) : null,
     grpc: flags.isOn('allow-grpc') ? grpcOptions(flags) : null,
     log: logSettings(flags),
+    accessLogFile: flags.text('access-log'),
     metrics: metricsOptions(flags, surroundings.environment),
-    trace: traceOptions(flags),
+    trace: traceOptions(flags, surroundings.environment),
     hasTritonDefaults,
   }
 }
+
+/** 0 stands for no limit. */
+const finite = (bytes: number): number => (bytes === Infinity ? 0 : bytes)
 
 export function logSettings(flags: Flags): LogSettings {
   return {
@@ -117,6 +130,7 @@ function httpOptions(flags: Flags, hasTritonDefaults: boolean): HttpOptions {
     maxConnections: flags.integer('http-max-connections'),
     maxHeaderBytes: flags.integer('http-max-header-size'),
     headerForwardPattern: flags.text('http-header-forward-pattern'),
+    corsOrigins: unique(flags.all('http-cors-origin').flatMap((value) => parseCorsOrigins('http-cors-origin', value))),
     restrictedApis,
     tls: httpTls(flags),
   }

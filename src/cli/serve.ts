@@ -8,13 +8,15 @@ import type { RunningServer } from '../server.ts'
 import { FlagError, UnknownFlagError } from './flag-forms.ts'
 import { misspeltVariables, parseFlags, type Flags } from './flags.ts'
 import { firstSteps } from './first-steps.ts'
+import { AccessLogWriter } from './access-log-writer.ts'
 import { createProcessLog, type LogWriter } from './log-writer.ts'
 import type { CommandIo } from './main.ts'
 import { optionsFromFlags } from './options-from-flags.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
+import { returnStartMemory } from './start-memory.ts'
+import { tuneCollector } from './tune-collector.ts'
 import { writeModelTables, writeOptionTable } from './start-tables.ts'
-import { wantsOpenTelemetry } from './trace-flags.ts'
 
 export async function runServe(args: string[], io: CommandIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
@@ -25,6 +27,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
   let flags: Flags
   let options: ServerOptions
   let log: LogWriter
+  let accessLog: AccessLogWriter | null
   try {
     flags = parseFlags(args, process.env)
     options = optionsFromFlags(flags, {
@@ -33,13 +36,14 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
       examplesPath: examplesPath(),
     })
     log = openLog(options)
+    accessLog = openAccessLog(options.accessLogFile)
   } catch (reason) {
     if (!(reason instanceof FlagError)) throw reason
     io.stderr(usageError(reason, args))
     return 1
   }
   warn(log, flags)
-  return serve(log, options, flags.isOn('examples'))
+  return serve(log, accessLog, options, flags.isOn('examples'))
 }
 
 function openLog(options: ServerOptions): LogWriter {
@@ -48,6 +52,26 @@ function openLog(options: ServerOptions): LogWriter {
   } catch (reason) {
     throw new FlagError(`failed to open log file '${options.log.file}': ${messageOf(reason)}`)
   }
+}
+
+function openAccessLog(path: string): AccessLogWriter | null {
+  if (path === '') return null
+  try {
+    const accessLog = AccessLogWriter.open(path)
+    process.on('exit', () => accessLog.flushNow())
+    return accessLog
+  } catch (reason) {
+    throw new FlagError(`failed to open access log '${path}': ${messageOf(reason)}`)
+  }
+}
+
+/** Whoever rotates logs renames the files and then says so. */
+function reopenOnHangup(log: LogWriter, accessLog: AccessLogWriter | null): void {
+  process.on('SIGHUP', () => {
+    log.reopen()
+    accessLog?.reopen()
+    log.from('serve.ts').info('Signal (1) received: log files were opened anew')
+  })
 }
 
 /** Triton's order: an unknown option before the usage line, any other reason after it. */
@@ -67,20 +91,29 @@ function warn(log: LogWriter, flags: Flags): void {
   if (flags.isGiven('strict-model-config')) {
     speaker.warning('--strict-model-config is deprecated, use --disable-auto-complete-config')
   }
-  if (wantsOpenTelemetry(flags)) {
-    speaker.warning('--trace-config=mode=opentelemetry is without effect in this version: nothing is traced')
-  }
   for (const sentence of misspeltVariables(process.env)) speaker.warning(sentence)
 }
 
-async function serve(log: LogWriter, options: ServerOptions, isExamples: boolean): Promise<number> {
+async function serve(
+  log: LogWriter,
+  accessLog: AccessLogWriter | null,
+  options: ServerOptions,
+  isExamples: boolean,
+): Promise<number> {
+  tuneCollector()
   dieLoudly(log)
+  reopenOnHangup(log, accessLog)
   const signals = createExitSignal(log)
   const clock = new SystemClock()
   let server: RunningServer
   try {
     const { startServer } = await import('../server.ts')
-    server = await startServer(options, { clock, log, logControl: log })
+    server = await startServer(options, {
+      clock,
+      log,
+      logControl: log,
+      ...(accessLog === null ? {} : { accessLog }),
+    })
   } catch (reason) {
     const error = ServerError.from(reason)
     return fail(log, `error: creating server: ${errorCodeText[error.code]} - ${error.message}`)
@@ -94,8 +127,18 @@ async function serve(log: LogWriter, options: ServerOptions, isExamples: boolean
   announce(log, server, isExamples)
   // A server ends by a signal, perhaps a hard one; the next start should find the compiled code all the same.
   flushCompileCache()
+  returnStartMemory()
+  // Without a file the signal keeps its usual meaning.
+  if (options.auditLogFile !== '') process.on('SIGHUP', () => server.reopenAuditLog())
   await signals.received
-  return shutDown(log, server, options.exitTimeoutSecs)
+  const drainable = {
+    drain: async (budgetMs: number): Promise<boolean> => {
+      const isInTime = await server.drain(budgetMs)
+      await accessLog?.flush()
+      return isInTime
+    },
+  }
+  return shutDown(log, drainable, options.exitTimeoutSecs)
 }
 
 /** A model that was asked for by name and failed is named; otherwise the tables say which ones did. */

@@ -2,6 +2,7 @@
 
 import type { LogFields } from '../base/log.ts'
 import type { ServerOptions } from '../server-options.ts'
+import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import type { StartReport } from '../server.ts'
 import type { LogWriter } from './log-writer.ts'
 import { textTable } from './text-table.ts'
@@ -25,13 +26,20 @@ export function writeModelTables(log: LogWriter, report: StartReport): void {
 
 export function modelRows(report: StartReport): [name: string, version: string, status: string][] {
   return report.models
-    .toSorted((a, b) => compare(a.name, b.name) || Number(a.version) - Number(b.version))
+    .toSorted((a, b) => compare(labelOf(a), labelOf(b)) || Number(a.version) - Number(b.version))
     .map((model) => {
       const status = model.state === '' ? 'UNAVAILABLE' : model.state
       const isFine = status === 'READY' || model.reason === ''
-      return [model.name, model.version === '' ? '-' : model.version, isFine ? status : `${status}: ${model.reason}`]
+      return [
+        labelOf(model),
+        model.version === '' ? '-' : model.version,
+        isFine ? status : `${status}: ${model.reason}`,
+      ]
     })
 }
+
+const labelOf = ({ namespace = '', name }: StartReport['models'][number]): string =>
+  namespace === '' ? name : `${namespace}::${name}`
 
 export function writeOptionTable(log: LogWriter, options: ServerOptions, extensions: readonly string[]): void {
   const rows = optionRows(options, extensions)
@@ -46,7 +54,9 @@ export function optionRows(options: ServerOptions, extensions: readonly string[]
     ['server_id', options.id],
     ['server_version', options.reportedVersion],
     ['server_extensions', extensions.join(' ')],
-    ...options.modelRepositories.map((path, i): [string, string] => [`model_repository_path[${i}]`, path]),
+    ...options.modelRepositories.map((path, i): [string, string] => {
+      return [`model_repository_path[${i}]`, withoutSecrets(path)]
+    }),
     ['model_control_mode', controlModeText[options.modelControlMode]],
     ...options.loadModels.map((name, i): [string, string] => [`startup_models_${i}`, name]),
     ['strict_model_config', options.isAutoCompleteDisabled ? '1' : '0'],
@@ -56,7 +66,7 @@ export function optionRows(options: ServerOptions, extensions: readonly string[]
     ['min_supported_compute_capability', '6.0'],
     ['strict_readiness', options.isStrictReadiness ? '1' : '0'],
     ['exit_timeout', String(options.exitTimeoutSecs)],
-    ['cache_enabled', options.responseCacheBytes > 0 ? '1' : '0'],
+    ['cache_enabled', options.responseCache !== null ? '1' : '0'],
   ]
 }
 

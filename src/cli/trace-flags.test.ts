@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { parseFlags } from './flags.ts'
-import { traceOptions, wantsOpenTelemetry } from './trace-flags.ts'
+import { traceOptions } from './trace-flags.ts'
 
-const options = (...args: string[]) => traceOptions(parseFlags(args, {}))
+const options = (...args: string[]) => traceOptions(parseFlags(args, {}), {})
 
 test('without flags nothing is traced', () => {
-  assert.deepEqual(options(), { levels: [], rate: 1000, count: -1, logFrequency: 0, file: '' })
+  assert.deepEqual(options(), {
+    levels: [],
+    rate: 1000,
+    count: -1,
+    logFrequency: 0,
+    file: '',
+    openTelemetry: null,
+  })
 })
 
 test('--trace-config sets everything, and levels add up', () => {
@@ -20,7 +27,14 @@ test('--trace-config sets everything, and levels add up', () => {
       '--trace-config=triton,file=/tmp/t.json',
       '--trace-config=triton,log-frequency=10',
     ),
-    { levels: ['TIMESTAMPS', 'TENSORS'], rate: 5, count: 100, logFrequency: 10, file: '/tmp/t.json' },
+    {
+      levels: ['TIMESTAMPS', 'TENSORS'],
+      rate: 5,
+      count: 100,
+      logFrequency: 10,
+      file: '/tmp/t.json',
+      openTelemetry: null,
+    },
   )
 })
 
@@ -31,6 +45,7 @@ test('the older flags still work', () => {
     count: 3,
     logFrequency: 0,
     file: 't.json',
+    openTelemetry: null,
   })
 })
 
@@ -46,16 +61,51 @@ test('mistakes are named', () => {
     [['--trace-config=speed=1'], /unknown setting 'speed'/],
     [['--trace-config=zipkin,url=x'], /unknown trace mode 'zipkin'/],
     [['--trace-config=rate=x'], /Got x/],
+    [['--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,url=x'], /'x' is no address of a trace/],
+    [['--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,resource=x'], /expected key=value, got 'x'/],
+    [
+      ['--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,bsp_max_queue_size=5'],
+      /must not be more than/,
+    ],
+    [['--trace-config=opentelemetry,speed=1'], /unknown setting 'speed'/],
   ]
   for (const [args, text] of mistakes) assert.throws(() => options(...args), text)
 })
 
-test('mode opentelemetry is recognised and traces nothing', () => {
+test('mode opentelemetry takes its settings from the command line, then from the standard variables', () => {
   const args = [
     '--trace-config=mode=opentelemetry',
     '--trace-config=level=TIMESTAMPS',
-    '--trace-config=opentelemetry,url=x',
+    '--trace-config=rate=0',
+    '--trace-config=opentelemetry,url=grpc://collector:4317',
+    '--trace-config=opentelemetry,resource=service.name=mine',
+    '--trace-config=opentelemetry,resource=a=b=c',
+    '--trace-config=opentelemetry,bsp_schedule_delay=100',
   ]
-  assert.equal(wantsOpenTelemetry(parseFlags(args, {})), true)
-  assert.deepEqual(options(...args).levels, [])
+  const environment = {
+    OTEL_BSP_MAX_QUEUE_SIZE: '99',
+    OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '50',
+    OTEL_BSP_SCHEDULE_DELAY: '7',
+    OTEL_RESOURCE_ATTRIBUTES: 'zone=a%20b,broken',
+    OTEL_EXPORTER_OTLP_HEADERS: 'api-key=secret',
+  }
+  const { openTelemetry, levels, rate } = traceOptions(parseFlags(args, {}), environment)
+  assert.deepEqual(levels, ['TIMESTAMPS'])
+  assert.equal(rate, 0)
+  assert.deepEqual(openTelemetry, {
+    url: 'grpc://collector:4317',
+    resource: [
+      ['zone', 'a b'],
+      ['service.name', 'mine'],
+      ['a', 'b=c'],
+    ],
+    headers: { 'api-key': 'secret' },
+    maxQueueSize: 99,
+    scheduleDelayMs: 100,
+    maxExportBatchSize: 50,
+  })
+  assert.equal(
+    traceOptions(parseFlags(['--trace-config=mode=opentelemetry'], {}), {}).openTelemetry?.url,
+    'http://localhost:4318/v1/traces',
+  )
 })

@@ -38,5 +38,13 @@ export type {
   TraceSettingsUpdate,
   UnloadOptions,
 } from './inference-client.ts'
+export type {
+  ModelChange,
+  RegisteredModel,
+  RegisteredVersion,
+  RegistryFields,
+  RegistryPage,
+  RegistrySearch,
+} from './model-registry.ts'
 export type { DataType } from '../tensor/data-type.ts'
 export type { Shape } from '../tensor/shape.ts'

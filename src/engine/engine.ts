@@ -4,29 +4,41 @@
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
-import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
+import { ServerError } from '../base/server-error.ts'
 import type { Backend } from '../model/backend.ts'
+import type { ChangeOrigin } from '../model/change-origin.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelConfig } from '../model/model-config.ts'
+import { splitModelKey, type ModelKey } from '../model/model-key.ts'
 import { modelMetadata, type ModelMetadata } from '../model/model-metadata.ts'
 import type { ModelStatistics } from '../model/model-statistics.ts'
 import type { ModelVersion, ModelVersionState } from '../model/model-version.ts'
+import { RefusalCounts } from '../model/refusal-counts.ts'
 import { reshapeInputs } from '../model/reshape.ts'
 import type { TraceControl } from '../model/trace-control.ts'
 import { isLongToValidate, validateInSteps, validateRequest } from '../model/validate-request.ts'
-import type { PolledModel } from '../repository/local-repository.ts'
-import { writeUploadedModel, type UploadedFiles } from '../repository/uploaded-models.ts'
-import { selectVersions } from '../repository/version-policy.ts'
+import { ContentIndex } from '../repository/content-index.ts'
+import { duplicateModelReason, type PolledModel } from '../repository/local-repository.ts'
+import type { RegistryReader } from '../repository/registry-reader.ts'
+import type { UploadedFiles } from '../repository/uploaded-models.ts'
+import { AuditLog } from '../telemetry/audit-log.ts'
 import { ModelLedger } from '../telemetry/model-ledger.ts'
+import type { ModelResidence } from '../telemetry/residency-families.ts'
+import type { ResidencyLedger } from '../telemetry/residency-ledger.ts'
+import { Statistics } from '../telemetry/statistics.ts'
 import { Tracer, type TracerOptions } from '../telemetry/tracer.ts'
-import { loadEnsemble } from './ensemble-loading.ts'
-import { EnsembleUpkeep, type Unloading } from './ensemble-upkeep.ts'
+import { ChangeRecorder } from './change-recorder.ts'
+import type { Unloading } from './ensemble-upkeep.ts'
 import { ExpectedRequests } from './expected-requests.ts'
-import { loadVersion, type LoadSettings } from './load-version.ts'
+import { healthReport, type HealthReport, type NotReadyReason } from './health-report.ts'
+import type { LiveCheck, WatchedInstance } from './live-check.ts'
+import { ModelLifecycle, pollFailed, type LifecycleSettings } from './model-lifecycle.ts'
+import { ModelRegistry } from './model-registry.ts'
 import type { RateLimiter } from '../scheduling/rate-limiter.ts'
 import type { ResponseCache } from './response-cache.ts'
 import { serverExtensions } from './server-extensions.ts'
-import { ServedModel } from './served-model.ts'
+import { SleepingVersion, type SleepingModel } from './sleeping-model.ts'
+import type { ServedModel } from './served-model.ts'
 import { canonicalVersion } from './version-text.ts'
 import { ServedVersion } from './served-version.ts'
 
@@ -34,11 +46,15 @@ import { ServedVersion } from './served-version.ts'
 export interface ModelSource {
   poll(): Promise<PolledModel[]>
   /** Null when no repository has it. `override` stands in for its configuration file. */
-  pollOne(name: string, override?: ModelConfig | null): Promise<PolledModel | null>
+  pollOne(key: ModelKey, override?: ModelConfig | null): Promise<PolledModel | null>
   /** A model in a folder outside the repositories: `<root>/<name>`. */
-  pollDirectory(name: string, root: string, override: ModelConfig | null): Promise<PolledModel>
-  /** Every model's name, sorted, whatever state it is in. */
-  names(): Promise<string[]>
+  pollDirectory(key: ModelKey, root: string, override: ModelConfig | null): Promise<PolledModel>
+  /** Every model's name, with namespaces its key, sorted, whatever state it is in. */
+  names(): Promise<ModelKey[]>
+  /** Those of them that are in two or more repositories. */
+  duplicates?(): Promise<ReadonlySet<ModelKey>>
+  /** The models that a name stands for. Absent: models have no namespaces. */
+  keysOf?(name: string): Promise<ModelKey[]>
 }
 
 /** What a load request may bring along. */
@@ -63,21 +79,31 @@ export type EngineDependencies = {
   findBackend(name: string): Promise<Backend | null>
   /** Called once, after the last model is gone. */
   closeBackends(): Promise<void>
+  /** `--live-check=compute`; without it only the server itself counts. */
+  readonly liveCheck?: LiveCheck
+  /** Where models that come into memory on demand are counted for metrics. */
+  readonly residencyLedger?: ResidencyLedger
+  /** Where changes of models are put on record; without one they are kept in memory. */
+  readonly audit?: AuditLog
+  /** Knows files by their content. */
+  readonly contents?: ContentIndex
+  /** Reads the registry files beside configurations; without one there are none. */
+  readonly registryReader?: RegistryReader
 }
 
-export type EngineOptions = LoadSettings & {
+export type EngineOptions = LifecycleSettings & {
   readonly id: string
   readonly reportedVersion: string
   readonly isStrictReadiness: boolean
   readonly isModelControlExplicit: boolean
   /** Models to load at start when model control is explicit; `*` alone means all. */
   readonly loadModels: readonly string[]
-  readonly modelLoadThreadCount: number
-  readonly modelLoadRetryCount: number
 }
 
 export type IndexEntry = {
   readonly name: string
+  /** Only where models have namespaces. */
+  readonly namespace?: string
   /** '' for a model of which no version was ever tried. */
   readonly version: string
   readonly state: ModelVersionState | ''
@@ -85,7 +111,7 @@ export type IndexEntry = {
 }
 
 /** STARTING → READY → EXITING → CLOSED; a server that fails to start goes to EXITING too. */
-type EngineState = 'STARTING' | 'READY' | 'EXITING' | 'CLOSED'
+export type EngineState = 'STARTING' | 'READY' | 'EXITING' | 'CLOSED'
 
 export class Engine {
   readonly #dependencies: EngineDependencies
@@ -93,39 +119,62 @@ export class Engine {
   readonly #log: Log
   readonly #clock: Clock
   readonly #tracer: Tracer
-  readonly #ledger: ModelLedger
-  readonly #models = new Map<string, ServedModel>()
-  readonly #ensembles: EnsembleUpkeep
-  /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
-  readonly #changes = new Map<string, Promise<unknown>>()
+  readonly #lifecycle: ModelLifecycle
+  readonly #models: ReadonlyMap<ModelKey, ServedModel>
+  readonly #byName: ReadonlyMap<string, ServedModel>
   #state: EngineState = 'STARTING'
   #startError: ServerError | null = null
-  #revision = 0
   readonly #expected = new ExpectedRequests()
+  /** Requests that no model took. Front ends count those that they refuse themselves. */
+  readonly refusals = new RefusalCounts()
+  /** What is known of models beside their configuration, and who changed them. */
+  readonly registry: ModelRegistry
 
   constructor(dependencies: EngineDependencies, options: EngineOptions) {
     this.#dependencies = dependencies
     this.#options = options
     this.#clock = dependencies.clock
-    this.#ledger = dependencies.ledger ?? new ModelLedger()
     this.#tracer = dependencies.tracer ?? new Tracer(dependencies.log, noTracing)
     this.#log = dependencies.log.from('engine.ts')
-    this.#ensembles = new EnsembleUpkeep({
-      log: this.#log,
+    const {
+      log,
+      clock,
+      audit = new AuditLog(clock),
+      contents = new ContentIndex(),
+      registryReader = null,
+    } = dependencies
+    this.#lifecycle = new ModelLifecycle(
+      {
+        ...dependencies,
+        recorder: new ChangeRecorder({ clock, log: log.from('change-recorder.ts'), audit, contents, registryReader }),
+        inferWoken: (request, model, version) => this.#inferWoken(request, model, version),
+        passedOn: () => this.#expected.passedOn(),
+        ledger: dependencies.ledger ?? new ModelLedger(),
+        infer: (request) => this.inferByName(request, true),
+      },
+      options,
+    )
+    this.#models = this.#lifecycle.directory.byKey
+    this.#byName = this.#lifecycle.directory.byName
+    this.registry = new ModelRegistry({
       models: this.#models,
-      poll: (name) => dependencies.repository.pollOne(name),
-      load: (model, { isForced }) => this.#loadPolled(model, { isForced }),
-      unload: (name) => this.#unloadOne(name),
+      reader: registryReader,
+      contents,
+      audit,
+      keys: () => dependencies.repository.names(),
+      keysOf: (name) => this.#lifecycle.keysOf(name),
+      index: (isReadyOnly) => this.repositoryIndex(isReadyOnly),
     })
   }
 
   /** Grows whenever a model comes, goes or changes its readiness: the key of whatever is cached about models. */
   get revision(): number {
-    return this.#revision
+    return this.#lifecycle.revision
   }
 
   get isLive(): boolean {
-    return this.#state === 'STARTING' || this.#state === 'READY'
+    const isRunning = this.#state === 'STARTING' || this.#state === 'READY'
+    return isRunning && (this.#dependencies.liveCheck?.hung.length ?? 0) === 0
   }
 
   get isReady(): boolean {
@@ -133,6 +182,33 @@ export class Engine {
     if (!this.#options.isStrictReadiness) return true
     for (const model of this.#models.values()) if (!model.isReady) return false
     return true
+  }
+
+  /** What is not ready, and why. */
+  health(): HealthReport {
+    const { isLive, isReady } = this
+    const { liveCheck = null } = this.#dependencies
+    const isStrict = this.#options.isStrictReadiness
+    return healthReport({ state: this.#state, isLive, isReady, isStrict, models: this.#models.values(), liveCheck })
+  }
+
+  /** Every reason there may be, and whether it holds. */
+  notReadyReasons(): readonly (readonly [reason: NotReadyReason, holds: boolean])[] {
+    const isServing = this.#state === 'READY'
+    return [
+      ['server_starting', this.#state === 'STARTING'],
+      ['server_exiting', this.#state !== 'STARTING' && !isServing],
+      ['model_not_ready', isServing && this.#options.isStrictReadiness && !this.isReady],
+    ]
+  }
+
+  /** Of the models that serve. */
+  *instances(): IterableIterator<WatchedInstance> {
+    for (const { name: model, versions } of this.#models.values()) {
+      for (const { version, instances } of versions.values()) {
+        for (const instance of instances) yield { model, version, instance }
+      }
+    }
   }
 
   serverMetadata(): { name: string; version: string; extensions: readonly string[] } {
@@ -145,7 +221,7 @@ export class Engine {
     const wanted = this.#options.loadModels
     const loadsAll = !this.#options.isModelControlExplicit || (wanted.length === 1 && wanted[0] === '*')
     const models = loadsAll ? await this.#dependencies.repository.poll() : await this.#pollNamed(wanted)
-    const failure = await this.#ensembles.loadAll(models, this.#options.modelLoadThreadCount)
+    const failure = await this.#lifecycle.loadAll(models)
     if (!loadsAll) this.#startError ??= failure
     if (this.#state === 'STARTING') this.#state = 'READY'
   }
@@ -159,49 +235,79 @@ export class Engine {
     return this.#startError !== null || this.failures.length > 0
   }
 
-  /** Models that were tried and do not serve. */
+  /** Models that were tried and do not serve. One that sleeps was not tried. */
   get failures(): readonly IndexEntry[] {
-    return this.index().filter((entry) => entry.state !== 'READY')
+    const awake = [...this.#models.values()].filter((model) => model.sleeping === null)
+    return awake.flatMap((model) => model.index()).filter((entry) => entry.state !== 'READY')
   }
 
   index(): IndexEntry[] {
     return [...this.#models.values()].flatMap((model) => model.index())
   }
 
-  /** Every version that serves. */
+  /** Which models are in memory, for metrics. */
+  *residences(): IterableIterator<ModelResidence> {
+    for (const model of this.#models.values()) {
+      const { name, namespace, memoryBytes, sleeping } = model
+      const states = new Map(model.versionEntries().map(({ version, state }) => [version, state as string]))
+      if (model.latest === null) for (const version of sleeping?.versions.keys() ?? []) states.set(version, 'SLEEPING')
+      yield { model: name, namespace, states, memoryBytes }
+    }
+  }
+
+  /** Every version that serves, or would with the first request. */
   *models(): IterableIterator<ModelVersion> {
     for (const model of this.#models.values()) {
       for (const version of model.versions.values()) if (version.state === 'READY') yield version
+      if (model.latest === null && model.sleeping !== null) yield* model.sleeping.versions.values()
     }
   }
 
   /** The version a request asks for; '' is the highest one that serves. Throws with Triton's texts. HOT. */
   findVersion(name: string, version: string): ModelVersion {
-    const model = this.#models.get(name)
-    if (model === undefined || model.versions.size === 0) throw unknownModel('NOT_FOUND', `'${name}' is not found`)
+    const model = this.#byName.get(name)
+    if (model === undefined) throw this.#lifecycle.directory.unknown(name)
+    return this.#versionOf(model, version)
+  }
+
+  #versionOf(model: ServedModel, version: string): ModelVersion {
+    if (model.versions.size === 0 && model.sleeping === null) {
+      throw unknownModel('NOT_FOUND', `'${model.label}' is not found`)
+    }
     if (version === '') {
       if (model.latest !== null) return model.latest
-      throw unknownModel('NOT_FOUND', `'${name}' has no available versions`)
+      if (model.sleeping !== null) return model.sleeping.latest
+      throw unknownModel('NOT_FOUND', `'${model.label}' has no available versions`)
     }
     const found = model.versions.get(version) ?? model.versions.get(canonicalVersion(version))
+    if (found?.state !== 'READY' && model.sleeping !== null) {
+      const asleep = model.sleeping.versions.get(canonicalVersion(version))
+      if (asleep !== undefined) return asleep
+    }
     if (found === undefined) {
-      throw unknownModel('NOT_FOUND', `'${name}' version ${canonicalVersion(version)} is not found`)
+      throw unknownModel('NOT_FOUND', `'${model.label}' version ${canonicalVersion(version)} is not found`)
     }
     if (found.state !== 'READY') {
-      throw unknownModel('UNAVAILABLE', `'${name}' version ${found.version} is not at ready state`)
+      throw unknownModel('UNAVAILABLE', `'${model.label}' version ${found.version} is not at ready state`)
     }
     return found
   }
 
   isModelReady(name: string, version: string): boolean {
-    const model = this.#models.get(name)
+    const model = this.#byName.get(name)
     if (model === undefined) return false
+    if (model.latest === null && model.sleeping !== null) {
+      const isKnown = version === '' || model.sleeping.versions.has(canonicalVersion(version))
+      return isKnown && model.sleeping.failure === null
+    }
     return (version === '' ? model.latest : model.versions.get(canonicalVersion(version)))?.isReady ?? false
   }
 
   modelMetadata(name: string, version: string): ModelMetadata {
     const found = this.findVersion(name, version)
-    const versions = version === '' ? (this.#models.get(name)?.readyVersions ?? []) : [found.version]
+    const asleep = found instanceof SleepingVersion ? found.model.versions.keys() : []
+    const serving = this.#byName.get(name)?.readyVersions ?? []
+    const versions = version !== '' ? [found.version] : serving.length > 0 ? serving : [...asleep]
     return modelMetadata(found.config, versions)
   }
 
@@ -215,11 +321,22 @@ export class Engine {
       return models.flatMap((model) => model.ready.map((served) => served.statistics()))
     }
     const wanted = version === '' ? '' : canonicalVersion(version)
-    const ready = this.#models.get(name)?.ready ?? []
+    const ready = this.#byName.get(name)?.ready ?? []
+    const asleep = ready.length === 0 ? this.#byName.get(name)?.sleeping : null
+    if (asleep !== null && asleep !== undefined) return this.#statisticsAsleep(asleep, wanted)
     if (ready.length === 0) throw notAvailable(`requested model '${name}' is not available`)
     const chosen = wanted === '' ? ready : ready.filter((served) => served.version === wanted)
     if (chosen.length === 0) throw notAvailable(`requested model version is not available for model '${name}'`)
     return chosen.map((served) => served.statistics())
+  }
+
+  /** It has done nothing since it was put to sleep. */
+  #statisticsAsleep({ key, versions }: SleepingModel, wanted: string): ModelStatistics[] {
+    const { name } = splitModelKey(key)
+    const chosen = [...versions.keys()].filter((version) => wanted === '' || version === wanted)
+    if (chosen.length === 0) throw notAvailable(`requested model version is not available for model '${name}'`)
+    const nothing = new Statistics({ hasResponseStatistics: false })
+    return chosen.map((version) => nothing.snapshot(name, version, this.#clock.wallMs(), this.#clock.nowNs()))
   }
 
   /** While true, front ends stamp the arrival of requests (`arrivalStamps`), so that they can be picked for tracing. HOT. */
@@ -243,7 +360,7 @@ export class Engine {
     try {
       version = this.findVersion(request.modelName, request.modelVersion)
     } catch (reason) {
-      request.fail(ServerError.from(reason))
+      this.#refuse(request, reason)
       return
     }
     this.infer(request, version, isExpected)
@@ -260,9 +377,14 @@ export class Engine {
   /** Answers through the request's sink, always; never throws. HOT. */
   infer(request: InferenceRequest, version: ModelVersion, isExpected = false): void {
     if (request.receivedNs === 0) request.receivedNs = this.#clock.nowNs()
-    if (request.arrivalStamps !== null) request.trace = this.#tracer.begin(request)
+    if (request.arrivalStamps !== null) this.#beginTrace(request)
     try {
       if (this.#state !== 'READY' && !isExpected) throw ServerError.withoutStack('UNAVAILABLE', this.#notReadyText())
+      if (version.state !== 'READY' || hasSequence(request)) version = this.#servingVersion(request, version)
+      if (version instanceof SleepingVersion) {
+        this.#lifecycle.admitAsleep(request, version)
+        return
+      }
       if (isLongToValidate(request)) {
         this.#inferInSteps(request, version, validateInSteps(request, version.signature), this.expectRequest())
         return
@@ -270,11 +392,38 @@ export class Engine {
       validateRequest(request, version.signature)
       reshapeInputs(request, version.signature)
     } catch (reason) {
-      request.fail(ServerError.from(reason))
+      this.#refuse(request, reason)
       return
     }
     assert(version instanceof ServedVersion, 'a version comes from findVersion')
     version.admit(request)
+  }
+
+  /** Once per request, though one that had to wait for its model passes by twice. */
+  #beginTrace(request: InferenceRequest): void {
+    request.trace = this.#tracer.begin(request)
+    request.arrivalStamps = null
+  }
+
+  /**
+   * The version that the request goes to: one that was replaced while it still has the request's sequence, and for one
+   * that stopped serving since the request was read the one that serves in its place.
+   */
+  #servingVersion(request: InferenceRequest, version: ModelVersion): ModelVersion {
+    const { modelName, modelVersion, correlationId } = request
+    const model = this.#models.get(keyOfVersion(version))
+    if (hasSequence(request) && !request.isSequenceStart) {
+      for (const old of model?.retiring ?? []) if (old.holdsSequence(correlationId)) return old
+    }
+    if (version.state === 'READY') return version
+    return model === undefined ? this.findVersion(modelName, modelVersion) : this.#versionOf(model, modelVersion)
+  }
+
+  /** The model may have been loaded from other files than those that were known when the request came. */
+  #inferWoken(request: InferenceRequest, model: ServedModel, version: string): void {
+    const found = model.ready.find((served) => served.version === version) ?? model.latest
+    if (found === null) this.inferByName(request, true)
+    else this.infer(request, found, true)
   }
 
   /** Like `infer`, for inputs that would hold the loop up: others are served between the steps of their validation. */
@@ -295,9 +444,15 @@ export class Engine {
         version.admit(request)
       }
     } catch (reason) {
-      request.fail(ServerError.from(reason))
+      this.#refuse(request, reason)
     }
     passedOn()
+  }
+
+  #refuse(request: InferenceRequest, reason: unknown): void {
+    const error = ServerError.from(reason)
+    this.refusals.count(error)
+    request.fail(error)
   }
 
   /** Clients may load and unload only where the operator said so. */
@@ -310,53 +465,42 @@ export class Engine {
    * Reads the model from its repository and serves it; returns when it is READY. A model that serves and whose files
    * have not changed stays as it is. A failure changes nothing that serves.
    */
-  async load(name: string, override: LoadOverride | null = null): Promise<void> {
+  async load(name: string, override: LoadOverride | null = null, origin?: ChangeOrigin): Promise<void> {
     if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
-    if (override !== null && override.files.size > 0) {
-      await this.#loadUploaded(name, override)
-      return
-    }
-    const polled = await this.#dependencies.repository.pollOne(name, override?.config ?? null)
-    if (polled === null) throw pollFailed(name)
-    await this.#ensembles.load(polled, { isForced: override !== null })
+    await this.#lifecycle.load(name, override, origin)
+  }
+
+  /** Like `load`, for a model whose files have changed by themselves: a lazy one that nobody has called goes on sleeping. */
+  async follow(name: string): Promise<void> {
+    if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
+    await this.#lifecycle.follow(name)
   }
 
   /**
    * Stops serving the model at once; `gone` resolves when what was in flight has ended and its memory is free. Ensembles
    * that call it go with it. `unloadDependents` takes along the models it calls that nobody asked for and nobody else calls.
    */
-  unload(name: string, unloadDependents = false): Promise<Unloading> {
-    return this.#ensembles.unload(name, unloadDependents)
-  }
-
-  async #unloadOne(name: string): Promise<Unloading> {
-    const begun = Promise.withResolvers<void>()
-    const gone = this.#change(name, async () => {
-      const model = this.#models.get(name)
-      if (model === undefined) return begun.resolve()
-      this.#log.info(`unloading '${name}'`)
-      const never = new Promise<void>(() => undefined)
-      const unloads = Promise.all([...model.versions.values()].map((version) => version.unload(never)))
-      this.#touch(model)
-      begun.resolve()
-      await unloads
-      await model.dropUpload()
-      this.#touch(model)
-    })
-    // A failure to free something is logged where it happens; the model is gone for clients all the same.
-    gone.catch(begun.reject)
-    await begun.promise
-    return { gone }
+  unload(name: string, unloadDependents = false, origin?: ChangeOrigin): Promise<Unloading> {
+    return this.#lifecycle.unload(name, unloadDependents, origin)
   }
 
   /** What is in the repositories and how it serves. A model that was never tried has neither version nor state. */
   async repositoryIndex(isReadyOnly: boolean): Promise<IndexEntry[]> {
     const entries: IndexEntry[] = []
-    for (const name of await this.#dependencies.repository.names()) {
-      const known = this.#models.get(name)?.versionEntries() ?? []
+    const duplicates = await this.#dependencies.repository.duplicates?.()
+    for (const key of await this.#dependencies.repository.names()) {
+      const { name } = splitModelKey(key)
+      // Triton has it in its answer even when only what is ready was asked for.
+      if (duplicates?.has(key) === true) {
+        entries.push({ name, version: '', state: 'UNAVAILABLE', reason: duplicateModelReason })
+        continue
+      }
+      const known = this.#models.get(key)?.versionEntries() ?? []
       entries.push(...(known.length > 0 ? known : [{ name, version: '', state: '', reason: '' } as const]))
     }
-    return isReadyOnly ? entries.filter((entry) => entry.state === 'READY') : entries
+    return isReadyOnly
+      ? entries.filter(({ state, reason }) => state === 'READY' || reason === duplicateModelReason)
+      : entries
   }
 
   /** From now on nothing new is admitted and readiness is false; front ends go on answering what is in flight. */
@@ -377,16 +521,9 @@ export class Engine {
         resolve()
       })
     })
-    await Promise.allSettled(this.#changes.values())
-    await Promise.race([this.#expected.none(), giveUp])
+    await Promise.race([this.#lifecycle.settled().then(() => this.#expected.none()), giveUp])
     this.#log.info('All models are stopped, unloading models')
-    const models = [...this.#models.values()]
-    // What is under way in an ensemble still needs the models it calls.
-    for (const names of this.#ensembles.outermostFirst(models.map(({ name }) => name))) {
-      const versions = names.flatMap((name) => [...(this.#models.get(name)?.versions.values() ?? [])])
-      await Promise.all(versions.map((version) => version.unload(giveUp)))
-    }
-    await Promise.all(models.map((model) => model.dropUpload()))
+    await this.#lifecycle.unloadAll(giveUp)
     cancel()
     await this.#dependencies.closeBackends()
     return isInTime
@@ -396,166 +533,35 @@ export class Engine {
     return this.#state === 'STARTING' ? 'Server not ready' : 'Server exiting'
   }
 
-  async #loadUploaded(name: string, override: LoadOverride): Promise<void> {
-    const upload = await writeUploadedModel(name, override.files).catch((reason: unknown) => {
-      this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
-      throw pollFailed(name)
-    })
-    try {
-      const polled = await this.#dependencies.repository.pollDirectory(name, upload.root, override.config)
-      await this.#ensembles.load(polled, { isForced: true })
-    } catch (reason) {
-      await upload.remove()
-      throw reason
-    }
-    const model = this.#models.get(name)
-    await model?.dropUpload()
-    if (model !== undefined) model.upload = upload
-  }
-
-  /** False when it served already, and from the same files. */
-  async #loadPolled(polled: PolledModel, { isForced = false } = {}): Promise<boolean> {
-    let isChanged = true
-    await this.#change(polled.name, async () => {
-      const model = this.#models.get(polled.name)
-      const isServing = model !== undefined && model.latest !== null
-      if (isServing && !isForced && polled.error === null && polled.fingerprint === model.fingerprint) {
-        isChanged = false
-        return
-      }
-      for (let attempt = 0; ; attempt++) {
-        try {
-          await this.#loadOnce(polled)
-          return
-        } catch (reason) {
-          if (attempt >= this.#options.modelLoadRetryCount) throw reason
-          this.#log.warning('loading failed, trying again', { model: polled.name, reason: messageOf(reason) })
-        }
-      }
-    })
-    return isChanged
-  }
-
-  async #loadOnce(polled: PolledModel): Promise<void> {
-    const { name } = polled
-    const model = this.#models.get(name) ?? new ServedModel(name)
-    this.#models.set(name, model)
-    if (polled.error !== null) {
-      const { message, cause } = polled.error
-      model.pollFailure = cause === undefined ? message : `${message}: ${messageOf(cause)}`
-      this.#touch(model)
-      throw pollFailed(name)
-    }
-    model.pollFailure = ''
-    this.#ensembles.requireParts(polled.config, (failure) => {
-      model.pollFailure = failure
-      this.#touch(model)
-    })
-    const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
-    if (chosen.length === 0) {
-      const reason = `at least one version must be available under the version policy of model '${name}'`
-      model.pollFailure = reason
-      this.#touch(model)
-      throw new ServerError('INVALID_ARG', `load failed for model '${name}': ${reason}\n`)
-    }
-    const parts = { clock: this.#clock, log: this.#log, ledger: this.#ledger }
-    const fresh = chosen.map((version) => new ServedVersion(parts, name, version))
-    // A first load shows itself as LOADING; a reload stays out of sight until it can take over.
-    const isFirst = model.latest === null
-    if (isFirst) for (const version of fresh) model.versions.set(version.version, version)
-    this.#touch(model)
-    const results = await Promise.all(fresh.map((version) => this.#bringUp(version, polled)))
-    const failed = results.filter((text) => text !== null)
-    if (failed.length > 0) {
-      await Promise.all(fresh.map((version) => version.unload(Promise.resolve())))
-      this.#touch(model)
-      throw new ServerError('INVALID_ARG', `load failed for model '${name}': ${failed.join('')}\n`)
-    }
-    model.fingerprint = polled.fingerprint
-    this.#log.info(`successfully loaded '${name}'`)
-    await this.#takeOver(model, fresh)
-  }
-
-  /** Null when it serves, else the part of the error message that tells of this version. */
-  async #bringUp(version: ServedVersion, polled: PolledModel & { error: null }): Promise<string | null> {
-    this.#log.info(`loading: ${version.name}:${version.version}`)
-    const { repositoryPath, modelDirectory } = polled
-    const versionDirectory = `${modelDirectory}/${version.version}`
-    const files = { repositoryPath, modelDirectory, versionDirectory, version: version.version }
-    try {
-      const onReadinessChange = (): void => {
-        this.#revision++
-        version.instancesChanged()
-      }
-      const infer = (request: InferenceRequest): void => this.inferByName(request, true)
-      version.becomeReady(
-        this.#ensembles.isEnsemble(version.name)
-          ? await loadEnsemble(
-              { ...this.#dependencies, models: this.#models, infer },
-              this.#options,
-              polled.config,
-              files,
-            )
-          : await loadVersion(this.#dependencies, this.#options, polled.config, files, onReadinessChange),
-      )
-      return null
-    } catch (reason) {
-      const error = ServerError.from(reason)
-      const text = `${errorCodeText[error.code]}: ${error.message}`
-      version.becomeUnavailable(text)
-      this.#log.error(`failed to load '${version.name}' version ${version.version}: ${text}`)
-      return `version ${version.version} is at UNAVAILABLE state: ${text};`
-    }
-  }
-
-  /** One step, no await inside it: clients see the old set of versions or the new one. The old one drains afterwards. */
-  async #takeOver(model: ServedModel, fresh: readonly ServedVersion[]): Promise<void> {
-    const old = [...model.versions.values()].filter((version) => !fresh.includes(version))
-    // A version that is no longer chosen stays in the index, as unloaded.
-    for (const version of fresh) model.versions.set(version.version, version)
-    const never = new Promise<void>(() => undefined)
-    const unloads = old.map((version) => version.unload(never))
-    this.#touch(model)
-    await Promise.all(unloads)
-  }
-
   async #pollNamed(names: readonly string[]): Promise<PolledModel[]> {
     const found: PolledModel[] = []
+    const { repository } = this.#dependencies
     for (const name of names) {
-      const polled = await this.#dependencies.repository.pollOne(name)
-      if (polled !== null) found.push(polled)
-      else {
-        this.#log.error(`failed to poll model '${name}': model not found in any model repository.`)
-        this.#startError ??= pollFailed(name)
+      let isFound = false
+      for (const key of (await repository.keysOf?.(name)) ?? [name]) {
+        const polled = await repository.pollOne(key)
+        if (polled === null) continue
+        found.push(polled)
+        isFound = true
       }
+      if (isFound) continue
+      this.#log.error(`failed to poll model '${name}': model not found in any model repository.`)
+      this.#startError ??= pollFailed(name)
     }
     return found
   }
-
-  async #change(name: string, act: () => Promise<void>): Promise<void> {
-    const before = this.#changes.get(name) ?? Promise.resolve()
-    const change = before.then(act, act)
-    const settled = change.catch(() => undefined)
-    this.#changes.set(name, settled)
-    try {
-      await change
-    } finally {
-      if (this.#changes.get(name) === settled) this.#changes.delete(name)
-    }
-  }
-
-  #touch(model: ServedModel): void {
-    this.#revision++
-    model.refresh()
-  }
 }
 
-const pollFailed = (name: string): ServerError =>
-  new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
-
 const noTracing: TracerOptions = { file: '', levels: [], rate: 1000, count: -1, logFrequency: 0 }
+
+const hasSequence = ({ correlationId }: InferenceRequest): boolean => correlationId !== 0n && correlationId !== ''
 
 const notAvailable = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
   ServerError.withoutStack(code, `Request for unknown model: ${text}`)
+
+const keyOfVersion = (version: ModelVersion): ModelKey => {
+  if (version instanceof ServedVersion) return version.key
+  return version instanceof SleepingVersion ? version.model.key : version.name
+}

@@ -34,11 +34,7 @@ function graphOf(parts: Readonly<Record<string, readonly string[]>>): EnsembleGr
 
 test('parts come before the ensembles that call them; otherwise the order stays', () => {
   const graph = graphOf({ top: ['middle', 'x'], middle: ['x', 'x'] })
-  const names = ['top', 'y', 'middle', 'x'].map((name) => ({ name }))
-  assert.deepEqual(
-    graph.partsFirst(names).map(({ name }) => name),
-    ['y', 'x', 'middle', 'top'],
-  )
+  assert.deepEqual(graph.partsFirst(['top', 'y', 'middle', 'x']), ['y', 'x', 'middle', 'top'])
   assert.deepEqual(graph.partsOf('middle'), ['x'])
 })
 

@@ -1,30 +1,33 @@
 import { isEnsemble } from '../model/known-backends.ts'
-import type { ModelConfig } from '../model/model-config.ts'
-import type { PolledModel } from '../repository/local-repository.ts'
+import type { ModelConfig, ModelEnsemblingStep } from '../model/model-config.ts'
+import { modelKey, modelLabel, type ModelKey } from '../model/model-key.ts'
+import { keyOfModel, type PolledModel } from '../repository/local-repository.ts'
 
-/** Which ensembles call which models. Kept from what was last read of each, whether it serves or not. */
+/** Which ensembles call which models, by key. Kept from what was last read of each, whether it serves or not. */
 export class EnsembleGraph {
-  readonly #parts = new Map<string, readonly string[]>()
+  readonly #parts = new Map<ModelKey, readonly ModelKey[]>()
 
+  /** With namespaces, the steps say by now whose model they call. */
   note(model: PolledModel): void {
     const parts = partsOf(model)
-    if (parts.length > 0) this.#parts.set(model.name, parts)
-    else this.#parts.delete(model.name)
+    const key = keyOfModel(model)
+    if (parts.length > 0) this.#parts.set(key, parts)
+    else this.#parts.delete(key)
   }
 
-  isEnsemble(name: string): boolean {
-    return this.#parts.has(name)
+  isEnsemble(key: ModelKey): boolean {
+    return this.#parts.has(key)
   }
 
   /** The models an ensemble calls itself, each once; none for any other model. */
-  partsOf(name: string): readonly string[] {
-    return this.#parts.get(name) ?? []
+  partsOf(key: ModelKey): readonly ModelKey[] {
+    return this.#parts.get(key) ?? []
   }
 
   /** All that call the model, directly or through others, those that call it directly first. */
-  dependentsOf(name: string): string[] {
-    const found = new Set<string>()
-    const open = [name]
+  dependentsOf(key: ModelKey): ModelKey[] {
+    const found = new Set<ModelKey>()
+    const open = [key]
     for (let part = open.shift(); part !== undefined; part = open.shift()) {
       for (const [ensemble, parts] of this.#parts) {
         if (!parts.includes(part) || found.has(ensemble)) continue
@@ -36,15 +39,16 @@ export class EnsembleGraph {
   }
 
   /** Triton's text when the ensemble calls itself through others; null when it does not. */
-  cycleText(name: string): string | null {
-    if (!this.#parts.has(name)) return null
-    const seen = new Set<string>()
-    const open = [...this.partsOf(name)]
+  cycleText(key: ModelKey): string | null {
+    if (!this.#parts.has(key)) return null
+    const seen = new Set<ModelKey>()
+    const open = [...this.partsOf(key)]
     for (let part = open.shift(); part !== undefined; part = open.shift()) {
       if (seen.has(part)) continue
       seen.add(part)
-      if (part === name || this.partsOf(part).includes(name)) {
-        return `circular dependency between ensembles: ${name} -> ... -> ${part} -> ${name}`
+      if (part === key || this.partsOf(part).includes(key)) {
+        const [self, other] = [modelLabel(key), modelLabel(part)]
+        return `circular dependency between ensembles: ${self} -> ... -> ${other} -> ${self}`
       }
       open.push(...this.partsOf(part))
     }
@@ -52,9 +56,9 @@ export class EnsembleGraph {
   }
 
   /** How many ensembles lie one inside the other below this model; 0 for a model that is none. */
-  depthOf(name: string): number {
-    const known = new Map<string, number>()
-    const depth = (model: string): number => {
+  depthOf(key: ModelKey): number {
+    const known = new Map<ModelKey, number>()
+    const depth = (model: ModelKey): number => {
       const found = known.get(model)
       if (found !== undefined) return found
       // While it is being worked out it counts 0, so that a cycle ends.
@@ -63,21 +67,24 @@ export class EnsembleGraph {
       known.set(model, deepest)
       return deepest
     }
-    return depth(name)
+    return depth(key)
   }
 
   /** Models before the ensembles that call them; otherwise the order stays. */
-  partsFirst<T extends { readonly name: string }>(models: readonly T[]): T[] {
-    const depths = new Map(models.map(({ name }) => [name, this.depthOf(name)]))
-    return models.toSorted((a, b) => (depths.get(a.name) ?? 0) - (depths.get(b.name) ?? 0))
+  partsFirst(keys: readonly ModelKey[]): ModelKey[] {
+    const depths = new Map(keys.map((key) => [key, this.depthOf(key)]))
+    return keys.toSorted((a, b) => (depths.get(a) ?? 0) - (depths.get(b) ?? 0))
   }
 }
 
-function partsOf(model: PolledModel): readonly string[] {
+function partsOf(model: PolledModel): readonly ModelKey[] {
   if (model.error !== null || !isEnsemble(model.config)) return []
-  return composingNames(model.config)
+  return [...new Set(stepsOf(model.config).map((step) => keyOfStep(step, model.namespace)))]
 }
 
-export const composingNames = (config: ModelConfig): string[] => [
-  ...new Set((config.ensembleScheduling?.step ?? []).map((step) => step.modelName)),
-]
+export const stepsOf = (config: ModelConfig): readonly ModelEnsemblingStep[] => config.ensembleScheduling?.step ?? []
+
+/** The model that a step calls; `namespace` is the ensemble's own. */
+export function keyOfStep(step: ModelEnsemblingStep, namespace: string | undefined): ModelKey {
+  return modelKey(namespace === undefined ? undefined : step.modelNamespace, step.modelName)
+}

@@ -3,66 +3,71 @@
 import { assert } from '../base/assert.ts'
 import type { LoadedModel, ModelFiles } from '../model/backend.ts'
 import { ensembleInconsistency, isEnsembleDecoupled, type ComposingConfigs } from '../model/ensemble-consistency.ts'
+import { modelLabel, splitModelKey, type ModelKey } from '../model/model-key.ts'
 import { EnsemblePlan } from '../model/ensemble-plan.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelConfig, ModelEnsemblingStep } from '../model/model-config.ts'
 import { ModelSignature } from '../model/model-signature.ts'
 import { normaliseAfterComplete } from '../model/normalise-model-config.ts'
 import { validateLoadedConfig } from '../model/validate-model-config.ts'
+import { keyOfModel, type FoundModel } from '../repository/local-repository.ts'
 import { readLabels } from '../repository/labels.ts'
 import { EnsembleScheduler } from '../scheduling/ensemble-scheduler.ts'
-import type { EnsembleGraph } from './ensemble-graph.ts'
-import { cachedScheduler, type LoadDependencies, type LoadSettings } from './load-version.ts'
+import { keyOfStep, stepsOf, type EnsembleGraph } from './ensemble-graph.ts'
+import { type LoadDependencies, type LoadSettings, sharingScheduler } from './load-version.ts'
 import type { ServedModel } from './served-model.ts'
 import type { LoadedParts, ServedVersion } from './served-version.ts'
 
-export type ServedModels = ReadonlyMap<string, ServedModel>
+export type ServedModels = ReadonlyMap<ModelKey, ServedModel>
 
 export type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'responseCache'> & {
   readonly models: ServedModels
   readonly infer: (request: InferenceRequest) => void
 }
 
-const invalidText = (ensemble: string, part: string): string =>
-  `ensemble ${ensemble} contains models that are not available or ambiguous: ${part}`
+const invalidText = (ensemble: ModelKey, part: string): string =>
+  `ensemble ${modelLabel(ensemble)} contains models that are not available or ambiguous: ${part}`
 
 /** A part that no repository has, or whose entry cannot be read: the ensemble is then not even tried. */
-export function missingPart(name: string, graph: EnsembleGraph, models: ServedModels): string | null {
-  for (const part of graph.partsOf(name)) {
+export function missingPart(key: ModelKey, graph: EnsembleGraph, models: ServedModels): string | null {
+  for (const part of graph.partsOf(key)) {
     const model = models.get(part)
     const isUnreadable = model === undefined || (model.versions.size === 0 && !graph.isEnsemble(part))
-    if (isUnreadable) return invalidText(name, part)
+    if (isUnreadable) return invalidText(key, splitModelKey(part).name)
   }
   return null
 }
 
 /** Why the ensemble cannot serve with the models as they are now, in Triton's words; null when it can. */
-export function ensembleProblem(config: ModelConfig, graph: EnsembleGraph, models: ServedModels): string | null {
-  for (const step of config.ensembleScheduling?.step ?? []) {
-    const problem = stepProblem(config.name, step, graph, models)
+export function ensembleProblem(ensemble: FoundModel, graph: EnsembleGraph, models: ServedModels): string | null {
+  const { config, namespace } = ensemble
+  for (const step of stepsOf(config)) {
+    const problem = stepProblem(keyOfModel(ensemble), step, graph, models)
     if (problem !== null) return problem
   }
-  return ensembleInconsistency(config, composingConfigs(models))
+  return ensembleInconsistency(config, composingConfigs(models, namespace))
 }
 
 function stepProblem(
-  ensemble: string,
+  ensemble: ModelKey,
   step: ModelEnsemblingStep,
   graph: EnsembleGraph,
   models: ServedModels,
 ): string | null {
-  const model = models.get(step.modelName)
+  const { namespace } = splitModelKey(ensemble)
+  const model = models.get(keyOfStep(step, namespace))
   if (model === undefined) return invalidText(ensemble, step.modelName)
-  const depends = `ensemble '${ensemble}' depends on '${step.modelName}'`
+  const { label } = model
+  const depends = `ensemble '${modelLabel(ensemble)}' depends on '${label}'`
   if (model.latest === null) {
-    if (graph.isEnsemble(model.name) && model.pollFailure !== '') {
-      return `${depends} which is not valid. Model '${model.name}' failed with error: ${model.pollFailure}`
+    if (graph.isEnsemble(model.key) && model.pollFailure !== '') {
+      return `${depends} which is not valid. Model '${label}' failed with error: ${model.pollFailure}`
     }
     const failure = failureText(model)
-    const why = failure === '' ? '' : ` Model '${model.name}' loading failed with error: ${failure}`
+    const why = failure === '' ? '' : ` Model '${label}' loading failed with error: ${failure}`
     return `${depends} which has no loaded version.${why}`
   }
-  if (findPart(models, step) !== null) return null
+  if (findPart(models, namespace, step) !== null) return null
   return `${depends} whose required version ${step.modelVersion} is not loaded.`
 }
 
@@ -75,53 +80,70 @@ function failureText(model: ServedModel): string {
 }
 
 /** The version that a step calls; null when it does not serve. */
-function findPart(models: ServedModels, step: ModelEnsemblingStep): ServedVersion | null {
-  const model = models.get(step.modelName)
+function findPart(
+  models: ServedModels,
+  namespace: string | undefined,
+  step: ModelEnsemblingStep,
+): ServedVersion | null {
+  const model = models.get(keyOfStep(step, namespace))
   if (step.modelVersion < 0) return model?.latest ?? null
   return model?.ready.find((served) => served.version === String(step.modelVersion)) ?? null
 }
 
-function composingConfigs(models: ServedModels): ComposingConfigs {
+function composingConfigs(models: ServedModels, namespace: string | undefined): ComposingConfigs {
   return (step) => {
-    const part = findPart(models, step)
+    const part = findPart(models, namespace, step)
     assert(part !== null, `'${step.modelName}' serves`)
     return part.config
   }
 }
 
-/** `ensembleProblem` has found none. `draft` is the polled configuration; it is not changed. */
+/** `ensembleProblem` has found none. The polled configuration is not changed. */
 export async function loadEnsemble(
   dependencies: EnsembleLoadDependencies,
   settings: LoadSettings,
-  draft: ModelConfig,
+  { config: draft, namespace }: FoundModel,
   files: ModelFiles,
 ): Promise<LoadedParts> {
   const { clock, models, infer } = dependencies
   const config = structuredClone(draft)
-  const configs = composingConfigs(models)
+  const configs = composingConfigs(models, namespace)
   normaliseAfterComplete(config)
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   config.modelTransactionPolicy = { decoupled: isEnsembleDecoupled(config, configs) }
-  const labels = inheritedLabels(config, models, await readLabels(config, files.modelDirectory))
+  const findStep = (step: ModelEnsemblingStep): ServedVersion | null => findPart(models, namespace, step)
+  const labels = inheritedLabels(config, findStep, await readLabels(config, files.modelDirectory))
   const signature = new ModelSignature(config, labels)
   const prunesLikeTriton = settings.prunesEnsemblesLikeTriton ?? false
-  const plan = new EnsemblePlan(config, signature, configs, { prunesLikeTriton })
+  const [calling, callingConfigs] =
+    namespace === undefined ? [config, configs] : callingInFull(config, namespace, configs)
+  const plan = new EnsemblePlan(calling, signature, callingConfigs, { prunesLikeTriton })
   const uncached = new EnsembleScheduler({ clock, infer }, plan, signature)
-  const scheduler = cachedScheduler(dependencies, config, files.version, uncached)
-  const steps = config.ensembleScheduling?.step ?? []
-  const isReady = (): boolean => steps.every((step) => findPart(models, step)?.isReady ?? false)
-  return { config, signature, loaded: nothingToClose, instances: [], scheduler, isReady }
+  const scheduler = await sharingScheduler(dependencies, { config, files }, uncached)
+  const steps = stepsOf(config)
+  const isReady = (): boolean => steps.every((step) => findStep(step)?.isReady ?? false)
+  return { config, signature, loaded: nothingToClose, instances: null, scheduler, isReady }
+}
+
+/** What can be said of an ensemble that is not loaded: whether a part of it, as far as they are known, answers more than once. */
+export function draftOf({ config, namespace }: FoundModel, models: ServedModels): ModelConfig {
+  const isDecoupled = stepsOf(config).some((step) => {
+    const model = models.get(keyOfStep(step, namespace))
+    const known = model?.latest ?? model?.sleeping?.latest
+    return known?.config.modelTransactionPolicy?.decoupled ?? false
+  })
+  return isDecoupled ? { ...config, modelTransactionPolicy: { decoupled: true } } : config
 }
 
 /** An output without labels of its own has those of the output it comes from. */
 function inheritedLabels(
   config: ModelConfig,
-  models: ServedModels,
+  findStep: (step: ModelEnsemblingStep) => ServedVersion | null,
   own: ReadonlyMap<string, readonly string[]>,
 ): Map<string, readonly string[]> {
   const labels = new Map(own)
-  for (const step of config.ensembleScheduling?.step ?? []) {
-    const signature = findPart(models, step)?.signature
+  for (const step of stepsOf(config)) {
+    const signature = findStep(step)?.signature
     for (const [key, tensor] of step.outputMap) {
       const inherited = signature?.outputByName.get(key)?.labels ?? []
       if (inherited.length > 0 && !labels.has(tensor)) labels.set(tensor, inherited)
@@ -133,4 +155,17 @@ function inheritedLabels(
 const nothingToClose: LoadedModel = {
   createInstance: () => Promise.reject(new Error('an ensemble has no instances')),
   close: () => Promise.resolve(),
+}
+
+/** Its steps call models by what tells them from others of the same name. */
+function callingInFull(
+  config: ModelConfig,
+  namespace: string,
+  configs: ComposingConfigs,
+): [ModelConfig, ComposingConfigs] {
+  const named = new Map(
+    stepsOf(config).map((step) => [{ ...step, modelName: modelLabel(keyOfStep(step, namespace)) }, step]),
+  )
+  const ensembleScheduling = { maxInflightRequests: 0, ...config.ensembleScheduling, step: [...named.keys()] }
+  return [{ ...config, ensembleScheduling }, (step) => configs(named.get(step) ?? step)]
 }

@@ -1,20 +1,30 @@
-/** Requests that front ends have in hand and will pass on: an exit that begins meanwhile waits for them. */
+/** Requests that front ends have in hand and will pass on: an exit or a reload that begins meanwhile waits for them. */
 export class ExpectedRequests {
-  #count = 0
+  /** Who waits for each of them. */
+  readonly #pending = new Set<(() => void)[]>()
   #onNone: (() => void) | null = null
 
   /** The result is called once: the request was passed on, or given up. */
   expect(): () => void {
-    this.#count++
+    const waiters: (() => void)[] = []
+    this.#pending.add(waiters)
     return () => {
-      this.#count--
-      if (this.#count === 0) this.#onNone?.()
+      this.#pending.delete(waiters)
+      for (const tell of waiters) tell()
+      if (this.#pending.size === 0) this.#onNone?.()
     }
+  }
+
+  /** The end of those that are expected now, whatever comes later; null when there are none. */
+  passedOn(): Promise<void> | null {
+    if (this.#pending.size === 0) return null
+    const ends = [...this.#pending].map((waiters) => new Promise<void>((resolve) => waiters.push(resolve)))
+    return Promise.all(ends).then(() => undefined)
   }
 
   none(): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#count === 0) resolve()
+      if (this.#pending.size === 0) resolve()
       else this.#onNone = resolve
     })
   }

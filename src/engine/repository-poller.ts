@@ -3,7 +3,8 @@
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
-import type { PolledModel } from '../repository/local-repository.ts'
+import type { ModelKey } from '../model/model-key.ts'
+import { keyOfModel, type PolledModel } from '../repository/local-repository.ts'
 
 /** What the poller needs of a repository and of the Engine. */
 export type PollerDependencies = {
@@ -11,8 +12,8 @@ export type PollerDependencies = {
   readonly log: Log
   poll(): Promise<readonly PolledModel[]>
   /** A model whose files have not changed stays as it is. */
-  load(name: string): Promise<void>
-  unload(name: string): Promise<unknown>
+  load(key: ModelKey): Promise<void>
+  unload(key: ModelKey): Promise<unknown>
 }
 
 /** What one look at the repositories tells to do. Pure. */
@@ -74,7 +75,7 @@ export class RepositoryPoller {
     const { log } = this.#dependencies
     let seen: Fingerprints
     try {
-      seen = new Map((await this.#dependencies.poll()).map((model) => [model.name, fingerprintOf(model)]))
+      seen = new Map((await this.#dependencies.poll()).map((model) => [keyOfModel(model), fingerprintOf(model)]))
     } catch (reason) {
       log.error('the model repository could not be read', { reason: messageOf(reason) })
       return

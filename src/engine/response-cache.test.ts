@@ -7,8 +7,11 @@ import { InferenceRequest, type InferenceRequestFields } from '../model/inferenc
 import { InferenceResponse } from '../model/inference-response.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { cacheKey, ResponseCache } from './response-cache.ts'
+import { LocalResponseCache } from './local-response-cache.ts'
+import { cacheKey, type CachedModel } from './response-cache.ts'
 import { ResponseCacheScheduler } from './response-cache-scheduler.ts'
+
+const model = { config: { name: 'm' }, files: { version: '1' } } as CachedModel
 
 const tensor = (name: string, bytes: readonly number[], shape = [bytes.length]): Tensor =>
   new Tensor(name, 'UINT8', shape, Uint8Array.from(bytes))
@@ -19,7 +22,7 @@ const request = (inputs: Tensor[], fields: Partial<InferenceRequestFields> = {})
 const answerOf = (bytes: number): InferenceResponse =>
   InferenceResponse.of([new Tensor('Y', 'UINT8', [bytes], new Uint8Array(bytes))])
 
-test('the key covers names, types, shapes, bytes, wanted outputs and the load of the model', () => {
+test('the key covers names, types, shapes, bytes, wanted outputs, parameters and the load of the model', () => {
   const base = (): InferenceRequest => request([tensor('A', [1, 2]), tensor('B', [3])])
   const key = cacheKey('m', base())
   assert.equal(cacheKey('m', base()), key)
@@ -36,12 +39,14 @@ test('the key covers names, types, shapes, bytes, wanted outputs and the load of
     cacheKey('m', request([tensor('A', [1, 2]), tensor('C', [3])])),
     cacheKey('m', request([new Tensor('A', 'INT8', [2], Uint8Array.of(1, 2)), tensor('B', [3])])),
     cacheKey('m', request([tensor('A', [1, 2]), tensor('B', [3])], { requestedOutputs: ['Y'] })),
+    cacheKey('m', request([tensor('A', [1, 2]), tensor('B', [3])], { parameters: new Map([['k', 1n]]) })),
+    cacheKey('m', request([tensor('A', [1, 2]), tensor('B', [3])], { parameters: new Map([['k', '1']]) })),
   ]
   assert.equal(new Set([key, ...others]).size, others.length + 1)
 })
 
 test('the cache never holds more than its bytes, and what was used longest ago goes first', () => {
-  const cache = new ResponseCache(3 * (512 + 256 + 100))
+  const cache = new LocalResponseCache(3 * (512 + 256 + 100))
   for (const key of ['a', 'b', 'c']) cache.insert(key, answerOf(100))
   assert.notEqual(cache.lookup('a'), null)
   cache.insert('d', answerOf(100))
@@ -51,7 +56,7 @@ test('the cache never holds more than its bytes, and what was used longest ago g
   const operation = fc.record({ key: fc.nat(9), bytes: fc.nat(4000) })
   fc.assert(
     fc.property(fc.array(operation), fc.nat(6000), (operations, maxBytes) => {
-      const small = new ResponseCache(maxBytes)
+      const small = new LocalResponseCache(maxBytes)
       for (const { key, bytes } of operations) {
         small.insert(String(key), answerOf(bytes))
         assert.ok(small.byteSize <= maxBytes)
@@ -63,7 +68,7 @@ test('the cache never holds more than its bytes, and what was used longest ago g
 })
 
 function schedulerUnderTest() {
-  const cache = new ResponseCache(1e6)
+  const cache = new LocalResponseCache(1e6)
   const waiting: InferenceRequest[] = []
   const inner: Scheduler = {
     enqueue: (queued) => void waiting.push(queued),
@@ -73,7 +78,7 @@ function schedulerUnderTest() {
     close: () => undefined,
   }
   const dependencies = { clock: new ManualClock(), cache }
-  const scheduler = new ResponseCacheScheduler(dependencies, inner, cache.prefixFor('m', '1'))
+  const scheduler = new ResponseCacheScheduler(dependencies, inner, cache.prefixFor(model))
   const answers: InferenceResponse[] = []
   const send = (bytes: readonly number[]): InferenceRequest => {
     const sent = request([tensor('A', bytes)], { sink: (response) => void answers.push(response) })
@@ -104,7 +109,7 @@ test('errors are not kept, and a model that is loaded anew answers anew', () => 
   assert.ok(!send([1]).isCacheHit)
   waiting.pop()?.respond(answerOf(1))
   assert.ok(send([1]).isCacheHit)
-  const reloaded = new ResponseCacheScheduler(dependencies, inner, cache.prefixFor('m', '1'))
+  const reloaded = new ResponseCacheScheduler(dependencies, inner, cache.prefixFor(model))
   const asked = request([tensor('A', [1])])
   reloaded.enqueue(asked)
   assert.ok(!asked.isCacheHit)

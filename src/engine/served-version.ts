@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts'
-import { messageOf } from '../base/server-error.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { Instance, LoadedModel } from '../model/backend.ts'
@@ -9,20 +9,30 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelConfig } from '../model/model-config.ts'
 import type { ModelSignature } from '../model/model-signature.ts'
 import type { ModelStatistics } from '../model/model-statistics.ts'
+import type { VersionContent } from '../model/registered-model.ts'
 import type { ModelVersion, ModelVersionState } from '../model/model-version.ts'
+import { modelLabel, splitModelKey, type ModelKey } from '../model/model-key.ts'
 import { reshapeOutputs } from '../model/reshape.ts'
 import type { Scheduler } from '../model/scheduler.ts'
+import type { SequenceScheduler } from '../scheduling/sequence-scheduler.ts'
 import { firstResponseBounds as defaultBounds, firstResponseFamily } from '../telemetry/model-families.ts'
-import type { ModelLedger } from '../telemetry/model-ledger.ts'
+import { noWorkload, type ModelLedger, type Workload } from '../telemetry/model-ledger.ts'
 import { Statistics } from '../telemetry/statistics.ts'
+import type { InstanceSet } from './instance-set.ts'
+import { ResponseCacheScheduler } from './response-cache-scheduler.ts'
 
 /** What loading a version brings to life and unloading it takes away. */
 export type LoadedParts = {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly loaded: LoadedModel
-  readonly instances: readonly Instance[]
+  /** Null for a model that has none. */
+  readonly instances: InstanceSet | null
   readonly scheduler: Scheduler
+  /** Of a model whose requests come in sequences. */
+  readonly sequences?: SequenceScheduler | null
+  /** Tells the scheduler which ones to use; resolves when the others are free. */
+  setInstances?(instances: readonly Instance[]): Promise<void>
   /** Of a model without Instances: whether it can serve. */
   readonly isReady?: () => boolean
 }
@@ -38,27 +48,45 @@ export type VersionDependencies = { readonly clock: Clock; readonly log: Log; re
 
 /** One version of a model with everything that serves it. It lives once: a reload makes a new one. */
 export class ServedVersion implements ModelVersion {
+  /** Of its model. */
+  readonly key: ModelKey
   readonly name: string
+  readonly namespace: string | undefined
   readonly version: string
+  /** What it was loaded from, all but the number of its instances; '' when that is not known. */
+  origin = ''
+  /** As statistics tell it; 0: not told. */
+  memoryBytes = 0
+  /** When it began to serve, by the wall clock; 0 before. */
+  readyMs = 0
+  #content: VersionContent | null = null
+  #contentKnown: Promise<VersionContent | null> | null = null
   readonly #log: Log
   readonly #clock: Clock
   readonly #ledger: ModelLedger
-  #leaveLedger: (() => void) | null = null
+  #leaveLedger: ((nowNs: number) => void) | null = null
   #state: ModelVersionState = 'LOADING'
   #reason = ''
   #parts: LoadedParts | null = null
   #statistics = new Statistics({ hasResponseStatistics: false })
   readonly #createdNs: number
   #loadSeconds = 0
+  #workload: Workload = noWorkload
   #inFlightCount = 0
+  #lastUsedNs = 0
   #onIdle: (() => void) | null = null
+  /** Resolves when an unload that has begun is done. */
+  #gone = Promise.resolve()
 
-  constructor(dependencies: VersionDependencies, name: string, version: string) {
+  constructor(dependencies: VersionDependencies, key: ModelKey, version: string) {
+    const { namespace, name } = splitModelKey(key)
     this.#log = dependencies.log
     this.#clock = dependencies.clock
     this.#ledger = dependencies.ledger
     this.#createdNs = this.#clock.nowNs()
+    this.key = key
     this.name = name
+    this.namespace = namespace
     this.version = version
   }
 
@@ -89,6 +117,55 @@ export class ServedVersion implements ModelVersion {
     return this.#loadSeconds
   }
 
+  get workload(): Workload {
+    return this.#workload
+  }
+
+  /** Requests are in flight, or sequences have begun and not ended. */
+  get isInUse(): boolean {
+    return this.#inFlightCount > 0 || this.sequenceCount > 0
+  }
+
+  /** Sequences that have begun and not ended. */
+  get sequenceCount(): number {
+    return this.#parts?.sequences?.sequenceCount ?? 0
+  }
+
+  /** What it was loaded from; null when that is not known (yet). */
+  get content(): VersionContent | null {
+    return this.#content
+  }
+
+  /** The same, once it is known. */
+  get contentKnown(): Promise<VersionContent | null> {
+    return this.#contentKnown ?? Promise.resolve(null)
+  }
+
+  get hasContent(): boolean {
+    return this.#contentKnown !== null
+  }
+
+  learnContent(content: Promise<VersionContent | null>): void {
+    this.#contentKnown = content.catch(() => null)
+    void this.#contentKnown.then((known) => {
+      this.#content = known
+    })
+  }
+
+  /** When the last request ended, or it was loaded. */
+  get lastUsedNs(): number {
+    return this.#lastUsedNs
+  }
+
+  /** Whether the sequence has begun here and not ended. */
+  holdsSequence(id: bigint | string): boolean {
+    return this.#parts?.sequences?.holdsSequence(id) ?? false
+  }
+
+  get instances(): readonly Instance[] {
+    return this.#parts?.instances?.instances ?? []
+  }
+
   get pendingCount(): number {
     return this.#parts?.scheduler.pendingCount ?? 0
   }
@@ -97,7 +174,7 @@ export class ServedVersion implements ModelVersion {
   get isReady(): boolean {
     const parts = this.#parts
     if (this.#state !== 'READY' || parts === null) return false
-    return parts.isReady === undefined ? parts.instances.some((instance) => instance.isReady) : parts.isReady()
+    return parts.isReady === undefined ? (parts.instances?.readyCount ?? 0) > 0 : parts.isReady()
   }
 
   becomeReady(parts: LoadedParts): void {
@@ -106,10 +183,15 @@ export class ServedVersion implements ModelVersion {
     const isEnsemble = config.ensembleScheduling !== null
     // Triton's Python backend and its ensembles report nothing about single responses; clients compare the whole answer.
     const hasResponseStatistics = signature.isDecoupled && config.backend !== 'python' && !isEnsemble
-    const { hasSummaries, hasFirstResponses } = this.#ledger.options
+    const { hasSummaries, hasFirstResponses, hasOwnFamilies: hasHistograms } = this.#ledger.options
     const firstResponseBounds = hasFirstResponses && signature.isDecoupled ? firstResponseBoundsOf(config) : null
     this.#loadSeconds = (this.#clock.nowNs() - this.#createdNs) / 1e9
-    this.#statistics = new Statistics({ hasResponseStatistics, hasSummaries, firstResponseBounds, isEnsemble })
+    this.#lastUsedNs = this.#clock.nowNs()
+    this.readyMs = this.#clock.wallMs()
+    this.#workload = parts.instances ?? noWorkload
+    const hasCache = parts.scheduler instanceof ResponseCacheScheduler
+    const options = { hasResponseStatistics, hasSummaries, firstResponseBounds, isEnsemble, hasCache, hasHistograms }
+    this.#statistics = new Statistics(options)
     this.#leaveLedger = this.#ledger.open(this, config.metricTags, this.#statistics)
     this.#setState('READY')
   }
@@ -117,6 +199,13 @@ export class ServedVersion implements ModelVersion {
   becomeUnavailable(reason: string): void {
     this.#reason = reason
     this.#setState('UNAVAILABLE')
+  }
+
+  /** The configuration differs in its instances and version policy alone. A failure changes nothing. */
+  async rescale(config: ModelConfig): Promise<void> {
+    const parts = this.#requireParts()
+    await parts.instances?.resize(config.instanceGroup, (some) => parts.setInstances?.(some) ?? Promise.resolve())
+    this.#parts = { ...parts, config }
   }
 
   instancesChanged(): void {
@@ -128,29 +217,46 @@ export class ServedVersion implements ModelVersion {
     this.#inFlightCount++
     request.intercept = this.#onResponse
     request.onExecuted = this.#onExecuted
-    if (request.trace !== null) request.trace.admitted(request, this.version)
+    if (request.trace !== null) request.trace.admitted(request, this.version, this.config.ensembleScheduling !== null)
     this.#requireParts().scheduler.enqueue(request)
   }
 
-  /** Refuses new requests, waits until `giveUp` for those in flight, then frees everything. Idempotent while it runs. */
-  async unload(giveUp: Promise<void>): Promise<void> {
-    if (this.#state !== 'READY') return
+  /** Refuses new requests, waits until `giveUp` for those in flight, then frees everything. Twice is once. */
+  unload(giveUp: Promise<void>): Promise<void> {
+    if (this.#state === 'READY') this.#gone = this.#end(giveUp)
+    return this.#gone
+  }
+
+  async #end(giveUp: Promise<void>): Promise<void> {
     this.#setState('UNLOADING')
-    const { scheduler, instances, loaded } = this.#requireParts()
+    const { config, signature, scheduler, instances, loaded } = this.#requireParts()
     const isIdle = Promise.all([scheduler.drain(), this.#whenIdle()])
     await Promise.race([isIdle, giveUp])
     scheduler.close()
-    for (const result of await Promise.allSettled(instances.map((instance) => instance.close()))) {
-      if (result.status === 'rejected') this.#logCloseFailure(result.reason)
-    }
+    await instances?.close().catch((reason: unknown) => this.#logCloseFailure(reason))
     await loaded.close().catch((reason: unknown) => this.#logCloseFailure(reason))
-    this.#leaveLedger?.()
+    this.#leaveLedger?.(this.#clock.nowNs())
+    // The index lists it for as long as the server runs: what served it must not last that long.
+    this.#parts = { config, signature, loaded: nothingLeft, instances: null, scheduler: refusing }
+    this.#workload = noWorkload
     this.becomeUnavailable('unloaded')
-    this.#log.info(`successfully unloaded '${this.name}' version ${this.version}`)
+    this.#log.info(`successfully unloaded '${modelLabel(this.key)}' version ${this.version}`)
+  }
+
+  /** Resolves when the sequences that have begun here have ended, by their last request or for want of one. */
+  sequencesEnded(): Promise<void> {
+    return this.#parts?.sequences?.sequencesEnded() ?? Promise.resolve()
+  }
+
+  /** All its instances have of their own; null when they cannot tell. */
+  measureBytes(): Promise<number | null> {
+    return this.#parts?.instances?.memoryBytes() ?? Promise.resolve(null)
   }
 
   statistics(): ModelStatistics {
-    return this.#statistics.snapshot(this.name, this.version, this.#clock.wallMs(), this.#clock.nowNs())
+    const snapshot = this.#statistics.snapshot(this.name, this.version, this.#clock.wallMs(), this.#clock.nowNs())
+    if (this.memoryBytes === 0) return snapshot
+    return { ...snapshot, memoryUsage: [{ type: 'CPU', id: 0, byteSize: BigInt(this.memoryBytes) }] }
   }
 
   readonly #onExecuted = (batch: Batch): void => this.#statistics.recordExecution(batch, this.#clock.nowNs())
@@ -163,6 +269,7 @@ export class ServedVersion implements ModelVersion {
     request.responseCount++
     if (request.trace !== null) request.trace.responded(request, response)
     if (response.isFinal) {
+      this.#lastUsedNs = request.endNs
       this.#inFlightCount--
       if (this.#inFlightCount === 0) this.#onIdle?.()
     }
@@ -195,4 +302,17 @@ export class ServedVersion implements ModelVersion {
 function firstResponseBoundsOf(config: ModelConfig): readonly number[] {
   const control = config.modelMetrics?.metricControl.find((one) => one.metricIdentifier?.family === firstResponseFamily)
   return control?.histogramOptions?.buckets ?? defaultBounds
+}
+
+const nothingLeft: LoadedModel = {
+  createInstance: () => Promise.reject(new ServerError('UNAVAILABLE', 'it was unloaded')),
+  close: () => Promise.resolve(),
+}
+
+const refusing: Scheduler = {
+  enqueue: (request) => request.fail(ServerError.withoutStack('UNAVAILABLE', 'the model was unloaded')),
+  pendingCount: 0,
+  instancesChanged: () => undefined,
+  drain: () => Promise.resolve(),
+  close: () => undefined,
 }

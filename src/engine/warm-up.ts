@@ -14,6 +14,8 @@ import type { ModelConfig, ModelWarmup, ModelWarmupInput } from '../model/model-
 import type { ModelSignature } from '../model/model-signature.ts'
 import { reshapeInputs } from '../model/reshape.ts'
 import { validateRequest } from '../model/validate-request.ts'
+import { SequenceControls } from '../scheduling/sequence-controls.ts'
+import { SequenceStates } from '../scheduling/sequence-states.ts'
 import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
 import { elementCount } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -22,6 +24,8 @@ export type WarmUpSource = {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly modelDirectory: string
+  /** The content of each `data_file` of a state, by the state's input name. */
+  readonly initialStates?: ReadonlyMap<string, Uint8Array>
 }
 
 /** What the core puts before errors of a request without an id, and so of every sample. */
@@ -156,11 +160,8 @@ async function readDataFile(
 
 function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceRequest['deliver']): InferenceRequest {
   const { config, signature } = source
-  // Controls and states of sequences are no inputs to clients, yet a sample may set them.
-  const ownNames = new Set([
-    ...(config.sequenceBatching?.controlInput ?? []).map((control) => control.name),
-    ...(config.sequenceBatching?.state ?? []).map((state) => state.inputName),
-  ])
+  const own = sequenceInputs(source)
+  const ownNames = new Set(own.map(({ name }) => name))
   const request = new InferenceRequest({
     modelName: config.name,
     inputs: sample.inputs.filter((input) => !ownNames.has(input.name)),
@@ -168,9 +169,29 @@ function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceReques
   })
   validateRequest(request, signature)
   reshapeInputs(request, signature)
-  const added = sample.inputs.filter((input) => ownNames.has(input.name))
-  if (added.length > 0) request.inputs = [...request.inputs, ...added]
+  const given = new Map(sample.inputs.map((input) => [input.name, input]))
+  if (own.length > 0) request.inputs = [...request.inputs, ...own.map((input) => given.get(input.name) ?? input)]
   return request
+}
+
+/**
+ * Controls and states of sequences are no inputs to clients, yet a sample may set them. Those that it leaves out are those
+ * of a request that both starts and ends a sequence.
+ */
+function sequenceInputs({ config, initialStates = new Map() }: WarmUpSource): Tensor[] {
+  if (config.sequenceBatching === null) return []
+  const inputs: Tensor[] = []
+  const request = new InferenceRequest({
+    modelName: config.name,
+    inputs,
+    correlationId: 1n,
+    isSequenceStart: true,
+    isSequenceEnd: true,
+    sink: (response) => response.release(),
+  })
+  new SequenceControls(config).append(inputs, request)
+  new SequenceStates(config, initialStates).append(inputs, null)
+  return inputs
 }
 
 /** One execution: as many requests of one row as the sample's batch size says, as Triton does it. Resolves with what went wrong. */
@@ -187,6 +208,10 @@ function runSample(instance: Instance, sample: Sample, source: WarmUpSource): Pr
         if (response.isFinal) endOne()
       }),
     )
+    // An iterative model that wants it again has run, which is all that was asked of it.
+    if (source.config.sequenceBatching?.iterativeSequence === true) {
+      for (const request of requests) request.onReschedule = endOne
+    }
     instance.execute(new Batch(requests, sample.rows, endOne))
   })
 }

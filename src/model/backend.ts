@@ -2,6 +2,7 @@
 
 import type { Log } from '../base/log.ts'
 import type { Batch } from './batch.ts'
+import type { InferenceRequest } from './inference-request.ts'
 import type { ModelConfig } from './model-config.ts'
 import type { ModelSignature } from './model-signature.ts'
 
@@ -41,6 +42,8 @@ export interface Backend {
   readonly name: string
   /** Fills in what config.pbtxt left out and the model file knows. Works on and returns `draft`; throws ServerError. */
   complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig>
+  /** The names of an output's classes where the files know them, by output; a label file goes before them. */
+  classNames?(config: ModelConfig, files: ModelFiles): ReadonlyMap<string, readonly string[]>
   load(source: ModelVersionSource): Promise<LoadedModel>
   /** After the last model is gone, at process exit. */
   close(): Promise<void>
@@ -59,15 +62,38 @@ export interface Instance {
   /** False while its Worker is being replaced. The spec's `onReadinessChange` is called whenever this changes. */
   readonly isReady: boolean
   /**
+   * Of one that shares something with others: whether it may execute now. A no stands in line, and the scheduler is told
+   * of the next chance with `instancesChanged`, until the Instance executes or `withdraw` says that its work is gone.
+   */
+  claim?(): boolean
+  withdraw?(): void
+  /** How often its Worker ended and was started anew; absent: it has none. */
+  readonly restartCount?: number
+  /**
    * How many further batches it takes while one executes, so that its Worker finds the next one at hand; absent or 0:
    * none. They execute in the order in which they came. It may change at any time, and is asked before each batch.
    */
   readonly prefetchDepth?: number
+  /**
+   * Makes of requests what it takes to run them together, while every Instance of the model is busy: the result comes
+   * back as the `prepared` of a Batch of exactly these requests, to any Instance of the model, or is dropped. Null: there
+   * is nothing to make. Absent: the backend has no use for it.
+   */
+  prepare?(requests: readonly InferenceRequest[]): unknown
   /**
    * Answers every request of the batch (response, error or, for a decoupled model, later) and calls
    * `batch.executed()`, perhaps before it returns. Stamps computeStartNs, computeInputEndNs, computeOutputStartNs and
    * computeEndNs on each request before answering it.
    */
   execute(batch: Batch): void
+  /** Why its Worker last ended; '' when it never did. Absent: it has none. */
+  readonly lastError?: string
+  /**
+   * A word goes through its Worker's message loop. False: neither that nor anything else shows a sign of life since it was
+   * last asked. Never waits for the Worker. Absent: nothing can hang apart from the server itself.
+   */
+  pulse?(): Promise<boolean>
+  /** Memory that it has for itself, as that of its process; null or absent when it cannot tell. */
+  memoryBytes?(): Promise<number | null>
   close(): Promise<void>
 }

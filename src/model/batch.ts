@@ -6,6 +6,10 @@ export class Batch {
   readonly requests: readonly InferenceRequest[]
   /** Rows of all requests summed; not the number of requests. A request of a model without batching counts 1. */
   readonly batchSize: number
+  /** What an Instance of the model made of the requests ahead of time with `prepare`; null when nothing was. */
+  prepared: unknown = null
+  /** Set by whoever measures how long instances are busy: told before anybody else that this batch is done. */
+  meter: { batchExecuted(): void } | null = null
   #onExecuted: (() => void) | null
 
   constructor(requests: readonly InferenceRequest[], batchSize: number, onExecuted: () => void) {
@@ -16,12 +20,14 @@ export class Batch {
 
   /**
    * Called by the Instance, exactly once, when it can take the next Batch. Of a model that is not decoupled every
-   * request has ended by then; a decoupled one may go on answering.
+   * request has ended or was rescheduled by then, or is answered before control goes back to the event loop; a decoupled one may go on
+   * answering.
    */
   executed(): void {
     const onExecuted = this.#onExecuted
     assert(onExecuted !== null, 'a batch is executed once')
     this.#onExecuted = null
+    this.meter?.batchExecuted()
     this.#tellEngine()
     onExecuted()
   }

@@ -21,6 +21,12 @@ export function* signatureProblems(config: ModelConfig, actual: FileSignature): 
   for (const [index, input] of config.input.entries()) {
     yield* tensorProblems(config, input, actual.inputs, 'input', `input[${index}]`)
   }
+  for (const [index, { targetName, dataType }] of config.batchInput.entries()) {
+    for (const [target, name] of targetName.entries()) {
+      const path = `batch_input[${index}].target_name[${target}]`
+      yield* typeProblems(config, { name, dataType }, actual.inputs, 'input', { name: path, dataType: path })
+    }
+  }
   for (const [index, output] of config.output.entries()) {
     yield* tensorProblems(config, output, actual.outputs, 'output', `output[${index}]`)
   }
@@ -49,18 +55,29 @@ function* tensorProblems(
   kind: 'input' | 'output',
   path: string,
 ): Generator<ConfigProblem> {
+  yield* typeProblems(config, tensor, candidates, kind, { name: `${path}.name`, dataType: `${path}.data_type` })
+  const actual = candidates.find((candidate) => candidate.name === tensor.name)
+  if (actual !== undefined) yield* shapeProblems(config, tensor, actual, kind, path)
+}
+
+function* typeProblems(
+  config: ModelConfig,
+  tensor: Pick<ModelInput, 'name' | 'dataType'>,
+  candidates: readonly TensorDescription[],
+  kind: 'input' | 'output',
+  paths: { readonly name: string; readonly dataType: string },
+): Generator<ConfigProblem> {
   const actual = candidates.find((candidate) => candidate.name === tensor.name)
   if (actual === undefined) {
     const names = candidates.map((candidate) => candidate.name).join(', ')
     const message = `unexpected inference ${kind} '${tensor.name}', allowed ${kind}s are: ${names}`
-    yield problem(`${path}.name`, message, `rename it to one of ${names}`)
+    yield problem(paths.name, message, `rename it to one of ${names}`)
     return
   }
   if (actual.dataType !== tensor.dataType) {
     const message = `unable to load model '${config.name}', configuration expects datatype ${tensor.dataType} for ${kind} '${tensor.name}', model provides ${actual.dataType}`
-    yield problem(`${path}.data_type`, message, `expected ${actual.dataType}, got ${tensor.dataType}`)
+    yield problem(paths.dataType, message, `expected ${actual.dataType}, got ${tensor.dataType}`)
   }
-  yield* shapeProblems(config, tensor, actual, kind, path)
 }
 
 function* shapeProblems(
@@ -70,6 +87,12 @@ function* shapeProblems(
   kind: 'input' | 'output',
   path: string,
 ): Generator<ConfigProblem> {
+  if ('allowRaggedBatch' in tensor && tensor.allowRaggedBatch) {
+    yield* raggedProblems(config, tensor, actual, path)
+    return
+  }
+  // The shape of what is handed out by the shape of an input need not be the model's.
+  if (kind === 'output' && config.batchOutput.some(({ targetName }) => targetName.includes(tensor.name))) return
   const which = `model '${config.name}', tensor '${tensor.name}'`
   const dims = tensor.reshape?.shape ?? tensor.dims
   const isBatching = config.maxBatchSize > 0
@@ -81,11 +104,27 @@ function* shapeProblems(
   }
   const configured = isBatching ? [-1, ...dims] : dims
   if (areCompatible(configured, actual.shape)) return
+  // `dims` may not be empty: a scalar is written as one element.
+  if (!isBatching && actual.shape.length === 0 && configured.length === 1 && configured[0] === 1) return
   const said = isBatching
     ? `${configured.length} dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape ${shapeText(configured)})`
     : `${configured.length} dimensions (shape ${shapeText(configured)})`
   const message = `${which}: the model expects ${actual.shape.length} dimensions (shape ${shapeText(actual.shape)}) but the model configuration specifies ${said}`
   yield problem(`${path}.dims`, message, shapeFix(tensor.name, kind, dims, actual.shape, isBatching))
+}
+
+/** The model is given the elements of the whole batch in one row. */
+function* raggedProblems(
+  config: ModelConfig,
+  { name }: ModelInput,
+  actual: TensorDescription,
+  path: string,
+): Generator<ConfigProblem> {
+  if (actual.shape.length === 1 && actual.shape[0] === -1) return
+  const message = `unable to load model '${config.name}', configuration expects model input '${name}' to have shape [-1], but actual shape is ${shapeText(actual.shape)}`
+  const fix =
+    "an input with allow_ragged_batch is one long row of all requests' elements: export the model so, or remove allow_ragged_batch"
+  yield problem(`${path}.dims`, message, fix)
 }
 
 const areCompatible = (a: Shape, b: Shape): boolean =>

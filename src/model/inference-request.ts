@@ -3,7 +3,7 @@ import { ServerError } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { Batch } from './batch.ts'
 import { InferenceResponse } from './inference-response.ts'
-import type { RequestTrace, TraceStamp } from './request-trace.ts'
+import type { RequestTrace, TraceOrigin, TraceStamp } from './request-trace.ts'
 
 /** Custom parameters of a request or response. A bigint is an integer, a number a double: the wire tells them apart. */
 export type ParameterValue = string | bigint | boolean | number
@@ -50,7 +50,8 @@ export class InferenceRequest {
   isSequenceStart: boolean
   isSequenceEnd: boolean
   readonly priority: bigint
-  readonly timeoutUs: bigint
+  /** Grows less while it waits for its model to be loaded. */
+  timeoutUs: bigint
 
   /** Rows, set by validation: the first dimension of the inputs when the model batches, else 0. */
   batchSize = 0
@@ -67,11 +68,17 @@ export class InferenceRequest {
 
   /** Set by a front end while tracing is on: the request may be picked, and these are its first moments. */
   arrivalStamps: readonly TraceStamp[] | null = null
-  /** Set by the Engine on a request that was picked. */
+  /** Set with them where the client said which trace the request is part of. */
+  traceOrigin: TraceOrigin | null = null
+  /** The trace that this request is part of, as W3C writes it (32 hexadecimal digits); '' where there is none to look up. */
+  traceId = ''
+  /** Set by the Engine on a request that was picked, and by `beginChild` on one that is made for such a request. */
   trace: RequestTrace | null = null
 
   /** Set by the response cache: answered from it, and the time that looking it up (and keeping the answer) took. */
   isCacheHit = false
+  /** Equal for requests that ask one model the same; '' until somebody needed it. */
+  contentKey = ''
   cacheNs = 0
 
   /** Responses so far, bare ends included. */
@@ -81,11 +88,19 @@ export class InferenceRequest {
   onCancel: ((request: InferenceRequest) => void) | null = null
   /** Set by an Instance that can hold answers back: its reader has too much unread, or has caught up again. */
   onFlowChange: ((request: InferenceRequest) => void) | null = null
+  /** Set by a scheduler that can run a request again; it gets what the model gives out as states. */
+  onReschedule: ((outputs: readonly Tensor[]) => void) | null = null
   /** Set by the Engine: sees every response before the sink does, and may put another in its place. */
   intercept: ((response: InferenceResponse, request: InferenceRequest) => InferenceResponse) | null = null
 
+  /** Set by a scheduler that filled up the inputs: cuts every response back to the request's own size. */
+  trim: ((response: InferenceResponse) => InferenceResponse) | null = null
+
   /** Set by a scheduler that keeps answers in order: gets each response and hands it on with `deliver` when its time comes. */
   gate: ((response: InferenceResponse, request: InferenceRequest) => void) | null = null
+
+  /** True from `reschedule` to the next execution: the Instance that had the request holds it no longer. */
+  isRescheduled = false
 
   /** Set by the Engine: told once per Batch that executed, through one of its requests. */
   onExecuted: ((batch: Batch) => void) | null = null
@@ -147,8 +162,9 @@ export class InferenceRequest {
       this.onCancel = null
       this.onFlowChange = null
     }
-    if (this.gate === null) this.deliver(response)
-    else this.gate(response, this)
+    const answer = this.trim === null ? response : this.trim(response)
+    if (this.gate === null) this.deliver(answer)
+    else this.gate(answer, this)
   }
 
   /** For the gate alone: everybody else answers with `respond`. */
@@ -159,6 +175,24 @@ export class InferenceRequest {
 
   fail(error: ServerError): void {
     this.respond(InferenceResponse.failure(error))
+  }
+
+  /**
+   * Called by an Instance in place of an answer, before its Batch is executed: the model wants the request again, in a
+   * later Batch. The bytes of `outputs` need not outlive the call. Where the scheduler cannot do that the request fails.
+   */
+  reschedule(outputs: readonly Tensor[] = []): void {
+    if (this.#isEnded) return
+    const again = this.onReschedule
+    if (again === null) {
+      this.fail(ServerError.withoutStack('UNSUPPORTED', cannotReschedule(this.modelName)))
+      return
+    }
+    this.onReschedule = null
+    this.onCancel = null
+    this.onFlowChange = null
+    this.isRescheduled = true
+    again(outputs)
   }
 
   /** Ends the request the way Triton ends a cancelled one: CANCELLED, with an empty message. */
@@ -172,3 +206,6 @@ export class InferenceRequest {
     return `[request id: ${this.id === '' ? '<id_unknown>' : this.id}] `
   }
 }
+
+const cannotReschedule = (model: string): string =>
+  `model '${model}' asked for its request to be rescheduled, which needs sequence_batching { iterative_sequence: true }`

@@ -8,25 +8,32 @@ export type KnownBackend = {
   readonly fileNames: readonly string[]
   /** Instances of a KIND_CPU group that gives no count. */
   readonly cpuInstanceCount: number
+  /** False: a group that leaves the kind open is one on the CPU, whatever GPUs there are. */
+  readonly usesGpus: boolean
 }
 
 export const ensemblePlatform = 'ensemble'
 export const tensorRtPlatform = 'tensorrt_plan'
+
+const cpuOnly = new Set(['onnxruntime', 'openvino', 'sklearn', 'lightgbm', 'typescript'])
 
 const backend = (
   name: string,
   platforms: readonly string[],
   fileNames: readonly string[],
   cpuInstanceCount = 1,
-): KnownBackend => ({ name, platforms, fileNames, cpuInstanceCount })
+): KnownBackend => ({ name, platforms, fileNames, cpuInstanceCount, usesGpus: !cpuOnly.has(name) })
 
 /** In the order in which a version folder is looked at when a configuration names no backend. */
 export const knownBackends: readonly KnownBackend[] = [
   backend('tensorflow', ['tensorflow_savedmodel', 'tensorflow_graphdef'], ['model.savedmodel', 'model.graphdef'], 2),
   backend('tensorrt', [tensorRtPlatform], ['model.plan']),
   backend('onnxruntime', ['onnxruntime_onnx'], ['model.onnx'], 2),
-  backend('openvino', [], ['model.xml']),
+  backend('openvino', [], ['model.xml', 'model.onnx']),
   backend('pytorch', ['pytorch_libtorch', 'libtorch', 'torch_aoti'], ['model.pt', 'model.pt2']),
+  backend('sklearn', [], ['model.skops', 'model.joblib', 'model.pkl']),
+  backend('xgboost', [], ['model.ubj', 'model.json', 'xgboost.json', 'xgboost.ubj', 'xgboost.model']),
+  backend('lightgbm', [], ['model.txt']),
   backend('python', [], ['model.py']),
   backend('typescript', [], ['model.ts', 'model.js', 'model.mjs']),
 ]

@@ -96,3 +96,8 @@ test('the host policy follows the device unless one is written', () => {
   assert.equal(hostPolicyOf(group({ kind: 'KIND_MODEL' }), 0), 'model')
   assert.equal(hostPolicyOf(group({ hostPolicy: 'mine' }), 0), 'mine')
 })
+
+test('KIND_AUTO of a backend that runs on the CPU alone is the CPU, whatever GPUs there are', () => {
+  assert.deepEqual(groupsOf({ backend: 'sklearn' }, 2), [['m', 'KIND_CPU', 1, []]])
+  assert.deepEqual(groupsOf({ backend: 'pytorch' }, 2), [['m', 'KIND_GPU', 1, [0, 1]]])
+})

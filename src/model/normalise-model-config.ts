@@ -42,7 +42,10 @@ export function normaliseInstanceGroups(config: ModelConfig, { gpuCount }: { rea
   if (config.instanceGroup.length === 0) config.instanceGroup.push({ ...emptyInstanceGroup(), name: config.name })
   for (const [index, group] of config.instanceGroup.entries()) {
     if (group.name === '') group.name = `${config.name}_${index}`
-    if (group.kind === 'KIND_AUTO') group.kind = canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
+    if (group.kind === 'KIND_AUTO') {
+      const usesGpus = knownBackend(config.backend)?.usesGpus ?? true
+      group.kind = usesGpus && canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
+    }
     if (group.count < 1) {
       group.count = group.kind === 'KIND_CPU' ? (knownBackend(config.backend)?.cpuInstanceCount ?? 1) : 1
     }

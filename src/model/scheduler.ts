@@ -1,3 +1,4 @@
+import type { Instance } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
 /** Decides which requests form the next Batch, and when. One per loaded model version. */
@@ -10,6 +11,11 @@ export interface Scheduler {
   readonly pendingCount: number
   /** An Instance became ready or stopped being ready. */
   instancesChanged(): void
+  /**
+   * The Instances to use from now on. Resolves when those that were taken away execute nothing and are bound to nothing;
+   * until then they end what they have begun. Absent where there are none.
+   */
+  setInstances?(instances: readonly Instance[]): Promise<void>
   /** Refuses new requests from now on; resolves when the last admitted one has ended. */
   drain(): Promise<void>
   /** Gives up on what still waits, with an answer to each. For the end of the time that draining was given. */

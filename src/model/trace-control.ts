@@ -17,8 +17,11 @@ export type TraceSettings = {
 export type TraceChanges = { readonly [K in keyof TraceSettings]?: TraceSettings[K] | null }
 
 export interface TraceControl {
-  /** '' when none was named at start. */
+  readonly mode: 'triton' | 'opentelemetry'
+  /** '' when none was named at start, or in mode `opentelemetry`. */
   readonly file: string
+  /** What was set for the mode `opentelemetry` at start, in Triton's order; a name may come more than once. */
+  readonly modeSettings: readonly (readonly [name: string, value: string])[]
   /** Of the model, or of all models for ''. */
   settings(modelName: string): TraceSettings
   /** Throws INVALID_ARG with Triton's text, and then changes nothing. */

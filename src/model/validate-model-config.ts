@@ -5,6 +5,7 @@
 import { problem, throwFirst, type ConfigProblem } from './config-problem.ts'
 import { backendOfPlatform, isEnsemble, knownBackend } from './known-backends.ts'
 import type { ModelConfig } from './model-config.ts'
+import { singleFlightProblems } from './single-flight.ts'
 import { dynamicBatchingProblems } from './validate-dynamic-batching.ts'
 import { ensembleProblems } from './validate-ensemble.ts'
 import { instanceGroupProblems } from './validate-instance-groups.ts'
@@ -49,6 +50,7 @@ function* configProblems(config: ModelConfig): Generator<ConfigProblem> {
   yield* ensembleProblems(config)
   yield* metricsProblems(config)
   yield* responseCacheProblems(config)
+  yield* singleFlightProblems(config)
 }
 
 function* backendProblems(config: ModelConfig): Generator<ConfigProblem> {

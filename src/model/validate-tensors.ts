@@ -1,11 +1,13 @@
 // Rules for inputs, outputs and batch inputs/outputs. They run after the backend has completed the configuration.
 
 import { shapeText, type Shape } from '../tensor/shape.ts'
+import { paddingProblems } from './batch-padding.ts'
 import { problem, type ConfigProblem } from './config-problem.ts'
 import { tensorRtPlatform } from './known-backends.ts'
 import type { BatchInput, BatchOutput, ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
 
 export function* tensorProblems(config: ModelConfig): Generator<ConfigProblem> {
+  yield* paddingProblems(config)
   for (const found of everyTensorProblem(config)) yield { ...found, message: `${found.message} for ${config.name}` }
 }
 
@@ -15,7 +17,21 @@ function* everyTensorProblem(config: ModelConfig): Generator<ConfigProblem> {
   for (const [index, batchInput] of config.batchInput.entries()) {
     yield* batchInputProblems(config, batchInput, `batch_input[${index}]`)
   }
+  yield* targetNameProblems(config)
   yield* batchOutputProblems(config)
+}
+
+/** Names that are no client's: a batch input and an input of one name would be two tensors for one place. */
+function* targetNameProblems(config: ModelConfig): Generator<ConfigProblem> {
+  const seen = new Set(config.input.map((input) => input.name))
+  for (const [index, { targetName }] of config.batchInput.entries()) {
+    const path = `batch_input[${index}]`
+    for (const [target, name] of targetName.entries()) {
+      const at = `${path}.target_name[${target}]`
+      if (seen.has(name)) yield problem(at, `target input name '${name}' can only be specified once`, 'remove one')
+      seen.add(name)
+    }
+  }
 }
 
 function* inputProblems(config: ModelConfig, input: ModelInput, path: string): Generator<ConfigProblem> {

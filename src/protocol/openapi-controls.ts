@@ -1,5 +1,6 @@
 // The endpoints beside inference in the OpenAPI document: generate, repository, statistics, trace, log, shared memory.
 
+import { detailsParameter, indexDetails, registryPaths } from './openapi-registry.ts'
 import { errorAnswer, jsonContent, operation, pathParameter, ref, type Json, type JsonObject } from './openapi-parts.ts'
 
 const anyObject: JsonObject = { type: 'object' }
@@ -74,6 +75,7 @@ export const generateSchemas = (): JsonObject => ({
 
 export const controlPaths = (): JsonObject => ({
   ...repositoryPaths(),
+  ...registryPaths(),
   '/v2/models/stats': {
     get: operation('allStatistics', 'server', 'What all models have done', ok(anyObject, 'Statistics')),
   },
@@ -112,6 +114,7 @@ function repositoryPaths(): JsonObject {
       version: { type: 'string' },
       state: { type: 'string' },
       reason: { type: 'string' },
+      ...indexDetails,
     },
   }
   const index = (id: string): JsonObject => ({
@@ -121,6 +124,7 @@ function repositoryPaths(): JsonObject {
       'Models in the repositories and how they serve',
       ok({ type: 'array', items: row }, 'The index'),
     ),
+    parameters: [detailsParameter],
     ...body({ type: 'object', properties: { ready: { type: 'boolean' } } }, false),
   })
   const change = (id: string, summary: string): JsonObject => ({

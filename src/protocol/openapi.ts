@@ -84,6 +84,13 @@ function generalPaths(): JsonObject {
   return {
     '/v2/health/live': { get: get('serverLive', 'server', 'Is the server up?', readiness) },
     '/v2/health/ready': { get: get('serverReady', 'server', 'Can the server take inference requests?', readiness) },
+    '/health/live': { get: get('serverLiveAlias', 'server', 'The same as /v2/health/live', readiness) },
+    '/health/ready': { get: get('serverReadyAlias', 'server', 'The same as /v2/health/ready', readiness) },
+    '/v2/health/detail': {
+      get: get('healthDetail', 'server', 'What is not ready, and why', {
+        '200': { description: 'Always, whatever the health is', content: jsonContent(ref('HealthDetail')) },
+      }),
+    },
     '/v2': {
       get: get('serverMetadata', 'server', 'Name, version and protocol extensions', {
         '200': { description: 'Server metadata', content: jsonContent(ref('ServerMetadata')) },
@@ -194,6 +201,17 @@ function commonSchemas(): JsonObject {
       type: 'object',
       required: ['name', 'version', 'extensions'],
       properties: { name: { type: 'string' }, version: { type: 'string' }, extensions: strings },
+    },
+    HealthDetail: {
+      type: 'object',
+      required: ['live', 'ready', 'state', 'reasons', 'models'],
+      properties: {
+        live: { type: 'boolean' },
+        ready: { type: 'boolean' },
+        state: { enum: ['STARTING', 'READY', 'EXITING', 'CLOSED'] },
+        reasons: { ...strings, description: 'Why it is not ready or not live, in words; empty when it is both' },
+        models: { type: 'array', items: { type: 'object' } },
+      },
     },
     ModelMetadata: {
       type: 'object',

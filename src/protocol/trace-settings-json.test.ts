@@ -51,6 +51,8 @@ test('refusals are Triton’s', () => {
 
 test('settings are written in Triton’s order, all values strings', () => {
   const control: TraceControl = {
+    mode: 'triton',
+    modeSettings: [],
     file: 'f',
     settings: () => ({ levels: [], rate: 1000, count: -1, logFrequency: 0 }),
     update: () => undefined,

@@ -23,25 +23,35 @@ export function readTraceChanges(body: Uint8Array): TraceChanges {
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as TraceChanges
 }
 
+/** A setting of the mode that was given more than once is there more than once, as in Triton. */
 export function encodeTraceSettings(control: TraceControl, modelName: string): Buffer {
-  const settings = traceSettingTexts(control, modelName)
-  return Buffer.from(
-    JSON.stringify(
-      Object.fromEntries(settings.map(([name, values]) => [name, name === 'trace_level' ? values : values[0]])),
-    ),
+  const members = traceSettingTexts(control, modelName).flatMap(([name, values]) =>
+    name === 'trace_level' ? [member(name, values)] : values.map((value) => member(name, value)),
   )
+  return Buffer.from(`{${members.join(',')}}`)
 }
+
+const member = (name: string, value: string | readonly string[]): string =>
+  `${JSON.stringify(name)}:${JSON.stringify(value)}`
 
 /** In Triton's order. */
 export function traceSettingTexts(control: TraceControl, modelName: string): [name: string, values: string[]][] {
   const { levels, rate, count, logFrequency } = control.settings(modelName)
-  return [
+  const common: [string, string[]][] = [
     ['trace_level', levels.length === 0 ? ['OFF'] : [...levels]],
     ['trace_rate', [String(rate)]],
     ['trace_count', [String(count)]],
+  ]
+  if (control.mode === 'opentelemetry') {
+    const ofMode = new Map<string, string[]>()
+    for (const [name, value] of control.modeSettings) ofMode.set(name, [...(ofMode.get(name) ?? []), value])
+    return [...common, ['trace_mode', [control.mode]], ...ofMode]
+  }
+  return [
+    ...common,
     ['log_frequency', [String(logFrequency)]],
     ['trace_file', [control.file]],
-    ['trace_mode', ['triton']],
+    ['trace_mode', [control.mode]],
   ]
 }
 

@@ -10,8 +10,12 @@ export type ConfigWarning = {
   readonly fix: string
 }
 
-/** Backends of Galatea's own that are chosen by name and need no file. */
-const otherBackends = ['identity']
+/** Known by name, so that their models are understood, and run by nothing here. */
+const absentBackends = ['tensorrt']
+const shippedBackends = [
+  ...knownBackends.map(({ name }) => name).filter((name) => !absentBackends.includes(name)),
+  'identity',
+]
 
 export function* configWarnings(config: ModelConfig): Generator<ConfigWarning> {
   yield* backendWarnings(config)
@@ -25,15 +29,14 @@ export function* configWarnings(config: ModelConfig): Generator<ConfigWarning> {
 }
 
 function* backendWarnings(config: ModelConfig): Generator<ConfigWarning> {
-  const shipped = ['onnxruntime', 'python', 'typescript', ...otherBackends]
-  if (config.backend === '' || shipped.includes(config.backend)) return
-  const isTriton = knownBackends.some((known) => known.name === config.backend)
+  if (config.backend === '' || shippedBackends.includes(config.backend)) return
+  const isTriton = absentBackends.includes(config.backend)
   const message = isTriton
     ? `backend '${config.backend}' is one of Triton's that Galatea does not have`
-    : `backend '${config.backend}' is not one of Galatea's own (${shipped.join(', ')})`
+    : `backend '${config.backend}' is not one of Galatea's own (${shippedBackends.join(', ')})`
   const fix = isTriton
     ? 'export the model to ONNX, or run it from a Python model'
-    : `it must be found as <backend-directory>/${config.backend}/backend.ts when the server starts`
+    : `it must be found as backend.ts or model.py in <backend-directory>/${config.backend} when the server starts`
   yield { rule: 'backend', path: 'backend', message, fix }
 }
 

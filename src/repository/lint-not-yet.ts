@@ -20,14 +20,11 @@ const block = (path: string, isUsed: NotYet['isUsed'], effect: string, isRefused
 
 export const blocksNotActedOn: readonly NotYet[] = [
   block(
-    'sequence_batching.iterative_sequence',
-    (config) => config.sequenceBatching?.iterativeSequence ?? false,
-    'the model is refused at load',
+    'model_repository_agents',
+    (config) => config.modelRepositoryAgents?.agents.some(({ name }) => name !== 'checksum') ?? false,
+    'of repository agents there is `checksum` alone',
     true,
   ),
-  block('batch_input', (config) => config.batchInput.length > 0, 'the model does not get these inputs'),
-  block('batch_output', (config) => config.batchOutput.length > 0, 'outputs are not scattered'),
-  block('model_repository_agents', (config) => config.modelRepositoryAgents !== null, 'no agent is called'),
 ]
 
 export function notActedOn(config: ModelConfig): NotYet[] {

@@ -3,6 +3,7 @@ import { duplicateModelReason, modelFolders } from './local-repository.ts'
 import { lintEnsembles } from './lint-ensembles.ts'
 import { ModelFindings, type LintFinding } from './lint-finding.ts'
 import { lintModel, type LintOptions, type SignatureReader } from './lint-model.ts'
+import { lintRegistry } from './lint-registry.ts'
 import type { RepositoryStore } from './repository-store.ts'
 
 export type LintReport = {
@@ -31,6 +32,7 @@ export async function lintRepositories(
       }
       rootOf.set(name, root)
       linted.push(await lintModel(deps, options, root, name))
+      findings.push(...(await lintRegistry(deps.store, root, name)))
     }
   }
   findings.push(...linted.flatMap((model) => model.findings), ...lintEnsembles(linted))

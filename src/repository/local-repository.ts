@@ -6,11 +6,14 @@ import type { Log } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import { isEnsemble } from '../model/known-backends.ts'
 import { emptyModelConfig, type ModelConfig } from '../model/model-config.ts'
+import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../model/model-key.ts'
 import { normalisePolledConfig } from '../model/normalise-model-config.ts'
 import { validatePolledConfig } from '../model/validate-model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
+import { withoutSecrets } from './cloud/cloud-location.ts'
+import { refuseOutsideModelFiles } from './config-file-names.ts'
 import { configHints, errorHints, layoutHints } from './hints.ts'
-import { readModelLayout, type ModelLayout } from './model-layout.ts'
+import { readModelLayout, type LayoutEntry, type ModelLayout } from './model-layout.ts'
 import { modelNameProblem } from './model-name.ts'
 import { readModelText } from './model-text-file.ts'
 import type { RepositoryStore } from './repository-store.ts'
@@ -22,17 +25,23 @@ export type LocalRepositoryOptions = {
   /** `--model-config-name`; '' for none. */
   readonly modelConfigName: string
   readonly isAutoCompleteDisabled: boolean
+  /** `--model-namespacing`: the same name in two repositories is two models. */
+  readonly hasModelNamespacing?: boolean
 }
 
 /** A model that cannot even be tried. The reason is logged; hints are for people and never go on the wire. */
 export type FailedPoll = {
   readonly name: string
+  /** See `modelKey`. */
+  readonly namespace?: string | undefined
   readonly error: ServerError
   readonly hints: readonly string[]
 }
 
 export type FoundModel = {
   readonly name: string
+  /** See `modelKey`. */
+  readonly namespace?: string | undefined
   readonly error: null
   /** Normalised and valid as far as it can be judged before a backend has completed it. A fresh object per poll. */
   readonly config: ModelConfig
@@ -42,10 +51,18 @@ export type FoundModel = {
   readonly versions: readonly string[]
   /** Changes when any of the model's files does. */
   readonly fingerprint: string
+  /** The same for each version's folder alone, and under '' for what all versions share, configurations left out. */
+  readonly partFingerprints?: ReadonlyMap<string, string>
+  /** By path inside the model's folder. */
+  readonly files?: ReadonlyMap<string, LayoutEntry>
+  /** Bytes of files, by version; under '' of what all versions share. */
+  readonly partBytes?: ReadonlyMap<string, number>
   readonly hints: readonly string[]
 }
 
 export type PolledModel = FailedPoll | FoundModel
+
+export const keyOfModel = ({ namespace, name }: PolledModel): ModelKey => modelKey(namespace, name)
 
 export const duplicateModelReason = 'model appears in two or more repositories'
 export const configFileName = 'config.pbtxt'
@@ -67,65 +84,102 @@ export class LocalRepository {
     this.#options = options
   }
 
-  /** Every model of every repository, by name. Throws INTERNAL when a repository itself cannot be read. */
+  /** Every model of every repository, by key. Throws INTERNAL when a repository itself cannot be read. */
   async poll(): Promise<PolledModel[]> {
     const roots = await this.#rootsByModel()
-    const names = [...roots.keys()].sort()
+    const keys = [...roots.keys()].sort()
     const polled: PolledModel[] = []
-    for (let start = 0; start < names.length; start += parallelPolls) {
-      const some = names.slice(start, start + parallelPolls)
-      polled.push(...(await Promise.all(some.map((name) => this.#pollIn(name, roots.get(name) ?? [])))))
+    for (let start = 0; start < keys.length; start += parallelPolls) {
+      const some = keys.slice(start, start + parallelPolls)
+      polled.push(...(await Promise.all(some.map((key) => this.#pollIn(key, roots.get(key) ?? [])))))
     }
     const logged = new Map<string, string>()
     for (const model of polled) {
       const text = model.error?.message ?? model.hints.join('\n')
-      if (this.#logged.get(model.name) !== text) this.#report(model)
-      logged.set(model.name, text)
+      const key = keyOfModel(model)
+      if (this.#logged.get(key) !== text) this.#report(model)
+      logged.set(key, text)
     }
     this.#logged = logged
     return polled
   }
 
-  /** Every model's name, sorted, whatever state it is in. */
-  async names(): Promise<string[]> {
+  /** Every model's name, with namespaces its key, sorted, whatever state it is in. */
+  async names(): Promise<ModelKey[]> {
     return [...(await this.#rootsByModel()).keys()].sort()
   }
 
-  /** One model, by name; null when no repository has it. `override` stands in for its configuration file. */
-  async pollOne(name: string, override: ModelConfig | null = null): Promise<PolledModel | null> {
+  /** Those that are in two or more repositories, which nobody can load. */
+  async duplicates(): Promise<ReadonlySet<ModelKey>> {
+    if (this.#options.roots.length < 2) return new Set()
+    const several = [...(await this.#rootsByModel())].filter(([, roots]) => roots.length > 1)
+    return new Set(several.map(([key]) => key))
+  }
+
+  /** The models that a name, or a name in full, stands for; without namespaces it is its own key. */
+  async keysOf(name: string): Promise<ModelKey[]> {
+    if (this.#options.hasModelNamespacing !== true) return [name]
+    const namespace = this.#options.roots.map(namespaceOf).find((one) => name.startsWith(`${one}::`))
+    if (namespace !== undefined) return [modelKey(namespace, name.slice(namespace.length + 2))]
+    return (await this.#rootsOf(name)).map((root) => modelKey(namespaceOf(root), name))
+  }
+
+  /** One model; null when no repository has it. `override` stands in for its configuration file. */
+  async pollOne(key: ModelKey, override: ModelConfig | null = null): Promise<PolledModel | null> {
+    const { namespace, name } = this.#split(key)
     const nameProblem = modelNameProblem(name)
-    if (nameProblem !== null) return { name, error: new ServerError('INVALID_ARG', nameProblem), hints: [] }
-    const roots: string[] = []
-    for (const root of this.#options.roots) {
-      if ((await modelFolders(this.#store, root)).includes(name)) roots.push(root)
-    }
+    if (nameProblem !== null) return { name, namespace, error: new ServerError('INVALID_ARG', nameProblem), hints: [] }
+    const found = await this.#rootsOf(name)
+    const roots = namespace === undefined ? found : found.filter((root) => namespaceOf(root) === namespace)
     if (roots.length === 0) return null
-    const polled = await this.#pollIn(name, roots, override)
+    const polled = await this.#pollIn(key, roots, { override, isExact: true })
     this.#report(polled)
     return polled
   }
 
   /** A model in a folder that is in none of the repositories: `<root>/<name>`, made from files a client sent. */
-  async pollDirectory(name: string, root: string, override: ModelConfig | null): Promise<PolledModel> {
-    const polled = await this.#pollIn(name, [root], override)
+  async pollDirectory(key: ModelKey, root: string, override: ModelConfig | null): Promise<PolledModel> {
+    const polled = await this.#pollIn(key, [root], { override, isExact: true })
     this.#report(polled)
     return polled
   }
 
-  async #rootsByModel(): Promise<Map<string, string[]>> {
-    const found = new Map<string, string[]>()
+  /** A NUL that a client has put into a name is part of the name, and refused as such. */
+  #split(key: ModelKey): ReturnType<typeof splitModelKey> {
+    return this.#options.hasModelNamespacing === true ? splitModelKey(key) : { namespace: undefined, name: key }
+  }
+
+  async #rootsOf(name: string): Promise<string[]> {
+    const roots: string[] = []
     for (const root of this.#options.roots) {
-      for (const name of await modelFolders(this.#store, root)) found.set(name, [...(found.get(name) ?? []), root])
+      if ((await modelFolders(this.#store, root)).includes(name)) roots.push(root)
+    }
+    return roots
+  }
+
+  async #rootsByModel(): Promise<Map<ModelKey, string[]>> {
+    const found = new Map<ModelKey, string[]>()
+    for (const root of this.#options.roots) {
+      const namespace = this.#options.hasModelNamespacing === true ? namespaceOf(root) : undefined
+      for (const name of await modelFolders(this.#store, root)) {
+        const key = modelKey(namespace, name)
+        found.set(key, [...(found.get(key) ?? []), root])
+      }
     }
     return found
   }
 
-  async #pollIn(name: string, roots: readonly string[], override: ModelConfig | null = null): Promise<PolledModel> {
+  async #pollIn(
+    key: ModelKey,
+    roots: readonly string[],
+    { override = null, isExact = false }: { override?: ModelConfig | null; isExact?: boolean } = {},
+  ): Promise<PolledModel> {
+    const { namespace, name } = this.#split(key)
     const [root = ''] = roots
     let hints: string[] = []
     try {
       if (roots.length > 1) throw duplicateModel(name, roots)
-      const layout = await readModelLayout(this.#store, root, name)
+      const layout = await readModelLayout(this.#store, root, name, { isExact })
       hints = layoutHints(layout, false)
       const outside = layout.firstOutside()
       if (outside !== null) await this.#store.stat(root, `${name}/${outside}`)
@@ -134,20 +188,25 @@ export class LocalRepository {
       completeBackendFields(config, name, this.#filesOfFirstVersion(layout))
       normalisePolledConfig(config)
       validatePolledConfig(config, this.#options)
+      refuseOutsideModelFiles(config, layout)
       if (config.name !== name) throw wrongName(config.name, name)
       return {
         name,
+        namespace,
         error: null,
         config,
-        modelDirectory: join(root, name),
+        modelDirectory: await this.#store.localise(root, name),
         repositoryPath: root,
         versions: layout.versions(),
         fingerprint: layout.fingerprint,
+        partFingerprints: layout.partFingerprints,
+        files: layout.entries,
+        partBytes: layout.partBytes,
         hints,
       }
     } catch (reason) {
       const error = ServerError.from(reason)
-      return { name, error, hints: [...errorHints(error), ...hints] }
+      return { name, namespace, error, hints: [...errorHints(error), ...hints] }
     }
   }
 
@@ -171,16 +230,20 @@ export class LocalRepository {
   }
 
   #report(model: PolledModel): void {
+    const label = modelLabel(keyOfModel(model))
     if (model.error !== null) {
       const { cause } = model.error
       if (cause instanceof TextFormatError) {
         this.#log.error(`Error parsing text-format inference.ModelConfig: ${cause.message}`)
       }
-      this.#log.error(`Poll failed for model directory '${model.name}': ${model.error.message}`)
+      this.#log.error(`Poll failed for model directory '${label}': ${model.error.message}`)
     }
-    for (const hint of model.hints) this.#log.warning(`hint for model '${model.name}': ${hint}`)
+    for (const hint of model.hints) this.#log.warning(`hint for model '${label}': ${hint}`)
   }
 }
+
+/** Clients see it, in errors and metrics. */
+export const namespaceOf = (root: string): string => withoutSecrets(root)
 
 /** Names of the folders of a repository that are models. Throws INTERNAL when the repository cannot be read. */
 export async function modelFolders(store: RepositoryStore, root: string): Promise<string[]> {

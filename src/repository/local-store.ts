@@ -3,16 +3,24 @@ import type { Dirent } from 'node:fs'
 import { join } from 'node:path'
 import { realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { RepositoryStore, StoreEntry, StoreEntryKind, StoreStat } from './repository-store.ts'
+import type { ContentIndex } from './content-index.ts'
+import type { ListOptions, RepositoryStore, StoreEntry, StoreEntryKind, StoreStat } from './repository-store.ts'
 
 /** Repositories on a disk of this machine. */
 export class LocalStore implements RepositoryStore {
-  async list(root: string, path: string): Promise<StoreEntry[]> {
+  readonly #contents: ContentIndex | null
+
+  /** Without `contents` files are known by time and size. */
+  constructor(contents: ContentIndex | null = null) {
+    this.#contents = contents
+  }
+
+  async list(root: string, path: string, { isExact = false }: ListOptions = {}): Promise<StoreEntry[]> {
     const folder = await this.#existing(root, path)
     const entries = await readdir(folder, { withFileTypes: true }).catch((reason: unknown) => {
       throw ServerError.from(reason, `cannot list '${join(root, path)}': `)
     })
-    const found = await Promise.all(entries.map((entry) => this.#entry(root, path, folder, entry)))
+    const found = await Promise.all(entries.map((entry) => this.#entry(root, path, folder, entry, isExact)))
     return found.sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
@@ -46,7 +54,7 @@ export class LocalStore implements RepositoryStore {
   }
 
   /** `folder` is the real path of `path` and inside the root, so what is no link in it is inside too. */
-  async #entry(root: string, path: string, folder: string, entry: Dirent): Promise<StoreEntry> {
+  async #entry(root: string, path: string, folder: string, entry: Dirent, isExact: boolean): Promise<StoreEntry> {
     const isLink = entry.isSymbolicLink()
     const named = { name: entry.name, isLink, modifiedMs: 0, sizeBytes: 0 }
     if (!isLink && !entry.isFile()) return { ...named, kind: kindOf(entry) }
@@ -55,7 +63,12 @@ export class LocalStore implements RepositoryStore {
       if (real === null) return { ...named, kind: 'other' }
       const found = await stat(real)
       const kind = kindOf(found)
-      return kind === 'file' ? { ...named, kind, modifiedMs: found.mtimeMs, sizeBytes: found.size } : { ...named, kind }
+      if (kind !== 'file') return { ...named, kind }
+      const file = { ...named, kind, modifiedMs: found.mtimeMs, sizeBytes: found.size }
+      if (this.#contents === null) return file
+      // By the name it has in the repository: a link that was turned to a copy of the same bytes changes nothing.
+      const contentId = await this.#contents.identify(join(root, path, entry.name), found, isExact)
+      return { ...file, contentId }
     } catch (reason) {
       if (reason instanceof ServerError && reason.code === 'INVALID_ARG') return { ...named, kind: 'outside' }
       // Removed between listing and looking: as good as not there.

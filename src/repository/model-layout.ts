@@ -1,20 +1,39 @@
 // What a model's folder holds, read once per poll.
 
-import { createHash } from 'node:crypto'
-import type { RepositoryStore, StoreEntryKind } from './repository-store.ts'
+import { createHash, type Hash } from 'node:crypto'
+import { registryFileNames } from './registry-file-names.ts'
+import type { ListOptions, RepositoryStore, StoreEntryKind } from './repository-store.ts'
 import { compareVersions, isVersionName } from './version-policy.ts'
 
-export type LayoutEntry = { readonly kind: StoreEntryKind; readonly isLink: boolean }
+export type LayoutEntry = {
+  readonly kind: StoreEntryKind
+  readonly isLink: boolean
+  /** Of files; 0 for everything else. */
+  readonly sizeBytes: number
+  /** Of files, where the store knows it. */
+  readonly contentId: string | null
+}
 
 export class ModelLayout {
   /** By path inside the model's folder: `config.pbtxt`, `1`, `1/model.onnx`. */
   readonly entries: ReadonlyMap<string, LayoutEntry>
   /** Changes whenever a file is added, removed or written. */
   readonly fingerprint: string
+  /** The same for each version's folder alone, and under '' for what all versions share, configurations left out. */
+  readonly partFingerprints: ReadonlyMap<string, string>
+  /** Bytes of files, by version; under '' of what all versions share. */
+  readonly partBytes: ReadonlyMap<string, number>
 
-  constructor(entries: ReadonlyMap<string, LayoutEntry>, fingerprint: string) {
+  constructor(
+    entries: ReadonlyMap<string, LayoutEntry>,
+    fingerprint: string,
+    partFingerprints: ReadonlyMap<string, string>,
+    partBytes: ReadonlyMap<string, number>,
+  ) {
     this.entries = entries
     this.fingerprint = fingerprint
+    this.partFingerprints = partFingerprints
+    this.partBytes = partBytes
   }
 
   hasFile(path: string): boolean {
@@ -50,26 +69,43 @@ export class ModelLayout {
 
 const maxDepth = 12
 /** A model with more files (an unpacked Python environment, say) is watched by the first of them only. */
-const maxEntries = 20_000
+export const maxEntries = 20_000
 const notWatched: ReadonlySet<string> = new Set(['__pycache__'])
 
-export async function readModelLayout(store: RepositoryStore, root: string, model: string): Promise<ModelLayout> {
+export async function readModelLayout(
+  store: RepositoryStore,
+  root: string,
+  model: string,
+  options: ListOptions = {},
+): Promise<ModelLayout> {
   const entries = new Map<string, LayoutEntry>()
   const hash = createHash('sha256')
+  const parts = new Map<string, Hash>()
+  const partBytes = new Map<string, number>()
+  const note = (path: string, line: string, sizeBytes: number): void => {
+    hash.update(line)
+    const top = path.split('/', 1)[0] as string
+    // Configurations are compared by what they say; what is said about a model does not change it.
+    if (top === 'configs' || top === 'config.pbtxt' || registryFileNames.includes(path)) return
+    const part = isVersionName(top) ? top : ''
+    const partHash = parts.get(part) ?? createHash('sha256')
+    parts.set(part, partHash)
+    partHash.update(line)
+    partBytes.set(part, (partBytes.get(part) ?? 0) + sizeBytes)
+  }
   const walk = async (folder: string, depth: number): Promise<void> => {
-    for (const { name, kind, isLink, modifiedMs, sizeBytes } of await store.list(
-      root,
-      folder === '' ? model : `${model}/${folder}`,
-    )) {
+    const listed = await store.list(root, folder === '' ? model : `${model}/${folder}`, options)
+    for (const { name, kind, isLink, modifiedMs, sizeBytes, contentId } of listed) {
       if (entries.size >= maxEntries) return
       const path = folder === '' ? name : `${folder}/${name}`
-      entries.set(path, { kind, isLink })
+      entries.set(path, { kind, isLink, sizeBytes, contentId: contentId ?? null })
       if (notWatched.has(name)) continue
-      hash.update(`${path}\0${kind}\0${modifiedMs}\0${sizeBytes}\n`)
+      note(path, `${path}\0${kind}\0${contentId ?? `${modifiedMs}\0${sizeBytes}`}\n`, sizeBytes)
       // A linked folder is followed only where versions lie: deeper down it may lead back to its own parent.
       if (kind === 'directory' && depth < maxDepth && (!isLink || depth === 0)) await walk(path, depth + 1)
     }
   }
   await walk('', 0)
-  return new ModelLayout(entries, hash.digest('hex'))
+  const partFingerprints = new Map([...parts].map(([part, partHash]) => [part, partHash.digest('hex')]))
+  return new ModelLayout(entries, hash.digest('hex'), partFingerprints, partBytes)
 }

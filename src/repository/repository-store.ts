@@ -11,6 +11,13 @@ export type StoreEntry = {
   /** Of files; 0 for everything else. */
   readonly modifiedMs: number
   readonly sizeBytes: number
+  /** Of files, where the store knows: equal as long as the bytes are. Without it time and size stand in. */
+  readonly contentId?: string
+}
+
+export type ListOptions = {
+  /** Whether to read what may have changed, however large it is, to know its content. */
+  readonly isExact?: boolean
 }
 
 export type StoreStat = {
@@ -21,7 +28,7 @@ export type StoreStat = {
 
 export interface RepositoryStore {
   /** What lies in a folder, by name. Throws NOT_FOUND when it is not there. */
-  list(root: string, path: string): Promise<StoreEntry[]>
+  list(root: string, path: string, options?: ListOptions): Promise<StoreEntry[]>
   /** Null when there is nothing. */
   stat(root: string, path: string): Promise<StoreStat | null>
   /** Throws NOT_FOUND when it is not there, INVALID_ARG when it is longer than `limitBytes`. */

@@ -1,6 +1,8 @@
 // Requests that wait for a batch: by priority, then in the order they came, behind them those that DELAY put back.
 
 import type { InferenceRequest } from '../model/inference-request.ts'
+import type { Expiring } from './deadlines.ts'
+import { LinkedList, type Linked } from './linked-list.ts'
 import type { Waiting, WaitingLine } from './plan-batch.ts'
 
 export type QueuePolicy = {
@@ -24,14 +26,16 @@ export type BatchQueueSettings = {
 }
 
 /** A request in the queue. It can leave from any place in constant time: clients give up whenever they like. */
-export class WaitingRequest implements Waiting {
+export class WaitingRequest implements Waiting, Expiring, Linked<WaitingRequest> {
   readonly request: InferenceRequest
   readonly rows: number
   readonly enqueuedNs: number
   readonly level: Level
   /** Infinity: it may wait for ever. */
   deadlineNs: number
-  list: LinkedList | null = null
+  deadlinePlace = -1
+  deadlineOrder = 0
+  list: LinkedList<WaitingRequest> | null = null
   previous: WaitingRequest | null = null
   next: WaitingRequest | null = null
 
@@ -44,34 +48,11 @@ export class WaitingRequest implements Waiting {
   }
 }
 
-class LinkedList {
-  first: WaitingRequest | null = null
-  last: WaitingRequest | null = null
-
-  push(waiting: WaitingRequest): void {
-    waiting.list = this
-    waiting.previous = this.last
-    if (this.last === null) this.first = waiting
-    else this.last.next = waiting
-    this.last = waiting
-  }
-
-  remove(waiting: WaitingRequest): void {
-    if (waiting.previous === null) this.first = waiting.next
-    else waiting.previous.next = waiting.next
-    if (waiting.next === null) this.last = waiting.previous
-    else waiting.next.previous = waiting.previous
-    waiting.list = null
-    waiting.previous = null
-    waiting.next = null
-  }
-}
-
 class Level {
   readonly number: bigint
   readonly policy: QueuePolicy | null
-  readonly onTime = new LinkedList()
-  readonly delayed = new LinkedList()
+  readonly onTime = new LinkedList<WaitingRequest>()
+  readonly delayed = new LinkedList<WaitingRequest>()
   size = 0
 
   constructor(number: bigint, policy: QueuePolicy | null) {
@@ -86,8 +67,6 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
   readonly #levels: Level[] = []
   #size = 0
   #rows = 0
-  /** Not later than the first deadline of any waiting request. */
-  #nextDeadlineNs = Infinity
 
   constructor(settings: BatchQueueSettings) {
     this.#settings = settings
@@ -99,10 +78,6 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
 
   get rows(): number {
     return this.#rows
-  }
-
-  get nextDeadlineNs(): number {
-    return this.#nextDeadlineNs
   }
 
   isFullFor(request: InferenceRequest): boolean {
@@ -120,7 +95,6 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     level.size++
     this.#size++
     this.#rows += waiting.rows
-    if (waiting.deadlineNs < this.#nextDeadlineNs) this.#nextDeadlineNs = waiting.deadlineNs
     return waiting
   }
 
@@ -133,7 +107,6 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     this.#size--
     this.#rows -= waiting.rows
     if (level.size === 0) this.#levels.splice(this.#levels.indexOf(level), 1)
-    if (this.#size === 0) this.#nextDeadlineNs = Infinity
     return true
   }
 
@@ -150,30 +123,14 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     return lower === undefined ? null : (lower.onTime.first ?? lower.delayed.first)
   }
 
-  /** Takes out what waited too long and is to be refused; puts behind the others of its level what is to be delayed. */
-  expire(nowNs: number): WaitingRequest[] {
-    const refused: WaitingRequest[] = []
-    let nextNs = Infinity
-    for (const level of this.#levels.slice()) {
-      for (let waiting = level.onTime.first; waiting !== null;) {
-        const { next } = waiting
-        if (waiting.deadlineNs > nowNs) {
-          if (waiting.deadlineNs < nextNs) nextNs = waiting.deadlineNs
-          // Deadlines of one level follow each other unless requests bring their own.
-          if (waiting.deadlineNs !== Infinity && level.policy?.allowsTimeoutOverride === false) break
-        } else if (level.policy?.timeoutAction === 'DELAY') {
-          level.onTime.remove(waiting)
-          waiting.deadlineNs = Infinity
-          level.delayed.push(waiting)
-        } else {
-          this.remove(waiting)
-          refused.push(waiting)
-        }
-        waiting = next
-      }
-    }
-    this.#nextDeadlineNs = nextNs
-    return refused
+  /** Its time is over. True when it is to be refused, and has left; else it stands behind the others of its level now. */
+  expire(waiting: WaitingRequest): boolean {
+    const { level } = waiting
+    if (level.policy?.timeoutAction !== 'DELAY') return this.remove(waiting)
+    level.onTime.remove(waiting)
+    waiting.deadlineNs = Infinity
+    level.delayed.push(waiting)
+    return false
   }
 
   /** A priority that is not set or does not exist is the default one. */

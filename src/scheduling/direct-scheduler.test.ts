@@ -2,37 +2,10 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
 import type { Instance } from '../model/backend.ts'
-import type { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
+import { HeldInstance } from '../../test/held-instance.ts'
 import { DirectScheduler } from './direct-scheduler.ts'
-
-/** Executes when told to; keeps what it was given. */
-class HeldInstance implements Instance {
-  readonly name: string
-  isReady = true
-  batch: Batch | null = null
-  readonly seen: string[]
-
-  constructor(name: string, seen: string[]) {
-    this.name = name
-    this.seen = seen
-  }
-  execute(batch: Batch): void {
-    assert.equal(this.batch, null, 'one batch at a time')
-    this.batch = batch
-    this.seen.push(batch.requests.map((request) => request.id).join('+'))
-  }
-  finish(): void {
-    const batch = this.batch as Batch
-    this.batch = null
-    for (const request of batch.requests) request.respond(InferenceResponse.of([]))
-    batch.executed()
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
-  }
-}
 
 function schedulerUnderTest(settings: { instanceCount?: number; maxQueueSize?: number } = {}) {
   const clock = new ManualClock()

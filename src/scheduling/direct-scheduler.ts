@@ -1,32 +1,52 @@
 // Triton's default scheduler: first in, first out, one request per execution. An idle Instance never waits while a
 // request does. The queue has a bound; what comes above it is refused at once.
 
-import type { Cancel, Clock } from '../base/clock.ts'
-import { RingQueue } from '../base/ring-queue.ts'
-import { ServerError } from '../base/server-error.ts'
+import type { Clock } from '../base/clock.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Scheduler } from '../model/scheduler.ts'
+import { Deadlines, type Expiring } from './deadlines.ts'
+import { LinkedList, type Linked } from './linked-list.ts'
+import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
+import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 
 export type DirectSchedulerLimits = {
   /** Requests that may wait; Infinity for none. */
   readonly maxQueueSize: number
 }
 
+class WaitingRequest implements Expiring, Linked<WaitingRequest> {
+  readonly request: InferenceRequest
+  readonly deadlineNs: number
+  deadlinePlace = -1
+  deadlineOrder = 0
+  list: LinkedList<WaitingRequest> | null = null
+  previous: WaitingRequest | null = null
+  next: WaitingRequest | null = null
+
+  constructor(request: InferenceRequest, nowNs: number) {
+    const { timeoutUs } = request
+    this.request = request
+    this.deadlineNs = timeoutUs === 0n ? Infinity : nowNs + Number(timeoutUs) * 1000
+  }
+}
+
 export class DirectScheduler implements Scheduler {
   readonly #clock: Clock
   readonly #limits: DirectSchedulerLimits
   /** Instances that execute nothing, the one that became idle last at the end: its caches are the warmest. */
-  readonly #idle: Instance[]
+  #idle: InstanceSeat[]
+  #seats: readonly InstanceSeat[]
+  #claimants: readonly Instance[]
   /**
    * The Instance of a model that has just one: it may be handed batches ahead of time (`prefetchDepth`). With several a
    * batch parked behind a long execution could wait while another Instance becomes idle, and an idle Instance with
    * eligible work is a bug. With one the order is the same wherever a request waits.
    */
-  readonly #sole: Instance | null
-  readonly #queue = new RingQueue<InferenceRequest>()
-  readonly #timeouts = new Map<InferenceRequest, Cancel>()
+  #sole: InstanceSeat | null
+  readonly #queue = new LinkedList<WaitingRequest>()
+  readonly #deadlines: Deadlines<WaitingRequest>
   #isDraining = false
   #isDispatching = false
   #runningCount = 0
@@ -34,9 +54,12 @@ export class DirectScheduler implements Scheduler {
 
   constructor(dependencies: { clock: Clock }, instances: readonly Instance[], limits: DirectSchedulerLimits) {
     this.#clock = dependencies.clock
-    this.#idle = instances.toReversed()
-    this.#sole = instances.length === 1 ? (instances[0] as Instance) : null
+    this.#seats = instances.map((instance) => new InstanceSeat(instance))
+    this.#claimants = claimantsOf(this.#seats)
+    this.#idle = this.#seats.toReversed()
+    this.#sole = this.#seats.length === 1 ? (this.#seats[0] as InstanceSeat) : null
     this.#limits = limits
+    this.#deadlines = new Deadlines(this.#clock, (nowNs) => this.#expire(nowNs))
   }
 
   get pendingCount(): number {
@@ -45,28 +68,39 @@ export class DirectScheduler implements Scheduler {
 
   enqueue(request: InferenceRequest): void {
     if (this.#isDraining) {
-      this.#refuse(request)
+      request.fail(stoppedError(request))
       return
     }
     request.queueStartNs = this.#clock.nowNs()
     if (this.#queue.size === 0 && !this.#isDispatching) {
-      const instance = this.#takeInstance(request)
-      if (instance !== null) {
-        this.#execute(instance, request)
+      const seat = this.#takeSeat(request)
+      if (seat !== null) {
+        this.#execute(seat, request)
         this.#dispatch()
         return
       }
     }
     if (this.#queue.size >= this.#limits.maxQueueSize) {
-      request.fail(ServerError.withoutStack('UNAVAILABLE', `${request.errorPrefix}Exceeds maximum queue size`))
+      this.#withdrawIfDone()
+      request.fail(queueFullError(request))
       return
     }
-    this.#wait(request)
+    this.#wait(request, request.queueStartNs)
     this.#dispatch()
   }
 
   instancesChanged(): void {
     this.#dispatch()
+  }
+
+  setInstances(instances: readonly Instance[]): Promise<void> {
+    const { seats, left } = reseat(this.#seats, instances)
+    this.#seats = seats
+    this.#claimants = claimantsOf(seats)
+    this.#idle = seats.filter((seat) => seat.runningCount === 0).toReversed()
+    this.#sole = seats.length === 1 ? (seats[0] as InstanceSeat) : null
+    this.#dispatch()
+    return left
   }
 
   drain(): Promise<void> {
@@ -79,40 +113,38 @@ export class DirectScheduler implements Scheduler {
 
   close(): void {
     this.#isDraining = true
-    for (let request = this.#queue.take(); request !== undefined; request = this.#queue.take()) {
-      this.#forgetTimeout(request)
-      this.#refuse(request)
+    for (let waiting = this.#queue.first; waiting !== null; waiting = this.#queue.first) {
+      this.#take(waiting)
+      waiting.request.fail(stoppedError(waiting.request))
     }
     this.#checkDrained()
   }
 
-  #refuse(request: InferenceRequest): void {
-    request.fail(ServerError.withoutStack('UNAVAILABLE', `${request.errorPrefix}${stoppedText}`))
-  }
-
-  #wait(request: InferenceRequest): void {
-    this.#queue.push(request)
-    request.onCancel = (cancelled) => this.#leave(cancelled, () => cancelled.failCancelled())
-    if (request.timeoutUs > 0n) {
-      const expire = (): void =>
-        this.#leave(request, () => request.fail(ServerError.withoutStack('UNAVAILABLE', 'Request timeout expired')))
-      this.#timeouts.set(request, this.#clock.after(Number(request.timeoutUs) * 1000, expire))
+  #wait(request: InferenceRequest, nowNs: number): void {
+    const waiting = new WaitingRequest(request, nowNs)
+    this.#queue.push(waiting)
+    this.#deadlines.add(waiting, nowNs)
+    request.onCancel = (cancelled) => {
+      this.#take(waiting)
+      cancelled.failCancelled()
+      this.#checkDrained()
     }
   }
 
-  /** Takes a waiting request out of the queue and ends it; one that is already running is not ours any more. */
-  #leave(request: InferenceRequest, end: () => void): void {
-    if (!this.#queue.remove(request)) return
-    this.#forgetTimeout(request)
-    request.onCancel = null
-    end()
+  #expire(nowNs: number): void {
+    for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
+      this.#take(due)
+      due.request.fail(timeoutError())
+    }
     this.#checkDrained()
   }
 
-  #forgetTimeout(request: InferenceRequest): void {
-    if (this.#timeouts.size === 0) return
-    this.#timeouts.get(request)?.()
-    this.#timeouts.delete(request)
+  /** Out of the queue: it runs, or it ends. */
+  #take(waiting: WaitingRequest): void {
+    this.#queue.remove(waiting)
+    this.#deadlines.remove(waiting)
+    waiting.request.onCancel = null
+    this.#withdrawIfDone()
   }
 
   /** Hands waiting requests to idle Instances. An Instance may finish before `execute` returns: hence the guard, not recursion. */
@@ -120,46 +152,53 @@ export class DirectScheduler implements Scheduler {
     if (this.#isDispatching) return
     this.#isDispatching = true
     while (this.#queue.size > 0) {
-      const instance = this.#takeInstance(this.#queue.peek() as InferenceRequest)
-      if (instance === null) break
-      const request = this.#queue.take() as InferenceRequest
-      this.#forgetTimeout(request)
-      this.#execute(instance, request)
+      const waiting = this.#queue.first as WaitingRequest
+      const seat = this.#takeSeat(waiting.request)
+      if (seat === null) break
+      this.#take(waiting)
+      this.#execute(seat, waiting.request)
     }
     this.#isDispatching = false
+    this.#withdrawIfDone()
     this.#checkDrained()
   }
 
-  #execute(instance: Instance, request: InferenceRequest): void {
+  #execute(seat: InstanceSeat, request: InferenceRequest): void {
     request.onCancel = null
     this.#runningCount++
-    instance.execute(
+    seat.begin()
+    seat.instance.execute(
       new Batch([request], Math.max(1, request.batchSize), () => {
         this.#runningCount--
-        if (this.#sole === null) this.#idle.push(instance)
+        if (seat.end() && this.#sole === null) this.#idle.push(seat)
         this.#dispatch()
       }),
     )
   }
 
   /** The Instance that takes `request` now: an idle one, or the sole one when it takes batches ahead of time. */
-  #takeInstance(request: InferenceRequest): Instance | null {
+  #takeSeat(request: InferenceRequest): InstanceSeat | null {
     if (this.#sole !== null) return this.#canTake(this.#sole, request) ? this.#sole : null
     const idle = this.#idle
     for (let i = idle.length - 1; i >= 0; i--) {
-      const instance = idle[i] as Instance
-      if (!instance.isReady) continue
+      const seat = idle[i] as InstanceSeat
+      if (!canBegin(seat.instance)) continue
       idle.splice(i, 1)
-      return instance
+      return seat
     }
     return null
   }
 
-  #canTake(sole: Instance, request: InferenceRequest): boolean {
-    if (!sole.isReady) return false
-    if (this.#runningCount === 0) return true
+  #canTake({ instance, runningCount }: InstanceSeat, request: InferenceRequest): boolean {
+    if (runningCount === 0) return canBegin(instance)
+    if (!instance.isReady) return false
     // One with a timeout waits here, where it can still expire.
-    return request.timeoutUs === 0n && this.#runningCount <= (sole.prefetchDepth ?? 0)
+    return request.timeoutUs === 0n && runningCount <= (instance.prefetchDepth ?? 0)
+  }
+
+  /** Nothing waits, so nobody need stand in line for it. */
+  #withdrawIfDone(): void {
+    if (this.#queue.size === 0) for (const instance of this.#claimants) instance.withdraw?.()
   }
 
   #checkDrained(): void {
@@ -169,5 +208,3 @@ export class DirectScheduler implements Scheduler {
     onDrained()
   }
 }
-
-const stoppedText = 'Server is stopping, scheduler for model has stopped accepting new inference requests'

@@ -1,38 +1,13 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
-import type { Instance } from '../model/backend.ts'
-import type { Batch } from '../model/batch.ts'
+import type { BatchPadding } from '../model/batch-padding.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import { HeldInstance } from '../../test/held-instance.ts'
 import type { QueuePolicy } from './batch-queue.ts'
 import { DynamicBatchScheduler } from './dynamic-batch-scheduler.ts'
-
-/** Executes when told to; keeps what it was given. */
-class HeldInstance implements Instance {
-  readonly name = 'held'
-  isReady = true
-  batch: Batch | null = null
-  readonly #seen: string[]
-
-  constructor(seen: string[]) {
-    this.#seen = seen
-  }
-  execute(batch: Batch): void {
-    assert.equal(this.batch, null, 'one batch at a time')
-    this.batch = batch
-    this.#seen.push(batch.requests.map((request) => request.id).join('+'))
-  }
-  finish(): void {
-    const batch = this.batch as Batch
-    this.batch = null
-    for (const request of batch.requests) request.respond(InferenceResponse.of([]))
-    batch.executed()
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
-  }
-}
 
 type Settings = {
   instanceCount?: number
@@ -43,6 +18,8 @@ type Settings = {
   policyByLevel?: [bigint, Partial<QueuePolicy>][]
   preservesOrder?: boolean
   defaultMaxQueueSize?: number
+  sloMs?: number
+  padding?: BatchPadding
 }
 
 const policyOf = (from: Partial<QueuePolicy>): QueuePolicy => ({
@@ -59,7 +36,7 @@ function schedulerUnderTest(settings: Settings = {}) {
   const seen: string[] = []
   const outcomes: string[] = []
   const turns: (() => void)[] = []
-  const instances = Array.from({ length: settings.instanceCount ?? 1 }, () => new HeldInstance(seen))
+  const instances = Array.from({ length: settings.instanceCount ?? 1 }, () => new HeldInstance('held', seen))
   const scheduler = new DynamicBatchScheduler({ clock, afterThisTurn: (fire) => turns.push(fire) }, instances, {
     limits: {
       maxBatchSize,
@@ -76,6 +53,8 @@ function schedulerUnderTest(settings: Settings = {}) {
       defaultMaxQueueSize: settings.defaultMaxQueueSize ?? 100,
     },
     preservesOrder,
+    padding: settings.padding ?? null,
+    sloNs: settings.sloMs === undefined ? null : settings.sloMs * 1e6,
   })
   const send = (id: string, rows = 1, fields: Partial<InferenceRequestFields> = {}): InferenceRequest => {
     const sink = (response: InferenceResponse): void => {
@@ -255,4 +234,109 @@ test('closing answers what still waits and leaves no timer behind', () => {
   scheduler.close()
   assert.equal(outcomes.length, 2)
   assert.equal(clock.pendingCount, 0)
+})
+
+const idsOf = (requests: readonly InferenceRequest[]): string => requests.map((request) => request.id).join('+')
+
+test('a full batch is prepared while every instance is busy, and runs with what was prepared', () => {
+  const { instances, send, endTurn } = schedulerUnderTest({ maxBatchSize: 2 })
+  const [instance] = instances as [HeldInstance]
+  instance.prepare = (requests) => `prepared ${idsOf(requests)}`
+  send('a', 2)
+  endTurn()
+  assert.equal(instance.batch?.prepared, null)
+  send('b')
+  endTurn()
+  send('c')
+  send('d')
+  endTurn()
+  instance.finish()
+  assert.equal(idsOf(instance.batch?.requests ?? []), 'b+c')
+  assert.equal(instance.batch?.prepared, 'prepared b+c')
+  instance.finish()
+  assert.equal(instance.batch?.prepared, null, 'd alone was no full batch')
+})
+
+test('what was prepared for requests of which one has left is dropped', () => {
+  const { instances, send, endTurn, seen } = schedulerUnderTest({ maxBatchSize: 2 })
+  const [instance] = instances as [HeldInstance]
+  instance.prepare = (requests) => `prepared ${idsOf(requests)}`
+  send('a', 2)
+  endTurn()
+  const leaving = send('b')
+  send('c')
+  send('d')
+  endTurn()
+  leaving.cancel()
+  endTurn()
+  instance.finish()
+  assert.deepEqual(seen, ['a', 'c+d'])
+  assert.equal(instance.batch?.prepared, null)
+})
+
+test('inputs of one bucket run together, filled up in one buffer, and the requests keep their own answers', () => {
+  const padding: BatchPadding = {
+    inputs: [{ name: 'X', dataType: 'UINT8', axis: 1, fill: Uint8Array.of(9), buckets: [4] }],
+    outputs: [{ name: 'X', axis: 1, input: 'X' }],
+  }
+  const { instances, send, endTurn } = schedulerUnderTest({ maxBatchSize: 2, padding })
+  const answers: Tensor[] = []
+  const input = (...values: number[]) => ({
+    inputs: [new Tensor('X', 'UINT8', [1, values.length], Uint8Array.from(values))],
+    sink: (response: InferenceResponse) => void answers.push(...response.outputs),
+  })
+  send('a', 1, input(1, 2, 3))
+  send('b', 1, input(4))
+  endTurn()
+  const [instance] = instances as [HeldInstance]
+  const { batch } = instance
+  const [a, b] = batch?.requests.map((request) => request.inputs[0]) ?? []
+  assert.deepEqual([a?.shape, [...(a?.bytes ?? [])]], [[1, 4], [1, 2, 3, 9]]) // prettier-ignore
+  assert.deepEqual([b?.shape, [...(b?.bytes ?? [])]], [[1, 4], [4, 9, 9, 9]]) // prettier-ignore
+  assert.equal(b?.bytes.byteOffset, (a?.bytes.byteOffset ?? 0) + 4, 'a backend that gathers them finds them in a row')
+  for (const request of batch?.requests ?? []) request.respond(InferenceResponse.of(request.inputs))
+  assert.deepEqual(answers.map(({ shape, bytes }) => [shape, [...bytes]]), [[[1, 3], [1, 2, 3]], [[1, 1], [4]]]) // prettier-ignore
+})
+
+test('with a latency target a request waits for nobody until the model is known to be too busy for that', () => {
+  const { clock, instances, send, endTurn, seen } = schedulerUnderTest({ maxBatchSize: 8, sloMs: 50 })
+  const [instance] = instances as [HeldInstance]
+  // Ten milliseconds per execution, whatever its size, and a request every twelve: one at a time is too busy.
+  for (let i = 0; i < 12; i++) {
+    send(`r${i}`)
+    endTurn()
+    clock.advanceMs(10)
+    if (instance.batch !== null) instance.finish()
+    endTurn()
+    clock.advanceMs(2)
+  }
+  assert.equal(seen[0], 'r0')
+  assert.ok(
+    seen.some((ids) => ids.includes('+')),
+    seen.join(),
+  )
+})
+
+test('requests that are done and wait for a slow one count, and above the bound no more are admitted', () => {
+  const { instances, send, endTurn, outcomes } = schedulerUnderTest({
+    instanceCount: 2,
+    maxBatchSize: 1,
+    preservesOrder: true,
+    defaultMaxQueueSize: 2,
+  })
+  send('slow')
+  endTurn()
+  const fast = instances.find((instance) => instance.batch === null) as HeldInstance
+  for (const id of ['a', 'b']) {
+    send(id)
+    endTurn()
+    fast.finish()
+  }
+  send('c')
+  assert.match(outcomes.join(), /^c UNAVAILABLE .*Exceeds maximum queue size$/)
+  instances.find((instance) => instance.batch !== null)?.finish()
+  assert.deepEqual(outcomes.slice(1), ['slow ok', 'a ok', 'b ok'])
+  send('d')
+  endTurn()
+  assert.equal(outcomes.length, 4)
 })

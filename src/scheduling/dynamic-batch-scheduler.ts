@@ -2,14 +2,20 @@
 // decided by planBatch; this class holds the queue, the idle Instances and the timers.
 
 import type { Cancel, Clock } from '../base/clock.ts'
-import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
+import type { BatchPadding } from '../model/batch-padding.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Scheduler } from '../model/scheduler.ts'
+import { AdaptiveDelay } from './adaptive-delay.ts'
+import { BatchPrefetch } from './batch-prefetch.ts'
 import { BatchQueue, type WaitingRequest } from './batch-queue.ts'
+import { Deadlines } from './deadlines.ts'
 import type { DynamicBatchSettings } from './dynamic-batch-settings.ts'
+import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
+import { padBatch } from './pad-batch.ts'
 import { planBatch, type BatchLimits } from './plan-batch.ts'
+import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 import { ResponseOrder } from './response-order.ts'
 
 export type DynamicBatchDependencies = {
@@ -28,8 +34,16 @@ export class DynamicBatchScheduler implements Scheduler {
   readonly #limits: BatchLimits
   readonly #queue: BatchQueue
   readonly #order: ResponseOrder | null
+  /** Requests that are done and held back to keep the order: with more of them none is admitted. */
+  readonly #maxDoneCount: number
+  readonly #padding: BatchPadding | null
+  readonly #adaptive: AdaptiveDelay | null
+  readonly #prefetch = new BatchPrefetch()
+  #isPrefetching = false
   /** Instances that execute nothing, the one that became idle last at the end: its caches are the warmest. */
-  readonly #idle: Instance[]
+  #idle: InstanceSeat[]
+  #seats: readonly InstanceSeat[]
+  #claimants: readonly Instance[]
   #isDraining = false
   #isDispatching = false
   #isTurnAwaited = false
@@ -37,20 +51,28 @@ export class DynamicBatchScheduler implements Scheduler {
   #onDrained: (() => void) | null = null
   #cancelWake: Cancel | null = null
   #wakeNs = Infinity
-  #cancelSweep: Cancel | null = null
-  #sweepNs = Infinity
+  readonly #deadlines: Deadlines<WaitingRequest>
 
   constructor(
     dependencies: DynamicBatchDependencies,
     instances: readonly Instance[],
-    { limits, queue, preservesOrder }: DynamicBatchSettings,
+    { limits, queue, preservesOrder, padding = null, sloNs = null }: DynamicBatchSettings,
   ) {
     this.#clock = dependencies.clock
     this.#afterThisTurn = dependencies.afterThisTurn
-    this.#idle = instances.toReversed()
+    this.#seats = instances.map((instance) => new InstanceSeat(instance))
+    this.#claimants = claimantsOf(this.#seats)
+    this.#idle = this.#seats.toReversed()
     this.#limits = limits
     this.#queue = new BatchQueue(queue)
+    this.#deadlines = new Deadlines(this.#clock, (nowNs) => {
+      this.#expire(nowNs)
+      this.#dispatch()
+    })
     this.#order = preservesOrder ? new ResponseOrder() : null
+    this.#maxDoneCount = queue.defaultMaxQueueSize
+    this.#padding = padding
+    this.#adaptive = sloNs === null ? null : new AdaptiveDelay(sloNs, limits)
   }
 
   get pendingCount(): number {
@@ -60,13 +82,13 @@ export class DynamicBatchScheduler implements Scheduler {
   // HOT: once per request.
   enqueue(request: InferenceRequest): void {
     if (this.#isDraining) {
-      this.#refuse(request)
+      request.fail(stoppedError(request))
       return
     }
     // A full queue may be full of requests of this very turn, which an idle Instance is about to take.
     if (this.#queue.isFullFor(request) && this.#isTurnAwaited) this.#dispatch()
-    if (this.#queue.isFullFor(request)) {
-      request.fail(ServerError.withoutStack('UNAVAILABLE', `${request.errorPrefix}Exceeds maximum queue size`))
+    if (this.#queue.isFullFor(request) || (this.#order !== null && this.#order.doneCount >= this.#maxDoneCount)) {
+      request.fail(queueFullError(request))
       return
     }
     const nowNs = this.#clock.nowNs()
@@ -74,8 +96,12 @@ export class DynamicBatchScheduler implements Scheduler {
     const waiting = this.#queue.push(request, nowNs)
     request.onCancel = (cancelled) => this.#leave(waiting, () => cancelled.failCancelled())
     this.#order?.join(request)
-    if (waiting.deadlineNs < this.#sweepNs) this.#sweepAt(waiting.deadlineNs, nowNs)
-    if (this.#idle.length === 0) return
+    this.#adaptive?.arrived(waiting.rows, nowNs)
+    this.#deadlines.add(waiting, nowNs)
+    if (this.#idle.length === 0) {
+      if (this.#queue.rows >= this.#limits.maxBatchSize) this.#prefetchAfterThisTurn()
+      return
+    }
     if (this.#queue.rows >= this.#limits.maxBatchSize) this.#dispatch()
     else this.#dispatchAfterThisTurn()
   }
@@ -87,6 +113,15 @@ export class DynamicBatchScheduler implements Scheduler {
 
   instancesChanged(): void {
     this.#dispatch()
+  }
+
+  setInstances(instances: readonly Instance[]): Promise<void> {
+    const { seats, left } = reseat(this.#seats, instances)
+    this.#seats = seats
+    this.#claimants = claimantsOf(seats)
+    this.#idle = seats.filter((seat) => seat.runningCount === 0).toReversed()
+    this.#dispatch()
+    return left
   }
 
   /** What waits for more requests to come runs now: none will. */
@@ -102,23 +137,20 @@ export class DynamicBatchScheduler implements Scheduler {
   close(): void {
     this.#isDraining = true
     for (let waiting = this.#queue.first(); waiting !== null; waiting = this.#queue.first()) {
-      this.#leave(waiting, (request) => this.#refuse(request))
+      this.#leave(waiting, (request) => request.fail(stoppedError(request)))
     }
     this.#checkDrained()
-  }
-
-  #refuse(request: InferenceRequest): void {
-    request.fail(ServerError.withoutStack('UNAVAILABLE', `${request.errorPrefix}${stoppedText}`))
   }
 
   /** Takes a waiting request out of the queue and ends it; one that is already running is not ours any more. */
   #leave(waiting: WaitingRequest, end: (request: InferenceRequest) => void): void {
     if (!this.#queue.remove(waiting)) return
+    this.#deadlines.remove(waiting)
     waiting.request.onCancel = null
     // Nothing waits, so nothing need wake us: an idle model costs no CPU and holds no timer.
     if (this.#queue.size === 0) {
       this.#forgetWake()
-      this.#forgetSweep()
+      this.#withdraw()
     }
     end(waiting.request)
     // The batch that waited may have been waiting for the one that left, or be a preferred size without it.
@@ -142,57 +174,94 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#isDispatching = true
     this.#isTurnAwaited = false
     let isWaiting = false
+    let isHeldUp = false
     while (this.#queue.size > 0) {
       const at = this.#idleAt()
-      if (at < 0) break
+      isHeldUp = at < 0
+      if (isHeldUp) break
       const nowNs = this.#clock.nowNs()
-      if (nowNs >= this.#queue.nextDeadlineNs) {
+      if (nowNs >= this.#deadlines.nextNs) {
         this.#expire(nowNs)
         continue
       }
-      const plan = planBatch(this.#queue, this.#limits, nowNs)
+      const plan = planBatch(this.#queue, this.#limits, nowNs, this.#delayNs(nowNs))
       if (plan.kind === 'idle') break
       if (plan.kind === 'wait' && !this.#isDraining) {
         this.#wakeAt(plan.untilNs, nowNs)
         isWaiting = true
         break
       }
-      const [instance] = this.#idle.splice(at, 1)
-      this.#execute(instance as Instance, plan.requestCount, plan.batchSize)
+      const [seat] = this.#idle.splice(at, 1)
+      this.#execute(seat as InstanceSeat, plan.requestCount, plan.batchSize)
     }
     this.#isDispatching = false
     if (!isWaiting) this.#forgetWake()
-    if (this.#queue.size === 0) this.#forgetSweep()
+    if (!isHeldUp) this.#withdraw()
+    if (this.#queue.size > 0 && this.#idle.length === 0 && this.#queue.rows >= this.#limits.maxBatchSize)
+      this.#prefetchAfterThisTurn()
     this.#checkDrained()
   }
 
-  #execute(instance: Instance, requestCount: number, batchSize: number): void {
+  #execute(seat: InstanceSeat, requestCount: number, batchSize: number): void {
     const requests: InferenceRequest[] = []
     while (requests.length < requestCount) {
       const waiting = this.#queue.first() as WaitingRequest
       this.#queue.remove(waiting)
+      this.#deadlines.remove(waiting)
       waiting.request.onCancel = null
       requests.push(waiting.request)
     }
+    if (this.#padding !== null) padBatch(this.#padding, requests)
     this.#runningCount++
-    instance.execute(
-      new Batch(requests, batchSize, () => {
-        this.#runningCount--
-        this.#idle.push(instance)
-        this.#dispatch()
-      }),
-    )
+    seat.begin()
+    const startNs = this.#adaptive === null ? 0 : this.#clock.nowNs()
+    const batch = new Batch(requests, batchSize, () => {
+      this.#runningCount--
+      if (seat.end()) this.#idle.push(seat)
+      this.#adaptive?.executed(batchSize, this.#clock.nowNs() - startNs)
+      this.#dispatch()
+    })
+    if (!this.#prefetch.isEmpty) batch.prepared = this.#prefetch.take(requests)
+    seat.instance.execute(batch)
+  }
+
+  #delayNs(nowNs: number): number {
+    if (this.#adaptive === null) return this.#limits.maxQueueDelayNs
+    const oldestNs = this.#queue.first()?.enqueuedNs ?? nowNs
+    return this.#adaptive.delayNs(this.#queue.rows, nowNs - oldestNs, nowNs, this.#seats.length)
+  }
+
+  /** Not where inputs are padded: that changes requests, and those that still wait must stay as they are. */
+  #prefetchAfterThisTurn(): void {
+    if (this.#isPrefetching || !this.#prefetch.isEmpty || this.#padding !== null) return
+    if (this.#seats[0]?.instance.prepare === undefined) return
+    this.#isPrefetching = true
+    this.#afterThisTurn(this.#prefetchNow)
+  }
+
+  readonly #prefetchNow = (): void => {
+    this.#isPrefetching = false
+    const instance = this.#seats[0]?.instance
+    if (instance === undefined || this.#idle.length > 0 || this.#queue.rows < this.#limits.maxBatchSize) return
+    this.#prefetch.make(this.#queue, this.#limits, this.#clock.nowNs(), instance)
   }
 
   #idleAt(): number {
-    for (let i = this.#idle.length - 1; i >= 0; i--) if (this.#idle[i]?.isReady === true) return i
+    for (let i = this.#idle.length - 1; i >= 0; i--) if (canBegin((this.#idle[i] as InstanceSeat).instance)) return i
     return -1
   }
 
+  /** Nothing waits for an Instance to be free, so none need stand in line. */
+  #withdraw(): void {
+    for (const instance of this.#claimants) instance.withdraw?.()
+  }
+
   #expire(nowNs: number): void {
-    for (const { request } of this.#queue.expire(nowNs)) {
+    for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
+      if (!this.#queue.expire(due)) continue
+      const { request } = due
       request.onCancel = null
-      request.fail(ServerError.withoutStack('UNAVAILABLE', 'Request timeout expired'))
+      request.fail(timeoutError())
     }
   }
 
@@ -207,31 +276,10 @@ export class DynamicBatchScheduler implements Scheduler {
     })
   }
 
-  /** Refusals may be a millisecond late: many requests may have deadlines of their own, and exact waits are dear. */
-  #sweepAt(deadlineNs: number, nowNs: number): void {
-    this.#cancelSweep?.()
-    this.#sweepNs = deadlineNs
-    this.#cancelSweep = this.#clock.after(deadlineNs - nowNs, () => {
-      this.#cancelSweep = null
-      this.#sweepNs = Infinity
-      const firedNs = this.#clock.nowNs()
-      this.#expire(firedNs)
-      const nextNs = this.#queue.nextDeadlineNs
-      if (nextNs < this.#sweepNs) this.#sweepAt(nextNs, firedNs)
-      this.#dispatch()
-    })
-  }
-
   #forgetWake(): void {
     this.#cancelWake?.()
     this.#cancelWake = null
     this.#wakeNs = Infinity
-  }
-
-  #forgetSweep(): void {
-    this.#cancelSweep?.()
-    this.#cancelSweep = null
-    this.#sweepNs = Infinity
   }
 
   #checkDrained(): void {
@@ -241,5 +289,3 @@ export class DynamicBatchScheduler implements Scheduler {
     onDrained()
   }
 }
-
-const stoppedText = 'Server is stopping, scheduler for model has stopped accepting new inference requests'

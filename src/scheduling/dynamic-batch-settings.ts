@@ -1,3 +1,5 @@
+import { batchPaddingOf, type BatchPadding } from '../model/batch-padding.ts'
+import { latencyTargetNs } from '../model/latency-target.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from '../model/model-config.ts'
 import type { ModelSignature } from '../model/model-signature.ts'
 import type { BatchQueueSettings, QueuePolicy } from './batch-queue.ts'
@@ -8,6 +10,10 @@ export type DynamicBatchSettings = {
   readonly limits: BatchLimits
   readonly queue: BatchQueueSettings
   readonly preservesOrder: boolean
+  /** Null or absent: inputs run as they are. */
+  readonly padding?: BatchPadding | null
+  /** `slo_ms`; null or absent: the delay is the configured one. */
+  readonly sloNs?: number | null
 }
 
 /** `config` is valid. */
@@ -15,10 +21,11 @@ export function dynamicBatchSettings(
   config: ModelConfig,
   batching: ModelDynamicBatching,
   signature: ModelSignature,
-  options: { readonly defaultMaxQueueSize: number; readonly acceptsRagged: boolean },
+  options: { readonly defaultMaxQueueSize: number },
 ): DynamicBatchSettings {
   const maxBatchSize = Math.max(1, config.maxBatchSize)
   const { preferredBatchSize, defaultQueuePolicy, priorityQueuePolicy } = batching
+  const padding = batchPaddingOf(config)
   const policyByLevel = new Map<bigint, QueuePolicy>()
   for (const [level, policy] of priorityQueuePolicy) policyByLevel.set(level, queuePolicy(policy))
   return {
@@ -27,7 +34,7 @@ export function dynamicBatchSettings(
       preferredBatchSizes: new Set(preferredBatchSize),
       largestPreferredBatchSize: preferredBatchSize.length === 0 ? maxBatchSize : Math.max(...preferredBatchSize),
       maxQueueDelayNs: Number(batching.maxQueueDelayMicroseconds) * 1000,
-      canJoin: joinRule(signature, options),
+      canJoin: joinRule(signature, { padding }),
     },
     queue: {
       priorityLevels: batching.priorityLevels,
@@ -37,6 +44,8 @@ export function dynamicBatchSettings(
       defaultMaxQueueSize: options.defaultMaxQueueSize,
     },
     preservesOrder: batching.preserveOrdering,
+    padding,
+    sloNs: latencyTargetNs(config),
   }
 }
 

@@ -145,6 +145,7 @@ export class EnsembleRun {
     })
     this.#outstanding.add(request)
     request.setPaused(this.#request.isPaused)
+    this.#request.trace?.beginChild(request)
     this.#context.infer(request)
   }
 

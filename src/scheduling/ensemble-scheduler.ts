@@ -2,13 +2,13 @@
 // queueing happen in the models that are called.
 
 import type { Clock } from '../base/clock.ts'
-import { ServerError } from '../base/server-error.ts'
 import type { EnsemblePlan } from '../model/ensemble-plan.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelSignature } from '../model/model-signature.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { EnsembleGate } from './ensemble-gate.ts'
 import { EnsembleRun, type EnsembleContext } from './ensemble-run.ts'
+import { stoppedError } from './refusals.ts'
 
 export type EnsembleDependencies = {
   readonly clock: Clock
@@ -34,7 +34,7 @@ export class EnsembleScheduler implements Scheduler {
 
   enqueue(request: InferenceRequest): void {
     if (this.#isDraining) {
-      request.fail(stopped(request.errorPrefix))
+      request.fail(stoppedError(request))
       return
     }
     const run = new EnsembleRun(this.#context, request)
@@ -56,7 +56,7 @@ export class EnsembleScheduler implements Scheduler {
 
   close(): void {
     this.#isDraining = true
-    for (const run of this.#runs) run.fail(stopped(''))
+    for (const run of this.#runs) run.fail(stoppedError({ errorPrefix: '' }))
   }
 
   #checkDrained(): void {
@@ -65,9 +65,3 @@ export class EnsembleScheduler implements Scheduler {
     this.#onDrained = null
   }
 }
-
-const stopped = (prefix: string): ServerError =>
-  ServerError.withoutStack(
-    'UNAVAILABLE',
-    `${prefix}Server is stopping, scheduler for model has stopped accepting new inference requests`,
-  )

@@ -1,30 +1,40 @@
+import { lengthClass, type BatchPadding, type PaddedInput } from '../model/batch-padding.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelSignature } from '../model/model-signature.ts'
 import type { Shape } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 
+export type JoinOptions = {
+  /** Null or absent: nothing is padded. */
+  readonly padding?: BatchPadding | null
+}
+
 /**
  * Requests of one batch have the same optional inputs, and inputs with open dimensions have one shape beyond the batch
- * dimension, unless the configuration lets them be ragged. Null when every valid request of the model agrees anyway.
+ * dimension: unless the configuration lets them be ragged, or they are padded to one length. Null when every valid
+ * request of the model agrees anyway.
  */
 export function joinRule(
   signature: ModelSignature,
-  { acceptsRagged }: { acceptsRagged: boolean },
+  { padding = null }: JoinOptions = {},
 ): ((first: InferenceRequest, next: InferenceRequest) => boolean) | null {
   const { inputs } = signature
   const hasOptional = inputs.some((input) => input.isOptional)
-  const equalShaped = new Set(
-    inputs
-      .filter(({ dims, allowsRagged }) => dims.includes(-1) && !(allowsRagged && acceptsRagged))
-      .map((input) => input.name),
-  )
-  if (!hasOptional && equalShaped.size === 0) return null
+  /** Null: the shapes must be equal. */
+  const compared = new Map<string, PaddedInput | null>()
+  for (const { name, dims, allowsRagged } of inputs) {
+    if (!dims.includes(-1) || allowsRagged) continue
+    compared.set(name, padding?.inputs.find((input) => input.name === name) ?? null)
+  }
+  if (!hasOptional && compared.size === 0) return null
   return (first, next) => {
     if (first.inputs.length !== next.inputs.length) return false
     for (let i = 0; i < first.inputs.length; i++) {
       const a = first.inputs[i] as Tensor
       const b = namesake(next.inputs, i, a.name)
-      if (b === undefined || (equalShaped.has(a.name) && !rowsEqual(a.shape, b.shape))) return false
+      if (b === undefined) return false
+      const padded = compared.get(a.name)
+      if (padded !== undefined && !rowsFit(a.shape, b.shape, padded)) return false
     }
     return true
   }
@@ -36,8 +46,14 @@ function namesake(inputs: readonly Tensor[], index: number, name: string): Tenso
   return likely?.name === name ? likely : inputs.find((input) => input.name === name)
 }
 
-function rowsEqual(a: Shape, b: Shape): boolean {
+/** Equal beyond the batch dimension; the padded dimension after it is filled up. */
+function rowsFit(a: Shape, b: Shape, padded: PaddedInput | null): boolean {
   if (a.length !== b.length) return false
-  for (let i = 1; i < a.length; i++) if (a[i] !== b[i]) return false
+  for (let i = 1; i < a.length; i++) {
+    if (a[i] === b[i]) continue
+    if (padded === null || padded.axis !== i) return false
+    const [own = 0, other = 0] = [a[i], b[i]]
+    if (lengthClass(padded.buckets, own) !== lengthClass(padded.buckets, other)) return false
+  }
   return true
 }

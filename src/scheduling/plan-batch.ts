@@ -41,10 +41,15 @@ const idle: BatchPlan = { kind: 'idle' }
  * last: else a steady trickle would hold a batch back for ever. A request is never split; one larger than every
  * preferred size runs all the same. HOT: once per batch and per wait.
  */
-export function planBatch<T extends Waiting>(line: WaitingLine<T>, limits: BatchLimits, nowNs: number): BatchPlan {
+export function planBatch<T extends Waiting>(
+  line: WaitingLine<T>,
+  limits: BatchLimits,
+  nowNs: number,
+  maxQueueDelayNs = limits.maxQueueDelayNs,
+): BatchPlan {
   const first = line.first()
   if (first === null) return idle
-  const { maxBatchSize, preferredBatchSizes, largestPreferredBatchSize, maxQueueDelayNs, canJoin } = limits
+  const { maxBatchSize, preferredBatchSizes, largestPreferredBatchSize, canJoin } = limits
   let requestCount = 0
   let batchSize = 0
   let bestCount = 0

@@ -27,7 +27,11 @@ function limiterUnderTest(given: Record<string, number> | null = null) {
     const limited = limiter.limit(instance, { resources: [{ name: 'R', count, isGlobal }], priority, deviceId })
     const scheduler = new DirectScheduler({ clock: new ManualClock() }, [limited], { maxQueueSize: 100 })
     limited.wake = () => scheduler.instancesChanged()
-    return () => scheduler.enqueue(new InferenceRequest({ modelName: name, inputs: [], sink: () => undefined }))
+    return (): InferenceRequest => {
+      const request = new InferenceRequest({ modelName: name, inputs: [], sink: () => undefined })
+      scheduler.enqueue(request)
+      return request
+    }
   }
   const finish = async (name: string): Promise<void> => {
     const batch = held.get(name)
@@ -93,6 +97,21 @@ test('small claims do not starve a large one', async () => {
   large()
   for (let i = 0; i < 4 && !running.includes('large'); i++) await finish(running[0] as string)
   assert.ok(running.includes('large'))
+})
+
+test('one whose request is cancelled while it stands in line holds nobody back', async () => {
+  const { model, running, finish } = limiterUnderTest({ R: 3 })
+  const [holder, small, large] = [model('holder', 1), model('small', 1), model('large', 3)]
+  small()
+  await finish('small')
+  holder()
+  const first = large()
+  // It would fit, but has run more often than the one that waits.
+  small()
+  assert.deepEqual(running, ['holder'])
+  first.cancel()
+  await Promise.resolve()
+  assert.deepEqual(running, ['holder', 'small'])
 })
 
 test('a claim above what there is can never run, and is refused at load', () => {

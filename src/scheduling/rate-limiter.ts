@@ -20,8 +20,8 @@ export class RateLimiter {
   readonly #members = new Set<LimitedInstance>()
   readonly #used = new Map<string, number>()
   /**
-   * Those that asked and may not run yet. One is here for want of a resource, which somebody who runs holds: so a
-   * release follows, and with it a new offer to all of them.
+   * Those that asked, may not run yet and still have work. The first of them is here for want of a resource, which
+   * somebody who runs holds: so a release follows, and with it a new offer to all of them.
    */
   readonly #denied = new Set<LimitedInstance>()
   #isOfferAwaited = false
@@ -43,13 +43,20 @@ export class RateLimiter {
       )
     }
     this.#members.add(member)
+    // Where resources are as large as their largest claim, there may be more of them now.
+    this.#offerSoon()
     return member
   }
 
   /** The instance is closed. */
   forget(member: LimitedInstance): void {
     this.#members.delete(member)
-    this.#denied.delete(member)
+    this.withdraw(member)
+  }
+
+  /** Its work is gone: those that stood behind it are asked again. */
+  withdraw(member: LimitedInstance): void {
+    if (this.#denied.delete(member)) this.#offerSoon()
   }
 
   mayRun(member: LimitedInstance): boolean {
@@ -65,6 +72,10 @@ export class RateLimiter {
 
   giveBack(member: LimitedInstance): void {
     for (const [key, count] of member.needs) this.#used.set(key, (this.#used.get(key) ?? 0) - count)
+    this.#offerSoon()
+  }
+
+  #offerSoon(): void {
     if (this.#denied.size === 0 || this.#isOfferAwaited) return
     this.#isOfferAwaited = true
     // Later, so that the model that has just finished stands in line with the others.
@@ -137,10 +148,17 @@ export class LimitedInstance implements Instance {
     return this.#executionCount * this.#priority
   }
 
-  /** Asked by a scheduler that has work for it: a no is remembered, and `wake` follows. */
   get isReady(): boolean {
+    return this.#inner.isReady
+  }
+
+  claim(): boolean {
     // While it runs the answer is no for a reason of its own, and nobody need make room for it.
-    return !this.#isRunning && this.#inner.isReady && this.#limiter.mayRun(this)
+    return !this.#isRunning && this.#limiter.mayRun(this)
+  }
+
+  withdraw(): void {
+    this.#limiter.withdraw(this)
   }
 
   execute(batch: Batch): void {

@@ -19,7 +19,7 @@ function orderUnderTest(ids: string) {
   }
   for (const id of ids) join(id)
   const answer = (id: string, isFinal = true): void => requests.get(id)?.respond(InferenceResponse.of([], { isFinal }))
-  return { seen, answer, join, cancel: (id: string) => requests.get(id)?.cancel(), requests }
+  return { order, seen, answer, join, cancel: (id: string) => requests.get(id)?.cancel(), requests }
 }
 
 test('answers leave in the order in which their requests came', () => {
@@ -49,4 +49,27 @@ test('a cancelled request ends at once and holds nobody up', () => {
   answer('c')
   answer('a')
   assert.deepEqual(seen, ['b CANCELLED', 'a.', 'c.'])
+})
+
+test('a decoupled model whose answers are held is told to wait after 64 of them, and to go on when its turn has come', () => {
+  const { seen, answer, requests } = orderUnderTest('ab')
+  const second = requests.get('b')
+  for (let i = 0; i < 63; i++) answer('b', false)
+  assert.equal(second?.isPaused, false)
+  answer('b', false)
+  assert.equal(second?.isPaused, true)
+  answer('a')
+  assert.equal(second?.isPaused, false)
+  assert.equal(seen.length, 65)
+})
+
+test('requests that are done and wait for their turn are counted; cancelled ones hold nothing', () => {
+  const { order, answer, cancel, requests } = orderUnderTest('abcd')
+  answer('b')
+  cancel('c')
+  requests.get('c')?.failCancelled()
+  answer('d')
+  assert.equal(order.doneCount, 2)
+  answer('a')
+  assert.equal(order.doneCount, 0)
 })

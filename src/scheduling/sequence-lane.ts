@@ -9,6 +9,8 @@ export class SequenceLane {
   isExecuting = false
   isDispatching = false
   cancelWake: Cancel | null = null
+  /** Set on a lane whose Instance was taken away: no sequence begins on it, and this is called after the last one. */
+  onLeft: (() => void) | null = null
 
   constructor(instance: Instance, slotCount: number) {
     this.instance = instance
@@ -20,6 +22,10 @@ export class SequenceLane {
     const ready: SequenceQueue[] = []
     for (const sequence of this.slots) if (sequence !== null && sequence.canRun) ready.push(sequence)
     return ready
+  }
+
+  get isEmpty(): boolean {
+    return !this.isExecuting && this.slots.every((sequence) => sequence === null)
   }
 
   forgetWake(): void {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
+import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
 import type { Batch } from '../model/batch.ts'
@@ -76,8 +77,9 @@ function schedulerUnderTest(setup: Setup = {}) {
     initialStates,
   })
   const turns: (() => void)[] = []
+  const log = new MemoryLog()
   const scheduler = new SequenceScheduler(
-    { clock, afterThisTurn: (fire) => void turns.push(fire) },
+    { clock, afterThisTurn: (fire) => void turns.push(fire), log },
     instances,
     settings,
   )
@@ -109,7 +111,8 @@ function schedulerUnderTest(setup: Setup = {}) {
     scheduler.enqueue(request)
     return request
   }
-  return { clock, scheduler, instances, seen, outcomes, send, endTurn, first: instances[0] as HeldInstance }
+  const first = instances[0] as HeldInstance
+  return { clock, scheduler, instances, seen, outcomes, send, endTurn, first, warnings: () => log.entries }
 }
 
 const startText = (id: number): string =>
@@ -120,6 +123,28 @@ test('requests of a sequence run one after the other in their order, whatever co
   for (const id of ['s1', 'n1', 's2', 'e1', 'e2']) send(id)
   for (let i = 0; i < 5; i++) first.finish()
   assert.deepEqual(seen, ['i0:s1', 'i0:n1', 'i0:s2', 'i0:e1', 'i0:e2'])
+})
+
+test('a START in the middle of a sequence is warned of, at most once a second', () => {
+  const { send, clock, warnings, outcomes, first } = schedulerUnderTest()
+  for (const id of ['s1', 'e1', 's1']) send(id)
+  assert.equal(warnings().length, 0, 'after END it is no conflict')
+  send('s1')
+  send('s1')
+  assert.deepEqual(
+    warnings().map(({ level, message }) => [level, message]),
+    [
+      [
+        'warning',
+        "sequence 1 for model 'm' has a conflict. The previous sequence did not end before this sequence start. Previous sequence will be terminated early.",
+      ],
+    ],
+  )
+  clock.advanceMs(1000)
+  send('s1')
+  assert.equal(warnings().length, 2)
+  for (let i = 0; i < 6; i++) first.finish()
+  assert.equal(outcomes.length, 6, 'all of them run')
 })
 
 test('a sequence begins with START and after END it must start again', () => {

@@ -3,12 +3,16 @@
 // backlog. When the sequences of an Instance run is decided by planSequenceBatch.
 
 import type { Cancel, Clock } from '../base/clock.ts'
+import { type Log, silentLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { Scheduler } from '../model/scheduler.ts'
+import { Deadlines } from './deadlines.ts'
+import { canBegin } from './instance-seat.ts'
+import { queueFullError, stoppedError } from './refusals.ts'
 import { ResponseOrder } from './response-order.ts'
 import { fillerRequest, shapeKey } from './sequence-filler.ts'
 import { SequenceLane } from './sequence-lane.ts'
@@ -20,33 +24,46 @@ export type SequenceDependencies = {
   readonly clock: Clock
   /** Calls back once what is happening now has happened, so that requests of one turn of the loop run together. */
   readonly afterThisTurn: (fire: () => void) => void
+  readonly log?: Log
 }
 
 export class SequenceScheduler implements Scheduler {
   readonly #clock: Clock
   readonly #afterThisTurn: SequenceDependencies['afterThisTurn']
+  readonly #log: Log
   readonly #settings: SequenceSettings
-  readonly #lanes: readonly SequenceLane[]
+  /** Those that are leaving stay until their sequences have ended. */
+  #lanes: readonly SequenceLane[]
   /** Sequences that take requests, the one that was active longest ago first. */
   readonly #active = new Map<bigint | string, SequenceQueue>()
   /** Sequences without a slot, in the order in which they began. */
   readonly #backlog = new Set<SequenceQueue>()
   readonly #order: ResponseOrder | null
   #arrivals = 0
+  #namedCount = 0n
   #pendingCount = 0
   #runningCount = 0
   #isDraining = false
+  #isClosed = false
   #isTurnAwaited = false
   #onDrained: (() => void) | null = null
+  #onSequencesEnded: (() => void) | null = null
   #cancelReaper: Cancel | null = null
-  #cancelExpiry: Cancel | null = null
-  #expiryNs = Infinity
+  /** Of the backlog. */
+  readonly #deadlines: Deadlines<SequenceQueue>
+  #quietUntilNs = 0
 
   constructor(dependencies: SequenceDependencies, instances: readonly Instance[], settings: SequenceSettings) {
     this.#clock = dependencies.clock
     this.#afterThisTurn = dependencies.afterThisTurn
+    this.#log = (dependencies.log ?? silentLog).from('sequence-scheduler.ts')
     this.#settings = settings
     this.#lanes = instances.map((instance) => new SequenceLane(instance, settings.slotCount))
+    this.#deadlines = new Deadlines(this.#clock, (nowNs) => {
+      for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
+        this.#endSequence(due, expired)
+      }
+    })
     this.#order = settings.preservesOrder ? new ResponseOrder() : null
   }
 
@@ -62,20 +79,80 @@ export class SequenceScheduler implements Scheduler {
       return
     }
     const nowNs = this.#clock.nowNs()
-    request.queueStartNs = nowNs
-    const sequence = this.#active.get(request.correlationId) ?? this.#begin(request.correlationId)
+    const known = hasId(request) ? this.#active.get(request.correlationId) : undefined
+    if (known !== undefined && request.isSequenceStart && !known.isEndQueued) this.#warnOfConflict(known.id, nowNs)
+    const sequence = known ?? (hasId(request) ? this.#begin(request.correlationId) : this.#beginUnnamed(request))
     sequence.isEndQueued = request.isSequenceEnd
-    sequence.requests.push({ request, order: this.#arrivals++, queuedNs: nowNs })
-    this.#pendingCount++
-    request.onCancel = () => this.#endSequence(sequence, cancelled)
     this.#order?.join(request)
-    this.#touch(sequence, nowNs)
+    sequence.requests.push(this.#queued(sequence, request, nowNs))
     if (sequence.lane === null) this.#limitWait(sequence, request, nowNs)
     else this.#dispatchSoon(sequence.lane)
   }
 
+  /** Clients bring it about, so it is not said more often than once a second. */
+  #warnOfConflict(id: bigint | string, nowNs: number): void {
+    if (nowNs < this.#quietUntilNs) return
+    this.#quietUntilNs = nowNs + 1e9
+    this.#log.warning(
+      `sequence ${id} for model '${this.#settings.modelName}' has a conflict. The previous sequence did not end before this sequence start. Previous sequence will be terminated early.`,
+    )
+  }
+
+  #queued(sequence: SequenceQueue, request: InferenceRequest, nowNs: number): QueuedRequest {
+    request.queueStartNs = nowNs
+    request.onCancel = () => this.#endSequence(sequence, cancelled)
+    this.#pendingCount++
+    this.#touch(sequence, nowNs)
+    return { request, order: this.#arrivals++, queuedNs: nowNs }
+  }
+
   instancesChanged(): void {
     for (const lane of this.#lanes) this.#dispatch(lane)
+  }
+
+  /** Sequences that have begun and not ended. */
+  get sequenceCount(): number {
+    return this.#active.size
+  }
+
+  /** Whether a further request of the sequence belongs here. */
+  holdsSequence(id: bigint | string): boolean {
+    return this.#active.get(id)?.isEndQueued === false
+  }
+
+  /** Resolves when no sequence is left: each ends with its last request, or after its idle time. */
+  sequencesEnded(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onSequencesEnded = resolve
+      this.#checkSequencesEnded()
+    })
+  }
+
+  setInstances(instances: readonly Instance[]): Promise<void> {
+    const known = new Map(this.#lanes.map((lane) => [lane.instance, lane]))
+    const staying = instances.map(
+      (instance) => known.get(instance) ?? new SequenceLane(instance, this.#settings.slotCount),
+    )
+    const leaving = this.#lanes.filter((lane) => !staying.includes(lane))
+    this.#lanes = [...staying, ...leaving]
+    // Those that an earlier change took away are awaited by whoever made it.
+    const left = leaving
+      .filter(({ onLeft }) => onLeft === null)
+      .map(
+        (lane) =>
+          new Promise<void>((resolve) => {
+            lane.onLeft = () => {
+              this.#lanes = this.#lanes.filter((each) => each !== lane)
+              lane.forgetWake()
+              resolve()
+            }
+            if (lane.isEmpty) lane.onLeft()
+          }),
+      )
+    for (let lane = this.#freeLane(); lane !== null && this.#backlog.size > 0; lane = this.#freeLane()) {
+      this.#placeNext(lane)
+    }
+    return Promise.all(left).then(() => undefined)
   }
 
   /** What waits for more requests to come runs now: none will. Slots are for the backlog, for the same reason. */
@@ -93,38 +170,49 @@ export class SequenceScheduler implements Scheduler {
 
   close(): void {
     this.#isDraining = true
+    this.#isClosed = true
     this.#forgetTimers()
     const sequences = [...this.#active.values(), ...this.#lanes.flatMap((lane) => lane.slots)]
-    for (const sequence of sequences) if (sequence !== null) this.#endSequence(sequence, stopped)
+    for (const sequence of sequences) if (sequence !== null) this.#endSequence(sequence, stoppedError)
     this.#checkDrained()
   }
 
   #refusal(request: InferenceRequest): ServerError | null {
-    if (this.#isDraining) return stopped(request)
-    const { modelName, controls, maxQueueSize } = this.#settings
+    if (this.#isDraining) return stoppedError(request)
+    const { modelName, controls, maxQueueSize, isIterative } = this.#settings
     const { correlationId } = request
     if (request.batchSize > 1) {
       return invalid(
         `inference request to model '${modelName}' must specify batch-size 1 due to requirements of sequence batcher`,
       )
     }
-    if (correlationId === 0n || correlationId === '') {
+    if (!hasId(request) && !isIterative) {
       return invalid(`inference request to model '${modelName}' must specify a non-zero or non-empty correlation ID`)
     }
     const problem = controls.problem(request)
     if (problem !== null) return invalid(`${request.errorPrefix}${problem}`)
     const known = this.#active.get(correlationId)
-    if (!request.isSequenceStart && (known === undefined || known.isEndQueued)) {
+    if (hasId(request) && !request.isSequenceStart && (known === undefined || known.isEndQueued)) {
       return invalid(
         `inference request for sequence ${correlationId} to model '${modelName}' must specify the START flag on the first request of the sequence`,
       )
     }
     if (this.#pendingCount < maxQueueSize) return null
-    return ServerError.withoutStack('UNAVAILABLE', `${request.errorPrefix}Exceeds maximum queue size`)
+    return queueFullError(request)
   }
 
-  #begin(id: bigint | string): SequenceQueue {
-    const sequence = new SequenceQueue(id)
+  /** An iterative request is told to the model under a number that counts up, as in Triton, past those of clients. */
+  #beginUnnamed(request: InferenceRequest): SequenceQueue {
+    do this.#namedCount++
+    while (this.#active.has(this.#namedCount))
+    request.correlationId = this.#namedCount
+    request.isSequenceStart = true
+    // Here it has a name that no client can give, so that nobody can join it.
+    return this.#begin(-this.#namedCount, true)
+  }
+
+  #begin(id: bigint | string, isOneRequest = false): SequenceQueue {
+    const sequence = new SequenceQueue(id, isOneRequest)
     this.#active.set(id, sequence)
     const lane = this.#backlog.size === 0 ? this.#freeLane() : null
     if (lane === null) this.#backlog.add(sequence)
@@ -138,7 +226,7 @@ export class SequenceScheduler implements Scheduler {
     let bestRank = Infinity
     for (const lane of this.#lanes) {
       const slot = lane.slots.indexOf(null)
-      if (slot < 0) continue
+      if (slot < 0 || lane.onLeft !== null) continue
       const rank = slot + (lane.instance.isReady ? 0 : lane.slots.length)
       if (rank >= bestRank) continue
       best = lane
@@ -156,15 +244,25 @@ export class SequenceScheduler implements Scheduler {
   /** Takes the slot away from a sequence that is over, and gives it to the one that has waited longest. */
   #leaveSlot(sequence: SequenceQueue): void {
     if (this.#active.get(sequence.id) === sequence) this.#active.delete(sequence.id)
-    this.#backlog.delete(sequence)
+    this.#leaveBacklog(sequence)
     const { lane } = sequence
     if (lane === null) return
     lane.slots[sequence.slot] = null
     sequence.lane = null
+    if (lane.onLeft === null) this.#placeNext(lane)
+    else if (lane.isEmpty) lane.onLeft()
+  }
+
+  #leaveBacklog(sequence: SequenceQueue): void {
+    this.#backlog.delete(sequence)
+    this.#deadlines.remove(sequence)
+    sequence.deadlineNs = Infinity
+  }
+
+  #placeNext(lane: SequenceLane): void {
     const [next] = this.#backlog
     if (next === undefined) return
-    this.#backlog.delete(next)
-    next.deadlineNs = Infinity
+    this.#leaveBacklog(next)
     this.#place(next, lane)
     this.#dispatchSoon(lane)
   }
@@ -176,7 +274,9 @@ export class SequenceScheduler implements Scheduler {
     const queued: QueuedRequest[] = []
     for (let next = sequence.requests.take(); next !== undefined; next = sequence.requests.take()) queued.push(next)
     this.#pendingCount -= queued.length
+    const { lane } = sequence
     if (sequence.running === null) this.#leaveSlot(sequence)
+    if (lane !== null && lane.ready().length === 0) lane.instance.withdraw?.()
     for (const { request } of queued) {
       request.onCancel = null
       request.fail(errorFor(request))
@@ -202,8 +302,10 @@ export class SequenceScheduler implements Scheduler {
     if (lane.isDispatching) return
     lane.isDispatching = true
     lane.forgetWake()
-    while (!lane.isExecuting && lane.instance.isReady) {
+    while (!lane.isExecuting) {
       const ready = lane.ready()
+      if (ready.length === 0) lane.instance.withdraw?.()
+      if (ready.length === 0 || !canBegin(lane.instance)) break
       if (this.#settings.isOldestFirst) ready.sort((a, b) => headOf(a).order - headOf(b).order)
       const nowNs = this.#clock.nowNs()
       const oldestNs = ready.reduce((oldest, sequence) => Math.min(oldest, headOf(sequence).queuedNs), Infinity)
@@ -253,27 +355,40 @@ export class SequenceScheduler implements Scheduler {
       // All of them before the next execution: they are to share it.
       for (const sequence of sequences) this.#settle(sequence)
       lane.isExecuting = false
+      if (lane.onLeft !== null && lane.isEmpty) lane.onLeft()
       this.#dispatch(lane)
     })
     lane.instance.execute(batch)
   }
 
   #prepare(sequence: SequenceQueue): InferenceRequest {
-    const { controls, states } = this.#settings
-    const { request } = sequence.requests.take() as QueuedRequest
+    const { controls, states, isIterative } = this.#settings
+    const queued = sequence.requests.take() as QueuedRequest
+    const { request } = queued
     this.#pendingCount--
-    sequence.running = request
+    sequence.running = queued
     sequence.awaitedCount = 2
+    request.isRescheduled = false
     request.onCancel = null
     if (request.isSequenceStart || sequence.states === null) sequence.states = states.isEmpty ? null : states.begin()
-    const requested = request.requestedOutputs
-    const inputs = [...request.inputs]
+    const { inputs: given, requestedOutputs: requested, gate: next } = request
+    const inputs = [...given]
     controls.append(inputs, request)
     states.append(inputs, sequence.states)
     request.inputs = inputs
     if (!states.isEmpty) request.requestedOutputs = states.withStates(requested)
-    const next = request.gate
     request.gate = (response) => this.#answered(sequence, request, response, requested, next)
+    if (isIterative) {
+      request.onReschedule = (outputs) => {
+        // As it came, but for the start, which is over.
+        request.inputs = given
+        request.requestedOutputs = requested
+        request.gate = next
+        request.isSequenceStart = false
+        if (sequence.states !== null) states.keep(outputs, sequence.states)
+        this.#settle(sequence)
+      }
+    }
     return request
   }
 
@@ -298,16 +413,32 @@ export class SequenceScheduler implements Scheduler {
   /** Called for the end of an execution and for the last answer; after both the next request of the sequence may run. */
   #settle(sequence: SequenceQueue): void {
     if (--sequence.awaitedCount > 0) return
-    const isEnd = sequence.running?.isSequenceEnd ?? false
+    const { request } = sequence.running as QueuedRequest
     sequence.running = null
     this.#runningCount--
-    const isLast = isEnd || this.#isDraining
+    const isLast = request.isSequenceEnd || sequence.isOneRequest || this.#isDraining
+    if (request.isRescheduled) this.#queueAgain(sequence, request)
     if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
     else {
       this.#touch(sequence, this.#clock.nowNs())
       if (sequence.lane !== null && !sequence.lane.isExecuting) this.#dispatch(sequence.lane)
     }
     this.#checkDrained()
+  }
+
+  /** A new arrival to the others, yet before what its own sequence has still to come. */
+  #queueAgain(sequence: SequenceQueue, request: InferenceRequest): void {
+    // Failed by a Worker that died after it had asked for the request again.
+    if (request.isEnded) {
+      sequence.isOver ||= sequence.isOneRequest
+      return
+    }
+    if (sequence.isOver) {
+      request.fail(this.#isClosed ? stoppedError(request) : cancelled())
+      return
+    }
+    sequence.requests.pushFirst(this.#queued(sequence, request, this.#clock.nowNs()))
+    if (request.isCancelled) this.#endSequence(sequence, cancelled)
   }
 
   #touch(sequence: SequenceQueue, nowNs: number): void {
@@ -343,33 +474,25 @@ export class SequenceScheduler implements Scheduler {
   /** The time a request gives itself counts for the wait in the backlog, and then for its whole sequence. */
   #limitWait(sequence: SequenceQueue, request: InferenceRequest, nowNs: number): void {
     if (request.timeoutUs === 0n) return
-    sequence.deadlineNs = Math.min(sequence.deadlineNs, nowNs + Number(request.timeoutUs) * 1000)
-    if (sequence.deadlineNs < this.#expiryNs) this.#expireAt(sequence.deadlineNs, nowNs)
-  }
-
-  #expireAt(deadlineNs: number, nowNs: number): void {
-    this.#cancelExpiry?.()
-    this.#expiryNs = deadlineNs
-    this.#cancelExpiry = this.#clock.after(deadlineNs - nowNs, () => {
-      this.#cancelExpiry = null
-      this.#expiryNs = Infinity
-      const firedNs = this.#clock.nowNs()
-      for (const sequence of this.#backlog) if (sequence.deadlineNs <= firedNs) this.#endSequence(sequence, expired)
-      const nextNs = [...this.#backlog].reduce((first, { deadlineNs: each }) => Math.min(first, each), Infinity)
-      if (nextNs < this.#expiryNs) this.#expireAt(nextNs, firedNs)
-    })
+    const deadlineNs = nowNs + Number(request.timeoutUs) * 1000
+    if (deadlineNs >= sequence.deadlineNs) return
+    this.#deadlines.remove(sequence)
+    sequence.deadlineNs = deadlineNs
+    this.#deadlines.add(sequence, nowNs)
   }
 
   #forgetTimers(): void {
     this.#cancelReaper?.()
     this.#cancelReaper = null
-    this.#cancelExpiry?.()
-    this.#cancelExpiry = null
-    this.#expiryNs = Infinity
     for (const lane of this.#lanes) lane.forgetWake()
   }
 
+  #checkSequencesEnded(): void {
+    if (this.#active.size === 0) this.#onSequencesEnded?.()
+  }
+
   #checkDrained(): void {
+    this.#checkSequencesEnded()
     if (this.#onDrained === null || this.#pendingCount > 0 || this.#runningCount > 0) return
     this.#forgetTimers()
     const onDrained = this.#onDrained
@@ -380,12 +503,9 @@ export class SequenceScheduler implements Scheduler {
 
 const headOf = (sequence: SequenceQueue): QueuedRequest => sequence.requests.peek() as QueuedRequest
 
+const hasId = ({ correlationId }: InferenceRequest): boolean => correlationId !== 0n && correlationId !== ''
+
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 const cancelled = (): ServerError => ServerError.withoutStack('CANCELLED', '')
 const expired = (): ServerError =>
   ServerError.withoutStack('UNAVAILABLE', 'timeout of the corresponding sequence has been expired')
-const stopped = (request: InferenceRequest): ServerError =>
-  ServerError.withoutStack(
-    'UNAVAILABLE',
-    `${request.errorPrefix}Server is stopping, scheduler for model has stopped accepting new inference requests`,
-  )

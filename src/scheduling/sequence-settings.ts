@@ -7,6 +7,8 @@ import { SequenceStates } from './sequence-states.ts'
 export type SequenceSettings = {
   readonly modelName: string
   readonly isOldestFirst: boolean
+  /** A request without an id is a sequence of its own, and may run as often as the model wants it again. */
+  readonly isIterative: boolean
   readonly slotCount: number
   readonly limits: SequenceBatchLimits
   readonly idleNs: number
@@ -33,6 +35,7 @@ export function sequenceSettings(
   return {
     modelName: config.name,
     isOldestFirst: oldest !== null,
+    isIterative: batching.iterativeSequence,
     slotCount: oldest === null ? maxBatchSize : Math.max(1, oldest.maxCandidateSequences),
     limits: {
       maxBatchSize,

@@ -43,22 +43,23 @@ export class SequenceStates {
     return [...new Set([...requested, ...this.#inputByOutput.keys()])]
   }
 
+  /** Keeps the states among `outputs`. 1 copy. */
+  keep(outputs: readonly Tensor[], values: SequenceStateValues): void {
+    for (const { name, dataType, shape, bytes } of outputs) {
+      const input = this.#inputByOutput.get(name)
+      if (input !== undefined) values.set(input, new Tensor(input, dataType, shape, bytes.slice()))
+    }
+  }
+
   /** Keeps the states and gives on what the client asked for. 1 copy: the answer's memory is given back, states stay. */
   take(response: InferenceResponse, values: SequenceStateValues, requested: readonly string[]): InferenceResponse {
     const { outputs } = response
     if (response.error !== null || !outputs.some(({ name }) => this.#inputByOutput.has(name))) return response
-    const kept: Tensor[] = []
-    for (const output of outputs) {
-      const input = this.#inputByOutput.get(output.name)
-      if (input === undefined) {
-        kept.push(output)
-        continue
-      }
-      values.set(input, new Tensor(input, output.dataType, output.shape, output.bytes.slice()))
-      if (!this.#visible.has(output.name)) continue
-      if (requested.length === 0 || requested.includes(output.name)) kept.push(output)
-    }
-    return response.withOutputs(kept)
+    this.keep(outputs, values)
+    const isShown = ({ name }: Tensor): boolean =>
+      !this.#inputByOutput.has(name) ||
+      (this.#visible.has(name) && (requested.length === 0 || requested.includes(name)))
+    return response.withOutputs(outputs.filter(isShown))
   }
 }
 

@@ -57,3 +57,10 @@ test('a family keeps its kind, and names are checked', () => {
   assert.throws(() => metrics.createMetric('a', labels({ 'x-y': '1' }), null), /Invalid label name: 'x-y'/)
   assert.throws(() => metrics.createMetric('b', labels({}), null), /metric family 'b' does not exist/)
 })
+
+test('a model cannot have a family of the name of one of the server', () => {
+  const metrics = new CustomMetricRegistry()
+  for (const name of ['nv_inference_count', 'galatea_ready', 'nv_gpu_utilization']) {
+    assert.throws(() => metrics.createFamily(name, 'mine', 'gauge'), { code: 'INVALID_ARG', message: /own/ })
+  }
+})

@@ -2,6 +2,10 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { CustomMetricKind, CustomMetrics } from '../model/custom-metrics.ts'
+import { gpuFamilies } from './gpu-families.ts'
+import { modelFamilies } from './model-families.ts'
+import { residencyFamilies } from './residency-families.ts'
+import { serverFamilies } from './server-families.ts'
 
 export type CustomSeries = {
   /** Sorted by name, as they are printed. */
@@ -26,6 +30,11 @@ type Family = Omit<CustomFamily, 'series'> & { readonly series: Map<string, Seri
 /** More is a mistake in a model (a label made from request data) that would fill the memory of every scraper. */
 const seriesLimit = 100_000
 
+/** A second family of one name would make the whole page unreadable to Prometheus. */
+const ownNames: ReadonlySet<string> = new Set(
+  [...modelFamilies, ...residencyFamilies, ...serverFamilies, ...gpuFamilies].map(({ name }) => name),
+)
+
 export class CustomMetricRegistry implements CustomMetrics {
   readonly #families = new Map<string, Family>()
   readonly #metrics = new Map<number, Series>()
@@ -40,6 +49,9 @@ export class CustomMetricRegistry implements CustomMetrics {
   createFamily(name: string, description: string, kind: CustomMetricKind): void {
     if (!/^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(name)) {
       throw new ServerError('INVALID_ARG', `Invalid metric name: '${name}'`)
+    }
+    if (ownNames.has(name)) {
+      throw new ServerError('INVALID_ARG', `metric family '${name}' is one of the server's own; choose another name`)
     }
     const known = this.#families.get(name)
     if (known === undefined) this.#families.set(name, { name, description, kind, series: new Map() })

@@ -1,5 +1,5 @@
 import type { GpuState } from './gpu-metrics.ts'
-import { familyHead, labelText, sampleLine } from './prometheus-text.ts'
+import { labelText, sampleLine, type MetricsText } from './metrics-text.ts'
 
 export type GpuFamily = {
   readonly name: string
@@ -43,14 +43,14 @@ export const gpuFamilies: readonly GpuFamily[] = [
   },
 ]
 
-export function gpuText(gpus: readonly GpuState[]): string {
-  let text = ''
+export function gpuText(text: MetricsText, gpus: readonly GpuState[]): string {
+  let all = ''
   for (const { name, type, help, read } of gpuFamilies) {
     const lines = gpus.flatMap((gpu) => {
       const value = read(gpu)
-      return value === null ? [] : [sampleLine(name, labelText([['gpu_uuid', gpu.uuid]]), value)]
+      return value === null ? [] : [sampleLine(text, name, labelText([['gpu_uuid', gpu.uuid]]), value)]
     })
-    if (lines.length > 0) text += familyHead(name, help, type) + lines.join('')
+    if (lines.length > 0) all += text.familyHead(name, help, type) + lines.join('')
   }
-  return text
+  return all
 }

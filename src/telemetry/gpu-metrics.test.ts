@@ -6,6 +6,7 @@ import test from 'node:test'
 import { ManualClock, SystemClock } from '../base/clock.ts'
 import { MemoryLog } from '../base/log.ts'
 import { gpuText } from './gpu-families.ts'
+import { prometheusText } from './prometheus-text.ts'
 import { GpuMetrics, parseGpuLine, type GpuState } from './gpu-metrics.ts'
 
 test('a line of nvidia-smi is read, and what a GPU does not tell is left out', () => {
@@ -21,7 +22,7 @@ test('a line of nvidia-smi is read, and what a GPU does not tell is left out', (
   const quiet = parseGpuLine('GPU-2, A, [N/A], 1, 0, [Not Supported], [N/A]')
   assert.ok(quiet !== null)
   assert.deepEqual([quiet.utilization, quiet.memoryUsedBytes, quiet.powerWatts], [null, 0, null])
-  const text = gpuText([{ ...quiet, energyJoules: 0 }])
+  const text = gpuText(prometheusText, [{ ...quiet, energyJoules: 0 }])
   assert.ok(text.includes('nv_gpu_memory_used_bytes{gpu_uuid="GPU-2"} 0\n') && !text.includes('nv_gpu_power'))
   assert.equal(parseGpuLine('NVIDIA-SMI has failed'), null)
 })

@@ -22,12 +22,19 @@ export class LatencySummaries {
   readonly computeInput = new LatencySummary()
   readonly computeInfer = new LatencySummary()
   readonly computeOutput = new LatencySummary()
+  readonly cacheHit = new LatencySummary()
+  readonly cacheMiss = new LatencySummary()
 
   /** Of a request that succeeded. */
   add(request: InferenceRequest, queueNs: number): void {
     const { endNs } = request
     this.request.add(endNs - request.receivedNs, endNs)
     this.queue.add(queueNs, endNs)
+    if (request.isCacheHit) {
+      this.cacheHit.add(request.cacheNs, endNs)
+      return
+    }
+    if (request.cacheNs > 0) this.cacheMiss.add(request.cacheNs, endNs)
     const { computeStartNs, computeInputEndNs, computeOutputStartNs, computeEndNs } = request
     this.computeInput.add(computeInputEndNs - computeStartNs, endNs)
     this.computeInfer.add(computeOutputStartNs - computeInputEndNs, endNs)

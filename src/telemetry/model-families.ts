@@ -1,113 +1,22 @@
 // Every metric family that has a series per model version: the page prints this table and the reference is made from it.
 
-import { latencyBounds } from './latency-histogram.ts'
-import type { LatencySummary } from './latency-summaries.ts'
+import { histogramLines, labelText, sampleLine } from './metrics-text.ts'
+import {
+  counter,
+  duration,
+  family,
+  latency,
+  latencyCounter,
+  own,
+  ownTraits,
+  summary,
+  type FamilyContext,
+  type ModelFamily,
+  type Traits,
+} from './model-family.ts'
 import type { LedgerEntry } from './model-ledger.ts'
-import type { DurationKind, LatencyKind, ModelTotals } from './model-totals.ts'
-import { histogramLines, labelText, sampleLine, type MetricType } from './prometheus-text.ts'
+import type { ModelTotals } from './model-totals.ts'
 import { failureReasons } from './statistics.ts'
-
-export type FamilySettings = {
-  /** `--metrics-config counter_latencies` */
-  readonly hasCounters: boolean
-  /** `--metrics-config summary_latencies` */
-  readonly hasSummaries: boolean
-  /** `--metrics-config histogram_latencies`, where the version of Triton that is meant has it. */
-  readonly hasFirstResponses: boolean
-  /** `--metrics-config summary_quantiles`, without their allowed errors. */
-  readonly quantiles: readonly number[]
-  /** The families that Triton 2.51 does not have. */
-  readonly hasOwnFamilies: boolean
-}
-
-export type FamilyContext = { readonly settings: FamilySettings; readonly nowNs: number }
-
-export type ModelFamily = {
-  readonly name: string
-  readonly type: MetricType
-  readonly help: string
-  /** Labels beside model, version and the model's own tags. */
-  readonly extraLabel: string
-  /** Which settings it needs; all of them have it when left out. */
-  readonly isOn: (settings: FamilySettings) => boolean
-  /** True: the series stay when the version is gone. */
-  readonly outlivesVersion: boolean
-  readonly lines: (entry: LedgerEntry, totals: ModelTotals, context: FamilyContext) => string
-}
-
-type Traits = Partial<Pick<ModelFamily, 'extraLabel' | 'isOn' | 'outlivesVersion'>>
-
-const always = (): boolean => true
-const family = (
-  name: string,
-  type: MetricType,
-  help: string,
-  lines: ModelFamily['lines'],
-  traits: Traits = {},
-): ModelFamily => ({ name, type, help, lines, extraLabel: '', isOn: always, outlivesVersion: false, ...traits })
-
-/** Without counter_latencies Triton still shows these counters and never moves them. */
-const counter = (name: string, help: string, read: (totals: ModelTotals) => number): ModelFamily =>
-  family(name, 'counter', help, (entry, totals, { settings }) =>
-    sampleLine(name, entry.labelText, settings.hasCounters ? read(totals) : 0),
-  )
-
-const duration = (name: string, help: string, kind: DurationKind): ModelFamily =>
-  family(
-    name,
-    'counter',
-    help,
-    (entry, totals) => sampleLine(name, entry.labelText, totals.durationsNs[kind] / 1000n),
-    { isOn: ({ hasCounters }) => hasCounters },
-  )
-
-const summary = (name: string, help: string, kind: DurationKind): ModelFamily =>
-  family(
-    name,
-    'summary',
-    help,
-    (entry, _totals, context) => {
-      const summaries = [...entry.live].map(({ statistics }) => statistics.summaries?.[kind])
-      return summaryLines(
-        name,
-        entry.labelText,
-        summaries.filter((one) => one !== undefined),
-        context,
-      )
-    },
-    { extraLabel: 'quantile', isOn: ({ hasSummaries }) => hasSummaries },
-  )
-
-/** While a reload goes on there are two; the newer one tells the quantiles. */
-function summaryLines(
-  name: string,
-  labels: string,
-  summaries: readonly LatencySummary[],
-  context: FamilyContext,
-): string {
-  const { quantiles } = context.settings
-  const count = summaries.reduce((sum, one) => sum + one.count, 0)
-  const sum = summaries.reduce((total, one) => total + one.sumUs, 0)
-  const values = summaries.at(-1)?.window.quantiles(quantiles, context.nowNs) ?? quantiles.map(() => NaN)
-  const lines = quantiles.map((quantile, i) =>
-    sampleLine(name, `${labels},quantile="${quantile}"`, values[i] as number),
-  )
-  return `${sampleLine(`${name}_count`, labels, count)}${sampleLine(`${name}_sum`, labels, sum)}${lines.join('')}`
-}
-
-const own: Traits = { isOn: ({ hasOwnFamilies }) => hasOwnFamilies }
-
-const latency = (name: string, help: string, kind: LatencyKind, sums: readonly DurationKind[]): ModelFamily =>
-  family(
-    name,
-    'histogram',
-    help,
-    (entry, totals) => {
-      const ns = sums.reduce((sum, part) => sum + totals.durationsNs[part], 0n)
-      return histogramLines(name, entry.labelText, latencyBounds, totals.latencies[kind], Number(ns) / 1e9)
-    },
-    { ...own, extraLabel: 'le' },
-  )
 
 /** Triton's; `model_metrics` of a model's configuration sets others. */
 export const firstResponseBounds: readonly number[] = [100, 500, 2000, 5000]
@@ -115,7 +24,7 @@ export const firstResponseFamily = 'nv_inference_first_response_histogram_ms'
 
 const batchSizeBounds = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
-function batchSizeLines(name: string, entry: LedgerEntry, totals: ModelTotals): string {
+function batchSizeLines(entry: LedgerEntry, totals: ModelTotals, { text }: FamilyContext): string {
   const counts = [...batchSizeBounds.map(() => 0), 0]
   let rows = 0
   for (const [size, count] of totals.executionsBySize) {
@@ -124,17 +33,24 @@ function batchSizeLines(name: string, entry: LedgerEntry, totals: ModelTotals): 
     counts[at] = (counts[at] as number) + count
     rows += size * count
   }
-  return histogramLines(name, entry.labelText, batchSizeBounds, counts, rows)
+  return histogramLines(text, 'galatea_batch_size', entry.labelText, { bounds: batchSizeBounds, counts, sum: rows })
 }
 
-function failureLines(entry: LedgerEntry, totals: ModelTotals, { settings }: FamilyContext): string {
+function failureLines(entry: LedgerEntry, totals: ModelTotals, { settings, text }: FamilyContext): string {
   return failureReasons
     .map((reason) => {
       const labels = labelText([...entry.labels, ['reason', reason]])
-      return sampleLine('nv_inference_request_failure', labels, settings.hasCounters ? totals.failures[reason] : 0)
+      return sampleLine(
+        text,
+        'nv_inference_request_failure',
+        labels,
+        settings.hasCounters ? totals.failures[reason] : 0,
+      )
     })
     .join('')
 }
+
+const cached: Traits = { only: 'cached' }
 
 export const modelFamilies: readonly ModelFamily[] = [
   counter(
@@ -184,16 +100,43 @@ export const modelFamilies: readonly ModelFamily[] = [
     'Cumulative inference compute output duration in microseconds (does not include cached requests)',
     'computeOutput',
   ),
+  latencyCounter(
+    'nv_cache_num_hits_per_model',
+    'Number of cache hits per model',
+    (totals) => totals.cacheHitCount,
+    cached,
+  ),
+  duration(
+    'nv_cache_hit_duration_per_model',
+    'Total cache hit duration per model, in microseconds',
+    'cacheHit',
+    cached,
+  ),
+  latencyCounter(
+    'nv_cache_num_misses_per_model',
+    'Number of cache misses per model',
+    (totals) => totals.cacheMissCount,
+    cached,
+  ),
+  duration(
+    'nv_cache_miss_duration_per_model',
+    'Total cache miss (insert+lookup) duration per model, in microseconds',
+    'cacheMiss',
+    cached,
+  ),
   family(
     'nv_inference_pending_request_count',
     'gauge',
     'Instantaneous number of pending requests awaiting execution per-model.',
-    (entry) => sampleLine('nv_inference_pending_request_count', entry.labelText, entry.pendingCount()),
+    (entry, _totals, { text }) =>
+      sampleLine(text, 'nv_inference_pending_request_count', entry.labelText, entry.pendingCount()),
   ),
   summary(
     'nv_inference_request_summary_us',
     'Summary of inference request duration in microseconds (includes cached requests)',
     'request',
+    // Triton's omission, whatever its text says.
+    { only: 'uncached' },
   ),
   summary(
     'nv_inference_queue_summary_us',
@@ -215,29 +158,27 @@ export const modelFamilies: readonly ModelFamily[] = [
     'Cumulative inference compute output duration in microseconds (does not include cached requests)',
     'computeOutput',
   ),
+  summary(
+    'nv_cache_hit_summary_per_model',
+    'Summary of cache hit counts/durations per model, in microseconds.',
+    'cacheHit',
+    cached,
+  ),
+  summary(
+    'nv_cache_miss_summary_per_model',
+    'Summary of cache miss counts/durations per model, in microseconds.',
+    'cacheMiss',
+    cached,
+  ),
   family(
     firstResponseFamily,
     'histogram',
     'Duration from request to first response in milliseconds',
-    (entry, { firstResponses }) =>
-      firstResponses === null
-        ? ''
-        : histogramLines(
-            firstResponseFamily,
-            entry.labelText,
-            firstResponses.bounds,
-            firstResponses.counts,
-            firstResponses.sum,
-          ),
+    (entry, { firstResponses }, { text }) =>
+      firstResponses === null ? '' : histogramLines(text, firstResponseFamily, entry.labelText, firstResponses),
     { extraLabel: 'le', isOn: ({ hasFirstResponses }) => hasFirstResponses },
   ),
-  family(
-    'nv_model_load_duration_secs',
-    'gauge',
-    'Model load time in seconds',
-    (entry) => sampleLine('nv_model_load_duration_secs', entry.labelText, entry.loadSeconds()),
-    own,
-  ),
+  own('nv_model_load_duration_secs', 'gauge', 'Model load time in seconds', (entry) => entry.loadSeconds()),
   latency(
     'galatea_request_duration_seconds',
     'Time from a request to its last response, of those that succeeded',
@@ -252,18 +193,30 @@ export const modelFamilies: readonly ModelFamily[] = [
     'computeInfer',
     'computeOutput',
   ]),
-  family(
-    'galatea_batch_size',
-    'histogram',
-    'Rows that were executed together',
-    (entry, totals) => batchSizeLines('galatea_batch_size', entry, totals),
-    { ...own, extraLabel: 'le' },
-  ),
-  family(
+  family('galatea_batch_size', 'histogram', 'Rows that were executed together', batchSizeLines, {
+    ...ownTraits,
+    extraLabel: 'le',
+  }),
+  own(
     'galatea_requests_in_flight',
     'gauge',
     'Requests that were admitted and have not ended, waiting ones included',
-    (entry) => sampleLine('galatea_requests_in_flight', entry.labelText, entry.inFlightCount()),
-    own,
+    (entry) => entry.sum(({ inFlightCount }) => inFlightCount),
+  ),
+  own('galatea_instances', 'gauge', 'Instances that were made', (entry) => entry.sum(({ workload }) => workload.count)),
+  own('galatea_instances_ready', 'gauge', 'Instances that can execute', (entry) =>
+    entry.sum(({ workload }) => workload.readyCount),
+  ),
+  own(
+    'galatea_instance_busy_seconds_total',
+    'counter',
+    'Time in which instances had something to execute, added up over all of them',
+    (entry, nowNs) => entry.busyNs(nowNs) / 1e9,
+  ),
+  own(
+    'galatea_worker_restarts_total',
+    'counter',
+    'How often the worker of an instance ended and was started anew',
+    (entry) => entry.restartCount(),
   ),
 ]

@@ -7,7 +7,8 @@ import { InferenceResponse } from '../model/inference-response.ts'
 import { ModelLedger } from './model-ledger.ts'
 import { Statistics } from './statistics.ts'
 
-const version = { name: 'm', version: '1', pendingCount: 2, inFlightCount: 3, loadSeconds: 1 }
+const workload = { count: 2, readyCount: 1, restartCount: 3, busyNs: (nowNs: number) => nowNs }
+const version = { name: 'm', version: '1', pendingCount: 2, inFlightCount: 3, loadSeconds: 1, workload }
 const noTags = new Map<string, string>()
 
 function worked(successes: number, failures = 0): Statistics {
@@ -34,7 +35,7 @@ test('a reload goes on counting where the version before it was', () => {
   const leave = ledger.open(version, noTags, worked(5, 1))
   ledger.open(version, noTags, worked(2))
   const before = onlyEntry(ledger).totals()
-  leave()
+  leave(0)
   const after = onlyEntry(ledger).totals()
   assert.deepEqual(after, before)
   assert.equal(after.successCount, 7)
@@ -43,11 +44,24 @@ test('a reload goes on counting where the version before it was', () => {
   assert.equal(after.failures.BACKEND, 1)
 })
 
+test('busy time and restarts go on through a reload, and begin anew when the last version is gone', () => {
+  const ledger = new ModelLedger()
+  const leaveFirst = ledger.open(version, noTags, worked(0))
+  const leaveSecond = ledger.open(version, noTags, worked(0))
+  leaveFirst(100)
+  const entry = onlyEntry(ledger)
+  assert.equal(entry.busyNs(150), 250)
+  assert.equal(entry.restartCount(), 6)
+  leaveSecond(200)
+  assert.equal(entry.busyNs(200), 0)
+  assert.equal(entry.restartCount(), 0)
+})
+
 test('after the last version of a label set only its failures are remembered', () => {
   const ledger = new ModelLedger()
   const leave = ledger.open(version, noTags, worked(5, 2))
-  leave()
-  leave()
+  leave(0)
+  leave(0)
   const entry = onlyEntry(ledger)
   assert.equal(entry.isServing, false)
   assert.equal(entry.totals().successCount, 0)
@@ -72,5 +86,8 @@ test('waiting and running requests of an old and a new version add up', () => {
   ledger.open(version, noTags, worked(0))
   ledger.open(version, noTags, worked(0))
   assert.equal(onlyEntry(ledger).pendingCount(), 4)
-  assert.equal(onlyEntry(ledger).inFlightCount(), 6)
+  assert.equal(
+    onlyEntry(ledger).sum((one) => one.inFlightCount),
+    6,
+  )
 })

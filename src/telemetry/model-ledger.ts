@@ -1,12 +1,27 @@
 // Which model versions have metrics, and what they did under one set of labels across reloads.
 
 import { ModelTotals } from './model-totals.ts'
-import { labelText, type Labels } from './prometheus-text.ts'
+import { labelText, namespaceLabel, type Labels } from './metrics-text.ts'
 import type { Statistics } from './statistics.ts'
+
+/** What its instances have been doing, read when somebody asks. */
+export interface Workload {
+  readonly count: number
+  readonly readyCount: number
+  /** How often one of their Workers was started anew. */
+  readonly restartCount: number
+  /** How long they had something to execute, up to now, added up. */
+  busyNs(nowNs: number): number
+}
+
+/** Of a model without instances: an ensemble. */
+export const noWorkload: Workload = { count: 0, readyCount: 0, restartCount: 0, busyNs: () => 0 }
 
 /** A version that serves, as metrics see it. */
 export interface MeteredVersion {
   readonly name: string
+  /** Undefined where models have no namespaces. */
+  readonly namespace?: string | undefined
   readonly version: string
   /** Requests waiting. */
   readonly pendingCount: number
@@ -14,6 +29,7 @@ export interface MeteredVersion {
   readonly inFlightCount: number
   /** How long it took from the decision to load it until it could serve. */
   readonly loadSeconds: number
+  readonly workload: Workload
 }
 
 export type LedgerOptions = {
@@ -21,6 +37,8 @@ export type LedgerOptions = {
   readonly hasSummaries: boolean
   /** `--metrics-config histogram_latencies` */
   readonly hasFirstResponses: boolean
+  /** `--galatea-metrics`; false: what only those show is not measured. */
+  readonly hasOwnFamilies: boolean
 }
 
 type Live = { readonly version: MeteredVersion; readonly statistics: Statistics }
@@ -30,6 +48,8 @@ export class LedgerEntry {
   readonly labelText: string
   readonly live = new Set<Live>()
   #gone = new ModelTotals()
+  #goneRestarts = 0
+  #goneBusyNs = 0
 
   constructor(labels: Labels) {
     this.labels = labels
@@ -48,16 +68,29 @@ export class LedgerEntry {
     return totals
   }
 
-  pendingCount(): number {
-    let count = 0
-    for (const { version } of this.live) count += version.pendingCount
-    return count
+  /** True when answers of one that serves are kept. */
+  get hasCache(): boolean {
+    for (const { statistics } of this.live) if (statistics.hasCache) return true
+    return false
   }
 
-  inFlightCount(): number {
-    let count = 0
-    for (const { version } of this.live) count += version.inFlightCount
-    return count
+  /** Over the versions that serve. */
+  sum(read: (version: MeteredVersion) => number): number {
+    let sum = 0
+    for (const { version } of this.live) sum += read(version)
+    return sum
+  }
+
+  pendingCount(): number {
+    return this.sum((version) => version.pendingCount)
+  }
+
+  busyNs(nowNs: number): number {
+    return this.sum(({ workload }) => workload.busyNs(nowNs)) + this.#goneBusyNs
+  }
+
+  restartCount(): number {
+    return this.sum(({ workload }) => workload.restartCount) + this.#goneRestarts
   }
 
   /** Of the version that was loaded last. */
@@ -65,11 +98,16 @@ export class LedgerEntry {
     return [...this.live].at(-1)?.version.loadSeconds ?? 0
   }
 
-  remove(live: Live): void {
+  remove(live: Live, nowNs: number): void {
     if (!this.live.delete(live)) return
     this.#gone.add(live.statistics)
+    this.#goneRestarts += live.version.workload.restartCount
+    this.#goneBusyNs += live.version.workload.busyNs(nowNs)
+    if (this.isServing) return
     // The series end here. If the version is loaded again they begin anew, as a counter may.
-    if (!this.isServing) this.#gone = this.#gone.withoutSuccesses()
+    this.#gone = this.#gone.withoutSuccesses()
+    this.#goneRestarts = 0
+    this.#goneBusyNs = 0
   }
 }
 
@@ -77,14 +115,15 @@ export class ModelLedger {
   readonly options: LedgerOptions
   readonly #entries = new Map<string, LedgerEntry>()
 
-  constructor(options: LedgerOptions = { hasSummaries: false, hasFirstResponses: false }) {
+  constructor(options: LedgerOptions = { hasSummaries: false, hasFirstResponses: false, hasOwnFamilies: true }) {
     this.options = options
   }
 
   /** The returned function is to be called once, when the version is gone. */
-  open(version: MeteredVersion, tags: ReadonlyMap<string, string>, statistics: Statistics): () => void {
+  open(version: MeteredVersion, tags: ReadonlyMap<string, string>, statistics: Statistics): (nowNs: number) => void {
     const labels: Labels = [
       ['model', version.name],
+      ...namespaceLabel(version.namespace),
       ['version', version.version],
       ...[...tags].map(([name, value]): [string, string] => [`_${name}`, value]),
     ]
@@ -93,7 +132,7 @@ export class ModelLedger {
     this.#entries.set(key, entry)
     const live = { version, statistics }
     entry.live.add(live)
-    return () => entry.remove(live)
+    return (nowNs) => entry.remove(live, nowNs)
   }
 
   entries(): Iterable<LedgerEntry> {

@@ -1,8 +1,17 @@
 import { BucketCounts } from './bucket-counts.ts'
+import { BucketExemplars } from './bucket-exemplars.ts'
 import { latencyBounds } from './latency-histogram.ts'
 import { failureReasons, type FailureReason, type Statistics } from './statistics.ts'
 
-export const durationKinds = ['request', 'queue', 'computeInput', 'computeInfer', 'computeOutput'] as const
+export const durationKinds = [
+  'request',
+  'queue',
+  'computeInput',
+  'computeInfer',
+  'computeOutput',
+  'cacheHit',
+  'cacheMiss',
+] as const
 export type DurationKind = (typeof durationKinds)[number]
 
 export const latencyKinds = ['request', 'queue', 'compute'] as const
@@ -21,9 +30,20 @@ export class ModelTotals {
     computeInput: 0n,
     computeInfer: 0n,
     computeOutput: 0n,
+    cacheHit: 0n,
+    cacheMiss: 0n,
   }
+  cacheHitCount = 0
+  cacheMissCount = 0
   readonly failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
   readonly latencies: Record<LatencyKind, number[]> = { request: zeros(), queue: zeros(), compute: zeros() }
+  /** Null: no request of theirs was traced. */
+  readonly exemplars: Record<LatencyKind, BucketExemplars | null> = { request: null, queue: null, compute: null }
+  /** What summaries have counted; their quantiles are of those that serve. */
+  readonly summaries = Object.fromEntries(durationKinds.map((kind) => [kind, { count: 0, sumUs: 0 }])) as Record<
+    DurationKind,
+    { count: number; sumUs: number }
+  >
   readonly executionsBySize = new Map<number, number>()
   /** Of the newest version that has it. */
   firstResponses: BucketCounts | null = null
@@ -32,16 +52,23 @@ export class ModelTotals {
     this.successCount += statistics.success.count
     this.inferenceCount += statistics.inferenceCount
     this.executionCount += statistics.executionCount
+    this.cacheHitCount += statistics.cacheHit.count
+    this.cacheMissCount += statistics.cacheMiss.count
     this.durationsNs.request += statistics.success.ns
     this.durationsNs.queue += statistics.queue.ns
     this.durationsNs.computeInput += statistics.compute.input.ns
     this.durationsNs.computeInfer += statistics.compute.infer.ns
     this.durationsNs.computeOutput += statistics.compute.output.ns
+    this.durationsNs.cacheHit += statistics.cacheHit.ns
+    this.durationsNs.cacheMiss += statistics.cacheMiss.ns
     for (const reason of failureReasons) this.failures[reason] += statistics.failures[reason]
     for (const kind of latencyKinds) {
       const into = this.latencies[kind]
-      for (const [i, count] of statistics.latencies[kind].counts.entries()) into[i] = (into[i] ?? 0) + count
+      const { counts, exemplars } = statistics.latencies[kind]
+      for (const [i, count] of counts.entries()) into[i] = (into[i] ?? 0) + count
+      this.#addExemplars(kind, exemplars)
     }
+    if (statistics.summaries !== null) this.#addSummaries(statistics.summaries)
     this.#addFirstResponses(statistics.firstResponses)
     for (const [size, count] of statistics.executionsBySize()) {
       this.executionsBySize.set(size, (this.executionsBySize.get(size) ?? 0) + count)
@@ -52,16 +79,33 @@ export class ModelTotals {
     this.successCount += other.successCount
     this.inferenceCount += other.inferenceCount
     this.executionCount += other.executionCount
+    this.cacheHitCount += other.cacheHitCount
+    this.cacheMissCount += other.cacheMissCount
     for (const kind of durationKinds) this.durationsNs[kind] += other.durationsNs[kind]
     for (const reason of failureReasons) this.failures[reason] += other.failures[reason]
     for (const kind of latencyKinds) {
       const into = this.latencies[kind]
       for (const [i, count] of other.latencies[kind].entries()) into[i] = (into[i] ?? 0) + count
+      this.#addExemplars(kind, other.exemplars[kind])
     }
+    this.#addSummaries(other.summaries)
     this.#addFirstResponses(other.firstResponses)
     for (const [size, count] of other.executionsBySize) {
       this.executionsBySize.set(size, (this.executionsBySize.get(size) ?? 0) + count)
     }
+  }
+
+  #addSummaries(added: Readonly<Record<DurationKind, { readonly count: number; readonly sumUs: number }>>): void {
+    for (const kind of durationKinds) {
+      this.summaries[kind].count += added[kind].count
+      this.summaries[kind].sumUs += added[kind].sumUs
+    }
+  }
+
+  #addExemplars(kind: LatencyKind, added: BucketExemplars | null): void {
+    if (added === null) return
+    const all = (this.exemplars[kind] ??= new BucketExemplars(latencyBounds.length + 1))
+    all.merge(added)
   }
 
   #addFirstResponses(added: BucketCounts | null): void {

@@ -22,6 +22,10 @@ export type StatisticsOptions = {
   readonly firstResponseBounds?: readonly number[] | null
   /** True: its steps do the work, and fail. */
   readonly isEnsemble?: boolean
+  /** True: answers of this model are kept, and looked for before it is asked. */
+  readonly hasCache?: boolean
+  /** False: nobody asks for the histograms of latencies, and they stay empty. */
+  readonly hasHistograms?: boolean
 }
 
 /** More would let one endless stream fill the memory; what comes later is counted under the last index. */
@@ -44,6 +48,8 @@ export class Statistics {
   /** Null unless they were asked for. */
   readonly summaries: LatencySummaries | null
   readonly failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
+  readonly hasCache: boolean
+  readonly #hasHistograms: boolean
   readonly #options: StatisticsOptions
   readonly #batches = new Map<number, ComputeTotals>()
   readonly #responses: ResponseTotals[] = []
@@ -53,6 +59,8 @@ export class Statistics {
 
   constructor(options: StatisticsOptions) {
     this.#options = options
+    this.hasCache = options.hasCache === true
+    this.#hasHistograms = options.hasHistograms !== false
     const { firstResponseBounds = null } = options
     this.firstResponses = firstResponseBounds === null ? null : new BucketCounts(firstResponseBounds)
     this.summaries = options.hasSummaries === true ? new LatencySummaries() : null
@@ -129,11 +137,11 @@ export class Statistics {
   #addSuccess(request: InferenceRequest): void {
     const { endNs, receivedNs, queueStartNs, computeStartNs } = request
     this.success.add(endNs - receivedNs)
-    this.latencies.request.add(endNs - receivedNs)
     this.#noteInference(endNs)
     const queueNs = queueStartNs === 0 ? 0 : (computeStartNs === 0 ? endNs : computeStartNs) - queueStartNs
     this.queue.add(queueNs)
-    this.latencies.queue.add(queueNs)
+    if (this.#hasHistograms) this.#addLatencies(request, queueNs)
+    if (this.summaries !== null) this.summaries.add(request, queueNs)
     if (request.isCacheHit) {
       this.cacheHit.add(request.cacheNs)
       return
@@ -141,8 +149,15 @@ export class Statistics {
     if (request.cacheNs > 0) this.cacheMiss.add(request.cacheNs)
     this.#inferenceCount += Math.max(1, request.batchSize)
     this.compute.add(request, endNs)
-    this.latencies.compute.add(computeStartNs === 0 ? 0 : (request.computeEndNs || endNs) - computeStartNs)
-    if (this.summaries !== null) this.summaries.add(request, queueNs)
+  }
+
+  #addLatencies(request: InferenceRequest, queueNs: number): void {
+    const { endNs, computeStartNs, traceId } = request
+    this.latencies.request.add(endNs - request.receivedNs, traceId, endNs)
+    this.latencies.queue.add(queueNs, traceId, endNs)
+    if (request.isCacheHit) return
+    const computeNs = computeStartNs === 0 ? 0 : (request.computeEndNs || endNs) - computeStartNs
+    this.latencies.compute.add(computeNs, traceId, endNs)
   }
 
   #addFailure(request: InferenceRequest, response: InferenceResponse): void {

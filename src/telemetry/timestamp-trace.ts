@@ -1,36 +1,52 @@
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import type { RequestTrace, TraceStamp } from '../model/request-trace.ts'
+import type { RequestTrace, TraceOrigin, TraceStamp } from '../model/request-trace.ts'
 import type { TraceLevel } from '../model/trace-control.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { tensorText } from './tensor-text.ts'
 
+export type TimestampTraceSettings = {
+  readonly levels: readonly TraceLevel[]
+  /** A number for each trace, those of children too. */
+  readonly nextId: () => number
+}
+
 /** One request's records in Triton's JSON form, handed over when the last holder lets go. */
 export class TimestampTrace implements RequestTrace {
+  readonly context: TraceOrigin | null = null
   readonly id: number
+  readonly #settings: TimestampTraceSettings
+  readonly #parentId: number
   readonly #hasTimestamps: boolean
   readonly #hasTensors: boolean
   readonly #records: string[] = []
   readonly #onEnd: (records: readonly string[]) => void
+  #isComposed = false
   #holders = 1
 
+  /** A trace without a parent has the parent 0. */
   constructor(
-    id: number,
-    levels: readonly TraceLevel[],
+    settings: TimestampTraceSettings,
+    parentId: number,
     arrival: readonly TraceStamp[],
     onEnd: (records: readonly string[]) => void,
   ) {
-    this.id = id
+    const { levels } = settings
+    this.id = settings.nextId()
+    this.#settings = settings
+    this.#parentId = parentId
     this.#hasTimestamps = levels.includes('TIMESTAMPS')
     this.#hasTensors = levels.includes('TENSORS')
     this.#onEnd = onEnd
     for (const [name, ns] of arrival) this.stamp(name, ns)
   }
 
-  admitted(request: InferenceRequest, version: string): void {
+  admitted(request: InferenceRequest, version: string, isComposed: boolean): void {
+    this.#isComposed = isComposed
     if (this.#hasTimestamps) {
       const id = request.id === '' ? '' : `,"request_id":${JSON.stringify(request.id)}`
-      this.#add(`"model_name":${JSON.stringify(request.modelName)},"model_version":${Number(version)}${id}`)
+      const parent = this.#parentId === 0 ? '' : `,"parent_id":${this.#parentId}`
+      this.#add(`"model_name":${JSON.stringify(request.modelName)},"model_version":${Number(version)}${id}${parent}`)
       this.stamp('REQUEST_START', request.receivedNs)
     }
     if (this.#hasTensors) for (const tensor of request.inputs) this.#addTensor('TENSOR_QUEUE_INPUT', tensor)
@@ -43,10 +59,13 @@ export class TimestampTrace implements RequestTrace {
       return
     }
     this.stamp('QUEUE_START', request.queueStartNs)
-    this.stamp('COMPUTE_START', request.computeStartNs)
-    this.stamp('COMPUTE_INPUT_END', request.computeInputEndNs)
-    this.stamp('COMPUTE_OUTPUT_START', request.computeOutputStartNs)
-    this.stamp('COMPUTE_END', request.computeEndNs)
+    // The times of an ensemble are those of its steps added up, and each step has a trace of its own.
+    if (!this.#isComposed) {
+      this.stamp('COMPUTE_START', request.computeStartNs)
+      this.stamp('COMPUTE_INPUT_END', request.computeInputEndNs)
+      this.stamp('COMPUTE_OUTPUT_START', request.computeOutputStartNs)
+      this.stamp('COMPUTE_END', request.computeEndNs)
+    }
     this.stamp('INFER_RESPONSE_COMPLETE', request.endNs)
     this.stamp('REQUEST_END', request.endNs)
   }
@@ -55,6 +74,15 @@ export class TimestampTrace implements RequestTrace {
     // 0: not reached.
     if (!this.#hasTimestamps || ns === 0) return
     this.#add(`"timestamps":[{"name":"${name}","ns":${Math.round(ns)}}]`)
+  }
+
+  /** Its records are written with ours. */
+  beginChild(child: InferenceRequest): void {
+    this.retain()
+    child.trace = new TimestampTrace(this.#settings, this.id, [], (records) => {
+      this.#records.push(...records)
+      this.release()
+    })
   }
 
   retain(): void {

@@ -19,6 +19,11 @@ export class TraceSampler {
     return this.#settings
   }
 
+  /** Whether any request could be traced. */
+  get isOpen(): boolean {
+    return this.#settings.levels.length > 0 && this.#settings.count !== 0
+  }
+
   /** True: this request is to be traced. */
   pick(): boolean {
     const { levels, rate, count } = this.#settings

@@ -30,7 +30,7 @@ function serve(tracer: Tracer, request = requestOf()): boolean {
   const trace = tracer.begin(request)
   if (trace === null) return false
   Object.assign(request, { receivedNs: 10, queueStartNs: 20, computeStartNs: 30.4, computeInputEndNs: 40 })
-  trace.admitted(request, '3')
+  trace.admitted(request, '3', false)
   Object.assign(request, { computeOutputStartNs: 50, computeEndNs: 60, endNs: 70 })
   trace.responded(request, InferenceResponse.of([tensorOfStrings('OUT', [1], ['a"b'])]))
   trace.release()
@@ -73,8 +73,8 @@ test('tracing needs a file and a rate, and a refused change changes nothing', ()
   })
 })
 
-test('tracing is on while any model traces', () => {
-  const tracer = new Tracer(silentLog, { ...on, levels: [] })
+test('tracing is on while any model traces', async (t) => {
+  const tracer = new Tracer(silentLog, { ...on, file: path.join(await folder(t), 'trace.json'), levels: [] })
   assert.equal(tracer.isOn, false)
   tracer.update('m', { levels: ['TENSORS'], logFrequency: 1000, rate: 1 })
   assert.equal(tracer.isOn, true)

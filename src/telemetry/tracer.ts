@@ -1,37 +1,65 @@
-// Triton's trace mode `triton`: settings for all models and for single ones, and the traces that follow from them.
+// Which requests are traced, by settings for all models and for single ones, and how: into Triton's trace files, or as spans
+// for a collector.
 
+import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { RequestTrace } from '../model/request-trace.ts'
 import type { TraceChanges, TraceControl, TraceSettings } from '../model/trace-control.ts'
+import type { SpanSink } from './otlp/span.ts'
+import { SpanTrace } from './otlp/span-trace.ts'
+import { createTraceId, parseTraceOrigin } from './otlp/trace-context.ts'
+import { WallOrigin } from './otlp/wall-origin.ts'
 import { TimestampTrace } from './timestamp-trace.ts'
 import { TraceFile } from './trace-file.ts'
 import { TraceSampler } from './trace-sampler.ts'
 
 export type TracerOptions = TraceSettings & {
-  /** '' : none, and then tracing cannot be switched on. */
+  /** '' : none, and then tracing cannot be switched on in mode `triton`. */
   readonly file: string
+}
+
+/** Mode `opentelemetry`. */
+export type SpanTarget = {
+  readonly clock: Clock
+  readonly sink: SpanSink
+  readonly settings: TraceControl['modeSettings']
 }
 
 type OwnSettings = { -readonly [K in keyof TraceSettings]?: TraceSettings[K] }
 
+const noSettings: TraceControl['modeSettings'] = []
+
 export class Tracer implements TraceControl {
   readonly #file: TraceFile
   readonly #atStart: TraceSettings
+  /** Null in mode `triton`. */
+  readonly #target: SpanTarget | null
+  readonly #origin: WallOrigin | null
   #global: TraceSampler
   /** Models with settings of their own, and which those are. */
   readonly #models = new Map<string, { own: OwnSettings; sampler: TraceSampler }>()
   #isOn: boolean
   #lastId = 0
 
-  constructor(log: Log, options: TracerOptions) {
+  constructor(log: Log, options: TracerOptions, target: SpanTarget | null = null) {
     const { file, levels, rate, count, logFrequency } = options
-    this.#file = new TraceFile(log, file)
+    this.#target = target
+    this.#origin = target === null ? null : new WallOrigin(target.clock)
+    this.#file = new TraceFile(log, target === null ? file : '')
     this.#atStart = { levels, rate, count, logFrequency }
     this.#validate(this.#atStart)
     this.#global = new TraceSampler(this.#file, this.#atStart)
     this.#isOn = levels.length > 0
+  }
+
+  get mode(): TraceControl['mode'] {
+    return this.#target === null ? 'triton' : 'opentelemetry'
+  }
+
+  get modeSettings(): TraceControl['modeSettings'] {
+    return this.#target?.settings ?? noSettings
   }
 
   get file(): string {
@@ -58,10 +86,30 @@ export class Tracer implements TraceControl {
   /** Null for a request that is not picked. */
   begin(request: InferenceRequest): RequestTrace | null {
     const sampler = this.#models.get(request.modelName)?.sampler ?? this.#global
+    if (this.#target !== null) return this.#beginSpans(request, sampler, this.#target)
     if (!sampler.pick()) return null
-    const { levels } = sampler.settings
-    return new TimestampTrace(++this.#lastId, levels, request.arrivalStamps ?? [], (records) => sampler.add(records))
+    const settings = { levels: sampler.settings.levels, nextId: this.#nextId }
+    return new TimestampTrace(settings, 0, request.arrivalStamps ?? [], (records) => sampler.add(records))
   }
+
+  /** A caller that records the trace wants our part of it, whatever the rate is. */
+  #beginSpans(request: InferenceRequest, sampler: TraceSampler, { sink }: SpanTarget): RequestTrace | null {
+    const { traceOrigin } = request
+    const parent = traceOrigin === null ? null : parseTraceOrigin(traceOrigin)
+    const isPicked = sampler.pick()
+    if (!isPicked && !(parent?.isSampled === true && sampler.isOpen)) return null
+    const settings = {
+      sink,
+      traceId: parent?.traceId ?? createTraceId(),
+      traceState: parent?.traceState ?? '',
+      originNs: this.#origin?.read() ?? 0n,
+      nextId: this.#nextId,
+    }
+    request.traceId = settings.traceId
+    return new SpanTrace(settings, { id: 0, spanId: parent?.spanId ?? '' }, request.arrivalStamps ?? [])
+  }
+
+  readonly #nextId = (): number => ++this.#lastId
 
   /** Writes what is still held back. */
   async close(): Promise<void> {
@@ -102,6 +150,8 @@ export class Tracer implements TraceControl {
 
   #validate({ levels, rate }: TraceSettings): void {
     if (levels.length === 0) return
+    // With spans the rate 0 leaves those requests whose callers record the trace.
+    if (this.#target !== null) return
     if (rate === 0) throw invalidSetting('sample rate must be non-zero')
     if (this.#file.path === '') throw invalidSetting('trace file name is not given')
   }

@@ -4,10 +4,16 @@ import { elementBytes, type DataType } from './data-type.ts'
 import type { Shape } from './shape.ts'
 import { elementCount } from './shape.ts'
 
-/** One fresh buffer with all parts in a row. 1 copy. */
+/** All parts in a row: one fresh buffer, 1 copy; or a view where they lie in a row already, as padded inputs do. */
 export function gatherBytes(parts: readonly Uint8Array[]): Uint8Array {
   let total = 0
-  for (const part of parts) total += part.byteLength
+  let isRow = true
+  const first = parts[0] ?? new Uint8Array(0)
+  for (const part of parts) {
+    if (part.buffer !== first.buffer || part.byteOffset !== first.byteOffset + total) isRow = false
+    total += part.byteLength
+  }
+  if (isRow) return new Uint8Array(first.buffer, first.byteOffset, total)
   const target = Buffer.allocUnsafe(total)
   let at = 0
   for (const part of parts) {
@@ -36,6 +42,15 @@ export function splitRows(
   if (rowBytes * rows !== bytes.byteLength) return null
   let at = 0
   return rowCounts.map((count) => bytes.subarray(at, (at += count * rowBytes)))
+}
+
+/** Views on a tensor's elements, `counts[i]` of them each. No copies. Null when there are more or fewer elements. */
+export function splitElements(bytes: Uint8Array, dataType: DataType, counts: readonly number[]): Uint8Array[] | null {
+  if (dataType === 'BYTES') return splitFrames(bytes, counts, 1)
+  const size = elementBytes[dataType]
+  let at = 0
+  const parts = counts.map((count) => bytes.subarray(at, (at += count * size)))
+  return at === bytes.byteLength ? parts : null
 }
 
 /** BYTES elements have each their own length, so the frames are walked. */

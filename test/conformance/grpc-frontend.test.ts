@@ -319,9 +319,14 @@ test('requests are held back while their answers are not read', async () => {
   session.close()
 })
 
-test('a thousand streams are held at a time, each with its answers', async () => {
+for (const connections of [1, 50]) {
+  test(`a thousand streams are held at a time on ${connections} connections, each with its answers`, () =>
+    holdStreams(connections))
+}
+
+async function holdStreams(connections: number): Promise<void> {
   await using fixture = await GrpcFixture.start()
-  const clients = Array.from({ length: 4 }, () => fixture.connect())
+  const clients = Array.from({ length: connections }, () => fixture.connect())
   const streams = Array.from({ length: 1000 }, (_, i) => fixture.stream(clients[i % clients.length]))
   const ask = async (stream: grpc.ClientDuplexStream<Buffer, Buffer>, id: string): Promise<void> => {
     const answered = once(stream, 'data') as Promise<[Buffer]>
@@ -335,7 +340,7 @@ test('a thousand streams are held at a time, each with its answers', async () =>
   for (const stream of streams) stream.end()
   await ended
   for (const client of clients) client.close()
-})
+}
 
 test('a connection of age is told to leave and its calls are finished first', async () => {
   const { model, arrived } = heldModel()

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
@@ -38,4 +40,23 @@ test('an unknown benchmark is refused with the names of those there are', async 
     assert.match(reason.stdout, /there is no benchmark 'nope': .*small-infer/)
     return true
   })
+})
+
+test('the suite writes its table of targets, its figures and its charts', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-suite-test-'))
+  try {
+    const flags = ['--quick', '--rounds', '2', '--seconds', '0.02', '--only', 'ensemble', '--out', folder]
+    const output = await bench('suite', ...flags)
+    assert.match(output, /ensemble, grpc, c=64: Galatea \d+ µs CPU/)
+    const page = readFileSync(path.join(folder, 'suite.md'), 'utf8')
+    assert.match(page, /\| CPU: identity, HTTP binary, c=16 \| – .*not measured/)
+    assert.match(page, /\| gRPC \| all \| 64 \| Galatea \| \d+ ± \d+ % /)
+    const { cases } = JSON.parse(readFileSync(path.join(folder, 'suite.json'), 'utf8')) as { cases: { load: object }[] }
+    assert.ok(cases.some(({ load }) => 'perSecond' in load))
+    for (const name of ['cpu-grpc.svg', 'throughput-ensemble.svg']) {
+      assert.match(readFileSync(path.join(folder, name), 'utf8'), /^<svg /)
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
 })

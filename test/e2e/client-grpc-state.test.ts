@@ -55,3 +55,8 @@ test('tritonclient.grpc with sequences and shared memory', async (t) => {
   assert.ok(address !== undefined, server.output)
   await reportPythonChecks(t, 'grpc_state_client.py', address)
 })
+
+test('the other tritonclients with sequences and shared memory', async (t) => {
+  const grpcAddress = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]
+  await reportPythonChecks(t, 'aio_state_client.py', `${server.address},${grpcAddress}`)
+})

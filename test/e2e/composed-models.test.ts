@@ -82,6 +82,63 @@ test('the sequences of the guide add up, each by itself', async (context) => {
   await assert.rejects(tally({ id: 42n, x: 8 }), /must specify the START flag/)
 })
 
+test('the iterative model of the guide gets a request back until it is done, its state with it', async (context) => {
+  const { root, remove } = await temporaryRepository(filesOf('sequences.md'))
+  const engine = await createEngine({ modelRepository: root })
+  context.after(async () => {
+    await engine.close()
+    await remove()
+  })
+  const steps = await Promise.all(
+    [27n, 1n, 6n].map(async (n) => {
+      const { outputs } = await engine.infer('collatz', { N: { data: BigInt64Array.of(n), shape: [1, 1] } })
+      return outputs['STEPS']?.data[0]
+    }),
+  )
+  assert.deepEqual(steps.map(Number), [111, 0, 8])
+})
+
+test('an iterative decoupled model answers between its iterations and carries its state', async (context) => {
+  const { root, remove } = await temporaryRepository({
+    'countdown/config.pbtxt': `
+      backend: "typescript"
+      input { name: "N" data_type: TYPE_INT32 dims: 1 }
+      output { name: "OUT" data_type: TYPE_INT32 dims: 1 }
+      model_transaction_policy { decoupled: true }
+      model_warmup {
+        name: "nothing" batch_size: 1
+        inputs { key: "N" value { data_type: TYPE_INT32 dims: 1 zero_data: true } }
+      }
+      sequence_batching {
+        iterative_sequence: true
+        state { input_name: "DONE" output_name: "DONE_OUT" data_type: TYPE_INT32 dims: 1 }
+      }
+    `,
+    'countdown/1/model.ts': `
+      import { reschedule, tensor } from 'galatea/model'
+      export async function* infer(request) {
+        const [n = 0] = request.input('N').asInt32()
+        const [done = 0] = request.input('DONE').asInt32()
+        yield [tensor('OUT', 'INT32', [1], [done])]
+        if (n === 0 || done + 1 < n) yield reschedule([tensor('DONE_OUT', 'INT32', [1], [done + 1])])
+      }
+    `,
+  })
+  const engine = await createEngine({ modelRepository: root })
+  context.after(async () => {
+    await engine.close()
+    await remove()
+  })
+  const streamed = async (n: number): Promise<number[]> => {
+    const values: number[] = []
+    for await (const { outputs } of engine.inferStream('countdown', { N: Int32Array.of(n) })) {
+      values.push(Number(outputs['OUT']?.data[0]))
+    }
+    return values
+  }
+  assert.deepEqual(await Promise.all([streamed(4), streamed(1), streamed(3)]), [[0, 1, 2, 3], [0], [0, 1, 2]])
+})
+
 test('an ONNX model keeps its state through batches of several sequences', async (context) => {
   const { root, remove } = await temporaryRepository({
     'running/config.pbtxt': `
@@ -89,6 +146,10 @@ test('an ONNX model keeps its state through batches of several sequences', async
       input { name: "X" data_type: TYPE_FP32 dims: 1 }
       output { name: "Y" data_type: TYPE_FP32 dims: 1 }
       instance_group { kind: KIND_CPU count: 1 }
+      model_warmup {
+        name: "all slots" batch_size: 4
+        inputs { key: "X" value { data_type: TYPE_FP32 dims: 1 random_data: true } }
+      }
       sequence_batching {
         direct { }
         control_input { name: "READY" control { kind: CONTROL_SEQUENCE_READY fp32_false_true: [ 0, 1 ] } }

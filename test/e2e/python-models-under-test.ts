@@ -6,7 +6,7 @@ import path from 'node:path'
 import { SystemClock } from '../../src/base/clock.ts'
 import { MemoryLog } from '../../src/base/log.ts'
 import { ServerError } from '../../src/base/server-error.ts'
-import { createPythonBasedBackend, PythonBackend } from '../../src/backends/python/python-backend.ts'
+import { PythonBackend } from '../../src/backends/python/python-backend.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../../src/model/inference-request.ts'
 import type { InferenceResponse } from '../../src/model/inference-response.ts'
@@ -80,7 +80,7 @@ export class PythonModels {
     }
     const options = new Map(Object.entries({ interpreter: testPython, ...settings }))
     const backend = new PythonBackend({ clock, log, services }, options)
-    const shared = createPythonBasedBackend({ clock, log, services }, options, 'shared', sharedDirectory)
+    const shared = new PythonBackend({ clock, log, services }, options, { name: 'shared', directory: sharedDirectory })
     const backends = new Map([backend, shared].map((made) => [made.name, made]))
     const repository = new LocalRepository(
       { log, store: new LocalStore() },

@@ -62,6 +62,8 @@ export type StartOptions = {
   readonly launcher?: string
   /** What starts Node: `['taskset', '-c', '0']`. */
   readonly prefix?: readonly string[]
+  /** Where it runs, for paths relative to it; the checkout when left out. */
+  readonly folder?: string
 }
 
 const anyPort = ['--http-port=0', '--grpc-port=0', '--metrics-port=0']
@@ -78,7 +80,7 @@ export const startServerProcess = async (
   const node = [process.execPath, ...(options.nodeFlags ?? []), script, 'serve', ...anyPort, ...flags]
   const [command = '', ...rest] = [...(options.prefix ?? []), ...node]
   const child = spawn(command, rest, {
-    cwd: projectRoot,
+    cwd: options.folder ?? projectRoot,
     env: { ...process.env, ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -1,31 +1,34 @@
-// The direct scheduler under random arrivals, finishes, cancellations, worker deaths and time, in virtual time.
-// A failing run prints the seed that repeats it.
+// The direct scheduler under random arrivals, finishes, cancellations, worker deaths, drains and time, in virtual time.
 
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import fc from 'fast-check'
 import { ManualClock } from '../../src/base/clock.ts'
+import { ServerError } from '../../src/base/server-error.ts'
 import type { Instance } from '../../src/model/backend.ts'
 import type { Batch } from '../../src/model/batch.ts'
-import { InferenceRequest } from '../../src/model/inference-request.ts'
-import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { DirectScheduler } from '../../src/scheduling/direct-scheduler.ts'
+import { testHistories, type Histories } from './histories.ts'
+import { Ledger } from './ledger.ts'
+import { Departures, rescaled } from './simulated-instance.ts'
 
-const maxQueueSize = 4
-const instanceCount = 2
-const deepest = 3
+type Setup = { readonly instanceCount: number; readonly depth: number; readonly maxQueueSize: number }
+type Step = { readonly do: keyof typeof weights; readonly value: number }
+const weights = { arrive: 20, finish: 16, cancel: 4, advance: 6, die: 2, flip: 2, depth: 2, rescale: 1, drain: 0 }
+
+type OnStart = (instance: SimulatedInstance, batch: Batch) => void
 
 class SimulatedInstance implements Instance {
   readonly name = 'simulated'
   isReady = true
+  hasLeft = false
   prefetchDepth: number
   /** The first executes, the others are parked. */
-  readonly batches: Batch[] = []
-  readonly started: InferenceRequest[]
+  batches: Batch[] = []
+  readonly #onStart: OnStart
 
-  constructor(started: InferenceRequest[], prefetchDepth: number) {
-    this.started = started
+  constructor(prefetchDepth: number, onStart: OnStart) {
     this.prefetchDepth = prefetchDepth
+    this.#onStart = onStart
   }
   execute(batch: Batch): void {
     assert.ok(this.isReady, 'only a ready instance is given work')
@@ -35,118 +38,175 @@ class SimulatedInstance implements Instance {
       assert.equal(batch.requests[0]?.timeoutUs, 0n, 'a request that may expire waits where it can')
     }
     this.batches.push(batch)
-    this.started.push(...batch.requests)
+    this.#onStart(this, batch)
   }
-  finish(): void {
-    const batch = this.batches.shift()
-    if (batch === undefined) return
-    for (const request of batch.requests) request.respond(InferenceResponse.of([]))
-    batch.executed()
+  get isBusy(): boolean {
+    return this.batches.length > 0
   }
   close(): Promise<void> {
     return Promise.resolve()
   }
 }
 
-const step = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('arrive' as const), value: fc.nat(200) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('finish' as const), value: fc.nat(instanceCount - 1) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), value: fc.nat(30) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('advance' as const), value: fc.nat(100) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('flip' as const), value: fc.nat(instanceCount - 1) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('depth' as const), value: fc.nat(deepest) }) },
-)
+class Simulation {
+  readonly clock = new ManualClock()
+  readonly ledger: Ledger
+  readonly departures = new Departures()
+  /** Those that take requests, and those that were taken away and are not done. */
+  instances: readonly SimulatedInstance[]
+  #used: readonly SimulatedInstance[]
+  readonly #scheduler: DirectScheduler
+  readonly #setup: Setup
+  #lastStarted = -1
 
-const scenarios: readonly { readonly title: string; readonly count: number; readonly depth: number }[] = [
-  { title: 'under any history', count: instanceCount, depth: 0 },
-  { title: 'with one instance that takes batches ahead of time', count: 1, depth: deepest },
-  { title: 'with several that would, of which each gets one at a time,', count: instanceCount, depth: deepest },
-]
+  constructor(setup: Setup) {
+    this.#setup = setup
+    this.instances = Array.from({ length: setup.instanceCount }, () => this.#createInstance())
+    this.#used = this.instances
+    this.#scheduler = new DirectScheduler({ clock: this.clock }, this.instances, setup)
+    this.ledger = new Ledger(() => this.#scheduler, setup.maxQueueSize)
+  }
 
-for (const { title, count: instanceTotal, depth } of scenarios) {
-  test(`${title} every request ends once, in order, within the bound, and nobody idles while work waits`, () => {
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
-        const clock = new ManualClock()
-        const started: InferenceRequest[] = []
-        const admitted: InferenceRequest[] = []
-        const ends = new Map<InferenceRequest, number>()
-        const instances = Array.from({ length: instanceTotal }, () => new SimulatedInstance(started, depth))
-        const scheduler = new DirectScheduler({ clock }, instances, { maxQueueSize })
-        const act = ({ do: action, value }: { do: string; value: number }): void => {
-          if (action === 'arrive') {
-            const request = new InferenceRequest({
-              modelName: 'm',
-              inputs: [],
-              timeoutUs: BigInt(value % 3 === 0 ? value + 1 : 0),
-              sink: (_, ended) => ends.set(ended, (ends.get(ended) ?? 0) + 1),
-            })
-            admitted.push(request)
-            scheduler.enqueue(request)
-          } else if (action === 'finish') instances[value]?.finish()
-          else if (action === 'cancel') admitted.at(-1 - value)?.cancel()
-          else if (action === 'advance') clock.advanceUs(value)
-          else if (action === 'depth') {
-            for (const instance of instances) instance.prefetchDepth = Math.min(value, depth)
-          } else {
-            const instance = instances[value % instanceTotal] as SimulatedInstance
-            instance.isReady = !instance.isReady
-            scheduler.instancesChanged()
-          }
-        }
-        const check = (): void => {
-          const running = instances.reduce((sum, instance) => sum + instance.batches.length, 0)
-          if (instanceTotal > 1) {
-            assert.ok(
-              instances.every(({ batches }) => batches.length <= 1),
-              'one of several instances parks nothing',
-            )
-          }
-          assert.equal(admitted.length, ends.size + scheduler.pendingCount + running, 'every request is somewhere')
-          for (const count of ends.values()) assert.equal(count, 1, 'a request ends once')
-          assert.ok(scheduler.pendingCount <= maxQueueSize, 'the queue keeps its bound')
-          const canWork = instances.some((instance) => instance.isReady && instance.batches.length === 0)
-          assert.ok(!(canWork && scheduler.pendingCount > 0), 'no ready instance idles while a request waits')
-          const order = started.map((request) => admitted.indexOf(request))
-          assert.deepEqual(
-            order,
-            [...order].sort((a, b) => a - b),
-            'first in, first out',
-          )
-        }
-        for (const next of steps) {
-          act(next)
-          check()
-        }
-        // Then everything becomes ready again and is left to finish: nothing may be left over.
-        for (const instance of instances) instance.isReady = true
-        scheduler.instancesChanged()
-        while (ends.size < admitted.length) for (const instance of instances) instance.finish()
-        check()
-        assert.equal(clock.pendingCount, 0, 'no timer is left behind')
-      }),
-      { numRuns: 400 },
-    )
-  })
+  run({ do: action, value }: Step): void {
+    const { ledger, instances } = this
+    const instance = instances[value % instances.length] as SimulatedInstance
+    switch (action) {
+      case 'arrive':
+        ledger.enqueue(this.clock.nowNs(), { timeoutUs: BigInt(value % 3 === 0 ? 1 + (value % 200) : 0) })
+        break
+      case 'finish':
+        this.finish(instance)
+        break
+      case 'cancel':
+        ledger.requests.at(-1 - (value % 30))?.cancel()
+        break
+      case 'advance':
+        this.clock.advanceUs(value % 100)
+        break
+      case 'die':
+        this.setReady(instance, false)
+        this.#drop(instance)
+        break
+      case 'flip':
+        this.setReady(instance, !instance.isReady)
+        break
+      case 'depth':
+        for (const each of instances) each.prefetchDepth = Math.min(value % 4, this.#setup.depth)
+        break
+      case 'rescale':
+        this.#rescale(value)
+        break
+      case 'drain':
+        if (!ledger.isDraining) void ledger.drain()
+    }
+  }
+
+  #rescale(value: number): void {
+    const used = rescaled(this.#used, value, () => this.#createInstance())
+    const leaving = this.#used.filter((instance) => !used.includes(instance))
+    this.instances = [...used, ...this.instances.filter((instance) => !used.includes(instance) && instance.isBusy)]
+    this.#used = used
+    this.departures.watch(leaving, this.#scheduler.setInstances(used))
+  }
+
+  #createInstance(): SimulatedInstance {
+    return new SimulatedInstance(this.#setup.depth, (instance, batch) => this.#onStart(instance, batch))
+  }
+
+  finish(instance: SimulatedInstance): void {
+    const batch = instance.batches.shift()
+    if (batch === undefined) return
+    for (const request of batch.requests) request.respond(this.ledger.answerTo(request))
+    batch.executed()
+  }
+
+  setReady(instance: SimulatedInstance, isReady: boolean): void {
+    instance.isReady = isReady
+    this.#scheduler.instancesChanged()
+  }
+
+  /** Everything it holds fails, parked batches too. */
+  #drop(instance: SimulatedInstance): void {
+    const batches = instance.batches
+    instance.batches = []
+    for (const { requests } of batches) for (const request of requests) request.fail(died)
+    for (const batch of batches) batch.executed()
+  }
+
+  check(): void {
+    this.ledger.check()
+    const canWork = this.#used.some(({ isReady, batches }) => isReady && batches.length === 0)
+    assert.ok(!canWork || this.ledger.waiting.size === 0, 'an idle instance with eligible work')
+    for (const request of this.ledger.waiting) {
+      if (request.timeoutUs === 0n) continue
+      const waitedNs = this.clock.nowNs() - (this.ledger.enqueuedNs.get(request) ?? 0)
+      assert.ok(waitedNs < Number(request.timeoutUs) * 1000, 'a request does not outstay its time')
+    }
+  }
+
+  #onStart(instance: SimulatedInstance, { requests: [request] }: Batch): void {
+    assert.ok(this.#used.includes(instance), 'one that is leaving is given nothing')
+    if (this.#used.length > 1) assert.equal(instance.batches.length, 1, 'one of several instances parks nothing')
+    assert.ok(request !== undefined)
+    this.ledger.started(request)
+    const index = this.ledger.indexOf(request)
+    assert.ok(index > this.#lastStarted, 'first in, first out')
+    this.#lastStarted = index
+  }
 }
 
+const died = ServerError.withoutStack('INTERNAL', 'its worker died')
+
+const histories: Histories<Setup, Step> = {
+  longest: 250,
+  setup: (random) => ({
+    instanceCount: 1 + random.int(3),
+    depth: random.int(4),
+    maxQueueSize: random.pick([0, 1, 4, Infinity]),
+  }),
+  step: (random) => ({
+    do: random.oneIn(400) ? 'drain' : random.weighted(weights),
+    value: random.int(1000),
+  }),
+  live: async (setup, steps) => {
+    const simulation = new Simulation(setup)
+    const { ledger, departures } = simulation
+    for (const step of steps) {
+      simulation.run(step)
+      simulation.check()
+      if (departures.isAwaited) await departures.check()
+    }
+    const drained = ledger.isDraining ? Promise.resolve() : ledger.drain()
+    for (const instance of simulation.instances) simulation.setReady(instance, true)
+    for (let round = 0; ledger.openCount > 0; round++) {
+      assert.ok(round < 1000, 'everything admitted ends')
+      for (const instance of simulation.instances) simulation.finish(instance)
+      simulation.check()
+    }
+    await drained
+    await departures.check()
+    assert.ok(ledger.isDrained, 'a drain ends with the last request')
+    assert.equal(simulation.clock.pendingCount, 0, 'no timer is left behind')
+  },
+}
+
+testHistories('the direct scheduler keeps its invariants, whatever happens', 800_000, histories)
+
 test('the sole instance is handed further requests up to its depth, and the queue bound counts those that wait behind', () => {
-  const started: InferenceRequest[] = []
-  const instance = new SimulatedInstance(started, 2)
-  const scheduler = new DirectScheduler({ clock: new ManualClock() }, [instance], { maxQueueSize })
-  const errors: (string | undefined)[] = []
-  for (let i = 0; i < 3 + maxQueueSize + 1; i++) {
-    const sink = (response: InferenceResponse): void => void errors.push(response.error?.message)
-    scheduler.enqueue(new InferenceRequest({ modelName: 'm', inputs: [], sink }))
-  }
-  assert.equal(started.length, 3)
-  assert.equal(scheduler.pendingCount, maxQueueSize)
-  assert.deepEqual(errors, ['[request id: <id_unknown>] Exceeds maximum queue size'])
+  const setup = { instanceCount: 1, depth: 2, maxQueueSize: 4 }
+  const simulation = new Simulation(setup)
+  const { ledger } = simulation
+  const [instance] = simulation.instances as [SimulatedInstance]
+  for (let i = 0; i < 3 + setup.maxQueueSize; i++) ledger.enqueue(0)
+  assert.equal(ledger.running.size, 3)
+  assert.equal(ledger.waiting.size, setup.maxQueueSize)
+  assert.ok(ledger.enqueue(0).isEnded, 'one more is refused')
   // It takes none ahead of time any more: what it holds comes first, then one at a time.
   instance.prefetchDepth = 0
-  instance.finish()
-  instance.finish()
-  assert.equal(started.length, 3)
-  instance.finish()
-  assert.equal(started.length, 4)
+  simulation.finish(instance)
+  simulation.finish(instance)
+  assert.equal(ledger.running.size, 1)
+  simulation.finish(instance)
+  assert.equal(ledger.running.size, 1)
+  assert.equal(ledger.waiting.size, setup.maxQueueSize - 1)
 })

@@ -87,10 +87,20 @@ const lostWakeUp: SchedulerMaker = ({ clock, afterThisTurn }, instances, setting
   return new DynamicBatchScheduler({ clock: deaf, afterThisTurn }, instances, settings)
 }
 
+/** Whatever comes may join, and padding does not help. */
+const everybodyJoins: SchedulerMaker = (dependencies, instances, settings) =>
+  new DynamicBatchScheduler(dependencies, instances, { ...settings, limits: { ...settings.limits, canJoin: null } })
+
+/** Requests of one bucket run together, but nobody fills them up. */
+const nothingIsPadded: SchedulerMaker = (dependencies, instances, settings) =>
+  new DynamicBatchScheduler(dependencies, instances, { ...settings, padding: null })
+
 export const brokenSchedulers: Readonly<Record<string, SchedulerMaker>> = {
   'one row too many in a batch': offByOne,
   'the delay counts from the newest request': delayFromNewest,
   'low priorities go first': priorityInversion,
   'an instance is free before it is done': slotReleasedTwice,
   'a wake-up is lost': lostWakeUp,
+  'requests of any shape run together': everybodyJoins,
+  'shorter inputs are not filled up': nothingIsPadded,
 }

@@ -16,14 +16,21 @@ export type ReferenceSettings = {
   readonly defaultBound: number
   readonly instanceCount: number
   readonly preservesOrder: boolean
+  /** Lengths that inputs are padded to; empty: to the longest, where none is more than twice another or
+   * above 16; null: they are not padded, and only equals run together. */
+  readonly buckets: readonly number[] | null
 }
 
 export type Arrival = {
   readonly rows: number
   readonly priority: number
   readonly timeoutUs: number
-  /** Only requests of one kind run together. */
-  readonly kind: number
+  /** Of its input of open length. */
+  readonly length: number
+  /** Of its ragged input, which never matters. */
+  readonly raggedLength: number
+  /** Whether it brings the optional input: those that do and those that do not never run together. */
+  readonly hasOptional: boolean
 }
 
 type Pending = Arrival & {
@@ -40,7 +47,8 @@ export class ReferenceBatcher {
   readonly running: { readonly ids: readonly number[]; readonly instance: number }[] = []
   readonly #settings: ReferenceSettings
   readonly #isReady: boolean[]
-  readonly #idle: number[]
+  #idle: number[]
+  #used: readonly number[]
   #pending: Pending[] = []
   #nowUs = 0
   #putBackCount = 0
@@ -52,7 +60,8 @@ export class ReferenceBatcher {
   constructor(settings: ReferenceSettings) {
     this.#settings = settings
     this.#isReady = Array.from({ length: settings.instanceCount }, () => true)
-    this.#idle = Array.from({ length: settings.instanceCount }, (_, i) => settings.instanceCount - 1 - i)
+    this.#used = this.#isReady.map((_, i) => i)
+    this.#idle = this.#used.toReversed()
   }
 
   get pendingCount(): number {
@@ -64,7 +73,9 @@ export class ReferenceBatcher {
     if (this.#isDraining) return void this.log.push(`end ${id} UNAVAILABLE`)
     const level = arrival.priority < 1 || arrival.priority > levels ? defaultLevel : arrival.priority
     if (this.#isFull(level) && this.#isTurnOpen) this.settle()
-    if (this.#isFull(level)) return void this.log.push(`end ${id} UNAVAILABLE`)
+    const done = this.#settings.preservesOrder ? this.#order.filter((each) => each.outcome !== null).length : 0
+    const isHeldUp = done >= this.#settings.defaultBound
+    if (this.#isFull(level) || isHeldUp) return void this.log.push(`end ${id} UNAVAILABLE`)
     const timeoutUs = this.#timeoutOf(arrival)
     const deadlineUs = timeoutUs === 0 ? Infinity : this.#nowUs + timeoutUs
     this.#pending.push({ ...arrival, id, level, sinceUs: this.#nowUs, deadlineUs, putBack: 0 })
@@ -94,12 +105,20 @@ export class ReferenceBatcher {
     const [batch] = this.running.splice(position, 1)
     if (batch === undefined) return
     for (const id of batch.ids) this.#end(id, outcome)
-    this.#idle.push(batch.instance)
+    if (this.#used.includes(batch.instance)) this.#idle.push(batch.instance)
     this.settle()
   }
 
   setReady(instance: number, isReady: boolean): void {
     this.#isReady[instance] = isReady
+  }
+
+  /** These take requests from now on; one that was never seen before is ready. */
+  setInstances(instances: readonly number[]): void {
+    for (const instance of instances) this.#isReady[instance] ??= true
+    this.#used = instances
+    this.#idle = instances.filter((instance) => !this.running.some((batch) => batch.instance === instance)).toReversed()
+    this.settle()
   }
 
   drain(): void {
@@ -143,8 +162,9 @@ export class ReferenceBatcher {
   }
 
   #expire(): void {
-    for (const each of this.#inOrder()) {
-      if (each.deadlineUs > this.#nowUs) continue
+    const byDeadline = this.#pending.toSorted((a, b) => a.deadlineUs - b.deadlineUs || a.id - b.id)
+    for (const each of byDeadline) {
+      if (each.deadlineUs > this.#nowUs) break
       if (this.#settings.policy?.action === 'DELAY') {
         each.deadlineUs = Infinity
         each.putBack = ++this.#putBackCount
@@ -163,7 +183,7 @@ export class ReferenceBatcher {
     const rowsOf = (count: number): number => line.slice(0, count).reduce((sum, each) => sum + each.rows, 0)
     let most = line.length
     for (let count = 2; count <= line.length; count++) {
-      if (rowsOf(count) > maxBatchSize || line[count - 1]?.kind !== line[0]?.kind) {
+      if (rowsOf(count) > maxBatchSize || !this.#agree(line[0] as Pending, line[count - 1] as Pending)) {
         most = count - 1
         break
       }
@@ -179,6 +199,18 @@ export class ReferenceBatcher {
     if (best > 0 && !isLate) return best
     const cannotGrow = most < line.length || rowsOf(most) >= largest
     return cannotGrow || isLate || delayUs === 0 || this.#isDraining ? most : 0
+  }
+
+  #agree(a: Arrival, b: Arrival): boolean {
+    if (a.hasOptional !== b.hasOptional) return false
+    const { buckets } = this.#settings
+    if (buckets === null) return a.length === b.length
+    if (buckets.length === 0) {
+      const classOf = ({ length }: Arrival): number => (length <= 16 ? 16 : 100 + (length - 1).toString(2).length)
+      return classOf(a) === classOf(b)
+    }
+    const bucketOf = ({ length }: Arrival): number => Math.min(...buckets.filter((edge) => edge >= length), Infinity)
+    return bucketOf(a) === bucketOf(b) && (bucketOf(a) < Infinity || a.length === b.length)
   }
 
   #end(id: number, outcome: string): void {

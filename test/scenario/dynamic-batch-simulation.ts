@@ -4,14 +4,19 @@ import assert from 'node:assert/strict'
 import { ManualClock } from '../../src/base/clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import type { Instance } from '../../src/model/backend.ts'
+import type { BatchPadding } from '../../src/model/batch-padding.ts'
 import type { Batch } from '../../src/model/batch.ts'
 import { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
+import { emptyModelConfig } from '../../src/model/model-config.ts'
+import { ModelSignature } from '../../src/model/model-signature.ts'
+import { joinRule } from '../../src/scheduling/join-rule.ts'
 import { DynamicBatchScheduler, type DynamicBatchDependencies } from '../../src/scheduling/dynamic-batch-scheduler.ts'
 import type { DynamicBatchSettings } from '../../src/scheduling/dynamic-batch-settings.ts'
 import type { Scheduler } from '../../src/model/scheduler.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import type { Arrival, ReferenceSettings } from './dynamic-batch-reference.ts'
+import { Departures, SimulatedInstance } from './simulated-instance.ts'
 
 export type SchedulerMaker = (
   dependencies: DynamicBatchDependencies,
@@ -22,45 +27,13 @@ export type SchedulerMaker = (
 const realScheduler: SchedulerMaker = (dependencies, instances, settings) =>
   new DynamicBatchScheduler(dependencies, instances, settings)
 
-class SimulatedInstance implements Instance {
-  readonly name = 'simulated'
-  isReady = true
-  batch: Batch | null = null
-  readonly #onStart: (instance: SimulatedInstance, batch: Batch) => void
-
-  constructor(onStart: (instance: SimulatedInstance, batch: Batch) => void) {
-    this.#onStart = onStart
-  }
-  execute(batch: Batch): void {
-    assert.ok(this.isReady, 'only a ready instance is given work')
-    assert.equal(this.batch, null, 'one batch at a time')
-    this.batch = batch
-    this.#onStart(this, batch)
-  }
-  /** Each request gets its own id back: an answer that strays is seen. */
-  finish(error: ServerError | null): void {
-    const batch = this.batch as Batch
-    this.batch = null
-    for (const request of batch.requests) {
-      const bytes = Buffer.from(request.id)
-      const outputs = [new Tensor('ID', 'UINT8', [bytes.length], bytes)]
-      if (error === null) request.respond(InferenceResponse.of(outputs))
-      else request.fail(error)
-    }
-    batch.executed()
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
-  }
-}
-
 const settingsOf = (from: ReferenceSettings): DynamicBatchSettings => ({
   limits: {
     maxBatchSize: from.maxBatchSize,
     preferredBatchSizes: new Set(from.preferred),
     largestPreferredBatchSize: from.preferred.length === 0 ? from.maxBatchSize : Math.max(...from.preferred),
     maxQueueDelayNs: from.delayUs * 1000,
-    canJoin: (first, next) => first.parameters.get('kind') === next.parameters.get('kind'),
+    canJoin: joinRule(signature, { padding: paddingOf(from) }),
   },
   queue: {
     priorityLevels: BigInt(from.levels),
@@ -78,20 +51,61 @@ const settingsOf = (from: ReferenceSettings): DynamicBatchSettings => ({
     defaultMaxQueueSize: from.defaultBound,
   },
   preservesOrder: from.preservesOrder,
+  padding: paddingOf(from),
 })
+
+/** The output `X` is the input `X`, as long as it was padded. */
+const paddingOf = ({ buckets }: ReferenceSettings): BatchPadding | null =>
+  buckets === null
+    ? null
+    : {
+        inputs: [{ name: 'X', dataType: 'UINT8', axis: 1, fill: Uint8Array.of(filler), buckets }],
+        outputs: [{ name: 'X', axis: 1, input: 'X' }],
+      }
+const filler = 99
+
+const signature = new ModelSignature({
+  ...emptyModelConfig(),
+  maxBatchSize: 8,
+  input: ['X', 'RAGGED', 'OPTIONAL'].map((name) => ({
+    name,
+    dataType: 'TYPE_UINT8',
+    format: 'FORMAT_NONE',
+    dims: name === 'OPTIONAL' ? [1] : [-1],
+    reshape: null,
+    isShapeTensor: false,
+    allowRaggedBatch: name === 'RAGGED',
+    optional: name === 'OPTIONAL',
+    isNonLinearFormatIo: false,
+  })),
+})
+
+const inputsOf = ({ rows, length, raggedLength, hasOptional }: Arrival, id: number): Tensor[] => {
+  const tensor = (name: string, size: number): Tensor =>
+    new Tensor(name, 'UINT8', [rows, size], new Uint8Array(rows * size).fill(id % filler))
+  const optional = hasOptional ? [tensor('OPTIONAL', 1)] : []
+  return [tensor('X', length), tensor('RAGGED', raggedLength), ...optional]
+}
+
+const inputNamed = (request: InferenceRequest, name: string): Tensor | undefined =>
+  request.inputs.find((input) => input.name === name)
 
 export class Simulation {
   readonly log: string[] = []
   readonly clock = new ManualClock()
   readonly scheduler: Scheduler
   readonly running: SimulatedInstance[] = []
-  readonly instances: readonly SimulatedInstance[]
+  readonly departures = new Departures()
+  /** All that there ever were: the history names one by its place. */
+  readonly instances: SimulatedInstance[]
+  #used: readonly SimulatedInstance[]
   readonly #settings: ReferenceSettings
   readonly #turns: (() => void)[] = []
   readonly #requests: InferenceRequest[] = []
   readonly #ends = new Map<InferenceRequest, number>()
   readonly #queued = new Set<InferenceRequest>()
   readonly #enqueuedUs = new Map<InferenceRequest, number>()
+  readonly #lengths = new Map<InferenceRequest, number>()
   readonly #started: InferenceRequest[] = []
   /** Room is made before a request joins the queue: until then it is not behind or before anybody. */
   #arriving: InferenceRequest | null = null
@@ -99,10 +113,8 @@ export class Simulation {
 
   constructor(settings: ReferenceSettings, make: SchedulerMaker = realScheduler) {
     this.#settings = settings
-    this.instances = Array.from(
-      { length: settings.instanceCount },
-      () => new SimulatedInstance((instance, batch) => this.#onStart(instance, batch)),
-    )
+    this.instances = Array.from({ length: settings.instanceCount }, () => this.#createInstance())
+    this.#used = this.instances
     const afterThisTurn = (fire: () => void): void => void this.#turns.push(fire)
     this.scheduler = make({ clock: this.clock, afterThisTurn }, this.instances, settingsOf(settings))
   }
@@ -111,14 +123,14 @@ export class Simulation {
     const request = new InferenceRequest({
       modelName: 'm',
       id: String(id),
-      inputs: [],
+      inputs: inputsOf(arrival, id),
       priority: BigInt(arrival.priority),
       timeoutUs: BigInt(arrival.timeoutUs),
-      parameters: new Map([['kind', BigInt(arrival.kind)]]),
       sink: (response, ended) => this.#onEnd(response, ended),
     })
     request.batchSize = arrival.rows
     this.#requests.push(request)
+    this.#lengths.set(request, arrival.length)
     this.#queued.add(request)
     this.#enqueuedUs.set(request, this.clock.nowNs() / 1000)
     this.#arriving = request
@@ -132,8 +144,26 @@ export class Simulation {
 
   finish(position: number, error: ServerError | null): void {
     const [instance] = this.running.splice(position, 1)
-    if (instance === undefined) return
-    instance.finish(error)
+    // Each request gets its own id back: an answer that strays is seen. So is its input, as the instance got it.
+    instance?.end((request) => {
+      const bytes = Buffer.from(request.id)
+      const outputs = [new Tensor('ID', 'UINT8', [bytes.length], bytes), inputNamed(request, 'X') as Tensor]
+      if (error === null) request.respond(InferenceResponse.of(outputs))
+      else request.fail(error)
+    })
+  }
+
+  /** These take requests from now on, those that `instances` does not have yet as new ones. */
+  setInstances(places: readonly number[]): void {
+    for (const place of places) this.instances[place] ??= this.#createInstance()
+    const used = places.map((place) => this.instances[place] as SimulatedInstance)
+    const leaving = this.#used.filter((instance) => !used.includes(instance))
+    this.#used = used
+    this.departures.watch(leaving, this.scheduler.setInstances?.(used))
+  }
+
+  #createInstance(): SimulatedInstance {
+    return new SimulatedInstance((instance, batch) => this.#onStart(instance, batch))
   }
 
   drain(): void {
@@ -168,7 +198,7 @@ export class Simulation {
   }
 
   #checkNobodyIdles(waiting: readonly InferenceRequest[]): void {
-    if (!this.instances.some(({ isReady, batch }) => isReady && batch === null)) return
+    if (!this.#used.some(({ isReady, batch }) => isReady && batch === null)) return
     const nowUs = this.clock.nowNs() / 1000
     for (const request of waiting) {
       const waitedUs = nowUs - (this.#enqueuedUs.get(request) as number)
@@ -180,6 +210,7 @@ export class Simulation {
 
   #onStart(instance: SimulatedInstance, batch: Batch): void {
     const { requests, batchSize } = batch
+    assert.ok(this.#used.includes(instance), 'one that is leaving is given nothing')
     let rows = 0
     for (const request of requests) {
       rows += request.batchSize
@@ -188,7 +219,8 @@ export class Simulation {
     }
     assert.equal(batchSize, rows)
     assert.ok(rows <= this.#settings.maxBatchSize, 'a batch keeps the largest size')
-    assert.equal(new Set(requests.map((request) => request.parameters.get('kind'))).size, 1, 'shapes agree')
+    assert.equal(new Set(requests.map((request) => inputNamed(request, 'X')?.shape[1])).size, 1, 'shapes agree')
+    assert.equal(new Set(requests.map((request) => request.inputs.length)).size, 1, 'the same inputs are there')
     this.#checkOrder(requests)
     this.#started.push(...requests)
     this.running.push(instance)
@@ -217,5 +249,11 @@ export class Simulation {
     this.log.push(`end ${request.id} ${error === null ? 'ok' : error.code}`)
     if (error !== null) return
     assert.equal(Buffer.from(response.outputs[0]?.bytes ?? []).toString(), request.id, 'answers go to their owner')
+    const [, back] = response.outputs
+    assert.deepEqual(back?.shape, [request.batchSize, this.#lengths.get(request)], 'outputs are cut back')
+    assert.ok(
+      back?.bytes.every((byte) => byte === Number(request.id) % filler),
+      'nothing of the filling comes back',
+    )
   }
 }

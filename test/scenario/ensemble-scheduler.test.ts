@@ -1,9 +1,7 @@
-// Ensembles of random shape under random answers, failures and cancellations. What comes out is compared with a plain
-// evaluation of the graph. A failing run prints the seed that repeats it.
+// Ensembles of random shape under random answers, failures, cancellations and drains. What comes out is compared with a
+// plain evaluation of the graph.
 
 import assert from 'node:assert/strict'
-import test from 'node:test'
-import fc from 'fast-check'
 import { ManualClock } from '../../src/base/clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import { EnsemblePlan } from '../../src/model/ensemble-plan.ts'
@@ -13,24 +11,19 @@ import { emptyModelConfig, type ModelConfig } from '../../src/model/model-config
 import { ModelSignature } from '../../src/model/model-signature.ts'
 import { EnsembleScheduler } from '../../src/scheduling/ensemble-scheduler.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
+import { testHistories, type Histories } from './histories.ts'
 
 /** Step i reads tensors that exist before it and writes `T<i>`; a decoupled one gives two responses. */
 type Shape = {
   readonly steps: readonly { readonly reads: readonly number[] }[]
+  /** At most one, so that no two orders meet; -1 for none. */
   readonly decoupled: number
+  /** max_inflight_requests */
   readonly limit: number
 }
+type Step = { readonly do: keyof typeof weights; readonly value: number }
+const weights = { send: 4, answer: 14, fail: 1, cancel: 1, pause: 1, drain: 0 }
 
-const shape: fc.Arbitrary<Shape> = fc.record({
-  steps: fc.array(fc.record({ reads: fc.array(fc.nat(20), { minLength: 1, maxLength: 3 }) }), {
-    minLength: 1,
-    maxLength: 7,
-  }),
-  /** At most one, so that no two orders meet. */
-  decoupled: fc.integer({ min: -1, max: 6 }),
-  limit: fc.integer({ min: 0, max: 2 }),
-})
-const actions = fc.array(fc.nat(1000), { minLength: 10, maxLength: 200, size: 'max' })
 const outputNames = ({ steps }: Shape): string[] => steps.map((_, i) => `T${i}`)
 /** The ensemble's input is tensor 0, the output of step i is tensor i + 1. */
 const tensorName = (index: number): string => (index === 0 ? 'I' : `T${index - 1}`)
@@ -63,6 +56,12 @@ class Simulation {
   readonly results = new Map<InferenceRequest, string[]>()
   readonly inflight = new Map<number, number>()
   heldCount = 0
+  endedCount = 0
+  isDraining = false
+  isDrained = false
+  /** Steps by the id of the ensemble's request. */
+  readonly #started = new Map<string, Set<number>>()
+  readonly #finished = new Map<string, Set<number>>()
   readonly #shape: Shape
   readonly #isDecoupled: boolean
 
@@ -94,6 +93,7 @@ class Simulation {
     )
     const infer = (request: InferenceRequest): void => {
       const index = Number(request.modelName.slice(1))
+      this.#checkStart(request, index)
       this.open.push({ request, step: index, sent: 0 })
       const count = (this.inflight.get(index) ?? 0) + 1
       this.inflight.set(index, count)
@@ -102,10 +102,66 @@ class Simulation {
     this.scheduler = new EnsembleScheduler({ clock: new ManualClock(), infer }, plan, signature)
   }
 
+  run({ do: action, value }: Step): void {
+    if (action === 'send') this.send(value)
+    else if (action === 'answer' || action === 'fail') this.answer(value, action === 'fail')
+    else if (action === 'cancel') this.requests.at(-1 - (value % 7))?.cancel()
+    else if (action === 'pause') this.requests.at(-1 - (value % 7))?.setPaused(value % 2 === 0)
+    else if (!this.isDraining) void this.drain()
+  }
+
+  async drain(): Promise<void> {
+    this.isDraining = true
+    await this.scheduler.drain()
+    this.isDrained = true
+    assert.equal(this.endedCount, this.requests.length, 'drained means that everything has ended')
+  }
+
+  /** After every step: what can run runs, and nothing is lost. */
+  check(): void {
+    for (const request of this.requests) {
+      if (request.isEnded) continue
+      const started = this.#started.get(request.id)
+      assert.ok(this.open.some((call) => call.request.id === request.id) || this.#shape.limit > 0, 'it goes on')
+      // Behind a gate a step may wait, and those after a decoupled one run once per response.
+      if (this.#shape.limit > 0 || this.#isDecoupled || request.isCancelled) continue
+      const finished = this.#finished.get(request.id)
+      for (const step of this.#needed(request)) {
+        const reads = readsOf(this.#shape.steps[step]?.reads ?? [], step)
+        const isReady = reads.every((name) => name === 'I' || finished?.has(Number(name.slice(1))) === true)
+        assert.equal(started?.has(step) ?? false, isReady, 'a step runs as soon as its inputs are there, and no sooner')
+      }
+    }
+  }
+
+  #checkStart(request: InferenceRequest, step: number): void {
+    const owner = this.requests[Number(request.id)] as InferenceRequest
+    assert.ok(this.#needed(owner).has(step), 'only what the requested outputs need runs')
+    assert.ok(!owner.isEnded && !owner.isCancelled, 'no step starts for a request that is over')
+    const started = this.#started.get(request.id) ?? new Set()
+    this.#started.set(request.id, started)
+    if (!this.#isDecoupled) assert.ok(!started.has(step), 'a step runs once')
+    started.add(step)
+  }
+
+  #needed(request: InferenceRequest): ReadonlySet<number> {
+    const wanted = request.requestedOutputs.length === 0 ? outputNames(this.#shape) : request.requestedOutputs
+    const needed = new Set<number>()
+    const open = [...wanted]
+    for (let name = open.pop(); name !== undefined; name = open.pop()) {
+      const step = Number(name.slice(1))
+      if (name === 'I' || needed.has(step)) continue
+      needed.add(step)
+      open.push(...readsOf(this.#shape.steps[step]?.reads ?? [], step))
+    }
+    return needed
+  }
+
   send(value: number): void {
     const names = outputNames(this.#shape)
     const request = new InferenceRequest({
       modelName: 'e',
+      id: String(this.requests.length),
       inputs: [tensorOf('I', value % 100)],
       requestedOutputs: names.filter((_, i) => ((value >> i) & 1) === 1),
       sink: (response, ended) => {
@@ -113,12 +169,14 @@ class Simulation {
         this.results.set(ended, seen)
         assert.equal(seen.at(-1)?.startsWith('final') ?? false, false, 'nothing after the end')
         const text = response.error?.code ?? (response.isFlagOnly ? '' : this.#text(response))
+        if (response.isFinal) this.endedCount++
         seen.push(`${response.isFinal ? 'final' : 'part'} ${text}`)
         response.release()
       },
     })
     this.requests.push(request)
     this.scheduler.enqueue(request)
+    if (this.isDraining) assert.ok(request.isEnded, 'nothing is admitted after drain')
   }
 
   /** One of the open requests of steps gets an answer. */
@@ -138,6 +196,7 @@ class Simulation {
     else {
       const sum = request.inputs.reduce((total, tensor) => total + valueOf(tensor), 0)
       this.heldCount++
+      if (isLast) this.#finished.set(request.id, (this.#finished.get(request.id) ?? new Set()).add(step))
       const outputs = [tensorOf(`T${step}`, computed(step, sum, call.sent++))]
       request.respond(InferenceResponse.of(outputs, { isFinal: isLast, release: () => this.heldCount-- }))
     }
@@ -172,27 +231,43 @@ class Simulation {
   }
 }
 
-test('whatever its shape and whenever its steps answer, an ensemble gives what its graph gives, once, and keeps no memory', async () => {
-  await fc.assert(
-    fc.asyncProperty(shape, actions, async (given, history) => {
-      const simulation = new Simulation(given)
-      for (const value of history) {
-        if (value % 5 === 0) simulation.send(Math.floor(value / 5))
-        else if (value % 41 === 0) simulation.requests.at(-1 - (value % 7))?.cancel()
-        else simulation.answer(value, value % 37 === 0)
-      }
-      const drained = simulation.scheduler.drain()
-      for (let round = 0; round < 20_000 && simulation.open.length > 0; round++) simulation.answer(round, false)
-      await drained
-      assert.equal(simulation.heldCount, 0, 'all memory is given back')
-      for (const request of simulation.requests) {
-        const seen = simulation.results.get(request) ?? []
-        assert.match(seen.at(-1) ?? '', /^final/, 'every request ends')
-        if (/CANCELLED|INTERNAL/.test(seen.at(-1) ?? '')) continue
-        const texts = seen.map((text) => text.replace(/^(final|part) /, '')).filter((text) => text !== '')
-        assert.deepEqual(texts, simulation.expected(request))
-      }
-    }),
-    { numRuns: 400 },
-  )
-})
+const histories: Histories<Shape, Step> = {
+  longest: 200,
+  setup: (random) => ({
+    steps: Array.from({ length: 1 + random.int(7) }, () => ({
+      reads: Array.from({ length: 1 + random.int(3) }, () => random.int(20)),
+    })),
+    decoupled: random.int(12) - 5,
+    limit: random.pick([0, 0, 1, 2]),
+  }),
+  step: (random) => ({ do: random.oneIn(300) ? 'drain' : random.weighted(weights), value: random.int(1000) }),
+  live: async (shape, steps) => {
+    const simulation = new Simulation(shape)
+    for (const step of steps) {
+      simulation.run(step)
+      simulation.check()
+    }
+    const drained = simulation.isDraining ? Promise.resolve() : simulation.drain()
+    for (let round = 0; simulation.open.length > 0; round++) {
+      assert.ok(round < 20_000, 'everything admitted ends')
+      simulation.answer(round, false)
+    }
+    await drained
+    await Promise.resolve()
+    assert.ok(simulation.isDrained, 'a drain ends with the last request')
+    assert.equal(simulation.heldCount, 0, 'all memory is given back')
+    for (const request of simulation.requests) {
+      const seen = simulation.results.get(request) ?? []
+      assert.match(seen.at(-1) ?? '', /^final/, 'every request ends')
+      if (/CANCELLED|INTERNAL|UNAVAILABLE/.test(seen.at(-1) ?? '')) continue
+      const texts = seen.map((text) => text.replace(/^(final|part) /, '')).filter((text) => text !== '')
+      assert.deepEqual(texts, simulation.expected(request))
+    }
+  },
+}
+
+testHistories(
+  'whatever its shape and whenever its steps answer, an ensemble gives what its graph gives',
+  200_000,
+  histories,
+)

@@ -63,9 +63,9 @@ function tensorOf(modelName: string, spec: OnnxTensorSpec, isBatching: boolean):
   const dims = (spec.shape ?? []).slice(isBatching ? 1 : 0)
   const { name } = spec
   const dataType = configDataType(spec.dataType) as ConfigDataType
-  // `dims` may not be empty: a scalar is one element on the wire and none of the dimensions in the model.
+  // `dims` may not be empty: a scalar is one element on the wire. An empty reshape is for models that batch.
   return dims.length === 0
-    ? { name, dataType, dims: [1], reshape: { shape: [] } }
+    ? { name, dataType, dims: [1], reshape: isBatching ? { shape: [] } : null }
     : { name, dataType, dims, reshape: null }
 }
 

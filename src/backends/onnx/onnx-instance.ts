@@ -7,28 +7,18 @@ import type { Instance } from '../../model/backend.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
-import type { DataType } from '../../tensor/data-type.ts'
-import { gatherBytes, splitRows } from '../../tensor/gather.ts'
+import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { PlaceByTime } from './execution-place.ts'
-import type { OnnxRunner, RunInput, RunOutput, RunResult } from './onnx-session.ts'
+import { gatherInputs, type GatheredInputs, type InputPlaces } from './gather-inputs.ts'
+import type { OnnxRunner, Place, RunOutput, RunResult } from './onnx-session.ts'
+import { splitOutput, type OutputBinding } from './split-outputs.ts'
 
-export type OutputBinding = {
-  readonly name: string
-  readonly dataType: DataType
-  /** Position among the session's outputs. */
-  readonly sessionIndex: number
-}
-
-export type OnnxInstanceParts = {
+export type OnnxInstanceParts = InputPlaces & {
   readonly clock: Clock
   readonly name: string
-  readonly modelName: string
   readonly runner: OnnxRunner
   readonly place: PlaceByTime
-  /** Input name → position in a run's inputs. */
-  readonly inputIndex: ReadonlyMap<string, number>
-  readonly inputCount: number
   /** In the configuration's order. */
   readonly outputs: readonly OutputBinding[]
   readonly maxExecutionMs: number
@@ -44,6 +34,9 @@ export class OnnxInstance implements Instance {
   #live: readonly InferenceRequest[] = []
   #outputs: readonly OutputBinding[]
   #inputBytes = 0
+  #place: Place = 'inline'
+  /** Answers are on their way while the next batch already runs. */
+  #isAnswering = false
   #cancelWatchdog: Cancel | null = null
   #isOverrun = false
   #onIdle: (() => void) | null = null
@@ -54,6 +47,10 @@ export class OnnxInstance implements Instance {
     this.#parts = parts
     this.#outputs = parts.outputs
     this.#allIndexes = parts.outputs.map((output) => output.sessionIndex)
+  }
+
+  async pulse(): Promise<boolean> {
+    return (await this.#parts.runner.pulse?.()) ?? true
   }
 
   execute(batch: Batch): void {
@@ -68,19 +65,36 @@ export class OnnxInstance implements Instance {
       this.#end()
       return
     }
-    let inputs: (RunInput | null)[]
+    let gathered: GatheredInputs
     try {
-      inputs = live.length === 1 ? this.#inputsOf(live[0] as InferenceRequest) : this.#gather(live)
+      // What was prepared holds for all requests or not at all.
+      gathered =
+        batch.prepared instanceof PreparedInputs && live === batch.requests
+          ? batch.prepared.gathered
+          : gatherInputs(this.#parts, live)
     } catch (reason) {
       this.#failAll(ServerError.from(reason))
       return
     }
+    this.#inputBytes = gathered.bytes
     const outputs = this.#chooseOutputs(live)
-    const where = place.placeFor(this.#inputBytes)
+    // While the answers of the batch before still have to go out, a run on this thread would hold them up.
+    const where = this.#isAnswering ? 'offloaded' : place.placeFor(this.#inputBytes)
+    this.#place = where
     const inputEndNs = clock.nowNs()
     for (const request of live) request.computeInputEndNs = inputEndNs
     if (where === 'offloaded') this.#watch(live)
-    runner.run({ inputs, outputs, place: where }, this.#finished)
+    runner.run({ inputs: gathered.inputs, outputs, place: where }, this.#finished)
+  }
+
+  /** One request is run from its own bytes: only of several there is something to make. Bad ones are found out later. */
+  prepare(requests: readonly InferenceRequest[]): PreparedInputs | null {
+    if (requests.length < 2) return null
+    try {
+      return new PreparedInputs(gatherInputs(this.#parts, requests))
+    } catch {
+      return null
+    }
   }
 
   /** Ends a run in progress; its requests are told that the model is going away. */
@@ -91,45 +105,6 @@ export class OnnxInstance implements Instance {
       await idle
     }
     this.#parts.runner.close()
-  }
-
-  // HOT: once per request. The request's own bytes, no copies.
-  #inputsOf(request: InferenceRequest): (RunInput | null)[] {
-    const { inputCount, inputIndex } = this.#parts
-    const inputs: (RunInput | null)[] = []
-    for (let i = 0; i < inputCount; i++) inputs.push(null)
-    let bytes = 0
-    for (const tensor of request.inputs) {
-      const index = inputIndex.get(tensor.name)
-      if (index === undefined) throw unknownInput(tensor.name, this.#parts.modelName)
-      inputs[index] = tensor
-      bytes += tensor.bytes.byteLength
-    }
-    this.#inputBytes = bytes
-    return inputs
-  }
-
-  /** Several requests: their rows one after the other. 1 copy. */
-  #gather(requests: readonly InferenceRequest[]): (RunInput | null)[] {
-    const perRequest = requests.map((request) => this.#inputsOf(request))
-    const first = perRequest[0] as (RunInput | null)[]
-    let bytes = 0
-    const gathered = first.map((input, index) => {
-      if (input === null) return null
-      const parts: Uint8Array[] = []
-      let rows = 0
-      for (const inputs of perRequest) {
-        const part = inputs[index]
-        if (part === null || part === undefined) throw unevenInputs(this.#parts.modelName)
-        parts.push(part.bytes)
-        rows += part.shape[0] ?? 0
-      }
-      const joined = gatherBytes(parts)
-      bytes += joined.byteLength
-      return { shape: [rows, ...input.shape.slice(1)], bytes: joined }
-    })
-    this.#inputBytes = bytes
-    return gathered
   }
 
   /** The outputs that any of the requests asked for, in the configuration's order. */
@@ -173,18 +148,45 @@ export class OnnxInstance implements Instance {
       return
     }
     place.observe(this.#inputBytes, result.elapsedNs)
-    if (this.#live.length === 1) this.#answerOne(this.#live[0] as InferenceRequest, result.outputs, result.release)
-    else this.#answerEach(this.#live, result.outputs, result.release)
+    const live = this.#live
+    const outputs = this.#outputs
+    if (live.length === 1 && this.#parts.layout === null) {
+      this.#answerOne(live[0] as InferenceRequest, outputs, result.outputs, result.release)
+      this.#end()
+    } else if (this.#place === 'inline') {
+      this.#answerEach(live, outputs, result.outputs, result.release)
+      this.#end()
+    } else this.#handOver(live, outputs, result.outputs, result.release)
+  }
+
+  /** The next batch begins first, on its own thread, and then this one is answered: the model does not wait for sockets. */
+  #handOver(
+    live: readonly InferenceRequest[],
+    bindings: readonly OutputBinding[],
+    outputs: readonly RunOutput[],
+    release: (() => void) | null,
+  ): void {
+    const endNs = this.#parts.clock.nowNs()
+    for (const request of live) request.computeEndNs = endNs
+    this.#isAnswering = true
     this.#end()
+    this.#isAnswering = false
+    this.#answerEach(live, bindings, outputs, release)
   }
 
   // HOT: once per request.
-  #answerOne(request: InferenceRequest, outputs: readonly RunOutput[], release: (() => void) | null): void {
+  #answerOne(
+    request: InferenceRequest,
+    bindings: readonly OutputBinding[],
+    outputs: readonly RunOutput[],
+    release: (() => void) | null,
+  ): void {
     const tensors: Tensor[] = []
     for (let i = 0; i < outputs.length; i++) {
       const { shape, bytes } = outputs[i] as RunOutput
-      const { name, dataType } = this.#outputs[i] as OutputBinding
-      tensors.push(new Tensor(name, dataType, shape, bytes))
+      const { name, dataType } = bindings[i] as OutputBinding
+      // A configuration cannot name a scalar: to clients it is one element.
+      tensors.push(new Tensor(name, dataType, shape.length === 0 ? oneElement : shape, bytes))
     }
     request.computeEndNs = this.#parts.clock.nowNs()
     if (request.isCancelled) {
@@ -195,20 +197,20 @@ export class OnnxInstance implements Instance {
 
   #answerEach(
     requests: readonly InferenceRequest[],
+    bindings: readonly OutputBinding[],
     outputs: readonly RunOutput[],
     release: (() => void) | null,
   ): void {
-    const rowCounts = requests.map((request) => request.inputs[0]?.shape[0] ?? 0)
-    const parts: (readonly Uint8Array[])[] = []
-    for (const [i, { shape, bytes }] of outputs.entries()) {
-      const { name, dataType } = this.#outputs[i] as OutputBinding
-      const rows = splitRows(bytes, dataType, shape, rowCounts)
-      if (rows === null) {
+    const perOutput: (readonly Tensor[])[] = []
+    for (const [i, output] of outputs.entries()) {
+      const binding = bindings[i] as OutputBinding
+      const tensors = splitOutput(binding, output, requests, this.#parts.layout)
+      if (typeof tensors === 'string') {
         release?.()
-        this.#refuseSplit(requests, name, shape)
+        this.#refuseSplit(requests, binding.name, tensors)
         return
       }
-      parts.push(rows)
+      perOutput.push(tensors)
     }
     const endNs = this.#parts.clock.nowNs()
     // The memory is one block: the last response that lets go of its rows frees it.
@@ -217,13 +219,11 @@ export class OnnxInstance implements Instance {
     for (const [position, request] of requests.entries()) {
       const wanted = new Set(request.requestedOutputs)
       const tensors: Tensor[] = []
-      for (const [i, { shape }] of outputs.entries()) {
-        const { name, dataType } = this.#outputs[i] as OutputBinding
-        if (wanted.size > 0 && !wanted.has(name)) continue
-        const rowShape = [rowCounts[position] as number, ...shape.slice(1)]
-        tensors.push(new Tensor(name, dataType, rowShape, parts[i]?.[position] as Uint8Array))
+      for (const each of perOutput) {
+        const tensor = each[position] as Tensor
+        if (wanted.size === 0 || wanted.has(tensor.name)) tensors.push(tensor)
       }
-      request.computeEndNs = endNs
+      if (request.computeEndNs === 0) request.computeEndNs = endNs
       const response = InferenceResponse.of(tensors, { release: releaseOne })
       if (request.isCancelled) {
         response.release()
@@ -232,13 +232,13 @@ export class OnnxInstance implements Instance {
     }
   }
 
-  #refuseSplit(requests: readonly InferenceRequest[], name: string, shape: readonly number[]): void {
-    const rows = this.#batch?.batchSize ?? 0
-    const message = `output '${name}' of model '${this.#parts.modelName}' must have ${rows} rows, one per row of the batch, got shape [${shape.join(',')}]`
+  #refuseSplit(requests: readonly InferenceRequest[], name: string, why: string): void {
+    const message = `output '${name}' of model '${this.#parts.modelName}' ${why}`
     const endNs = this.#parts.clock.nowNs()
     for (const request of requests) {
-      request.computeEndNs = endNs
-      if (!request.isEnded) request.fail(ServerError.withoutStack('INTERNAL', message))
+      if (request.computeEndNs === 0) request.computeEndNs = endNs
+      if (request.isCancelled) request.failCancelled()
+      else if (!request.isEnded) request.fail(ServerError.withoutStack('INTERNAL', message))
     }
   }
 
@@ -274,6 +274,7 @@ export class OnnxInstance implements Instance {
   }
 }
 
+const oneElement: Shape = [1]
 const noRequests: readonly InferenceRequest[] = []
 
 /** Those whose client still waits; the others end here and are not run. */
@@ -286,8 +287,11 @@ function liveRequests(requests: readonly InferenceRequest[]): readonly Inference
   return requests
 }
 
-const unknownInput = (name: string, modelName: string): ServerError =>
-  ServerError.withoutStack('INVALID_ARG', `unexpected inference input '${name}' for model '${modelName}'`)
+/** Made by one Instance, run by any of the model. */
+class PreparedInputs {
+  readonly gathered: GatheredInputs
 
-const unevenInputs = (modelName: string): ServerError =>
-  ServerError.withoutStack('INTERNAL', `requests of one batch for model '${modelName}' have different sets of inputs`)
+  constructor(gathered: GatheredInputs) {
+    this.gathered = gathered
+  }
+}

@@ -3,9 +3,11 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
+import { batchLayoutOf, type BatchLayout } from '../../model/batch-layout.ts'
 import type { PlaceByTime } from './execution-place.ts'
-import { OnnxInstance, type OutputBinding } from './onnx-instance.ts'
+import { OnnxInstance } from './onnx-instance.ts'
 import type { OnnxSession } from './onnx-session.ts'
+import type { OutputBinding } from './split-outputs.ts'
 
 export class OnnxModel implements LoadedModel {
   readonly #clock: Clock
@@ -15,6 +17,7 @@ export class OnnxModel implements LoadedModel {
   readonly #maxExecutionMs: number
   readonly #inputIndex: ReadonlyMap<string, number>
   readonly #outputs: readonly OutputBinding[]
+  readonly #layout: BatchLayout | null
 
   constructor(
     dependencies: { clock: Clock },
@@ -27,6 +30,7 @@ export class OnnxModel implements LoadedModel {
     this.#session = session
     this.#place = settings.place
     this.#maxExecutionMs = settings.maxExecutionMs
+    this.#layout = batchLayoutOf(source.config)
     const names = [...session.inputs, ...session.overridable].map((spec) => spec.name)
     this.#inputIndex = new Map(names.map((name, index) => [name, index]))
     const outputIndex = new Map(session.outputs.map((spec, index) => [spec.name, index]))
@@ -52,6 +56,7 @@ export class OnnxModel implements LoadedModel {
       place: this.#place,
       inputIndex: this.#inputIndex,
       inputCount: this.#inputIndex.size,
+      layout: this.#layout,
       outputs: this.#outputs,
       maxExecutionMs: this.#maxExecutionMs,
     })

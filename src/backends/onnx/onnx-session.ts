@@ -50,6 +50,8 @@ export interface OnnxRunner {
   run(request: RunRequest, finished: (result: RunResult) => void): void
   /** Ends the run in progress, if it can be ended; its result then says `isTerminated`. */
   terminate(): void
+  /** As that of an Instance. */
+  pulse?(): Promise<boolean>
   /** Between runs only; twice is fine. */
   close(): void
 }

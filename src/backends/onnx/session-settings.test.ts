@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { emptyModelConfig, type ModelConfig } from '../../model/model-config.ts'
+import { serverParameters } from '../../model/server-parameters.ts'
 import { parseOnnxSettings } from './session-settings.ts'
 
 const config = (parameters: Record<string, string>, fields: Partial<ModelConfig> = {}): ModelConfig => ({
@@ -90,6 +91,12 @@ test('a value that makes no sense is refused with the parameter, what is expecte
       (error: Error) => error.message.includes(`'${key}'`) && error.message.includes(`'${value}'`),
     )
   }
+})
+
+test("a parameter of the server's own needs no warning, one that nobody knows does", () => {
+  const own = Object.fromEntries(serverParameters.map((key) => [key, '1']))
+  assert.deepEqual(parseOnnxSettings(config({ ...own, pad_inputs: 'X', 'pad_value.X': '1' })).warnings, [])
+  assert.match(parseOnnxSettings(config({ lasy: 'true' })).warnings.join(), /'lasy' is not known/)
 })
 
 test('accelerators that a CPU build does not have are named in a warning', () => {

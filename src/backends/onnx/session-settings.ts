@@ -2,6 +2,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import type { ModelConfig } from '../../model/model-config.ts'
+import { isServerParameter } from '../../model/server-parameters.ts'
 import type { Place } from './onnx-session.ts'
 
 export type SessionSettings = {
@@ -31,7 +32,7 @@ export type OnnxSettings = {
 
 const graphLevels = { '-1': 'basic', '0': 'all', '1': 'extended', '2': 'disabled' } as const
 
-/** Parameters that belong to the server or to other parts of it: not ours to complain about. */
+/** Triton's, for custom batchers: not ours to complain about. */
 const foreignParameters = new Set(['TRITON_BATCH_STRATEGY_PATH', 'MAX_BATCH_VOLUME_BYTES'])
 
 export function parseOnnxSettings(
@@ -58,7 +59,7 @@ export function parseOnnxSettings(
   const maxExecutionMs = reader.count('max_execution_ms', 0x7fffffff)
   acceleratorWarnings(config, reader)
   for (const key of config.parameters.keys()) {
-    if (!reader.known.has(key) && !foreignParameters.has(key)) {
+    if (!reader.known.has(key) && !foreignParameters.has(key) && !isServerParameter(key)) {
       reader.warnings.push(`parameter '${key}' is not known to the onnxruntime backend and is ignored`)
     }
   }

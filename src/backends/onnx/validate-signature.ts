@@ -14,13 +14,9 @@ export type SessionDescription = {
 
 /** Throws the first problem. What is wrong with a shape is hard to see in Triton's text, so the hint follows it. */
 export function validateSignature(config: ModelConfig, model: SessionDescription): void {
-  // Inputs that the server makes itself are no client's business, and initializers count when the configuration says so.
-  const made = new Set(config.batchInput.flatMap((batchInput) => batchInput.targetName))
+  // Initializers count when the configuration says so.
   const named = new Set(config.input.map((input) => input.name))
-  const inputs = [
-    ...model.inputs.filter((spec) => !made.has(spec.name)),
-    ...model.overridable.filter((spec) => named.has(spec.name)),
-  ]
+  const inputs = [...model.inputs, ...model.overridable.filter((spec) => named.has(spec.name))]
   const actual = { inputs: described(config, inputs), outputs: described(config, model.outputs) }
   for (const { path, message, fix, code } of signatureProblems(config, actual)) {
     throw new ServerError(code, path.endsWith('.dims') && fix !== '' ? `${message}. Hint: ${fix}` : message)

@@ -22,6 +22,8 @@ type BlsHead = {
   readonly priority: string
   readonly outputs: readonly string[]
   readonly parameters: string | null
+  /** Handle of the request whose trace it belongs to; 0: none. */
+  readonly traceOf: number
 }
 
 const headBytes = 8
@@ -33,6 +35,7 @@ export class BlsCalls {
   readonly #reader: TensorRecordReader
   readonly #send: (frame: Buffer) => void
   readonly #free: (blocks: readonly number[]) => void
+  readonly #findRequest: (handle: number) => InferenceRequest | undefined
   readonly #running = new Map<number, InferenceRequest>()
   #isClosed = false
 
@@ -41,12 +44,14 @@ export class BlsCalls {
     regions: TensorRegions | null,
     send: (frame: Buffer) => void,
     free: (blocks: readonly number[]) => void,
+    findRequest: (handle: number) => InferenceRequest | undefined,
   ) {
     this.#services = services
     this.#regions = regions
     this.#reader = new TensorRecordReader(regions, [])
     this.#send = send
     this.#free = free
+    this.#findRequest = findRequest
   }
 
   start(frame: Buffer): void {
@@ -71,6 +76,7 @@ export class BlsCalls {
       if (blocks.length > 0) this.#free(blocks)
     })
     this.#running.set(callId, request)
+    if (head.traceOf !== 0) this.#findRequest(head.traceOf)?.trace?.beginChild(request)
     const refusal = this.#refusal(head, isDecoupledCall)
     if (refusal === null) this.#services.infer(request)
     else request.fail(ServerError.withoutStack('INTERNAL', refusal))

@@ -10,13 +10,15 @@ import type {
 } from '../../model/model-config.ts'
 import { emptyMessage, enumTypes, messageSchema } from '../../model/model-config-schema.ts'
 
-type TensorJson = { name?: unknown; data_type?: unknown; dims?: unknown; optional?: unknown }
+type TensorJson = { name?: unknown; data_type?: unknown; dims?: unknown; optional?: unknown; reshape?: unknown }
 export type CompletedJson = {
   max_batch_size?: unknown
   input?: TensorJson[]
   output?: TensorJson[]
   dynamic_batching?: unknown
   model_transaction_policy?: { decoupled?: unknown }
+  /** Of the framework backends: the names of the classes by output. */
+  class_names?: Record<string, string[]>
 }
 
 export function applyCompletedConfig(draft: ModelConfig, completed: CompletedJson): ModelConfig {
@@ -63,4 +65,12 @@ function takeTensor(target: ModelInput | ModelOutput, json: TensorJson, refuse: 
   target.name = json.name
   target.dataType = json.data_type as ConfigDataType
   target.dims = dims as number[]
+  // A row that is one number: Triton's own auto_complete_config has no way to say so.
+  if (isEmptyReshape(json.reshape)) target.reshape = { shape: [] }
 }
+
+const isEmptyReshape = (reshape: unknown): boolean =>
+  typeof reshape === 'object' &&
+  reshape !== null &&
+  Array.isArray((reshape as { shape?: unknown }).shape) &&
+  (reshape as { shape: unknown[] }).shape.length === 0

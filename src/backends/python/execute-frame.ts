@@ -3,6 +3,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest, Parameters } from '../../model/inference-request.ts'
 import type { ModelSignature } from '../../model/model-signature.ts'
+import type { RequestTrace } from '../../model/request-trace.ts'
 import {
   align8,
   align16,
@@ -18,6 +19,8 @@ import { isInline, recordBytes, TensorRecordWriter } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
 const frameLimitBytes = 0x7fff_fff0
+/** Before the trace context of a request that has one. */
+const traceLengthBytes = 2
 
 /** Throws ServerError when the batch does not fit; nothing is kept then. */
 export function encodeExecute(
@@ -62,6 +65,8 @@ function requestBytes(request: InferenceRequest, parameters: string, signature: 
   if (typeof request.correlationId === 'string') bytes += Buffer.byteLength(request.correlationId)
   if (request.id !== '') bytes += Buffer.byteLength(request.id)
   if (parameters !== '') bytes += Buffer.byteLength(parameters)
+  const context = request.trace === null ? '' : contextJson(request.trace)
+  if (context !== '') bytes += traceLengthBytes + Buffer.byteLength(context)
   return align8(bytes + 2 * request.requestedOutputs.length)
 }
 
@@ -81,6 +86,8 @@ function writeRequest(
   if (request.isSequenceEnd) flags |= requestFlags.end
   if (isText) flags |= requestFlags.textCorrelation
   if (request.isCancelled) flags |= requestFlags.cancelled
+  const context = request.trace === null ? '' : contextJson(request.trace)
+  if (context !== '') flags |= requestFlags.traced
   if (requestedOutputs.length === 0) flags |= requestFlags.allOutputs
   writeUint64(frame, handle, start)
   if (typeof correlationId === 'bigint') frame.writeBigUInt64LE(BigInt.asUintN(64, correlationId), start + 8)
@@ -104,10 +111,22 @@ function writeRequest(
   offset += textBytes
   const parameterBytes = parameters === '' ? 0 : frame.write(parameters, offset, 'utf8')
   offset += parameterBytes
+  if (context !== '') {
+    const contextBytes = frame.write(context, offset + traceLengthBytes, 'utf8')
+    frame.writeUInt16LE(contextBytes, offset)
+    offset += traceLengthBytes + contextBytes
+  }
   frame.writeUInt16LE(idBytes, start + 28)
   frame.writeUInt16LE(textBytes, start + 30)
   frame.writeUInt32LE(parameterBytes, start + 36)
   return align8(offset)
+}
+
+/** As Triton's models read it; '' for a trace that nobody else could join. */
+function contextJson({ context }: RequestTrace): string {
+  if (context === null) return ''
+  const { traceparent, tracestate } = context
+  return JSON.stringify(tracestate === '' ? { traceparent } : { traceparent, tracestate })
 }
 
 /** `{"a":1,"b":1.5}`: whole numbers and doubles stay apart, as the model reads them. */

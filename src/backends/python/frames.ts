@@ -17,6 +17,8 @@ export const toWorker = {
   initialize: 7,
   finalize: 8,
   trim: 9,
+  taken: 10,
+  ping: 11,
 } as const
 
 /** Worker → server. */
@@ -36,6 +38,8 @@ export const fromWorker = {
   log: 44,
   readiness: 45,
   skipped: 46,
+  reschedule: 47,
+  pong: 48,
 } as const
 
 export const headerBytes = 16
@@ -43,7 +47,7 @@ export const headerBytes = 16
 export const executionTimeBytes = 8
 /** Of a request inside an execute frame, before its tensors. */
 export const requestHeadBytes = 40
-export const requestFlags = { start: 1, end: 2, textCorrelation: 4, allOutputs: 8, cancelled: 16 } as const
+export const requestFlags = { start: 1, end: 2, textCorrelation: 4, allOutputs: 8, cancelled: 16, traced: 32 } as const
 export const responseHeadBytes = 16
 export const responseFlags = { final: 1, error: 2, parameters: 4, flagOnly: 8 } as const
 export const tensorHeadBytes = 24
@@ -112,8 +116,8 @@ export function readText(frame: Buffer): string {
   return frame.toString('utf8', headerBytes + 8, headerBytes + 8 + bytes)
 }
 
-export function emptyFrame(kind: number, id = 0): Buffer {
+export function emptyFrame(kind: number, id = 0, count = 0): Buffer {
   const frame = Buffer.alloc(headerBytes)
-  writeHeader(frame, kind, 0, id)
+  writeHeader(frame, kind, count, id)
   return frame
 }

@@ -21,6 +21,14 @@ export type PythonBackendDependencies = { readonly clock: Clock; readonly log: L
 /** A process that completed a configuration waits this long for its model to be loaded, then it goes. */
 const standbyNs = 10e9
 
+/** A backend that is a folder with a model.py, which serves every model that names the backend. */
+export type SharedProgram = {
+  readonly name: string
+  readonly directory: string
+  /** Of its processes, on top of their Python's. */
+  readonly environment?: NodeJS.ProcessEnv
+}
+
 type Standby = { readonly link: WorkerLink; readonly cancelExpiry: Cancel }
 
 const workerProgram = fileURLToPath(new URL('../../../python/worker.py', import.meta.url))
@@ -32,15 +40,19 @@ export class PythonBackend implements Backend {
   readonly #environments: PythonEnvironments
   /** The folder whose model.py serves every model of this backend; '' when each model brings its own. */
   readonly #sharedDirectory: string
+  readonly #extraEnvironment: NodeJS.ProcessEnv
   /** Processes that have imported a model to complete its configuration and may go on to be its first instance. */
   readonly #standby = new Map<string, Standby>()
+  /** What the last completion of a model version told, by its version folder. */
+  readonly #classNames = new Map<string, ReadonlyMap<string, readonly string[]>>()
 
   constructor(
     dependencies: PythonBackendDependencies,
     settings: ReadonlyMap<string, string>,
-    shared: { readonly name: string; readonly directory: string } = { name: 'python', directory: '' },
+    shared: SharedProgram = { name: 'python', directory: '' },
   ) {
     this.name = shared.name
+    this.#extraEnvironment = shared.environment ?? {}
     this.#dependencies = dependencies
     this.#settings = parsePythonSettings(settings)
     this.#sharedDirectory = shared.directory
@@ -65,12 +77,19 @@ export class PythonBackend implements Backend {
       })
       this.#learn(plan, link)
       const config = completed === null ? draft : applyCompletedConfig(draft, completed as CompletedJson)
+      const classNames = Object.entries((completed as CompletedJson | null)?.class_names ?? {})
+      if (classNames.length > 0) this.#classNames.set(files.versionDirectory, new Map(classNames))
+      else this.#classNames.delete(files.versionDirectory)
       this.#park(plan.key, link)
       return config
     } catch (reason) {
       link.kill()
       throw reason
     }
+  }
+
+  classNames(_config: ModelConfig, files: ModelFiles): ReadonlyMap<string, readonly string[]> {
+    return this.#classNames.get(files.versionDirectory) ?? new Map()
   }
 
   async load(source: ModelVersionSource): Promise<LoadedModel> {
@@ -98,7 +117,7 @@ export class PythonBackend implements Backend {
       executable,
       // A crash in native code then leaves the Python stack in the log.
       arguments: ['-X', 'faulthandler', workerProgram],
-      environment,
+      environment: { ...environment, ...this.#extraEnvironment },
       directory: process.cwd(),
     }
     const { clock, log } = this.#dependencies
@@ -147,14 +166,4 @@ export class PythonBackend implements Backend {
       },
     }
   }
-}
-
-/** A backend that is a folder with a model.py, which serves every model that names the backend. */
-export function createPythonBasedBackend(
-  dependencies: PythonBackendDependencies,
-  settings: ReadonlyMap<string, string>,
-  name: string,
-  directory: string,
-): PythonBackend {
-  return new PythonBackend(dependencies, settings, { name, directory })
 }

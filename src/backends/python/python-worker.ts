@@ -8,6 +8,7 @@ import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import type { ModelSignature } from '../../model/model-signature.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
+import { processState, WorkerPulse } from '../worker-pulse.ts'
 import { BlsCalls } from './bls-calls.ts'
 import { encodeExecute } from './execute-frame.ts'
 import {
@@ -23,6 +24,7 @@ import {
   writeUint64,
 } from './frames.ts'
 import { averageAfter, parkingDepth, parkUntilNs, shouldPark } from './parking.ts'
+import { ResponseFlow } from './response-flow.ts'
 import { readResponse } from './response-record.ts'
 import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
@@ -70,12 +72,15 @@ export class PythonWorker implements Worker {
   /** In the order in which the worker executes them. */
   readonly #batches: HeldBatch[] = []
   readonly #canPark: boolean
+  /** Null for a model that answers once. */
+  readonly #flow: ResponseFlow | null
   #averageNs = 0
   #isParking = false
   #nextHandle = 1
   #nextBatch = 1
   #freed: number[] = []
   #cancelTrim: Cancel | null = null
+  readonly #pulse = new WorkerPulse()
   #isStopping = false
 
   constructor(
@@ -91,18 +96,25 @@ export class PythonWorker implements Worker {
     this.#events = events
     // A decoupled model's executions say nothing of the work that goes on after them.
     this.#canPark = !settings.signature.isDecoupled
+    this.#flow = settings.signature.isDecoupled
+      ? new ResponseFlow((handle, count) => this.#send(emptyFrame(toWorker.taken, handle, count)))
+      : null
     this.#reader = new TensorRecordReader(
       link.regions,
       settings.signature.outputs.map((output) => output.name),
     )
     const send = (frame: Buffer): void => this.#send(frame)
     const free = (blocks: readonly number[]): void => this.#free(blocks)
-    this.#bls = new BlsCalls(dependencies.services, link.regions, send, free)
+    this.#bls = new BlsCalls(dependencies.services, link.regions, send, free, (handle) => this.#open.get(handle))
     this.#calls = new ServiceCalls(dependencies.services, link.regions, send, free)
     link.adopt({ onFrame: (frame) => this.#onFrame(frame), onExit: (reason) => this.#onExit(reason) })
   }
 
   /** Nothing is added behind an execution that already takes long. */
+  get processId(): number | undefined {
+    return this.#link.pid
+  }
+
   get prefetchDepth(): number {
     const head = this.#batches[0]
     if (!this.#isParking || head === undefined) return 0
@@ -166,6 +178,7 @@ export class PythonWorker implements Worker {
     held.batch.requests.forEach((request, i) => {
       // One that was sent may have been answered already.
       if (held.id !== 0 && !this.#open.delete(held.firstHandle + i)) return
+      this.#flow?.forget(request)
       this.#stampEnd(request, nowNs)
       request.fail(error)
     })
@@ -191,6 +204,24 @@ export class PythonWorker implements Worker {
     for (const [handle, open] of this.#open) {
       if (open === request) this.#send(emptyFrame(toWorker.cancel, handle))
     }
+  }
+
+  flowChanged(request: InferenceRequest): void {
+    this.#flow?.changed(request)
+  }
+
+  /** While the model executes nobody reads what is sent; the system still knows whether the process can run. */
+  pulse(): Promise<boolean> {
+    return this.#pulse.beat(
+      () => this.#send(emptyFrame(toWorker.ping)),
+      async () => {
+        const { pid } = this.#link
+        const state = pid === undefined ? null : await processState(pid)
+        if (state === null) return this.#batches.length > 0
+        const hasMoved = this.#pulse.hasMoved(state.cpu)
+        return !state.isStopped && (hasMoved || this.#batches.length > 0)
+      },
+    )
   }
 
   async stop(): Promise<void> {
@@ -262,10 +293,16 @@ export class PythonWorker implements Worker {
         this.#onResponses(frame, headerBytes, 1)
         return
       case fromWorker.executeFailed:
-        this.#failHead(this.#requireHead(readUint64(frame, 8)), ServerError.withoutStack('INTERNAL', readText(frame)))
+        this.#onExecuteFailed(this.#requireHead(readUint64(frame, 8)), readText(frame))
         return
+      case fromWorker.pong:
+        this.#pulse.answered()
+        break
       case fromWorker.skipped:
         this.#onSkipped(this.#requireHead(readUint64(frame, 8)))
+        return
+      case fromWorker.reschedule:
+        this.#onReschedule(readUint64(frame, 8))
         return
       case fromWorker.freeInputs:
         this.#onInputsFreed(frame)
@@ -291,6 +328,12 @@ export class PythonWorker implements Worker {
       default:
         throw new Error(`frame of unknown kind ${kind}`)
     }
+  }
+
+  #onExecuteFailed(head: HeldBatch, text: string): void {
+    // A thread of the model that waits in send reads our frames, and sees at the next one that its request is over.
+    if (this.#flow !== null) this.#send(emptyFrame(toWorker.taken, head.firstHandle, 0))
+    this.#failHead(head, ServerError.withoutStack('INTERNAL', text))
   }
 
   #onExecuted(frame: Buffer): void {
@@ -334,10 +377,24 @@ export class PythonWorker implements Worker {
         record.response.release()
         continue
       }
-      if (record.response.isFinal) this.#open.delete(record.handle)
+      const { response } = record
+      if (response.isFinal) {
+        this.#open.delete(record.handle)
+        this.#flow?.forget(request)
+      }
       this.#stampEnd(request, startNs)
-      request.respond(record.response)
+      request.respond(response)
+      if (!response.isFinal) this.#flow?.passedOn(request, record.handle, response)
     }
+  }
+
+  #onReschedule(handle: number): void {
+    const request = this.#open.get(handle)
+    if (request === undefined) return
+    this.#open.delete(handle)
+    this.#flow?.forget(request)
+    this.#stampEnd(request, this.#clock.nowNs())
+    request.reschedule()
   }
 
   #stampEnd(request: InferenceRequest, startNs: number): void {
@@ -366,6 +423,7 @@ export class PythonWorker implements Worker {
   #onExit(reason: string): void {
     this.#cancelTrim?.()
     this.#open.clear()
+    this.#flow?.clear()
     this.#batches.length = 0
     this.#bls.close()
     this.#calls.close()

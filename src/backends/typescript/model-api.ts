@@ -2,9 +2,11 @@
 
 import type { ModelConfig } from '../../model/model-config.ts'
 import type { InferenceError } from './inference-error.ts'
+import type { ModelMetrics } from './model-metrics.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'
 import type { ModelResponse } from './model-response.ts'
+import type { Reschedule } from './reschedule.ts'
 import type { ModelPlace } from './worker-protocol.ts'
 
 export type { ErrorCode } from '../../base/server-error.ts'
@@ -15,9 +17,12 @@ export { InferenceError } from './inference-error.ts'
 export { bf16FromNumber, bf16ToFloat32 } from './element-arrays.ts'
 export { fromBytes, fromStrings, ModelTensor as Tensor, tensor } from './model-tensor.ts'
 export type { TensorValues } from './model-tensor.ts'
+export type { Counter, Gauge, Histogram, MetricLabels, ModelMetrics } from './model-metrics.ts'
 export type { ModelRequest } from './model-request.ts'
 export type { ModelResponse } from './model-response.ts'
 export type { ModelDescription } from './model-description.ts'
+export { reschedule } from './reschedule.ts'
+export type { Reschedule } from './reschedule.ts'
 export { defineBackend } from './backend-api.ts'
 export type { BackendContext, CustomBackendModule, InstanceContext, ModelContext } from './backend-api.ts'
 export type { ResponseSender, SendOptions } from './response-sender.ts'
@@ -36,11 +41,17 @@ export type ModelLog = {
 }
 
 /** What `initialize` is told. */
-export type ModelArgs = ModelPlace & { readonly modelConfig: ModelConfig; readonly log: ModelLog }
+export type ModelArgs = ModelPlace & {
+  readonly modelConfig: ModelConfig
+  readonly log: ModelLog
+  /** Metrics of its own, shown on the page of all of them. */
+  readonly metrics: ModelMetrics
+}
+
+type OneAnswer = ModelResponse | InferenceError | Reschedule
 
 /** One answer, several in a row, or an error: for one request. Null leaves the answer to `request.sender`. */
-export type Answer =
-  ModelResponse | InferenceError | AsyncIterable<ModelResponse | InferenceError> | null | undefined | void
+export type Answer = OneAnswer | AsyncIterable<OneAnswer> | null | undefined | void
 
 /** A model: `infer` for one request at a time, or `execute` for all requests of a batch together. */
 export type Model = {
@@ -56,7 +67,7 @@ export type Model = {
   finalize?(): void | Promise<void>
 }
 
-export type BatchAnswer = readonly (Answer | Promise<Answer>)[] | AsyncIterable<ModelResponse | InferenceError> | void
+export type BatchAnswer = readonly (Answer | Promise<Answer>)[] | AsyncIterable<OneAnswer> | void
 
 /** Does nothing but give `model` its types: `export default defineModel({ … })`. */
 export const defineModel = <T extends Model>(model: T): T => model

@@ -7,6 +7,7 @@ import { ModelRequest } from './model-request.ts'
 import { checkResponse } from './model-response.ts'
 import type { Outbox } from './outbox.ts'
 import type { Program } from './program.ts'
+import { Reschedule } from './reschedule.ts'
 import { ResponseSender } from './response-sender.ts'
 import { ResponseWindow } from './response-window.ts'
 import type { ExpectedOutput, RequestMessage, WorkerTask } from './worker-protocol.ts'
@@ -99,6 +100,7 @@ export class ModelHost {
     try {
       const answer: unknown = await pending
       if (answer instanceof Error) this.#fail(open, answer)
+      else if (answer instanceof Reschedule) this.#reschedule(open, answer)
       else if (isAsyncIterable(answer)) await this.#stream(open, answer)
       else if (answer === null || answer === undefined) await this.#leaveToSender(open)
       else if (open.isEnded) throw new InferenceError(this.#text('it sent a response and returned one, too'))
@@ -114,6 +116,10 @@ export class ModelHost {
       // Leaving the loop runs the generator's own `finally`.
       if (open.isEnded) return
       if (open.request.isCancelled) throw new InferenceError('', 'CANCELLED')
+      if (response instanceof Reschedule) {
+        this.#reschedule(open, response)
+        return
+      }
       if (response instanceof Error) this.#fail(open, response, false)
       else this.#respond(open, response, false)
       // While it waits, the Worker hears of a client that gives up, however fast the generator is.
@@ -126,6 +132,15 @@ export class ModelHost {
     if (open.isEnded || this.#task.isDecoupled) return
     if (!open.request.isSenderTaken) throw new InferenceError(this.#text(noAnswerText))
     await open.ended
+  }
+
+  /** From here on the request is the scheduler's; when it comes again it has another key. */
+  #reschedule(open: Open, { states }: Reschedule): void {
+    if (open.isEnded) throw new InferenceError(this.#text('it answered a request and rescheduled it, too'))
+    const { outputs } = checkResponse(states, this.#expected, this.#task.isBatching, [])
+    this.#end(open)
+    const { key } = open
+    this.#outbox.addWithTensors(outputs, (tensors) => ({ kind: 'reschedule', key, outputs: tensors }))
   }
 
   #respond(open: Open, response: unknown, isFinal: boolean): void {

@@ -13,6 +13,7 @@ const plainDetails: RequestDetails = {
   priority: 0n,
   timeoutUs: 0n,
   isCancelled: false,
+  traceContext: null,
 }
 
 /** One request as a model sees it. Its inputs may be read until the request is answered, and changed in place. */
@@ -32,6 +33,9 @@ export class ModelRequest {
   readonly timeoutUs: bigint
   /** Rows of the inputs; 0 when the model does not batch. */
   readonly batchSize: number
+  /** What calls to other services are to carry as the header `traceparent`, and `tracestate`; '' when not traced. */
+  readonly traceparent: string
+  readonly tracestate: string
   readonly #sender: ResponseSender
   #controller: AbortController | null = null
   #isCancelled: boolean
@@ -54,6 +58,8 @@ export class ModelRequest {
     this.priority = details.priority
     this.timeoutUs = details.timeoutUs
     this.batchSize = message.batchSize
+    this.traceparent = details.traceContext?.traceparent ?? ''
+    this.tracestate = details.traceContext?.tracestate ?? ''
     this.#sender = sender
     this.#isCancelled = details.isCancelled
   }

@@ -9,6 +9,7 @@ import { backendProgram } from './backend-program.ts'
 import { InferenceError } from './inference-error.ts'
 import type { ModelArgs } from './model-api.ts'
 import { errorText, ModelHost } from './model-host.ts'
+import { createMetrics } from './model-metrics.ts'
 import { packagePrefix, registerModuleHooks } from './module-hooks.ts'
 import { Outbox } from './outbox.ts'
 import { modelProgram, type Program } from './program.ts'
@@ -103,7 +104,8 @@ function watchReadiness(isReady: () => unknown, outbox: Outbox): NodeJS.Timeout 
 }
 
 async function serve(program: Program, task: WorkerTask, port: Port, outbox: Outbox): Promise<void> {
-  await program.initialize({ ...task.place, modelConfig: task.config, log: createLog(outbox) })
+  const metrics = createMetrics((message) => outbox.add(message))
+  await program.initialize({ ...task.place, modelConfig: task.config, log: createLog(outbox), metrics })
   const host = new ModelHost(program, outbox, task)
   const readiness = program.isReady === null ? null : watchReadiness(program.isReady, outbox)
   const finish = async (): Promise<void> => {
@@ -120,6 +122,7 @@ async function serve(program: Program, task: WorkerTask, port: Port, outbox: Out
     if (message.kind === 'execute') void host.execute(message.requests, message.buffers)
     else if (message.kind === 'cancel') host.cancel(message.key)
     else if (message.kind === 'taken') host.taken(message.key, message.count, message.bytes)
+    else if (message.kind === 'ping') outbox.add({ kind: 'pong' })
     else void finish()
   })
   outbox.add({ kind: 'started' })

@@ -2,6 +2,7 @@ import { fork } from 'node:child_process'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { processState } from '../worker-pulse.ts'
 import { lineSplitter, workerNodeOptions, type OpenChannel } from './worker-channel.ts'
 import type { FromWorker } from './worker-protocol.ts'
 
@@ -43,6 +44,8 @@ export const openProcess: OpenChannel = (task, limits, events) => {
   return {
     // A message to a process that has just died has no reader; its 'close' event follows and says so.
     post: (message) => void (isConnected && child.send(message, () => undefined)),
+    cpuUsage: async () => (child.pid === undefined ? null : ((await processState(child.pid))?.cpu ?? null)),
+    processId: child.pid,
     terminate: async () => {
       isTerminated = true
       child.kill('SIGKILL')

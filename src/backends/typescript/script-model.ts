@@ -4,6 +4,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../model/model-config.ts'
 import { SupervisedInstance } from '../supervised-instance.ts'
 import { applyDescription } from './model-description.ts'
@@ -11,7 +12,7 @@ import { ScriptWorker } from './script-worker.ts'
 import type { WorkerLimits } from './worker-channel.ts'
 import type { ModelPlace, ProgramSource, WorkerTask } from './worker-protocol.ts'
 
-type Dependencies = { readonly clock: Clock; readonly log: Log }
+type Dependencies = { readonly clock: Clock; readonly log: Log; readonly metrics?: CustomMetrics | null }
 
 /** Long enough for weights to come over a network, short enough that a start that hangs is noticed. */
 const defaultInitializeMs = 300_000

@@ -5,25 +5,30 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Batch } from '../../model/batch.ts'
+import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
+import { WorkerPulse } from '../worker-pulse.ts'
 import type { ModelDescription } from './model-description.ts'
 import { openProcess } from './process-channel.ts'
 import { takenAtBytes, takenAtResponses } from './response-window.ts'
 import { packRequests, unpackTensors } from './tensor-packing.ts'
 import { openThread } from './thread-channel.ts'
 import type { WorkerChannel, WorkerLimits } from './worker-channel.ts'
-import type { FromWorker, ResponseMessage, WorkerMessage, WorkerTask } from './worker-protocol.ts'
+import { WorkerMetrics } from './worker-metrics.ts'
+import type { FromWorker, RescheduleMessage, ResponseMessage, WorkerMessage, WorkerTask } from './worker-protocol.ts'
 
 /** How long a Worker may take to finalize and leave before it is ended by force. */
 const finishGraceMs = 10_000
 
-type Dependencies = { readonly clock: Clock; readonly log: Log }
+/** Without `metrics` those that a model makes are not shown. */
+type Dependencies = { readonly clock: Clock; readonly log: Log; readonly metrics?: CustomMetrics | null }
 
 export class ScriptWorker implements Worker {
   readonly #clock: Clock
   readonly #log: Log
+  readonly #metrics: WorkerMetrics | null
   readonly #task: WorkerTask
   readonly #events: WorkerEvents
   readonly #channel: WorkerChannel
@@ -33,6 +38,7 @@ export class ScriptWorker implements Worker {
   readonly #taken = new Map<number, { count: number; bytes: number }>()
   readonly #outcome = Promise.withResolvers<ModelDescription | null>()
   readonly #gone = Promise.withResolvers<void>()
+  readonly #pulse = new WorkerPulse()
   #executed: (() => void) | null = null
   #nextKey = 1
   #isStarted = false
@@ -40,6 +46,8 @@ export class ScriptWorker implements Worker {
   private constructor(dependencies: Dependencies, task: WorkerTask, limits: WorkerLimits, events: WorkerEvents) {
     this.#clock = dependencies.clock
     this.#log = dependencies.log
+    const { metrics = null } = dependencies
+    this.#metrics = metrics === null ? null : new WorkerMetrics(metrics, dependencies.log)
     this.#task = task
     this.#events = events
     const open = limits.isolation === 'process' ? openProcess : openThread
@@ -95,6 +103,10 @@ export class ScriptWorker implements Worker {
     for (const request of batch.requests) request.computeInputEndNs = sentNs
   }
 
+  get processId(): number | undefined {
+    return this.#channel.processId
+  }
+
   cancel(request: InferenceRequest): void {
     const key = this.#keys.get(request)
     if (key !== undefined) this.#channel.post({ kind: 'cancel', key }, [])
@@ -103,6 +115,14 @@ export class ScriptWorker implements Worker {
   flowChanged(request: InferenceRequest): void {
     const key = this.#keys.get(request)
     if (key !== undefined && !request.isPaused) this.#tellTaken(key)
+  }
+
+  /** JavaScript that runs answers nothing, but it uses the CPU. */
+  pulse(): Promise<boolean> {
+    return this.#pulse.beat(
+      () => this.#channel.post({ kind: 'ping' }, []),
+      async () => this.#pulse.hasMoved(await this.#channel.cpuUsage()),
+    )
   }
 
   async stop(): Promise<void> {
@@ -148,6 +168,7 @@ export class ScriptWorker implements Worker {
     const nowNs = this.#clock.nowNs()
     for (const message of envelope.messages) {
       if (message.kind === 'response') this.#onResponse(message, envelope.buffers, nowNs)
+      else if (message.kind === 'reschedule') this.#onReschedule(message, envelope.buffers, nowNs)
       else this.#onNotice(message)
     }
   }
@@ -170,6 +191,15 @@ export class ScriptWorker implements Worker {
     if (!isFinal) this.#countTaken(message, request)
   }
 
+  #onReschedule({ key, outputs }: RescheduleMessage, buffers: readonly ArrayBuffer[], nowNs: number): void {
+    const request = this.#open.get(key)
+    if (request === undefined) return
+    this.#release(request)
+    request.computeOutputStartNs = nowNs
+    request.computeEndNs = nowNs
+    request.reschedule(unpackTensors(outputs, buffers))
+  }
+
   /** After the response was passed on: whoever reads it may have said by now that it is too much. */
   #countTaken(message: ResponseMessage, request: InferenceRequest): void {
     const taken = this.#taken.get(message.key) ?? { count: 0, bytes: 0 }
@@ -187,10 +217,13 @@ export class ScriptWorker implements Worker {
     this.#channel.post({ kind: 'taken', key, ...taken }, [])
   }
 
-  #onNotice(message: Exclude<WorkerMessage, ResponseMessage>): void {
+  #onNotice(message: Exclude<WorkerMessage, ResponseMessage | RescheduleMessage>): void {
     switch (message.kind) {
       case 'executed':
         this.#finishExecution()
+        break
+      case 'pong':
+        this.#pulse.answered()
         break
       case 'started':
         this.#outcome.resolve(null)
@@ -200,6 +233,10 @@ export class ScriptWorker implements Worker {
         break
       case 'refused':
         this.#refuse(message.code, message.message)
+        break
+      case 'metric':
+      case 'measured':
+        this.#metrics?.take(message)
         break
       case 'readiness':
         this.#events.onReadiness?.(message.isReady)
@@ -221,6 +258,7 @@ export class ScriptWorker implements Worker {
 
   #onExit(reason: string): void {
     this.#refuse('INTERNAL', reason)
+    this.#metrics?.close()
     this.#open.clear()
     this.#keys.clear()
     this.#taken.clear()

@@ -33,6 +33,7 @@ export function packRequests(
 function detailsOf(request: InferenceRequest): RequestDetails | null {
   const { requestedOutputs, parameters, correlationId, isSequenceStart, isSequenceEnd } = request
   const { priority, timeoutUs, isCancelled } = request
+  const traceContext = request.trace?.context ?? null
   const isPlain =
     requestedOutputs.length === 0 &&
     parameters.size === 0 &&
@@ -41,7 +42,8 @@ function detailsOf(request: InferenceRequest): RequestDetails | null {
     timeoutUs === 0n &&
     !isSequenceStart &&
     !isSequenceEnd &&
-    !isCancelled
+    !isCancelled &&
+    traceContext === null
   if (isPlain) return null
   return {
     requestedOutputs,
@@ -52,6 +54,7 @@ function detailsOf(request: InferenceRequest): RequestDetails | null {
     priority,
     timeoutUs,
     isCancelled,
+    traceContext,
   }
 }
 

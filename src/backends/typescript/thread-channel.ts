@@ -2,6 +2,7 @@ import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { Worker as Thread } from 'node:worker_threads'
 import { messageOf } from '../../base/server-error.ts'
+import { threadCpu } from '../worker-pulse.ts'
 import { lineSplitter, workerNodeOptions, type ChannelEvents, type OpenChannel } from './worker-channel.ts'
 import type { FromWorker } from './worker-protocol.ts'
 
@@ -35,6 +36,7 @@ export const openThread: OpenChannel = (task, limits, events) => {
   })
   return {
     post: (message, transfer) => thread.postMessage(message, transfer),
+    cpuUsage: () => threadCpu(thread),
     terminate: async () => {
       isTerminated = true
       await thread.terminate()

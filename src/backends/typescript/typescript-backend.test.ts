@@ -91,6 +91,16 @@ for (const fileName of ['model.mts', 'model.js', 'model.mjs']) {
   })
 }
 
+test('a model in a process of its own tells what that has in memory, one in a thread shares it', async (context) => {
+  const source = `${addOne} export const infer = answer`
+  const config = int32Config()
+  const thread = await ScriptUnderTest.ofModel(context, source, { config })
+  assert.equal(await thread.instance.memoryBytes?.(), null)
+  config.parameters.set('isolation', { stringValue: 'process' })
+  const apart = await ScriptUnderTest.ofModel(context, source, { config })
+  assert.ok(((await apart.instance.memoryBytes?.()) ?? 0) > 10e6, 'Node alone takes more')
+})
+
 test('default_model_filename names the file, and may not leave the version folder', async (context) => {
   const directory = await folderOf(context, { '1/mine.ts': `${addOne} export const infer = answer`, 'model.ts': '' })
   const backend = new TypeScriptBackend({ clock: new SystemClock(), log: silentLog })
@@ -156,7 +166,7 @@ test('initialize is told where and what the model is, and its log and prints rea
   const source = `${addOne}
     export const infer = answer
     export function initialize(args) {
-      args.log.info('told', { json: JSON.stringify({ ...args, log: undefined, modelConfig: args.modelConfig.name }) })
+      args.log.info('told', { json: JSON.stringify({ ...args, log: undefined, metrics: undefined, modelConfig: args.modelConfig.name }) })
       console.log('printed')
       console.error('complained')
     }`

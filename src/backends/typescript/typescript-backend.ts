@@ -4,7 +4,9 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelServices } from '../../model/model-services.ts'
 import { completeByScript, createScriptModel } from './script-model.ts'
 
 /** In the order they are looked for, when `default_model_filename` does not name one. */
@@ -13,10 +15,11 @@ export const modelFileNames = ['model.ts', 'model.mts', 'model.js', 'model.mjs']
 /** Models written in TypeScript or JavaScript, each instance in a Worker of its own. */
 export class TypeScriptBackend implements Backend {
   readonly name = 'typescript'
-  readonly #dependencies: { readonly clock: Clock; readonly log: Log }
+  readonly #dependencies: { readonly clock: Clock; readonly log: Log; readonly metrics: CustomMetrics | null }
 
-  constructor(dependencies: { clock: Clock; log: Log }) {
-    this.#dependencies = { clock: dependencies.clock, log: dependencies.log.from('typescript-backend.ts') }
+  constructor(dependencies: { clock: Clock; log: Log; services?: Pick<ModelServices, 'metrics'> }) {
+    const { clock, log, services } = dependencies
+    this.#dependencies = { clock, log: log.from('typescript-backend.ts'), metrics: services?.metrics ?? null }
   }
 
   async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {

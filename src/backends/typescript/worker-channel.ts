@@ -1,8 +1,13 @@
+import type { CpuUsage } from '../worker-pulse.ts'
 import type { FromWorker, ToWorker, WorkerTask } from './worker-protocol.ts'
 
 /** The way to one Worker and back, whether it is a thread or a process. */
 export interface WorkerChannel {
   post(message: ToWorker, transfer: readonly ArrayBuffer[]): void
+  /** What it has used of the CPU since it began; null where nobody can tell. */
+  cpuUsage(): Promise<CpuUsage | null>
+  /** Of a Worker that is a process. */
+  readonly processId?: number | undefined
   /** Ends the Worker now. Resolves when it is gone. */
   terminate(): Promise<void>
 }

@@ -3,8 +3,10 @@
 
 import type { LogFields, LogLevel } from '../../base/log.ts'
 import type { ErrorCode } from '../../base/server-error.ts'
+import type { CustomMetricKind } from '../../model/custom-metrics.ts'
 import type { ParameterValue } from '../../model/inference-request.ts'
 import type { ModelConfig } from '../../model/model-config.ts'
+import type { TraceOrigin } from '../../model/request-trace.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
 import type { ModelDescription } from './model-description.ts'
@@ -75,6 +77,8 @@ export type RequestDetails = {
   readonly priority: bigint
   readonly timeoutUs: bigint
   readonly isCancelled: boolean
+  /** The trace that the request is part of; null: it is not traced, or nobody could join in. */
+  readonly traceContext: TraceOrigin | null
 }
 
 export type ToWorker =
@@ -82,6 +86,8 @@ export type ToWorker =
   | { readonly kind: 'cancel'; readonly key: number }
   /** So many responses of a decoupled model, of so many bytes, have been passed on. */
   | { readonly kind: 'taken'; readonly key: number; readonly count: number; readonly bytes: number }
+  /** To be answered with `pong`. */
+  | { readonly kind: 'ping' }
   | { readonly kind: 'finish' }
 
 export type ResponseMessage = {
@@ -94,9 +100,37 @@ export type ResponseMessage = {
   readonly isFlagOnly: boolean
 }
 
+/** In place of a final response: the model wants the request again. */
+export type RescheduleMessage = {
+  readonly kind: 'reschedule'
+  readonly key: number
+  readonly outputs: readonly TensorMessage[]
+}
+
+/** What a model makes and moves that is shown among the metrics. Named by a number that is the Worker's own. */
+export type MetricMessage =
+  | {
+      readonly kind: 'metric'
+      readonly metric: number
+      readonly name: string
+      readonly description: string
+      readonly type: CustomMetricKind
+      readonly labels: ReadonlyMap<string, string>
+      readonly buckets: readonly number[] | null
+    }
+  | {
+      readonly kind: 'measured'
+      readonly metric: number
+      readonly operation: 'increment' | 'set' | 'observe'
+      readonly value: number
+    }
+
 export type WorkerMessage =
+  | MetricMessage
   | ResponseMessage
+  | RescheduleMessage
   | { readonly kind: 'executed' }
+  | { readonly kind: 'pong' }
   | { readonly kind: 'started' }
   | { readonly kind: 'described'; readonly description: ModelDescription | null }
   | { readonly kind: 'refused'; readonly code: ErrorCode; readonly message: string }

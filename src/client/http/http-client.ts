@@ -21,6 +21,13 @@ import type {
   UnloadOptions,
 } from '../inference-client.ts'
 import { InferenceError } from '../inference-error.ts'
+import {
+  registrySearchPath,
+  type ModelChange,
+  type RegisteredModel,
+  type RegistryPage,
+  type RegistrySearch,
+} from '../model-registry.ts'
 import { camelCased, modelMetadataOf, statisticsOf, type WireMetadata } from '../wire-names.ts'
 import { base64Of } from './base64.ts'
 import { errorOf, HttpTransport, type FetchFunction, type HttpExchange } from './http-transport.ts'
@@ -143,8 +150,8 @@ export class HttpClient implements InferenceClient {
         yield answer
       }
     } catch (reason) {
-      const error = scope.errorFor(reason)
-      if (error !== reason || reason instanceof InferenceError) throw error
+      // Browsers reject the read with the signal's own reason, Node with an error of its own.
+      if (scope.signal.aborted || reason instanceof InferenceError) throw scope.errorFor(reason)
       throw new InferenceError('UNREACHABLE', `the stream broke off: ${String(reason)}`, { cause: reason })
     } finally {
       this.#transport.end(scope)
@@ -170,6 +177,26 @@ export class HttpClient implements InferenceClient {
     const { unloadDependents } = options
     const body = unloadDependents === undefined ? {} : { parameters: { unload_dependents: unloadDependents } }
     await this.#post(`/v2/repository/models/${encodeURIComponent(model)}/unload`, body, options, 'once')
+  }
+
+  /** What Galatea's registry knows of a model: owner, tags, metrics, content hashes. */
+  async modelRegistry(model: string, options: CallOptions = {}): Promise<RegisteredModel> {
+    return (await this.#get(`${modelPath(model, undefined)}/registry`, options)) as RegisteredModel
+  }
+
+  /** Models of Galatea's registry by tag, owner and text, a page at a time. */
+  async searchRegistry(search: RegistrySearch = {}): Promise<RegistryPage> {
+    return (await this.#get(registrySearchPath(search), search)) as RegistryPage
+  }
+
+  /** Who loaded and unloaded a model, newest first. */
+  async modelHistory(
+    model: string,
+    options: CallOptions & { readonly limit?: number } = {},
+  ): Promise<readonly ModelChange[]> {
+    const query = options.limit === undefined ? '' : `?limit=${options.limit}`
+    const answer = await this.#get(`${modelPath(model, undefined)}/registry/history${query}`, options)
+    return (answer as { readonly events: readonly ModelChange[] }).events
   }
 
   async traceSettings(model?: string, options: CallOptions = {}): Promise<TraceSettings> {

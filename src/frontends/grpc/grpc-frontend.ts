@@ -1,9 +1,11 @@
 // The gRPC front end: finds the method of a call, guards restricted protocols, and ties methods to a transport.
 
+import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { TrafficMeter } from '../../base/traffic-meter.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import { decodeMessage, encodeMessage } from '../../protocol/grpc/message-codec.ts'
@@ -13,6 +15,7 @@ import type { GrpcCall, GrpcTransport } from './grpc-transport.ts'
 import { healthStatus, HealthWatch } from './health-watch.ts'
 import { Http2Transport } from './http2-transport.ts'
 import { InferenceContext } from './inference-preparation.ts'
+import { LoggedCall } from './logged-call.ts'
 import { handleModelInfer } from './model-infer.ts'
 import { InferStream } from './model-stream-infer.ts'
 import type { ApiName } from '../../model/api-name.ts'
@@ -26,6 +29,8 @@ export type GrpcDependencies = {
   /** What LogSettings shows and changes. */
   readonly logControl?: LogControl
   readonly sharedMemory?: SharedMemoryRegistry
+  /** Without one nothing is written about single calls. */
+  readonly accessLog?: AccessLog
 }
 
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
@@ -51,17 +56,22 @@ export class GrpcFrontend {
   readonly #watch: HealthWatch
   readonly #streams = new Set<InferStream>()
   readonly #reflections = new Set<GrpcCall>()
+  readonly #accessLog: AccessLog | null
+  readonly #clock: Clock
   #isDraining = false
 
   constructor(dependencies: GrpcDependencies, options: GrpcOptions) {
     const { engine, clock, log } = dependencies
     const { logControl = null, sharedMemory = null } = dependencies
     this.#log = log.from('grpc-frontend.ts')
+    this.#accessLog = dependencies.accessLog ?? null
+    this.#clock = clock
     this.#guard = new RestrictedProtocolGuard(options.restrictedProtocols)
     this.#context = new InferenceContext({ engine, clock, sharedMemory }, options)
     this.#watch = new HealthWatch(engine, clock)
     this.#transport = new Http2Transport({ clock, log }, options, (call) => this.#handle(call))
-    for (const [rpc, protocol, method] of serviceMethods({ engine, log, logControl, sharedMemory })) {
+    const repositoryKey = this.#guard.keyOf('model-repository')
+    for (const [rpc, protocol, method] of serviceMethods({ engine, log, logControl, sharedMemory, repositoryKey })) {
       const begin = this.#unary(`${rpc}Request`, `${rpc}Response`, method)
       this.#routes.set(`/inference.GRPCInferenceService/${rpc}`, { protocol, begin })
     }
@@ -73,6 +83,11 @@ export class GrpcFrontend {
   /** Where it listens, with the real port when 0 was asked for. */
   async listen(): Promise<{ address: string; port: number }> {
     return this.#transport.listen()
+  }
+
+  /** Bytes that went over its connections. */
+  get traffic(): TrafficMeter {
+    return this.#transport.traffic
   }
 
   /** Refuses new work, answers what is in flight and closes each connection after it; resolves when all are. */
@@ -92,7 +107,8 @@ export class GrpcFrontend {
   }
 
   /** HOT: once per call. */
-  #handle(call: GrpcCall): void {
+  #handle(arrived: GrpcCall): void {
+    const call = this.#accessLog === null ? arrived : new LoggedCall(arrived, this.#accessLog, this.#clock)
     const route = this.#routes.get(call.path)
     if (route === undefined) {
       call.finish(unimplemented)
@@ -189,7 +205,7 @@ export class GrpcFrontend {
   #unary(requestType: string, responseType: string, method: UnaryMethod): (call: GrpcCall) => void {
     const answer = async (call: GrpcCall, message: Buffer): Promise<void> => {
       try {
-        const response = encodeMessage(responseType, await method(decodeMessage(requestType, message)))
+        const response = encodeMessage(responseType, await method(decodeMessage(requestType, message), call))
         call.sendLast({ parts: [response], byteLength: response.length }, null)
       } catch (reason) {
         call.finish(GrpcStatus.of(ServerError.from(reason)))

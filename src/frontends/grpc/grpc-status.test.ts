@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ServerError, errorCodes } from '../../base/server-error.ts'
 import { encodeStatusMessage, GrpcStatus } from './grpc-status.ts'
-import { parseTimeoutNs } from './http2-call.ts'
+import { parseTimeoutNs } from './http2/request-head.ts'
 
 test('a status message is percent-encoded where it is not printable ASCII', () => {
   assert.equal(encodeStatusMessage("model 'x' ~"), "model 'x' ~")

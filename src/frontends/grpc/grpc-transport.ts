@@ -1,7 +1,9 @@
 // What the gRPC front end knows of its transport: calls to answer, each a path, metadata, messages in and messages out.
-// No node:http2 in here, so that the transport underneath can be exchanged for a faster one.
+// Nothing of HTTP/2 in here, so that the transport underneath can be exchanged.
 
-import type { GrpcStatus } from './grpc-status.ts'
+import type { TrafficMeter } from '../../base/traffic-meter.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { GrpcStatus, StatusCode } from './grpc-status.ts'
 
 /** A message in pieces, as the codec writes it. */
 export type OutgoingMessage = { readonly parts: readonly Uint8Array[]; readonly byteLength: number }
@@ -11,6 +13,8 @@ export interface GrpcCall {
   readonly path: string
   /** Name, value, name, value… in the client's order, names in lower case. Pseudo headers are among them. */
   readonly metadata: readonly string[]
+  /** '' when unknown. Asking costs a system call. */
+  readonly remoteAddress: string
   /** True once the call was answered or is gone: what is sent then is dropped. */
   readonly isEnded: boolean
   /** Bytes of messages that the client has not taken yet. */
@@ -36,11 +40,17 @@ export interface GrpcCall {
   finish(status: GrpcStatus): void
   /** Drops what the client has not taken and breaks the call off; it sees RESOURCE_EXHAUSTED. */
   giveUp(): void
+  /** For whoever writes down what becomes of calls: this one became an inference of that version of its model. */
+  noteInference?(inference: InferenceRequest, version: string): void
+  /** The same for one request of a stream, once it has ended. */
+  inferenceEnded?(inference: InferenceRequest, version: string, code: StatusCode): void
   /** Lets messages of this call be compressed if the client takes that. */
   allowCompression(): void
 }
 
 export interface GrpcTransport {
+  /** Bytes that went over its connections. */
+  readonly traffic: TrafficMeter
   listen(): Promise<{ address: string; port: number }>
   /** Tells clients to go elsewhere; resolves when the last call has ended and the connections are closed. */
   drain(): Promise<void>

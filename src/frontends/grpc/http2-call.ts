@@ -1,11 +1,13 @@
 // One gRPC call on one HTTP/2 stream: framing, compression, deadline, cancellation.
 
-import { constants, type ServerHttp2Stream } from 'node:http2'
-
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { GrpcOptions } from './grpc-options.ts'
 import { encodeStatusMessage, GrpcStatus, statusCodes, statusOk } from './grpc-status.ts'
 import { metadataValue, type GrpcCall, type OutgoingMessage } from './grpc-transport.ts'
+import { errorCodes } from './http2/frame-format.ts'
+import { encodeHeaderBlock, okTrailers, plainHead } from './http2/hpack-encoder.ts'
+import type { Http2Stream, StreamUser } from './http2/http2-stream.ts'
+import type { RequestHead } from './http2/request-head.ts'
 import { MessageAssembler, MessageTooLarge } from './message-assembler.ts'
 import {
   acceptedEncodings,
@@ -16,26 +18,30 @@ import {
   type MessageEncoding,
 } from './message-compression.ts'
 
-const contentType = 'application/grpc'
-const plainHead = { ':status': 200, 'content-type': contentType }
-const errorHead = { ...plainHead, 'grpc-accept-encoding': acceptedEncodings }
-const headOptions = { waitForTrailers: true, sendDate: false } as const
-const endOptions = { endStream: true, sendDate: false } as const
-const okTrailers = { 'grpc-status': '0' }
-/** A message up to this size is copied behind its prefix: one write instead of two. */
-const smallBytes = 16 * 1024
+const headFields = [
+  [':status', '200'],
+  ['content-type', 'application/grpc'],
+] as const
+const compressedHeads: Readonly<Record<MessageEncoding, Buffer>> = {
+  identity: plainHead,
+  gzip: encodeHeaderBlock([...headFields, ['grpc-encoding', 'gzip']]),
+  deflate: encodeHeaderBlock([...headFields, ['grpc-encoding', 'deflate']]),
+}
+const errorFields = [...headFields, ['grpc-accept-encoding', acceptedEncodings]] as const
+const prefixBytes = 5
 
 export type CallSurroundings = {
   readonly clock: Clock
   readonly options: GrpcOptions
   readonly inflater: MessageInflater
+  readonly remoteAddress: () => string
   /** Something was sent: pings are welcome again. */
   readonly onSent: () => void
   /** Once, when the call and its stream are gone. */
-  readonly onGone: (call: Http2Call) => void
+  readonly onGone: () => void
 }
 
-export class Http2Call implements GrpcCall {
+export class Http2Call implements GrpcCall, StreamUser {
   readonly path: string
   readonly metadata: readonly string[]
   onMessage: ((message: Buffer) => void) | null = null
@@ -46,14 +52,13 @@ export class Http2Call implements GrpcCall {
   lastProgressNs = 0
   isEnded = false
 
-  readonly #stream: ServerHttp2Stream
+  readonly #stream: Http2Stream
+  readonly #head: RequestHead
   readonly #surroundings: CallSurroundings
-  readonly #assembler: MessageAssembler
-  /** Of the client's messages. */
-  readonly #encoding: MessageEncoding
+  /** Null as long as every message has come in one piece. */
+  #assembler: MessageAssembler | null = null
   #responseEncoding: MessageEncoding = 'identity'
-  #status: GrpcStatus = statusOk
-  #isGone = false
+  #hasSentHead = false
   #isPaused = false
   #isInflating = false
   #hasClientEnded = false
@@ -61,36 +66,29 @@ export class Http2Call implements GrpcCall {
   #waiting: (() => void)[] | null = null
   #disarm: Cancel | null = null
 
-  constructor(stream: ServerHttp2Stream, metadata: readonly string[], path: string, surroundings: CallSurroundings) {
-    this.path = path
-    this.metadata = metadata
+  constructor(stream: Http2Stream, head: RequestHead, surroundings: CallSurroundings) {
+    this.path = head.path
+    this.metadata = head.metadata
     this.#stream = stream
+    this.#head = head
     this.#surroundings = surroundings
-    this.#assembler = new MessageAssembler(surroundings.options.maxMessageBytes)
-    const encoding = metadataValue(metadata, 'grpc-encoding') ?? 'identity'
-    this.#encoding = isMessageEncoding(encoding) ? encoding : 'identity'
+  }
+
+  get remoteAddress(): string {
+    return this.#surroundings.remoteAddress()
   }
 
   get backlogBytes(): number {
-    return this.#stream.writableLength
+    return this.#stream.backlogBytes
   }
 
   /** From now on messages are delivered. The handler has been set. */
   begin(): void {
-    const stream = this.#stream
-    stream.on('close', () => this.#onClose())
-    if (this.onDrain !== null) stream.on('drain', () => this.onDrain?.())
-    stream.on('wantTrailers', () => this.#sendTrailers())
-    stream.on('data', (chunk: Buffer) => this.#onData(chunk))
-    stream.on('end', () => this.#onEnd())
-    const asked = metadataValue(this.metadata, 'grpc-encoding')
-    if (asked !== null && !isMessageEncoding(asked)) {
-      const message = `Compression algorithm '${asked}' is not supported, use one of: ${acceptedEncodings}`
+    const { encoding, timeoutNs } = this.#head
+    if (encoding !== null && !isMessageEncoding(encoding)) {
+      const message = `Compression algorithm '${encoding}' is not supported, use one of: ${acceptedEncodings}`
       this.finish(new GrpcStatus(statusCodes.UNIMPLEMENTED, message))
-      return
-    }
-    const timeoutNs = parseTimeoutNs(metadataValue(this.metadata, 'grpc-timeout'))
-    if (timeoutNs !== null && !this.isEnded) {
+    } else if (timeoutNs !== null && !this.isEnded) {
       this.#disarm = this.#surroundings.clock.after(timeoutNs, () => this.#onDeadline())
     }
   }
@@ -107,20 +105,12 @@ export class Http2Call implements GrpcCall {
   }
 
   send(message: OutgoingMessage, release: (() => void) | null): void {
-    if (this.isEnded) {
-      release?.()
-      return
-    }
-    if (this.#isTooLarge(message)) release?.()
+    if (this.isEnded || this.#isTooLarge(message)) release?.()
     else this.#encode(message, release, false)
   }
 
   sendLast(message: OutgoingMessage, release: (() => void) | null): void {
-    if (this.isEnded) {
-      release?.()
-      return
-    }
-    if (this.#isTooLarge(message)) {
+    if (this.isEnded || this.#isTooLarge(message)) {
       release?.()
       return
     }
@@ -133,8 +123,8 @@ export class Http2Call implements GrpcCall {
     if (this.isEnded) return
     this.isEnded = true
     this.#disarm?.()
-    this.#status = status
-    this.#inOrder(() => this.#end())
+    if (this.#waiting === null) this.#end(status)
+    else this.#waiting.push(() => this.#end(status))
   }
 
   #isTooLarge({ byteLength }: OutgoingMessage): boolean {
@@ -144,30 +134,30 @@ export class Http2Call implements GrpcCall {
     return true
   }
 
-  #end(): void {
-    const stream = this.#stream
-    if (this.#isGone) return
-    if (stream.headersSent) stream.end()
-    else stream.respond({ ...errorHead, ...trailersOf(this.#status) }, endOptions)
+  #end(status: GrpcStatus): void {
+    if (this.#stream.isClosed) return
+    if (!this.#hasSentHead) this.#stream.sendTrailers(encodeHeaderBlock([...errorFields, ...trailersOf(status)]))
+    else this.#stream.sendTrailers(status === statusOk ? okTrailers : encodeHeaderBlock(trailersOf(status)))
     this.#surroundings.onSent()
-  }
-
-  /** Runs now, or after the compressions that were begun before. */
-  #inOrder(action: () => void): void {
-    if (this.#waiting === null) action()
-    else this.#waiting.push(action)
   }
 
   #encode(message: OutgoingMessage, release: (() => void) | null, isLast: boolean): void {
     const encoding = this.#responseEncoding
-    if (encoding === 'identity') {
-      this.#inOrder(() => this.#write(message, 0, release, isLast))
-      return
-    }
+    if (encoding !== 'identity') this.#compress(message, encoding, release, isLast)
+    else if (this.#waiting === null) this.#write(message, 0, release, isLast)
+    else this.#waiting.push(() => this.#write(message, 0, release, isLast))
+  }
+
+  #compress(
+    message: OutgoingMessage,
+    encoding: 'gzip' | 'deflate',
+    release: (() => void) | null,
+    isLast: boolean,
+  ): void {
     // zlib wants one piece, which is a copy: the model's memory goes back at once.
     const bytes = Buffer.concat(message.parts as Uint8Array[], message.byteLength)
     release?.()
-    this.#inOrder(() => {
+    const begin = (): void => {
       this.#waiting = []
       compressMessage(bytes, encoding, this.#surroundings.options.compressionLevel, (compressed) => {
         const body = compressed ?? bytes
@@ -178,81 +168,66 @@ export class Http2Call implements GrpcCall {
         // One of them began a compression of its own: the rest waits for that.
         if (this.#waiting !== null) (this.#waiting as (() => void)[]).push(...waiting)
       })
-    })
+    }
+    if (this.#waiting === null) begin()
+    else this.#waiting.push(begin)
   }
 
   /** HOT: once per answer. */
   #write(message: OutgoingMessage, flag: 0 | 1, release: (() => void) | null, isLast: boolean): void {
     const stream = this.#stream
-    if (this.#isGone) {
-      release?.()
-      return
+    if (!this.#hasSentHead && !stream.isClosed) {
+      this.#hasSentHead = true
+      stream.sendHead(compressedHeads[this.#responseEncoding])
     }
-    if (!stream.headersSent) {
-      const encoding = this.#responseEncoding
-      stream.respond(encoding === 'identity' ? plainHead : { ...plainHead, 'grpc-encoding': encoding }, headOptions)
-    }
-    const { parts, byteLength } = message
-    if (byteLength <= smallBytes) {
-      const frame = Buffer.allocUnsafe(5 + byteLength)
-      frame[0] = flag
-      frame.writeUInt32BE(byteLength, 1)
-      let at = 5
-      for (const part of parts) {
-        frame.set(part, at)
-        at += part.length
-      }
-      if (isLast) stream.end(frame)
-      else stream.write(frame, this.#progressed)
-      release?.()
-    } else {
-      this.#writePieces(parts, byteLength, flag, release)
-      if (isLast) stream.end()
-    }
+    stream.sendMessage(message, flag, release)
+    if (stream.isClosed) return
+    if (isLast) stream.sendTrailers(okTrailers)
     this.#surroundings.onSent()
   }
 
-  #writePieces(parts: readonly Uint8Array[], byteLength: number, flag: 0 | 1, release: (() => void) | null): void {
-    const stream = this.#stream
-    const prefix = Buffer.allocUnsafe(5)
-    prefix[0] = flag
-    prefix.writeUInt32BE(byteLength, 1)
-    stream.cork()
-    stream.write(prefix)
-    for (let i = 0; i < parts.length - 1; i++) stream.write(parts[i])
-    stream.write(parts.at(-1), () => {
-      release?.()
-      this.#progressed()
-    })
-    stream.uncork()
-  }
-
-  readonly #progressed = (): void => {
+  onProgress(): void {
     this.lastProgressNs = this.#surroundings.clock.nowNs()
   }
 
-  #sendTrailers(): void {
-    this.#stream.sendTrailers(this.#status === statusOk ? okTrailers : trailersOf(this.#status))
+  onBacklogSent(): void {
+    this.onDrain?.()
   }
 
-  #onData(chunk: Buffer): void {
-    // After an answer the rest of what the client says is of no interest, but must be taken off its window.
+  /** HOT: once per request. */
+  onPiece(piece: Buffer): void {
+    // After an answer the rest of what the client says is of no interest.
     if (this.isEnded) return
-    this.#assembler.push(chunk)
+    const assembler = this.#assembler
+    if ((assembler === null || assembler.isBetweenMessages) && this.#isOneMessage(piece)) {
+      this.onMessage?.(piece.subarray(prefixBytes))
+      return
+    }
+    this.#assembler ??= new MessageAssembler(this.#surroundings.options.maxMessageBytes)
+    this.#assembler.push(piece)
     this.#deliver()
   }
 
-  #onEnd(): void {
+  /** Most are: whole, not compressed, and in a frame of their own. */
+  #isOneMessage(piece: Buffer): boolean {
+    const bytes = piece.length - prefixBytes
+    if (bytes < 0 || bytes > this.#surroundings.options.maxMessageBytes) return false
+    return piece[0] === 0 && piece.readUInt32BE(1) === bytes
+  }
+
+  onBodyEnd(): void {
     this.#hasClientEnded = true
     this.#deliver()
   }
 
   /** Hands out the messages that are whole, as long as nobody asks to wait. */
   #deliver(): void {
+    const assembler = this.#assembler
     while (!this.isEnded && !this.#isPaused && !this.#isInflating) {
+      if (assembler === null) break
       let message: ReturnType<MessageAssembler['next']>
       try {
-        message = this.#assembler.next()
+        message = assembler.next()
       } catch (reason) {
         this.finish(this.#refusal(reason))
         return
@@ -262,15 +237,12 @@ export class Http2Call implements GrpcCall {
       else this.onMessage?.(message.bytes)
     }
     const mustWait = !this.isEnded && (this.#isPaused || this.#isInflating)
-    if (mustWait) this.#stream.pause()
-    else {
-      if (this.#stream.isPaused()) this.#stream.resume()
-      if (this.#hasClientEnded && !this.isEnded) this.#endOfMessages()
-    }
+    this.#stream.setPaused(mustWait)
+    if (!mustWait && this.#hasClientEnded && !this.isEnded) this.#endOfMessages()
   }
 
   #endOfMessages(): void {
-    if (this.#assembler.isBetweenMessages) {
+    if (this.#assembler === null || this.#assembler.isBetweenMessages) {
       const { onHalfClose } = this
       this.onHalfClose = null
       onHalfClose?.()
@@ -292,8 +264,8 @@ export class Http2Call implements GrpcCall {
   }
 
   #inflate(bytes: Buffer): void {
-    const encoding = this.#encoding
-    if (encoding === 'identity') {
+    const { encoding } = this.#head
+    if (encoding !== 'gzip' && encoding !== 'deflate') {
       this.finish(new GrpcStatus(statusCodes.INTERNAL, "a compressed message came without a 'grpc-encoding'"))
       return
     }
@@ -320,8 +292,7 @@ export class Http2Call implements GrpcCall {
     onCancel?.()
   }
 
-  #onClose(): void {
-    this.#isGone = true
+  onStreamClosed(): void {
     this.#disarm?.()
     const wasOpen = !this.isEnded
     this.isEnded = true
@@ -330,31 +301,17 @@ export class Http2Call implements GrpcCall {
     // An answer that was sent needs no cancelling, but a stream of answers may still be going on.
     if (wasOpen) onCancel?.()
     this.onClosed?.()
-    this.#surroundings.onGone(this)
-  }
-
-  /** Ends the stream under the call: for a server that closes. */
-  abort(): void {
-    this.#stream.close(constants.NGHTTP2_CANCEL)
+    this.#surroundings.onGone()
   }
 
   giveUp(): void {
-    this.#stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    this.#stream.reset(errorCodes.ENHANCE_YOUR_CALM)
   }
 }
 
 const largestMessageBytes = 2 ** 31 - 1
 
-function trailersOf(status: GrpcStatus): Record<string, string> {
-  const trailers: Record<string, string> = { 'grpc-status': String(status.code) }
-  if (status.message !== '') trailers['grpc-message'] = encodeStatusMessage(status.message)
-  return trailers
-}
-
-const timeoutUnitsNs: Readonly<Record<string, number>> = { H: 3.6e12, M: 6e10, S: 1e9, m: 1e6, u: 1e3, n: 1 }
-
-/** `grpc-timeout`: up to eight digits and a unit. What is not that is no deadline. */
-export function parseTimeoutNs(text: string | null): number | null {
-  const match = text === null ? null : /^(\d{1,8})([HMSmun])$/.exec(text)
-  return match === null ? null : Number(match[1]) * (timeoutUnitsNs[match[2] as string] as number)
+function trailersOf(status: GrpcStatus): (readonly [string, string])[] {
+  const code = ['grpc-status', String(status.code)] as const
+  return status.message === '' ? [code] : [code, ['grpc-message', encodeStatusMessage(status.message)]]
 }

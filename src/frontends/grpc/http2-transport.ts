@@ -1,77 +1,55 @@
-// gRPC on node:http2: listens, with or without TLS, and makes a call of every stream.
+// gRPC on sockets: listens, with or without TLS, and holds the connections. HTTP/2 is our own (http2/): what node:http2
+// spends on events, streams and objects per call is most of a small inference. bench/grpc-infer.bench.ts
 
 import { once } from 'node:events'
-import {
-  constants,
-  createSecureServer,
-  createServer,
-  type Http2SecureServer,
-  type Http2Server,
-  type IncomingHttpHeaders,
-  type SecureServerOptions,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-  type ServerOptions,
-} from 'node:http2'
-import { Server as NetServer, type AddressInfo } from 'node:net'
+import net, { type AddressInfo, type Socket } from 'node:net'
+import tls from 'node:tls'
 
-import { CertificateFiles } from '../../base/certificate-files.ts'
+import { CertificateFiles, type Certificates } from '../../base/certificate-files.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import { ConnectionKeeper } from './connection-keeper.ts'
-import type { GrpcOptions } from './grpc-options.ts'
+import { TrafficMeter } from '../../base/traffic-meter.ts'
+import type { GrpcOptions, GrpcTls } from './grpc-options.ts'
 import type { CallHandler, GrpcTransport } from './grpc-transport.ts'
-import { Http2Call } from './http2-call.ts'
+import { FrameOutput } from './http2/frame-output.ts'
+import type { Http2Connection } from './http2/http2-connection.ts'
 import { MessageInflater } from './message-compression.ts'
+import { ServedConnection, type ConnectionHost } from './served-connection.ts'
 
-/** How much a client may send ahead of what was taken, on one stream and on the whole connection. */
-const streamWindowBytes = 1024 * 1024
-const connectionWindowBytes = 4 * 1024 * 1024
+const socketOptions = { noDelay: true } as const
+const handshakeTimeoutMs = 10_000
 
-const http2Options: ServerOptions = {
-  settings: {
-    initialWindowSize: streamWindowBytes,
-    maxConcurrentStreams: 10_000,
-    maxHeaderListSize: 16 * 1024,
-    enablePush: false,
-  },
-  // In MB. Node refuses new streams beyond it, and 10, its default, is ten answers of a megabyte.
-  maxSessionMemory: 512,
-  maxSessionInvalidFrames: 100,
-  maxSessionRejectedStreams: 100,
-  // Clients that cancel a lot are no attack; more than this at once is.
-  streamResetBurst: 5000,
-  streamResetRate: 500,
-}
-
-export class Http2Transport implements GrpcTransport {
-  readonly #clock: Clock
+export class Http2Transport implements GrpcTransport, ConnectionHost {
+  readonly clock: Clock
+  readonly options: GrpcOptions
+  readonly inflater: MessageInflater
+  readonly handle: CallHandler
+  readonly traffic = new TrafficMeter()
   readonly #log: Log
-  readonly #options: GrpcOptions
-  readonly #handle: CallHandler
-  readonly #keepers = new Map<ServerHttp2Session, ConnectionKeeper>()
-  readonly #calls = new Set<Http2Call>()
-  readonly #inflater: MessageInflater
-  #server: Http2Server | Http2SecureServer | null = null
+  readonly #connections = new Set<ServedConnection>()
+  /** Over TLS: connections whose handshake is still to come. */
+  readonly #handshaking = new Set<Socket>()
+  readonly #output = new FrameOutput()
+  #unflushed: Http2Connection[] = []
+  #server: net.Server | null = null
   #certificates: CertificateFiles | null = null
+  #isLeaving = false
   #idle: (() => void) | null = null
 
   constructor(dependencies: { clock: Clock; log: Log }, options: GrpcOptions, handle: CallHandler) {
-    this.#clock = dependencies.clock
+    this.clock = dependencies.clock
     this.#log = dependencies.log.from('http2-transport.ts')
-    this.#options = options
-    this.#handle = handle
-    this.#inflater = new MessageInflater(options.maxMessageBytes)
+    this.options = options
+    this.handle = handle
+    this.inflater = new MessageInflater(options.maxMessageBytes)
   }
 
   async listen(): Promise<{ address: string; port: number }> {
-    const { address, port, reusePort } = this.#options
+    const { address, port, reusePort } = this.options
     const server = await this.#createServer()
     this.#server = server
-    server.on('session', (session) => this.#onSession(session))
-    server.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))
-    server.on('sessionError', () => undefined)
+    server.on('connection', (socket: Socket) => this.traffic.track(socket))
     try {
       server.listen({ host: address, port, ...(reusePort ? { reusePort } : {}) })
       await once(server, 'listening')
@@ -85,101 +63,86 @@ export class Http2Transport implements GrpcTransport {
     return { address: bound.address, port: bound.port }
   }
 
-  async #createServer(): Promise<Http2Server | Http2SecureServer> {
-    const { tls } = this.#options
-    if (tls === null) return createServer(http2Options)
-    const files = new CertificateFiles({ clock: this.#clock, log: this.#log }, tls)
-    const secure = (certificates: Awaited<ReturnType<CertificateFiles['read']>>): SecureServerOptions => ({
-      cert: certificates.cert,
-      key: certificates.key,
-      ...(certificates.ca === null ? {} : { ca: certificates.ca }),
-    })
-    const server = createSecureServer({
-      ...http2Options,
-      ...secure(await files.read()),
-      allowHTTP1: false,
-      requestCert: tls.isMutual,
-      rejectUnauthorized: tls.isMutual,
-    })
-    server.on('tlsClientError', () => undefined)
-    files.watch((certificates) => server.setSecureContext(secure(certificates)))
+  async #createServer(): Promise<net.Server> {
+    const { tls: tlsOptions } = this.options
+    if (tlsOptions === null) return net.createServer(socketOptions, (socket) => this.#onSocket(socket))
+    const files = new CertificateFiles({ clock: this.clock, log: this.#log }, tlsOptions)
+    const server = this.#createTlsServer(tlsOptions, secureContextOf(await files.read()))
+    // Open connections keep the certificate they were made with.
+    files.watch((certificates) => server.setSecureContext(secureContextOf(certificates)))
     this.#certificates = files
     return server
   }
 
-  #onSession(session: ServerHttp2Session): void {
-    this.#keepers.set(session, new ConnectionKeeper(session, this.#clock, this.#options))
-    session.setLocalWindowSize(connectionWindowBytes)
-    session.once('close', () => {
-      this.#keepers.delete(session)
-      this.#noticeIdle()
+  #createTlsServer({ isMutual }: GrpcTls, context: tls.SecureContextOptions): tls.Server {
+    const server = tls.createServer({
+      ...socketOptions,
+      ...context,
+      ALPNProtocols: ['h2'],
+      requestCert: isMutual,
+      rejectUnauthorized: isMutual,
+      handshakeTimeout: handshakeTimeoutMs,
     })
+    server.on('connection', (socket) => {
+      this.#handshaking.add(socket)
+      socket.on('close', () => this.#handshaking.delete(socket))
+    })
+    server.on('secureConnection', (socket) => {
+      // HTTP/2 over TLS is agreed upon in the handshake (RFC 9113, 3.2).
+      if (socket.alpnProtocol === 'h2') this.#onSocket(socket)
+      else socket.on('error', () => undefined).destroy()
+    })
+    // A failed or unfinished handshake is the client's affair; its socket is closed.
+    server.on('tlsClientError', (_reason, socket) => socket.destroy())
+    return server
   }
 
-  /** HOT: once per call. */
-  #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
-    // What goes wrong with a stream shows in its 'close'.
-    stream.on('error', ignore)
-    const keeper = stream.session === undefined ? undefined : this.#keepers.get(stream.session as ServerHttp2Session)
-    if (keeper === undefined) {
-      stream.close(constants.NGHTTP2_REFUSED_STREAM)
-      return
-    }
-    const refusal = refusalStatus(headers)
-    if (refusal !== 0) {
-      stream.respond({ ':status': refusal }, { endStream: true })
-      return
-    }
-    const path = headers[':path'] ?? ''
-    const onGone = (gone: Http2Call): void => {
-      this.#calls.delete(gone)
-      keeper.callEnded()
-    }
-    const surroundings = {
-      clock: this.#clock,
-      options: this.#options,
-      inflater: this.#inflater,
-      onSent: keeper.sent,
-      onGone,
-    }
-    const call = new Http2Call(stream, rawHeaders, path, surroundings)
-    this.#calls.add(call)
-    keeper.callBegun()
-    this.#handle(call)
-    call.begin()
+  #onSocket(socket: Socket): void {
+    const connection = new ServedConnection(this, socket)
+    this.#connections.add(connection)
+    // It may have come in while the server was being closed.
+    if (this.#isLeaving) connection.leave()
+  }
+
+  onClosed(connection: ServedConnection): void {
+    this.#connections.delete(connection)
+    if (this.#connections.size === 0) this.#idle?.()
+  }
+
+  flushSoon(connection: Http2Connection): void {
+    this.#unflushed.push(connection)
+    if (this.#unflushed.length === 1) setImmediate(this.#flush)
+  }
+
+  /** HOT: once per turn of the event loop, after everything that arrived in it was read. */
+  readonly #flush = (): void => {
+    const connections = this.#unflushed
+    this.#unflushed = []
+    for (let i = 0; i < connections.length; i++) (connections[i] as Http2Connection).flush(this.#output)
   }
 
   async drain(): Promise<void> {
     this.#stopListening()
-    for (const keeper of this.#keepers.values()) keeper.leave()
-    if (this.#keepers.size === 0) return
+    for (const connection of this.#connections) connection.leave()
+    if (this.#connections.size === 0) return
     await new Promise<void>((resolve) => {
       this.#idle = resolve
     })
   }
 
-  /** What an HTTP/2 server's own `close` does beside, ending its connections, is done here with more manners. */
   #stopListening(): void {
-    if (this.#server?.listening === true) NetServer.prototype.close.call(this.#server)
+    this.#isLeaving = true
+    if (this.#server?.listening === true) this.#server.close()
     this.#certificates?.close()
-  }
-
-  #noticeIdle(): void {
-    if (this.#keepers.size === 0) this.#idle?.()
   }
 
   close(): Promise<void> {
     this.#stopListening()
-    for (const call of this.#calls) call.abort()
-    for (const session of this.#keepers.keys()) session.destroy()
+    for (const connection of this.#connections) connection.destroy()
+    for (const socket of this.#handshaking) socket.destroy()
     return Promise.resolve()
   }
 }
 
-const ignore = (): void => undefined
-
-/** 0 for a gRPC call, else the HTTP status that says what is wrong with the request. */
-function refusalStatus(headers: IncomingHttpHeaders): number {
-  if (headers[':method'] !== 'POST') return 405
-  return (headers['content-type'] ?? '').startsWith('application/grpc') ? 0 : 415
-}
+const secureContextOf = ({ cert, key, ca }: Certificates): tls.SecureContextOptions =>
+  ca === null ? { cert, key } : { cert, key, ca }

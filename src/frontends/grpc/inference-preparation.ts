@@ -8,16 +8,19 @@ import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-mem
 import { InferenceRequest, type ResponseSink } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { TraceStamp } from '../../model/request-trace.ts'
+import type { TraceOrigin, TraceStamp } from '../../model/request-trace.ts'
 import {
+  decodeContentsInSteps,
   readInputs,
   readOutputSelections,
   readRequestParameters,
+  type DecodedContents,
   type OutputSelection,
 } from '../../protocol/grpc/infer-request-fields.ts'
 import type { WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
 import type { InferAnswerContext } from '../../protocol/grpc/infer-response-writer.ts'
 import type { GrpcOptions } from './grpc-options.ts'
+import { metadataValue } from './grpc-transport.ts'
 import { MetadataForwarding } from './metadata-forwarding.ts'
 
 export type InferenceDependencies = {
@@ -86,7 +89,8 @@ export class PreparedInference {
     return this.isSubmitting || inference.intercept === null
   }
 
-  submit(context: InferenceContext): void {
+  /** `isExpected` when the Engine was told that it would come. `handedOver` when the Engine has it, or never will. */
+  submit(context: InferenceContext, isExpected = false, handedOver: (() => void) | null = null): void {
     const { inference, regions } = this
     const { engine, clock } = context
     this.isSubmitting = true
@@ -98,11 +102,16 @@ export class PreparedInference {
       ]
       inference.arrivalStamps = stamps
     }
-    if (regions === null) engine.infer(inference, this.version)
-    else {
+    if (regions === null) {
+      engine.infer(inference, this.version, isExpected)
+      handedOver?.()
+    } else {
+      const passedOn = engine.expectRequest()
       regions.readInputs(inference.inputs, (error) => {
         if (error !== null) inference.fail(error)
-        else engine.infer(inference, this.version)
+        else engine.infer(inference, this.version, true)
+        passedOn()
+        handedOver?.()
       })
     }
     this.isSubmitting = false
@@ -115,6 +124,46 @@ export class PreparedInference {
   }
 }
 
+/** The trace that the client says its request is part of; null where it says none. */
+function traceOriginOf(metadata: readonly string[]): TraceOrigin | null {
+  const traceparent = metadataValue(metadata, 'traceparent')
+  return traceparent === null ? null : { traceparent, tracestate: metadataValue(metadata, 'tracestate') ?? '' }
+}
+
+/** How long other calls wait at a time while large contents are read. */
+const sliceNs = 4e6
+
+/**
+ * Reads typed contents that would hold up everybody else, a slice at a time. `done` follows later, unless the request is
+ * not wanted any more. A server that exits meanwhile waits for it.
+ */
+export function readLargeContents(
+  { engine, clock }: InferenceContext,
+  wire: WireInferRequest,
+  modelName: string,
+  isWanted: () => boolean,
+  done: (decoded: DecodedContents) => void,
+): void {
+  const passedOn = engine.expectRequest()
+  const steps = decodeContentsInSteps(wire, modelName)
+  const readSlice = (): void => {
+    if (!isWanted()) {
+      passedOn()
+      return
+    }
+    const untilNs = clock.nowNs() + sliceNs
+    let step = steps.next()
+    while (step.done !== true && clock.nowNs() < untilNs) step = steps.next()
+    if (step.done !== true) {
+      setImmediate(readSlice)
+      return
+    }
+    done(step.value)
+    passedOn()
+  }
+  setImmediate(readSlice)
+}
+
 /** Triton's order of checks. Throws ServerError. HOT: once per inference. */
 export function prepareInference(
   context: InferenceContext,
@@ -122,10 +171,11 @@ export function prepareInference(
   version: ModelVersion,
   metadata: readonly string[],
   sink: ResponseSink,
+  decoded: DecodedContents | null = null,
 ): PreparedInference {
-  const parameters = readRequestParameters(wire.parameters)
+  const parameters = readRequestParameters(wire.parameters, context.forwarding === null)
   context.forwarding?.forward(metadata, parameters.custom)
-  const inputs = readInputs(wire, version.name)
+  const inputs = readInputs(wire, version.name, decoded)
   const outputs = readOutputSelections(wire.outputs)
   const requestedOutputs: string[] = []
   for (const { name } of outputs) requestedOutputs.push(name)
@@ -143,6 +193,7 @@ export function prepareInference(
     timeoutUs: parameters.timeoutUs,
     sink,
   })
+  if (context.engine.isTracing) inference.traceOrigin = traceOriginOf(metadata)
   const usesRegions = inputs.sharedMemory.size > 0 || outputs.some((output) => output.sharedMemory !== null)
   let regions: RequestRegions | null = null
   if (usesRegions) {

@@ -5,6 +5,8 @@ export type AssembledMessage = { readonly bytes: Buffer; readonly isCompressed: 
 
 const prefixBytes = 5
 const leastBytes = 64 * 1024
+/** How much room is made for each byte that has come. More of it means fewer copies of what is there already. */
+const growth = 8
 
 export class MessageTooLarge extends Error {
   readonly messageBytes: number
@@ -104,7 +106,7 @@ export class MessageAssembler {
   #room(needed: number): Buffer {
     const current = this.#collected
     if (current !== null && needed <= current.length) return current
-    const capacity = Math.min(this.#messageBytes, Math.max(needed, leastBytes, (current?.length ?? 0) * 2))
+    const capacity = Math.min(this.#messageBytes, Math.max(needed, leastBytes, (current?.length ?? 0) * growth))
     const grown = Buffer.allocUnsafeSlow(capacity)
     if (current !== null) current.copy(grown, 0, 0, this.#collectedLength)
     this.#collected = grown

@@ -3,11 +3,18 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
-import { readInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import { hasLargeContents, type DecodedContents } from '../../protocol/grpc/infer-request-fields.ts'
+import { readInferRequest, type WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
 import { writeInferResponse } from '../../protocol/grpc/infer-response-writer.ts'
 import { GrpcStatus } from './grpc-status.ts'
 import type { GrpcCall } from './grpc-transport.ts'
-import { prepareInference, type InferenceContext, type PreparedInference } from './inference-preparation.ts'
+import {
+  prepareInference,
+  readLargeContents,
+  type InferenceContext,
+  type PreparedInference,
+} from './inference-preparation.ts'
 
 const decoupledText = "ModelInfer RPC doesn't support models with decoupled transaction policy"
 
@@ -31,20 +38,42 @@ class UnaryInference {
 
   begin(message: Buffer): void {
     const { engine, options } = this.#context
-    let prepared: PreparedInference
     try {
       const wire = readInferRequest(message, options.requestLimits)
       const version = engine.findVersion(wire.modelName, wire.modelVersion)
       if (version.signature.isDecoupled) throw ServerError.withoutStack('UNSUPPORTED', decoupledText)
-      prepared = prepareInference(this.#context, wire, version, this.#call.metadata, this.#onResponse)
+      if (hasLargeContents(wire)) this.#readLarge(wire, version)
+      else this.#submit(wire, version, null)
     } catch (reason) {
-      this.#call.finish(GrpcStatus.of(ServerError.from(reason)))
-      return
+      this.#refuse(reason)
     }
+  }
+
+  #readLarge(wire: WireInferRequest, version: ModelVersion): void {
+    const isWanted = (): boolean => !this.#call.isEnded
+    readLargeContents(this.#context, wire, version.name, isWanted, (decoded) => {
+      try {
+        this.#submit(wire, version, decoded)
+      } catch (reason) {
+        this.#refuse(reason)
+      }
+    })
+  }
+
+  #submit(wire: WireInferRequest, version: ModelVersion, decoded: DecodedContents | null): void {
+    const { metadata } = this.#call
+    const prepared = prepareInference(this.#context, wire, version, metadata, this.#onResponse, decoded)
     this.#prepared = prepared
     const { inference } = prepared
+    this.#call.noteInference?.(inference, version.version)
     this.#call.onCancel = () => inference.cancel()
-    prepared.submit(this.#context)
+    prepared.submit(this.#context, decoded !== null)
+  }
+
+  #refuse(reason: unknown): void {
+    const error = ServerError.from(reason)
+    this.#context.engine.refusals.count(error)
+    this.#call.finish(GrpcStatus.of(error))
   }
 
   /** The Engine's sink: it does not throw, and memory of every response goes back, wanted or not. */

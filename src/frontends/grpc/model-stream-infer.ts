@@ -4,6 +4,8 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import { hasLargeContents, type DecodedContents } from '../../protocol/grpc/infer-request-fields.ts'
 import {
   readInferRequest,
   readInferRequestId,
@@ -15,9 +17,14 @@ import {
   writeStreamResponse,
   type MessageParts,
 } from '../../protocol/grpc/infer-response-writer.ts'
-import { GrpcStatus, statusOk } from './grpc-status.ts'
+import { GrpcStatus, statusCodes, statusOk, type StatusCode } from './grpc-status.ts'
 import { metadataValue, type GrpcCall } from './grpc-transport.ts'
-import { prepareInference, type InferenceContext, type PreparedInference } from './inference-preparation.ts'
+import {
+  prepareInference,
+  readLargeContents,
+  type InferenceContext,
+  type PreparedInference,
+} from './inference-preparation.ts'
 
 /** Requests of one stream under way at a time; the client is held back at more. */
 const mostUnderWay = 256
@@ -25,7 +32,11 @@ const mostUnderWay = 256
 const stalledNs = 1e9
 
 /** One request of the stream whose answer has its place in the order. */
-type Turn = { message: MessageParts | null; release: (() => void) | null; isDone: boolean }
+interface Turn {
+  message: MessageParts | null
+  release: (() => void) | null
+  isDone: boolean
+}
 
 export class InferStream {
   readonly #context: InferenceContext
@@ -37,6 +48,9 @@ export class InferStream {
   #endStatus: GrpcStatus = statusOk
   #fullSinceNs = 0
   #isFilling = false
+  #isHeldBack = false
+  /** Requests that are still being read. Those behind them wait, so that none overtakes another of its sequence. */
+  #arriving = 0
 
   constructor(context: InferenceContext, call: GrpcCall) {
     this.#context = context
@@ -67,33 +81,56 @@ export class InferStream {
       this.#refuse(readInferRequestId(message, options.requestLimits), reason)
       return
     }
-    const answers = new StreamedInference(this, this.#context)
-    let prepared: PreparedInference
     try {
       const version = engine.findVersion(wire.modelName, wire.modelVersion)
-      prepared = prepareInference(this.#context, wire, version, this.#call.metadata, answers.onResponse)
+      if (hasLargeContents(wire)) this.#readLarge(wire, version)
+      else this.#submit(wire, version, null)
     } catch (reason) {
       this.#refuse(wire.id, reason)
-      return
     }
-    const turn = prepared.version.signature.isDecoupled ? null : this.#takeTurn()
+  }
+
+  #readLarge(wire: WireInferRequest, version: ModelVersion): void {
+    const isWanted = (): boolean => !this.#call.isEnded
+    readLargeContents(this.#context, wire, version.name, isWanted, (decoded) => {
+      try {
+        this.#submit(wire, version, decoded)
+      } catch (reason) {
+        this.#refuse(wire.id, reason)
+      }
+      this.#arrived()
+      this.#endIfDone()
+    })
+    this.#arriving++
+    this.#regulate()
+  }
+
+  #submit(wire: WireInferRequest, version: ModelVersion, decoded: DecodedContents | null): void {
+    const answers = new StreamedInference(this, this.#context, !version.signature.isDecoupled)
+    const prepared = prepareInference(this.#context, wire, version, this.#call.metadata, answers.onResponse, decoded)
+    if (answers.hasTurn) this.#turns.push(answers)
     this.#underWay.add(prepared.inference)
     if (this.#isFilling) prepared.inference.setPaused(true)
-    answers.begin(prepared, turn)
+    if (prepared.regions === null) answers.begin(prepared, decoded !== null, null)
+    else {
+      this.#arriving++
+      answers.begin(prepared, decoded !== null, this.#arrived)
+    }
+    this.#regulate()
+  }
+
+  readonly #arrived = (): void => {
+    this.#arriving--
     this.#regulate()
   }
 
   #refuse(id: string, reason: unknown): void {
     const context = { modelName: '', modelVersion: '', id }
-    const turn = this.#takeTurn()
-    turn.message = writeStreamError(ServerError.from(reason).message, context, null)
-    this.turnDone(turn)
-  }
-
-  #takeTurn(): Turn {
-    const turn: Turn = { message: null, release: null, isDone: false }
+    const error = ServerError.from(reason)
+    this.#context.engine.refusals.count(error)
+    const turn: Turn = { message: writeStreamError(error.message, context, null), release: null, isDone: false }
     this.#turns.push(turn)
-    return turn
+    this.turnDone(turn)
   }
 
   /** Sends what is due: this answer if none before it is outstanding, and those that waited for it. */
@@ -106,7 +143,8 @@ export class InferStream {
       sent++
       if (next.message !== null) this.send(next.message, next.release)
     }
-    if (sent > 0) this.#turns = this.#turns.slice(sent)
+    if (sent === this.#turns.length) this.#turns.length = 0
+    else if (sent > 0) this.#turns = this.#turns.slice(sent)
   }
 
   send(message: MessageParts, release: (() => void) | null): void {
@@ -122,13 +160,17 @@ export class InferStream {
     return true
   }
 
-  requestDone(inference: InferenceRequest): void {
+  requestDone({ inference, version }: PreparedInference, code: StatusCode): void {
     this.#underWay.delete(inference)
+    this.#call.inferenceEnded?.(inference, version.version, code)
     this.#regulate()
     this.#endIfDone()
   }
 
-  /** Holds the client's requests back while it does not take its answers, and lets go of one that has stopped reading. */
+  /**
+   * Holds the client's requests back while it does not take its answers, and lets go of one that has stopped reading.
+   * HOT: several times per message, nearly always with nothing to do.
+   */
   #regulate(): void {
     const { backlogBytes } = this.#call
     const { maxBacklogBytes, maxMessageBytes } = this.#context.options
@@ -139,7 +181,11 @@ export class InferStream {
       this.#isFilling = isFilling
       for (const inference of this.#underWay) inference.setPaused(isFilling)
     }
-    this.#call.setPaused(isFull || this.#underWay.size >= mostUnderWay)
+    const isHeldBack = isFull || this.#arriving > 0 || this.#underWay.size >= mostUnderWay
+    if (isHeldBack !== this.#isHeldBack) {
+      this.#isHeldBack = isHeldBack
+      this.#call.setPaused(isHeldBack)
+    }
     if (!isFull) {
       this.#fullSinceNs = 0
       return
@@ -153,7 +199,8 @@ export class InferStream {
   }
 
   #endIfDone(): void {
-    if (this.#hasHalfClosed && this.#underWay.size === 0 && this.#turns.length === 0) this.#call.finish(this.#endStatus)
+    const isDone = this.#underWay.size === 0 && this.#turns.length === 0 && this.#arriving === 0
+    if (this.#hasHalfClosed && isDone) this.#call.finish(this.#endStatus)
   }
 
   #abandon(): void {
@@ -163,33 +210,40 @@ export class InferStream {
   }
 }
 
-/** One request of a stream between its message and its last answer. */
-class StreamedInference {
+/** One request of a stream between its message and its last answer. It is its own turn: one object less per message. */
+class StreamedInference implements Turn {
+  /** Whether its one answer has its place in the order. */
+  readonly hasTurn: boolean
+  message: MessageParts | null = null
+  release: (() => void) | null = null
+  isDone = false
   readonly #stream: InferStream
   readonly #context: InferenceContext
   #prepared: PreparedInference | null = null
-  #turn: Turn | null = null
   /** Of a model that answers once: kept until it says that this was all. */
   #held: InferenceResponse | null = null
   /** Writes into shared memory that are under way; the request is done after them. */
   #writes = 0
   #hasEnded = false
+  /** Of the last error among its answers. */
+  #code: StatusCode = statusCodes.OK
 
-  constructor(stream: InferStream, context: InferenceContext) {
+  constructor(stream: InferStream, context: InferenceContext, hasTurn: boolean) {
     this.#stream = stream
     this.#context = context
+    this.hasTurn = hasTurn
   }
 
-  begin(prepared: PreparedInference, turn: Turn | null): void {
+  begin(prepared: PreparedInference, isExpected: boolean, handedOver: (() => void) | null): void {
     this.#prepared = prepared
-    this.#turn = turn
-    prepared.submit(this.#context)
+    prepared.submit(this.#context, isExpected, handedOver)
   }
 
   /** The Engine's sink. */
   readonly onResponse = (response: InferenceResponse): void => {
     const prepared = this.#prepared as PreparedInference
-    if (this.#turn === null) this.#answer(prepared, response, response.isFinal)
+    if (response.error !== null) this.#code = GrpcStatus.of(response.error).code
+    if (!this.hasTurn) this.#answer(prepared, response, response.isFinal)
     else {
       if (!response.isFlagOnly) {
         if (this.#held === null) this.#held = response
@@ -212,7 +266,13 @@ class StreamedInference {
       this.#giveError(prepared, response.error, isFinal)
       return
     }
+    if (prepared.regions === null) {
+      this.#giveOutputs(prepared, response, isFinal)
+      return
+    }
     this.#writes++
+    // The outputs may take their time to be written, and the end of the trace waits for that.
+    prepared.inference.trace?.retain()
     prepared.placeOutputs(response, (problem) => {
       this.#writes--
       if (problem === null) this.#giveOutputs(prepared, response, isFinal)
@@ -220,6 +280,7 @@ class StreamedInference {
         response.release()
         this.#giveError(prepared, problem, isFinal)
       }
+      prepared.inference.trace?.release()
       if (this.#hasEnded) this.#endIfDone(prepared)
     })
   }
@@ -233,11 +294,14 @@ class StreamedInference {
       this.#giveError(prepared, ServerError.from(reason), isFinal)
       return
     }
+    const { trace } = prepared.inference
+    trace?.stamp('GRPC_SEND_START', this.#context.clock.nowNs())
     if (message.hasViews) this.#give(message, () => response.release())
     else {
       response.release()
       this.#give(message, null)
     }
+    trace?.stamp('GRPC_SEND_END', this.#context.clock.nowNs())
   }
 
   #giveError(prepared: PreparedInference, error: ServerError, isFinal: boolean): void {
@@ -247,18 +311,17 @@ class StreamedInference {
   }
 
   #give(message: MessageParts | null, release: (() => void) | null): void {
-    const turn = this.#turn
-    if (turn !== null) {
-      turn.message = message
-      turn.release = release
-      this.#stream.turnDone(turn)
+    if (this.hasTurn) {
+      this.message = message
+      this.release = release
+      this.#stream.turnDone(this)
     } else if (message !== null) this.#stream.send(message, release)
   }
 
   #endIfDone(prepared: PreparedInference): void {
     if (this.#writes > 0) return
     prepared.regions?.release()
-    this.#stream.requestDone(prepared.inference)
+    this.#stream.requestDone(prepared, this.#code)
   }
 }
 

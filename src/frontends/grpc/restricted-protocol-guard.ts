@@ -32,6 +32,11 @@ export class RestrictedProtocolGuard {
     this.#secrets.set(protocol, secret)
   }
 
+  /** The name of the metadata that opens it; '' when it is open to all. */
+  keyOf(protocol: ApiName): string {
+    return this.#secrets.get(protocol)?.header ?? ''
+  }
+
   /** Null when the call may pass, else the name of the metadata it lacks. */
   missingMetadata(protocol: ApiName, metadata: readonly string[]): string | null {
     if (this.#secrets.size === 0) return null

@@ -7,12 +7,14 @@ import type { Engine, LoadOverride } from '../../engine/engine.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
+import { metadataValue, type GrpcCall } from './grpc-transport.ts'
 import { logSettingsMethod } from './log-settings-method.ts'
 import type { ApiName } from '../../model/api-name.ts'
+import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { statisticsMessage } from './statistics-message.ts'
 import { traceSettingMethod } from './trace-setting-method.ts'
 
-export type UnaryMethod = (request: MessageValue) => MessageValue | Promise<MessageValue>
+export type UnaryMethod = (request: MessageValue, call: GrpcCall) => MessageValue | Promise<MessageValue>
 export type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
 
 export type MethodDependencies = {
@@ -22,6 +24,8 @@ export type MethodDependencies = {
   readonly logControl: LogControl | null
   /** Null where there is no client shared memory. */
   readonly sharedMemory: SharedMemoryRegistry | null
+  /** Metadata that opens model control; '' when it is open to all. */
+  readonly repositoryKey: string
 }
 
 const text = (request: MessageValue, field: string): string => request[field] as string
@@ -54,7 +58,7 @@ const findVersion = (engine: Engine, request: MessageValue): ReturnType<Engine['
 const isReady = (engine: Engine, request: MessageValue): boolean =>
   engine.isModelReady(text(request, 'name'), text(request, 'version'))
 
-function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
+function repositoryMethods({ engine, log, repositoryKey }: MethodDependencies): MethodRow[] {
   const speaker = log.from('service-methods.ts')
   const protocol = 'model-repository'
   return [
@@ -69,31 +73,40 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
     [
       'RepositoryModelLoad',
       protocol,
-      async (request) => {
+      async (request, call) => {
         refuseNamedRepository(request)
         const name = text(request, 'modelName')
         const parameters = readLoadParameters(request)
         engine.requireExplicitControl()
-        await engine.load(name, toOverride(name, parameters, speaker))
+        await engine.load(name, toOverride(name, parameters, speaker), originOf(call, repositoryKey))
         return empty
       },
     ],
     [
       'RepositoryModelUnload',
       protocol,
-      async (request) => {
+      async (request, call) => {
         refuseNamedRepository(request)
         const dependents = parametersOf(request).get('unload_dependents')
         if (dependents !== undefined && dependents['boolParam'] === null) {
           throw invalid("invalid value type for 'unload_dependents' parameter, expected bool_param.")
         }
         engine.requireExplicitControl()
-        await engine.unload(text(request, 'modelName'), dependents?.['boolParam'] === true)
+        const isWithDependents = dependents?.['boolParam'] === true
+        await engine.unload(text(request, 'modelName'), isWithDependents, originOf(call, repositoryKey))
         return empty
       },
     ],
   ]
 }
+
+const originOf = ({ metadata, remoteAddress }: GrpcCall, key: string): ChangeOrigin =>
+  changeOrigin('grpc', {
+    address: remoteAddress,
+    key,
+    requestId: metadataValue(metadata, 'x-request-id') ?? '',
+    traceId: traceIdOf(metadataValue(metadata, 'traceparent')),
+  })
 
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 

@@ -45,7 +45,12 @@ export class BodyCollector {
     return this.#state === 'too-large' && this.bodyBytes > this.#limitBytes * patience
   }
 
-  /** Takes the piece over when it is the whole body. Once the body is refused, pieces are only counted. */
+  /** From here on pieces are copied as they come. */
+  get hasBegun(): boolean {
+    return this.#receivedBytes > 0
+  }
+
+  /** Takes the first piece over. Once the body is refused, pieces are only counted. */
   add(piece: Buffer): void {
     const before = this.#receivedBytes
     this.#receivedBytes = before + piece.length

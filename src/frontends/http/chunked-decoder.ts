@@ -1,10 +1,16 @@
 // Takes the chunks out of a chunked body. Pieces are views on what arrived; nothing is copied here.
 
+import { isTrailerLine } from './request-head.ts'
+
 /** Of a chunk's size line with its extension, and of all trailers together: more is no honest client's. */
 const mostLineBytes = 1024
 const mostTrailerBytes = 16 * 1024
 /** 4 GiB: far above every limit on bodies, and safe to count with. */
 const mostSizeDigits = 8
+
+// No blanks, no control characters, quotes that end: what is odd here is read in two ways by programs that exist.
+const sizeLine =
+  /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
 
 type State = 'size' | 'data' | 'data-end' | 'trailers' | 'complete' | 'broken'
 
@@ -58,7 +64,7 @@ export class ChunkedDecoder {
   #afterLine(line: string): State {
     switch (this.#state) {
       case 'size': {
-        const digits = /^([0-9A-Fa-f]+)[\t ]*(?:;.*)?$/.exec(line)?.[1] ?? ''
+        const digits = sizeLine.exec(line)?.[1] ?? ''
         if (digits === '' || digits.replace(/^0+/, '').length > mostSizeDigits) return 'broken'
         this.#leftBytes = Number.parseInt(digits, 16)
         return this.#leftBytes === 0 ? 'trailers' : 'data'
@@ -68,7 +74,8 @@ export class ChunkedDecoder {
       case 'trailers':
         this.#trailerBytes += line.length
         if (this.#trailerBytes > mostTrailerBytes) return 'broken'
-        return line === '' ? 'complete' : 'trailers'
+        if (line === '') return 'complete'
+        return isTrailerLine(line) ? 'trailers' : 'broken'
       case 'data':
       case 'complete':
       case 'broken':

@@ -1,11 +1,13 @@
 // POST …/generate and …/generate_stream: plain JSON in, one JSON object or a stream of server-sent events out.
 
+import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
+import type { TraceStamp } from '../../model/request-trace.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
 import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'
 import {
@@ -25,6 +27,8 @@ import type { HttpOptions } from './http-options.ts'
 import type { JsonOffload } from './json-offload.ts'
 import { largeRequestJsonBytes } from './large-json.ts'
 import type { RouteHandler } from './router.ts'
+import { traceOriginOf } from './trace-origin.ts'
+import { TracedRequest } from './traced-request.ts'
 
 /** A model that cannot be paused and a client that does not read: the request is given up with this much unread. */
 export const mostUnreadBytes = 16 * 1024 * 1024
@@ -34,6 +38,7 @@ const firstErrorStatus = 400
 
 export class GenerateEndpoints {
   readonly #engine: Engine
+  readonly #clock: Clock
   readonly #log: Log
   readonly #limits: RequestLimits
   readonly #offload: JsonOffload
@@ -42,6 +47,7 @@ export class GenerateEndpoints {
   constructor(
     dependencies: {
       readonly engine: Engine
+      readonly clock: Clock
       readonly log: Log
       readonly offload: JsonOffload
       readonly customMetrics?: LoadMetricSource
@@ -50,6 +56,7 @@ export class GenerateEndpoints {
   ) {
     this.#metrics = dependencies.customMetrics ?? null
     this.#engine = dependencies.engine
+    this.#clock = dependencies.clock
     this.#offload = dependencies.offload
     this.#log = dependencies.log.from('generate-endpoints.ts')
     this.#limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
@@ -89,12 +96,20 @@ export class GenerateEndpoints {
       if (requestEncoding(headerOf(http.headers, 'content-encoding')) !== 'identity') {
         throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
       }
-      const pending = { http, version, modelVersion, createAnswer }
+      const arrivedNs = this.#engine.isTracing ? this.#clock.nowNs() : 0
+      const pending = { http, version, modelVersion, arrivedNs, createAnswer }
       if (http.body.length > largeRequestJsonBytes) this.#readLarge(pending)
       else this.#submit(pending, readGenerateRequest(http.body, version.signature, this.#limits), false)
     } catch (reason) {
-      http.respond(errorResponse(ServerError.from(reason), jsonType))
+      this.#refuse(http, reason)
     }
+  }
+
+  /** For what never reaches the Engine. */
+  #refuse(http: HttpRequest, reason: unknown): void {
+    const error = ServerError.from(reason)
+    this.#engine.refusals.count(error)
+    http.respond(errorResponse(error, jsonType))
   }
 
   /** Other requests are served while a thread reads this one. */
@@ -102,7 +117,7 @@ export class GenerateEndpoints {
     const { http, version } = pending
     const job = this.#offload.readGenerate(http.body, version.signature, this.#limits, (error, parsed) => {
       http.onDisconnect = null
-      if (parsed === null) http.respond(errorResponse(ServerError.from(error), jsonType))
+      if (parsed === null) this.#refuse(http, error)
       else this.#submit(pending, parsed, true)
       passedOn()
     })
@@ -114,10 +129,15 @@ export class GenerateEndpoints {
   }
 
   #submit(pending: PendingGenerate, parsed: ParsedGenerate, isExpected: boolean): void {
-    const { http, version, modelVersion, createAnswer } = pending
+    const { http, version, modelVersion, arrivedNs, createAnswer } = pending
     const { id, inputs, parameters } = parsed
     let isSubmitting = true
-    const answer = createAnswer(http, { modelName: version.name, modelVersion: version.version, id })
+    let answer: Answer | null = null
+    const answerTo = ({ trace }: InferenceRequest): Answer => {
+      // Whether the request was picked for tracing is known once the Engine has it.
+      const exchange = trace === null ? http : new TracedRequest(http, trace, this.#clock)
+      return createAnswer(exchange, { modelName: version.name, modelVersion: version.version, id })
+    }
     const inference = new InferenceRequest({
       modelName: version.name,
       modelVersion,
@@ -127,10 +147,19 @@ export class GenerateEndpoints {
       sink: (response, request) => {
         const isUnscheduled = isSubmitting || request.intercept === null
         const wasRefused = isUnscheduled && response.error !== null && request.computeStartNs === 0
-        if (wasRefused && !answer.isBegun) http.respond(errorResponse(response.error, jsonType))
-        else answer.add(response, request)
+        if (wasRefused && answer?.isBegun !== true) http.respond(errorResponse(response.error, jsonType))
+        else (answer ??= answerTo(request)).add(response, request)
       },
     })
+    if (arrivedNs !== 0) {
+      const stamps: TraceStamp[] = [
+        ['HTTP_RECV_START', arrivedNs],
+        ['HTTP_RECV_END', this.#clock.nowNs()],
+      ]
+      inference.arrivalStamps = stamps
+      inference.traceOrigin = traceOriginOf(http.headers)
+    }
+    http.noteInference?.(inference, version.version)
     http.onDisconnect = () => inference.cancel()
     this.#engine.infer(inference, version, isExpected)
     isSubmitting = false
@@ -141,6 +170,8 @@ type PendingGenerate = {
   readonly http: HttpRequest
   readonly version: ModelVersion
   readonly modelVersion: string
+  /** 0 while nothing is traced. */
+  readonly arrivedNs: number
   readonly createAnswer: CreateAnswer
 }
 

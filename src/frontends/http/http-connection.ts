@@ -1,4 +1,4 @@
-// One client's connection: bytes in, requests out one after the other, answers back. HOT: `#onData` and `respond`.
+// One client's connection: bytes in, requests out one after the other, answers back. HOT: `take` and `respond`.
 // A request whose head repeats the one before it is not parsed again, a body that arrives with its head is not copied,
 // a small answer leaves in one write.
 
@@ -102,11 +102,16 @@ export class HttpConnection {
     this.#host = host
     this.#socket = socket
     this.sinceMs = nowMs
-    socket.on('data', (data: Buffer) => this.#onData(data))
     // A client that ends its side has gone away: HTTP clients that want an answer keep it open.
     socket.on('end', () => this.#onEnd())
     socket.on('error', () => socket.destroy())
     socket.on('close', () => this.#onClose())
+  }
+
+  /** Bytes that came in a buffer that will be written over: kept are copies, but for pieces of a body under way. */
+  takeLent(bytes: Buffer): void {
+    const isOfBody = this.#phase === 'body' && this.#decoder === null && bytes.length <= this.#leftBytes
+    this.take(isOfBody && this.#collector?.hasBegun === true ? bytes : Buffer.from(bytes))
   }
 
   get remoteAddress(): string {
@@ -229,7 +234,8 @@ export class HttpConnection {
     release?.()
   }
 
-  #onData(data: Buffer): void {
+  /** Bytes as they came from the socket; they stay as they are. */
+  take(data: Buffer): void {
     if (this.#isClosed) return
     this.sinceMs = this.#phase === 'head' ? this.sinceMs : performance.now()
     if (this.#phase === 'waiting') {

@@ -1,12 +1,16 @@
 // The HTTP/REST front end: routes requests, guards restricted APIs, and ties endpoints to a transport.
 
+import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { LogControl } from '../../base/log-control.ts'
 import { messageOf } from '../../base/server-error.ts'
+import type { TrafficMeter } from '../../base/traffic-meter.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
+import type { RefusalCounts } from '../../model/refusal-counts.ts'
 import type { BodyRefusal } from './body-collector.ts'
+import { CrossOriginPolicy, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
 import type { LoadMetricSource } from './endpoint-load-metrics.ts'
 import { GenerateEndpoints } from './generate-endpoints.ts'
@@ -15,9 +19,11 @@ import { bodyLimitBytes, bodyTooLargeMessage, validateHttpOptions, type HttpOpti
 import { InferEndpoint } from './infer-endpoint.ts'
 import { InjectedRequest, type InjectedAnswer, type InjectedInit } from './injected-request.ts'
 import { JsonOffload } from './json-offload.ts'
+import { LoggedRequest } from './logged-request.ts'
 import { loggingEndpoint } from './logging-endpoint.ts'
 import { MetadataEndpoints } from './metadata-endpoints.ts'
 import { NetHttpTransport } from './net-http-transport.ts'
+import { RegistryEndpoints } from './registry-endpoints.ts'
 import { RepositoryEndpoints } from './repository-endpoints.ts'
 import { RestrictedApiGuard } from './restricted-api-guard.ts'
 import { routeTable } from './route-table.ts'
@@ -35,6 +41,8 @@ export type HttpDependencies = {
   readonly logControl?: LogControl
   /** The regions that clients registered, by whatever protocol; without it they may register none. */
   readonly sharedMemory?: SharedMemoryRegistry
+  /** Without one nothing is written about single requests. */
+  readonly accessLog?: AccessLog
   /** Metrics that models made; without them no answer tells of a model's load. */
   readonly customMetrics?: LoadMetricSource
 }
@@ -56,27 +64,37 @@ export class HttpFrontend implements HttpService {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #guard: RestrictedApiGuard
+  /** Null: pages of other origins may read nothing. */
+  readonly #crossOrigin: CrossOriginPolicy | null
   readonly #offload: JsonOffload
   readonly #transport: NetHttpTransport
+  readonly #refusals: RefusalCounts
+  readonly #accessLog: AccessLog | null
+  readonly #clock: Clock
   #isDraining = false
 
   constructor(dependencies: HttpDependencies, options: HttpOptions) {
     this.#log = dependencies.log.from('http-frontend.ts')
     this.#options = options
+    this.#refusals = dependencies.engine.refusals
+    this.#accessLog = dependencies.accessLog ?? null
+    this.#clock = dependencies.clock
     this.#guard = new RestrictedApiGuard(options.restrictedApis)
+    this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
     const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
     this.#offload = new JsonOffload(dependencies)
     const parts = { ...dependencies, sharedMemory, offload: this.#offload }
     const infer = new InferEndpoint(parts, options)
     const metadata = new MetadataEndpoints(dependencies.engine)
-    const repository = new RepositoryEndpoints(parts)
+    const repository = new RepositoryEndpoints(parts, this.#guard.keyOf('model-repository'))
+    const registry = new RegistryEndpoints(dependencies.engine)
     const statistics = new StatisticsEndpoints(dependencies.engine)
     const trace = new TraceEndpoints(dependencies.engine)
     const logging = loggingEndpoint(dependencies.logControl ?? null)
     const regions = new SharedMemoryEndpoints(sharedMemory)
     const generate = new GenerateEndpoints(parts, options)
     this.#router = new Router(
-      routeTable(metadata, repository, infer.handle, statistics, trace, logging, regions, generate),
+      routeTable(metadata, repository, infer.handle, statistics, trace, logging, regions, generate, registry),
     )
     this.#transport = new NetHttpTransport(dependencies, options, this)
   }
@@ -84,6 +102,11 @@ export class HttpFrontend implements HttpService {
   /** Where it listens, with the real port when 0 was asked for. */
   async listen(): Promise<{ address: string; port: number }> {
     return this.#transport.listen()
+  }
+
+  /** Bytes that went over its connections. */
+  get traffic(): TrafficMeter {
+    return this.#transport.traffic
   }
 
   /** One request without a socket. */
@@ -114,12 +137,17 @@ export class HttpFrontend implements HttpService {
   /** HOT: once per request. */
   handle(request: HttpRequest): void {
     try {
-      this.#dispatch(request)
+      const admitted = this.#crossOrigin === null ? request : this.#crossOrigin.admit(request)
+      if (admitted !== null) this.#dispatch(this.#logged(admitted))
     } catch (reason) {
       // No endpoint throws. Should one, its request still gets an answer and the server goes on.
       this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
       request.respond(messageResponse(500, 'internal error of the HTTP front end', plainType))
     }
+  }
+
+  #logged(request: HttpRequest): HttpRequest {
+    return this.#accessLog === null ? request : new LoggedRequest(request, this.#accessLog, this.#clock)
   }
 
   #dispatch(request: HttpRequest): void {
@@ -145,8 +173,29 @@ export class HttpFrontend implements HttpService {
   }
 
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {
+    this.#refusals.countAs(reason === 'no-memory' ? 'unavailable' : 'too_large')
     const status = reason === 'no-memory' ? 503 : 400
-    return messageResponse(status, this.#bodyRefusal(request, reason, bodyBytes), jsonType, { closesConnection: true })
+    const text = this.#bodyRefusal(request, reason, bodyBytes)
+    const refusal = messageResponse(status, text, jsonType, { closesConnection: true })
+    if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, status, bodyBytes)
+    return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
+  }
+
+  #logRefusal(log: AccessLog, request: HttpRequest, status: number, bytesIn: number): void {
+    log.write({
+      protocol: 'http',
+      method: request.method,
+      path: request.target.split('?', 1)[0] ?? '',
+      status,
+      client: request.remoteAddress,
+      bytesIn,
+      bytesOut: null,
+      totalNs: 0,
+      isAborted: false,
+      traceparent: '',
+      modelVersion: '',
+      inference: null,
+    })
   }
 
   #bodyRefusal(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): string {

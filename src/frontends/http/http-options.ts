@@ -59,6 +59,8 @@ export type HttpOptions = {
   readonly maxHeaderBytes: number
   /** `--http-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
+  /** `--http-cors-origin`: whose pages may call the server from a browser; `*` for all. */
+  readonly corsOrigins: readonly string[]
   /** `--http-restricted-api` */
   readonly restrictedApis: readonly RestrictedApis[]
   readonly requestLimits: RequestLimits
@@ -80,6 +82,7 @@ export const defaultHttpOptions: HttpOptions = {
   maxConnections: 0,
   maxHeaderBytes: 16 * 1024,
   headerForwardPattern: '',
+  corsOrigins: [],
   restrictedApis: [],
   requestLimits: { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 },
   tls: null,

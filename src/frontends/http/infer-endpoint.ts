@@ -28,6 +28,7 @@ import { parseHeaderLength } from './inference-header-length.ts'
 import type { JsonOffload } from './json-offload.ts'
 import { copyOutputs, isLargeAnswer, isLargeRequest } from './large-json.ts'
 import { ResponseHeadMemo } from './response-head-memo.ts'
+import { traceOriginOf } from './trace-origin.ts'
 import { TracedRequest } from './traced-request.ts'
 
 export class InferEndpoint {
@@ -68,11 +69,20 @@ export class InferEndpoint {
       const pending = new PendingInference(this, request, version, modelVersion)
       const encoding = requestEncoding(headerOf(request.headers, 'content-encoding'))
       if (encoding === 'identity') pending.begin(request.body)
-      else if (encoding === null) request.respond(unsupportedEncoding())
-      else this.inflater.inflate(request.body, (error, body) => pending.beginInflated(error, body))
+      else if (encoding === null) {
+        this.engine.refusals.countAs('unsupported')
+        request.respond(unsupportedEncoding())
+      } else this.inflater.inflate(request.body, (error, body) => pending.beginInflated(error, body))
     } catch (reason) {
-      request.respond(errorResponse(ServerError.from(reason), plainType))
+      this.refuse(request, reason, plainType)
     }
+  }
+
+  /** For what never reaches the Engine. */
+  refuse(request: HttpRequest, reason: unknown, contentType: string): void {
+    const error = ServerError.from(reason)
+    this.engine.refusals.count(error)
+    request.respond(errorResponse(error, contentType))
   }
 }
 
@@ -111,7 +121,7 @@ class PendingInference {
   }
 
   beginInflated(error: ServerError | null, body: Buffer): void {
-    if (error !== null) this.#http.respond(errorResponse(error, plainType))
+    if (error !== null) this.#endpoint.refuse(this.#http, error, plainType)
     else this.begin(body)
   }
 
@@ -129,7 +139,7 @@ class PendingInference {
       }
       parsed = this.#endpoint.heads.read(body, { headerLength, signature, limits: this.#endpoint.limits })
     } catch (reason) {
-      this.#http.respond(errorResponse(ServerError.from(reason), contentType))
+      this.#endpoint.refuse(this.#http, reason, contentType)
       return
     }
     this.#submit(parsed)
@@ -141,7 +151,7 @@ class PendingInference {
     const job = this.#endpoint.offload.read(body, options, (error, parsed) => {
       this.#http.onDisconnect = null
       if (parsed !== null) this.#submit(parsed)
-      else this.#http.respond(errorResponse(ServerError.from(error), jsonType))
+      else this.#endpoint.refuse(this.#http, error, jsonType)
       passedOn()
     })
     const passedOn = this.#expect()
@@ -163,7 +173,7 @@ class PendingInference {
     try {
       regions = RequestRegions.of(this.#endpoint.sharedMemory, parsed.sharedMemoryInputs, parsed.outputs)
     } catch (reason) {
-      this.#http.respond(errorResponse(ServerError.from(reason), jsonType))
+      this.#endpoint.refuse(this.#http, reason, jsonType)
       return
     }
     if (regions === null) this.#infer(parsed)
@@ -179,7 +189,7 @@ class PendingInference {
       if (error === null && !isGone) this.#infer(parsed)
       else {
         regions.release()
-        if (error !== null) this.#http.respond(errorResponse(error, jsonType))
+        if (error !== null) this.#endpoint.refuse(this.#http, error, jsonType)
       }
       passedOn()
     })
@@ -191,7 +201,7 @@ class PendingInference {
       inference = this.#toInference(parsed)
     } catch (reason) {
       this.#regions?.release()
-      this.#http.respond(errorResponse(ServerError.from(reason), jsonType))
+      this.#endpoint.refuse(this.#http, reason, jsonType)
       return
     }
     if (this.#arrivedNs !== 0) {
@@ -200,7 +210,9 @@ class PendingInference {
         ['HTTP_RECV_END', this.#endpoint.clock.nowNs()],
       ]
       inference.arrivalStamps = stamps
+      inference.traceOrigin = traceOriginOf(this.#http.headers)
     }
+    this.#http.noteInference?.(inference, this.#version.version)
     this.#http.onDisconnect = () => inference.cancel()
     this.#isSubmitting = true
     this.#endpoint.engine.infer(inference, this.#version, this.#isExpected)

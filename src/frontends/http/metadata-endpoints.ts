@@ -1,5 +1,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { encodeHealthDetail } from '../../protocol/health-json.ts'
 import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
 import { buildOpenApi } from '../../protocol/openapi.ts'
 import { emptyResponse, errorResponse, jsonResponse, notReadyBody } from './error-response.ts'
@@ -19,6 +20,22 @@ export class MetadataEndpoints {
   readonly live = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isLive ? 200 : 400))
 
   readonly ready = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isReady ? 200 : 400))
+
+  /** 200 in any case: the answer is in the body. How late the main thread is shows in how long its next turn takes to come. */
+  readonly healthDetail = (request: HttpRequest): void => {
+    const askedMs = performance.now()
+    setImmediate(() => {
+      const { rss, heapUsed, external } = process.memoryUsage()
+      const facts = {
+        uptimeSecs: Math.round(process.uptime()),
+        eventLoopDelayMs: Math.round((performance.now() - askedMs) * 1000) / 1000,
+        rssBytes: rss,
+        heapUsedBytes: heapUsed,
+        externalBytes: external,
+      }
+      request.respond(jsonResponse(encodeHealthDetail(this.#engine.health(), facts)))
+    })
+  }
 
   readonly serverMetadata = (request: HttpRequest): void => request.respond(jsonResponse(this.#serverMetadata))
 

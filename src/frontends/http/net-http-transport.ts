@@ -6,8 +6,10 @@ import tls from 'node:tls'
 import { CertificateFiles, type Certificates } from '../../base/certificate-files.ts'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { TrafficMeter } from '../../base/traffic-meter.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
+import { readIntoLentBuffer } from './lent-buffer-socket.ts'
 import { bodyLimitBytes, type HttpOptions, type TlsOptions } from './http-options.ts'
 import type { HttpService } from './http-service.ts'
 import { UnreadAnswers } from './unread-answers.ts'
@@ -16,6 +18,7 @@ export class NetHttpTransport implements ConnectionHost {
   readonly service: HttpService
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
+  readonly traffic = new TrafficMeter()
   readonly #log: Log
   readonly #clock: Clock
   readonly #options: HttpOptions
@@ -80,7 +83,10 @@ export class NetHttpTransport implements ConnectionHost {
         resolve()
       })
     })
-    for (const connection of this.#connections.values()) connection.closeSoon()
+    // A turn of the loop later: what clients had sent by now is read and answered, not cut off.
+    setImmediate(() => {
+      for (const connection of this.#connections.values()) connection.closeSoon()
+    })
     return this.#closed
   }
 
@@ -99,8 +105,8 @@ export class NetHttpTransport implements ConnectionHost {
     // Half open: a client that ends its side still gets what was written for it before.
     const settings = { noDelay: true, allowHalfOpen: true }
     const { tls: tlsOptions } = this.#options
-    if (tlsOptions === null) return net.createServer(settings, (socket) => this.#onConnection(socket))
-    return this.#createTlsServer(settings, tlsOptions)
+    if (tlsOptions !== null) return this.#createTlsServer(settings, tlsOptions)
+    return net.createServer({ ...settings, pauseOnConnect: true }, (accepted) => this.#onAccepted(accepted))
   }
 
   #createTlsServer(settings: net.ServerOpts, { isMutual }: TlsOptions): tls.Server {
@@ -112,9 +118,10 @@ export class NetHttpTransport implements ConnectionHost {
         // A handshake is as much a client's to finish as its headers are.
         handshakeTimeout: Math.ceil(this.#options.headersTimeoutMs),
       },
-      (socket) => this.#onConnection(socket),
+      (socket) => this.#readAsItComes(socket),
     )
     server.on('connection', (socket: Socket) => {
+      this.traffic.track(socket)
       this.#handshaking.add(socket)
       socket.on('close', () => this.#handshaking.delete(socket))
     })
@@ -130,11 +137,27 @@ export class NetHttpTransport implements ConnectionHost {
     }
   }
 
-  #onConnection(socket: Socket): void {
+  #onAccepted(accepted: Socket): void {
+    const socket = readIntoLentBuffer(accepted, (bytes) => this.#connections.get(socket as Socket)?.takeLent(bytes))
+    this.traffic.track(socket ?? accepted)
+    if (socket !== null) this.#hold(socket)
+    else {
+      this.#readAsItComes(accepted)
+      accepted.resume()
+    }
+  }
+
+  #readAsItComes(socket: Socket): void {
+    const connection = this.#hold(socket)
+    socket.on('data', (data: Buffer) => connection.take(data))
+  }
+
+  #hold(socket: Socket): HttpConnection {
     const connection = new HttpConnection(this, socket, performance.now())
     this.#connections.set(socket, connection)
     // It may have come in while the server was being closed.
     if (this.#isDraining) connection.closeSoon()
+    return connection
   }
 
   /** One timer for all connections: ten thousand idle ones cost a loop now and then, not a timer each. */

@@ -1,6 +1,7 @@
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine, LoadOverride } from '../../engine/engine.ts'
+import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
 import {
   encodeIndex,
@@ -9,8 +10,10 @@ import {
   readUnloadRequest,
   type LoadParameters,
 } from '../../protocol/repository-request.ts'
+import { encodeDetailedIndex } from '../../protocol/registry-json.ts'
+import { readDetailsQuery } from '../../protocol/registry-query.ts'
 import { emptyResponse, errorResponse, jsonResponse } from './error-response.ts'
-import { jsonType, type HttpRequest, type HttpResponse } from './http-message.ts'
+import { headerOf, jsonType, type HttpRequest, type HttpResponse } from './http-message.ts'
 import type { JsonOffload } from './json-offload.ts'
 import { largeRequestJsonBytes } from './large-json.ts'
 
@@ -19,8 +22,14 @@ export class RepositoryEndpoints {
   readonly #engine: Engine
   readonly #log: Log
   readonly #offload: JsonOffload
+  /** Header that opens this API; '' when it is open to all. */
+  readonly #key: string
 
-  constructor(dependencies: { readonly engine: Engine; readonly log: Log; readonly offload: JsonOffload }) {
+  constructor(
+    dependencies: { readonly engine: Engine; readonly log: Log; readonly offload: JsonOffload },
+    restrictedKey = '',
+  ) {
+    this.#key = restrictedKey
     this.#engine = dependencies.engine
     this.#offload = dependencies.offload
     this.#log = dependencies.log.from('repository-endpoints.ts')
@@ -29,13 +38,17 @@ export class RepositoryEndpoints {
   readonly index = (request: HttpRequest): void =>
     answer(request, async () => {
       const isReadyOnly = readIndexRequest(request.body)
+      if (readDetailsQuery(request.target)) {
+        return jsonResponse(encodeDetailedIndex(await this.#engine.registry.detailedIndex(isReadyOnly)))
+      }
       return jsonResponse(encodeIndex(await this.#engine.repositoryIndex(isReadyOnly)))
     })
 
   readonly load = (request: HttpRequest, name: string): void =>
     answer(request, async () => {
       this.#engine.requireExplicitControl()
-      await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)))
+      const origin = originOf(request, this.#key)
+      await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
       return emptyResponse(200)
     })
 
@@ -44,7 +57,8 @@ export class RepositoryEndpoints {
     answer(request, async () => {
       this.#engine.requireExplicitControl()
       const { body } = request
-      await this.#engine.unload(name, body.length <= largeRequestJsonBytes && readUnloadRequest(body))
+      const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
+      await this.#engine.unload(name, unloadDependents, originOf(request, this.#key))
       return emptyResponse(200)
     })
 
@@ -76,6 +90,17 @@ export class RepositoryEndpoints {
       throw new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
     }
   }
+}
+
+/** Before anything is waited for: a client that has gone by then has no address any more. */
+function originOf({ headers, remoteAddress }: HttpRequest, key: string): ChangeOrigin {
+  const requestId = headerOf(headers, 'x-request-id') ?? ''
+  return changeOrigin('http', {
+    address: remoteAddress,
+    key,
+    requestId,
+    traceId: traceIdOf(headerOf(headers, 'traceparent')),
+  })
 }
 
 function answer(request: HttpRequest, make: () => Promise<HttpResponse>): void {

@@ -14,13 +14,20 @@ export type RequestHead = {
 }
 
 // A method nobody knows is no request; CONNECT asks for a tunnel, which this server does not open.
-const requestLine = /^(GET|POST|HEAD|PUT|DELETE|OPTIONS|PATCH|TRACE) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/
+// A target is a path, the `*` of OPTIONS, or the whole address, as proxies are asked.
+const requestLine =
+  /^(GET|POST|HEAD|PUT|DELETE|OPTIONS|PATCH|TRACE) (\/[\x21-\x7e\x80-\xff]*|\*|[A-Za-z]+:\/\/[\w.~!$&'()*+,;=:%[\]-]+(?:[/?][\x21-\x7e\x80-\xff]*)?) HTTP\/1\.([01])$/
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const forbiddenInValue = /[^\t\x20-\x7e\x80-\xff]/
 const space = 0x20
 const tab = 0x09
 
 export const isRequestLine = (line: string): boolean => requestLine.test(line)
+
+const trailerLine = /^(?!content-length:|transfer-encoding:)[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*$/i
+
+/** What may stand behind the chunks of a body: headers, but none that say where it ends. */
+export const isTrailerLine = (line: string): boolean => trailerLine.test(line)
 
 /** `text` is the head as Latin-1, without the empty line that ends it. Null when it is no request that can be trusted. */
 export function parseRequestHead(text: string): RequestHead | null {
@@ -37,6 +44,8 @@ export function parseRequestHead(text: string): RequestHead | null {
     const value = trimmed(text, colon + 1, end)
     // A name that starts with a space is a folded line of the header before, which nobody may send any more.
     if (!token.test(name) || forbiddenInValue.test(value)) return null
+    // Behind blanks that only some cut off, `chunked` is another word to the others.
+    if (text.charCodeAt(end - 1) === tab && name.toLowerCase() === 'transfer-encoding') return null
     headers.push(name, value)
     at = end + 2
   }
@@ -67,7 +76,7 @@ function judged(method: string, target: string, isHttp10: boolean, headers: read
     switch ((headers[i] as string).toLowerCase()) {
       case 'content-length': {
         const bytes = /^\d{1,15}$/.test(value) ? Number(value) : null
-        if (bytes === null || (length !== null && length !== bytes)) return null
+        if (bytes === null || length !== null) return null
         length = bytes
         break
       }
@@ -75,6 +84,8 @@ function judged(method: string, target: string, isHttp10: boolean, headers: read
         if (isChunked || isHttp10 || value.toLowerCase() !== 'chunked') return null
         isChunked = true
         break
+      // Never a standard, but read by the parsers that others use: closing once too often harms nobody.
+      case 'proxy-connection':
       case 'connection':
         connection += `,${value.toLowerCase()}`
         break

@@ -28,6 +28,11 @@ export class RestrictedApiGuard {
     this.#secrets.set(api, secret)
   }
 
+  /** The name of the header that opens it; '' when it is open to all. */
+  keyOf(api: ApiName): string {
+    return this.#secrets.get(api)?.key ?? ''
+  }
+
   /** Null when the request may pass, else the name of the header it lacks. */
   missingHeader(api: ApiName, headers: readonly string[]): string | null {
     if (this.#secrets.size === 0) return null

@@ -1,6 +1,7 @@
 import type { GenerateEndpoints } from './generate-endpoints.ts'
 import { jsonType, plainType } from './http-message.ts'
 import type { MetadataEndpoints } from './metadata-endpoints.ts'
+import type { RegistryEndpoints } from './registry-endpoints.ts'
 import type { RepositoryEndpoints } from './repository-endpoints.ts'
 import type { ApiName } from '../../model/api-name.ts'
 import type { Route, RouteHandler } from './router.ts'
@@ -26,10 +27,14 @@ export function routeTable(
   logging: RouteHandler,
   sharedMemory: SharedMemoryEndpoints,
   generate: GenerateEndpoints,
+  registry: RegistryEndpoints,
 ): Route[] {
   return [
     get('/v2/health/live', 'health', metadata.live, plainType),
     get('/v2/health/ready', 'health', metadata.ready, plainType),
+    get('/health/live', 'health', metadata.live, plainType),
+    get('/health/ready', 'health', metadata.ready, plainType),
+    get('/v2/health/detail', 'health', metadata.healthDetail),
     get('/v2', 'metadata', metadata.serverMetadata),
     get('/v2/openapi.json', 'metadata', metadata.openApi),
     get(modelVersion, 'metadata', metadata.modelMetadata),
@@ -49,6 +54,9 @@ export function routeTable(
     post('/v2/repository/models/{model}/unload', 'model-repository', repository.unload),
     post('/v2/repository/{repository}/models/{model}/load', 'model-repository', repository.refuseNamedRepository),
     post('/v2/repository/{repository}/models/{model}/unload', 'model-repository', repository.refuseNamedRepository),
+    get('/v2/registry', 'model-repository', registry.search),
+    get(`${modelVersion}/registry`, 'model-repository', registry.ofModel),
+    get(`${model}/registry/history`, 'model-repository', registry.history),
     get('/v2/models/stats', 'statistics', statistics.all),
     get(`${modelVersion}/stats`, 'statistics', statistics.ofModel),
     getOrPost('/v2/trace/setting', 'trace', trace.handle),

@@ -4,9 +4,15 @@ import { SystemClock } from '../../base/clock.ts'
 import { MemoryLog } from '../../base/log.ts'
 import { MetricsFrontend } from './metrics-frontend.ts'
 
+const plainText = (pieces: () => Iterable<string>) => ({ contentType: 'text/plain; charset=utf-8', pieces })
+
 async function serving(t: TestContext, pieces: () => Iterable<string>) {
   const log = new MemoryLog()
-  const frontend = new MetricsFrontend({ clock: new SystemClock(), log, pieces }, { address: '127.0.0.1', port: 0 })
+  const formats = [
+    plainText(pieces),
+    { contentType: 'application/openmetrics-text; version=1.0.0', pieces: () => ['# EOF\n'] },
+  ]
+  const frontend = new MetricsFrontend({ clock: new SystemClock(), log, formats }, { address: '127.0.0.1', port: 0 })
   t.after(() => frontend.close())
   const { port } = await frontend.listen()
   const get = (path: string, init: RequestInit = {}): Promise<Response> =>
@@ -26,6 +32,16 @@ test('the page is at /metrics, with or without a slash, and other paths are empt
   assert.equal(await other.text(), '')
 })
 
+test('OpenMetrics is for those who ask for it', async (t) => {
+  const { get } = await serving(t, () => ['a 1\n'])
+  const accept = 'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1'
+  const answer = await get('/metrics', { headers: { accept } })
+  assert.equal(answer.headers.get('content-type'), 'application/openmetrics-text; version=1.0.0')
+  assert.equal(await answer.text(), '# EOF\n')
+  const plain = await get('/metrics', { headers: { accept: 'text/html, */*' } })
+  assert.equal(await plain.text(), 'a 1\n')
+})
+
 test('only GET is allowed', async (t) => {
   const { get } = await serving(t, () => [])
   const answer = await get('/metrics', { method: 'POST', body: 'x' })
@@ -35,9 +51,15 @@ test('only GET is allowed', async (t) => {
 
 test('a page that is worth it is compressed for those who accept that', async (t) => {
   const { get } = await serving(t, () => ['a 1\n'.repeat(1000)])
-  const compressed = await get('/metrics', { headers: { 'accept-encoding': 'deflate, gzip' } })
-  assert.equal(compressed.headers.get('content-encoding'), 'gzip')
-  assert.equal((await compressed.text()).length, 4000)
+  for (const [accepted, chosen] of [
+    ['deflate, gzip', 'gzip'],
+    ['deflate;q=1, gzip;q=0.5', 'deflate'],
+    ['br', 'br'],
+  ] as const) {
+    const compressed = await get('/metrics', { headers: { 'accept-encoding': accepted } })
+    assert.equal(compressed.headers.get('content-encoding'), chosen)
+    assert.equal(await compressed.text(), 'a 1\n'.repeat(1000))
+  }
   const plain = await get('/metrics', { headers: { 'accept-encoding': 'gzip;q=0' } })
   assert.equal(plain.headers.get('content-encoding'), null)
 })
@@ -78,7 +100,7 @@ test('a page that cannot be written is a 500 and a line in the log', async (t) =
 
 test('a port that is taken is named, with what to do', async (t) => {
   const { port } = await serving(t, () => [])
-  const dependencies = { clock: new SystemClock(), log: new MemoryLog(), pieces: () => [] }
+  const dependencies = { clock: new SystemClock(), log: new MemoryLog(), formats: [plainText(() => [])] }
   const second = new MetricsFrontend(dependencies, { address: '127.0.0.1', port })
   await assert.rejects(second.listen(), { code: 'UNAVAILABLE', message: /--metrics-port/ })
   await second.close()

@@ -1,13 +1,15 @@
 // `GET /metrics` on a port of its own.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { brotliCompress, constants, deflate, gzip } from 'node:zlib'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { nodeHttp } from '../../base/node-http.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
+import { preferenceFor } from './accept-header.ts'
 
 export type MetricsOptions = {
   /** `--metrics-address` */
@@ -16,36 +18,50 @@ export type MetricsOptions = {
   readonly port: number
 }
 
-export type MetricsDependencies = {
-  readonly clock: Clock
-  readonly log: Log
+export type PageFormat = {
+  /** `type/subtype; parameter=value…` */
+  readonly contentType: string
   /** The page, piece by piece. */
   pieces(): Iterable<string>
 }
 
+export type MetricsDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  /** The first is for those who ask for none of them. */
+  readonly formats: readonly PageFormat[]
+}
+
 /** Longer than this the page must not hold the main thread before others had their turn. */
 const sliceNs = 4e6
+/** Pieces are put together into buffers of about this size, so that the end of a long page takes no longer than its middle. */
+const chunkChars = 64 * 1024
+/** Below this, compressing costs more than it saves. */
+const worthCompressingBytes = 1024
 
-const pageType = 'text/plain; charset=utf-8'
-const gzipAsync = promisify(gzip)
-/** Named, and not with a weight of nothing. */
-const gzipPattern = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/
+const [gzipAsync, deflateAsync, brotliAsync] = [promisify(gzip), promisify(deflate), promisify(brotliCompress)]
+/** In the order of our own preference, where the client has none. All run in Node's threads. */
+const encodings: ReadonlyMap<string, (page: Buffer) => Promise<Buffer>> = new Map([
+  ['gzip', (page: Buffer) => gzipAsync(page)],
+  ['br', (page: Buffer) => brotliAsync(page, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } })],
+  ['deflate', (page: Buffer) => deflateAsync(page)],
+])
 
 export class MetricsFrontend {
   readonly #log: Log
   readonly #clock: Clock
-  readonly #pieces: () => Iterable<string>
+  readonly #formats: readonly PageFormat[]
   readonly #options: MetricsOptions
   readonly #server: Server
-  /** The page being written; those who ask meanwhile get the same one. */
-  #page: Promise<Buffer> | null = null
+  /** The pages being written; those who ask meanwhile get the same one. */
+  readonly #pages = new Map<PageFormat, Promise<Buffer>>()
 
   constructor(dependencies: MetricsDependencies, options: MetricsOptions) {
     this.#log = dependencies.log.from('metrics-frontend.ts')
     this.#clock = dependencies.clock
-    this.#pieces = () => dependencies.pieces()
+    this.#formats = dependencies.formats
     this.#options = options
-    this.#server = createServer({ maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000 })
+    this.#server = nodeHttp.createServer({ maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000 })
     this.#server.maxConnections = 256
     this.#server.on('request', (request, response) => void this.#answer(request, response))
   }
@@ -82,14 +98,15 @@ export class MetricsFrontend {
         return
       }
       const path = (request.url ?? '').split('?')[0] ?? ''
+      const format = this.#formatFor(request.headers.accept ?? '')
       // Triton answers every other path with an empty page.
-      const page = path === '/metrics' || path === '/metrics/' ? await this.#currentPage() : Buffer.alloc(0)
+      const page = path === '/metrics' || path === '/metrics/' ? await this.#currentPage(format) : Buffer.alloc(0)
       const accepted = request.headers['accept-encoding'] ?? ''
-      const acceptsGzip = gzipPattern.test(accepted)
-      if (acceptsGzip && page.length > 1024) {
-        response.setHeader('Content-Encoding', 'gzip')
-        send(response, 200, pageType, await gzipAsync(page))
-      } else send(response, 200, pageType, page)
+      const encoding = page.length < worthCompressingBytes ? null : preferenceFor(accepted, [...encodings.keys()])
+      const compress = encoding === null ? undefined : encodings.get(encoding)
+      response.setHeader('Vary', 'Accept, Accept-Encoding')
+      if (encoding !== null) response.setHeader('Content-Encoding', encoding)
+      send(response, 200, format.contentType, compress === undefined ? page : await compress(page))
     } catch (reason) {
       this.#log.error('metrics page failed', { reason: messageOf(reason) })
       if (!response.headersSent)
@@ -97,23 +114,37 @@ export class MetricsFrontend {
     }
   }
 
-  #currentPage(): Promise<Buffer> {
-    this.#page ??= this.#write().finally(() => {
-      this.#page = null
-    })
-    return this.#page
+  #formatFor(accept: string): PageFormat {
+    const fallback = this.#formats[0] as PageFormat
+    const types = this.#formats.map(({ contentType }) => contentType.split(';')[0] as string)
+    const wanted = preferenceFor(accept, types)
+    return this.#formats[wanted === null ? 0 : types.indexOf(wanted)] ?? fallback
   }
 
-  async #write(): Promise<Buffer> {
-    const parts: string[] = []
+  #currentPage(format: PageFormat): Promise<Buffer> {
+    const underWay = this.#pages.get(format)
+    if (underWay !== undefined) return underWay
+    const page = this.#write(format).finally(() => this.#pages.delete(format))
+    this.#pages.set(format, page)
+    return page
+  }
+
+  async #write(format: PageFormat): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    let text = ''
     let sliceEndNs = this.#clock.nowNs() + sliceNs
-    for (const piece of this.#pieces()) {
-      parts.push(piece)
+    for (const piece of format.pieces()) {
+      text += piece
+      if (text.length > chunkChars) {
+        chunks.push(Buffer.from(text))
+        text = ''
+      }
       if (this.#clock.nowNs() < sliceEndNs) continue
       await new Promise((resolve) => setImmediate(resolve))
       sliceEndNs = this.#clock.nowNs() + sliceNs
     }
-    return Buffer.from(parts.join(''))
+    chunks.push(Buffer.from(text))
+    return Buffer.concat(chunks)
   }
 }
 

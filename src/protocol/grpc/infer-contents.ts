@@ -25,20 +25,37 @@ const fillable: readonly (readonly string[])[] = [
 /** Wire type of one element of each field. */
 const elementWireType: readonly number[] = [0, 0, 0, 0, 0, 0, 5, 1, 2]
 
+/** Between two steps lie so many bytes or elements at most: about a millisecond. */
+const stepSize = 32 * 1024
+/** Copied in one step; what is copied is not looked at. */
+const copyBytes = 1024 * 1024
+
 /** `what` is "input tensor 'X' for model 'M'" of Triton's refusals. */
 export function encodeContents(contents: readonly Buffer[], dataType: string, what: string): Uint8Array {
+  const steps = encodeContentsInSteps(contents, dataType, what)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+/** The same, and others may be served between the steps. */
+export function* encodeContentsInSteps(
+  contents: readonly Buffer[],
+  dataType: string,
+  what: string,
+): Generator<void, Uint8Array> {
   const counts = Array.from({ length: fieldCount + 1 }, () => 0)
   let textBytes = 0
-  for (const part of contents) textBytes += countElements(part, counts)
+  for (const part of contents) textBytes += yield* countElements(part, counts)
   const field = chooseField(counts, dataType, what)
   if (field === 0) return new Uint8Array(0)
   const count = counts[field] as number
-  if (field === 8) return writeTexts(contents, count * 4 + textBytes)
-  const bytes = Buffer.allocUnsafe(count * elementBytes[dataType as DataType])
-  const target = { bytes, at: 0 }
-  const write = writerOf(dataType as DataType)
-  for (const part of contents) eachElement(part, field, (reader) => write(reader, target))
-  return bytes
+  const byteLength = field === 8 ? count * 4 + textBytes : count * elementBytes[dataType as DataType]
+  const target = { bytes: Buffer.allocUnsafe(byteLength), at: 0 }
+  const write = field === 8 ? writeText : writerOf(dataType as DataType)
+  for (const part of contents) yield* writeElements(part, field, write, target)
+  return target.bytes
 }
 
 /** The one field with elements; 0 when none has any. Throws as Triton does, in its order. */
@@ -63,10 +80,12 @@ function chooseField(counts: readonly number[], dataType: string, what: string):
 const refusal = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
 /** Adds up the elements of each field; returns the bytes of all texts. */
-function countElements(part: Buffer, counts: number[]): number {
+function* countElements(part: Buffer, counts: number[]): Generator<void, number> {
   const reader = new ProtobufReader(part)
   let textBytes = 0
+  let visited = 0
   while (reader.at < reader.end) {
+    if (++visited % stepSize === 0) yield
     const tag = reader.tag()
     const field = tag >>> 3
     const wireType = tag & 7
@@ -79,13 +98,13 @@ function countElements(part: Buffer, counts: number[]): number {
     } else if (wireType === elementWireType[field]) {
       reader.skip(tag)
       counts[field] = (counts[field] as number) + 1
-    } else if (wireType === 2) counts[field] = (counts[field] as number) + countPacked(reader, field)
+    } else if (wireType === 2) counts[field] = (counts[field] as number) + (yield* countPacked(reader, field))
     else reader.skip(tag)
   }
   return textBytes
 }
 
-function countPacked(reader: ProtobufReader, field: number): number {
+function* countPacked(reader: ProtobufReader, field: number): Generator<void, number> {
   const end = reader.lengthEnd()
   const start = reader.at
   reader.at = end
@@ -95,12 +114,16 @@ function countPacked(reader: ProtobufReader, field: number): number {
   const { bytes } = reader
   let count = 0
   let size = 0
-  for (let at = start; at < end; at++) {
-    size++
-    if ((bytes[at] as number) >= 0x80) continue
-    if (size > 10) throw malformed('a number has more than ten bytes')
-    count++
-    size = 0
+  for (let from = start; from < end; from += stepSize) {
+    const to = Math.min(end, from + stepSize)
+    for (let at = from; at < to; at++) {
+      size++
+      if ((bytes[at] as number) >= 0x80) continue
+      if (size > 10) throw malformed('a number has more than ten bytes')
+      count++
+      size = 0
+    }
+    if (to < end) yield
   }
   if (size > 0) throw malformed('it ends in the middle of a number')
   return count
@@ -111,33 +134,41 @@ function countFixed(byteLength: number, size: number): number {
   return byteLength / size
 }
 
-function eachElement(part: Buffer, field: number, visit: (reader: ProtobufReader) => void): void {
+/** Each element of `field` into its place in `target`. */
+function* writeElements(part: Buffer, field: number, write: ElementWriter, target: Target): Generator<void, void> {
   const reader = new ProtobufReader(part)
+  let visited = 0
   while (reader.at < reader.end) {
+    if (++visited % stepSize === 0) yield
     const tag = reader.tag()
     if (tag >>> 3 !== field) reader.skip(tag)
-    else if ((tag & 7) === elementWireType[field]) visit(reader)
+    else if ((tag & 7) === elementWireType[field]) write(reader, target)
     else if ((tag & 7) === 2) {
       const outerEnd = reader.end
       reader.end = reader.lengthEnd()
-      while (reader.at < reader.end) visit(reader)
+      if (elementWireType[field] === 0) yield* writePacked(reader, write, target)
+      else yield* copyPacked(reader, target)
       reader.end = outerEnd
     } else reader.skip(tag)
   }
 }
 
-function writeTexts(contents: readonly Buffer[], totalBytes: number): Uint8Array {
-  const bytes = Buffer.allocUnsafe(totalBytes)
-  let at = 0
-  for (const part of contents) {
-    eachElement(part, 8, (reader) => {
-      const text = reader.view()
-      at = bytes.writeUInt32LE(text.length, at)
-      bytes.set(text, at)
-      at += text.length
-    })
+function* writePacked(reader: ProtobufReader, write: ElementWriter, target: Target): Generator<void, void> {
+  while (reader.at < reader.end) {
+    for (let i = 0; i < stepSize && reader.at < reader.end; i++) write(reader, target)
+    if (reader.at < reader.end) yield
   }
-  return bytes
+}
+
+/** Numbers of fixed size lie in the message as they do in a tensor. That none of them is cut was seen when counting. */
+function* copyPacked(reader: ProtobufReader, target: Target): Generator<void, void> {
+  while (reader.at < reader.end) {
+    const to = Math.min(reader.end, reader.at + copyBytes)
+    reader.bytes.copy(target.bytes, target.at, reader.at, to)
+    target.at += to - reader.at
+    reader.at = to
+    if (to < reader.end) yield
+  }
 }
 
 type Target = { readonly bytes: Buffer; at: number }
@@ -149,6 +180,12 @@ function writerOf(dataType: DataType): ElementWriter {
   return writer
 }
 
+const writeText: ElementWriter = (reader, target) => {
+  const text = reader.view()
+  target.at = target.bytes.writeUInt32LE(text.length, target.at)
+  target.bytes.set(text, target.at)
+  target.at += text.length
+}
 const writeWord: ElementWriter = (reader, target) => {
   target.at = target.bytes.writeUInt32LE(reader.uint32(), target.at)
 }

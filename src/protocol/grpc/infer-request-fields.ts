@@ -4,7 +4,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { ParameterValue } from '../../model/inference-request.ts'
 import { isDataType, type DataType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { encodeContents } from './infer-contents.ts'
+import { encodeContents, encodeContentsInSteps } from './infer-contents.ts'
 import type { WireInferRequest, WireInput, WireOutput, WireParameter, WireParameters } from './infer-request-reader.ts'
 
 export const emptyFinalParameter = 'triton_enable_empty_final_response'
@@ -33,16 +33,21 @@ const invalid = (message: string): ServerError => ServerError.withoutStack('INVA
 const wrongType = (name: string, expected: string): ServerError =>
   invalid(`invalid value type for '${name}' parameter, expected ${expected}`)
 
-export function readRequestParameters(parameters: WireParameters | null): RequestParameters {
-  const read: RequestParameters = {
-    custom: new Map(),
-    correlationId: 0n,
-    isSequenceStart: false,
-    isSequenceEnd: false,
-    priority: 0n,
-    timeoutUs: 0n,
-    wantsEmptyFinal: false,
-  }
+const newParameters = (): RequestParameters => ({
+  custom: new Map(),
+  correlationId: 0n,
+  isSequenceStart: false,
+  isSequenceEnd: false,
+  priority: 0n,
+  timeoutUs: 0n,
+  wantsEmptyFinal: false,
+})
+const noParameters = newParameters()
+
+/** `isKept`: nobody adds to `custom`, so that requests without parameters can share what they have not. HOT. */
+export function readRequestParameters(parameters: WireParameters | null, isKept: boolean): RequestParameters {
+  if (parameters === null && isKept) return noParameters
+  const read = newParameters()
   if (parameters === null) return read
   for (const [name, parameter] of parameters) readRequestParameter(name, parameter, read)
   return read
@@ -113,8 +118,46 @@ export type RequestInputs = {
 const noPlaces: ReadonlyMap<number, SharedMemoryPlace> = new Map()
 const noBytes = new Uint8Array(0)
 
+/** The bytes of inputs whose contents were read beforehand, or why they could not be. */
+export type DecodedContents = ReadonlyMap<WireInput, Uint8Array | ServerError>
+
+/** Contents of more than this take so long to read that others should be served meanwhile. */
+const mostContentsAtOnce = 128 * 1024
+
+export function hasLargeContents(request: WireInferRequest): boolean {
+  let bytes = 0
+  for (const { contents } of request.inputs) {
+    if (contents !== null) for (const part of contents) bytes += part.length
+  }
+  return bytes > mostContentsAtOnce
+}
+
+/** For a request with large contents, before `readInputs`: others may be served between the steps. */
+export function* decodeContentsInSteps(request: WireInferRequest, modelName: string): Generator<void, DecodedContents> {
+  const decoded = new Map<WireInput, Uint8Array | ServerError>()
+  // Beside raw contents or a region they are refused, and not worth reading.
+  if (request.rawContentsCount > 0) return decoded
+  for (const input of request.inputs) {
+    if (input.contents === null || input.parameters?.has('shared_memory_region') === true) continue
+    try {
+      decoded.set(input, yield* encodeContentsInSteps(input.contents, input.dataType, inputOf(input, modelName)))
+    } catch (reason) {
+      decoded.set(input, ServerError.from(reason))
+      // The request is refused for this one, or for something before it.
+      break
+    }
+  }
+  return decoded
+}
+
+const inputOf = ({ name }: WireInput, modelName: string): string => `input tensor '${name}' for model '${modelName}'`
+
 /** The tensors of the request. Raw contents are views on the message. */
-export function readInputs(request: WireInferRequest, modelName: string): RequestInputs {
+export function readInputs(
+  request: WireInferRequest,
+  modelName: string,
+  decoded: DecodedContents | null = null,
+): RequestInputs {
   const tensors: Tensor[] = []
   let sharedMemory: Map<number, SharedMemoryPlace> | null = null
   let rawIndex = 0
@@ -138,7 +181,9 @@ export function readInputs(request: WireInferRequest, modelName: string): Reques
             `'${modelName}'`,
         )
       }
-      bytes = encodeContents(input.contents, input.dataType, `input tensor '${input.name}' for model '${modelName}'`)
+      const known = decoded?.get(input)
+      if (known instanceof ServerError) throw known
+      bytes = known ?? encodeContents(input.contents, input.dataType, inputOf(input, modelName))
     } else {
       const raw = request.rawContents[rawIndex++]
       if (raw === undefined) {

@@ -61,10 +61,10 @@ export function readInferRequest(bytes: Buffer, limits: InferLimits): WireInferR
     const tag = reader.tag()
     switch (tag) {
       case 10:
-        request.modelName = reader.string()
+        request.modelName = reader.name()
         break
       case 18:
-        request.modelVersion = reader.string()
+        request.modelVersion = reader.name()
         break
       case 26:
         request.id = readId(reader, limits)
@@ -131,10 +131,10 @@ function readInput(reader: ProtobufReader, scope: Scope): WireInput {
     const tag = reader.tag()
     switch (tag) {
       case 10:
-        input.name = reader.string()
+        input.name = reader.name()
         break
       case 18:
-        input.dataType = reader.string()
+        input.dataType = reader.name()
         break
       case 24:
         addDimension(reader, input.shape, scope)
@@ -173,7 +173,7 @@ function readOutput(reader: ProtobufReader, scope: Scope): WireOutput {
   reader.end = reader.lengthEnd()
   while (reader.at < reader.end) {
     const tag = reader.tag()
-    if (tag === 10) output.name = reader.string()
+    if (tag === 10) output.name = reader.name()
     else if (tag === 18) readParameter(reader, (output.parameters ??= new Map()), scope)
     else reader.skip(tag)
   }

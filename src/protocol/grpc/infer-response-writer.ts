@@ -7,7 +7,7 @@ import type { ModelSignature } from '../../model/model-signature.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { classify } from '../classification.ts'
 import type { OutputSelection } from './infer-request-fields.ts'
-import { ProtobufWriter } from './protobuf-writer.ts'
+import { ProtobufWriter } from '../../base/protobuf-writer.ts'
 
 export type InferAnswerContext = {
   readonly modelName: string
@@ -29,7 +29,14 @@ export type MessageParts = {
 /** Copying this much is cheaper than one more piece to write. */
 const smallBytes = 8 * 1024
 
-const finalParameter = 'triton_final_response'
+/** Each answer of a stream ends its parameters with one of these two, so they are written once. */
+const finalParameters = { true: finalParameter(true), false: finalParameter(false) } as const
+
+function finalParameter(isFinal: boolean): Buffer {
+  const writer = new ProtobufWriter()
+  writeParameter(writer, 4, 'triton_final_response', isFinal)
+  return Buffer.from(writer.finish())
+}
 
 /** Throws where an output cannot be given the way the client asked for. */
 export function writeInferResponse(response: InferenceResponse, context: InferAnswerContext): MessageParts {
@@ -116,7 +123,7 @@ function writeHead(
   writeText(writer, 2, context.modelVersion)
   writeText(writer, 3, context.id)
   if (parameters !== null) for (const [name, value] of parameters) writeParameter(writer, 4, name, value)
-  if (isFinal !== null) writeParameter(writer, 4, finalParameter, isFinal)
+  if (isFinal !== null) writer.copy(isFinal ? finalParameters.true : finalParameters.false)
 }
 
 function writeText(writer: ProtobufWriter, field: number, text: string): void {
@@ -149,15 +156,15 @@ function writeParameter(writer: ProtobufWriter, field: number, name: string, val
 
 function writeOutput(writer: ProtobufWriter, tensor: Tensor): void {
   const { name, dataType, shape } = tensor
-  writer.nested(5, () => {
-    writeText(writer, 1, name)
-    writeText(writer, 2, dataType)
-    if (shape.length > 0) {
-      writer.nested(3, () => {
-        for (let i = 0; i < shape.length; i++) writer.varint(shape[i] as number)
-      })
-    }
-  })
+  const start = writer.beginNested(5)
+  writeText(writer, 1, name)
+  writeText(writer, 2, dataType)
+  if (shape.length > 0) {
+    const shapeStart = writer.beginNested(3)
+    for (let i = 0; i < shape.length; i++) writer.varint(shape[i] as number)
+    writer.endNested(shapeStart)
+  }
+  writer.endNested(start)
 }
 
 function writeRaw(draft: Draft, bytes: Uint8Array): void {
@@ -181,10 +188,28 @@ function join({ writer, pieces }: Draft, field: number, errorMessage: string): M
   let byteLength = 0
   for (const part of parts) byteLength += part.length
   if (field === 0) return { parts, byteLength, hasViews }
+  const head = errorMessage === '' ? lengthHead(field, byteLength) : errorHead(field, byteLength, errorMessage)
+  parts.unshift(head)
+  return { parts, byteLength: byteLength + head.length, hasViews }
+}
+
+function lengthHead(field: number, byteLength: number): Buffer {
+  const head = Buffer.allocUnsafe(6)
+  head[0] = field * 8 + 2
+  let at = 1
+  let rest = byteLength
+  while (rest > 0x7f) {
+    head[at++] = (rest & 0x7f) | 0x80
+    rest >>>= 7
+  }
+  head[at++] = rest
+  return at === head.length ? head : head.subarray(0, at)
+}
+
+function errorHead(field: number, byteLength: number, errorMessage: string): Buffer {
   const head = new ProtobufWriter(16 + errorMessage.length * 3)
   writeText(head, 1, errorMessage)
   head.tag(field, 2)
   head.uint32(byteLength)
-  parts.unshift(head.finish())
-  return { parts, byteLength: byteLength + head.length, hasViews }
+  return head.finish()
 }

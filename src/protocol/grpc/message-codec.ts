@@ -4,7 +4,7 @@
 // Buffers, enums their names, maps Maps; an absent message or unset choice is null.
 
 import { malformed, ProtobufReader } from './protobuf-reader.ts'
-import { ProtobufWriter } from './protobuf-writer.ts'
+import { ProtobufWriter } from '../../base/protobuf-writer.ts'
 import { wireMessage, type WireField, type WireMessage } from './wire-schema.ts'
 
 export type MessageValue = Record<string, unknown>

@@ -11,6 +11,18 @@ export const malformed = (what: string): ServerError =>
 /** Groups are no part of proto3; what skips them must still not recurse without end. */
 const deepestGroup = 32
 
+type KnownText = { readonly bytes: Uint8Array; readonly text: string }
+
+/** Decoding a short text costs more than comparing it with one that was decoded. bench/grpc-infer.bench.ts */
+const longestKnown = 40
+const knownCount = 256
+const knownTexts: KnownText[] = Array.from({ length: knownCount }, () => ({ bytes: new Uint8Array(0), text: '' }))
+
+function isSame(bytes: Uint8Array, at: number, known: Uint8Array): boolean {
+  for (let i = 0; i < known.length; i++) if (bytes[at + i] !== known[i]) return false
+  return true
+}
+
 export class ProtobufReader {
   readonly bytes: Buffer
   at: number
@@ -139,6 +151,27 @@ export class ProtobufReader {
     // What is no UTF-8 comes out as this character; bytes that mean it are fine.
     if (text.includes('\ufffd') && !isUtf8(this.bytes.subarray(start, end))) throw malformed('a text is not UTF-8')
     this.at = end
+    return text
+  }
+
+  /** A text that comes again and again, as the name of a model does: nearly always the same string as the last time. */
+  name(): string {
+    const start = this.at
+    const length = this.lengthEnd() - this.at
+    if (length === 0 || length > longestKnown) {
+      this.at = start
+      return this.string()
+    }
+    const { bytes, at } = this
+    const place = (length * 31 + (bytes[at] as number) * 7 + (bytes[at + length - 1] as number)) & (knownCount - 1)
+    const known = knownTexts[place] as KnownText
+    if (known.bytes.length === length && isSame(bytes, at, known.bytes)) {
+      this.at = at + length
+      return known.text
+    }
+    this.at = start
+    const text = this.string()
+    knownTexts[place] = { bytes: Uint8Array.prototype.slice.call(bytes, at, at + length), text }
     return text
   }
 

@@ -56,6 +56,43 @@ class Client(unittest.IsolatedAsyncioTestCase):
             ids.append(result.get_response().id)
         self.assertEqual(sorted(ids), ["1", "2", "2"])
 
+    async def test_compression(self):
+        """gRPC aio: compressed requests are understood"""
+        inputs, total, _ = simple_inputs(triton)
+        for algorithm in ("gzip", "deflate"):
+            with self.subTest(algorithm):
+                result = await self.client.infer("simple", inputs, compression_algorithm=algorithm)
+                np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), total)
+
+    async def test_errors(self):
+        """gRPC aio: errors carry Triton's words and status, and a deadline ends a call"""
+        inputs, _, _ = simple_inputs(triton)
+        with self.assertRaises(InferenceServerException) as caught:
+            await self.client.infer("nope", inputs)
+        self.assertEqual(caught.exception.status(), "StatusCode.NOT_FOUND")
+        self.assertEqual(caught.exception.message(), "Request for unknown model: 'nope' is not found")
+        slow = [tensor(triton, "INPUT0", "FP32", np.zeros((1, 1), np.float32))]
+        with self.assertRaises(InferenceServerException) as caught:
+            await self.client.infer("identity_slow", slow, client_timeout=0.001)
+        self.assertEqual(caught.exception.status(), "StatusCode.DEADLINE_EXCEEDED")
+
+    async def test_stream_cancel(self):
+        """gRPC aio: cancelling a stream ends it"""
+
+        async def requests():
+            yield {"model_name": "endless", "inputs": count(triton, 1)}
+
+        stream = self.client.stream_infer(requests())
+        received = 0
+        with self.assertRaises((asyncio.CancelledError, InferenceServerException)):
+            async for _, error in stream:
+                if error is not None:
+                    raise error
+                received += 1
+                if received == 3:
+                    self.assertTrue(stream.cancel())
+        self.assertGreaterEqual(received, 3)
+
     async def test_cancel(self):
         """gRPC aio: a call that is cancelled is gone"""
         inputs = [tensor(triton, "INPUT0", "FP32", np.zeros((1, 1), np.float32))]

@@ -1,11 +1,13 @@
 """tritonclient.grpc over TLS: `python grpc_tls_client.py HOST:PORT,FOLDER` with ca.pem, client.pem and client.key there."""
 
+import asyncio
 import pathlib
 import sys
 import unittest
 
 import grpc
 import tritonclient.grpc as triton
+import tritonclient.grpc.aio as triton_aio
 from grpc_models import simple_inputs
 
 import report
@@ -26,6 +28,23 @@ class Tls(unittest.TestCase):
         ) as client:
             inputs, total, _ = simple_inputs(triton)
             self.assertEqual(client.infer("simple", inputs).as_numpy("OUTPUT0").tolist(), total.tolist())
+
+    def test_aio(self):
+        """TLS: and so is an asynchronous one"""
+
+        async def ask():
+            async with triton_aio.InferenceServerClient(
+                ADDRESS,
+                ssl=True,
+                root_certificates=FILES["ca.pem"],
+                certificate_chain=FILES["client.pem"],
+                private_key=FILES["client.key"],
+            ) as client:
+                inputs, total, _ = simple_inputs(triton_aio)
+                result = await client.infer("simple", inputs, compression_algorithm="gzip")
+                self.assertEqual(result.as_numpy("OUTPUT0").tolist(), total.tolist())
+
+        asyncio.run(ask())
 
     def test_without_certificate(self):
         """TLS: a client without a certificate, and one without TLS, are not"""

@@ -219,9 +219,12 @@ class JavaScriptRunner implements OnnxRunner {
     for (const [index, input] of inputs.entries()) {
       const spec = this.#session.inputs[index]
       if (input === null || spec === undefined || spec.dataType === null) continue
-      checkInput(spec, input)
+      // What is one element on the wire may be a scalar to the model.
+      const isScalar = spec.shape?.length === 0 && input.shape.length === 1 && input.shape[0] === 1
+      const shape = isScalar ? spec.shape : input.shape
+      checkInput(spec, { ...input, shape })
       // The request's bytes are a view on a larger buffer, which must not travel: a copy goes.
-      tensors.push({ name: spec.name, dataType: spec.dataType, shape: input.shape, bytes: new Uint8Array(input.bytes) })
+      tensors.push({ name: spec.name, dataType: spec.dataType, shape, bytes: new Uint8Array(input.bytes) })
     }
     return tensors
   }

@@ -4,6 +4,7 @@
 
 import { Worker } from 'node:worker_threads'
 import { RingQueue } from '../../../base/ring-queue.ts'
+import { threadCpu, WorkerPulse } from '../../worker-pulse.ts'
 import { carrierCalls, controlFields, createControl, type CarrierCall, type CarrierControl } from './carrier-control.ts'
 import { carrierSource, type CarrierSetting } from './carrier-thread.ts'
 
@@ -32,6 +33,7 @@ export class CarrierPool {
   readonly #carriers = new Set<Carrier>()
   readonly #idle: Carrier[] = []
   readonly #waiting = new RingQueue<CarrierJob>()
+  #pulse: Promise<boolean> | null = null
   #isClosed = false
 
   /** Threads start when they are needed: one per call in progress, which is one per busy instance, up to `maxThreads`. */
@@ -63,6 +65,26 @@ export class CarrierPool {
   /** Takes back a job that no thread has begun; false when it is too late. */
   withdraw(job: CarrierJob): boolean {
     return this.#waiting.remove(job)
+  }
+
+  /** False: one of its threads shows no sign of life. Instances that share it may all ask. */
+  async pulse(): Promise<boolean> {
+    this.#pulse ??= Promise.all([...this.#carriers].map((carrier) => this.#pulseOf(carrier))).then((signs) => {
+      // All that ask in this turn have the same answer.
+      setImmediate(() => (this.#pulse = null))
+      return signs.every(Boolean)
+    })
+    return this.#pulse
+  }
+
+  #pulseOf(carrier: Carrier): Promise<boolean> {
+    return carrier.beat(() => {
+      const position = this.#idle.indexOf(carrier)
+      // A call that is over will be the answer; an idle thread is given one that does nothing.
+      if (position < 0) return
+      this.#idle.splice(position, 1)
+      carrier.start(new CarrierJob('nothing', [], null, () => undefined))
+    })
   }
 
   /** After the last call is over. */
@@ -108,6 +130,7 @@ class Carrier {
   readonly #worker: Worker
   readonly #onFree: () => void
   #job: CarrierJob | null = null
+  readonly #pulse = new WorkerPulse()
   hasServed = false
 
   constructor(setting: CarrierFunctions, onFree: () => void, onLost: () => void) {
@@ -135,6 +158,10 @@ class Carrier {
     this.#raise()
   }
 
+  beat(send: () => void): Promise<boolean> {
+    return this.#pulse.beat(send, async () => this.#pulse.hasMoved(await threadCpu(this.#worker)))
+  }
+
   async end(): Promise<void> {
     const exited = new Promise<void>((resolve) => void this.#worker.once('exit', () => resolve()))
     this.#worker.ref()
@@ -152,6 +179,7 @@ class Carrier {
     const job = this.#job
     if (job === null) return
     this.#job = null
+    this.#pulse.answered()
     this.hasServed = true
     this.#worker.unref()
     const { slots } = this.#control

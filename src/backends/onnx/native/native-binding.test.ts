@@ -137,6 +137,7 @@ test('a run longer than max_execution_ms is ended and says so', async () => {
       ['TRIPS', 0],
       ['INPUT', 1],
     ]),
+    layout: null,
     inputCount: 2,
     outputs: [{ name: 'OUTPUT', dataType: 'FP32', sessionIndex: 0 }],
     maxExecutionMs: 500,

@@ -47,6 +47,10 @@ export class NativeRunner implements OnnxRunner {
     }
   }
 
+  pulse(): Promise<boolean> {
+    return this.#parts.carriers.pulse()
+  }
+
   run(request: RunRequest, finished: Finished): void {
     assert(!this.#isClosed && this.#job === null, 'a runner runs one request at a time, until it is closed')
     let plan: RunPlan

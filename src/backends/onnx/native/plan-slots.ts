@@ -49,7 +49,10 @@ export type PlanContext = {
   arePredictable: boolean
 }
 
-export function inputSlot(spec: OnnxTensorSpec, index: number, { shape }: RunInput, isKept: boolean): InputSlot {
+export function inputSlot(spec: OnnxTensorSpec, index: number, given: RunInput, isKept: boolean): InputSlot {
+  // What is one element on the wire may be a scalar to the model.
+  const isScalar = spec.shape?.length === 0 && given.shape.length === 1 && given.shape[0] === 1
+  const shape = isScalar ? spec.shape : given.shape
   if (spec.dataType === null) throw new ServerError('UNSUPPORTED', `input '${spec.name}' is of type ${spec.typeText}`)
   if (!isCompatible(spec.shape, shape)) {
     throw ServerError.withoutStack(

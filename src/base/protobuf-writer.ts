@@ -70,7 +70,7 @@ export class ProtobufWriter {
     // Names are short, and then the length takes one byte whatever the characters are.
     if (length <= 42) {
       this.reserve(1 + length * 3)
-      const written = this.bytes.write(text, this.length + 1)
+      const written = this.#ascii(text) ? length : this.bytes.write(text, this.length + 1)
       this.bytes[this.length] = written
       this.length += 1 + written
       return
@@ -81,6 +81,18 @@ export class ProtobufWriter {
     this.length += this.bytes.write(text, this.length)
   }
 
+  /** Most names are ASCII, and are written here for less than a call into Node costs; false for any other. */
+  #ascii(text: string): boolean {
+    const { bytes } = this
+    const start = this.length + 1
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i)
+      if (code > 0x7f) return false
+      bytes[start + i] = code
+    }
+    return true
+  }
+
   raw(bytes: Uint8Array): void {
     this.uint32(bytes.length)
     this.reserve(bytes.length)
@@ -88,13 +100,30 @@ export class ProtobufWriter {
     this.length += bytes.length
   }
 
+  /** Bytes of fields that were written before. */
+  copy(fields: Uint8Array): void {
+    this.reserve(fields.length)
+    this.bytes.set(fields, this.length)
+    this.length += fields.length
+  }
+
   /** A message inside this one: its length is known only once it is written, so it is moved up behind it. */
   nested(field: number, write: () => void): void {
+    const start = this.beginNested(field)
+    write()
+    this.endNested(start)
+  }
+
+  /** `nested` without a function: what is written until `endNested` gets the result is the inner message. */
+  beginNested(field: number): number {
     this.tag(field, 2)
     this.reserve(5)
     const start = this.length
     this.length = start + 1
-    write()
+    return start
+  }
+
+  endNested(start: number): void {
     const size = this.length - start - 1
     if (size <= 0x7f) {
       this.bytes[start] = size

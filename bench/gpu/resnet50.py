@@ -1,0 +1,366 @@
+"""python3 bench/gpu/resnet50.py: ResNet-50 in half precision on an NVIDIA GPU, through the server and without it, in one run.
+
+What it shows, each with its figures: models are placed on the GPU; images per second over shared memory and gRPC, beside PyTorch
+alone; two instances on one GPU; a model that runs out of memory leaves the others serving. Ends with JSON, also in --json FILE.
+
+Needs a Python with torch and numpy, and a Node: --node FILE (or FILE.xz, which is unpacked), else `node` on the PATH. The weights
+are random. Every step has a time limit, the whole run one of 450 seconds; what fails is written down and the rest goes on."""
+import argparse
+import contextlib
+import json
+import lzma
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(os.path.dirname(here))
+launcher = os.path.join(root, "bin", "galatea.js")
+
+GREEDY = '''
+import torch
+
+class Greedy(torch.nn.Module):
+    """Takes as many GiB as it is asked for, and tells how much is left and where it lies."""
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, gibibytes):
+        count = int(gibibytes.max()) << 30
+        taken = torch.empty(count, dtype=torch.uint8, device=self.weight.device)
+        is_cuda = taken.is_cuda
+        free = torch.cuda.mem_get_info()[0] if is_cuda else 0
+        del taken
+        return torch.tensor([int(is_cuda), free >> 20])
+'''
+
+
+deadline = time.monotonic() + 450
+
+
+def within(seconds):
+    """A time limit that ends with that of the whole run."""
+    left = deadline - time.monotonic()
+    if left < 5:
+        raise TimeoutError("the time of the whole run is used up")
+    return min(seconds, left)
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--node", default="")
+    parser.add_argument("--json", default="")
+    parser.add_argument("--seconds", type=float, default=3, help="of one measurement")
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--cpu", action="store_true", help="try the script out where there is no GPU")
+    parser.add_argument("--bare", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--fuser", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+# PyTorch alone: in processes of their own, whose memory is gone with them.
+
+
+def bare(options, path):
+    import torch
+
+    device = torch.device("cpu" if options.cpu else "cuda:0")
+    torch._C._jit_set_texpr_fuser_enabled(options.fuser)
+    model = torch.jit.load(path, map_location=device).eval()
+    kind = torch.float32 if options.cpu else torch.float16
+    host = torch.rand(options.batch, 3, options.size, options.size).to(kind)
+    wait = (lambda: None) if options.cpu else torch.cuda.synchronize
+
+    def rate(step):
+        with torch.inference_mode():
+            for _ in range(10):
+                step()
+            wait()
+            started, count = time.perf_counter(), 0
+            while time.perf_counter() - started < options.seconds:
+                for _ in range(5):
+                    step()
+                wait()
+                count += 5
+            return count * options.batch / (time.perf_counter() - started)
+
+    on_device = host.to(device)
+    print(json.dumps({"on_device": rate(lambda: model(on_device)), "with_copies": rate(lambda: model(host.to(device)).cpu())}))
+
+
+def run_bare(options, path):
+    """With and without TorchScript's fuser: the quicker one counts."""
+    runs = [run_bare_once(options, path, flags) for flags in ([], ["--fuser"])]
+    return max(runs, key=lambda run: run["on_device"])
+
+
+def run_bare_once(options, path, flags):
+    command = [sys.executable, os.path.abspath(__file__), "--bare", path, "--seconds", str(options.seconds)]
+    command += ["--size", str(options.size), "--batch", str(options.batch)] + (["--cpu"] if options.cpu else []) + flags
+    return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=within(60), check=True).stdout.splitlines()[-1])
+
+
+# The repository
+
+
+def make_models(options, folder):
+    import torch
+
+    sys.path.insert(0, os.path.join(root, "examples", "resnet50"))
+    from resnet50 import make
+
+    model = make(options.width)
+    kind, name = (torch.float32, "FP32") if options.cpu else (torch.float16, "FP16")
+    model = model.to(kind).to(memory_format=torch.channels_last)
+    script = os.path.join(folder, "resnet50.pt")
+    torch.jit.save(torch.jit.freeze(torch.jit.script(model)), script)
+    group = "KIND_CPU" if options.cpu else "KIND_GPU gpus: [ 0 ]"
+    tensors = 'input { name: "INPUT__0" data_type: TYPE_%s dims: [ 3, %d, %d ] }\n' % (name, options.size, options.size)
+    tensors += 'output { name: "OUTPUT__0" data_type: TYPE_%s dims: [ 1000 ] }\n' % name
+    batching = "max_batch_size: %d\ndynamic_batching { max_queue_delay_microseconds: 1000 }\n" % options.batch
+    repository = os.path.join(folder, "models")
+    for model_name, count in (("resnet50", 1), ("resnet50_two", 2)):
+        version = os.path.join(repository, model_name, "1")
+        os.makedirs(version)
+        shutil.copy(script, os.path.join(version, "model.pt"))
+        with open(os.path.join(repository, model_name, "config.pbtxt"), "w") as file:
+            file.write('platform: "pytorch_libtorch"\n' + batching + tensors)
+            file.write("instance_group { count: %d kind: %s }\n" % (count, group))
+            # The fuser compiles anew for each size of batch.
+            file.write('parameters { key: "ENABLE_TENSOR_FUSER" value { string_value: "false" } }\n')
+    version = os.path.join(repository, "greedy", "1")
+    os.makedirs(version)
+    with open(os.path.join(version, "model.py"), "w") as file:
+        file.write(GREEDY)
+    with open(os.path.join(repository, "greedy", "config.pbtxt"), "w") as file:
+        file.write('backend: "pytorch"\nruntime: "model.py"\ninput { name: "gibibytes" data_type: TYPE_INT64 dims: [ 1 ] }\n')
+        file.write('output { name: "told" data_type: TYPE_INT64 dims: [ 2 ] }\n')
+        file.write("instance_group { count: 1 kind: %s }\n" % group)
+    return repository, script
+
+
+# The server
+
+
+@contextlib.contextmanager
+def serving(node, repository, log_path):
+    command = [node, launcher, "serve", "--model-repository=" + repository, "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
+    command += ["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1"]
+    command += ["--exit-on-error=false", "--exit-timeout-secs=5", "--allow-client-shared-memory=true"]
+    command += ["--backend-config=pytorch,interpreter=" + sys.executable]
+    with open(log_path, "w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=root, start_new_session=True)
+    try:
+        yield wait_until_started(server, log_path, within(150))
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def wait_until_started(server, log_path, limit):
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline and server.poll() is None:
+        with open(log_path) as log:
+            text = log.read()
+        http = re.search(r"Started HTTPService at (?:http://)?([^\s\"]+:\d+)", text)
+        grpc = re.search(r"Started GRPCInferenceService at ([^\s\"]+:\d+)", text)
+        if http and grpc:
+            return {"http": http.group(1), "grpc": grpc.group(1)}
+        time.sleep(0.2)
+    with open(log_path) as log:
+        raise RuntimeError("the server did not start:\n" + log.read()[-3000:])
+
+
+def call(address, path, body=None):
+    """Status and JSON."""
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen("http://%s%s" % (address, path), data, timeout=within(60)) as response:
+            return response.status, json.loads(response.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read() or b"{}")
+
+
+def executions(address, model):
+    stats = call(address, "/v2/models/%s/stats" % model)[1]["model_stats"][0]
+    return stats["inference_count"], stats["execution_count"]
+
+
+def perf(options, node, address, model, rows, concurrency, protocol, shared_memory):
+    before = executions(address["http"], model)
+    command = [node, launcher, "perf", "-m", model, "-i", protocol, "-u", address[protocol], "-b", str(rows)]
+    command += ["--concurrency-range", str(concurrency), "-p", str(int(options.seconds * 1000)), "-r", "4", "-s", "20"]
+    if shared_memory:
+        command += ["--shared-memory", "system", "--output-shared-memory-size", str(rows * 4000)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=within(60), cwd=root)
+    rate = re.search(r"Throughput: ([\d.]+) infer/sec", done.stdout)
+    if rate is None:
+        raise RuntimeError("galatea perf: %s%s" % (done.stdout[-1500:], done.stderr[-1500:]))
+    p99 = re.search(r"p99 latency: (\d+) usec", done.stdout)
+    after = executions(address["http"], model)
+    count = max(1, after[1] - before[1])
+    return {
+        "model": model,
+        "rows_per_request": rows,
+        "concurrency": concurrency,
+        "protocol": protocol + (" + shared memory" if shared_memory else ""),
+        "images_per_second": float(rate.group(1)),
+        "infer_per_second": float(rate.group(1)) / rows,
+        "p99_ms": int(p99.group(1)) / 1000 if p99 else None,
+        "images_per_execution": (after[0] - before[0]) / count,
+    }
+
+
+def infer_greedy(address, gibibytes):
+    body = {"inputs": [{"name": "gibibytes", "datatype": "INT64", "shape": [1], "data": [gibibytes]}]}
+    return call(address, "/v2/models/greedy/infer", body)
+
+
+def infer_image(options, address):
+    count = 3 * options.size * options.size
+    datatype = "FP32" if options.cpu else "FP16"
+    # JSON has no half precision: the binary form of the protocol, all zeros.
+    head = {"inputs": [{"name": "INPUT__0", "datatype": datatype, "shape": [1, 3, options.size, options.size]}]}
+    size = count * (4 if options.cpu else 2)
+    head["inputs"][0]["parameters"] = {"binary_data_size": size}
+    head["outputs"] = [{"name": "OUTPUT__0", "parameters": {"binary_data": True}}]
+    text = json.dumps(head).encode()
+    request = urllib.request.Request("http://%s/v2/models/resnet50/infer" % address, text + bytes(size))
+    request.add_header("Inference-Header-Content-Length", str(len(text)))
+    with urllib.request.urlopen(request, timeout=within(60)) as response:
+        return response.status
+
+
+# The run
+
+
+class Report:
+    def __init__(self):
+        self.result = {"steps": {}, "failures": {}}
+
+    def step(self, name, action):
+        started = time.monotonic()
+        try:
+            value = action()
+            self.result["steps"][name] = value
+            print("%-34s %s  (%.0f s)" % (name, words(value), time.monotonic() - started), flush=True)
+            return value
+        except Exception as error:
+            self.result["failures"][name] = "%s: %s" % (type(error).__name__, error)
+            print("%-34s FAILED %s" % (name, self.result["failures"][name][:2000]), flush=True)
+            return None
+
+
+def words(value):
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join("%s %s" % (key, round(one, 1) if isinstance(one, float) else one) for key, one in value.items())
+
+
+def machine(options):
+    import torch
+
+    facts = {"python": sys.version.split()[0], "torch": torch.__version__}
+    if not options.cpu:
+        facts["gpu"] = torch.cuda.get_device_name(0)
+    return facts
+
+
+def placement(address):
+    """The configuration as the server completed it, and what a model sees."""
+    group = call(address, "/v2/models/resnet50/config")[1]["instance_group"][0]
+    status, answer = infer_greedy(address, 0)
+    told = answer["outputs"][0]["data"] if status == 200 else [answer]
+    return {"kind": group["kind"], "gpus": group["gpus"], "model_is_on_gpu": told[0] == 1}
+
+
+def out_of_memory(options, address):
+    status, answer = infer_greedy(address, 100_000)
+    after = infer_image(options, address)
+    again, _ = infer_greedy(address, 0)
+    if status == 200 or after != 200 or again != 200:
+        raise RuntimeError("greedy %s %s, resnet50 then %s, greedy again %s" % (status, answer, after, again))
+    return {"greedy_says": answer.get("error", "")[:300], "resnet50_then": after, "greedy_again": again}
+
+
+def find_node(options, folder):
+    if not options.node.endswith(".xz"):
+        return options.node or "node"
+    node = os.path.join(folder, "node")
+    with lzma.open(options.node) as packed, open(node, "wb") as plain:
+        shutil.copyfileobj(packed, plain, 1 << 22)
+    os.chmod(node, 0o755)
+    return node
+
+
+def main():
+    options = parse()
+    if options.bare:
+        bare(options, options.bare)
+        return 0
+    report = Report()
+    folder = tempfile.mkdtemp(prefix="galatea-gpu-")
+    try:
+        report.step("machine", lambda: machine(options))
+        node = report.step("node", lambda: find_node(options, folder))
+        made = report.step("models", lambda: make_models(options, folder))
+        if node and made:
+            measure(options, report, node, *made, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    text = json.dumps(report.result, indent=2)
+    print(text)
+    if options.json:
+        with open(options.json, "w") as file:
+            file.write(text + "\n")
+    return 1 if report.result["failures"] else 0
+
+
+def measure(options, report, node, repository, script, folder):
+    first = report.step("bare PyTorch", lambda: run_bare(options, script))
+    log = os.path.join(folder, "server.log")
+    loads = [
+        ("full batches, shared memory", ("resnet50", options.batch, 4, "grpc", True)),
+        ("full batches, gRPC", ("resnet50", options.batch, 4, "grpc", False)),
+        ("quarters, gathered, shared memory", ("resnet50", max(1, options.batch // 4), 16, "grpc", True)),
+        ("single images, gathered", ("resnet50", 1, 4 * options.batch, "grpc", True)),
+        ("two instances, shared memory", ("resnet50_two", options.batch, 6, "grpc", True)),
+    ]
+    try:
+        with serving(node, repository, log) as address:
+            report.step("placement", lambda: placement(address["http"]))
+            for name, load in loads:
+                report.step(name, lambda load=load: perf(options, node, address, *load))
+            report.step("out of memory", lambda: out_of_memory(options, address["http"]))
+    except Exception as error:
+        report.result["failures"]["server"] = str(error)
+        print("server FAILED %s" % error, flush=True)
+    with contextlib.suppress(OSError), open(log) as file:
+        report.result["server_log_end"] = file.read()[-2000:]
+    second = report.step("bare PyTorch again", lambda: run_bare(options, script))
+    runs = [run for run in (first, second) if run]
+    if runs:
+        alone = sum(run["on_device"] for run in runs) / len(runs)
+        with_copies = sum(run["with_copies"] for run in runs) / len(runs)
+        for name, _ in loads:
+            step = report.result["steps"].get(name)
+            if step:
+                step["of_bare"] = round(step["images_per_second"] / alone, 3)
+                step["of_bare_with_copies"] = round(step["images_per_second"] / with_copies, 3)
+                print("%-34s %.2f of bare PyTorch (%.2f with its copies)" % (name, step["of_bare"], step["of_bare_with_copies"]))
+
+
+sys.exit(main())

@@ -1,0 +1,53 @@
+"""TorchScript: `torch.jit.save(torch.jit.script(model), 'model.pt')`."""
+from galatea_framework import ModelError, Undescribed
+
+from .loaded import Loaded
+from .named_arguments import example_config
+
+
+def load(source, device):
+    module = read(source, device)
+    arguments = arguments_of(module)
+    container = None
+    if len(arguments) == 1:
+        kind = arguments[0].type
+        if kind.kind() == "DictType":
+            container = dict
+        elif kind.kind() == "ListType" and kind.getElementType().kind() == "TensorType":
+            container = list
+    return Loaded(module, module, [argument.name for argument in arguments], container)
+
+
+def read(source, device):
+    import torch
+
+    try:
+        return torch.jit.load(source.path, map_location=device).eval()
+    except RuntimeError as error:
+        first = str(error).splitlines()[0]
+        if "PytorchStreamReader" in first or "constants.pkl" in first:
+            raise ModelError(
+                "'%s' is not TorchScript (%s). If it holds weights alone, put the class that they belong to beside it as "
+                'model.py and write runtime: "model.py" into config.pbtxt' % (source.path, first)
+            ) from None
+        raise
+
+
+def arguments_of(module):
+    return module.forward.schema.arguments[1:]
+
+
+def describe(source):
+    """TorchScript knows the names of its arguments and nothing about types, shapes and outputs."""
+    import torch
+
+    arguments = arguments_of(read(source, torch.device("cpu")))
+    names = [argument.name for argument in arguments]
+    if len(arguments) == 1 and arguments[0].type.kind() in ("DictType", "ListType"):
+        names = ["INPUT__0"]
+    texts = {argument.name for argument in arguments if "str" in str(argument.type)}
+    raise Undescribed(
+        "TorchScript does not say what the inputs and outputs of model '%s' are. This config.pbtxt serves it once the types "
+        "and dims are the model's own:" % source.name,
+        example_config(names, texts),
+    )

@@ -1,0 +1,50 @@
+"""numpy's arrays ⇄ torch's tensors. On the CPU nothing is copied but the rows of several requests; for a GPU they are gathered
+in memory that it can read by itself."""
+import numpy as np
+
+from galatea_framework import BF16, ModelError
+
+
+def join(torch, arrays, device):
+    first = arrays[0]
+    if first.dtype == np.object_:
+        # TorchScript takes strings as a list.
+        return [item.decode() if isinstance(item, bytes) else str(item) for array in arrays for item in array.reshape(-1)]
+    parts = [tensor_of(torch, array) for array in arrays]
+    if device.type == "cpu":
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+    if device.type != "cuda":
+        return torch.cat(parts).to(device)
+    if first.ndim == 0:
+        return parts[0].to(device)
+    rows = sum(part.shape[0] for part in parts)
+    staged = torch.empty((rows,) + tuple(first.shape[1:]), dtype=parts[0].dtype, pin_memory=True)
+    start = 0
+    for part in parts:
+        if part.shape[1:] != staged.shape[1:]:
+            raise ValueError("rows of shapes %s and %s" % (list(staged.shape[1:]), list(part.shape[1:])))
+        staged[start : start + part.shape[0]].copy_(part)
+        start += part.shape[0]
+    return staged.to(device, non_blocking=True)
+
+
+def tensor_of(torch, array):
+    if array.dtype == BF16:
+        # View by view: torch knows no structures, numpy no bfloat16.
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def array_of(torch, name, value):
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().contiguous().resolve_conj().resolve_neg()
+        if value.dtype == torch.bfloat16:
+            return value.view(torch.int16).numpy().view(BF16)
+        return value.numpy()
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return np.array(value, dtype=np.object_)
+    if isinstance(value, (bool, int, float)):
+        return np.asarray(value)
+    raise ModelError("output '%s' is a %s: the protocol carries tensors and lists of strings" % (name, type(value).__name__))

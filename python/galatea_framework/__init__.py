@@ -1,0 +1,17 @@
+"""What the backends of machine-learning frameworks share: python/backends/<name>/model.py is one class on top of this."""
+from . import tabular
+from .description import Description, TensorDescription, Undescribed
+from .model import FrameworkModel
+from .batching import BF16
+from .source import ModelError, ModelSource
+
+__all__ = [
+    "BF16",
+    "Description",
+    "FrameworkModel",
+    "ModelError",
+    "ModelSource",
+    "TensorDescription",
+    "Undescribed",
+    "tabular",
+]

@@ -1,0 +1,159 @@
+"""The life of a framework's model: find its file, load it, run batches of requests through it."""
+import importlib
+import json
+import os
+import sys
+
+import numpy as np
+
+import triton_python_backend_utils as pb_utils
+
+from . import batching
+from .description import Undescribed, complete
+from .source import ModelError, ModelSource
+
+
+class FrameworkModel:
+    """Base of a backend's TritonPythonModel. A backend gives the five names and `load` and `run`; `describe` if it can."""
+
+    # For people, for `import`, and for `pip install`.
+    framework = ""
+    module = ""
+    package = ""
+    file_names = ()
+    # The files name the classes, so that they are read even when config.pbtxt says everything else.
+    knows_class_names = False
+    uses_gpus = True
+
+    @classmethod
+    def describe(cls, source):
+        """A Description of the file, without loading more than that needs. Raises Undescribed when it does not tell."""
+        raise cls.undescribed(source)
+
+    def load(self, source):
+        """Brings the model into memory, on the device that the source names."""
+        raise NotImplementedError
+
+    def run(self, inputs):
+        """What `join` made by input name, the rows of all requests together → arrays by output name."""
+        raise NotImplementedError
+
+    def join(self, arrays):
+        """One input's arrays, one per request → what `run` takes."""
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    @classmethod
+    def import_framework(cls):
+        try:
+            return importlib.import_module(cls.module)
+        except ModuleNotFoundError as error:
+            # The framework is there and lacks something of its own: that is what its user has to read.
+            if error.name is not None and error.name.split(".")[0] != cls.module.split(".")[0]:
+                raise
+            raise ModelError(
+                "%s is not installed for %s, which runs this model: '%s -m pip install %s' installs it there. A model can "
+                "name another environment with the parameter EXECUTION_ENV_PATH."
+                % (cls.framework, sys.executable, sys.executable, cls.package)
+            ) from None
+
+    @staticmethod
+    def undescribed(source):
+        return Undescribed(
+            "the file of model '%s' does not say what its inputs and outputs are. Write them into config.pbtxt, with the "
+            "model's own names, types and dims:" % source.name,
+            'backend: "%s"\nmax_batch_size: 8\n'
+            'input { name: "input" data_type: TYPE_FP32 dims: [ -1 ] }\n'
+            'output { name: "prediction" data_type: TYPE_FP32 dims: [ -1 ] }\n' % source.config.get("backend", ""),
+        )
+
+    # What the worker calls.
+
+    @classmethod
+    def auto_complete_config(cls, config):
+        draft = config.as_dict()
+        if draft["input"] and draft["output"] and not cls.knows_class_names:
+            return config
+        cls.import_framework()
+        source = ModelSource(pb_utils.get_model_dir(), draft, cls.file_names)
+        return complete(config, cls.describe(source))
+
+    def initialize(self, args):
+        self.import_framework()
+        config = json.loads(args["model_config"])
+        kind = args["model_instance_kind"]
+        self.source = ModelSource(pb_utils.get_model_dir(), config, self.file_names, kind, args["model_instance_device_id"])
+        self.logger = pb_utils.Logger
+        self.input_names = [tensor["name"] for tensor in config["input"]]
+        self.output_names = [tensor["name"] for tensor in config["output"]]
+        self.output_types = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
+        # Inputs that the model takes without any dimension and the protocol gives one; `load` names them.
+        self.scalar_inputs = ()
+        self._has_told_of_single_runs = False
+        if self.source.is_gpu and not self.uses_gpus:
+            self.logger.log_warn("model '%s': %s runs on the CPU alone" % (self.source.name, self.framework))
+        self.load(self.source)
+
+    def execute(self, requests):
+        if not self.source.is_batching or len(requests) == 1:
+            return [self._answer(request) for request in requests]
+        try:
+            inputs, rows = batching.gather(requests, self.join)
+            return batching.scatter(self.run(inputs), rows, requests)
+        except ModelError as error:
+            return [self._failed(error) for _ in requests]
+        except Exception as error:
+            # One request can break a batch: alone, it fails alone.
+            if not self._has_told_of_single_runs:
+                self._has_told_of_single_runs = True
+                self.logger.log_warn(
+                    "model '%s': a batch of %d requests failed, they run one by one (said once): %s"
+                    % (self.source.name, len(requests), error)
+                )
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request):
+        try:
+            inputs = {}
+            for tensor in request.inputs():
+                array = batching.array_of(tensor)
+                is_scalar = tensor.name() in self.scalar_inputs and not self.source.is_batching
+                inputs[tensor.name()] = self.join([array.reshape(()) if is_scalar else array])
+            return batching.response(self.run(inputs), request)
+        except Exception as error:
+            return self._failed(error)
+
+    def _failed(self, error):
+        text = str(error) if isinstance(error, ModelError) else "%s: %s" % (type(error).__name__, error)
+        message = "%s failed to run model '%s': %s" % (self.framework, self.source.name, text)
+        return pb_utils.InferenceResponse(error=pb_utils.TritonError(message))
+
+    # For backends.
+
+    def warn_of_pickle(self):
+        self.logger.log_warn(
+            "model '%s': loading the pickle '%s' runs any code that is in it; --allow-pickle-models allows that"
+            % (self.source.name, os.path.basename(self.source.path))
+        )
+
+    def warn_of_version(self, saved_with, running):
+        """Both as 'major.minor…'; a model of another minor version mostly runs, and sometimes runs differently."""
+        if not saved_with or saved_with.split(".")[:2] == running.split(".")[:2]:
+            return
+        self.logger.log_warn(
+            "model '%s' was saved with %s %s and runs with %s: its answers may differ"
+            % (self.source.name, self.framework, saved_with, running)
+        )
+
+
+def pickles_are_allowed():
+    return os.environ.get("GALATEA_ALLOW_PICKLE_MODELS") == "1"
+
+
+def require_pickles(source, alternative):
+    """A pickle is a program: loading it runs whatever its author wrote, with the rights of the server."""
+    name = os.path.basename(source.path)
+    if not pickles_are_allowed():
+        raise ModelError(
+            "model '%s' is a pickle ('%s'): loading it runs any code that is in it. Start the server with "
+            "--allow-pickle-models if you trust whoever made it, or %s" % (source.name, name, alternative)
+        )

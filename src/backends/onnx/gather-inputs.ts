@@ -1,0 +1,84 @@
+// The inputs of a run from the requests of a batch.
+
+import { ServerError } from '../../base/server-error.ts'
+import { batchInputTensors, raggedTensor, type BatchLayout } from '../../model/batch-layout.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import { gatherBytes } from '../../tensor/gather.ts'
+import type { RunInput } from './onnx-session.ts'
+
+export type InputPlaces = {
+  readonly modelName: string
+  /** Input name → position in a run's inputs. */
+  readonly inputIndex: ReadonlyMap<string, number>
+  readonly inputCount: number
+  /** Null: no ragged inputs, nothing made from shapes. */
+  readonly layout: BatchLayout | null
+}
+
+export type GatheredInputs = {
+  readonly inputs: readonly (RunInput | null)[]
+  readonly bytes: number
+}
+
+/** One request: its own bytes, no copies. Several: their rows one after the other, 1 copy. */
+export function gatherInputs(places: InputPlaces, requests: readonly InferenceRequest[]): GatheredInputs {
+  const inputs = requests.length === 1 ? inputsOf(places, requests[0] as InferenceRequest) : gather(places, requests)
+  const { layout } = places
+  if (layout !== null) arrange(layout, places, requests, inputs)
+  let bytes = 0
+  for (let i = 0; i < inputs.length; i++) bytes += inputs[i]?.bytes.byteLength ?? 0
+  return { inputs, bytes }
+}
+
+// HOT: once per request.
+function inputsOf({ inputCount, inputIndex, modelName }: InputPlaces, request: InferenceRequest): (RunInput | null)[] {
+  const inputs: (RunInput | null)[] = []
+  for (let i = 0; i < inputCount; i++) inputs.push(null)
+  for (const tensor of request.inputs) {
+    const index = inputIndex.get(tensor.name)
+    if (index === undefined) throw unknownInput(tensor.name, modelName)
+    inputs[index] = tensor
+  }
+  return inputs
+}
+
+function gather(places: InputPlaces, requests: readonly InferenceRequest[]): (RunInput | null)[] {
+  const perRequest = requests.map((request) => inputsOf(places, request))
+  const first = perRequest[0] as (RunInput | null)[]
+  const ragged = new Set([...(places.layout?.raggedInputs ?? [])].map((name) => places.inputIndex.get(name)))
+  return first.map((input, index) => {
+    if (input === null || ragged.has(index)) return null
+    const parts: Uint8Array[] = []
+    let rows = 0
+    for (const inputs of perRequest) {
+      const part = inputs[index]
+      if (part === null || part === undefined) throw unevenInputs(places.modelName)
+      parts.push(part.bytes)
+      rows += part.shape[0] ?? 0
+    }
+    return { shape: [rows, ...input.shape.slice(1)], bytes: gatherBytes(parts) }
+  })
+}
+
+/** Puts in what the layout asks for beside the rows. */
+function arrange(
+  layout: BatchLayout,
+  { inputIndex, modelName }: InputPlaces,
+  requests: readonly InferenceRequest[],
+  inputs: (RunInput | null)[],
+): void {
+  const first = requests[0] as InferenceRequest
+  const ragged = first.inputs.filter((input) => layout.raggedInputs.has(input.name))
+  const made = [...ragged.map((input) => raggedTensor(input.name, requests)), ...batchInputTensors(layout, requests)]
+  for (const tensor of made) {
+    const index = inputIndex.get(tensor.name)
+    if (index === undefined) throw unknownInput(tensor.name, modelName)
+    inputs[index] = tensor
+  }
+}
+
+const unknownInput = (name: string, modelName: string): ServerError =>
+  ServerError.withoutStack('INVALID_ARG', `unexpected inference input '${name}' for model '${modelName}'`)
+
+const unevenInputs = (modelName: string): ServerError =>
+  ServerError.withoutStack('INTERNAL', `requests of one batch for model '${modelName}' have different sets of inputs`)

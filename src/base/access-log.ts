@@ -1,0 +1,44 @@
+// One entry for every request that a client made. What an entry looks like belongs to the writer (cli/).
+
+/** Never holds tensors, headers or queries: what a client sends may be secret. */
+export type AccessEntry = {
+  readonly protocol: 'http' | 'grpc'
+  /** `POST`, or the name of the RPC. */
+  readonly method: string
+  /** Without its query. */
+  readonly path: string
+  /** HTTP's status, or gRPC's code. */
+  readonly status: number
+  readonly client: string
+  /** Of the body or the messages, as they came; null for one request of a stream, whose end tells of all of them. */
+  readonly bytesIn: number | null
+  readonly bytesOut: number | null
+  /** From the arrival of the whole request until its answer was handed to the socket. */
+  readonly totalNs: number
+  /** The client went away before it had its answer. */
+  readonly isAborted: boolean
+  /** The trace that the client says its request is part of, or ''. */
+  readonly traceparent: string
+  /** Which version of the model took it; '' for none. */
+  readonly modelVersion: string
+  /** Null: it was no inference, or it was refused before it became one. */
+  readonly inference: AccessInference | null
+}
+
+export type AccessInference = {
+  readonly modelName: string
+  readonly id: string
+  readonly traceId: string
+  readonly batchSize: number
+  readonly responseCount: number
+  readonly queueStartNs: number
+  readonly computeStartNs: number
+  readonly computeEndNs: number
+}
+
+export interface AccessLog {
+  /** Never waits and never throws: what there is no room for is counted and dropped. */
+  write(entry: AccessEntry): void
+  /** Entries that were dropped. */
+  readonly droppedCount: number
+}

@@ -1,0 +1,45 @@
+// Which backend serves a file, by its name, and what the file is called in a model repository.
+
+import { statSync } from 'node:fs'
+import path from 'node:path'
+import { ServerError } from '../base/server-error.ts'
+
+export type ModelFormat = { readonly backend: string; readonly fileName: string }
+
+const formats: Readonly<Record<string, ModelFormat>> = {
+  '.onnx': { backend: 'onnxruntime', fileName: 'model.onnx' },
+  '.pt': { backend: 'pytorch', fileName: 'model.pt' },
+  '.pth': { backend: 'pytorch', fileName: 'model.pt' },
+  '.pt2': { backend: 'pytorch', fileName: 'model.pt2' },
+  '.savedmodel': { backend: 'tensorflow', fileName: 'model.savedmodel' },
+  '.graphdef': { backend: 'tensorflow', fileName: 'model.graphdef' },
+  '.pb': { backend: 'tensorflow', fileName: 'model.graphdef' },
+  '.xml': { backend: 'openvino', fileName: 'model.xml' },
+  '.skops': { backend: 'sklearn', fileName: 'model.skops' },
+  '.joblib': { backend: 'sklearn', fileName: 'model.joblib' },
+  '.pkl': { backend: 'sklearn', fileName: 'model.pkl' },
+  '.ubj': { backend: 'xgboost', fileName: 'model.ubj' },
+  '.json': { backend: 'xgboost', fileName: 'model.json' },
+  '.txt': { backend: 'lightgbm', fileName: 'model.txt' },
+  '.lgb': { backend: 'lightgbm', fileName: 'model.txt' },
+}
+
+/** `…/resnet.pt` is PyTorch's, a folder with a saved_model.pb TensorFlow's. */
+export function formatOf(file: string): ModelFormat {
+  const extension = path.extname(file).toLowerCase()
+  const savedModel = formats['.savedmodel']
+  const isSavedModel = statSync(path.join(file, 'saved_model.pb'), { throwIfNoEntry: false })?.isFile() === true
+  const format = isSavedModel ? savedModel : Object.hasOwn(formats, extension) ? formats[extension] : undefined
+  if (format !== undefined) return format
+  throw new ServerError(
+    'INVALID_ARG',
+    `'${file}' is of no known format: expected a name that ends in ${Object.keys(formats).join(', ')}, or the folder of a SavedModel`,
+  )
+}
+
+/** The name without what the format adds to it. */
+export function bareName(file: string): string {
+  const base = path.basename(file)
+  const extension = path.extname(base)
+  return Object.hasOwn(formats, extension.toLowerCase()) ? base.slice(0, -extension.length) : base
+}

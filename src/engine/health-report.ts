@@ -1,0 +1,106 @@
+// What is not ready and why, for whoever is called because of it.
+
+import type { ModelVersionState } from '../model/model-version.ts'
+import type { EngineState } from './engine.ts'
+import type { LiveCheck } from './live-check.ts'
+import type { ServedModel } from './served-model.ts'
+import type { ServedVersion } from './served-version.ts'
+
+export type InstanceHealth = {
+  readonly name: string
+  readonly isReady: boolean
+  readonly isHung: boolean
+  readonly restartCount: number
+  /** Why its Worker last ended; '' when it never did. */
+  readonly lastError: string
+}
+
+export type VersionHealth = {
+  readonly model: string
+  readonly version: string
+  readonly state: ModelVersionState | 'SLEEPING'
+  /** Why it is not ready; '' when it is. */
+  readonly reason: string
+  readonly isReady: boolean
+  readonly inFlightCount: number
+  readonly pendingCount: number
+  readonly instances: readonly InstanceHealth[]
+}
+
+export type NotReadyReason = 'server_starting' | 'server_exiting' | 'model_not_ready'
+
+export type HealthReport = {
+  readonly state: EngineState
+  readonly isLive: boolean
+  readonly isReady: boolean
+  readonly isStrict: boolean
+  /** In words. */
+  readonly reasons: readonly string[]
+  readonly models: readonly VersionHealth[]
+}
+
+export type ReportSources = {
+  readonly state: EngineState
+  readonly isLive: boolean
+  readonly isReady: boolean
+  readonly isStrict: boolean
+  readonly models: Iterable<ServedModel>
+  readonly liveCheck: LiveCheck | null
+}
+
+export function healthReport(sources: ReportSources): HealthReport {
+  const { state, isLive, isReady, isStrict } = sources
+  const models = [...sources.models].flatMap((model) => versionsOf(model, sources.liveCheck))
+  const reasons: string[] = []
+  if (state === 'STARTING') reasons.push('the server is starting')
+  else if (state !== 'READY') reasons.push('the server is exiting')
+  for (const one of models) {
+    if (!one.isReady && one.state !== 'SLEEPING') reasons.push(`model '${one.model}'${versionText(one)}: ${one.reason}`)
+    for (const { name, isHung } of one.instances) {
+      if (isHung) reasons.push(`instance '${name}' of model '${one.model}' shows no sign of life`)
+    }
+  }
+  return { state, isLive, isReady, isStrict, reasons, models }
+}
+
+const versionText = ({ version }: VersionHealth): string => (version === '' ? '' : ` version ${version}`)
+
+function versionsOf(model: ServedModel, liveCheck: LiveCheck | null): VersionHealth[] {
+  const known = [...model.versions.values()].map((version) => versionHealth(version, liveCheck))
+  if (known.length > 0) return known
+  const isAsleep = model.sleeping !== null
+  const [entry] = model.index()
+  return [
+    {
+      model: model.name,
+      version: '',
+      state: isAsleep ? 'SLEEPING' : 'UNAVAILABLE',
+      reason: entry?.reason ?? '',
+      isReady: isAsleep,
+      inFlightCount: 0,
+      pendingCount: 0,
+      instances: [],
+    },
+  ]
+}
+
+function versionHealth(served: ServedVersion, liveCheck: LiveCheck | null): VersionHealth {
+  const hung = new Set(liveCheck?.hung.map(({ instance }) => instance))
+  const instances = [...served.instances].map((instance): InstanceHealth => ({
+    name: instance.name,
+    isReady: instance.isReady,
+    isHung: hung.has(instance),
+    restartCount: instance.restartCount ?? 0,
+    lastError: instance.lastError ?? '',
+  }))
+  const { name: model, version, state, isReady, inFlightCount, pendingCount } = served
+  const reason = isReady ? '' : served.reason !== '' ? served.reason : notReadyText(served, instances)
+  return { model, version, state, reason, isReady, inFlightCount, pendingCount, instances }
+}
+
+function notReadyText({ state }: ServedVersion, instances: readonly InstanceHealth[]): string {
+  if (state !== 'READY') return `it is ${state}`
+  if (instances.length === 0) return 'a model that it calls is not ready'
+  const error = instances.find(({ lastError }) => lastError !== '')?.lastError
+  return `none of its ${instances.length} instances is ready${error === undefined ? '' : ` (${error})`}`
+}

@@ -1,0 +1,43 @@
+// Parts of a request's body that nobody wants yet. Flow control bounds their sum; small ones are copied together, for a
+// view of one byte would hold on to all that arrived with it.
+
+const blockBytes = 16 * 1024
+
+export class HeldPieces {
+  #pieces: Buffer[] = []
+  /** Bytes used of the last piece where that is a block of ours; -1 where it is a view. */
+  #used = -1
+
+  get isEmpty(): boolean {
+    return this.#pieces.length === 0
+  }
+
+  add(piece: Buffer): void {
+    if (piece.length >= blockBytes) {
+      this.#seal()
+      this.#pieces.push(piece)
+      return
+    }
+    let block = this.#pieces.at(-1)
+    if (block === undefined || this.#used < 0 || this.#used + piece.length > block.length) {
+      this.#seal()
+      block = Buffer.allocUnsafeSlow(blockBytes)
+      this.#pieces.push(block)
+      this.#used = 0
+    }
+    block.set(piece, this.#used)
+    this.#used += piece.length
+  }
+
+  /** The oldest piece; must not be called when empty. */
+  take(): Buffer {
+    if (this.#pieces.length === 1) this.#seal()
+    return this.#pieces.shift() as Buffer
+  }
+
+  #seal(): void {
+    const last = this.#pieces.length - 1
+    if (this.#used >= 0 && last >= 0) this.#pieces[last] = (this.#pieces[last] as Buffer).subarray(0, this.#used)
+    this.#used = -1
+  }
+}

@@ -1,0 +1,75 @@
+// The Huffman code of HPACK (RFC 7541, appendix B). It is canonical: the lengths of its codes are all there is to know.
+
+import { errorCodes, Http2Error } from './frame-format.ts'
+
+/** Bits of each byte's code, and of the one that ends a text and never appears. */
+// prettier-ignore
+const codeLengths: readonly number[] = [
+  13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+  6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+  13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+  15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+  20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+  22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+  26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+  20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+  30,
+]
+const endOfText = 256
+const shortestCodeBits = 5
+
+/** Two numbers per node, for a 0 and a 1: the next node, or -1 - byte at the end of a code. */
+const tree = buildTree()
+
+function buildTree(): Int16Array {
+  const nodes = new Int16Array(2 * codeLengths.length)
+  let used = 1
+  let code = 0
+  let length = 0
+  const order = codeLengths.map((bits, symbol) => ({ bits, symbol })).toSorted((a, b) => a.bits - b.bits)
+  for (const { bits, symbol } of order) {
+    code = code << (bits - length)
+    length = bits
+    let node = 0
+    for (let bit = bits - 1; bit > 0; bit--) {
+      const branch = 2 * node + ((code >>> bit) & 1)
+      if (nodes[branch] === 0) nodes[branch] = used++
+      node = nodes[branch] as number
+    }
+    nodes[2 * node + (code & 1)] = -1 - symbol
+    code++
+  }
+  return nodes
+}
+
+/** Throws where the code is wrong, is longer than its text needs or ends in something that is no padding. */
+export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
+  const text = Buffer.allocUnsafe(Math.ceil(((end - start) * 8) / shortestCodeBits))
+  let length = 0
+  let node = 0
+  /** Since the last whole code; padding is up to seven ones. */
+  let bits = 0
+  let isAllOnes = true
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] as number
+    for (let shift = 7; shift >= 0; shift--) {
+      const bit = (byte >>> shift) & 1
+      const next = tree[2 * node + bit] as number
+      if (next < 0) {
+        if (next === -1 - endOfText) throw corrupt()
+        text[length++] = -1 - next
+        node = 0
+        bits = 0
+        isAllOnes = true
+      } else {
+        node = next
+        bits++
+        if (bit === 0) isAllOnes = false
+      }
+    }
+  }
+  if (bits > 7 || !isAllOnes) throw corrupt()
+  return text.toString('latin1', 0, length)
+}
+
+const corrupt = (): Http2Error => new Http2Error(errorCodes.COMPRESSION_ERROR, 'a text is not valid Huffman code')

@@ -1,0 +1,93 @@
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { HttpRequest, HttpResponse, ResponseStream } from './http-message.ts'
+
+/** A request that is another one but for what a subclass changes. */
+export class WrappedRequest implements HttpRequest {
+  protected readonly inner: HttpRequest
+
+  constructor(inner: HttpRequest) {
+    this.inner = inner
+  }
+
+  get method(): string {
+    return this.inner.method
+  }
+  get target(): string {
+    return this.inner.target
+  }
+  get headers(): readonly string[] {
+    return this.inner.headers
+  }
+  get body(): Buffer {
+    return this.inner.body
+  }
+  get remoteAddress(): string {
+    return this.inner.remoteAddress
+  }
+  get onDisconnect(): (() => void) | null {
+    return this.inner.onDisconnect
+  }
+  set onDisconnect(listener: (() => void) | null) {
+    this.inner.onDisconnect = listener
+  }
+
+  noteInference(inference: InferenceRequest, version: string): void {
+    this.inner.noteInference?.(inference, version)
+  }
+
+  respond(response: HttpResponse): void {
+    this.inner.respond(response)
+  }
+
+  stream(head: HttpResponse): ResponseStream {
+    return this.inner.stream(head)
+  }
+}
+
+export type StreamEnd = { readonly bytes: number; readonly isAborted: boolean }
+
+/**
+ * A stream whose end is told once: how much was written, and whether it was broken off. Told first, while everything of the
+ * request is still there: with its end it may make room for the next one.
+ */
+export class WrappedStream implements ResponseStream {
+  readonly #inner: ResponseStream
+  #onEnd: ((end: StreamEnd) => void) | null
+  #bytes = 0
+
+  constructor(inner: ResponseStream, onEnd: (end: StreamEnd) => void) {
+    this.#inner = inner
+    this.#onEnd = onEnd
+  }
+
+  get unreadBytes(): number {
+    return this.#inner.unreadBytes
+  }
+  get onDrain(): (() => void) | null {
+    return this.#inner.onDrain
+  }
+  set onDrain(listener: (() => void) | null) {
+    this.#inner.onDrain = listener
+  }
+
+  write(piece: Uint8Array): boolean {
+    this.#bytes += piece.length
+    return this.#inner.write(piece)
+  }
+
+  end(): void {
+    this.#finish(false)
+    this.#inner.end()
+  }
+
+  abort(): void {
+    this.#finish(true)
+    this.#inner.abort()
+  }
+
+  #finish(isAborted: boolean): void {
+    const onEnd = this.#onEnd
+    this.#onEnd = null
+    onEnd?.({ bytes: this.#bytes, isAborted })
+  }
+}

@@ -1,0 +1,102 @@
+// How a backend that runs a batch as one tensor per input lays it out: ragged inputs, inputs made from the batch's
+// shapes (`batch_input`), outputs handed out by the shape of an input (`batch_output`). Triton's rules.
+
+import { gatherBytes } from '../tensor/gather.ts'
+import { elementCount, type Shape } from '../tensor/shape.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import type { BatchInput, BatchInputKind, ModelConfig } from './model-config.ts'
+
+/** The elements of an output that are one request's: as many as its shape has, which follows that of an input. */
+export type ScatterRule = {
+  readonly source: string
+  /** With the batch dimension; -1 is taken from the same dimension of the source. */
+  readonly shape: Shape
+}
+
+export type BatchLayout = {
+  /** Given to the model as one long row: the elements of all requests, one request after the other. */
+  readonly raggedInputs: ReadonlySet<string>
+  readonly batchInputs: readonly BatchInput[]
+  readonly scatter: ReadonlyMap<string, ScatterRule>
+}
+
+/** Null for a model without any of this, which is nearly every one. */
+export function batchLayoutOf(config: ModelConfig): BatchLayout | null {
+  const isBatching = config.maxBatchSize > 0
+  const ragged = config.input.filter((input) => input.allowRaggedBatch).map((input) => input.name)
+  if (ragged.length === 0 && config.batchInput.length === 0 && config.batchOutput.length === 0) return null
+  const scatter = new Map<string, ScatterRule>()
+  for (const { targetName, sourceInput } of config.batchOutput) {
+    for (const name of targetName) {
+      const output = config.output.find((each) => each.name === name)
+      const dims = output?.reshape?.shape ?? output?.dims ?? []
+      scatter.set(name, { source: sourceInput[0] ?? '', shape: isBatching ? [-1, ...dims] : dims })
+    }
+  }
+  return { raggedInputs: new Set(ragged), batchInputs: config.batchInput, scatter }
+}
+
+/** One long row of all elements. 1 copy; none when there is a single request. */
+export function raggedTensor(name: string, requests: readonly InferenceRequest[]): Tensor {
+  const sources = requests.map((request) => sourceOf(request, name))
+  const first = sources[0] as Tensor
+  let elements = 0
+  for (const { shape } of sources) elements += elementCount(shape)
+  const bytes = sources.length === 1 ? first.bytes : gatherBytes(sources.map((source) => source.bytes))
+  return new Tensor(name, first.dataType, [elements], bytes)
+}
+
+/** What the model is given beside the clients' inputs; the same tensor under each target name. Once per batch. */
+export function batchInputTensors(layout: BatchLayout, requests: readonly InferenceRequest[]): Tensor[] {
+  return layout.batchInputs.flatMap(({ kind, dataType, targetName, sourceInput }) => {
+    const shapes = requests.map((request) => sourceOf(request, sourceInput[0] ?? '').shape)
+    const { shape, values } = contentOf[kind](shapes)
+    const isFloat = dataType === 'TYPE_FP32'
+    const array = isFloat ? Float32Array.from(values) : Int32Array.from(values)
+    const bytes = new Uint8Array(array.buffer)
+    return targetName.map((name) => new Tensor(name, isFloat ? 'FP32' : 'INT32', shape, bytes))
+  })
+}
+
+/** The shape of one request's part of a scattered output. */
+export function scatteredShape({ source, shape }: ScatterRule, request: InferenceRequest): Shape {
+  const from = sourceOf(request, source).shape
+  return shape.map((size, axis) => (size === -1 ? (from[axis] ?? 1) : size))
+}
+
+type Content = { readonly shape: Shape; readonly values: ArrayLike<number> }
+
+/** From the shapes of one input, request by request, batch dimension included. */
+const contentOf: Readonly<Record<BatchInputKind, (shapes: readonly Shape[]) => Content>> = {
+  BATCH_ELEMENT_COUNT: (shapes) => row(shapes.map(elementCount)),
+  BATCH_ACCUMULATED_ELEMENT_COUNT: (shapes) => row(runningSums(shapes)),
+  BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO: (shapes) => row([0, ...runningSums(shapes)]),
+  // The model looks at its length alone. Triton leaves the elements as it found them; ours are zeros.
+  BATCH_MAX_ELEMENT_COUNT_AS_SHAPE: (shapes) => row(new Uint8Array(Math.max(...shapes.map(elementCount)))),
+  BATCH_ITEM_SHAPE: (shapes) => {
+    const values = itemShapes(shapes)
+    const rank = (shapes[0]?.length ?? 1) - 1
+    return { shape: [rank === 0 ? 0 : values.length / rank, rank], values }
+  },
+  BATCH_ITEM_SHAPE_FLATTEN: (shapes) => row(itemShapes(shapes)),
+}
+
+const row = (values: ArrayLike<number>): Content => ({ shape: [values.length], values })
+
+function runningSums(shapes: readonly Shape[]): number[] {
+  let sum = 0
+  return shapes.map((shape) => (sum += elementCount(shape)))
+}
+
+/** The shape of each row, without the batch dimension. */
+const itemShapes = (shapes: readonly Shape[]): number[] =>
+  shapes.flatMap((shape) => Array.from({ length: shape[0] ?? 0 }, () => shape.slice(1)).flat())
+
+const absent = (name: string): Tensor => new Tensor(name, 'FP32', [0], new Uint8Array(0))
+
+/** An optional input that a request left out has no elements. */
+function sourceOf(request: InferenceRequest, name: string): Tensor {
+  for (const input of request.inputs) if (input.name === name) return input
+  return absent(name)
+}

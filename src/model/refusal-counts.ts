@@ -1,0 +1,35 @@
+import type { ErrorCode, ServerError } from '../base/server-error.ts'
+
+export const refusalReasons = ['invalid', 'not_found', 'unavailable', 'unsupported', 'too_large', 'internal'] as const
+export type RefusalReason = (typeof refusalReasons)[number]
+
+const reasonOf: Readonly<Record<ErrorCode, RefusalReason>> = {
+  UNKNOWN: 'invalid',
+  INTERNAL: 'internal',
+  NOT_FOUND: 'not_found',
+  INVALID_ARG: 'invalid',
+  UNAVAILABLE: 'unavailable',
+  UNSUPPORTED: 'unsupported',
+  ALREADY_EXISTS: 'invalid',
+  CANCELLED: 'unavailable',
+}
+
+/** Inference requests that ended before a model took them: no model's own figures tell of these. */
+export class RefusalCounts {
+  readonly counts: Record<RefusalReason, number> = {
+    invalid: 0,
+    not_found: 0,
+    unavailable: 0,
+    unsupported: 0,
+    too_large: 0,
+    internal: 0,
+  }
+
+  count(error: ServerError): void {
+    this.counts[reasonOf[error.code]]++
+  }
+
+  countAs(reason: RefusalReason): void {
+    this.counts[reason]++
+  }
+}

@@ -1,0 +1,79 @@
+// Data that is made up: zeros, or random values that every model can stand.
+
+import { elementBytes, type DataType } from '../tensor/data-type.ts'
+import { elementCount, type Shape } from '../tensor/shape.ts'
+import { encodeTensorData } from '../client/tensor-data.ts'
+import { InputDataError, type InputStep, type StepTensor } from './input-step.ts'
+import { seededRandom } from './load/random.ts'
+import type { ModelInput } from './model-under-test.ts'
+import type { PerfOptions } from './perf-options.ts'
+
+const maxInputBytes = 2 ** 31 - 1
+
+/** One step, sent again and again: as perf_analyzer has it. */
+export function generatedStep(inputs: readonly ModelInput[], options: PerfOptions['input'], seed: number): InputStep {
+  const random = seededRandom(seed)
+  return { inputs: inputs.map((input) => generatedTensor(input, options, random)), expected: null }
+}
+
+function generatedTensor(input: ModelInput, options: PerfOptions['input'], random: () => number): StepTensor {
+  const { name, dataType } = input
+  const shape = closedShape(input, options.shapes)
+  const count = elementCount(shape)
+  if (!(count * Math.max(1, elementBytes[dataType]) <= maxInputBytes)) {
+    throw new InputDataError(`input ${name} of shape [${shape.join(',')}] has more than 2 GiB`)
+  }
+  return { name, dataType, shape, bytes: generatedBytes(dataType, count, options, random) }
+}
+
+/** The shape to send. Throws when a dimension is open and --shape does not say it. */
+export function closedShape(input: ModelInput, shapes: ReadonlyMap<string, Shape>): Shape {
+  const { name, shape } = input
+  if (!shape.includes(-1)) return shape
+  const given = shapes.get(name)
+  if (given === undefined) {
+    throw new InputDataError(
+      `input ${name} contains dynamic shape, provide shapes to send along with the request (--shape ${name}:${shape
+        .map((size) => (size === -1 ? 'N' : size))
+        .join(',')})`,
+    )
+  }
+  const fits = given.length === shape.length && given.every((size, at) => shape[at] === -1 || shape[at] === size)
+  if (!fits) {
+    throw new InputDataError(
+      `--shape ${name}:${given.join(',')} does not fit: the model takes [${shape.join(',')}] per row`,
+    )
+  }
+  return given
+}
+
+function generatedBytes(
+  dataType: DataType,
+  count: number,
+  { isZero, stringData, stringLength }: PerfOptions['input'],
+  random: () => number,
+): Uint8Array {
+  if (dataType === 'BYTES') {
+    const text = (): string => stringData ?? (isZero ? '' : randomText(stringLength, random))
+    return encodeTensorData('', Array.from({ length: count }, text), 'BYTES').bytes
+  }
+  const bytes = new Uint8Array(count * elementBytes[dataType])
+  if (isZero) return bytes
+  if (dataType === 'BOOL') return bytes.map(() => Math.floor(random() * 2))
+  if (dataType.startsWith('FP') || dataType === 'BF16') {
+    // Random bits would be NaN and infinity, too: nothing that a model should be measured with.
+    return encodeTensorData('', Float32Array.from({ length: count }, random), dataType).bytes
+  }
+  // Small numbers that fit every width and every vocabulary; little-endian, so the first byte is the value.
+  const width = elementBytes[dataType]
+  for (let at = 0; at < bytes.length; at += width) bytes[at] = Math.floor(random() * 128)
+  return bytes
+}
+
+const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
+
+const randomText = (length: number, random: () => number): string => {
+  let text = ''
+  for (let at = 0; at < length; at++) text += letters[Math.floor(random() * letters.length)]
+  return text
+}

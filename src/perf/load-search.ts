@@ -1,0 +1,29 @@
+// Which loads to measure, in which order.
+
+export type SearchRange = { readonly start: number; readonly end: number; readonly step: number }
+
+/** True when the load is within the threshold and its figures are stable. */
+export type Measure = (load: number) => Promise<boolean>
+
+/** From the start up, until the end or the first load that is too much. `end` 0: without end. */
+export async function searchLinearly({ start, end, step }: SearchRange, measure: Measure): Promise<void> {
+  for (let load = start; ; load += step) {
+    const isGood = await measure(load)
+    if (!isGood || (end !== 0 && load + step > end + 1e-9)) return
+  }
+}
+
+/** The end first, then the start, then halves until the rest is no longer than a step. */
+export async function searchByHalves({ start, end, step }: SearchRange, measure: Measure): Promise<void> {
+  if (await measure(end)) return
+  if (start === end || !(await measure(start))) return
+  let low = start
+  let high = end
+  const isWhole = [start, end, step].every(Number.isInteger)
+  while (high - low > step) {
+    const middle = isWhole ? Math.floor((low + high) / 2) : (low + high) / 2
+    if (middle === low || middle === high) return
+    if (await measure(middle)) low = middle
+    else high = middle
+  }
+}

@@ -1,0 +1,221 @@
+// Lanes of gRPC: each request a call of its own (ModelInfer), or one after another on one stream (ModelStreamInfer).
+// Several lanes share a connection.
+
+import { deflateSync, gzipSync } from 'node:zlib'
+import { messageOf } from '../../base/server-error.ts'
+import type { AnswerHeaders, HeaderField } from './header-block.ts'
+import { GrpcMessageReader } from './grpc-message-reader.ts'
+import { Http2Connection, Http2Stream } from './http2-connection.ts'
+import { Lane, type LaneSink } from './lane.ts'
+import { stampedHead, type PreparedRequest, type SequenceStamp } from './prepared-request.ts'
+import type { LoadTarget } from './socket.ts'
+import { readStreamResponse } from './stream-response.ts'
+
+/** As many as Triton's own client puts on one. */
+const lanesPerConnection = 6
+const nothing = Buffer.alloc(0)
+const packers = { gzip: gzipSync, deflate: deflateSync }
+
+/** Connections by number, made when a lane first needs them and made anew when they are used up. */
+export class GrpcConnections {
+  readonly #target: LoadTarget
+  readonly #fields: readonly HeaderField[]
+  readonly #connections: Http2Connection[] = []
+
+  constructor(target: LoadTarget, fields: readonly HeaderField[]) {
+    this.#target = target
+    this.#fields = fields
+  }
+
+  forLane(index: number): Http2Connection {
+    const at = Math.floor(index / lanesPerConnection)
+    const known = this.#connections[at]
+    if (known?.isUsable === true) return known
+    return (this.#connections[at] = new Http2Connection(this.#target, this.#fields))
+  }
+
+  close(): void {
+    for (const connection of this.#connections) connection?.close()
+    this.#connections.length = 0
+  }
+}
+
+/** What both kinds have in common. It is a lane by inheritance and a stream by its inner object. */
+abstract class GrpcLane extends Lane {
+  protected readonly connections: GrpcConnections
+  protected readonly keepsBodies: boolean
+  protected readonly stream: LaneStream
+  protected isBusy = false
+  protected encoding = ''
+
+  constructor(index: number, sink: LaneSink, connections: GrpcConnections, keepsBodies: boolean) {
+    super(index, sink)
+    this.connections = connections
+    this.keepsBodies = keepsBodies
+    this.stream = new LaneStream(this)
+  }
+
+  open(): Promise<void> {
+    return this.connections.forLane(this.index).ready
+  }
+
+  close(): void {
+    this.isBusy = false
+  }
+
+  protected messageOf(request: PreparedRequest, stamp: SequenceStamp | null): Buffer {
+    const head = stamp === null ? request.head : stampedHead(request, stamp)
+    if (request.compression === 'none' || request.stamp === null) return head
+    return packers[request.compression](Buffer.concat([head, request.tail]))
+  }
+
+  protected tailOf(request: PreparedRequest): Buffer {
+    return request.compression !== 'none' && request.stamp !== null ? nothing : request.tail
+  }
+
+  protected fail(text: string, isConnection: boolean): void {
+    if (!this.isBusy) return
+    this.isBusy = false
+    this.sink.onDone(this, performance.now(), { text, isConnection })
+  }
+
+  abstract onHeaders(headers: AnswerHeaders, isEnd: boolean): void
+  abstract onData(bytes: Buffer, isEnd: boolean): void
+  abstract onReset(reason: string, isConnection: boolean): void
+}
+
+/** Passes what the connection says on to the lane. */
+class LaneStream extends Http2Stream {
+  readonly #lane: GrpcLane
+
+  constructor(lane: GrpcLane) {
+    super()
+    this.#lane = lane
+  }
+
+  onHeaders(headers: AnswerHeaders, isEnd: boolean): void {
+    this.#lane.onHeaders(headers, isEnd)
+  }
+
+  onData(bytes: Buffer, isEnd: boolean): void {
+    this.#lane.onData(bytes, isEnd)
+  }
+
+  onReset(reason: string, isConnection: boolean): void {
+    this.#lane.onReset(reason, isConnection)
+  }
+}
+
+/** One call per request: its trailers are the verdict. */
+export class GrpcUnaryLane extends GrpcLane {
+  #reader: GrpcMessageReader | null = null
+  #hasMessage = false
+
+  protected transmit(request: PreparedRequest, stamp: SequenceStamp | null): void {
+    this.isBusy = true
+    this.#hasMessage = false
+    this.#reader = this.keepsBodies ? new GrpcMessageReader() : null
+    const connection = this.connections.forLane(this.index)
+    const head = this.messageOf(request, stamp)
+    connection.begin(this.stream, head, this.tailOf(request), true, request.compression !== 'none')
+  }
+
+  onHeaders(headers: AnswerHeaders, isEnd: boolean): void {
+    if (this.firstByteMs === 0) this.firstByteMs = performance.now()
+    if (headers.encoding !== '') this.encoding = headers.encoding
+    if (!isEnd) return
+    this.#end(headers)
+  }
+
+  onData(bytes: Buffer, isEnd: boolean): void {
+    this.#hasMessage = true
+    try {
+      this.#reader?.feed(bytes, this.encoding, (message) => (this.body = Buffer.from(message)))
+    } catch (reason) {
+      this.fail(messageOf(reason), true)
+    }
+    if (isEnd) this.fail('the call ended without a status', true)
+  }
+
+  onReset(reason: string, isConnection: boolean): void {
+    this.fail(reason, isConnection)
+  }
+
+  #end({ grpcStatus, grpcMessage, httpStatus }: AnswerHeaders): void {
+    if (grpcStatus !== 0) return this.fail(statusText(grpcStatus, grpcMessage, httpStatus), false)
+    if (!this.#hasMessage) return this.fail('the call ended well but without an answer', false)
+    if (!this.isBusy) return
+    this.isBusy = false
+    const nowMs = performance.now()
+    this.sink.onResponse(this, nowMs, false)
+    this.sink.onDone(this, nowMs, null)
+  }
+}
+
+/** Requests one after another on one stream, which is opened with the first. */
+export class GrpcStreamLane extends GrpcLane {
+  readonly #isDecoupled: boolean
+  #reader = new GrpcMessageReader()
+  #connection: Http2Connection | null = null
+
+  constructor(index: number, sink: LaneSink, connections: GrpcConnections, keepsBodies: boolean, isDecoupled: boolean) {
+    super(index, sink, connections, keepsBodies)
+    this.#isDecoupled = isDecoupled
+  }
+
+  protected transmit(request: PreparedRequest, stamp: SequenceStamp | null): void {
+    this.isBusy = true
+    const head = this.messageOf(request, stamp)
+    const isPacked = request.compression !== 'none'
+    if (this.#connection !== null) {
+      this.#connection.send(this.stream, head, this.tailOf(request), false, isPacked)
+      return
+    }
+    this.#reader = new GrpcMessageReader()
+    this.#connection = this.connections.forLane(this.index)
+    this.#connection.begin(this.stream, head, this.tailOf(request), false, isPacked)
+  }
+
+  override close(): void {
+    super.close()
+    this.#connection?.finish(this.stream)
+    this.#connection = null
+  }
+
+  onHeaders(headers: AnswerHeaders, isEnd: boolean): void {
+    if (headers.encoding !== '') this.encoding = headers.encoding
+    if (!isEnd) return
+    this.#connection = null
+    this.fail(`the stream ended: ${statusText(headers.grpcStatus, headers.grpcMessage, headers.httpStatus)}`, true)
+  }
+
+  onData(bytes: Buffer, isEnd: boolean): void {
+    if (this.firstByteMs === 0) this.firstByteMs = performance.now()
+    try {
+      this.#reader.feed(bytes, this.encoding, this.#onMessage)
+    } catch (reason) {
+      this.fail(messageOf(reason), true)
+    }
+    if (isEnd) this.onReset('the stream ended without a status', true)
+  }
+
+  onReset(reason: string, isConnection: boolean): void {
+    this.#connection = null
+    this.fail(reason, isConnection)
+  }
+
+  readonly #onMessage = (message: Buffer): void => {
+    if (!this.isBusy) return
+    const { error, isFinal, isEmpty } = readStreamResponse(message)
+    if (error !== '') return this.fail(error, false)
+    const nowMs = performance.now()
+    if (this.keepsBodies && !isEmpty) this.body = Buffer.from(message)
+    this.sink.onResponse(this, nowMs, isEmpty)
+    if (this.#isDecoupled && !isFinal) return
+    this.isBusy = false
+    this.sink.onDone(this, nowMs, null)
+  }
+}
+
+const statusText = (status: number, message: string, httpStatus: number): string =>
+  status < 0 ? `expected a gRPC server, got HTTP status ${httpStatus}` : `[${status}] ${message}`

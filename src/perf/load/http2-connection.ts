@@ -1,0 +1,415 @@
+// HTTP/2 as far as a gRPC client needs it, on a plain socket: header blocks prepared once, frames written into one buffer
+// per turn, both sides' flow-control windows honoured. node:http2 costs several times as much per call
+// (bench/perf-load.bench.ts).
+
+import type { Socket } from 'node:net'
+import { messageOf } from '../../base/server-error.ts'
+import { readAnswerHeaders, requestBlocks, tableBytes, type AnswerHeaders, type HeaderField } from './header-block.ts'
+import {
+  frameFlag,
+  frameHeadBytes,
+  frameType,
+  openingBytes,
+  settingId,
+  windowTopUp,
+  writeFrameHead,
+} from './http2-frames.ts'
+import { openSocket, type LoadTarget } from './socket.ts'
+
+/** One call, as its connection sees it. A lane is one, again and again. */
+export abstract class Http2Stream {
+  streamId = 0
+  /** Bytes that may still be sent on it. */
+  sendWindow = 0
+  /** Bytes received since the server was last given room. */
+  receivedBytes = 0
+  abstract onHeaders(headers: AnswerHeaders, isEnd: boolean): void
+  /** The bytes are valid during the call only. */
+  abstract onData(bytes: Buffer, isEnd: boolean): void
+  /** The server reset it, or the connection is gone. */
+  abstract onReset(reason: string, isConnection: boolean): void
+}
+
+type PendingMessage = { readonly stream: Http2Stream; parts: Buffer[]; readonly isEnd: boolean }
+
+const slabBytes = 64 * 1024
+/** Parts of a message below this are copied into the slab; above, the socket gets a view. */
+const copiedBytes = 8 * 1024
+const maxStreamId = 2 ** 31 - 1
+const defaultWindow = 65_535
+const maxHeaderBytes = 256 * 1024
+
+export class Http2Connection {
+  readonly ready: Promise<void>
+  readonly #fields: readonly HeaderField[]
+  readonly #socket: Socket
+  readonly #streams = new Map<number, Http2Stream>()
+  readonly #pending = new Set<PendingMessage>()
+  /** Streams that wait because the server allows no more at once. */
+  readonly #waiting: { stream: Http2Stream; begin: () => void }[] = []
+  readonly #knownBlocks: { readonly bytes: Buffer; readonly headers: AnswerHeaders }[] = []
+  #blocks: { readonly first: Buffer; readonly later: Buffer }
+  #isFirst = true
+  #resizesTable = false
+  #nextId = 1
+  #slab = Buffer.allocUnsafeSlow(slabBytes)
+  #slabStart = 0
+  #slabEnd = 0
+  #isReading = false
+  #partial: Buffer = Buffer.alloc(0)
+  #headerParts: Buffer[] = []
+  #isEndAfterHeaders = false
+  #sendWindow = defaultWindow
+  #initialWindow = defaultWindow
+  #maxFrame = 16_384
+  #maxStreams = Infinity
+  #receivedBytes = 0
+  #isUsable = true
+  #tellReady: (failure: Error | null) => void = () => undefined
+
+  constructor(target: LoadTarget, fields: readonly HeaderField[]) {
+    this.#fields = fields
+    this.#blocks = requestBlocks(fields, tableBytes(fields) <= 4096)
+    this.ready = new Promise((resolve, reject) => {
+      this.#tellReady = (failure) => (failure === null ? resolve() : reject(failure))
+    })
+    // Whoever waits for it is told; nobody may be waiting any more.
+    this.ready.catch(() => undefined)
+    this.#socket = openSocket(target, 'h2', {
+      onConnect: () => undefined,
+      onBytes: (bytes) => this.#read(bytes),
+      onEnd: (reason) => this.#break(reason),
+    })
+    this.#socket.write(openingBytes())
+  }
+
+  /** False once the server has said goodbye, the connection broke, or its numbers are used up. */
+  get isUsable(): boolean {
+    return this.#isUsable
+  }
+
+  /** Begins a call and sends its first message. */
+  // HOT: once per request. 1 copy of a small message into the slab, none of a large one.
+  begin(stream: Http2Stream, head: Buffer, tail: Buffer, isEnd: boolean, isPacked: boolean): void {
+    if (this.#streams.size >= this.#maxStreams) {
+      this.#waiting.push({ stream, begin: () => this.begin(stream, head, tail, isEnd, isPacked) })
+      return
+    }
+    const id = this.#nextId
+    this.#nextId += 2
+    if (this.#nextId > maxStreamId - 2) this.#isUsable = false
+    stream.streamId = id
+    stream.sendWindow = this.#initialWindow
+    stream.receivedBytes = 0
+    this.#streams.set(id, stream)
+    const block = this.#isFirst ? this.#blocks.first : this.#blocks.later
+    this.#isFirst = false
+    const blockBytes = block.length + (this.#resizesTable ? 1 : 0)
+    let at = this.#reserve(frameHeadBytes + blockBytes)
+    writeFrameHead(this.#slab, at, blockBytes, frameType.headers, frameFlag.endHeaders, id)
+    at += frameHeadBytes
+    if (this.#resizesTable) this.#slab[at++] = 0x20
+    this.#resizesTable = false
+    block.copy(this.#slab, at)
+    this.send(stream, head, tail, isEnd, isPacked)
+  }
+
+  /** A message with gRPC's five bytes before it, which say whether it is compressed. */
+  send(stream: Http2Stream, head: Buffer, tail: Buffer, isEnd: boolean, isPacked: boolean): void {
+    const messageBytes = head.length + tail.length
+    const total = 5 + messageBytes
+    if (total <= this.#maxFrame && total <= copiedBytes && total <= this.#sendWindow && total <= stream.sendWindow) {
+      this.#sendWindow -= total
+      stream.sendWindow -= total
+      let at = this.#reserve(frameHeadBytes + total)
+      writeFrameHead(this.#slab, at, total, frameType.data, isEnd ? frameFlag.endStream : 0, stream.streamId)
+      at += frameHeadBytes
+      this.#slab[at] = isPacked ? 1 : 0
+      this.#slab.writeUInt32BE(messageBytes, at + 1)
+      head.copy(this.#slab, at + 5)
+      tail.copy(this.#slab, at + 5 + head.length)
+    } else {
+      const prefix = Buffer.alloc(5)
+      prefix[0] = isPacked ? 1 : 0
+      prefix.writeUInt32BE(messageBytes, 1)
+      this.#sendLarge(stream, [prefix, head, tail], isEnd)
+    }
+    if (!this.#isReading) this.#flush()
+  }
+
+  /** Half-closes a call. */
+  finish(stream: Http2Stream): void {
+    if (!this.#streams.has(stream.streamId)) return
+    const at = this.#reserve(frameHeadBytes)
+    writeFrameHead(this.#slab, at, 0, frameType.data, frameFlag.endStream, stream.streamId)
+    if (!this.#isReading) this.#flush()
+  }
+
+  close(): void {
+    this.#isUsable = false
+    this.#streams.clear()
+    this.#waiting.length = 0
+    this.#socket.destroy()
+  }
+
+  #sendLarge(stream: Http2Stream, parts: Buffer[], isEnd: boolean): void {
+    const message: PendingMessage = { stream, parts: parts.filter((part) => part.length > 0), isEnd }
+    if (!this.#advance(message)) this.#pending.add(message)
+  }
+
+  /** Sends what the windows allow; true when that was all of it. */
+  #advance(message: PendingMessage): boolean {
+    const { stream, isEnd } = message
+    let left = message.parts.reduce((sum, part) => sum + part.length, 0)
+    this.#socket.cork()
+    while (left > 0) {
+      const size = Math.min(left, this.#maxFrame, this.#sendWindow, stream.sendWindow)
+      if (size <= 0) break
+      left -= size
+      this.#sendWindow -= size
+      stream.sendWindow -= size
+      const at = this.#reserve(frameHeadBytes)
+      const flags = isEnd && left === 0 ? frameFlag.endStream : 0
+      writeFrameHead(this.#slab, at, size, frameType.data, flags, stream.streamId)
+      this.#writeParts(message, size)
+    }
+    this.#flush()
+    this.#socket.uncork()
+    return left === 0
+  }
+
+  #writeParts(message: PendingMessage, size: number): void {
+    let left = size
+    while (left > 0) {
+      const part = message.parts[0] as Buffer
+      const taken = part.subarray(0, left)
+      left -= taken.length
+      if (taken.length === part.length) message.parts.shift()
+      else message.parts[0] = part.subarray(taken.length)
+      if (taken.length <= copiedBytes) {
+        taken.copy(this.#slab, this.#reserve(taken.length))
+      } else {
+        this.#flush()
+        this.#socket.write(taken)
+      }
+    }
+  }
+
+  /** Room in the slab. What is written stays untouched until the socket has it: a full slab is left to it. */
+  #reserve(bytes: number): number {
+    if (this.#slabEnd + bytes > this.#slab.length) {
+      this.#flush()
+      this.#slab = Buffer.allocUnsafeSlow(Math.max(slabBytes, bytes))
+      this.#slabStart = 0
+      this.#slabEnd = 0
+    }
+    const at = this.#slabEnd
+    this.#slabEnd += bytes
+    return at
+  }
+
+  #flush(): void {
+    if (this.#slabStart === this.#slabEnd) return
+    this.#socket.write(this.#slab.subarray(this.#slabStart, this.#slabEnd))
+    this.#slabStart = this.#slabEnd
+  }
+
+  #read(chunk: Buffer): void {
+    const bytes = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk])
+    let at = 0
+    // Requests that answers give rise to leave together, when all answers are read.
+    this.#isReading = true
+    try {
+      while (bytes.length - at >= frameHeadBytes) {
+        const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number)
+        const end = at + frameHeadBytes + length
+        if (length > 16_384) throw new Error(`the server sent a frame of ${length} bytes, over the limit of 16384`)
+        if (end > bytes.length) break
+        const id = bytes.readUInt32BE(at + 5) & 0x7fffffff
+        this.#onFrame(bytes[at + 3] as number, bytes[at + 4] as number, id, bytes, at + frameHeadBytes, end)
+        at = end
+      }
+      this.#partial = at === bytes.length ? Buffer.alloc(0) : Buffer.from(bytes.subarray(at))
+    } catch (reason) {
+      this.#break(messageOf(reason))
+      return
+    } finally {
+      this.#isReading = false
+    }
+    this.#flush()
+  }
+
+  #onFrame(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    switch (type) {
+      case frameType.data:
+        return this.#onData(flags, id, bytes, start, end)
+      case frameType.headers:
+      case frameType.continuation:
+        return this.#onHeaders(type, flags, id, bytes, start, end)
+      case frameType.settings:
+        if ((flags & frameFlag.ack) === 0) this.#onSettings(bytes, start, end)
+        return
+      case frameType.ping:
+        if ((flags & frameFlag.ack) === 0) this.#write(frameType.ping, frameFlag.ack, 0, bytes.subarray(start, end))
+        return
+      case frameType.windowUpdate:
+        return this.#onWindowUpdate(id, bytes.readUInt32BE(start) & 0x7fffffff)
+      case frameType.reset: {
+        const stream = this.#streams.get(id)
+        this.#forget(id)
+        stream?.onReset(`the server reset the stream with code ${bytes.readUInt32BE(start)}`, false)
+        return
+      }
+      case frameType.goAway: {
+        this.#isUsable = false
+        const last = bytes.readUInt32BE(start) & 0x7fffffff
+        for (const [streamId, stream] of this.#streams) {
+          if (streamId <= last) continue
+          this.#forget(streamId)
+          stream.onReset('the server takes no more calls on this connection', true)
+        }
+        return
+      }
+      default:
+    }
+  }
+
+  #onData(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    this.#receivedBytes += end - start
+    if (this.#receivedBytes > windowTopUp) {
+      this.#giveRoom(0, this.#receivedBytes)
+      this.#receivedBytes = 0
+    }
+    const stream = this.#streams.get(id)
+    if (stream === undefined) return
+    stream.receivedBytes += end - start
+    const isEnd = (flags & frameFlag.endStream) !== 0
+    if (stream.receivedBytes > windowTopUp && !isEnd) {
+      this.#giveRoom(id, stream.receivedBytes)
+      stream.receivedBytes = 0
+    }
+    if (isEnd) this.#forget(id)
+    const isPadded = (flags & frameFlag.padded) !== 0
+    const from = isPadded ? start + 1 : start
+    const to = isPadded ? end - (bytes[start] as number) : end
+    stream.onData(bytes.subarray(from, to), isEnd)
+  }
+
+  #onHeaders(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    let from = start
+    let to = end
+    if (type === frameType.headers) {
+      this.#headerParts = []
+      if ((flags & frameFlag.padded) !== 0) {
+        to -= bytes[from] as number
+        from++
+      }
+      if ((flags & frameFlag.priority) !== 0) from += 5
+      this.#isEndAfterHeaders = (flags & frameFlag.endStream) !== 0
+    }
+    if ((flags & frameFlag.endHeaders) === 0 || this.#headerParts.length > 0) {
+      this.#headerParts.push(Buffer.from(bytes.subarray(from, to)))
+      const size = this.#headerParts.reduce((sum, part) => sum + part.length, 0)
+      if (size > maxHeaderBytes) throw new Error(`the server sent headers of more than ${maxHeaderBytes} bytes`)
+      if ((flags & frameFlag.endHeaders) === 0) return
+      const whole = Buffer.concat(this.#headerParts)
+      this.#headerParts = []
+      return this.#deliverHeaders(id, this.#headersOf(whole, 0, whole.length))
+    }
+    this.#deliverHeaders(id, this.#headersOf(bytes, from, to))
+  }
+
+  #deliverHeaders(id: number, headers: AnswerHeaders): void {
+    const stream = this.#streams.get(id)
+    if (stream === undefined) return
+    const isEnd = this.#isEndAfterHeaders
+    if (isEnd) this.#forget(id)
+    stream.onHeaders(headers, isEnd)
+  }
+
+  #headersOf(bytes: Buffer, start: number, end: number): AnswerHeaders {
+    const size = end - start
+    for (const known of this.#knownBlocks) {
+      if (known.bytes.length === size && bytes.compare(known.bytes, 0, size, start, end) === 0) return known.headers
+    }
+    const block = Buffer.from(bytes.subarray(start, end))
+    const headers = readAnswerHeaders(block)
+    // The first headers and the trailers of good answers; whatever else comes is rare.
+    if (this.#knownBlocks.length >= 4) this.#knownBlocks.shift()
+    this.#knownBlocks.push({ bytes: block, headers })
+    return headers
+  }
+
+  #onSettings(bytes: Buffer, start: number, end: number): void {
+    for (let at = start; at + 6 <= end; at += 6) {
+      const value = bytes.readUInt32BE(at + 2)
+      switch (bytes.readUInt16BE(at)) {
+        case settingId.headerTableSize:
+          if (value < tableBytes(this.#fields)) {
+            this.#blocks = requestBlocks(this.#fields, false)
+            this.#resizesTable = true
+          }
+          break
+        case settingId.maxConcurrentStreams:
+          this.#maxStreams = value
+          break
+        case settingId.initialWindowSize:
+          for (const stream of this.#streams.values()) stream.sendWindow += value - this.#initialWindow
+          this.#initialWindow = value
+          break
+        case settingId.maxFrameSize:
+          this.#maxFrame = value
+          break
+        default:
+      }
+    }
+    this.#write(frameType.settings, frameFlag.ack, 0, Buffer.alloc(0))
+    this.#tellReady(null)
+    this.#advanceAll()
+  }
+
+  #onWindowUpdate(id: number, increment: number): void {
+    if (id === 0) this.#sendWindow += increment
+    else {
+      const stream = this.#streams.get(id)
+      if (stream !== undefined) stream.sendWindow += increment
+    }
+    this.#advanceAll()
+  }
+
+  #advanceAll(): void {
+    for (const message of this.#pending) if (this.#advance(message)) this.#pending.delete(message)
+  }
+
+  #giveRoom(id: number, bytes: number): void {
+    const payload = Buffer.alloc(4)
+    payload.writeUInt32BE(bytes)
+    this.#write(frameType.windowUpdate, 0, id, payload)
+  }
+
+  #write(type: number, flags: number, id: number, payload: Buffer): void {
+    const at = this.#reserve(frameHeadBytes + payload.length)
+    writeFrameHead(this.#slab, at, payload.length, type, flags, id)
+    payload.copy(this.#slab, at + frameHeadBytes)
+  }
+
+  #forget(id: number): void {
+    this.#streams.delete(id)
+    if (this.#pending.size > 0) {
+      // An answer may come before all of a request is sent: the rest is not wanted.
+      for (const message of this.#pending) if (message.stream.streamId === id) this.#pending.delete(message)
+    }
+    this.#waiting.shift()?.begin()
+  }
+
+  #break(reason: string): void {
+    this.#isUsable = false
+    this.#socket.destroy()
+    this.#tellReady(new Error(reason))
+    const streams = [...this.#streams.values(), ...this.#waiting.map((waiting) => waiting.stream)]
+    this.#streams.clear()
+    this.#pending.clear()
+    this.#waiting.length = 0
+    for (const stream of streams) stream.onReset(reason, true)
+  }
+}

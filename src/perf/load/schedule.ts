@@ -1,0 +1,71 @@
+// When the requests of an open-loop load should go out. Nothing here looks at a clock: times are milliseconds from the
+// beginning of the load.
+
+import { seededRandom } from './random.ts'
+
+export interface Schedule {
+  /** When the next request is due. */
+  readonly nextMs: number
+  /** That one is on its way: on to the one after it. */
+  advance(): void
+}
+
+/** Equal gaps. `share` of `shares`: several threads make one load, each its every n-th request. */
+export class ConstantSchedule implements Schedule {
+  readonly #gapMs: number
+  readonly #share: number
+  readonly #shares: number
+  #count = 0
+
+  constructor(ratePerSecond: number, share = 0, shares = 1) {
+    this.#gapMs = 1000 / ratePerSecond
+    this.#share = share
+    this.#shares = shares
+  }
+
+  /** Worked out from the count, so that rounding does not add up over hours. */
+  get nextMs(): number {
+    return (this.#count * this.#shares + this.#share) * this.#gapMs
+  }
+
+  advance(): void {
+    this.#count++
+  }
+}
+
+/** Gaps as between independent arrivals: exponentially distributed around the rate's. Loads of several threads add up. */
+export class PoissonSchedule implements Schedule {
+  readonly #meanMs: number
+  readonly #random: () => number
+  nextMs: number
+
+  constructor(ratePerSecond: number, seed: number) {
+    this.#meanMs = 1000 / ratePerSecond
+    this.#random = seededRandom(seed)
+    this.nextMs = this.#gapMs()
+  }
+
+  advance(): void {
+    this.nextMs += this.#gapMs()
+  }
+
+  #gapMs(): number {
+    return -Math.log(1 - this.#random()) * this.#meanMs
+  }
+}
+
+/** The gaps of a list, again and again. */
+export class IntervalSchedule implements Schedule {
+  readonly #gapsMs: readonly number[]
+  #at = 0
+  nextMs = 0
+
+  constructor(intervalsUs: readonly number[]) {
+    this.#gapsMs = intervalsUs.map((us) => us / 1000)
+  }
+
+  advance(): void {
+    this.nextMs += this.#gapsMs[this.#at] ?? 0
+    this.#at = (this.#at + 1) % this.#gapsMs.length
+  }
+}

@@ -1,0 +1,97 @@
+// What the server says about the model that is measured.
+
+import type { InferenceClient, ModelConfig } from '../client/inference-client.ts'
+import type { DataType } from '../tensor/data-type.ts'
+import type { Shape } from '../tensor/shape.ts'
+
+export type ModelInput = {
+  readonly name: string
+  readonly dataType: DataType
+  /** Without the batch; -1 for open dimensions. */
+  readonly shape: Shape
+  readonly isOptional: boolean
+}
+
+export type ComposingModel = { readonly name: string; readonly version: string; readonly composing: ComposingModel[] }
+
+export type ModelUnderTest = {
+  readonly name: string
+  /** As asked for; '' for the latest. */
+  readonly version: string
+  /** 0 when it takes no batches. */
+  readonly maxBatchSize: number
+  readonly inputs: readonly ModelInput[]
+  readonly outputs: readonly { readonly name: string; readonly dataType: DataType }[]
+  readonly isSequence: boolean
+  readonly isDecoupled: boolean
+  readonly isCached: boolean
+  /** Of an ensemble, or as the command line names them. */
+  readonly composing: readonly ComposingModel[]
+  readonly hasStatistics: boolean
+}
+
+export async function readModel(
+  client: InferenceClient,
+  name: string,
+  version: string,
+  callees: readonly (readonly [name: string, version: string])[],
+): Promise<ModelUnderTest> {
+  const { extensions } = await client.serverMetadata()
+  const { inputs, outputs } = await client.modelMetadata(name, { version })
+  const config = await client.modelConfig(name, { version })
+  const maxBatchSize = config.max_batch_size
+  const optional = new Set(config.input.filter((input) => input['optional'] === true).map((input) => input.name))
+  const steps = await composingOf(client, config, 0)
+  const named = await Promise.all(
+    callees.map(async ([callee, calleeVersion]): Promise<ComposingModel> => {
+      const composing = await composingOf(client, await client.modelConfig(callee, { version: calleeVersion }), 1)
+      return { name: callee, version: calleeVersion, composing }
+    }),
+  )
+  return {
+    name,
+    version,
+    maxBatchSize,
+    inputs: inputs.map((input) => ({
+      name: input.name,
+      dataType: input.dataType,
+      shape: maxBatchSize > 0 ? input.shape.slice(1) : input.shape,
+      isOptional: optional.has(input.name),
+    })),
+    outputs: outputs.map((output) => ({ name: output.name, dataType: output.dataType })),
+    isSequence: isSequence(config) || (await hasSequenceStep(client, steps)),
+    isDecoupled: isSet(config['model_transaction_policy'], 'decoupled'),
+    isCached: isSet(config['response_cache'], 'enable'),
+    composing: [...steps, ...named],
+    hasStatistics: extensions.includes('statistics'),
+  }
+}
+
+const isSet = (value: unknown, key: string): boolean =>
+  typeof value === 'object' && value !== null && (value as Record<string, unknown>)[key] === true
+
+const isSequence = (config: ModelConfig): boolean => (config['sequence_batching'] ?? null) !== null
+
+const deepestEnsemble = 16
+
+async function composingOf(client: InferenceClient, config: ModelConfig, depth: number): Promise<ComposingModel[]> {
+  const scheduling = config['ensemble_scheduling'] as { step?: { model_name: string; model_version?: number }[] } | null
+  const found = new Map<string, ComposingModel>()
+  for (const step of depth < deepestEnsemble ? (scheduling?.step ?? []) : []) {
+    const asked = step.model_version ?? -1
+    const version = asked > 0 ? String(asked) : ''
+    const key = `${step.model_name}:${version}`
+    if (found.has(key)) continue
+    const inner = await client.modelConfig(step.model_name, { version })
+    found.set(key, { name: step.model_name, version, composing: await composingOf(client, inner, depth + 1) })
+  }
+  return [...found.values()]
+}
+
+async function hasSequenceStep(client: InferenceClient, models: readonly ComposingModel[]): Promise<boolean> {
+  for (const { name, version, composing } of models) {
+    if (isSequence(await client.modelConfig(name, { version })) || (await hasSequenceStep(client, composing)))
+      return true
+  }
+  return false
+}

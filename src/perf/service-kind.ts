@@ -1,0 +1,25 @@
+// Kinds of servers. Triton's API is spoken in full; the others are known by name, and this is the one place that says so:
+// a kind that is added gets an entry here and builds its requests beside src/perf/prepare-requests.ts.
+
+import { OptionError } from './option-words.ts'
+
+export type ServiceKind = 'triton'
+
+/** Why a kind cannot be measured yet, and what can be done instead. */
+const missing: Readonly<Record<string, string>> = {
+  openai:
+    "the OpenAI front end's requests are not in this version; measure the model itself with --service-kind triton",
+  tfserving: "TensorFlow Serving's PredictionService is not in this version",
+  torchserve: "TorchServe's predictions API is not in this version",
+  triton_c_api: 'there is no in-process Triton here; start the server and measure it with --service-kind triton',
+  dynamic_grpc: 'calls of other gRPC services are not in this version',
+}
+
+export function serviceKindOf(word: string): ServiceKind {
+  if (word === 'triton') return word
+  const why = missing[word]
+  if (why === undefined) throw new OptionError('unsupported --service-kind specified')
+  throw new OptionError(`--service-kind ${word}: ${why}`)
+}
+
+export const serviceKindTitle: Readonly<Record<ServiceKind, string>> = { triton: 'TRITON' }

@@ -1,0 +1,71 @@
+// GET /v2/health/detail: the state of the server in words and numbers.
+
+/** As the engine reports it. */
+export type HealthFacts = {
+  readonly state: string
+  readonly isLive: boolean
+  readonly isReady: boolean
+  readonly isStrict: boolean
+  readonly reasons: readonly string[]
+  readonly models: readonly {
+    readonly model: string
+    readonly version: string
+    readonly state: string
+    readonly reason: string
+    readonly isReady: boolean
+    readonly inFlightCount: number
+    readonly pendingCount: number
+    readonly instances: readonly {
+      readonly name: string
+      readonly isReady: boolean
+      readonly isHung: boolean
+      readonly restartCount: number
+      readonly lastError: string
+    }[]
+  }[]
+}
+
+/** Of the process. */
+export type ProcessFacts = {
+  readonly uptimeSecs: number
+  /** How late the main thread was just now. */
+  readonly eventLoopDelayMs: number
+  readonly rssBytes: number
+  readonly heapUsedBytes: number
+  readonly externalBytes: number
+}
+
+export function encodeHealthDetail(health: HealthFacts, server: ProcessFacts): Buffer {
+  return Buffer.from(
+    JSON.stringify({
+      live: health.isLive,
+      ready: health.isReady,
+      state: health.state,
+      strict_readiness: health.isStrict,
+      reasons: health.reasons,
+      uptime_seconds: server.uptimeSecs,
+      event_loop_delay_ms: server.eventLoopDelayMs,
+      memory: {
+        rss_bytes: server.rssBytes,
+        heap_used_bytes: server.heapUsedBytes,
+        external_bytes: server.externalBytes,
+      },
+      models: health.models.map((model) => ({
+        name: model.model,
+        version: model.version,
+        state: model.state,
+        ready: model.isReady,
+        reason: model.reason,
+        in_flight: model.inFlightCount,
+        queued: model.pendingCount,
+        instances: model.instances.map((instance) => ({
+          name: instance.name,
+          ready: instance.isReady,
+          hung: instance.isHung,
+          restarts: instance.restartCount,
+          last_error: instance.lastError,
+        })),
+      })),
+    }),
+  )
+}

@@ -1,0 +1,61 @@
+// What stands after the `?` of the registry's endpoints.
+
+import { ServerError } from '../base/server-error.ts'
+import type { RegistryQuery } from '../model/registered-model.ts'
+
+const defaultLimit = 100
+const maxLimit = 1000
+const historyLimit = 50
+
+/** `?tag=a&tag=b&owner=me&q=text&limit=100&after=name`. Throws INVALID_ARG. */
+export function readRegistryQuery(target: string): RegistryQuery {
+  const query = queryOf(target, ['tag', 'owner', 'q', 'limit', 'after'])
+  return {
+    tags: query.getAll('tag'),
+    owner: query.get('owner'),
+    text: query.get('q') ?? '',
+    limit: readLimit(query, defaultLimit, maxLimit),
+    after: query.get('after') ?? '',
+  }
+}
+
+/** `?limit=10`. Throws INVALID_ARG. */
+export const readHistoryLimit = (target: string): number =>
+  readLimit(queryOf(target, ['limit']), historyLimit, historyLimit)
+
+/** Whether `?details` or `?details=true` stands in the target. Throws INVALID_ARG for other values; other keys are nobody's. */
+export function readDetailsQuery(target: string): boolean {
+  if (!target.includes('?')) return false
+  const value = searchOf(target).get('details')
+  if (value === null || value === 'false' || value === '0') return false
+  if (value === '' || value === 'true' || value === '1') return true
+  throw invalid(`query parameter 'details' must be true or false, got '${cut(value)}'`)
+}
+
+const searchOf = (target: string): URLSearchParams => {
+  const start = target.indexOf('?')
+  return new URLSearchParams(start < 0 ? '' : target.slice(start + 1))
+}
+
+/** A misspelt filter would otherwise answer with everything. */
+function queryOf(target: string, known: readonly string[]): URLSearchParams {
+  const query = searchOf(target)
+  for (const key of query.keys()) {
+    if (!known.includes(key)) {
+      throw invalid(`unknown query parameter '${cut(key)}', expected one of: ${known.join(', ')}`)
+    }
+  }
+  return query
+}
+
+function readLimit(query: URLSearchParams, usual: number, most: number): number {
+  const text = query.get('limit')
+  if (text === null) return usual
+  const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0
+  if (limit >= 1 && limit <= most) return limit
+  throw invalid(`query parameter 'limit' must be a number from 1 to ${most}, got '${cut(text)}'`)
+}
+
+const cut = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text)
+
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)

@@ -1,0 +1,126 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { CloudCredential, Environment } from './cloud-credentials.ts'
+import type { BucketLocation } from './cloud-location.ts'
+import type { ObjectStore, StoredObject } from './object-store.ts'
+import { importSdk } from './sdk-import.ts'
+
+/** What is used of @azure/storage-blob. */
+type AzureSdk = {
+  readonly ContainerClient: new (url: string, credential: unknown, settings: object) => Container
+  readonly BlobServiceClient: {
+    fromConnectionString(text: string, settings: object): { getContainerClient(name: string): Container }
+  }
+  readonly StorageSharedKeyCredential: new (account: string, key: string) => unknown
+  readonly AnonymousCredential: new () => unknown
+}
+type Listed = { readonly kind?: string; readonly name: string; readonly properties?: BlobProperties }
+type BlobProperties = { readonly contentLength?: number; readonly etag?: string; readonly contentMD5?: Uint8Array }
+type Container = {
+  listBlobsByHierarchy(delimiter: string, options: object): AsyncIterable<Listed>
+  listBlobsFlat(options: object): AsyncIterable<Listed>
+  getBlobClient(name: string): {
+    download(offset: number, count: undefined, options: object): Promise<Downloaded>
+  }
+}
+type Downloaded = { readonly readableStreamBody?: AsyncIterable<Uint8Array> & { destroy?(): void } }
+type IdentitySdk = {
+  readonly DefaultAzureCredential: new () => unknown
+  readonly ManagedIdentityCredential: new (settings?: { readonly clientId: string }) => unknown
+}
+
+/** Azure Blob Storage; an emulator where the address or AZURE_STORAGE_CONNECTION_STRING names one. */
+export async function openAzure(
+  location: BucketLocation,
+  credential: CloudCredential,
+  environment: Environment,
+): Promise<ObjectStore> {
+  const sdk = await importSdk<AzureSdk>('@azure/storage-blob', 'a repository in as://')
+  // Trying again is done in one place for all stores.
+  const settings = { retryOptions: { maxTries: 1 } }
+  const connection = environment['AZURE_STORAGE_CONNECTION_STRING'] ?? ''
+  const hasOwn = (credential.account_key ?? '') !== '' || (credential.auth_type ?? '') !== ''
+  if (connection !== '' && !hasOwn && location.endpoint?.startsWith('http:') !== true) {
+    const service = openConnection(sdk, connection, settings)
+    return new AzureObjectStore(service.getContainerClient(location.bucket), location)
+  }
+  const endpoint = location.endpoint ?? `https://${location.account}.blob.core.windows.net`
+  const sas = (environment['AZURE_STORAGE_SAS_TOKEN'] ?? '').replace(/^\?/, '')
+  const url = `${endpoint}/${encodeURIComponent(location.bucket)}${sas === '' || hasOwn ? '' : `?${sas}`}`
+  const client = new sdk.ContainerClient(url, await azureCredential(sdk, location, credential), settings)
+  return new AzureObjectStore(client, location)
+}
+
+function openConnection(
+  sdk: AzureSdk,
+  connection: string,
+  settings: object,
+): ReturnType<AzureSdk['BlobServiceClient']['fromConnectionString']> {
+  try {
+    return sdk.BlobServiceClient.fromConnectionString(connection, settings)
+  } catch {
+    // The library's message may quote the text, and with it the key.
+    throw new ServerError('INVALID_ARG', 'AZURE_STORAGE_CONNECTION_STRING is not a connection string')
+  }
+}
+
+async function azureCredential(sdk: AzureSdk, location: BucketLocation, credential: CloudCredential): Promise<unknown> {
+  const { account_str = '', account_key = '', auth_type = '', client_id = '' } = credential
+  if (auth_type === 'managed_identity' || auth_type === 'default') {
+    const identity = await importSdk<IdentitySdk>('@azure/identity', `the Azure credential type '${auth_type}'`)
+    if (auth_type === 'default') return new identity.DefaultAzureCredential()
+    return client_id === ''
+      ? new identity.ManagedIdentityCredential()
+      : new identity.ManagedIdentityCredential({ clientId: client_id })
+  }
+  if (account_key === '') return new sdk.AnonymousCredential()
+  return new sdk.StorageSharedKeyCredential(account_str === '' ? location.account : account_str, account_key)
+}
+
+class AzureObjectStore implements ObjectStore {
+  readonly identity: string
+  readonly #container: Container
+
+  constructor(container: Container, { endpoint, account, bucket }: BucketLocation) {
+    this.#container = container
+    this.identity = `as ${endpoint ?? ''} ${account} ${bucket}`
+  }
+
+  async folders(prefix: string, abortSignal: AbortSignal): Promise<string[]> {
+    const folders: string[] = []
+    for await (const { kind, name } of this.#container.listBlobsByHierarchy('/', { prefix, abortSignal })) {
+      if (kind === 'prefix') folders.push(name)
+    }
+    return folders
+  }
+
+  async objects(prefix: string, limit: number, abortSignal: AbortSignal): Promise<StoredObject[]> {
+    const objects: StoredObject[] = []
+    for await (const { name, properties = {} } of this.#container.listBlobsFlat({ prefix, abortSignal })) {
+      const { contentLength = 0, etag = '', contentMD5 } = properties
+      const md5 = contentMD5 === undefined ? null : Buffer.from(contentMD5).toString('base64')
+      objects.push({ key: name, sizeBytes: contentLength, tag: etag, md5 })
+      if (objects.length > limit) break
+    }
+    return objects
+  }
+
+  async read(
+    { key, tag, sizeBytes }: StoredObject,
+    offset: number,
+    abortSignal: AbortSignal,
+  ): Promise<AsyncIterable<Uint8Array>> {
+    const conditions = tag === '' ? {} : { ifMatch: quoted(tag) }
+    const options = { abortSignal, conditions, maxRetryRequests: 0 }
+    const from = sizeBytes === 0 ? 0 : offset
+    const { readableStreamBody } = await this.#container.getBlobClient(key).download(from, undefined, options)
+    if (readableStreamBody === undefined) throw new ServerError('INTERNAL', 'an answer without content')
+    return readableStreamBody
+  }
+
+  close(): void {
+    // The library keeps nothing open.
+  }
+}
+
+/** Listings give ETags without quotes, requests want them with. */
+const quoted = (tag: string): string => (tag.startsWith('"') || tag.startsWith('W/') ? tag : `"${tag}"`)

@@ -1,0 +1,124 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { CloudCredential } from './cloud-credentials.ts'
+import type { BucketLocation } from './cloud-location.ts'
+import type { ObjectStore, StoredObject } from './object-store.ts'
+import { importSdk } from './sdk-import.ts'
+
+/** What is used of @aws-sdk/client-s3. */
+type S3Sdk = {
+  readonly S3Client: new (settings: Record<string, unknown>) => S3Client
+  readonly ListObjectsV2Command: new (input: Record<string, unknown>) => object
+  readonly GetObjectCommand: new (input: Record<string, unknown>) => object
+}
+type S3Client = {
+  send(command: object, options: { readonly abortSignal: AbortSignal }): Promise<unknown>
+  destroy(): void
+}
+type Listing = {
+  readonly CommonPrefixes?: readonly { readonly Prefix?: string }[]
+  readonly Contents?: readonly { readonly Key?: string; readonly Size?: number; readonly ETag?: string }[]
+  readonly NextContinuationToken?: string
+}
+type CredentialSdk = { readonly fromIni: (settings: { readonly profile: string }) => unknown }
+
+const connectMs = 10_000
+
+/** Amazon S3, or a store that speaks its protocol. */
+export async function openS3(location: BucketLocation, credential: CloudCredential): Promise<ObjectStore> {
+  const sdk = await importSdk<S3Sdk>('@aws-sdk/client-s3', 'a repository in s3://')
+  const client = new sdk.S3Client({
+    region: credential.region || 'us-east-1',
+    // Stores of one's own are rarely set up to have a host name for each bucket.
+    ...(location.endpoint === null ? {} : { endpoint: location.endpoint, forcePathStyle: true }),
+    ...(await credentialSetting(credential)),
+    // Trying again is done in one place for all stores.
+    maxAttempts: 1,
+    followRegionRedirects: true,
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    requestHandler: { connectionTimeout: connectMs },
+  })
+  return new S3ObjectStore(sdk, client, location)
+}
+
+/** Without one, the library asks the environment, its profiles, and the machine it runs on. */
+async function credentialSetting(credential: CloudCredential): Promise<Record<string, unknown>> {
+  const { key_id = '', secret_key = '', session_token = '', profile = '' } = credential
+  if (key_id !== '') {
+    const session = session_token === '' ? {} : { sessionToken: session_token }
+    return { credentials: { accessKeyId: key_id, secretAccessKey: secret_key, ...session } }
+  }
+  if (profile === '') return {}
+  const { fromIni } = await importSdk<CredentialSdk>('@aws-sdk/credential-providers', 'an AWS profile')
+  return { credentials: fromIni({ profile }) }
+}
+
+class S3ObjectStore implements ObjectStore {
+  readonly identity: string
+  readonly #sdk: S3Sdk
+  readonly #client: S3Client
+  readonly #bucket: string
+
+  constructor(sdk: S3Sdk, client: S3Client, { endpoint, bucket }: BucketLocation) {
+    this.#sdk = sdk
+    this.#client = client
+    this.#bucket = bucket
+    this.identity = `s3 ${endpoint ?? ''} ${bucket}`
+  }
+
+  async folders(prefix: string, signal: AbortSignal): Promise<string[]> {
+    const folders: string[] = []
+    for await (const { CommonPrefixes = [] } of this.#pages({ Prefix: prefix, Delimiter: '/' }, signal)) {
+      folders.push(...CommonPrefixes.map(({ Prefix = '' }) => Prefix))
+    }
+    return folders
+  }
+
+  async objects(prefix: string, limit: number, signal: AbortSignal): Promise<StoredObject[]> {
+    const objects: StoredObject[] = []
+    for await (const { Contents = [] } of this.#pages({ Prefix: prefix }, signal)) {
+      for (const { Key = '', Size = 0, ETag = '' } of Contents) {
+        // An ETag is the MD5 of some objects only, and does not say of which.
+        objects.push({ key: Key, sizeBytes: Size, tag: ETag, md5: null })
+      }
+      if (objects.length > limit) break
+    }
+    return objects
+  }
+
+  async read({ key, tag }: StoredObject, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const range = offset === 0 ? {} : { Range: `bytes=${offset}-` }
+    const ifMatch = tag === '' ? {} : { IfMatch: tag }
+    const command = new this.#sdk.GetObjectCommand({ Bucket: this.#bucket, Key: key, ...range, ...ifMatch })
+    const { Body } = (await this.#send(command, signal)) as { readonly Body?: AsyncIterable<Uint8Array> }
+    if (Body === undefined) throw new ServerError('INTERNAL', `an answer without content`)
+    return Body
+  }
+
+  close(): void {
+    this.#client.destroy()
+  }
+
+  async *#pages(input: Record<string, unknown>, signal: AbortSignal): AsyncGenerator<Listing> {
+    let token: string | undefined
+    do {
+      const more = token === undefined ? {} : { ContinuationToken: token }
+      const command = new this.#sdk.ListObjectsV2Command({ Bucket: this.#bucket, ...input, ...more })
+      const page = (await this.#send(command, signal)) as Listing
+      yield page
+      token = page.NextContinuationToken
+    } while (token !== undefined && token !== '')
+  }
+
+  async #send(command: object, signal: AbortSignal): Promise<unknown> {
+    try {
+      return await this.#client.send(command, { abortSignal: signal })
+    } catch (reason) {
+      const { name, message } = reason as Error
+      if (name !== 'CredentialsProviderError' && !/^(InvalidAccessKeyId|SignatureDoesNotMatch)$/.test(name))
+        throw reason
+      const what = `Unable to create S3 filesystem client. Check account credentials. Exception: '${name}' Message: '${message}'`
+      throw new ServerError('INTERNAL', what, { cause: reason })
+    }
+  }
+}

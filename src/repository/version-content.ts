@@ -1,0 +1,92 @@
+// What a version of a model is made of, as one hash: equal on every server that has the same files.
+
+import { createHash } from 'node:crypto'
+import { readdir, stat } from 'node:fs/promises'
+import path from 'node:path'
+import type { ModelFiles } from '../model/backend.ts'
+import type { ModelConfig } from '../model/model-config.ts'
+import type { VersionContent } from '../model/registered-model.ts'
+import type { ContentIndex } from './content-index.ts'
+import type { FoundModel } from './local-repository.ts'
+import { maxEntries } from './model-layout.ts'
+
+/** Python writes it while the model runs. */
+const notContent = '__pycache__'
+
+/** By path inside the version's folder. */
+type ContentFile = { readonly sizeBytes: number; hash(): Promise<string | null> }
+
+/**
+ * Of a version as it was polled: of the files that it is loaded from, though they may change while it loads. Null when that
+ * cannot be told.
+ */
+export function polledContent(
+  contents: ContentIndex,
+  model: FoundModel,
+  version: string,
+): Promise<VersionContent | null> {
+  const { files: all, modelDirectory } = model
+  const files = new Map<string, ContentFile>()
+  for (const [name, { kind, sizeBytes, contentId }] of all ?? []) {
+    if (kind !== 'file' || !name.startsWith(`${version}/`)) continue
+    const hash = async (): Promise<string | null> =>
+      contentId === null ? null : contents.hashOf(path.join(modelDirectory, name), contentId)
+    files.set(name.slice(version.length + 1), { sizeBytes, hash })
+  }
+  const isWhole = all !== undefined && all.size < maxEntries
+  return isWhole ? contentOf(files) : Promise.resolve(null)
+}
+
+/** Of the files in a folder now. What is known already is not read again. */
+export async function versionContent(contents: ContentIndex, versionDirectory: string): Promise<VersionContent | null> {
+  const entries = await readdir(versionDirectory, { recursive: true, withFileTypes: true }).catch(() => [])
+  if (entries.length >= maxEntries) return null
+  const files = new Map<string, ContentFile>()
+  for (const entry of entries) {
+    if (entry.isDirectory()) continue
+    const file = path.join(entry.parentPath, entry.name)
+    const found = await stat(file).catch(() => null)
+    if (found === null) return null
+    // Links to folders, sockets and the like have no bytes of their own.
+    if (!found.isFile()) continue
+    files.set(path.relative(versionDirectory, file), { sizeBytes: found.size, hash: () => contents.hash(file) })
+  }
+  return contentOf(files)
+}
+
+/** Null when a file cannot be read. */
+async function contentOf(files: ReadonlyMap<string, ContentFile>): Promise<VersionContent | null> {
+  const byPath = [...files.keys()]
+    .filter((name) => !name.split(path.sep).includes(notContent))
+    .map((name) => [Buffer.from(name), name] as const)
+    .sort(([a], [b]) => a.compare(b))
+  const hash = createHash('sha256')
+  let byteSize = 0
+  for (const [, name] of byPath) {
+    const file = files.get(name) as ContentFile
+    const content = await file.hash()
+    if (content === null) return null
+    hash.update(`${content}  ${name}\n`)
+    byteSize += file.sizeBytes
+  }
+  return { hash: hash.digest('hex'), fileCount: byPath.length, byteSize }
+}
+
+/** Of the files and the configuration together: what an answer depends on. */
+export async function versionContentHash(
+  contents: ContentIndex,
+  config: ModelConfig,
+  files: ModelFiles,
+): Promise<string> {
+  const content = await versionContent(contents, files.versionDirectory)
+  // Files that cannot be read may be anything: nobody else's answers are right for them.
+  const ofFiles = content?.hash ?? crypto.randomUUID()
+  return createHash('sha256')
+    .update(JSON.stringify([JSON.stringify(config, writable), ofFiles]))
+    .digest('hex')
+}
+
+function writable(_key: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return String(value)
+  return value instanceof Map ? [...(value as Map<unknown, unknown>)] : value
+}

@@ -1,0 +1,38 @@
+// The next batch made ready while every Instance is busy. The requests stay in the queue, so what they may do there
+// (expire, be cancelled, be overtaken) they still may: what was made is used only if the batch comes out as foreseen.
+
+import type { Instance } from '../model/backend.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import { planBatch, type BatchLimits, type Waiting, type WaitingLine } from './plan-batch.ts'
+
+export class BatchPrefetch {
+  #requests: readonly InferenceRequest[] = []
+  #result: unknown = null
+
+  get isEmpty(): boolean {
+    return this.#result === null
+  }
+
+  /** Of a full batch only: a smaller one would grow until an Instance takes it. */
+  make<T extends Waiting>(line: WaitingLine<T>, limits: BatchLimits, nowNs: number, instance: Instance): void {
+    const plan = planBatch(line, limits, nowNs, 0)
+    if (plan.kind !== 'run') return
+    const requests: InferenceRequest[] = []
+    for (let waiting = line.first(); waiting !== null && requests.length < plan.requestCount;) {
+      requests.push(waiting.request)
+      waiting = line.after(waiting)
+    }
+    this.#result = instance.prepare?.(requests) ?? null
+    this.#requests = requests
+  }
+
+  /** What was made of exactly these requests; null when it was made of others, and then it is of no use any more. */
+  take(requests: readonly InferenceRequest[]): unknown {
+    const made = this.#requests
+    const result = this.#result
+    if (result === null) return null
+    this.#result = null
+    this.#requests = []
+    return made.length === requests.length && made.every((request, i) => request === requests[i]) ? result : null
+  }
+}

@@ -1,0 +1,38 @@
+import { Agent as TlsAgent, request as httpsRequest } from 'node:https'
+import { nodeHttp } from '../../base/node-http.ts'
+import type { SpanExporter } from './span-processor.ts'
+
+/** For the whole exchange. */
+export const exportTimeoutMs = 10_000
+
+/** OTLP over HTTP: one POST of protobuf per batch, over a connection that is kept. */
+export function createHttpExporter(url: URL, headers: Readonly<Record<string, string>>): SpanExporter {
+  const isTls = url.protocol === 'https:'
+  const agent = isTls
+    ? new TlsAgent({ keepAlive: true, maxSockets: 1 })
+    : new nodeHttp.Agent({ keepAlive: true, maxSockets: 1 })
+  return {
+    send: (body) =>
+      new Promise((resolve, reject) => {
+        const request = (isTls ? httpsRequest : nodeHttp.request)(url, {
+          method: 'POST',
+          agent,
+          signal: AbortSignal.timeout(exportTimeoutMs),
+          headers: { ...headers, 'Content-Type': 'application/x-protobuf', 'Content-Length': body.length },
+        })
+        request.on('error', reject)
+        request.on('response', (response) => {
+          const { statusCode = 0 } = response
+          // Whatever it says besides: read, so that the connection can be used again.
+          response.on('error', reject)
+          response.on('end', () => {
+            if (statusCode >= 200 && statusCode < 300) resolve()
+            else reject(new Error(`the collector answered ${statusCode}`))
+          })
+          response.resume()
+        })
+        request.end(body)
+      }),
+    close: () => agent.destroy(),
+  }
+}

@@ -1,0 +1,268 @@
+// Every metric family that is of the server and not of a model: the page prints this table and the reference is made from it.
+
+import { performance, type ELDHistogram } from 'node:perf_hooks'
+import type { TrafficMeter } from '../base/traffic-meter.ts'
+import { refusalReasons, type RefusalCounts } from '../model/refusal-counts.ts'
+import type { HostMetrics } from './host-metrics.ts'
+import { sampleLine, type MetricsText } from './metrics-text.ts'
+
+/** What is known of the response cache, whatever keeps it. */
+export type CacheFigures = {
+  readonly maxBytes: number
+  readonly byteSize: number
+  readonly entryCount: number
+  readonly lookupCount: number
+  readonly hitCount: number
+  readonly evictionCount: number
+  readonly lookupNs: number
+  readonly insertNs: number
+}
+
+/** What became of the spans of traces. */
+export type SpanFigures = {
+  readonly exportedCount: number
+  readonly overflowCount: number
+  readonly failedCount: number
+}
+
+/** One port that clients speak to. */
+export type TrafficSource = {
+  readonly protocol: string
+  readonly meter: TrafficMeter
+}
+
+export type ServerSources = {
+  /** Null: `--allow-cpu-metrics=false`. */
+  readonly host: HostMetrics | null
+  /** Null: there is none. */
+  readonly cache: (() => CacheFigures) | null
+  readonly traffic: readonly TrafficSource[]
+  readonly refusals: RefusalCounts
+  /** Null: `--galatea-metrics=false`. */
+  readonly loopDelay: ELDHistogram | null
+  /** Null: no spans are made. */
+  readonly spans: SpanFigures | null
+  /** Null: `--access-log` was not given. */
+  readonly accessLog: { readonly droppedCount: number } | null
+  /** Without a file nothing can be lost. */
+  readonly audit?: { readonly lostLines: number | null }
+  /** Whether `/v2/health/ready` says so. */
+  readonly isReady: () => boolean
+  /** Every reason there may be, and whether it holds now. */
+  readonly notReady: () => readonly (readonly [reason: string, holds: boolean])[]
+}
+
+type Sample = readonly [labels: string, value: number]
+
+export type ServerFamily = {
+  readonly name: string
+  readonly type: 'counter' | 'gauge'
+  readonly help: string
+  readonly label: string
+  /** In words, for the reference; '' is always. */
+  readonly when: string
+  /** Nothing: the family is not there. */
+  readonly read: (sources: ServerSources) => readonly Sample[]
+}
+
+const noSamples: readonly Sample[] = []
+
+const gauge = (name: string, help: string, read: (sources: ServerSources) => number): ServerFamily => ({
+  name,
+  type: 'gauge',
+  help,
+  label: '',
+  when: '',
+  read: (sources) => [['', read(sources)]],
+})
+
+const cacheGauge = (name: string, help: string, read: (cache: CacheFigures) => number): ServerFamily => ({
+  name,
+  type: 'gauge',
+  help,
+  label: '',
+  when: 'with `--cache-config`',
+  read: ({ cache }) => (cache === null ? noSamples : [['', read(cache())]]),
+})
+
+const hostGauge = (name: string, help: string, read: (host: HostMetrics) => number): ServerFamily => ({
+  name,
+  type: 'gauge',
+  help,
+  label: '',
+  when: '',
+  read: ({ host }) => (host === null ? noSamples : [['', read(host)]]),
+})
+
+/** One that Triton does not have. */
+const own = (
+  name: string,
+  type: 'counter' | 'gauge',
+  help: string,
+  read: (sources: ServerSources, loopDelay: ELDHistogram) => number | readonly Sample[],
+  label = '',
+): ServerFamily => ({
+  name,
+  type,
+  help,
+  label,
+  when: '',
+  read: (sources) => {
+    if (sources.loopDelay === null) return noSamples
+    const value = read(sources, sources.loopDelay)
+    return typeof value === 'number' ? [['', value]] : value
+  },
+})
+
+const ofSpans = (
+  name: string,
+  help: string,
+  read: (spans: SpanFigures) => readonly Sample[],
+  label = '',
+): ServerFamily => ({
+  name,
+  type: 'counter',
+  help,
+  label,
+  when: 'with `--trace-config mode=opentelemetry`',
+  read: ({ spans }) => (spans === null ? noSamples : read(spans)),
+})
+
+const byProtocol = ({ traffic }: ServerSources, read: (meter: TrafficMeter) => number): readonly Sample[] =>
+  traffic.map(({ protocol, meter }) => [`protocol="${protocol}"`, read(meter)])
+
+/** How often the loop is probed. */
+export const loopProbeMs = 20
+
+export const serverFamilies: readonly ServerFamily[] = [
+  // There is no pool of pinned memory: nothing is copied to a GPU through one.
+  gauge('nv_pinned_memory_pool_total_bytes', 'Pinned memory pool total memory size, in bytes', () => 0),
+  gauge('nv_pinned_memory_pool_used_bytes', 'Pinned memory pool used memory size, in bytes', () => 0),
+  cacheGauge('nv_cache_util', 'Cache utilization [0.0 - 1.0]', ({ byteSize, maxBytes }) =>
+    maxBytes === 0 ? 0 : byteSize / maxBytes,
+  ),
+  cacheGauge('nv_cache_num_entries', 'Number of responses stored in response cache', ({ entryCount }) => entryCount),
+  cacheGauge('nv_cache_num_hits', 'Number of cache hits in response cache', ({ hitCount }) => hitCount),
+  cacheGauge(
+    'nv_cache_num_misses',
+    'Number of cache misses in response cache',
+    ({ lookupCount, hitCount }) => lookupCount - hitCount,
+  ),
+  cacheGauge('nv_cache_num_lookups', 'Number of cache lookups in response cache', ({ lookupCount }) => lookupCount),
+  cacheGauge(
+    'nv_cache_num_evictions',
+    'Number of cache evictions in response cache',
+    ({ evictionCount }) => evictionCount,
+  ),
+  cacheGauge('nv_cache_lookup_duration', 'Total cache lookup duration (hit and miss), in microseconds', (cache) =>
+    Math.floor(cache.lookupNs / 1000),
+  ),
+  cacheGauge('nv_cache_insertion_duration', 'Total cache insertion duration, in microseconds', (cache) =>
+    Math.floor(cache.insertNs / 1000),
+  ),
+  hostGauge('nv_cpu_utilization', 'CPU utilization rate [0.0 - 1.0]', (host) => host.cpuUtilization),
+  hostGauge('nv_cpu_memory_total_bytes', 'CPU total memory (RAM), in bytes', (host) => host.memory.totalBytes),
+  hostGauge('nv_cpu_memory_used_bytes', 'CPU used memory (RAM), in bytes', (host) => host.memory.usedBytes),
+  own('galatea_ready', 'gauge', '1 when the server calls itself ready, else 0', ({ isReady }) => (isReady() ? 1 : 0)),
+  own(
+    'galatea_not_ready',
+    'gauge',
+    'Why the server does not call itself ready: 1 for each reason that holds',
+    ({ notReady }) => notReady().map(([reason, holds]) => [`reason="${reason}"`, holds ? 1 : 0]),
+    'reason',
+  ),
+  own(
+    'galatea_requests_refused_total',
+    'counter',
+    'Inference requests that ended before a model took them',
+    ({ refusals }) => refusalReasons.map((reason) => [`reason="${reason}"`, refusals.counts[reason]]),
+    'reason',
+  ),
+  {
+    name: 'galatea_audit_log_lost_lines_total',
+    type: 'counter',
+    help: 'Changes of models that could not be written to the audit log',
+    label: '',
+    when: 'with `--audit-log`',
+    read: ({ audit }) => (typeof audit?.lostLines === 'number' ? [['', audit.lostLines]] : noSamples),
+  },
+  ofSpans('galatea_trace_spans_exported_total', 'Spans that the trace collector took', ({ exportedCount }) => [
+    ['', exportedCount],
+  ]),
+  ofSpans(
+    'galatea_trace_spans_dropped_total',
+    'Spans that were lost: the queue was full, or the collector did not take them',
+    ({ overflowCount, failedCount }) => [
+      ['reason="queue_full"', overflowCount],
+      ['reason="export_failed"', failedCount],
+    ],
+    'reason',
+  ),
+  {
+    name: 'galatea_access_log_dropped_total',
+    type: 'counter',
+    help: 'Lines of the access log that were dropped because they could not be written fast enough',
+    label: '',
+    when: 'with `--access-log`',
+    read: ({ accessLog }) => (accessLog === null ? noSamples : [['', accessLog.droppedCount]]),
+  },
+  own(
+    'galatea_received_bytes_total',
+    'counter',
+    'Bytes that clients sent, as they went over the wire',
+    (sources) => byProtocol(sources, (meter) => meter.totals().bytesRead),
+    'protocol',
+  ),
+  own(
+    'galatea_sent_bytes_total',
+    'counter',
+    'Bytes that were sent to clients, as they went over the wire',
+    (sources) => byProtocol(sources, (meter) => meter.totals().bytesWritten),
+    'protocol',
+  ),
+  own(
+    'galatea_connections',
+    'gauge',
+    'Connections of clients that are open',
+    (sources) => byProtocol(sources, (meter) => meter.connectionCount),
+    'protocol',
+  ),
+  own(
+    'galatea_event_loop_delay_p99_seconds',
+    'gauge',
+    'How late the main thread was, 99th percentile since the page was last asked for',
+    (_sources, loopDelay) => {
+      // What is measured is the time between two probes: a loop that is never late shows the interval itself.
+      const lateNs = Math.max(0, loopDelay.percentile(99) - loopProbeMs * 1e6)
+      loopDelay.reset()
+      return lateNs / 1e9
+    },
+  ),
+  own(
+    'galatea_event_loop_busy_seconds_total',
+    'counter',
+    'Time in which the main thread had something to do',
+    () => performance.eventLoopUtilization().active / 1e3,
+  ),
+  own('process_cpu_seconds_total', 'counter', 'CPU time of the server process, all its threads, in seconds', () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  }),
+  own('process_resident_memory_bytes', 'gauge', 'Resident memory of the server process, in bytes', () =>
+    process.memoryUsage.rss(),
+  ),
+  own('process_start_time_seconds', 'gauge', 'When the server process started, in seconds since 1970', () =>
+    Math.round(performance.timeOrigin / 1e3),
+  ),
+]
+
+export function serverText(text: MetricsText, sources: ServerSources): string {
+  let all = ''
+  for (const { name, type, help, read } of serverFamilies) {
+    const samples = read(sources)
+    if (samples.length === 0) continue
+    all += text.familyHead(name, help, type)
+    for (const [labels, value] of samples) all += sampleLine(text, name, labels, value)
+  }
+  return all
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { diffLines } from './diff-lines.ts'
+import { editConfigText, newConfigText } from './edit-config-text.ts'
+
+const setting = { maxBatchSize: 16, delayUs: 500, instances: 3 }
+
+test('values change where they stand, and every comment stays', () => {
+  const text = `# Ours.
+name: "m"  # as the folder
+max_batch_size: 8   # enough?
+input [ { name: "A" data_type: TYPE_FP32 dims: [ 4 ] } ]  # "}" in a string: fine
+dynamic_batching {
+  # patience
+  max_queue_delay_microseconds: 100 # us
+}
+instance_group [
+  {
+    kind: KIND_CPU  # no GPU here
+    count: 1
+  }
+]
+`
+  const expected = text
+    .replace('max_batch_size: 8 ', 'max_batch_size: 16 ')
+    .replace('microseconds: 100', 'microseconds: 500')
+    .replace('count: 1', 'count: 3')
+  assert.equal(editConfigText(text, setting, 'KIND_CPU'), expected)
+})
+
+test('what is missing is added: the batch size behind the name, the rest at the end', () => {
+  assert.equal(
+    editConfigText(
+      'name: "m"\nbackend: "python" # ours\nversion_policy { latest { num_versions: 1 } }',
+      setting,
+      'KIND_CPU',
+    ),
+    'name: "m"\nbackend: "python" # ours\nmax_batch_size: 16\nversion_policy { latest { num_versions: 1 } }\n' +
+      'dynamic_batching {\n  max_queue_delay_microseconds: 500\n}\ninstance_group {\n  kind: KIND_CPU\n  count: 3\n}\n',
+  )
+})
+
+test('fields are added inside messages, on one line or on several', () => {
+  const text = 'max_batch_size: 16\ndynamic_batching { }\ninstance_group {\n    kind: KIND_CPU\n}\n'
+  assert.equal(
+    editConfigText(text, setting, ''),
+    'max_batch_size: 16\ndynamic_batching { max_queue_delay_microseconds: 500 }\ninstance_group {\n    kind: KIND_CPU\n    count: 3\n}\n',
+  )
+})
+
+test('no batching takes dynamic_batching out with its lines', () => {
+  const text = 'max_batch_size: 8\ndynamic_batching {\n  preferred_batch_size: [ 4 ]\n}\ninstance_group { count: 1 }\n'
+  assert.equal(
+    editConfigText(text, { maxBatchSize: 8, delayUs: null, instances: 1 }, ''),
+    'max_batch_size: 8\ninstance_group { count: 1 }\n',
+  )
+})
+
+test('preferred sizes go, because they were not measured; other fields of the batcher stay', () => {
+  const text =
+    'max_batch_size: 8\ndynamic_batching {\n  preferred_batch_size: [ 4, 8 ]\n  preserve_ordering: true\n}\ninstance_group { count: 1 }\n'
+  assert.equal(
+    editConfigText(text, { maxBatchSize: 8, delayUs: 0, instances: 1 }, ''),
+    'max_batch_size: 8\ndynamic_batching {\n  preserve_ordering: true\n}\ninstance_group { count: 1 }\n',
+  )
+})
+
+test('several instance groups cannot be edited in place, and the refusal says what to set', () => {
+  const text = 'max_batch_size: 16\ninstance_group { count: 1 }\ninstance_group { count: 2 }\n'
+  assert.throws(() => editConfigText(text, setting, ''), /by hand: batches of up to 16, delay 500 us, 3 instances/)
+})
+
+test('a model without a file gets one', () => {
+  assert.equal(
+    newConfigText('m', 'onnxruntime', { maxBatchSize: 0, delayUs: null, instances: 2 }, ''),
+    'name: "m"\nbackend: "onnxruntime"\ninstance_group {\n  count: 2\n}\n',
+  )
+})
+
+test('a difference is shown as diff -u shows it', () => {
+  const before = 'a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\n'
+  assert.equal(diffLines(before, before, 'x'), '')
+  assert.equal(
+    diffLines(before, before.replace('b', 'B').replace('m\n', 'm\nn\n'), 'x'),
+    '--- x\n+++ x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -11,3 +11,4 @@\n k\n l\n m\n+n\n',
+  )
+  assert.equal(diffLines('', 'a\n', 'x'), '--- /dev/null\n+++ x\n@@ -0,0 +1,1 @@\n+a\n')
+})

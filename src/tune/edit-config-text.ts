@@ -1,0 +1,169 @@
+// Changes the tuned fields in the text of a config.pbtxt and leaves everything else as its author wrote it: comments,
+// order, blanks.
+
+import { parseModelConfigText } from '../repository/text-format-reader.ts'
+import { settingText, type Setting } from './setting.ts'
+
+/** From the name of a field to behind its value. */
+type FieldSpan = { readonly name: string; readonly start: number; readonly valueStart: number; readonly end: number }
+
+const skipped = /(?:[\s,;]|#[^\n]*)+/y
+const word = /[A-Za-z_][A-Za-z0-9_]*/y
+const scalar = /(?:[^\s,;{}<>[\]#"']|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')+/y
+const closers: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
+
+/** `groupKind`: for a file that names no instance group. Throws when the result would not say what was asked. */
+export function editConfigText(text: string, setting: Setting, groupKind: string): string {
+  let edited = text
+  if (setting.maxBatchSize > 0) {
+    edited = withScalar(edited, 'max_batch_size', String(setting.maxBatchSize))
+    edited = withBatching(edited, setting.delayUs)
+  }
+  edited = withInstances(edited, setting.instances, groupKind)
+  validateEdited(edited, setting)
+  return edited
+}
+
+/** Of a model that had no file: what it does not say, the server completes. */
+export function newConfigText(name: string, backend: string, setting: Setting, groupKind: string): string {
+  return editConfigText(`name: "${name}"\n${backend === '' ? '' : `backend: "${backend}"\n`}`, setting, groupKind)
+}
+
+function validateEdited(text: string, setting: Setting): void {
+  const { config } = parseModelConfigText(text)
+  const batching = config.dynamicBatching
+  const said: Setting = {
+    maxBatchSize: config.maxBatchSize,
+    delayUs: batching === null ? null : Number(batching.maxQueueDelayMicroseconds),
+    instances: config.instanceGroup.reduce((sum, group) => sum + group.count, 0),
+  }
+  const isSaid =
+    said.instances === setting.instances &&
+    (setting.maxBatchSize === 0 || (said.maxBatchSize === setting.maxBatchSize && said.delayUs === setting.delayUs))
+  if (!isSaid) throw new Error(`config.pbtxt cannot be edited in place; set it by hand: ${settingText(setting)}`)
+}
+
+function withScalar(text: string, name: string, value: string): string {
+  const field = fieldsOf(text).find((each) => each.name === name)
+  if (field !== undefined) return text.slice(0, field.valueStart) + value + text.slice(field.end)
+  // Behind what names the model, where people look for it.
+  const head = fieldsOf(text).findLast((each) => ['name', 'backend', 'platform'].includes(each.name))
+  const at = head === undefined ? 0 : lineEnd(text, head.end)
+  return insertedLine(text, at, `${name}: ${value}`)
+}
+
+function withBatching(text: string, delayUs: number | null): string {
+  const field = fieldsOf(text).find((each) => each.name === 'dynamic_batching')
+  if (delayUs === null) return field === undefined ? text : without(text, field)
+  const delay = 'max_queue_delay_microseconds'
+  if (field === undefined) {
+    const block = delayUs === 0 ? 'dynamic_batching { }' : `dynamic_batching {\n  ${delay}: ${delayUs}\n}`
+    return insertedLine(text, text.length, block)
+  }
+  const hasDelay = innerFields(text, field).some((each) => each.name === delay)
+  const changed = delayUs === 0 && !hasDelay ? text : withInner(text, field, delay, String(delayUs))
+  const again = fieldsOf(changed).find((each) => each.name === 'dynamic_batching') as FieldSpan
+  const preferred = innerFields(changed, again).filter((each) => each.name === 'preferred_batch_size')
+  return preferred.toReversed().reduce((rest, span) => without(rest, span), changed)
+}
+
+function withInstances(text: string, instances: number, kind: string): string {
+  const groups = fieldsOf(text).filter((each) => each.name === 'instance_group')
+  const [group] = groups
+  if (group === undefined) {
+    const kindLine = kind === '' ? '' : `  kind: ${kind}\n`
+    return insertedLine(text, text.length, `instance_group {\n${kindLine}  count: ${instances}\n}`)
+  }
+  return withInner(text, group, 'count', String(instances))
+}
+
+/** Sets a field inside a message, also where the message is the only one of a list. */
+function withInner(text: string, field: FieldSpan, name: string, value: string): string {
+  const inner = innerFields(text, field).find((each) => each.name === name)
+  if (inner !== undefined) return text.slice(0, inner.valueStart) + value + text.slice(inner.end)
+  const { start, end } = bodyOf(text, field)
+  const body = text.slice(start, end)
+  if (!body.includes('\n')) {
+    const rest = body.trim()
+    return `${text.slice(0, start)} ${rest === '' ? '' : `${rest} `}${name}: ${value} ${text.slice(end)}`
+  }
+  const last = innerFields(text, field).at(-1)
+  const at = last === undefined ? start : last.end
+  const lineStart = text.lastIndexOf('\n', (last?.start ?? field.start) - 1) + 1
+  const indent = /^[ \t]*/.exec(text.slice(lineStart))?.[0] ?? ''
+  const before = last === undefined ? `${indent}  ` : indent
+  return `${text.slice(0, at)}\n${before}${name}: ${value}${text.slice(at)}`
+}
+
+/** What is between the braces of a message. */
+function bodyOf(text: string, { valueStart, end }: FieldSpan): { readonly start: number; readonly end: number } {
+  let [from, to] = [valueStart, end]
+  if (text[from] === '[') {
+    from = matchAt(skipped, text, from + 1)
+    to = valueEnd(text, from)
+  }
+  return { start: from + 1, end: to - 1 }
+}
+
+function innerFields(text: string, field: FieldSpan): FieldSpan[] {
+  const { start, end } = bodyOf(text, field)
+  return fieldsOf(text, start, end)
+}
+
+/** The fields of a message, one after the other. Text that the server would not read is refused there. */
+function fieldsOf(text: string, from = 0, to = text.length): FieldSpan[] {
+  const fields: FieldSpan[] = []
+  for (let at = matchAt(skipped, text, from); at < to;) {
+    const nameEnd = matchAt(word, text, at)
+    if (nameEnd === at) throw new Error(`config.pbtxt cannot be read at '${text.slice(at, at + 20)}'`)
+    let valueStart = matchAt(skipped, text, nameEnd)
+    if (text[valueStart] === ':') valueStart = matchAt(skipped, text, valueStart + 1)
+    const end = valueEnd(text, valueStart)
+    fields.push({ name: text.slice(at, nameEnd), start: at, valueStart, end })
+    at = matchAt(skipped, text, end)
+  }
+  return fields
+}
+
+function valueEnd(text: string, start: number): number {
+  const closer = closers[text[start] ?? '']
+  if (closer === undefined) {
+    const end = matchAt(scalar, text, start)
+    if (end === start) throw new Error(`config.pbtxt cannot be read at '${text.slice(start, start + 20)}'`)
+    // Strings that follow each other are one.
+    const next = matchAt(skipped, text, end)
+    return text[end - 1] === '"' && text[next] === '"' ? valueEnd(text, next) : end
+  }
+  let at = matchAt(skipped, text, start + 1)
+  while (at < text.length && text[at] !== closer) {
+    const isOpener = closers[text[at] ?? ''] !== undefined
+    const next = isOpener ? valueEnd(text, at) : Math.max(at + 1, matchAt(scalar, text, at))
+    at = matchAt(skipped, text, next)
+  }
+  return Math.min(at + 1, text.length)
+}
+
+function matchAt(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at
+  return pattern.test(text) ? pattern.lastIndex : at
+}
+
+/** Behind the end of the line, comment and all. */
+function lineEnd(text: string, at: number): number {
+  const end = text.indexOf('\n', at)
+  return end < 0 ? text.length : end + 1
+}
+
+function insertedLine(text: string, at: number, line: string): string {
+  const before = text.slice(0, at)
+  const gap = before === '' || before.endsWith('\n') ? '' : '\n'
+  return `${before}${gap}${line}\n${text.slice(at)}`
+}
+
+/** Takes its line along when it had one for itself. */
+function without(text: string, { start, end }: FieldSpan): string {
+  const from = text.lastIndexOf('\n', start - 1) + 1
+  const to = lineEnd(text, end)
+  const isAlone = text.slice(from, start).trim() === '' && /^[\s,;]*$/.test(text.slice(end, to))
+  return isAlone ? text.slice(0, from) + text.slice(to) : text.slice(0, start).trimEnd() + text.slice(end)
+}

@@ -1,0 +1,256 @@
+// The search, in the steps of someone who has done it before: the model without batching, then with, then with patience,
+// then with more instances, then the best of them for longer. It sees nothing but the measurements it asks for.
+
+import { keyOf, type Setting } from './setting.ts'
+
+export type TuneStep = 'as it is' | 'baseline' | 'batching' | 'delay' | 'instances' | 'confirm'
+
+export type MeasuredPoint = {
+  readonly step: TuneStep
+  readonly setting: Setting
+  /** Requests at once. */
+  readonly concurrency: number
+  readonly inferPerSecond: number
+  /** At the percentile that counts. */
+  readonly latencyMs: number
+  /** Rows per execution; 0 when the server does not say. */
+  readonly averageBatch: number
+  /** Null when it cannot be known. */
+  readonly memoryMib: number | null
+  /** Why there are no figures; '' when there are. */
+  readonly failure: string
+}
+
+export type SearchSpace = {
+  /** Ascending, as the other lists. Empty: batching is not to be touched. */
+  readonly batchSizes: readonly number[]
+  readonly delaysUs: readonly number[]
+  readonly instances: readonly number[]
+  readonly concurrencies: readonly number[]
+}
+
+export type TuneLimits = { readonly latencyMs: number; readonly memoryMib: number }
+
+/** Null: there is no time left. */
+export type MeasurePoint = (step: TuneStep, setting: Setting, concurrency: number) => Promise<MeasuredPoint | null>
+
+export type TuneVerdict = {
+  /** Null when nothing meets the limits. */
+  readonly best: MeasuredPoint | null
+  /** How the model did with the settings it has, at its best. */
+  readonly asItIs: MeasuredPoint | null
+  readonly confirmed: MeasuredPoint | null
+  /** Why each step ended where it did. */
+  readonly findings: readonly string[]
+  readonly isTimeUp: boolean
+}
+
+/** Less than this is noise, or not worth an instance. */
+const worthwhile = 1.05
+/** Loads within this of the highest throughput are as good; the smallest has the shortest latency. */
+const asGood = 0.97
+
+export async function findSetting(
+  current: Setting,
+  space: SearchSpace,
+  limits: TuneLimits,
+  measure: MeasurePoint,
+): Promise<TuneVerdict> {
+  return new Search(current, space, limits, measure).run()
+}
+
+/** The smallest load that gives what there is to get, within the limits. */
+export function peakOf(points: readonly MeasuredPoint[], limits: TuneLimits): MeasuredPoint | null {
+  const allowed = points.filter((point) => isWithin(point, limits))
+  const most = Math.max(...allowed.map((point) => point.inferPerSecond))
+  return (
+    allowed.toSorted((a, b) => a.concurrency - b.concurrency).find((point) => point.inferPerSecond >= most * asGood) ??
+    null
+  )
+}
+
+export const isWithin = ({ failure, latencyMs, memoryMib }: MeasuredPoint, limits: TuneLimits): boolean =>
+  failure === '' && latencyMs <= limits.latencyMs && (memoryMib === null || memoryMib <= limits.memoryMib)
+
+class Search {
+  readonly #current: Setting
+  readonly #space: SearchSpace
+  readonly #limits: TuneLimits
+  readonly #measure: MeasurePoint
+  readonly #known = new Map<string, MeasuredPoint>()
+  readonly #findings: string[] = []
+  #best: MeasuredPoint | null = null
+  #isTimeUp = false
+
+  constructor(current: Setting, space: SearchSpace, limits: TuneLimits, measure: MeasurePoint) {
+    this.#current = current
+    this.#space = space
+    this.#limits = limits
+    this.#measure = measure
+  }
+
+  async run(): Promise<TuneVerdict> {
+    const asItIs = await this.#climb('as it is', this.#current, 1)
+    this.#best = asItIs
+    await this.#baseline()
+    if (this.#best !== null) {
+      if (this.#space.batchSizes.length > 0) await this.#batching()
+      await this.#instances()
+    }
+    const confirmed = await this.#confirm()
+    return {
+      best: this.#best,
+      asItIs,
+      confirmed,
+      findings: this.#findings,
+      isTimeUp: this.#isTimeUp,
+    }
+  }
+
+  async #baseline(): Promise<void> {
+    const setting = { ...this.#current, delayUs: null, instances: this.#space.instances[0] ?? 1 }
+    const peak = await this.#climb('baseline', setting, 1)
+    if (peak === null) {
+      const first = this.#known.get(`${keyOf(setting)}@1`)
+      if (first !== undefined && this.#best === null)
+        this.#findings.push(`the limits cannot be met: ${this.#why(first)}`)
+      return
+    }
+    this.#findings.push(`baseline, one at a time: ${figures(peak)}`)
+    // What it has now is kept only if it is better than the plainest setting.
+    if (this.#best === null || this.#best.inferPerSecond < peak.inferPerSecond * worthwhile) this.#best = peak
+  }
+
+  async #batching(): Promise<void> {
+    const before = this.#best as MeasuredPoint
+    // One miss may be chance, or a load that is still too small for the size.
+    for (let at = 0, misses = 0; at < this.#space.batchSizes.length && misses < 2; at++) {
+      const maxBatchSize = this.#space.batchSizes[at] as number
+      const isBetter = await this.#try('batching', { ...before.setting, maxBatchSize, delayUs: 0 })
+      if (isBetter === null) return
+      misses = isBetter ? 0 : misses + 1
+      if (misses === 2)
+        this.#findings.push(`batches of up to ${maxBatchSize}: no gain over ${figures(this.#best as MeasuredPoint)}`)
+    }
+    const { setting } = this.#best as MeasuredPoint
+    const maxBatchSize = setting.delayUs === null ? (this.#space.batchSizes[0] ?? 1) : setting.maxBatchSize
+    let misses = 0
+    for (const delayUs of this.#space.delaysUs) {
+      const isBetter = await this.#try('delay', { ...setting, maxBatchSize, delayUs })
+      if (isBetter === null) return
+      misses = isBetter ? 0 : misses + 1
+      if (misses === 2) break
+    }
+    const found = (this.#best as MeasuredPoint).setting.delayUs
+    const words = found === null ? 'batching does not pay' : found === 0 ? 'waiting does not pay' : `${found} us pay`
+    this.#findings.push(`delay: ${words}: ${figures(this.#best as MeasuredPoint)}`)
+  }
+
+  async #instances(): Promise<void> {
+    for (const instances of this.#space.instances.slice(1)) {
+      const { setting } = this.#best as MeasuredPoint
+      if (instances <= setting.instances) continue
+      const isBetter = await this.#try('instances', { ...setting, instances })
+      if (isBetter === null) return
+      if (isBetter) continue
+      const known = [...this.#known.values()].filter(
+        (point) => keyOf(point.setting) === keyOf({ ...setting, instances }),
+      )
+      const over = known.length > 0 && known.every((point) => !isWithin(point, this.#limits)) ? known[0] : undefined
+      const reason = over === undefined ? 'no gain: the knee' : this.#why(over)
+      this.#findings.push(`${instances} instances: ${reason}; ${setting.instances} it is`)
+      return
+    }
+  }
+
+  /** Whether it beats the best there is; null when there is no time left. */
+  async #try(step: TuneStep, setting: Setting): Promise<boolean | null> {
+    const best = this.#best as MeasuredPoint
+    const peak = await this.#climb(step, setting, best.concurrency)
+    if (this.#isTimeUp) return null
+    if (peak === null || peak.inferPerSecond < best.inferPerSecond * worthwhile) return false
+    this.#best = peak
+    return true
+  }
+
+  /** Raises the load until throughput no longer grows or a limit is passed; then once between the last two. */
+  async #climb(step: TuneStep, setting: Setting, from: number): Promise<MeasuredPoint | null> {
+    const loads = this.#space.concurrencies
+    const points: MeasuredPoint[] = []
+    const start = Math.max(
+      0,
+      loads.findLastIndex((load) => load <= from),
+    )
+    let most = 0
+    let misses = 0
+    for (let at = start; at < loads.length && misses < 2; at++) {
+      const point = await this.#point(step, setting, loads[at] as number)
+      if (point === null) break
+      points.push(point)
+      if (!isWithin(point, this.#limits)) {
+        await this.#between(step, setting, points, at > start ? loads[at - 1] : undefined)
+        break
+      }
+      misses = point.inferPerSecond > most * worthwhile ? 0 : misses + 1
+      most = Math.max(most, point.inferPerSecond)
+    }
+    // Too much from the start: less may do.
+    for (let at = start - 1; at >= 0 && peakOf(points, this.#limits) === null && !this.#isTimeUp; at--) {
+      const point = await this.#point(step, setting, loads[at] as number)
+      if (point === null || point.failure !== '') break
+      points.push(point)
+    }
+    return peakOf(points, this.#limits)
+  }
+
+  async #between(step: TuneStep, setting: Setting, points: MeasuredPoint[], below: number | undefined): Promise<void> {
+    const over = points.at(-1)
+    if (below === undefined || over === undefined || over.failure !== '') return
+    const middle = Math.round((below + over.concurrency) / 2)
+    if (middle === below || middle === over.concurrency) return
+    const point = await this.#point(step, setting, middle)
+    if (point !== null) points.push(point)
+  }
+
+  async #point(step: TuneStep, setting: Setting, concurrency: number): Promise<MeasuredPoint | null> {
+    const key = `${keyOf(setting)}@${concurrency}`
+    const known = this.#known.get(key)
+    if (known !== undefined) return known
+    if (this.#isTimeUp) return null
+    const point = await this.#measure(step, setting, concurrency)
+    if (point === null) this.#isTimeUp = true
+    else this.#known.set(key, point)
+    return point
+  }
+
+  /** For longer than the search could; a limit that is passed then is kept with less load. */
+  async #confirm(): Promise<MeasuredPoint | null> {
+    if (this.#best === null) return null
+    const { setting } = this.#best
+    let load = this.#best.concurrency
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const point = await this.#measure('confirm', setting, load)
+      if (point === null) {
+        this.#isTimeUp = true
+        return null
+      }
+      if (isWithin(point, this.#limits)) return point
+      this.#findings.push(`confirmation with ${load} requests at once: ${this.#why(point)}`)
+      if (load === 1 || point.failure !== '') return null
+      load = Math.max(1, Math.floor(load * 0.75))
+    }
+    return null
+  }
+
+  #why({ failure, latencyMs, memoryMib, concurrency }: MeasuredPoint): string {
+    if (failure !== '') return failure
+    if (memoryMib !== null && memoryMib > this.#limits.memoryMib) {
+      return `${Math.round(memoryMib)} MiB are more than the ${this.#limits.memoryMib} allowed`
+    }
+    const at = concurrency === 1 ? 'one request at a time takes' : `with ${concurrency} at once a request takes`
+    return `${at} ${latencyMs.toFixed(1)} ms, more than the ${this.#limits.latencyMs} allowed`
+  }
+}
+
+const figures = ({ inferPerSecond, latencyMs, concurrency }: MeasuredPoint): string =>
+  `${Math.round(inferPerSecond)} infer/s at ${latencyMs.toFixed(2)} ms with ${concurrency} at once`

@@ -1,0 +1,60 @@
+// What is tuned: three fields of a model's configuration.
+
+export type Setting = {
+  /** 0 for a model that takes no batches. */
+  readonly maxBatchSize: number
+  /** Null: no dynamic batching. */
+  readonly delayUs: number | null
+  readonly instances: number
+}
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+export const keyOf = ({ maxBatchSize, delayUs, instances }: Setting): string =>
+  `${maxBatchSize}/${delayUs ?? '-'}/${instances}`
+
+export function settingText({ maxBatchSize, delayUs, instances }: Setting): string {
+  const many = `${instances} instance${instances === 1 ? '' : 's'}`
+  if (maxBatchSize === 0) return many
+  if (delayUs === null) return `no batching, ${many}`
+  return `batches of up to ${maxBatchSize}, delay ${delayUs} us, ${many}`
+}
+
+/** As the server says it is now. */
+export function settingOf(config: JsonObject): Setting {
+  const batching = (config['dynamic_batching'] ?? null) as JsonObject | null
+  const groups = instanceGroupsOf(config)
+  return {
+    maxBatchSize: Number(config['max_batch_size'] ?? 0),
+    delayUs: batching === null ? null : Number(batching['max_queue_delay_microseconds'] ?? 0),
+    instances: Math.max(
+      1,
+      groups.reduce((sum, group) => sum + Number(group['count'] ?? 1), 0),
+    ),
+  }
+}
+
+export const instanceGroupsOf = (config: JsonObject): readonly JsonObject[] =>
+  (config['instance_group'] ?? []) as readonly JsonObject[]
+
+/** A configuration to load instead of the repository's. Answers from a cache would be measured as the model's: none. */
+export function configWith(config: JsonObject, { maxBatchSize, delayUs, instances }: Setting): JsonObject {
+  const { dynamic_batching: batching, response_cache: _cache, ...rest } = config
+  const [group = {}] = instanceGroupsOf(config)
+  const isSingle = instanceGroupsOf(config).length <= 1
+  return {
+    ...rest,
+    max_batch_size: maxBatchSize,
+    ...(isSingle ? { instance_group: [{ ...group, count: instances }] } : {}),
+    ...(delayUs === null
+      ? {}
+      : {
+          dynamic_batching: {
+            ...((batching ?? {}) as JsonObject),
+            // Sizes to wait for would hide what the delay does.
+            preferred_batch_size: [],
+            max_queue_delay_microseconds: delayUs,
+          },
+        }),
+  }
+}

@@ -1,0 +1,117 @@
+// --report: the search on one page, with nothing to load from elsewhere.
+
+import { barChart, lineChart, type ChartPoint, type ChartSeries } from '../base/svg-chart.ts'
+import { isWithin, type MeasuredPoint, type TuneLimits, type TuneStep, type TuneVerdict } from './find-setting.ts'
+import { keyOf, settingText } from './setting.ts'
+import { tableText } from './tune-text.ts'
+
+export type PageFacts = {
+  readonly model: string
+  readonly command: string
+  readonly date: string
+  readonly version: string
+  readonly percentile: number
+  readonly diff: string
+}
+
+/** As many as have room for their names. */
+const mostCurves = 3
+
+export function tunePage(
+  points: readonly MeasuredPoint[],
+  verdict: TuneVerdict,
+  limits: TuneLimits,
+  facts: PageFacts,
+): string {
+  const { model, command, date, version, percentile, diff } = facts
+  const { best, confirmed, findings } = verdict
+  const shown = confirmed ?? best
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${escapeText(model)}: tuned by galatea</title>
+<style>${style}</style>
+</head>
+<body>
+<h1>${escapeText(model)}</h1>
+<p><code>${escapeText(command)}</code><br>${escapeText(date)}, galatea ${escapeText(version)}</p>
+<p><strong>${shown === null ? 'Nothing meets the limits.' : escapeText(settingText(shown.setting))}</strong></p>
+<ul>${findings.map((finding) => `<li>${escapeText(finding)}</li>`).join('')}</ul>
+${curveChart(points, verdict, limits, percentile)}
+${stepChart(points, limits)}
+${diff === '' ? '' : `<pre>${escapeText(diff)}</pre>`}
+<pre>${escapeText(tableText(points, percentile, limits))}</pre>
+</body>
+</html>
+`
+}
+
+const style =
+  'body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#24292f;background:#fff}' +
+  'svg{display:block;max-width:100%;margin:1.5rem 0}code{overflow-wrap:anywhere}pre{overflow-x:auto;font-size:13px}' +
+  '@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}}'
+
+const escapeText = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+
+/** Latency against throughput: each setting is a line from one request at a time to many, the knee is a mark. */
+export function curveChart(
+  points: readonly MeasuredPoint[],
+  { best, confirmed }: TuneVerdict,
+  limits: TuneLimits,
+  percentile: number,
+): string {
+  const good = points.filter((point) => point.failure === '' && point.step !== 'confirm')
+  if (good.length === 0) return ''
+  const curves = Map.groupBy(good, (point) => keyOf(point.setting))
+  const bestKey = best === null ? '' : keyOf(best.setting)
+  const ranked = [...curves].toSorted(([a, left], [b, right]) =>
+    a === bestKey ? -1 : b === bestKey ? 1 : mostOf(right) - mostOf(left),
+  )
+  const series: ChartSeries[] = ranked.slice(0, mostCurves).map(([, curve]) => ({
+    name: shortText(curve[0] as MeasuredPoint),
+    points: curve.toSorted((a, b) => a.concurrency - b.concurrency).map(place),
+  }))
+  const knee = confirmed ?? best
+  if (knee !== null) {
+    series.push({ name: 'the knee', points: [[knee.inferPerSecond, 0], place(knee)], isDashed: true })
+  }
+  const widest = Math.max(...good.map((point) => point.inferPerSecond))
+  if (Number.isFinite(limits.latencyMs)) {
+    series.push({ name: 'limit', points: [[0, limits.latencyMs], [widest, limits.latencyMs]], isDashed: true }) // prettier-ignore
+  }
+  return lineChart({
+    title: 'Latency and throughput',
+    x: { label: 'infer/s' },
+    y: { label: `p${percentile} latency, ms` },
+    series,
+    note: 'each line: one setting, from few requests at once to many',
+  })
+}
+
+const place = ({ inferPerSecond, latencyMs }: MeasuredPoint): ChartPoint => [inferPerSecond, latencyMs]
+const mostOf = (curve: readonly MeasuredPoint[]): number => Math.max(...curve.map((point) => point.inferPerSecond))
+
+function shortText({ setting: { maxBatchSize, delayUs, instances } }: MeasuredPoint): string {
+  const batching = delayUs === null ? 'no batching' : `b${maxBatchSize} ${delayUs}us`
+  return `${maxBatchSize === 0 ? '' : `${batching} `}x${instances}`
+}
+
+/** What each step added. */
+function stepChart(points: readonly MeasuredPoint[], limits: TuneLimits): string {
+  const steps = (['as it is', 'baseline', 'batching', 'delay', 'instances', 'confirm'] as const satisfies TuneStep[])
+    .map((step) => ({
+      step,
+      most: mostOf(points.filter((point) => point.step === step && isWithin(point, limits))),
+    }))
+    .filter(({ most }) => Number.isFinite(most))
+  if (steps.length < 2) return ''
+  return barChart({
+    title: 'The most that each step reached within the limits',
+    y: { label: 'infer/s' },
+    categories: steps.map(({ step }) => step),
+    series: [{ name: 'infer/s', values: steps.map(({ most }) => Math.round(most)) }],
+  })
+}

@@ -1,0 +1,156 @@
+// Nothing that users can name is missing from the reference: paths, calls, parameters, variables, pages.
+
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { environmentName, flagTable } from '../src/cli/flag-table.ts'
+import { routeTable } from '../src/frontends/http/route-table.ts'
+import type { Route } from '../src/frontends/http/router.ts'
+import { serverParameters } from '../src/model/server-parameters.ts'
+import { buildOpenApi } from '../src/protocol/openapi.ts'
+
+const root = path.join(import.meta.dirname, '..')
+const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
+const readAll = (...patterns: string[]): [file: string, text: string][] =>
+  globSync(patterns, { cwd: root }).map((file) => [file, read(file)])
+
+/** `GET /v2/models/{model}/ready`: each path with its method, in every form that brackets allow. */
+const forms = (methods: readonly string[], pattern: string): string[] => {
+  const without = pattern.replaceAll(/\[[^\]]*\]/g, '')
+  const paths = new Set([without, pattern.replaceAll(/[[\]]/g, '')])
+  return methods.flatMap((method) => [...paths].map((form) => `${method} ${form}`))
+}
+
+const served = (): string[] => {
+  const endpoints = new Proxy({}, { get: () => () => {} })
+  const parts = Array.from({ length: routeTable.length }, () => endpoints)
+  const routes = Reflect.apply(routeTable, null, parts) as Route[]
+  return routes.flatMap((route) => forms(route.methods, route.path)).sort()
+}
+
+test('docs/reference/http.md lists every path and method that the server knows, and no other', () => {
+  const letters: Readonly<Record<string, string>> = { M: 'model', V: 'version', N: 'region', R: 'repository' }
+  const rows = [...read('docs/reference/http.md').matchAll(/^\| (`\/.*?) \| ([A-Z, ]+) \|/gm)]
+  const documented = rows.flatMap(([, paths = '', methods = '']) =>
+    [...paths.matchAll(/`([^`]+)`/g)].flatMap(([, form = '']) =>
+      forms(
+        methods.split(', '),
+        form.replaceAll(/\{(\w)\}/g, (_, letter: string) => `{${letters[letter]}}`),
+      ),
+    ),
+  )
+  const paths = new Set(documented.map((form) => form.replace(/\?.*/, '')))
+  assert.deepEqual([...paths].sort(), served())
+})
+
+test('every flag that is said to work is read somewhere', () => {
+  const code = readAll('src/cli/*.ts')
+    .filter(([file]) => !/\.test\.|flag-table/.test(file))
+    .map(([, text]) => text)
+    .join('\n')
+  const working = flagTable.filter(({ status }) => status !== 'accepted').map(({ name }) => name)
+  assert.deepEqual(
+    working.filter((name) => !code.includes(`'${name}'`)),
+    [],
+  )
+})
+
+test('the OpenAPI document has every path and method that the server knows, and no other', () => {
+  const document = buildOpenApi({ serverName: 'galatea', serverVersion: '0', models: [] })
+  const paths = Object.entries(document['paths'] as Record<string, Record<string, unknown>>)
+  const described = paths.flatMap(([form, item]) =>
+    Object.keys(item)
+      .filter((key) => key !== 'parameters')
+      .map((method) => `${method.toUpperCase()} ${form}`),
+  )
+  assert.deepEqual(described.sort(), served())
+})
+
+test('docs/reference/grpc.md names every RPC of the .proto files', () => {
+  const text = read('docs/reference/grpc.md').replaceAll(
+    /`(\w+)\{([\w,]+)\}`/g,
+    (_, stem: string, ends: string) => ends.split(',').map((end) => `\`${stem}${end}\``).join(' '), // prettier-ignore
+  )
+  const calls = readAll('proto/*.proto').flatMap(([, proto]) => [...proto.matchAll(/^\s*rpc (\w+)\(/gm)])
+  assert.ok(calls.length > 20)
+  assert.deepEqual(
+    calls.flatMap(([, name]) => (text.includes(`\`${name}\``) ? [] : [name])),
+    [],
+  )
+})
+
+test('docs/reference/config.md names every parameter of a model that the server and its backends know', () => {
+  const text = read('docs/reference/config.md')
+  const sources = readAll('src/{model,engine,scheduling,backends}/**/*.ts').filter(([file]) => !file.includes('.test.'))
+  const asked =
+    /(?:parameters\.get|reader\.(?:text|count|flag|choice)|countParameter|textOf|ownOrCommon)\((?:\w+, )?'([\w.]+)'/g
+  const known = sources.flatMap(([, code]) => [...code.matchAll(asked)].map(([, key = '']) => key))
+  assert.ok(known.includes('max_execution_ms') && known.includes('pad_inputs') && known.includes('isolation'))
+  const missing = [...new Set([...known, ...serverParameters])].filter((key) => !text.includes(`\`${key}\``))
+  assert.deepEqual(missing, [])
+})
+
+test('the guides of frameworks name every parameter that their backends read', () => {
+  const text = readAll('docs/guide/*.md').map(([, page]) => page).join('\n') // prettier-ignore
+  const asked = /source\.(?:parameter|flag|integer|choice)\(\s*"(\w+)"/g
+  const known = readAll('python/backends/**/*.py').flatMap(([, code]) =>
+    [...code.matchAll(asked)].map(([, key = '']) => key),
+  )
+  assert.ok(known.includes('TF_SIGNATURE_DEF'))
+  assert.deepEqual(
+    [...new Set(known)].filter((key) => !text.includes(`\`${key}\``)),
+    [],
+  )
+})
+
+test('every message in docs/reference/errors.md is one that the code can make', () => {
+  const code = readAll('src/**/*.ts', 'python/galatea_*/**/*.py')
+    .filter(([file]) => !file.includes('.test.'))
+    .map(([, text]) => text)
+    .join('\n')
+  const [, table = ''] = read('docs/reference/errors.md').split('## What to do')
+  const messages = [...table.matchAll(/^\| (`.*?`[^|]*?) \|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([^`]+)`/g)].map(([, message = '']) => message),
+  )
+  assert.ok(messages.length > 40)
+  // Of a message with names and numbers in it, the longest part that is always the same.
+  const fixedPart = (message: string): string =>
+    message
+      .split(/…|'[^']*'|\b[A-Z]\b|<[^>]*>|\b\w*\d+\b|[[\]()]/)
+      .map((part) => part.replaceAll(/^[:;,.\s]+|[:;,.\s]+$/g, ''))
+      .reduce((longest, part) => (part.length > longest.length ? part : longest), '')
+  assert.deepEqual(
+    messages.filter((message) => !code.includes(fixedPart(message))),
+    [],
+  )
+})
+
+test('every environment variable that the server reads is in the documents', () => {
+  const text = readAll('docs/**/*.md', 'README.md').map(([, page]) => page).join('\n') // prettier-ignore
+  const sources = readAll('src/**/*.ts', 'bin/*.js', 'python/galatea_*/**/*.py')
+  const asked = /(?:env|environment|environ)(?:\.get)?[[(.]['"]?([A-Z][A-Z0-9_]{3,})\b/g
+  const known = sources
+    .filter(([file]) => !/\.test\.|\/tests?\//.test(file))
+    .flatMap(([, code]) => [...code.matchAll(asked)].map(([, name = '']) => name))
+  assert.ok(known.includes('MODEL_REPOSITORY_PATH') && known.includes('GALATEA_ONNX_BINDING'))
+  // Those of flags are documented by their rule; these belong to the system.
+  const others = new Set([
+    'PATH',
+    'LD_LIBRARY_PATH',
+    'PYTHONHOME',
+    ...flagTable.map(({ name }) => environmentName(name)),
+  ])
+  const missing = [...new Set(known)].filter((name) => !others.has(name) && !text.includes(`\`${name}`))
+  assert.deepEqual(missing, [])
+})
+
+test('README.md leads to every page of the guide and the reference', () => {
+  const readme = read('README.md')
+  const pages = readAll('docs/{guide,reference}/*.md').map(([file]) => file)
+  assert.ok(pages.length > 20)
+  assert.deepEqual(
+    pages.filter((file) => !readme.includes(`](${file})`)),
+    [],
+  )
+})

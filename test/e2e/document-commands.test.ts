@@ -1,0 +1,137 @@
+// What the documents show to paste does what they say: each is run from its first command to its last.
+
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { copyFile, cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import { runDocument, type DocumentSetting } from './document-commands.ts'
+import { testPython } from './python-checks.ts'
+import { exampleModels, projectRoot } from './server-process.ts'
+
+type Expectation = DocumentSetting & {
+  /** What the commands must write, in any order; one entry per time. */
+  readonly answers: readonly RegExp[]
+  /** Errors are part of what the page shows. */
+  readonly showsErrors?: boolean
+}
+
+const ownModel = path.join(exampleModels, 'digits/1/model.onnx')
+const ownFile =
+  (name: string) =>
+  (folder: string): Promise<void> =>
+    copyFile(ownModel, path.join(folder, name))
+
+const ownRepository = (folder: string): Promise<void> =>
+  cp(exampleModels, path.join(folder, 'models'), { recursive: true })
+
+const tensorEcho = `backend: "identity"
+max_batch_size: 1
+input { name: "INPUT0" data_type: TYPE_FP32 dims: -1 }
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 }
+`
+
+const documents: Readonly<Record<string, Expectation>> = {
+  'docs/guide/quickstart.md': {
+    prepare: ownFile('model.onnx'),
+    answers: [
+      /"name":"simple"/,
+      /\[\[ 1 {2}2 {2}3/,
+      /pixels \| FP32 \| \[batch, 64\]/,
+      /0 errors, 0 warnings in 1 model/,
+    ],
+  },
+  'docs/guide/onnx-models.md': { prepare: ownFile('resnet50.onnx'), answers: [/"name":"resnet50"/, /operator sets/] },
+  'docs/guide/python-models.md': { answers: [/"OUTPUT0".*"data":\[5.0,5.0,5.0,5.0\]/] },
+  'docs/guide/typescript-models.md': { answers: [/"data":\["HELLO"\]/] },
+  'docs/guide/custom-backends.md': { answers: [/"data":\[2.0,4.0,6.0\]/] },
+  'docs/guide/batching.md': { answers: Array.from({ length: 8 }, () => /"ROWS".*?"data":\[8\]/) },
+  'docs/guide/overload.md': {
+    answers: [
+      ...Array.from({ length: 3 }, () => /"data":\[1.0\]/),
+      ...Array.from({ length: 3 }, () => /Exceeds maximum queue size/),
+    ],
+    showsErrors: true,
+  },
+  'docs/guide/ensembles.md': { answers: [/"WORDS".*"to","be","or","not","to","be".*"COUNT".*"data":\[4\]/] },
+  'docs/guide/sequences.md': { answers: [/"data":\[5\]/, /"data":\[11\]/, /"data":\[18\]/, /"data":\[111\]/] },
+  'docs/guide/clients.md': {
+    prepare: ownRepository,
+    answers: [/\[\[ 0 {2}2 {2}4/, /"name":"pixels"/, /"data":\[1,2,3,4/],
+  },
+  'docs/guide/generate.md': { answers: [/"TIME"/] },
+  'docs/guide/model-repository.md': {
+    prepare: ownRepository,
+    answers: [/"name":"digits","version":"1","state":"READY"/],
+  },
+  'docs/guide/updating-models.md': {
+    prepare: async (folder) => {
+      await ownRepository(folder)
+      await ownFile('better.onnx')(folder)
+    },
+    answers: [],
+  },
+  'docs/guide/check-a-repository.md': { prepare: ownRepository, answers: [/0 errors, 0 warnings in 3 models/] },
+  'docs/guide/monitoring.md': { answers: [/nv_inference_count\{model="simple"/, /"model_stats"/] },
+  'docs/guide/tracing.md': { prepare: ownRepository, answers: [/"trace_rate":"1"/] },
+  'docs/guide/logging.md': { prepare: ownRepository, answers: [/"log_verbose_level":1/, /"log_format":"json"/] },
+  'docs/guide/health.md': {
+    prepare: ownRepository,
+    serve: ['--examples'],
+    answers: [/HTTP\/1.1 200 OK/, /HTTP\/1.1 200 OK/, /"ready":true/],
+  },
+  'docs/guide/registry.md': {
+    prepare: async (folder) => {
+      await ownRepository(folder)
+      await cp(path.join(folder, 'models/digits/1'), path.join(folder, 'models/digits/2'), { recursive: true })
+    },
+    answers: [/"name":"digits"/, /^[0-9a-f]{64} {2}-$/m],
+  },
+  'docs/guide/shared-memory.md': {
+    prepare: async (folder) => {
+      await mkdir(path.join(folder, 'models/my_model/1'), { recursive: true })
+      await writeFile(path.join(folder, 'models/my_model/config.pbtxt'), tensorEcho)
+    },
+    answers: [/\[\[0\.\d+ /],
+  },
+  'docs/reference/http.md': {
+    serve: ['--examples'],
+    answers: [/"data":\[2,3,4,5/, /"name":"simple"/, /HTTP\/1.1 200 OK/],
+  },
+  'docs/reference/grpc.md': { serve: ['--examples'], answers: [/\[\[2 2 2/] },
+  'docs/reference/errors.md': { serve: ['--examples'], answers: [/unknown model/], showsErrors: true },
+}
+
+test('docs/guide/embedding.md: its first program runs', async () => {
+  const [, program = ''] =
+    /```ts\n([\s\S]*?)```/.exec(readFileSync(path.join(projectRoot, 'docs/guide/embedding.md'), 'utf8')) ?? []
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-embedding-'))
+  try {
+    await ownRepository(folder)
+    const index = pathToFileURL(path.join(projectRoot, 'src/index.ts')).href
+    await writeFile(path.join(folder, 'program.ts'), program.replace("from 'galatea'", `from '${index}'`))
+    const { stdout } = await promisify(execFile)(process.execPath, ['program.ts'], { cwd: folder })
+    assert.match(stdout, /^Int32Array\(16\) \[\s+1, +2, +3,/)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+for (const [file, expected] of Object.entries(documents)) {
+  test(`${file}: what it shows to paste does what it says`, async () => {
+    const environment = { GALATEA_BACKEND_CONFIG: `python,interpreter=${testPython()}` }
+    const { outputs, promised } = await runDocument(file, { environment, python: testPython(), ...expected })
+    const output = outputs.join('\n')
+    for (const line of promised) assert.ok(output.includes(line), `expected this line:\n${line}\ngot:\n${output}`)
+    for (const answer of new Set(expected.answers.map(({ source }) => source))) {
+      const times = expected.answers.filter(({ source }) => source === answer).length
+      const found = [...output.matchAll(new RegExp(answer, 'gm'))].length
+      assert.ok(found >= times, `expected ${times} times /${answer}/, got:\n${output}`)
+    }
+    if (expected.showsErrors !== true) assert.ok(!output.includes('"error"'), output)
+  })
+}

@@ -1,0 +1,163 @@
+// Runs what a document shows to paste, in the order in which a reader pastes it.
+//
+// Every ```sh and ```bash block is run, and every whole ```python client, except after `<!-- not run: why -->`. A line that starts a server (`galatea --flags`)
+// starts a real one on free ports, in place of the one before; ports 8000, 8001 and 8002 in later lines are then its own. Blocks
+// that begin with a comment naming a file (`// models/m/1/model.ts`) are written to that file first.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
+
+export type DocumentRun = {
+  /** What the commands wrote, stdout and stderr, one entry per block and server. */
+  readonly outputs: readonly string[]
+  /** Lines that the document promises under a `$ command`. */
+  readonly promised: readonly string[]
+}
+
+export type DocumentSetting = {
+  /** Makes what the document takes for granted: the reader's own models. */
+  readonly prepare?: (folder: string) => Promise<void>
+  readonly environment?: Readonly<Record<string, string>>
+  /** Flags of a server that the document takes for granted. */
+  readonly serve?: readonly string[]
+  /** The interpreter for Python clients. */
+  readonly python?: string
+}
+
+export async function runDocument(file: string, setting: DocumentSetting = {}): Promise<DocumentRun> {
+  const text = await readFile(path.join(projectRoot, file), 'utf8')
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-document-'))
+  const environment = { ...setting.environment, PATH: await commandFolder(folder) }
+  let server: ServerProcess | null = null
+  const outputs: string[] = []
+  const promised: string[] = []
+  try {
+    await setting.prepare?.(folder)
+    for (const [name, content] of shownFiles(text)) await writeDeep(path.join(folder, name), content)
+    if (setting.serve !== undefined) server = await startServerProcess(setting.serve, { environment, folder })
+    for (const block of blocksOf(text, setting.python ?? 'python3')) {
+      promised.push(...block.promised)
+      for (const piece of piecesOf(block.commands)) {
+        if (piece.kind === 'serve') {
+          await server?.stop()
+          server = await startServerProcess(await wordsOf(piece.flags), { environment, folder })
+        } else {
+          outputs.push(await runScript(withPorts(piece.script, server), folder, environment))
+        }
+      }
+    }
+  } finally {
+    await server?.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { outputs, promised }
+}
+
+const shownFiles = (text: string): [string, string][] =>
+  [...text.matchAll(/```\w+\n(?:#|\/\/) ((?:models|backends)\/\S+)[^\n]*\n([\s\S]*?)```/g)]
+    .map(([, name = '', content = '']): [string, string] => [name, content])
+    .filter(([name]) => !name.includes('<'))
+
+type Block = { readonly commands: string; readonly promised: readonly string[] }
+
+function blocksOf(text: string, python: string): Block[] {
+  const blocks = [...text.matchAll(/(<!-- not run[^>]*-->\s*)?```(sh|bash|python)\n([\s\S]*?)```/g)]
+  return blocks
+    .filter(([, isNotRun, language, source = '']) => {
+      if (isNotRun !== undefined) return false
+      return language !== 'python' || source.includes('InferenceServerClient(')
+    })
+    .map(([, , language, source = '']) => {
+      if (language === 'python') return { commands: `"${python}" - <<'PYTHON'\n${source}PYTHON`, promised: [] }
+      // What a reader installs is there already.
+      const lines = source
+        .replaceAll(/^.*\b(?:pip|npm) install\b.*\n/gm, '')
+        .replaceAll(/\\\n\s*/g, '')
+        .split('\n')
+      if (!source.startsWith('$ ')) return { commands: lines.join('\n'), promised: [] }
+      return {
+        commands: lines.flatMap((line) => (line.startsWith('$ ') ? [line.slice(2)] : [])).join('\n'),
+        promised: lines.filter((line) => !line.startsWith('$ ') && line !== '' && line !== '…'),
+      }
+    })
+}
+
+type Piece = { readonly kind: 'serve'; readonly flags: string } | { readonly kind: 'run'; readonly script: string }
+
+/** Ports are chosen by the system, and are read from the log. */
+const fixedFlags = /--(?:(?:http|grpc|metrics)-port[ =]\d+|log-file[ =]\S+)/g
+
+/** The lines of a block, cut where a server starts. */
+function piecesOf(commands: string): Piece[] {
+  const pieces: Piece[] = []
+  let script: string[] = []
+  const endScript = (): void => {
+    if (script.some((line) => line.trim() !== '')) pieces.push({ kind: 'run', script: script.join('\n') })
+    script = []
+  }
+  for (const line of commands.split('\n')) {
+    const flags = /^(?:npx )?galatea (?:serve )?(--(?!version|help).*?)(?:&\s*)?(?:\s#.*)?$/.exec(line)?.[1]
+    if (flags === undefined) {
+      script.push(line)
+      continue
+    }
+    endScript()
+    pieces.push({ kind: 'serve', flags: flags.replaceAll(fixedFlags, '') })
+  }
+  endScript()
+  return pieces
+}
+
+/** The words of a command line as the shell splits them. */
+async function wordsOf(line: string): Promise<string[]> {
+  const printed = await runScript(`set -f; printf '%s\\0' ${line}`, tmpdir(), {})
+  return printed.split('\0').slice(0, -1)
+}
+
+function withPorts(script: string, server: ServerProcess | null): string {
+  if (server === null) return script
+  const portOf = (service: string): string =>
+    new RegExp(`Started ${service} at (?:http://)?[^\\s"]+:(\\d+)`).exec(server.output)?.[1] ?? 'none'
+  return script
+    .replaceAll('localhost:8000', `localhost:${server.port}`)
+    .replaceAll('localhost:8001', `localhost:${portOf('GRPCInferenceService')}`)
+    .replaceAll('localhost:8002', `localhost:${portOf('Metrics Service')}`)
+}
+
+async function runScript(
+  script: string,
+  folder: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<string> {
+  const child = spawn('bash', ['-ec', script], {
+    cwd: folder,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const [code] = (await once(child, 'close')) as [number | null]
+  assert.equal(code, 0, `exit status ${code} of\n${script}\n${output}`)
+  return output
+}
+
+/** A PATH on which `galatea` and `npx galatea` are this checkout's. */
+async function commandFolder(folder: string): Promise<string> {
+  const bin = path.join(folder, '.bin')
+  const launch = `exec "${process.execPath}" "${path.join(projectRoot, 'bin/galatea.js')}" "$@"\n`
+  await writeDeep(path.join(bin, 'galatea'), `#!/bin/sh\n${launch}`)
+  await writeDeep(path.join(bin, 'npx'), `#!/bin/sh\nshift\n${launch}`)
+  await Promise.all(['galatea', 'npx'].map((name) => chmod(path.join(bin, name), 0o755)))
+  return `${bin}:${process.env['PATH'] ?? ''}`
+}
+
+async function writeDeep(file: string, content: string): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true })
+  await writeFile(file, content)
+}

@@ -1,0 +1,98 @@
+// A receiver of traces that is built on OpenTelemetry's own messages, over HTTP and gRPC: test/otlp-receiver.py.
+
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { requireTool } from '../tool.ts'
+import { projectRoot } from './server-process.ts'
+
+/** So that a test fails with words and not by its own time limit. */
+const patienceMs = 20_000
+
+type Value = { readonly stringValue?: string; readonly intValue?: string }
+type Attribute = { readonly key: string; readonly value: Value }
+
+export type ReceivedSpan = {
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId: string
+  readonly traceState?: string
+  readonly name: string
+  readonly kind: string
+  readonly startTimeUnixNano: string
+  readonly endTimeUnixNano: string
+  readonly attributes?: readonly Attribute[]
+  readonly events?: readonly { readonly name: string; readonly timeUnixNano: string }[]
+  readonly status?: { readonly code?: string; readonly message?: string }
+}
+
+type Received = {
+  readonly protocol: 'http' | 'grpc'
+  readonly headers: Readonly<Record<string, string>>
+  readonly export: {
+    readonly resourceSpans: readonly {
+      readonly resource: { readonly attributes: readonly Attribute[] }
+      readonly scopeSpans: readonly { readonly scope: { readonly name: string }; readonly spans: ReceivedSpan[] }[]
+    }[]
+  }
+}
+
+export const attributesOf = (attributes: readonly Attribute[] = []): Record<string, string> =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue ?? '']))
+
+export class OtlpReceiver {
+  readonly httpPort: number
+  readonly grpcPort: number
+  readonly exports: Received[] = []
+  readonly #child: ChildProcess
+  #onExport: (() => void) | null = null
+
+  private constructor(child: ChildProcess, ports: { http: number; grpc: number }) {
+    this.#child = child
+    this.httpPort = ports.http
+    this.grpcPort = ports.grpc
+  }
+
+  static async start(): Promise<OtlpReceiver> {
+    const python = await requireTool('otlp-receiver')
+    const child = spawn(python, [path.join(projectRoot, 'test/otlp-receiver.py')], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    const lines = createInterface({ input: child.stdout })
+    const [first] = (await once(lines, 'line')) as [string]
+    const receiver = new OtlpReceiver(child, JSON.parse(first) as { http: number; grpc: number })
+    lines.on('line', (line) => {
+      receiver.exports.push(JSON.parse(line) as Received)
+      receiver.#onExport?.()
+    })
+    return receiver
+  }
+
+  get spans(): ReceivedSpan[] {
+    return this.exports.flatMap((one) =>
+      one.export.resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans)),
+    )
+  }
+
+  /** Resolves once so many spans have come. */
+  async received(count: number): Promise<ReceivedSpan[]> {
+    const { promise: tooLate, reject } = Promise.withResolvers<never>()
+    const timer = setTimeout(() => {
+      reject(new Error(`${this.spans.length} of ${count} spans came: ${JSON.stringify(this.spans)}`))
+    }, patienceMs)
+    try {
+      while (this.spans.length < count) {
+        await Promise.race([tooLate, new Promise<void>((resolve) => (this.#onExport = resolve))])
+      }
+    } finally {
+      clearTimeout(timer)
+    }
+    return this.spans
+  }
+
+  async stop(): Promise<void> {
+    this.#child.stdin?.end()
+    await once(this.#child, 'close')
+  }
+}
