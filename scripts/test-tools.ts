@@ -77,7 +77,16 @@ export async function prepareTool(name: ToolName): Promise<PreparedTool> {
 
 const programOf = (tool: Tool & { kind: 'python' }): string => tool.program ?? 'python'
 
-async function prepareDebian(program: string, name: string): Promise<PreparedTool> {
+/** One after the other: two runs of apt-get would wait for each other, or give up. */
+let lastInstall: Promise<unknown> = Promise.resolve()
+
+function prepareDebian(program: string, name: string): Promise<PreparedTool> {
+  const prepared = lastInstall.then(() => installDebian(program, name))
+  lastInstall = prepared
+  return prepared
+}
+
+async function installDebian(program: string, name: string): Promise<PreparedTool> {
   const found = findOnPath(program)
   if (found !== null) return { program: found }
   const install = ['install', '--yes', '--no-install-recommends', name]

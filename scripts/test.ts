@@ -73,9 +73,13 @@ function choose(
   }
 }
 
-/** One after the other: two runs of apt-get would wait for each other. A test that needs one that failed says so itself. */
+/** Two at a time, mostly waiting for downloads. A test that needs one that failed says so itself. */
 async function prepareTools(chosen: readonly string[], files: TestFiles): Promise<void> {
-  for (const name of new Set(chosen.flatMap((file) => files.tools.get(file) ?? []))) await prepareTool(name)
+  const names = [...new Set(chosen.flatMap((file) => files.tools.get(file) ?? []))]
+  const lane = async (): Promise<void> => {
+    for (let name = names.shift(); name !== undefined; name = names.shift()) await prepareTool(name)
+  }
+  await Promise.all([lane(), lane()])
 }
 
 async function runStaticChecks(totals: Totals): Promise<void> {
