@@ -13,7 +13,8 @@ import { simpleRequest } from './infer-request.ts'
 import { onCore } from './pinning.ts'
 
 const connections = 16
-const warmUpRequests = 50_000
+/** Code that is seldom run, as that of a traced request, makes V8 compile the rest anew once or twice: that must be over. */
+const warmUpRequests = 100_000
 
 export const bench: Bench = {
   name: 'tracing',
@@ -63,27 +64,26 @@ async function throughput(rounds: number, seconds: number, folder: string, colle
     ['every request traced to an OTLP collector', trace(...spans, 'rate=1'), null],
     ['an access log of every request', [`--access-log=${path.join(folder, 'access.log')}`], null],
   ]
-  await using off = await start()
   const figures: Figure[] = []
-  for (const [what, flags, target] of subjects) {
-    await using on = await start(...flags)
-    figures.push(...(await compare(what, on, off, target, rounds, seconds)))
-  }
+  for (const [what, flags, target] of subjects) figures.push(...(await compare(what, flags, target, rounds, seconds)))
   return figures
 }
 
+/**
+ * Two fresh servers for each round: two processes of the same program differ by up to a third for as long as they live, by the
+ * luck of where their code and memory lie, which is more than what is to be seen.
+ */
 async function compare(
   what: string,
-  on: ServerProcess,
-  off: ServerProcess,
+  flags: readonly string[],
   target: Figure['target'],
   rounds: number,
   seconds: number,
 ): Promise<Figure[]> {
-  await using onLoad = await HttpLoad.open(on, connections, simpleRequest('binary'))
-  await using offLoad = await HttpLoad.open(off, connections, simpleRequest('binary'))
-  for (const load of [onLoad, offLoad]) await load.run(2, warmUpRequests)
-  const runs = await alternate(rounds, { on: () => onLoad.run(seconds), off: () => offLoad.run(seconds) })
+  const runs = await alternate(rounds, {
+    on: () => measure(flags, seconds),
+    off: () => measure([], seconds),
+  })
   return [
     {
       what: `throughput: ${what}, against none`,
@@ -100,6 +100,13 @@ async function compare(
       detail: '',
     },
   ]
+}
+
+async function measure(flags: readonly string[], seconds: number): Promise<LoadMeasurement> {
+  await using server = await start(...flags)
+  await using load = await HttpLoad.open(server, connections, simpleRequest('binary'))
+  await load.run(2, warmUpRequests)
+  return await load.run(seconds)
 }
 
 const rateOf = (run: LoadMeasurement): number => run.requestsPerSecond
