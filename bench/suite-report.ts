@@ -44,10 +44,7 @@ function markdownOf(results: SuiteResults, charts: readonly string[]): string {
     'Made by `npm run bench -- suite` ([what it measures and how](../../docs/internals/benchmarks.md)). Medians; ± is half the',
     'distance between the best and the worst round. CPU is user and system time of all processes of the server, per inference.',
     ...(results.isBusyMachine
-      ? [
-          '',
-          '**The machine was busy with other work: these figures show that the suite runs, not how fast anything is.**',
-        ]
+      ? ['', '**The load average was high when the run began: other work may have disturbed these figures.**']
       : []),
     ...(results.hasTriton
       ? []
