@@ -42,7 +42,9 @@ async function hasPartialFile(cache: string): Promise<boolean> {
 }
 
 const load = (server: ServerProcess, model: string): Promise<Response> =>
-  fetch(`${server.url}/v2/repository/models/${model}/load`, { method: 'POST' })
+  fetch(`${server.url}/v2/repository/models/${model}/load`, { method: 'POST' }).catch((reason: unknown) => {
+    throw new Error(`the server went away:\n${server.output}`, { cause: reason })
+  })
 
 describe('every kind of cloud storage', { concurrency: 3 }, () => {
   for (const start of [startS3, startGcs, startAzure]) {

@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, rm, stat } from 'node:fs/promises'
+import { Readable } from 'node:stream'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
@@ -65,6 +66,8 @@ export async function downloadFile(
           await startAnew()
           throw new StalledError(`${name} cannot be resumed`)
         }
+        // One that breaks before it is read would end the process with it. Reading it tells the error all the same.
+        if (content instanceof Readable) content.on('error', () => undefined)
         let gainedBytes = 0
         const out = await open(file, 'a')
         try {
