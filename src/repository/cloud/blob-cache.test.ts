@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { Readable } from 'node:stream'
 import { afterEach, beforeEach, test } from 'node:test'
 import { SystemClock } from '../../base/clock.ts'
 import { MemoryLog, silentLog } from '../../base/log.ts'
@@ -130,6 +131,21 @@ test('a download goes on where it broke, and where an earlier server left it', a
   assert.equal(bytes, 10)
   assert.deepEqual(await readdir(path.join(directory, 'partial')), [])
   await next.close()
+})
+
+test('a stream that breaks before it is read is tried again, and harms nobody', async () => {
+  const cache = await openCache()
+  let attempts = 0
+  const broken = download((offset) => {
+    if (++attempts > 1) return Promise.resolve(part('0123456789'.slice(offset)))
+    const stream = new Readable({ read: () => undefined })
+    setImmediate(() => stream.destroy(Object.assign(new Error('gone'), { code: 'ECONNRESET' })))
+    return Promise.resolve(stream)
+  })
+  const blob = await downloadFile({ clock, log: silentLog, cache }, settings, broken, () => undefined)
+  assert.equal(await readFile(cache.fileOf(blob.sha256), 'utf8'), '0123456789')
+  assert.equal(attempts, 2)
+  await cache.close()
 })
 
 test('a download that stands still is tried again', async () => {
