@@ -14,6 +14,7 @@ import { LocalRepository } from '../repository/local-repository.ts'
 import { LocalStore } from '../repository/local-store.ts'
 import { Engine } from './engine.ts'
 import { RepositoryPoller } from './repository-poller.ts'
+import { engineOptions } from '../../test/fixtures/engine-options.ts'
 
 const config = `backend: "reading"
 input { name: "IN" data_type: TYPE_INT32 dims: 1 }
@@ -58,18 +59,7 @@ async function polledFolder(context: test.TestContext, files: Record<string, str
   const repository = new LocalRepository({ log, store: new LocalStore(new ContentIndex()) }, options)
   const engine = new Engine(
     { clock, log, repository, findBackend: () => Promise.resolve(backend), closeBackends: () => backend.close() },
-    {
-      id: 'galatea',
-      reportedVersion: '0',
-      isStrictReadiness: true,
-      isModelControlExplicit: false,
-      loadModels: [],
-      modelLoadThreadCount: 4,
-      modelLoadRetryCount: 0,
-      isAutoCompleteDisabled: false,
-      gpuCount: 0,
-      defaultMaxQueueSize: 'auto',
-    },
+    engineOptions,
   )
   await engine.start()
   const poller = new RepositoryPoller(

@@ -12,19 +12,7 @@ import type { PolledModel } from '../repository/local-repository.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { Engine, type EngineOptions } from './engine.ts'
-
-const defaults: EngineOptions = {
-  id: 'galatea',
-  reportedVersion: '0',
-  isStrictReadiness: true,
-  isModelControlExplicit: false,
-  loadModels: [],
-  modelLoadThreadCount: 4,
-  modelLoadRetryCount: 0,
-  isAutoCompleteDisabled: false,
-  gpuCount: 0,
-  defaultMaxQueueSize: 'auto',
-}
+import { engineOptions } from '../../test/fixtures/engine-options.ts'
 
 /** Holds every batch until told to answer; fails to load what it is told to. */
 class HoldingBackend implements Backend {
@@ -110,7 +98,7 @@ function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> 
       findBackend: (name) => Promise.resolve(name === 'holding' ? backend : null),
       closeBackends: () => backend.close(),
     },
-    { ...defaults, ...options },
+    { ...engineOptions, ...options },
   )
   const outcomes: string[] = []
   const send = (name: string, version = ''): InferenceRequest => {

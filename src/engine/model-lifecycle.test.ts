@@ -13,6 +13,7 @@ import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { ResidencyLedger } from '../telemetry/residency-ledger.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { Engine, type EngineOptions } from './engine.ts'
+import { engineOptions } from '../../test/fixtures/engine-options.ts'
 
 /** Loads when it is let, holds every batch until told to answer. */
 class HoldingBackend implements Backend {
@@ -115,15 +116,7 @@ function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> 
       closeBackends: () => backend.close(),
     },
     {
-      id: 'galatea',
-      reportedVersion: '0',
-      isStrictReadiness: true,
-      isModelControlExplicit: false,
-      loadModels: [],
-      modelLoadThreadCount: 4,
-      modelLoadRetryCount: 0,
-      isAutoCompleteDisabled: false,
-      gpuCount: 0,
+      ...engineOptions,
       defaultMaxQueueSize: 3,
       ...options,
     },

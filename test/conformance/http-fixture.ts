@@ -19,6 +19,7 @@ import type { PolledModel } from '../../src/repository/local-repository.ts'
 import { parseModelConfigText } from '../../src/repository/text-format-reader.ts'
 import { dataTypes, type DataType } from '../../src/tensor/data-type.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
+import { engineOptions } from '../fixtures/engine-options.ts'
 
 export type ScriptedModel = (request: InferenceRequest) => void
 
@@ -304,18 +305,7 @@ export async function startHttpFixture(
       findBackend: (name) => Promise.resolve(name === 'identity' ? identity : name === 'python' ? scripted : null),
       closeBackends: () => Promise.resolve(),
     },
-    {
-      id: 'triton',
-      reportedVersion: '2.51.0',
-      isStrictReadiness: true,
-      isModelControlExplicit: false,
-      loadModels: [],
-      modelLoadThreadCount: 4,
-      modelLoadRetryCount: 0,
-      isAutoCompleteDisabled: false,
-      gpuCount: 0,
-      defaultMaxQueueSize: 'auto',
-    },
+    { ...engineOptions, id: 'triton', reportedVersion: '2.51.0' },
   )
   await engine.start()
   const failures = engine.failures.map(({ name, reason }) => `${name}: ${reason}`)

@@ -17,6 +17,7 @@ import { LocalStore } from '../../src/repository/local-store.ts'
 import { CustomMetricRegistry } from '../../src/telemetry/custom-metrics.ts'
 import type { DataType } from '../../src/tensor/data-type.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
+import { engineOptions } from '../fixtures/engine-options.ts'
 
 export type ModelText = { readonly code: string; readonly config: string }
 export type Answer = {
@@ -96,18 +97,7 @@ export class PythonModels {
           for (const made of backends.values()) await made.close()
         },
       },
-      {
-        id: 'test',
-        reportedVersion: '0',
-        isStrictReadiness: true,
-        isModelControlExplicit: false,
-        loadModels: [],
-        modelLoadThreadCount: 4,
-        modelLoadRetryCount: 0,
-        isAutoCompleteDisabled: false,
-        gpuCount: 0,
-        defaultMaxQueueSize: 'auto',
-      },
+      { ...engineOptions, id: 'test' },
     )
   }
 
