@@ -4,7 +4,7 @@ import http2 from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { readAnswerHeaders, requestBlocks, tableBytes } from './header-block.ts'
-import { decodeHuffman } from './huffman.ts'
+import { decodeHuffman } from '../../base/huffman.ts'
 
 test('the Huffman code is that of RFC 7541: its own examples come out', () => {
   const cases = [

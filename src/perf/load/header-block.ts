@@ -2,7 +2,7 @@
 // fields that count. The connection tells the server to use no table of its own (SETTINGS_HEADER_TABLE_SIZE = 0), so equal
 // answers come as equal bytes and a block that was read before needs a comparison only.
 
-import { decodeHuffman } from './huffman.ts'
+import { decodeHuffman } from '../../base/huffman.ts'
 
 export type HeaderField = readonly [name: string, value: string]
 

@@ -2,7 +2,7 @@
 
 import { errorCodes, Http2Error } from './frame-format.ts'
 import { staticFields } from './hpack-static-table.ts'
-import { decodeHuffman } from './huffman.ts'
+import { decodeHuffman } from '../../../base/huffman.ts'
 
 /** What clients may keep in the table; the default of HTTP/2, which we do not change. */
 const tableBytes = 4096
@@ -101,7 +101,10 @@ export class HpackDecoder {
     const end = start + length
     if (end > this.#end) throw corrupt('a text is cut off')
     this.#at = end
-    return isHuffman ? decodeHuffman(this.#block, start, end) : this.#block.toString('latin1', start, end)
+    if (!isHuffman) return this.#block.toString('latin1', start, end)
+    const text = decodeHuffman(this.#block, start, end)
+    if (text === null) throw new Http2Error(errorCodes.COMPRESSION_ERROR, 'a text is not valid Huffman code')
+    return text
   }
 
   #nameAt(index: number): string {

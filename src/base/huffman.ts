@@ -1,7 +1,5 @@
 // The Huffman code of HPACK (RFC 7541, appendix B). It is canonical: the lengths of its codes are all there is to know.
 
-import { errorCodes, Http2Error } from './frame-format.ts'
-
 /** Bits of each byte's code, and of the one that ends a text and never appears. */
 // prettier-ignore
 const codeLengths: readonly number[] = [
@@ -42,8 +40,8 @@ function buildTree(): Int16Array {
   return nodes
 }
 
-/** Throws where the code is wrong, is longer than its text needs or ends in something that is no padding. */
-export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
+/** Null where the code is wrong, is longer than its text needs or ends in something that is no padding. */
+export function decodeHuffman(bytes: Uint8Array, start = 0, end = bytes.length): string | null {
   const text = Buffer.allocUnsafe(Math.ceil(((end - start) * 8) / shortestCodeBits))
   let length = 0
   let node = 0
@@ -56,7 +54,7 @@ export function decodeHuffman(bytes: Uint8Array, start: number, end: number): st
       const bit = (byte >>> shift) & 1
       const next = tree[2 * node + bit] as number
       if (next < 0) {
-        if (next === -1 - endOfText) throw corrupt()
+        if (next === -1 - endOfText) return null
         text[length++] = -1 - next
         node = 0
         bits = 0
@@ -68,8 +66,6 @@ export function decodeHuffman(bytes: Uint8Array, start: number, end: number): st
       }
     }
   }
-  if (bits > 7 || !isAllOnes) throw corrupt()
+  if (bits > 7 || !isAllOnes) return null
   return text.toString('latin1', 0, length)
 }
-
-const corrupt = (): Http2Error => new Http2Error(errorCodes.COMPRESSION_ERROR, 'a text is not valid Huffman code')
