@@ -68,7 +68,8 @@ export class SupervisedInstance implements Instance {
   readonly #clock: Clock
   readonly #log: Log
   readonly #options: SupervisedInstanceOptions
-  readonly #held = new Set<InferenceRequest>()
+  /** Those that a Worker may still answer. An array, not a Set, for the reason of base/number-table.ts. */
+  #held: InferenceRequest[] = []
   #state: State = 'STARTING'
   #worker: Worker | null = null
   /** The launch under way, so that `close` can wait for a Worker that nobody knows yet. */
@@ -142,7 +143,7 @@ export class SupervisedInstance implements Instance {
     assert(length === 0 || worker.prefetchDepth !== undefined, 'an instance executes one batch at a time')
     this.#batches.push(batch)
     for (const request of batch.requests) {
-      this.#held.add(request)
+      this.#held.push(request)
       request.onCancel = (cancelled) => this.#worker?.cancel(cancelled)
       request.onFlowChange = (changed) => this.#worker?.flowChanged?.(changed)
     }
@@ -217,8 +218,15 @@ export class SupervisedInstance implements Instance {
     this.#batches.shift()
     this.#unwatch()
     if (this.#batches.length > 0 && this.#worker !== null) this.#watch(this.#worker)
-    for (const request of this.#held) if (request.isEnded || request.isRescheduled) this.#held.delete(request)
+    this.#forgetEnded()
     batch.executed()
+  }
+
+  /** In place. Nearly always all of them, or all but those of the parked batches. */
+  #forgetEnded(): void {
+    let kept = 0
+    for (const request of this.#held) if (!request.isEnded && !request.isRescheduled) this.#held[kept++] = request
+    this.#held.length = kept
   }
 
   /** Counts from the moment a batch is the first, so a parked one is not blamed for those before it. */
@@ -256,8 +264,8 @@ export class SupervisedInstance implements Instance {
   /** Parked batches fall with the one that executed: whether the Worker had begun them cannot be known any more. */
   #dropBatches(reason: string): void {
     this.#unwatch()
-    const held = [...this.#held]
-    this.#held.clear()
+    const held = this.#held
+    this.#held = []
     const batches = this.#batches
     this.#batches = []
     this.#fail(held, reason)

@@ -1,6 +1,7 @@
 // One request on its way through the steps of an ensemble.
 
 import type { Clock } from '../base/clock.ts'
+import type { Placed } from '../base/placed-set.ts'
 import { RingQueue } from '../base/ring-queue.ts'
 import { ServerError } from '../base/server-error.ts'
 import { Batch } from '../model/batch.ts'
@@ -24,7 +25,9 @@ export type EnsembleContext = {
   readonly finished: (run: EnsembleRun) => void
 }
 
-export class EnsembleRun {
+export class EnsembleRun implements Placed {
+  /** Among the scheduler's runs. */
+  place = -1
   readonly #context: EnsembleContext
   readonly #request: InferenceRequest
   readonly #selection: EnsembleSelection

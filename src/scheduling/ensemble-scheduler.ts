@@ -2,6 +2,7 @@
 // queueing happen in the models that are called.
 
 import type { Clock } from '../base/clock.ts'
+import { PlacedSet } from '../base/placed-set.ts'
 import type { EnsemblePlan } from '../model/ensemble-plan.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelSignature } from '../model/model-signature.ts'
@@ -19,7 +20,7 @@ export type EnsembleDependencies = {
 export class EnsembleScheduler implements Scheduler {
   readonly pendingCount = 0
   readonly #context: EnsembleContext
-  readonly #runs = new Set<EnsembleRun>()
+  readonly #runs = new PlacedSet<EnsembleRun>()
   #isDraining = false
   #onDrained: (() => void) | null = null
 
@@ -56,7 +57,7 @@ export class EnsembleScheduler implements Scheduler {
 
   close(): void {
     this.#isDraining = true
-    for (const run of this.#runs) run.fail(stoppedError({ errorPrefix: '' }))
+    for (const run of this.#runs.members()) run.fail(stoppedError({ errorPrefix: '' }))
   }
 
   #checkDrained(): void {

@@ -4,6 +4,7 @@ import { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import { NumberTable } from '../../base/number-table.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { parseParameters } from './execute-frame.ts'
 import { headerBytes, readUint64 } from './frames.ts'
@@ -36,7 +37,7 @@ export class BlsCalls {
   readonly #send: (frame: Buffer) => void
   readonly #free: (blocks: readonly number[]) => void
   readonly #findRequest: (handle: number) => InferenceRequest | undefined
-  readonly #running = new Map<number, InferenceRequest>()
+  readonly #running = new NumberTable<InferenceRequest>()
   #isClosed = false
 
   constructor(
@@ -90,7 +91,7 @@ export class BlsCalls {
   /** The caller is gone: nobody waits for what is under way. */
   close(): void {
     this.#isClosed = true
-    for (const request of this.#running.values()) request.cancel()
+    for (const [, request] of this.#running.entries()) request.cancel()
     this.#running.clear()
   }
 

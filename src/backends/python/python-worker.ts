@@ -2,6 +2,7 @@
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log, LogLevel } from '../../base/log.ts'
+import { NumberTable } from '../../base/number-table.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
@@ -68,7 +69,7 @@ export class PythonWorker implements Worker {
   readonly #bls: BlsCalls
   readonly #calls: ServiceCalls
   /** Requests that the worker may still answer. */
-  readonly #open = new Map<number, InferenceRequest>()
+  readonly #open = new NumberTable<InferenceRequest>()
   /** In the order in which the worker executes them. */
   readonly #batches: HeldBatch[] = []
   readonly #canPark: boolean
@@ -201,7 +202,7 @@ export class PythonWorker implements Worker {
 
   cancel(request: InferenceRequest): void {
     // Rare, and the list of what is open is short.
-    for (const [handle, open] of this.#open) {
+    for (const [handle, open] of this.#open.entries()) {
       if (open === request) this.#send(emptyFrame(toWorker.cancel, handle))
     }
   }

@@ -1,6 +1,7 @@
 // Runs a Program inside a Worker: gives it requests, checks and sends what it answers. Every request that comes in gets
 // exactly one final answer, unless the Worker dies, and then the other side gives it.
 
+import { NumberTable } from '../../base/number-table.ts'
 import { describe } from './element-arrays.ts'
 import { InferenceError } from './inference-error.ts'
 import { ModelRequest } from './model-request.ts'
@@ -27,7 +28,7 @@ export class ModelHost {
   readonly #outbox: Outbox
   readonly #task: WorkerTask
   readonly #expected: ReadonlyMap<string, ExpectedOutput>
-  readonly #open = new Map<number, Open>()
+  readonly #open = new NumberTable<Open>()
 
   constructor(program: Program, outbox: Outbox, task: WorkerTask) {
     this.#program = program

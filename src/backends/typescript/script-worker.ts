@@ -3,6 +3,7 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { NumberTable } from '../../base/number-table.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
@@ -32,8 +33,7 @@ export class ScriptWorker implements Worker {
   readonly #task: WorkerTask
   readonly #events: WorkerEvents
   readonly #channel: WorkerChannel
-  readonly #open = new Map<number, InferenceRequest>()
-  readonly #keys = new Map<InferenceRequest, number>()
+  readonly #open = new NumberTable<InferenceRequest>()
   /** Of a decoupled model: responses that came and that the model has not been told of. */
   readonly #taken = new Map<number, { count: number; bytes: number }>()
   readonly #outcome = Promise.withResolvers<ModelDescription | null>()
@@ -93,7 +93,7 @@ export class ScriptWorker implements Worker {
       this.#channel.post({ kind: 'execute', ...message }, message.buffers)
     } catch (reason) {
       // No memory for the copy is the likely one; the Worker is as well as before.
-      for (const request of batch.requests) this.#release(request)
+      for (const [key, request] of this.#open.entries()) if (batch.requests.includes(request)) this.#release(key)
       const error = new ServerError('INTERNAL', `model '${this.#task.place.modelName}': ${messageOf(reason)}`)
       for (const request of batch.requests) request.fail(error)
       this.#finishExecution()
@@ -108,12 +108,12 @@ export class ScriptWorker implements Worker {
   }
 
   cancel(request: InferenceRequest): void {
-    const key = this.#keys.get(request)
+    const key = this.#keyOf(request)
     if (key !== undefined) this.#channel.post({ kind: 'cancel', key }, [])
   }
 
   flowChanged(request: InferenceRequest): void {
-    const key = this.#keys.get(request)
+    const key = this.#keyOf(request)
     if (key !== undefined && !request.isPaused) this.#tellTaken(key)
   }
 
@@ -177,7 +177,7 @@ export class ScriptWorker implements Worker {
   #onResponse(message: ResponseMessage, buffers: readonly ArrayBuffer[], nowNs: number): void {
     const request = this.#open.get(message.key)
     if (request === undefined) return
-    if (message.isFinal) this.#release(request)
+    if (message.isFinal) this.#release(message.key)
     request.computeOutputStartNs = nowNs
     request.computeEndNs = nowNs
     const { error, isFinal, parameters } = message
@@ -194,7 +194,7 @@ export class ScriptWorker implements Worker {
   #onReschedule({ key, outputs }: RescheduleMessage, buffers: readonly ArrayBuffer[], nowNs: number): void {
     const request = this.#open.get(key)
     if (request === undefined) return
-    this.#release(request)
+    this.#release(key)
     request.computeOutputStartNs = nowNs
     request.computeEndNs = nowNs
     request.reschedule(unpackTensors(outputs, buffers))
@@ -260,7 +260,6 @@ export class ScriptWorker implements Worker {
     this.#refuse('INTERNAL', reason)
     this.#metrics?.close()
     this.#open.clear()
-    this.#keys.clear()
     this.#taken.clear()
     this.#executed = null
     this.#gone.resolve()
@@ -276,14 +275,15 @@ export class ScriptWorker implements Worker {
   #hold(request: InferenceRequest): number {
     const key = this.#nextKey++
     this.#open.set(key, request)
-    this.#keys.set(request, key)
     return key
   }
 
-  #release(request: InferenceRequest): void {
-    const key = this.#keys.get(request)
-    if (key === undefined) return
-    this.#keys.delete(request)
+  /** Rarely asked, and the list of what is open is short. */
+  #keyOf(request: InferenceRequest): number | undefined {
+    return this.#open.entries().find(([, open]) => open === request)?.[0]
+  }
+
+  #release(key: number): void {
     this.#taken.delete(key)
     this.#open.delete(key)
   }

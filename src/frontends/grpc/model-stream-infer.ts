@@ -1,6 +1,7 @@
 // ModelStreamInfer: any number of requests to any models on one call. Models that answer once are answered in the order
 // of their requests; decoupled ones as their answers come. An error is an answer like another and ends nothing.
 
+import { PlacedSet, type Placed } from '../../base/placed-set.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -42,7 +43,7 @@ export class InferStream {
   readonly #context: InferenceContext
   readonly #call: GrpcCall
   readonly #endsOnError: boolean
-  readonly #underWay = new Set<InferenceRequest>()
+  readonly #underWay = new PlacedSet<StreamedInference>()
   #turns: Turn[] = []
   #hasHalfClosed = false
   #endStatus: GrpcStatus = statusOk
@@ -109,7 +110,7 @@ export class InferStream {
     const answers = new StreamedInference(this, this.#context, !version.signature.isDecoupled)
     const prepared = prepareInference(this.#context, wire, version, this.#call.metadata, answers.onResponse, decoded)
     if (answers.hasTurn) this.#turns.push(answers)
-    this.#underWay.add(prepared.inference)
+    this.#underWay.add(answers)
     if (this.#isFilling) prepared.inference.setPaused(true)
     if (prepared.regions === null) answers.begin(prepared, decoded !== null, null)
     else {
@@ -160,8 +161,8 @@ export class InferStream {
     return true
   }
 
-  requestDone({ inference, version }: PreparedInference, code: StatusCode): void {
-    this.#underWay.delete(inference)
+  requestDone(answers: StreamedInference, { inference, version }: PreparedInference, code: StatusCode): void {
+    this.#underWay.delete(answers)
     this.#call.inferenceEnded?.(inference, version.version, code)
     this.#regulate()
     this.#endIfDone()
@@ -179,7 +180,7 @@ export class InferStream {
     const isFilling = backlogBytes > maxBacklogBytes / 4
     if (isFilling !== this.#isFilling) {
       this.#isFilling = isFilling
-      for (const inference of this.#underWay) inference.setPaused(isFilling)
+      for (const { inference } of this.#underWay.members()) inference?.setPaused(isFilling)
     }
     const isHeldBack = isFull || this.#arriving > 0 || this.#underWay.size >= mostUnderWay
     if (isHeldBack !== this.#isHeldBack) {
@@ -206,17 +207,19 @@ export class InferStream {
   #abandon(): void {
     for (const turn of this.#turns) turn.release?.()
     this.#turns = []
-    for (const inference of this.#underWay) inference.cancel()
+    for (const { inference } of this.#underWay.members()) inference?.cancel()
   }
 }
 
 /** One request of a stream between its message and its last answer. It is its own turn: one object less per message. */
-class StreamedInference implements Turn {
+class StreamedInference implements Turn, Placed {
   /** Whether its one answer has its place in the order. */
   readonly hasTurn: boolean
   message: MessageParts | null = null
   release: (() => void) | null = null
   isDone = false
+  /** Among those of its stream that are under way. */
+  place = -1
   readonly #stream: InferStream
   readonly #context: InferenceContext
   #prepared: PreparedInference | null = null
@@ -232,6 +235,11 @@ class StreamedInference implements Turn {
     this.#stream = stream
     this.#context = context
     this.hasTurn = hasTurn
+  }
+
+  /** Null before it has begun. */
+  get inference(): InferenceRequest | null {
+    return this.#prepared?.inference ?? null
   }
 
   begin(prepared: PreparedInference, isExpected: boolean, handedOver: (() => void) | null): void {
@@ -321,7 +329,7 @@ class StreamedInference implements Turn {
   #endIfDone(prepared: PreparedInference): void {
     if (this.#writes > 0) return
     prepared.regions?.release()
-    this.#stream.requestDone(prepared, this.#code)
+    this.#stream.requestDone(this, prepared, this.#code)
   }
 }
 

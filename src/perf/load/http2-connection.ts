@@ -3,6 +3,7 @@
 // (bench/perf-load.bench.ts).
 
 import type { Socket } from 'node:net'
+import { NumberTable } from '../../base/number-table.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { readAnswerHeaders, requestBlocks, tableBytes, type AnswerHeaders, type HeaderField } from './header-block.ts'
 import {
@@ -43,7 +44,7 @@ export class Http2Connection {
   readonly ready: Promise<void>
   readonly #fields: readonly HeaderField[]
   readonly #socket: Socket
-  readonly #streams = new Map<number, Http2Stream>()
+  readonly #streams = new NumberTable<Http2Stream>()
   readonly #pending = new Set<PendingMessage>()
   /** Streams that wait because the server allows no more at once. */
   readonly #waiting: { stream: Http2Stream; begin: () => void }[] = []
@@ -139,7 +140,7 @@ export class Http2Connection {
 
   /** Half-closes a call. */
   finish(stream: Http2Stream): void {
-    if (!this.#streams.has(stream.streamId)) return
+    if (this.#streams.get(stream.streamId) === undefined) return
     const at = this.#reserve(frameHeadBytes)
     writeFrameHead(this.#slab, at, 0, frameType.data, frameFlag.endStream, stream.streamId)
     if (!this.#isReading) this.#flush()
@@ -263,7 +264,7 @@ export class Http2Connection {
       case frameType.goAway: {
         this.#isUsable = false
         const last = bytes.readUInt32BE(start) & 0x7fffffff
-        for (const [streamId, stream] of this.#streams) {
+        for (const [streamId, stream] of this.#streams.entries()) {
           if (streamId <= last) continue
           this.#forget(streamId)
           stream.onReset('the server takes no more calls on this connection', true)
@@ -354,7 +355,7 @@ export class Http2Connection {
           this.#maxStreams = value
           break
         case settingId.initialWindowSize:
-          for (const stream of this.#streams.values()) stream.sendWindow += value - this.#initialWindow
+          for (const [, stream] of this.#streams.entries()) stream.sendWindow += value - this.#initialWindow
           this.#initialWindow = value
           break
         case settingId.maxFrameSize:
@@ -406,7 +407,10 @@ export class Http2Connection {
     this.#isUsable = false
     this.#socket.destroy()
     this.#tellReady(new Error(reason))
-    const streams = [...this.#streams.values(), ...this.#waiting.map((waiting) => waiting.stream)]
+    const streams = [
+      ...this.#streams.entries().map(([, stream]) => stream),
+      ...this.#waiting.map((waiting) => waiting.stream),
+    ]
     this.#streams.clear()
     this.#pending.clear()
     this.#waiting.length = 0

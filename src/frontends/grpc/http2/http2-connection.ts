@@ -4,6 +4,7 @@
 import type { Socket } from 'node:net'
 
 import type { Clock } from '../../../base/clock.ts'
+import { NumberTable } from '../../../base/number-table.ts'
 import { ClosedStreams } from './closed-streams.ts'
 import { FrameBudget } from './frame-budget.ts'
 import {
@@ -65,7 +66,7 @@ export class Http2Connection implements FrameSink, StreamHost {
   readonly #budget: FrameBudget
   readonly #queue: SendQueue
   readonly #client = new ClientSettings()
-  readonly #streams = new Map<number, Http2Stream>()
+  readonly #streams = new NumberTable<Http2Stream>()
   readonly #closedStreams = new ClosedStreams()
   #block: HeaderBlockCollector | null = null
   #hasSettings = false
@@ -220,9 +221,9 @@ export class Http2Connection implements FrameSink, StreamHost {
   }
 
   #closeAllStreams(): void {
-    const streams = [...this.#streams.values()]
+    const streams = this.#streams.entries()
     this.#streams.clear()
-    for (const stream of streams) stream.close()
+    for (const [, stream] of streams) stream.close()
   }
 
   onFrameHeader(type: number, flags: number, streamId: number, length: number): void {
@@ -414,7 +415,7 @@ export class Http2Connection implements FrameSink, StreamHost {
     this.#queue.encoder.limitTable(this.#client.headerTableBytes)
     this.#queue.maxFrameBytes = this.#client.maxFrameBytes
     const change = this.#client.initialWindowBytes - before
-    if (change !== 0) for (const stream of this.#streams.values()) this.#openStreamWindow(stream, change)
+    if (change !== 0) for (const [, stream] of this.#streams.entries()) this.#openStreamWindow(stream, change)
     this.#sendControl(settingsAck)
     if (this.#hasSettings) return
     this.#hasSettings = true
