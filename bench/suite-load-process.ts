@@ -3,6 +3,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { messageOf } from '../src/base/server-error.ts'
+import { keepRequestsYoung } from '../src/cli/tune-collector.ts'
 import { percentileOf } from '../src/perf/client-summary.ts'
 import { LoadEngine } from '../src/perf/load/load-engine.ts'
 import type { LoadLevel, LoadSetup } from '../src/perf/load/load-order.ts'
@@ -96,6 +97,7 @@ async function measure(
 }
 
 if (import.meta.main) {
+  keepRequestsYoung()
   const send = (report: SuiteReport): void => void process.send?.(report)
   process.on('message', (order: SuiteOrder) => {
     obey(order).then(send, (reason: unknown) => send({ kind: 'failed', reason: messageOf(reason) }))

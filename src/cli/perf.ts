@@ -8,6 +8,7 @@ import { exitCode, runPerf as run } from '../perf/run-perf.ts'
 import { validateOptions } from '../perf/validate-options.ts'
 import type { CommandIo } from './main.ts'
 import { packageVersion } from './package-facts.ts'
+import { keepRequestsYoung } from './tune-collector.ts'
 
 /** Resolves with the exit status. */
 export async function runPerf(args: readonly string[], io: CommandIo): Promise<number> {
@@ -23,6 +24,7 @@ export async function runPerf(args: readonly string[], io: CommandIo): Promise<n
     }
     validateOptions(read.options, read.words)
     for (const warning of read.warnings) io.stderr(`WARNING: ${warning}\n`)
+    keepRequestsYoung()
     const interruption = new Interruption(io)
     try {
       return await run(read.options, {

@@ -15,7 +15,7 @@ import { optionsFromFlags } from './options-from-flags.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
 import { returnStartMemory } from './start-memory.ts'
-import { tuneCollector } from './tune-collector.ts'
+import { keepRequestsYoung, tuneCollector } from './tune-collector.ts'
 import { writeModelTables, writeOptionTable } from './start-tables.ts'
 
 export async function runServe(args: string[], io: CommandIo): Promise<number> {
@@ -100,6 +100,7 @@ async function serve(
   options: ServerOptions,
   isExamples: boolean,
 ): Promise<number> {
+  keepRequestsYoung()
   tuneCollector()
   dieLoudly(log)
   reopenOnHangup(log, accessLog)
