@@ -42,6 +42,12 @@ export const threadUs = (pid: number, thread: string): number => {
 
 const threadsOf = (pid: number): string[] => readdirSync(`/proc/${pid}/task`)
 
+/** Seconds of all cores that the host of a virtual machine gave to others; 0 where nobody counts them. */
+export const stolenSeconds = (): number => {
+  const [, ...counts] = (readFileSync('/proc/stat', 'latin1').split('\n', 1)[0] ?? '').trim().split(/\s+/)
+  return Number(counts[7] ?? 0) / ticksPerSecond
+}
+
 /** A process lists its children thread by thread, under the one that started them. */
 export const familyOf = (pid: number): number[] => [
   pid,

@@ -3,6 +3,7 @@
 // (docs/internals/onnx-runtime.md).
 
 import { Worker } from 'node:worker_threads'
+import type { Cancel, Clock } from '../../../base/clock.ts'
 import { RingQueue } from '../../../base/ring-queue.ts'
 import { threadCpu, WorkerPulse } from '../../worker-pulse.ts'
 import { carrierCalls, controlFields, createControl, type CarrierCall, type CarrierControl } from './carrier-control.ts'
@@ -27,17 +28,25 @@ export class CarrierJob {
   }
 }
 
+/** A thread takes 6 MB of an idle server (bench/start.bench.ts) and 30 ms to come up. */
+const retireAfterNs = 2e9
+
 export class CarrierPool {
+  readonly #clock: Clock
   readonly #functions: CarrierFunctions
   readonly #maxThreads: number
   readonly #carriers = new Set<Carrier>()
   readonly #idle: Carrier[] = []
   readonly #waiting = new RingQueue<CarrierJob>()
   #pulse: Promise<boolean> | null = null
+  /** Whether models run here, and not only load: then the next run shall find a thread. */
+  #hasRun = false
+  #cancelRetirement: Cancel | null = null
   #isClosed = false
 
   /** Threads start when they are needed: one per call in progress, which is one per busy instance, up to `maxThreads`. */
-  constructor(functions: CarrierFunctions, maxThreads: number) {
+  constructor(dependencies: { clock: Clock }, functions: CarrierFunctions, maxThreads: number) {
+    this.#clock = dependencies.clock
     this.#functions = functions
     this.#maxThreads = maxThreads
   }
@@ -56,6 +65,10 @@ export class CarrierPool {
     if (this.#isClosed) {
       queueMicrotask(() => job.done(null, 0))
       return
+    }
+    if (job.call === 'run' && !this.#hasRun) {
+      this.#hasRun = true
+      this.#cancelRetirement?.()
     }
     const carrier = this.#idle.pop() ?? this.#spawn()
     if (carrier === null) this.#waiting.push(job)
@@ -90,6 +103,7 @@ export class CarrierPool {
   /** After the last call is over. */
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#cancelRetirement?.()
     await Promise.all([...this.#carriers].map((carrier) => carrier.end()))
   }
 
@@ -106,8 +120,23 @@ export class CarrierPool {
 
   #onFree(carrier: Carrier): void {
     const next = this.#waiting.take()
-    if (next === undefined) this.#idle.push(carrier)
-    else carrier.start(next)
+    if (next === undefined) {
+      this.#idle.push(carrier)
+      this.#retireLater()
+    } else carrier.start(next)
+  }
+
+  /** Threads that were needed for loading alone go when that is over. */
+  #retireLater(): void {
+    if (this.#hasRun || this.#isClosed) return
+    this.#cancelRetirement?.()
+    this.#cancelRetirement = this.#clock.after(retireAfterNs, () => {
+      this.#cancelRetirement = null
+      for (const carrier of this.#idle.splice(0)) {
+        this.#carriers.delete(carrier)
+        carrier.end().catch(() => undefined)
+      }
+    })
   }
 
   #onLost(carrier: Carrier): void {

@@ -243,3 +243,26 @@ test('the library stays in memory when garbage is collected', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, args)
   assert.equal(stdout, 'alive\n')
 })
+
+test('a thread that was needed for loading alone ends when that is over; one that runs models stays', async () => {
+  const clock = new ManualClock()
+  const binding = NativeBinding.open(clock)
+  const model = await writtenModel(identityModel('FP32', [null]))
+  const loaded = await binding.createSession(model, plainSettings)
+  assert.equal(binding.threadCount, 1)
+  clock.advanceUs(3e6)
+  assert.equal(binding.threadCount, 0)
+  const runner = loaded.createRunner()
+  const run = (): Promise<RunResult> =>
+    new Promise((resolve) => {
+      const input = { shape: [4], bytes: new Uint8Array(16) }
+      runner.run({ inputs: [input], outputs: [0], place: 'offloaded' }, resolve)
+    })
+  const result = await run()
+  assert.equal(result.error, null)
+  clock.advanceUs(10e6)
+  assert.equal(binding.threadCount, 1)
+  runner.close()
+  await loaded.close()
+  await binding.close()
+})

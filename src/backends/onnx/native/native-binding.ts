@@ -37,6 +37,7 @@ export class NativeBinding implements OnnxBinding {
     this.library = library
     // One thread per busy instance is enough, and twice the cores are the most that can do any good.
     this.#carriers = new CarrierPool(
+      { clock },
       library.carrierFunctions(),
       settings.maxThreads || Math.max(4, 2 * availableParallelism()),
     )
