@@ -14,15 +14,9 @@ import { ModelLedger } from '../src/telemetry/model-ledger.ts'
 import { openMetricsText } from '../src/telemetry/open-metrics-text.ts'
 import { Statistics } from '../src/telemetry/statistics.ts'
 import { metricsAddressOf } from '../test/e2e/observed-server.ts'
-import { exampleModels, startServerProcess, type ServerProcess } from '../test/e2e/server-process.ts'
-import { alternate, medianOf, medianRatio, type Bench, type Figure } from './bench.ts'
-import { HttpLoad, type LoadMeasurement } from './http-load-process.ts'
-import { simpleRequest } from './infer-request.ts'
-import { onCore } from './pinning.ts'
+import { medianOf, type Bench, type Figure } from './bench.ts'
+import { costOfFlags, type Meanwhile } from './server-pair.ts'
 
-const connections = 16
-/** Code that is seldom run, as that of a traced request, makes V8 compile the rest anew once or twice: that must be over. */
-const warmUpRequests = 250_000
 const wantedSeries = 10_000
 
 export const bench: Bench = {
@@ -35,72 +29,31 @@ export const bench: Bench = {
   },
 }
 
-const start = (...flags: readonly string[]): Promise<ServerProcess> =>
-  startServerProcess([`--model-repository=${exampleModels}`, ...modelFlags, ...flags], { prefix: onCore(0) })
-const modelFlags = ['--model-control-mode=explicit', '--load-model=simple']
-
 /** Default: counters and histograms. Full: summaries and the histogram of first responses too. */
 async function throughput(rounds: number, seconds: number): Promise<Figure[]> {
-  await using unwatched = await start('--allow-metrics=false')
-  await using watched = await start()
+  const none = ['--allow-metrics=false']
   const everything = ['summary_latencies=true', 'histogram_latencies=true'].map((one) => `--metrics-config=${one}`)
-  await using full = await start(...everything)
-  await using offLoad = await HttpLoad.open(unwatched, connections, simpleRequest('binary'))
-  await using onLoad = await HttpLoad.open(watched, connections, simpleRequest('binary'))
-  await using fullLoad = await HttpLoad.open(full, connections, simpleRequest('binary'))
-  for (const load of [offLoad, onLoad, fullLoad]) await load.run(2, warmUpRequests)
-  const [onScrape, fullScrape] = [await scraperOf(watched), await scraperOf(full)]
-  const { off, on, all } = await alternate(rounds, {
-    off: () => offLoad.run(seconds),
-    on: () => whileScraping(onScrape, onLoad, seconds),
-    all: () => whileScraping(fullScrape, fullLoad, seconds),
-  })
-  const rate = (run: LoadMeasurement): number => run.requestsPerSecond
-  const cpu = (run: LoadMeasurement): number => run.cpuUsPerRequest
-  const text = (runs: readonly LoadMeasurement[]): string =>
-    `${medianOf(runs.map(rate)).toFixed(0)}/s, ${medianOf(runs.map(cpu)).toFixed(1)} µs CPU`
+  const cost = { target: null, rounds, seconds }
+  const limit = { kind: 'at least', value: 0.98 } as const
+  const watched = {
+    ...cost,
+    what: 'metrics and histograms on, scraped every second',
+    rounds: rounds * 2,
+    target: limit,
+  }
   return [
-    {
-      what: 'throughput: metrics and histograms on, scraped every second, against none',
-      value: medianRatio(on, off, rate),
-      unit: '×',
-      target: { kind: 'at least', value: 0.98 },
-      detail: `simple, binary, c=${connections}: on ${text(on)}; off ${text(off)}`,
-    },
-    {
-      what: 'CPU per request: the same',
-      value: medianRatio(on, off, cpu),
-      unit: '×',
-      target: null,
-      detail: '',
-    },
-    {
-      what: 'throughput: summaries of quantiles on as well, against none',
-      value: medianRatio(all, off, rate),
-      unit: '×',
-      target: null,
-      detail: `on ${text(all)}; off ${text(off)}`,
-    },
+    ...(await costOfFlags(watched, [], none, scraping)),
+    ...(await costOfFlags({ ...cost, what: 'summaries of quantiles on as well' }, everything, none, scraping)),
   ]
 }
 
-const scraperOf = async (server: ServerProcess): Promise<() => Promise<unknown>> => {
+const scraping: Meanwhile = async (server) => {
   const url = `http://${await metricsAddressOf(server)}/metrics`
-  return async () => (await fetch(url, { headers: { accept: 'application/openmetrics-text' } })).text()
-}
-
-async function whileScraping(
-  scrape: () => Promise<unknown>,
-  load: HttpLoad,
-  seconds: number,
-): Promise<LoadMeasurement> {
-  const timer = setInterval(() => void scrape(), 1000)
+  const scrape = async (): Promise<unknown> =>
+    (await fetch(url, { headers: { accept: 'application/openmetrics-text' } })).text()
   await scrape()
-  try {
-    return await load.run(seconds)
-  } finally {
-    clearInterval(timer)
-  }
+  const timer = setInterval(() => void scrape(), 1000)
+  return { [Symbol.asyncDispose]: () => Promise.resolve(clearInterval(timer)) }
 }
 
 /** The page as the server makes it, asked for over HTTP by another thread. */

@@ -7,7 +7,7 @@ import { keepRequestsYoung } from '../src/cli/tune-collector.ts'
 import { percentileOf } from '../src/perf/client-summary.ts'
 import { LoadEngine } from '../src/perf/load/load-engine.ts'
 import type { LoadLevel, LoadSetup } from '../src/perf/load/load-order.ts'
-import { cpuMicrosecondsOf, stolenSeconds } from './process-usage.ts'
+import { cpuMicrosecondsOf } from './process-usage.ts'
 
 export type SuiteOrder =
   | { readonly kind: 'open'; readonly key: string; readonly setup: Omit<LoadSetup, 'counters' | 'share'> }
@@ -33,8 +33,6 @@ export type SuiteRun = {
   readonly cpuUs: number
   /** Refused or failed; more than none only where requests come whatever the server does. */
   readonly failed: number
-  /** Of one core, what the machine's host gave to others meanwhile. */
-  readonly stolen: number
   /** How busy the load was, 0 to 1. */
   readonly utilisation: number
 }
@@ -72,7 +70,6 @@ async function measure(
   try {
     await pause(settleMs)
     const doneBefore = counters[0] ?? 0
-    const stolenBefore = stolenSeconds()
     const cpuBefore = cpuMicrosecondsOf(pid)
     engine.cut()
     const startedMs = performance.now()
@@ -80,7 +77,6 @@ async function measure(
     while ((counters[0] ?? 0) - doneBefore < atLeast && performance.now() - startedMs < longestWindowMs)
       await pause(pollMs)
     const cpu = cpuMicrosecondsOf(pid) - cpuBefore
-    const stolen = stolenSeconds() - stolenBefore
     const { count, failed, failures, durationMs, latenciesUs, utilisation } = engine.cut()
     const isOpenLoop = shape.kind !== 'concurrency'
     if (failed > 0 && !isOpenLoop) throw new Error(`${failed} requests failed: ${failures[0]?.[0] ?? ''}`)
@@ -93,7 +89,6 @@ async function measure(
       p99Us: percentileOf(sorted, 99),
       cpuUs: cpu / count,
       failed,
-      stolen: (stolen * 1000) / durationMs,
       utilisation,
     }
   } finally {

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { messageOf } from '../src/base/server-error.ts'
 import type { LoadLevel } from '../src/perf/load/load-order.ts'
-import { medianOf } from './bench.ts'
+import { medianOf, mostStolen, undisturbed } from './bench.ts'
 import { pinningText } from './pinning.ts'
 import { residentMibOf } from './process-usage.ts'
 import { createCompiledPackage } from './subjects.ts'
@@ -68,9 +68,6 @@ const caseWarmUpMs = 800
 const warmUpLoad = { kind: 'closed', concurrency: 16 } as const
 /** An idle server has given back what starting needed after about three seconds. */
 const idleMs = 4000
-/** Of one core, taken by the machine's host. */
-const mostStolen = 0.04
-const mostAttempts = 4
 
 export async function runSuite(args: readonly string[], say: (line: string) => void): Promise<number> {
   const { values } = parseArgs({
@@ -308,7 +305,11 @@ class Suite {
       const order = [...runs.keys()]
       for (const subject of round % 2 === 0 ? order : order.toReversed()) {
         try {
-          runs.get(subject)?.push(await this.#measureUndisturbed(subject, name, workload, load))
+          const run = await undisturbed(
+            () => this.#measure(subject, name, workload, load, this.#settings.windowMs),
+            () => this.#repeatedCount++,
+          )
+          runs.get(subject)?.push(run)
         } catch (reason) {
           runs.delete(subject)
           this.#note(`${title}: ${subject.name} left out: ${messageOf(reason)}`)
@@ -340,23 +341,6 @@ class Suite {
       sequence: null,
       isExporting: false,
     })
-  }
-
-  /** A virtual machine may lose its cores to others in the middle of a measurement: then it is done again, a few times. */
-  async #measureUndisturbed(
-    subject: SuiteSubject,
-    name: CaseName,
-    workload: Workload,
-    load: SuiteLoad,
-  ): Promise<SuiteRun> {
-    let best: SuiteRun | null = null
-    for (let attempt = 0; attempt < mostAttempts; attempt++) {
-      const run = await this.#measure(subject, name, workload, load, this.#settings.windowMs)
-      if (best === null || run.stolen < best.stolen) best = run
-      if (run.stolen <= mostStolen) break
-      this.#repeatedCount++
-    }
-    return best as SuiteRun
   }
 
   #measure(
