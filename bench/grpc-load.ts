@@ -15,7 +15,7 @@ import {
   settingIds,
   settingsAck,
   writeFrameHeader,
-} from '../src/frontends/grpc/http2/frame-format.ts'
+} from '../src/base/http2-format.ts'
 import { HpackDecoder } from '../src/frontends/grpc/http2/hpack-decoder.ts'
 
 export type GrpcLoadOrder =

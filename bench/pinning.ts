@@ -9,10 +9,13 @@ const canPin = coreCount >= 2 && spawnSync('taskset', ['-c', '1', 'true']).statu
 export const onCore = (core: number): readonly string[] => (canPin ? ['taskset', '-c', String(core)] : [])
 
 /** Keeps this process, and what it starts without a core of its own, on one core; null: on any. */
-export const keepOnCore = (core: number | null): void => {
-  if (!canPin) return
-  const cores = core === null ? `0-${coreCount - 1}` : String(core)
-  spawnSync('taskset', ['-a', '-p', '-c', cores, String(process.pid)])
+export const keepOnCore = (core: number | null): void => keepOn(core === null ? `0-${coreCount - 1}` : String(core))
+
+/** The same with all cores but so many of the first. */
+export const keepBehindCores = (count: number): void => keepOn(`${count}-${coreCount - 1}`)
+
+function keepOn(cores: string): void {
+  if (canPin) spawnSync('taskset', ['-a', '-p', '-c', cores, String(process.pid)])
 }
 
 export const pinningText = canPin ? 'server on core 0, load on core 1' : 'server and load not pinned to cores'

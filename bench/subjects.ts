@@ -47,14 +47,8 @@ export const createSimpleRepository = async (): Promise<AsyncDisposable & { read
  */
 export const createCompiledPackage = async (): Promise<AsyncDisposable & { readonly launcher: string }> => {
   const root = await mkdtemp(path.join(tmpdir(), 'galatea-package-'))
-  const compiler = path.join(projectRoot, 'node_modules/typescript/bin/tsc')
-  await promisify(execFile)(
-    process.execPath,
-    [compiler, '-p', 'tsconfig.build.json', '--outDir', path.join(root, 'dist')],
-    {
-      cwd: projectRoot,
-    },
-  )
+  const build = path.join(projectRoot, 'scripts/build.ts')
+  await promisify(execFile)(process.execPath, [build, path.join(root, 'dist')], { cwd: projectRoot })
   for (const folder of ['bin', 'python', 'proto']) {
     await cp(path.join(projectRoot, folder), path.join(root, folder), { recursive: true })
   }

@@ -1,12 +1,45 @@
-// src/ → dist/: the JavaScript and the types that the package ships.
+// src/ → dist/: the JavaScript and the types that the package ships. `node scripts/build.ts [folder]`, dist when left out.
+//
+// The command is bundled on top of that, into dist/command: finding, reading and linking four hundred modules took more than
+// half of the time until a server was ready (bench/start.bench.ts). Threads and whoever imports the package use the modules.
 
 import { spawnSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
+import { build, type Plugin } from 'esbuild'
 
 const root = path.join(import.meta.dirname, '..')
+const dist = path.resolve(root, process.argv[2] ?? 'dist')
+const command = path.join(dist, 'command')
 
-rmSync(path.join(root, 'dist'), { recursive: true, force: true })
+/** Modules find files beside them, as their threads' programs, by where they are themselves: in the bundle by where they were. */
+const ownPlaces: Plugin = {
+  name: 'own places',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.js$/ }, ({ path: file }) => {
+      const place = path.relative(command, file).split(path.sep).join('/')
+      const text = readFileSync(file, 'utf8')
+      return { contents: text.replaceAll('import.meta.url', `new URL(${JSON.stringify(place)}, import.meta.url).href`) }
+    })
+  },
+}
+
+rmSync(dist, { recursive: true, force: true })
 const compiler = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')
-const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
+const compile = [compiler, '-p', 'tsconfig.build.json', '--outDir', dist]
+const { status } = spawnSync(process.execPath, compile, { cwd: root, stdio: 'inherit' })
+if (status === 0) {
+  await build({
+    entryPoints: [path.join(dist, 'cli/main.js')],
+    outdir: command,
+    bundle: true,
+    // What is imported when it is needed stays in files of its own.
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node26',
+    packages: 'external',
+    plugins: [ownPlaces],
+  })
+}
 process.exitCode = status ?? 1

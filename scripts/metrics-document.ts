@@ -26,6 +26,7 @@ does by itself); gzip, br or deflate for those who accept that. How to scrape an
   counters are of type unknown there: queries need not care. It also has the unit of a family, and an exemplar per bucket of
   the histograms of seconds: the trace of the last request in it, where requests are traced.
 - Models may add metrics of their own, in [Python](../guide/python-models.md) and in [TypeScript](../guide/typescript-models.md).
+  Those of the identity backend have one, as in Triton: \`input_byte_size_counter\`, the bytes of the inputs they answered with.
 `
 
 const base: FamilySettings = {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import type { Instance } from '../src/model/backend.ts'
+import type { Instance, Prepare } from '../src/model/backend.ts'
 import type { Batch } from '../src/model/batch.ts'
-import type { InferenceRequest } from '../src/model/inference-request.ts'
 import { InferenceResponse } from '../src/model/inference-response.ts'
 
 /** Executes when told to; keeps what it was given. */
@@ -13,7 +12,7 @@ export class HeldInstance implements Instance {
   /** The ids of each batch, in the order in which they began, of all instances that share the list. */
   readonly seen: string[]
   /** Set by tests that want it: gathers ahead of time. */
-  prepare?: (requests: readonly InferenceRequest[]) => unknown
+  prepare?: Prepare | undefined
 
   constructor(name: string, seen: string[] = []) {
     this.name = name

@@ -42,6 +42,18 @@ class Greedy(torch.nn.Module):
         return torch.tensor([int(is_cuda), free >> 20])
 '''
 
+TWICE = '''
+import torch
+
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.full((1,), 2.0))
+
+    def forward(self, x):
+        return x * self.factor
+'''
+PARTS = ("compute_input", "compute_infer", "compute_output")
 
 deadline = time.monotonic() + 450
 
@@ -62,6 +74,7 @@ def parse():
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--only", default="", help="only loads whose names have this in them")
     parser.add_argument("--cpu", action="store_true", help="try the script out where there is no GPU")
     parser.add_argument("--bare", default="", help=argparse.SUPPRESS)
     parser.add_argument("--fuser", action="store_true", help=argparse.SUPPRESS)
@@ -146,6 +159,14 @@ def make_models(options, folder):
         file.write('backend: "pytorch"\nruntime: "model.py"\ninput { name: "gibibytes" data_type: TYPE_INT64 dims: [ 1 ] }\n')
         file.write('output { name: "told" data_type: TYPE_INT64 dims: [ 2 ] }\n')
         file.write("instance_group { count: 1 kind: %s }\n" % group)
+    version = os.path.join(repository, "twice", "1")
+    os.makedirs(version)
+    with open(os.path.join(version, "model.py"), "w") as file:
+        file.write(TWICE)
+    with open(os.path.join(repository, "twice", "config.pbtxt"), "w") as file:
+        file.write('backend: "pytorch"\nruntime: "model.py"\nmax_batch_size: 8\ndynamic_batching { }\n')
+        file.write('input { name: "x" data_type: TYPE_FP32 dims: [ -1 ] }\noutput { name: "y" data_type: TYPE_FP32 dims: [ -1 ] }\n')
+        file.write("instance_group { count: 1 kind: %s }\n" % group)
     return repository, script
 
 
@@ -195,8 +216,10 @@ def call(address, path, body=None):
 
 
 def executions(address, model):
+    """Images and executions so far, and the milliseconds that executions took for each of their parts."""
     stats = call(address, "/v2/models/%s/stats" % model)[1]["model_stats"][0]
-    return stats["inference_count"], stats["execution_count"]
+    parts = {part: sum(batch[part]["ns"] for batch in stats["batch_stats"]) / 1e6 for part in PARTS}
+    return stats["inference_count"], stats["execution_count"], parts
 
 
 def perf(options, node, address, model, rows, concurrency, protocol, shared_memory):
@@ -221,6 +244,7 @@ def perf(options, node, address, model, rows, concurrency, protocol, shared_memo
         "infer_per_second": float(rate.group(1)) / rows,
         "p99_ms": int(p99.group(1)) / 1000 if p99 else None,
         "images_per_execution": (after[0] - before[0]) / count,
+        "ms_per_execution": {part: round((after[2][part] - before[2][part]) / count, 2) for part in PARTS},
     }
 
 
@@ -230,18 +254,50 @@ def infer_greedy(address, gibibytes):
 
 
 def infer_image(options, address):
-    count = 3 * options.size * options.size
-    datatype = "FP32" if options.cpu else "FP16"
-    # JSON has no half precision: the binary form of the protocol, all zeros.
-    head = {"inputs": [{"name": "INPUT__0", "datatype": datatype, "shape": [1, 3, options.size, options.size]}]}
-    size = count * (4 if options.cpu else 2)
-    head["inputs"][0]["parameters"] = {"binary_data_size": size}
-    head["outputs"] = [{"name": "OUTPUT__0", "parameters": {"binary_data": True}}]
+    import numpy as np
+
+    # JSON has no half precision.
+    kind, datatype = (np.float32, "FP32") if options.cpu else (np.float16, "FP16")
+    image = np.zeros((1, 3, options.size, options.size), kind)
+    return binary_infer(address, "resnet50", "INPUT__0", datatype, image, "OUTPUT__0")[0]
+
+
+def binary_infer(address, model, name, datatype, array, output):
+    """The status and the bytes of one output, in the binary form of the protocol."""
+    data = array.tobytes()
+    head = {"inputs": [{"name": name, "datatype": datatype, "shape": list(array.shape)}]}
+    head["inputs"][0]["parameters"] = {"binary_data_size": len(data)}
+    head["outputs"] = [{"name": output, "parameters": {"binary_data": True}}]
     text = json.dumps(head).encode()
-    request = urllib.request.Request("http://%s/v2/models/resnet50/infer" % address, text + bytes(size))
+    request = urllib.request.Request("http://%s/v2/models/%s/infer" % (address, model), text + data)
     request.add_header("Inference-Header-Content-Length", str(len(text)))
     with urllib.request.urlopen(request, timeout=within(60)) as response:
-        return response.status
+        answer = response.read()
+        return response.status, answer[int(response.headers["Inference-Header-Content-Length"]) :]
+
+
+def right_answers(address):
+    """The GPU reads inputs where the server has put them: also after that memory has grown, and was given back when idle."""
+    import numpy as np
+    from concurrent.futures import ThreadPoolExecutor
+
+    def ask(seed, size):
+        x = np.random.default_rng(seed).random((1, size), dtype=np.float32)
+        y = np.frombuffer(binary_infer(address, "twice", "x", "FP32", x, "y")[1], np.float32)
+        return bool((y == 2 * x[0]).all())
+
+    # Surplus memory goes back five to ten seconds after the last request.
+    idle = 12
+    asked = wrong = 0
+    with ThreadPoolExecutor(16) as pool:
+        for round_number, (size, idle_seconds) in enumerate(((1 << 18, 0), (1 << 22, 0), (1 << 22, idle), (1 << 18, idle), (1 << 22, 0))):
+            time.sleep(idle_seconds)
+            answers = list(pool.map(lambda seed: ask(seed, size), range(1000 * round_number, 1000 * round_number + 48)))
+            asked += len(answers)
+            wrong += answers.count(False)
+    if wrong:
+        raise RuntimeError("%d of %d answers were wrong" % (wrong, asked))
+    return {"asked": asked, "wrong": wrong}
 
 
 # The run
@@ -339,11 +395,13 @@ def measure(options, report, node, repository, script, folder):
         ("single images, gathered", ("resnet50", 1, 4 * options.batch, "grpc", True)),
         ("two instances, shared memory", ("resnet50_two", options.batch, 6, "grpc", True)),
     ]
+    loads = [load for load in loads if options.only in load[0]]
     try:
         with serving(node, repository, log) as address:
             report.step("placement", lambda: placement(address["http"]))
             for name, load in loads:
                 report.step(name, lambda load=load: perf(options, node, address, *load))
+            report.step("right answers", lambda: right_answers(address["http"]))
             report.step("out of memory", lambda: out_of_memory(options, address["http"]))
     except Exception as error:
         report.result["failures"]["server"] = str(error)

@@ -39,6 +39,8 @@ class InputRegion(Region):
         super().__init__(fd)
         self._give_back = give_back
         self._watched = {}
+        # Called before the server gives pages of an idle region back to the system: for whoever told a device of them.
+        self.on_trim = None
 
     def view(self, offset, size):
         self.cover(offset + size)

@@ -388,6 +388,8 @@ class Runner:
             region.free(frames.OFFSET.unpack_from(frame, 16 + 8 * i)[0])
 
     def _trim(self, count, id, frame):
+        if context.inputs is not None and context.inputs.on_trim is not None:
+            context.inputs.on_trim()
         if context.outputs is not None:
             context.outputs.trim()
         heap.give_back()

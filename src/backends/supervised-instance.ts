@@ -6,13 +6,15 @@ import { assert } from '../base/assert.ts'
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import type { Instance } from '../model/backend.ts'
+import type { Instance, Prepare } from '../model/backend.ts'
 import type { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 
 export interface Worker {
   /** As that of an Instance: how many further batches it takes while it executes one. Absent: none. */
   readonly prefetchDepth?: number
+  /** As that of an Instance. */
+  readonly prepare?: Prepare | undefined
   /** Of a Worker that is a process of its own. */
   readonly processId?: number | undefined
   /** Answers the requests and then calls `executed` once, in the order of the batches. Never throws. */
@@ -121,6 +123,10 @@ export class SupervisedInstance implements Instance {
 
   get prefetchDepth(): number {
     return this.#worker?.prefetchDepth ?? 0
+  }
+
+  get prepare(): Prepare | undefined {
+    return this.#worker?.prepare
   }
 
   /** What its process has in memory; null for a thread, whose memory is shared. */

@@ -1,5 +1,6 @@
 // `galatea perf`: measures a model on a running server. Options, output and exit status are perf_analyzer's.
 
+import { constants } from 'node:os'
 import { OptionError } from '../perf/option-words.ts'
 import { optionGroups, perfOptions, type PerfOptionSpec } from '../perf/option-table.ts'
 import { readPerfOptions } from '../perf/perf-options.ts'
@@ -27,13 +28,14 @@ export async function runPerf(args: readonly string[], io: CommandIo): Promise<n
     keepRequestsYoung()
     const interruption = new Interruption(io)
     try {
-      return await run(read.options, {
+      const status = await run(read.options, {
         ...io,
         progress: process.stderr.isTTY ? new ProgressLine(io.stderr, () => process.stderr.columns || 80) : null,
         interrupted: interruption.asked,
         version: packageVersion(),
         command: ['galatea', 'perf', ...args].join(' '),
       })
+      return interruption.isTermination ? terminatedStatus : status
     } finally {
       interruption.end()
     }
@@ -44,30 +46,40 @@ export async function runPerf(args: readonly string[], io: CommandIo): Promise<n
   }
 }
 
+/** As a shell shows it. */
+const terminatedStatus = 128 + constants.signals.SIGTERM
+
 /** The first signal ends the window under way, the second everything. */
 class Interruption {
   readonly asked: Promise<void>
-  readonly #listener: () => void
+  readonly #listener: (signal: NodeJS.Signals) => void
+  #isTermination = false
 
   constructor({ stdout }: CommandIo) {
     let tell: () => void = () => undefined
     this.asked = new Promise((resolve) => (tell = resolve))
     let isAsked = false
-    this.#listener = () => {
-      stdout('Interrupt signal (2) received.\n')
+    this.#listener = (signal) => {
+      stdout(`Interrupt signal (${constants.signals[signal]}) received.\n`)
+      if (signal === 'SIGTERM') this.#isTermination = true
       if (isAsked) {
         stdout('Exiting immediately...\n')
-        process.exit(exitCode.ok)
+        process.exit(this.#isTermination ? terminatedStatus : exitCode.ok)
       }
       isAsked = true
       stdout('Waiting for in-flight inferences to complete.\n')
       tell()
     }
-    process.on('SIGINT', this.#listener)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, this.#listener)
+  }
+
+  /** Not by whoever watches, but to end the process: its status says so. */
+  get isTermination(): boolean {
+    return this.#isTermination
   }
 
   end(): void {
-    process.off('SIGINT', this.#listener)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, this.#listener)
   }
 }
 

@@ -3,8 +3,9 @@ import type { ErrorCode } from '../base/server-error.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import type { Scheduler } from '../model/scheduler.ts'
-import { queueFullError, stoppedError } from '../scheduling/refusals.ts'
-import { RequestWait } from './request-wait.ts'
+import { queueFullError } from '../scheduling/refusals.ts'
+import { FrontScheduler } from './front-scheduler.ts'
+import type { RequestWait } from './request-wait.ts'
 import { cacheKey } from './response-cache.ts'
 
 /** One execution under way, and who else waits for its answer, in the order they came. */
@@ -17,65 +18,27 @@ const ownEnds: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELLED', 'UNAVAI
  * In front of a model's scheduler: a request that asks what another one is already being computed for waits for that
  * answer. When the one that runs is cancelled, expires or is refused, the next of those that wait runs in its place.
  */
-export class SingleFlightScheduler implements Scheduler {
-  readonly #clock: Clock
-  readonly #inner: Scheduler
+export class SingleFlightScheduler extends FrontScheduler {
   /** Who may wait for others in all; what comes above it is refused, as above the bound of a queue. */
   readonly #maxFollowers: number
   readonly #flights = new Map<string, Flight>()
-  #followerCount = 0
-  #isDraining = false
-  #onFollowersGone: (() => void) | null = null
 
   constructor(dependencies: { clock: Clock }, inner: Scheduler, maxFollowers = 10_000) {
-    this.#clock = dependencies.clock
-    this.#inner = inner
+    super(dependencies.clock, inner)
     this.#maxFollowers = maxFollowers
   }
 
-  get pendingCount(): number {
-    return this.#inner.pendingCount + this.#followerCount
-  }
-
-  enqueue(request: InferenceRequest): void {
-    if (this.#isDraining) {
-      request.fail(stoppedError(request))
-      return
-    }
+  protected override admit(request: InferenceRequest): void {
     if (request.contentKey === '') request.contentKey = cacheKey('', request)
     const flight = this.#flights.get(request.contentKey)
     if (flight === undefined) this.#lead(request, { followers: new Set() })
     else this.#follow(request, flight)
   }
 
-  joinOrder(request: InferenceRequest): void {
-    this.#inner.joinOrder?.(request)
-  }
-
-  instancesChanged(): void {
-    this.#inner.instancesChanged()
-  }
-
-  /** One that waits may yet have to run itself: until none is left the inner scheduler must take it. */
-  async drain(): Promise<void> {
-    this.#isDraining = true
-    await new Promise<void>((resolve) => {
-      this.#onFollowersGone = resolve
-      this.#checkFollowers()
-    })
-    await this.#inner.drain()
-  }
-
-  close(): void {
-    this.#isDraining = true
-    const waiting = [...this.#flights.values()].flatMap(({ followers }) => [...followers])
+  override close(): void {
+    // They end with the scheduler, not with the answer of the one they wait for.
     for (const { followers } of this.#flights.values()) followers.clear()
-    this.#inner.close()
-    for (const wait of waiting) {
-      wait.end()
-      this.#left()
-      wait.request.fail(stoppedError(wait.request))
-    }
+    super.close()
   }
 
   #lead(request: InferenceRequest, flight: Flight): void {
@@ -85,30 +48,16 @@ export class SingleFlightScheduler implements Scheduler {
       const passedOn = response.isFinal ? this.#land(answered, flight, response) : response
       return intercept === null ? passedOn : intercept(passedOn, answered)
     }
-    this.#inner.enqueue(request)
+    this.inner.enqueue(request)
   }
 
   #follow(request: InferenceRequest, flight: Flight): void {
-    if (this.#followerCount >= this.#maxFollowers) {
+    if (this.waitCount >= this.#maxFollowers) {
       request.fail(queueFullError(request))
       return
     }
-    this.#followerCount++
-    request.queueStartNs = this.#clock.nowNs()
-    const wait = new RequestWait(this.#clock, request, (left) => {
-      flight.followers.delete(left)
-      this.#left()
-    })
-    flight.followers.add(wait)
-  }
-
-  #left(): void {
-    this.#followerCount--
-    this.#checkFollowers()
-  }
-
-  #checkFollowers(): void {
-    if (this.#followerCount === 0) this.#onFollowersGone?.()
+    request.queueStartNs = this.clock.nowNs()
+    flight.followers.add(this.startWait(request, (left) => flight.followers.delete(left)))
   }
 
   /** The one that ran has its last answer. Returns what it gets itself: all of them share the memory, which goes last. */
@@ -122,7 +71,7 @@ export class SingleFlightScheduler implements Scheduler {
     const followers = [...flight.followers]
     if (followers.length === 0) return response
     flight.followers.clear()
-    for (const wait of followers) wait.end()
+    for (const wait of followers) this.endWait(wait)
     const { outputs, parameters, error } = response
     let holders = followers.length + 1
     const owner = response.withOutputs(outputs)
@@ -130,13 +79,11 @@ export class SingleFlightScheduler implements Scheduler {
       holders--
       if (holders === 0) owner.release()
     }
-    this.#followerCount -= followers.length
     for (const { request } of followers) {
       request.isCacheHit = true
       if (error !== null) request.fail(error)
       else request.respond(InferenceResponse.of(outputs, { parameters, release }))
     }
-    this.#checkFollowers()
     if (error !== null) return owner
     return InferenceResponse.of(outputs, { parameters, release })
   }
@@ -149,8 +96,7 @@ export class SingleFlightScheduler implements Scheduler {
       return
     }
     flight.followers.delete(next)
-    next.end()
-    this.#left()
+    this.endWait(next)
     this.#lead(next.request, flight)
   }
 }

@@ -56,6 +56,14 @@ export interface LoadedModel {
   close(): Promise<void>
 }
 
+export type Prepare = (requests: readonly InferenceRequest[]) => PreparedBatch | null
+
+/** What an Instance made of requests ahead of time. */
+export interface PreparedBatch {
+  /** Nobody will use it: what it holds goes back. */
+  drop(): void
+}
+
 /** One loaded copy on one device. It executes one Batch at a time and never throws from `execute`. */
 export interface Instance {
   readonly name: string
@@ -77,9 +85,9 @@ export interface Instance {
   /**
    * Makes of requests what it takes to run them together, while every Instance of the model is busy: the result comes
    * back as the `prepared` of a Batch of exactly these requests, to any Instance of the model, or is dropped. Null: there
-   * is nothing to make. Absent: the backend has no use for it.
+   * is nothing to make. Absent: there is no use for it, at the moment.
    */
-  prepare?(requests: readonly InferenceRequest[]): unknown
+  readonly prepare?: Prepare | undefined
   /**
    * Answers every request of the batch (response, error or, for a decoupled model, later) and calls
    * `batch.executed()`, perhaps before it returns. Stamps computeStartNs, computeInputEndNs, computeOutputStartNs and

@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts'
+import type { PreparedBatch } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
 /** Requests that an Instance executes together. */
@@ -7,7 +8,7 @@ export class Batch {
   /** Rows of all requests summed; not the number of requests. A request of a model without batching counts 1. */
   readonly batchSize: number
   /** What an Instance of the model made of the requests ahead of time with `prepare`; null when nothing was. */
-  prepared: unknown = null
+  prepared: PreparedBatch | null = null
   /** Set by whoever measures how long instances are busy: told before anybody else that this batch is done. */
   meter: { batchExecuted(): void } | null = null
   #onExecuted: (() => void) | null

@@ -51,6 +51,13 @@ test('threads of a window add up beside each other, windows one after another', 
   assert.equal(stabilisingUs(two, null), 200)
 })
 
+test('a batch counts for inferences, not for responses and not for requests sent', () => {
+  const summary = summarise([[recordOf([100, 200], { responses: 6, sent: 2 })]], 8, null)
+  assert.equal(summary.inferPerSecond, 16)
+  assert.equal(summary.responsesPerSecond, 6)
+  assert.equal(summary.sentPerSecond, 2)
+})
+
 test('failures are put together by their text, the most frequent first', () => {
   const summary = summarise(
     [

@@ -3,12 +3,10 @@
 import { elementBytes, type DataType } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { encodeTensorData } from '../client/tensor-data.ts'
-import { InputDataError, type InputStep, type StepTensor } from './input-step.ts'
+import { InputDataError, maxInputBytes, type InputStep, type StepTensor } from './input-step.ts'
 import { seededRandom } from './load/random.ts'
 import type { ModelInput } from './model-under-test.ts'
 import type { PerfOptions } from './perf-options.ts'
-
-const maxInputBytes = 2 ** 31 - 1
 
 /** One step, sent again and again: as perf_analyzer has it. */
 export function generatedStep(inputs: readonly ModelInput[], options: PerfOptions['input'], seed: number): InputStep {
@@ -29,23 +27,26 @@ function generatedTensor(input: ModelInput, options: PerfOptions['input'], rando
 /** The shape to send. Throws when a dimension is open and --shape does not say it. */
 export function closedShape(input: ModelInput, shapes: ReadonlyMap<string, Shape>): Shape {
   const { name, shape } = input
-  if (!shape.includes(-1)) return shape
   const given = shapes.get(name)
   if (given === undefined) {
+    if (!shape.includes(-1)) return shape
     throw new InputDataError(
       `input ${name} contains dynamic shape, provide shapes to send along with the request (--shape ${name}:${shape
         .map((size) => (size === -1 ? 'N' : size))
         .join(',')})`,
     )
   }
-  const fits = given.length === shape.length && given.every((size, at) => shape[at] === -1 || shape[at] === size)
-  if (!fits) {
+  if (!fitsModel(given, shape)) {
     throw new InputDataError(
       `--shape ${name}:${given.join(',')} does not fit: the model takes [${shape.join(',')}] per row`,
     )
   }
   return given
 }
+
+/** Open dimensions of the model take any size. */
+export const fitsModel = (given: Shape, model: Shape): boolean =>
+  given.length === model.length && given.every((size, at) => model[at] === -1 || model[at] === size)
 
 function generatedBytes(
   dataType: DataType,

@@ -3,11 +3,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
+import { bytesElements } from '../client/tensor-data.ts'
 import { generatedStep } from './generated-input.ts'
 import { readInputFiles } from './input-files.ts'
 import type { InputStreams } from './input-step.ts'
 import type { ModelInput, ModelUnderTest } from './model-under-test.ts'
-import { batchedInputs } from './prepare-requests.ts'
+import { batchedInputs, batchStarts } from './prepare-requests.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'galatea-perf-input-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -55,6 +56,22 @@ test('base64, content with shape, and expected outputs are read', () => {
   assert.deepEqual(first?.expected?.[0]?.bytes, new Uint8Array(Float32Array.of(1.5).buffer))
 })
 
+test('steps by themselves are one stream over all files, and files with streams add theirs', () => {
+  const files = [[{ A: [1, 2] }], [{ A: [3, 4] }], [[{ A: [5, 6] }], [{ A: [7, 8] }]]].map((data, at) => {
+    const name = path.join(folder, `${at}.json`)
+    writeFileSync(name, JSON.stringify({ data }))
+    return name
+  })
+  const streams = readInputFiles(files, model, new Map())
+  assert.deepEqual(streams.map((steps) => steps.map((step) => numbers(step.inputs[0]?.bytes))), [[[1, 2], [3, 4]], [[5, 6]], [[7, 8]]]) // prettier-ignore
+})
+
+test('a shape stands beside base64 as beside content, and the name of the model is no input', () => {
+  const b64 = Buffer.from([1, 0, 0, 0, 120]).toString('base64')
+  const [[step] = []] = read({ data: [{ model: 'm', A: [1, 2], B: { b64, shape: [1] } }] })
+  assert.deepEqual(step?.inputs.map(({ name, shape }) => [name, shape]), [['A', [2]], ['B', [1]]]) // prettier-ignore
+})
+
 test('what is wrong with the data is said, with where it is', () => {
   const cases: readonly (readonly [unknown, RegExp])[] = [
     ['{', /failed to parse the specified json file/],
@@ -67,6 +84,18 @@ test('what is wrong with the data is said, with where it is', () => {
     [{ data: [{ A: [1, 2] }], validation_data: [{ Q: [1] }] }, /The output 'Q' is not found/],
     [{ data: [{ A: [1, 2], B: ['x'] }] }, /input B contains dynamic shape, provide shapes/],
     [{ data: [1] }, /every stream must be an array of objects/],
+    ['null', /doesn't contain data field/],
+    [{ data: [{ A: null }] }, /'A': null .* is not an element of INT32 .*stream 0, step 0/],
+    [{ data: [{ A: {} }] }, /missing content field of 'A' .*step 0/],
+    [{ data: [{ A: { b64: 3 } }] }, /the value of b64 field of 'A' should be of type string/],
+    [{ data: [{ A: { content: [1, 2], shape: ['2'] } }] }, /the shape of 'A' must be an array of whole numbers/],
+    [
+      { data: [{ A: { content: [1, 2], shape: [1, 2] } }] },
+      /The supplied shape of \[1,2\] for input "A" is incompatible with the model's input shape of \[2\]/,
+    ],
+    [{ data: [{ A: [1, 2], B: { b64: 'AAAA', shape: [1] } }] }, /'B': BYTES element 0 is cut short .*stream 0, step 0/],
+    [{ data: [{ A: [1, 2] }], validation_data: [{ C: [1] }, { C: [1] }] }, /doesn't align/],
+    [{ data: [[{ A: [1, 2] }]], validation_data: [{ C: [1] }, { C: [1] }] }, /doesn't align/],
   ]
   for (const [document, text] of cases) assert.throws(() => read(document), text)
 })
@@ -80,11 +109,47 @@ test('a folder has the raw bytes of each input, for one row', () => {
   assert.deepEqual(step?.inputs.map(({ name, bytes }) => [name, numbers(bytes)]), [['A', [5, 6]]]) // prettier-ignore
 })
 
+test('a folder has strings one to a line, outputs to compare with, and nothing else', () => {
+  const texts = path.join(folder, 'texts')
+  mkdirSync(texts)
+  writeFileSync(path.join(texts, 'A'), Buffer.from(Int32Array.of(5, 6).buffer))
+  writeFileSync(path.join(texts, 'B'), 'one\nzwölf\n')
+  writeFileSync(path.join(texts, 'C'), Buffer.from(Float32Array.of(1.5).buffer))
+  const [[step] = []] = readInputFiles([texts], model, new Map([['B', [2]]]))
+  assert.deepEqual(bytesElements('B', step?.inputs[1]?.bytes ?? new Uint8Array()).map((element) => Buffer.from(element).toString()), ['one', 'zwölf']) // prettier-ignore
+  assert.deepEqual(step?.expected?.map(({ name, bytes }) => [name, new Float32Array(new Uint8Array(bytes).buffer)[0]]), [['C', 1.5]]) // prettier-ignore
+  assert.throws(
+    () => readInputFiles([texts], model, new Map([['B', [3]]])),
+    /shape \[3\] of BYTES has 3 elements, the data 2/,
+  )
+  writeFileSync(path.join(texts, 'B'), '')
+  assert.throws(() => readInputFiles([texts], model, new Map([['B', [2]]])), /B' is empty/)
+  writeFileSync(path.join(texts, 'b'), 'x')
+  assert.throws(
+    () => readInputFiles([texts], model, new Map()),
+    /Provided data file 'b' does not correspond .* it has A, B, C/,
+  )
+})
+
+test('batches follow each other through the steps, round the end, until they repeat', () => {
+  assert.deepEqual(batchStarts(8, 4), [0, 4])
+  assert.deepEqual(batchStarts(3, 2), [0, 2, 1])
+  assert.deepEqual(batchStarts(3, 1), [0, 1, 2])
+  assert.deepEqual(batchStarts(1, 8), [0])
+})
+
 test('a batch is a step and those after it, round the end', () => {
   const [steps = []] = read({ data: [{ A: [1, 2] }, { A: [3, 4] }] })
   const [tensor] = batchedInputs(steps, 1, model, 3)
   assert.deepEqual(tensor?.shape, [3, 2])
   assert.deepEqual(numbers(tensor?.bytes ?? undefined), [3, 4, 1, 2, 3, 4])
+})
+
+test('rows of a batch that leave different inputs out are refused by that name', () => {
+  const [steps = []] = read({ data: [{ A: [1, 2], B: { content: ['x'], shape: [1] } }, { A: [3, 4] }] })
+  for (const at of [0, 1]) {
+    assert.throws(() => batchedInputs(steps, at, model, 2), /rows of a batch must have the same inputs; use -b 1/)
+  }
 })
 
 test('made-up data is the same for the same seed, has the shape asked for, and is finite', () => {
@@ -99,4 +164,6 @@ test('made-up data is the same for the same seed, has the shape asked for, and i
   assert.throws(() => generatedStep(inputs, { ...options, shapes: new Map() }, 1), /input F contains dynamic shape/)
   const wrong = new Map([['F', [5, 5]]])
   assert.throws(() => generatedStep(inputs, { ...options, shapes: wrong }, 1), /does not fit: the model takes \[-1\]/)
+  const other = new Map([['F', [5]], ['I', [4]]]) // prettier-ignore
+  assert.throws(() => generatedStep(inputs, { ...options, shapes: other }, 1), /--shape I:4 does not fit: .*\[3\]/)
 })

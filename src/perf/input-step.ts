@@ -19,6 +19,9 @@ export type InputStep = {
 
 export type InputStreams = readonly (readonly InputStep[])[]
 
+/** Of one input of one request, all rows together: what protobuf and the server can take. */
+export const maxInputBytes = 2 ** 31 - 1
+
 /** The data could not be read or made; the message says which. */
 export class InputDataError extends Error {
   constructor(message: string) {

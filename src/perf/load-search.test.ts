@@ -29,10 +29,10 @@ test('the first load that is too much ends the search; a range without end has n
   assert.deepEqual(await visited(searchLinearly, { start: 1, end: 0, step: 1 }, (load) => load < 4), [1, 2, 3, 4])
 })
 
-test('halving looks at the end, then at the start, then between them down to a step', async () => {
+test('halving looks at the start, then at the end, then between them down to a step', async () => {
   const range = { start: 1, end: 17, step: 1 }
-  assert.deepEqual(await visited(searchByHalves, range, () => true), [17])
-  assert.deepEqual(await visited(searchByHalves, range, () => false), [17, 1])
+  assert.deepEqual(await visited(searchByHalves, range, () => true), [1, 17])
+  assert.deepEqual(await visited(searchByHalves, range, () => false), [1])
   const loads = await visited(searchByHalves, range, (load) => load <= 6)
-  assert.deepEqual(loads, [17, 1, 9, 5, 7, 6])
+  assert.deepEqual(loads, [1, 17, 9, 5, 7, 6])
 })

@@ -13,10 +13,10 @@ export async function searchLinearly({ start, end, step }: SearchRange, measure:
   }
 }
 
-/** The end first, then the start, then halves until the rest is no longer than a step. */
+/** The start first, then the end, then halves until the rest is no longer than a step. */
 export async function searchByHalves({ start, end, step }: SearchRange, measure: Measure): Promise<void> {
+  if (!(await measure(start)) || start === end) return
   if (await measure(end)) return
-  if (start === end || !(await measure(start))) return
   let low = start
   let high = end
   const isWhole = [start, end, step].every(Number.isInteger)

@@ -63,12 +63,12 @@ export class MetricsScraper {
     return this.#failure
   }
 
-  /** What was read since the last time. Reads once more when that was nothing. */
-  async take(): Promise<MetricsSummary> {
+  /** What was read since the last time; reads once more when that was nothing, and null when there is nothing to read. */
+  async take(): Promise<MetricsSummary | null> {
     if (this.#pages.length === 0) await this.#read()
     const pages = this.#pages
     this.#pages = []
-    return summariseMetrics(pages)
+    return pages.length === 0 ? null : summariseMetrics(pages)
   }
 
   close(): void {
@@ -83,7 +83,9 @@ export class MetricsScraper {
       this.#pages.push(parseMetrics(text))
       this.#failure = ''
     } catch (reason) {
-      this.#failure = `cannot read metrics at ${this.#url}: ${messageOf(reason)}`
+      // fetch says that it failed; what failed is in the cause.
+      const cause = reason instanceof Error && reason.cause !== undefined ? reason.cause : reason
+      this.#failure = `cannot read metrics at ${this.#url}: ${messageOf(cause)}`
     }
   }
 }

@@ -42,6 +42,8 @@ export async function readModel(
   const maxBatchSize = config.max_batch_size
   const optional = new Set(config.input.filter((input) => input['optional'] === true).map((input) => input.name))
   const steps = await composingOf(client, config, 0)
+  const isAnywhere = async (holds: (config: ModelConfig) => boolean): Promise<boolean> =>
+    holds(config) || (await hasStep(client, steps, holds))
   const named = await Promise.all(
     callees.map(async ([callee, calleeVersion]): Promise<ComposingModel> => {
       const composing = await composingOf(client, await client.modelConfig(callee, { version: calleeVersion }), 1)
@@ -59,9 +61,9 @@ export async function readModel(
       isOptional: optional.has(input.name),
     })),
     outputs: outputs.map((output) => ({ name: output.name, dataType: output.dataType })),
-    isSequence: isSequence(config) || (await hasSequenceStep(client, steps)),
+    isSequence: await isAnywhere(isSequence),
     isDecoupled: isSet(config['model_transaction_policy'], 'decoupled'),
-    isCached: isSet(config['response_cache'], 'enable'),
+    isCached: await isAnywhere((each) => isSet(each['response_cache'], 'enable')),
     composing: [...steps, ...named],
     hasStatistics: extensions.includes('statistics'),
   }
@@ -88,10 +90,13 @@ async function composingOf(client: InferenceClient, config: ModelConfig, depth: 
   return [...found.values()]
 }
 
-async function hasSequenceStep(client: InferenceClient, models: readonly ComposingModel[]): Promise<boolean> {
+async function hasStep(
+  client: InferenceClient,
+  models: readonly ComposingModel[],
+  holds: (config: ModelConfig) => boolean,
+): Promise<boolean> {
   for (const { name, version, composing } of models) {
-    if (isSequence(await client.modelConfig(name, { version })) || (await hasSequenceStep(client, composing)))
-      return true
+    if (holds(await client.modelConfig(name, { version })) || (await hasStep(client, composing, holds))) return true
   }
   return false
 }

@@ -191,7 +191,7 @@ export const perfOptions: readonly PerfOptionSpec[] = [
     'url u',
     'HOST:PORT',
     'localhost:8000, localhost:8001 for gRPC',
-    'Where the server is. https:// asks for TLS.',
+    'Where the server is. https:// asks for TLS; with HTTP a path may follow.',
   ),
   option('server', 'ssl-grpc-use-ssl', '', '', 'TLS for gRPC.'),
   option('server', 'ssl-grpc-root-certifications-file', 'FILE', '', 'Whom to trust.'),
@@ -211,7 +211,13 @@ export const perfOptions: readonly PerfOptionSpec[] = [
 
   option('report', 'filename f', 'FILE', '', 'Write the results as CSV.'),
   option('report', 'verbose-csv', '', '', 'More columns in it.'),
-  option('report', 'profile-export-file', 'FILE', '', 'Write every request and response with its time, as JSON.'),
+  option(
+    'report',
+    'profile-export-file',
+    'FILE',
+    '',
+    'Write every request and response with its time, as JSON. The file must not exist yet.',
+  ),
   option(
     'report',
     'report',
@@ -220,19 +226,25 @@ export const perfOptions: readonly PerfOptionSpec[] = [
     'Write a page with charts: throughput and latency, latencies, batch sizes.',
   ),
 
-  option('trace', 'trace-level', 'LEVEL', '', 'Set before the measurement.'),
+  option('trace', 'trace-level', 'OFF|TIMESTAMPS|TENSORS', '', 'Set before the measurement. May be repeated.'),
   option('trace', 'trace-rate', 'N', '1000', 'Set before the measurement.'),
   option('trace', 'trace-count', 'N', '-1', 'Set before the measurement.'),
   option('trace', 'log-frequency', 'N', '0', 'Set before the measurement.'),
 
   option('deprecated', 'data-directory', 'PATH', '', 'Now --input-data.'),
-  option('deprecated', 'concurrency c', 'N', '', 'Now the END of --concurrency-range, with -d.'),
+  option('deprecated', 'max-concurrency c', 'N', '', 'Now the END of --concurrency-range, with -d.'),
   option('deprecated', 'dynamic d', '', '', 'Now --concurrency-range.'),
   option('deprecated', 'threads t', 'N', '', 'Now the START of --concurrency-range.'),
   option('deprecated', 'zero z', '', '', 'Now --input-data zero.'),
   option('deprecated', 'trace-file', 'FILE', '', 'Servers choose the file themselves.'),
 
-  option('elsewhere', 'model-signature-name', 'NAME', 'serving_default', 'TensorFlow Serving.'),
+  option(
+    'elsewhere',
+    'model-signature-name',
+    'NAME',
+    'serving_default',
+    'TensorFlow Serving. Ignored, as perf_analyzer does.',
+  ),
   option('elsewhere', 'endpoint', 'PATH', '', 'OpenAI.'),
   option('elsewhere', 'session-concurrency', 'N', '', 'OpenAI.'),
   option('elsewhere', 'fixed-schedule', '', '', 'OpenAI.'),

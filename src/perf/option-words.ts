@@ -1,4 +1,5 @@
-// The command line as getopt_long reads it: `-m simple`, `-msimple`, `-va`, `--flag value`, `--flag=value`.
+// The command line as getopt_long reads it: `-m simple`, `-msimple`, `-va`, `--flag value`, `--flag=value`, and `--fl` for
+// `--flag` when nothing else begins like that.
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { perfOptions, type PerfOptionSpec } from './option-table.ts'
@@ -32,9 +33,8 @@ export function readOptionWords(args: readonly string[]): OptionWords {
     }
     if (word.startsWith('--')) {
       const equals = word.indexOf('=')
-      const name = word.slice(2, equals < 0 ? undefined : equals)
-      const spec = byName.get(name)
-      if (spec === undefined) throw unknownOption(name)
+      const spec = specOf(word.slice(2, equals < 0 ? undefined : equals))
+      const { name } = spec
       if (spec.value === '' && equals >= 0) throw new OptionError(`option '--${name}' doesn't allow an argument`)
       add(spec, spec.value === '' ? '' : equals >= 0 ? word.slice(equals + 1) : valueAfter(`--${name}`))
     } else if (word.startsWith('-') && word.length > 1) {
@@ -54,6 +54,16 @@ export function readOptionWords(args: readonly string[]): OptionWords {
     }
   }
   return words
+}
+
+function specOf(name: string): PerfOptionSpec {
+  const exact = byName.get(name)
+  if (exact !== undefined) return exact
+  const [first, second, ...more] = name === '' ? [] : perfOptions.filter((spec) => spec.name.startsWith(name))
+  if (first === undefined) throw unknownOption(name)
+  if (second === undefined) return first
+  const possible = [first, second, ...more].map((spec) => `'--${spec.name}'`)
+  throw new OptionError(`option '--${name}' is ambiguous; possibilities: ${possible.join(' ')}`)
 }
 
 function unknownOption(name: string): OptionError {

@@ -1,11 +1,14 @@
 // The command line → one object that everything else is made from. perf_analyzer's texts where it has one.
 
 import { readFileSync, statSync } from 'node:fs'
+import path from 'node:path'
 import type { ParameterValue } from '../client/infer-request.ts'
 import type { TlsTarget } from './load/socket.ts'
 import { OptionError, readOptionWords, type OptionWords } from './option-words.ts'
 import { serviceKindOf, type ServiceKind } from './service-kind.ts'
+import { bracketed, parseServerUrl } from './server-url.ts'
 import { readTlsOptions } from './tls-options.ts'
+import { failedToParse, WordReader } from './word-reader.ts'
 
 export type Range = { readonly start: number; readonly end: number; readonly step: number }
 
@@ -72,7 +75,7 @@ export type PerfOptions = {
   readonly compression: 'none' | 'gzip' | 'deflate'
   readonly metrics: { readonly isCollected: boolean; readonly url: string; readonly intervalMs: number }
   readonly composingModels: readonly (readonly [name: string, version: string])[]
-  readonly traceSettings: Readonly<Record<string, string>>
+  readonly traceSettings: Readonly<Record<string, string | string[]>>
   /** '' for none, as the other files. */
   readonly csvFile: string
   readonly isVerboseCsv: boolean
@@ -95,8 +98,10 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
   if (words.has('help')) return { kind: 'help' }
   if (words.has('version')) return { kind: 'version' }
   const reader = new WordReader(words)
-  const protocol = reader.choice('protocol', ['http', 'grpc'], 'http', 'protocol should be either HTTP or gRPC', true)
+  const protocol = protocolOf(reader)
   const url = reader.last('url') ?? (protocol === 'grpc' ? 'localhost:8001' : 'localhost:8000')
+  const tls = readTlsOptions(protocol, url, words)
+  const { host } = parseServerUrl(url, protocol)
   const load = loadOptions(reader)
   const warnings: string[] = []
   const options: PerfOptions = {
@@ -105,60 +110,40 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
     serviceKind: serviceKindOf(reader.last('service-kind') ?? 'triton'),
     protocol,
     url,
-    tls: readTlsOptions(protocol, url, words),
+    tls,
     calls: words.has('sync') ? 'sync' : words.has('async') ? 'async' : 'default',
     isStreaming: words.has('streaming'),
     verbosity: words.get('verbose')?.length ?? 0,
     load,
     isBinarySearch: words.has('binary-search'),
-    latencyThresholdMs: reader.integer('latency-threshold', 0),
-    maxThreads: reader.integer('max-threads', load.kind === 'concurrency' ? 16 : 4),
+    latencyThresholdMs: reader.integer('latency-threshold', 0, 0, ' msecs'),
+    maxThreads: reader.integer('max-threads', load.kind === 'concurrency' ? 16 : 4, 1),
     isMaxThreadsGiven: words.has('max-threads'),
     measurement: {
-      mode: reader.choice(
-        'measurement-mode',
-        ['time_windows', 'count_windows'],
-        'time_windows',
-        'unsupported --measurement-mode specified',
-      ),
-      intervalMs: reader.integer('measurement-interval', 5000),
-      requestCount: reader.integer('measurement-request-count', 50),
-      stability: reader.number('stability-percentage', 10) / 100,
-      maxTrials: reader.integer('max-trials', 10),
+      mode: reader.choice('measurement-mode', ['time_windows', 'count_windows'], 'time_windows'),
+      intervalMs: reader.integer('measurement-interval', 5000, 1, ' msec'),
+      requestCount: reader.integer('measurement-request-count', 50, 1),
+      stability: reader.atLeastZero('stability-percentage', 10) / 100,
+      maxTrials: reader.integer('max-trials', 10, 1),
       percentile: percentileOf(reader),
     },
-    requestCount: reader.integer('request-count', 0),
-    warmupCount: reader.integer('warmup-request-count', 0),
+    requestCount: reader.integer('request-count', 0, 0),
+    warmupCount: reader.integer('warmup-request-count', 0, 0),
     seed: reader.integer('seed', 1),
-    batchSize: reader.integer('batch-size', 1),
+    batchSize: reader.integer('batch-size', 1, 1),
     sequence: sequenceOptions(reader, warnings),
     input: inputOptions(reader),
     sharedMemory: sharedMemoryOf(reader),
-    outputSharedMemoryBytes: reader.integer('output-shared-memory-size', 102_400),
-    inputFormat: reader.choice(
-      'input-tensor-format',
-      ['binary', 'json'],
-      'binary',
-      "--input-tensor-format must be 'binary' or 'json'",
-    ),
-    outputFormat: reader.choice(
-      'output-tensor-format',
-      ['binary', 'json'],
-      'binary',
-      "--output-tensor-format must be 'binary' or 'json'",
-    ),
+    outputSharedMemoryBytes: reader.integer('output-shared-memory-size', 102_400, 0),
+    inputFormat: reader.choice('input-tensor-format', ['binary', 'json'], 'binary'),
+    outputFormat: reader.choice('output-tensor-format', ['binary', 'json'], 'binary'),
     headers: reader.all('header').map(headerOf),
     parameters: Object.fromEntries(reader.all('request-parameter').map(parameterOf)),
-    compression: reader.choice(
-      'grpc-compression-algorithm',
-      ['none', 'gzip', 'deflate'],
-      'none',
-      'unsupported --grpc-compression-algorithm specified',
-    ),
+    compression: reader.choice('grpc-compression-algorithm', ['gzip', 'deflate', 'none'], 'none'),
     metrics: {
       isCollected: words.has('collect-metrics'),
-      url: reader.last('metrics-url') ?? `${url.replace(/^https?:\/\//, '').replace(/:\d+$/, '')}:8002/metrics`,
-      intervalMs: reader.integer('metrics-interval', 1000),
+      url: reader.last('metrics-url') ?? `${bracketed(host)}:8002/metrics`,
+      intervalMs: reader.integer('metrics-interval', 1000, 1, ' msecs'),
     },
     composingModels: (reader.last('bls-composing-models') ?? '')
       .split(',')
@@ -166,96 +151,56 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
       .filter((each) => each !== '')
       .map((each) => [each.split(':')[0] ?? '', each.split(':')[1] ?? ''] as const),
     traceSettings: traceSettingsOf(reader),
-    csvFile: reader.last('filename') ?? '',
+    csvFile: outputFileOf(reader, 'filename'),
     isVerboseCsv: words.has('verbose-csv'),
-    profileFile: reader.last('profile-export-file') ?? '',
-    reportFile: reader.last('report') ?? '',
+    profileFile: newFileOf(reader, 'profile-export-file'),
+    reportFile: outputFileOf(reader, 'report'),
   }
   return { kind: 'run', options, words, warnings }
-}
-
-class WordReader {
-  readonly words: OptionWords
-
-  constructor(words: OptionWords) {
-    this.words = words
-  }
-
-  last(name: string): string | undefined {
-    return this.words.get(name)?.at(-1)
-  }
-
-  all(name: string): readonly string[] {
-    return this.words.get(name) ?? []
-  }
-
-  integer(name: string, fallback: number): number {
-    const text = this.last(name)
-    if (text === undefined) return fallback
-    if (!/^-?\d{1,15}$/.test(text)) throw new OptionError(`--${name} must be a whole number, got '${text}'`)
-    return Number(text)
-  }
-
-  number(name: string, fallback: number): number {
-    const text = this.last(name)
-    if (text === undefined) return fallback
-    const value = Number(text)
-    if (text.trim() === '' || !Number.isFinite(value))
-      throw new OptionError(`--${name} must be a number, got '${text}'`)
-    return value
-  }
-
-  choice<Word extends string>(
-    name: string,
-    known: readonly Word[],
-    fallback: Word,
-    refusal: string,
-    ignoresCase = false,
-  ): Word {
-    const text = this.last(name)
-    if (text === undefined) return fallback
-    const found = known.find((word) => word === (ignoresCase ? text.toLowerCase() : text))
-    if (found === undefined) throw new OptionError(refusal)
-    return found
-  }
 }
 
 function loadOptions(reader: WordReader): LoadOptions {
   const { words } = reader
   if (words.has('periodic-concurrency-range')) {
-    const range = rangeOf(reader, 'periodic-concurrency-range', 'failed to parse periodic concurrency range')
-    return { kind: 'periodic', period: reader.integer('request-period', 10), ...range }
+    const range = rangeOf(reader, 'periodic-concurrency-range')
+    return { kind: 'periodic', period: reader.integer('request-period', 10, 1), ...range }
   }
   if (words.has('request-intervals')) {
     return { kind: 'intervals', intervalsUs: intervalsOf(reader.last('request-intervals') ?? '') }
   }
-  const distribution = reader.choice(
-    'request-distribution',
-    ['constant', 'poisson'],
-    'constant',
-    `unsupported request distribution provided ${reader.last('request-distribution')}`,
-  )
+  const distribution = reader.choice('request-distribution', ['poisson', 'constant'], 'constant')
   if (words.has('request-rate-range')) {
     return {
       kind: 'rate',
       distribution,
-      ...rangeOf(reader, 'request-rate-range', 'failed to parse request rate range'),
+      ...rangeOf(reader, 'request-rate-range'),
     }
   }
   if (words.has('concurrency-range')) {
-    return { kind: 'concurrency', ...rangeOf(reader, 'concurrency-range', 'failed to parse concurrency range') }
+    return { kind: 'concurrency', ...rangeOf(reader, 'concurrency-range') }
   }
   const start = reader.integer('threads', 1)
-  return { kind: 'concurrency', start, end: words.has('dynamic') ? reader.integer('concurrency', 0) : start, step: 1 }
+  return {
+    kind: 'concurrency',
+    start,
+    end: words.has('dynamic') ? reader.integer('max-concurrency', 0) : start,
+    step: 1,
+  }
 }
 
-function rangeOf(reader: WordReader, name: string, refusal: string): Range {
+function protocolOf(reader: WordReader): PerfOptions['protocol'] {
+  const word = (reader.last('protocol') ?? 'http').toLowerCase()
+  if (word === 'http' || word === 'grpc') return word
+  throw failedToParse('protocol', 'The value should be either HTTP or gRPC.')
+}
+
+function rangeOf(reader: WordReader, name: string): Range {
   const text = reader.last(name) ?? ''
   const parts = text.split(':')
-  if (parts.length > 3) throw new OptionError(`option ${name} can have maximum of three elements`)
+  if (parts.length > 3) throw failedToParse(name, 'The value does not match <start:end:step>.')
   const isRate = name === 'request-rate-range'
   const numbers = parts.map((part) => {
-    if (!(isRate ? /^\d+(\.\d+)?$/ : /^\d+$/).test(part)) throw new OptionError(`${refusal}: ${text}`)
+    if (!(isRate ? /^\d+(\.\d+)?$/ : /^\d+$/).test(part)) throw failedToParse(name, `Invalid value provided: ${text}`)
     return Number(part)
   })
   // perf_analyzer's ranges end at 1 unless they say otherwise: one load, the start.
@@ -279,103 +224,150 @@ function percentileOf(reader: WordReader): number | null {
   const percentile = reader.integer('percentile', -1)
   if (percentile === -1) return null
   if (percentile > 99 || percentile < 1) {
-    throw new OptionError('percentile must be -1 for not reporting or in range (0, 100)')
+    throw failedToParse('percentile', 'The value must be -1 for not reporting or in range (0, 100).')
   }
   return percentile
 }
 
 function sequenceOptions(reader: WordReader, warnings: string[]): PerfOptions['sequence'] {
-  const range = (reader.last('sequence-id-range') ?? '1').split(':')
-  if (range.length > 2) throw new OptionError('option sequence-id-range can have maximum of two elements')
-  if (!range.every((part) => /^\d{1,15}$/.test(part))) {
-    throw new OptionError(`failed to parse sequence-id-range: ${reader.last('sequence-id-range')}`)
+  const given = reader.integer('sequence-length', 20)
+  if (given <= 0) {
+    warnings.push(
+      'The sequence length must be > 0. Perf Analyzer will use default value if it is measuring on sequence model.',
+    )
   }
-  let [startId = 1, endId = 0] = range.map(Number)
-  if (startId === 0) {
-    startId = 1
+  return {
+    count: reader.integer('num-of-sequences', 4, 1),
+    length: given <= 0 ? 20 : given,
+    isLengthGiven: reader.words.has('sequence-length'),
+    lengthVariation: reader.atLeastZero('sequence-length-variation', 20) / 100,
+    ...sequenceIdsOf(reader, warnings),
+  }
+}
+
+function sequenceIdsOf(reader: WordReader, warnings: string[]): { readonly startId: number; readonly idCount: number } {
+  const name = 'sequence-id-range'
+  const text = reader.last(name) ?? '1'
+  const parts = text.split(':')
+  if (parts.length > 2) throw failedToParse(name, 'The value does not match <start:end>.')
+  if (!parts.every((part) => /^-?\d{1,15}$/.test(part))) throw failedToParse(name, `Invalid value provided: ${text}`)
+  const [start = 1, end = Infinity] = parts.map(Number)
+  if (start < 0 || end < 0) throw failedToParse(name, 'The range values must be >= 0.')
+  if (start > end) throw failedToParse(name, "The 'end' value must be greater than 'start' value.")
+  if (start === 0) {
     warnings.push(
       'using an invalid start sequence id. Perf Analyzer will use default value if it is measuring on sequence model.',
     )
   }
-  let length = reader.integer('sequence-length', 20)
-  if (length === 0) {
-    length = 20
-    warnings.push(
-      'using an invalid sequence length. Perf Analyzer will use default value if it is measuring on sequence model.',
-    )
-  }
-  const lengthVariation = reader.number('sequence-length-variation', 20) / 100
-  if (lengthVariation < 0) throw new OptionError('sequence length variation must be positive')
-  return {
-    count: reader.integer('num-of-sequences', 4),
-    length,
-    isLengthGiven: reader.words.has('sequence-length'),
-    lengthVariation,
-    startId,
-    idCount: endId === 0 ? 0 : endId - startId,
-  }
+  return { startId: Math.max(1, start), idCount: end === Infinity ? 0 : end - start }
 }
 
 function inputOptions(reader: WordReader): PerfOptions['input'] {
   const given = [...reader.all('input-data'), ...reader.all('data-directory')]
   const paths = given.filter((word) => word !== 'zero' && word !== 'random')
   const wrong = paths.find((path) => statSync(path, { throwIfNoEntry: false }) === undefined)
-  if (wrong !== undefined) throw new OptionError(`unsupported input data provided ${wrong}`)
+  if (wrong !== undefined) {
+    throw failedToParse(
+      'input-data',
+      `Unsupported type provided: '${wrong}'. The available options are 'zero', 'random', path to a directory, or a json file.`,
+    )
+  }
   const isZero = given.includes('zero') || reader.words.has('zero')
-  if (isZero && paths.length > 0) throw new OptionError("zero input can't be set when data directory is provided")
+  if (isZero && paths.length > 0) {
+    throw new OptionError('The -z flag cannot be set when --data-directory is provided.')
+  }
   return {
     paths,
     isZero,
     shapes: new Map(reader.all('shape').map(shapeOf)),
-    stringLength: reader.integer('string-length', 128),
+    stringLength: reader.integer('string-length', 128, 1),
     stringData: reader.last('string-data') ?? null,
   }
 }
 
 function shapeOf(text: string): readonly [string, readonly number[]] {
   const colon = text.lastIndexOf(':')
-  if (colon < 0) throw new OptionError('failed to parse input shape. There must be a colon after input name.')
+  if (colon < 0) throw failedToParse('shape', 'There must be a colon after input name.')
   const parts = text.slice(colon + 1).split(',')
-  if (!parts.every((part) => /^-?\d+$/.test(part))) throw new OptionError(`failed to parse input shape: ${text}`)
+  if (!parts.every((part) => /^-?\d+$/.test(part))) throw failedToParse('shape', `Invalid value provided: ${text}`)
   const shape = parts.map(Number)
-  if (shape.some((size) => size <= 0)) throw new OptionError('input shape must be > 0')
+  if (shape.some((size) => size <= 0)) throw failedToParse('shape', 'The dimensions of input tensor must be > 0.')
   return [text.slice(0, colon), shape]
 }
 
 function sharedMemoryOf(reader: WordReader): 'none' | 'system' {
-  const word = reader.last('shared-memory') ?? 'none'
-  if (word === 'none' || word === 'system') return word
-  if (word === 'cuda') throw new OptionError('cuda shared memory is not supported: this client has no CUDA')
-  throw new OptionError(
-    `unsupported --shared-memory type provided: '${word}'. Choices are 'system', 'cuda', or 'none'.`,
-  )
+  const word = reader.choice('shared-memory', ['system', 'cuda', 'none'], 'none')
+  if (word === 'cuda') throw new OptionError('--shared-memory cuda is not supported: this client has no CUDA')
+  return word
 }
+
+/** Written when everything is measured: that it cannot be should not come out then. */
+function outputFileOf(reader: WordReader, name: string): string {
+  const file = reader.last(name)
+  if (file === undefined) return ''
+  const isFolder = (folder: string): boolean => statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true
+  if (file === '' || isFolder(file)) throw failedToParse(name, `The value must be the name of a file, got '${file}'.`)
+  const folder = path.dirname(file)
+  if (!isFolder(folder)) throw failedToParse(name, `There is no folder '${folder}' for '${file}'.`)
+  return file
+}
+
+function newFileOf(reader: WordReader, name: string): string {
+  const file = reader.last(name)
+  if (file !== undefined && statSync(file, { throwIfNoEntry: false }) !== undefined) {
+    throw failedToParse(name, 'Path must not already exist.')
+  }
+  return outputFileOf(reader, name)
+}
+
+const framingHeaders = new Set(['content-length', 'transfer-encoding', 'inference-header-content-length'])
 
 function headerOf(text: string): readonly [string, string] {
   const colon = text.indexOf(':')
   if (colon <= 0) throw new OptionError(`-H must be NAME:VALUE, got '${text}'`)
   const [name, value] = [text.slice(0, colon).trim(), text.slice(colon + 1).trim()]
   if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || /[\r\n\0]/.test(value)) throw new OptionError(`-H '${text}' is no header`)
+  if (framingHeaders.has(name.toLowerCase())) {
+    throw new OptionError(`-H '${text}': ${name} says where a request ends, and follows from its data`)
+  }
   return [name, value]
 }
 
 /** Name, value and type; the value may have colons of its own. */
 function parameterOf(text: string): readonly [string, ParameterValue] {
-  const match = /^([^:]+):(.*):(string|int|uint|bool|float|double)$/.exec(text)
-  if (match === null) throw new OptionError(`failed to parse request parameter '${text}': expected NAME:VALUE:TYPE`)
-  const [, name = '', value = '', type] = match
+  const match = /^([^:]+):(.*):(string|int|uint|bool|float|double)$/i.exec(text)
+  if (match === null) {
+    throw failedToParse('request-parameter', `The value does not match <name:value:type>, got '${text}'.`)
+  }
+  const [, name = '', value = ''] = match
+  const type = match[3]?.toLowerCase()
   if (type === 'string') return [name, value]
-  if (type === 'bool' && /^(true|false)$/.test(value)) return [name, value === 'true']
-  if ((type === 'int' || type === 'uint') && /^-?\d+$/.test(value)) return [name, BigInt(value)]
+  if (type === 'bool' && /^(true|false)$/i.test(value)) return [name, value.toLowerCase() === 'true']
+  if ((type === 'int' && /^-?\d+$/.test(value)) || (type === 'uint' && /^\d+$/.test(value)))
+    return [name, BigInt(value)]
   if ((type === 'float' || type === 'double') && value !== '' && Number.isFinite(Number(value)))
     return [name, Number(value)]
-  throw new OptionError(`failed to parse request parameter '${text}': '${value}' is no ${type}`)
+  throw failedToParse('request-parameter', `'${value}' is no ${type}, in '${text}'.`)
 }
 
-function traceSettingsOf(reader: WordReader): Record<string, string> {
-  const names = ['trace-level', 'trace-rate', 'trace-count', 'log-frequency']
-  const given = names.filter((name) => reader.words.has(name))
-  return Object.fromEntries(given.map((name) => [name.replaceAll('-', '_'), reader.last(name) ?? '']))
+/** Levels are a list, the others one number each. */
+function traceSettingsOf(reader: WordReader): Record<string, string | string[]> {
+  const levels = reader.all('trace-level')
+  const wrong = levels.find((level) => !['OFF', 'TIMESTAMPS', 'TENSORS'].includes(level))
+  if (wrong !== undefined) {
+    throw failedToParse(
+      'trace-level',
+      `Unsupported type provided: '${wrong}'. The available options are 'OFF', 'TIMESTAMPS', or 'TENSORS'.`,
+    )
+  }
+  const numbers = [['trace-rate', 1], ['trace-count', -1], ['log-frequency', 0]] as const // prettier-ignore
+  const given = numbers.filter(([name]) => reader.words.has(name))
+  return {
+    ...(levels.length > 0 ? { trace_level: [...levels] } : {}),
+    ...Object.fromEntries(
+      given.map(([name, least]) => [name.replaceAll('-', '_'), String(reader.integer(name, 0, least))]),
+    ),
+  }
 }
 
 function textOf(file: string, flag: string): string {

@@ -8,17 +8,18 @@ import type { HeaderField } from './load/header-block.ts'
 import type { ExpectedOutput } from './load/load-order.ts'
 import { idDigits, idPlaceholder, type PreparedRequest, type StampPlaces } from './load/prepared-request.ts'
 import type { LoadTarget } from './load/socket.ts'
-import { InputDataError, type InputStep, type InputStreams } from './input-step.ts'
+import { InputDataError, maxInputBytes, type InputStep, type InputStreams } from './input-step.ts'
 import type { ModelUnderTest } from './model-under-test.ts'
 import type { PerfOptions } from './perf-options.ts'
+import { bracketed, parseServerUrl } from './server-url.ts'
 
-/** Where the tensors of a request are in shared memory. */
+/** Where the tensors of a request are in shared memory, in the order of the requests. */
 export type PlacedStep = { readonly inputs: readonly WireInput[]; readonly outputs: readonly RequestedOutput[] }
 
 const tailThreshold = 16 * 1024
 const packers = { gzip: gzipSync, deflate: deflateSync }
 
-/** One request per step; with a batch, its rows are the step and those that follow it in the stream. */
+/** One request per batch; its rows are steps that follow each other in the stream. */
 export function prepareRequests(
   streams: InputStreams,
   model: ModelUnderTest,
@@ -27,8 +28,8 @@ export function prepareRequests(
   placed: readonly (readonly PlacedStep[])[] | null,
 ): PreparedRequest[][] {
   return streams.map((steps, stream) =>
-    steps.map((_, step) => {
-      const place = placed?.[stream]?.[step]
+    batchStarts(steps.length, options.batchSize).map((step, at) => {
+      const place = placed?.[stream]?.[at]
       const request: WireRequest = {
         model: model.name,
         version: model.version,
@@ -41,6 +42,17 @@ export function prepareRequests(
       return { ...bytes, stream, step }
     }),
   )
+}
+
+/** Where each batch begins: behind the one before, round the end of the stream, until they repeat. */
+export function batchStarts(stepCount: number, batchSize: number): number[] {
+  const starts: number[] = []
+  let at = 0
+  do {
+    starts.push(at)
+    at = (at + batchSize) % stepCount
+  } while (at !== 0)
+  return starts
 }
 
 export function expectedOutputs(streams: InputStreams, batchSize: number): ExpectedOutput[][][] | null {
@@ -65,13 +77,23 @@ export function batchedInputs(
   batchSize: number,
 ): WireInput[] {
   const rows = Array.from({ length: batchSize }, (_, row) => steps[(step + row) % steps.length] as InputStep)
-  return (rows[0] as InputStep).inputs.map(({ name, dataType, shape }, at) => {
+  const first = (rows[0] as InputStep).inputs
+  const count = first.length
+  return first.map(({ name, dataType, shape }, at) => {
     const tensors = rows.map((row) => row.inputs[at])
+    // Inputs are in the order of the model: the same number and the same names at each place are the same inputs.
+    if (rows.some((row) => row.inputs.length !== count) || tensors.some((tensor) => tensor?.name !== name)) {
+      throw new InputDataError(
+        'the rows of a batch must have the same inputs; use -b 1 for data that leaves optional ones out',
+      )
+    }
     if (tensors.some((tensor) => tensor?.shape.join() !== shape.join())) {
       throw new InputDataError(`input ${name}: the rows of a batch must have one shape; use -b 1 for data with several`)
     }
-    const bytes =
-      batchSize === 1 ? tensors[0]?.bytes : Buffer.concat(tensors.map((tensor) => tensor?.bytes as Uint8Array))
+    const parts = tensors.map((tensor) => tensor?.bytes as Uint8Array)
+    const total = parts.reduce((sum, part) => sum + part.length, 0)
+    if (total > maxInputBytes) throw new InputDataError(`input ${name} with ${batchSize} rows has more than 2 GiB`)
+    const bytes = batchSize === 1 ? parts[0] : Buffer.concat(parts)
     return {
       name,
       dataType,
@@ -108,10 +130,13 @@ function httpBytes(request: WireRequest, options: PerfOptions, { host, port }: L
   }
   const tensors = Buffer.from(bytes.buffer, bytes.byteOffset + (headerLength ?? bytes.length))
   const version = request.version === '' ? '' : `/versions/${encodeURIComponent(request.version)}`
+  const own = new Set(options.headers.map(([name]) => name.toLowerCase()))
   const lines = [
-    `POST /v2/models/${encodeURIComponent(request.model)}${version}/infer HTTP/1.1`,
-    `Host: ${host.includes(':') ? `[${host}]` : host}:${port}`,
-    `Content-Type: ${headerLength === null ? 'application/json' : 'application/octet-stream'}`,
+    `POST ${parseServerUrl(options.url, 'http').basePath}/v2/models/${encodeURIComponent(request.model)}${version}/infer HTTP/1.1`,
+    ...(own.has('host') ? [] : [`Host: ${bracketed(host)}:${port}`]),
+    ...(own.has('content-type')
+      ? []
+      : [`Content-Type: ${headerLength === null ? 'application/json' : 'application/octet-stream'}`]),
     ...(headerLength === null ? [] : [`Inference-Header-Content-Length: ${json.length}`]),
     `Content-Length: ${json.length + tensors.length}`,
     ...options.headers.map(([name, value]) => `${name}: ${value}`),
@@ -165,7 +190,7 @@ export function grpcFields(
     [':method', 'POST'],
     [':scheme', tls === null ? 'http' : 'https'],
     [':path', `/inference.GRPCInferenceService/${isStreaming ? 'ModelStreamInfer' : 'ModelInfer'}`],
-    [':authority', `${host.includes(':') ? `[${host}]` : host}:${port}`],
+    [':authority', `${bracketed(host)}:${port}`],
     ['content-type', 'application/grpc'],
     ['te', 'trailers'],
     ['user-agent', 'galatea-perf'],

@@ -55,6 +55,14 @@ export class LoadError extends Error {
   }
 }
 
+/** The windows were too short for even one answer: a matter of the options, says perf_analyzer's exit status. */
+export class ShortWindowError extends LoadError {
+  constructor() {
+    super('No valid requests recorded within time interval. Please use a larger time window.')
+    this.name = 'ShortWindowError'
+  }
+}
+
 type Setup = Omit<LoadSetup, 'counters' | 'share'>
 type Taken = MeasuredWindow & { readonly records: readonly WindowRecord[] }
 
@@ -99,6 +107,10 @@ export class Profiler {
     const cores = availableParallelism()
     this.#maxThreads = Math.min(maxThreads, isMaxThreadsGiven ? cores : Math.max(1, cores - 1))
     this.#threads = new LoadThreads(setup, 1)
+  }
+
+  get isInterrupted(): boolean {
+    return this.#isInterrupted
   }
 
   /** '' unless metrics should be collected and cannot. */
@@ -186,9 +198,7 @@ export class Profiler {
     const { batchSize, measurement, latencyThresholdMs } = this.#options
     const merged = taken.slice(-stabilityWindows)
     const client = summarise(merged.map(({ records }) => records), batchSize, measurement.percentile) // prettier-ignore
-    if (client.requestCount === 0) {
-      throw new LoadError('No valid requests recorded within time interval. Please use a larger time window.')
-    }
+    if (client.requestCount === 0) throw new ShortWindowError()
     const latencyUs = stabilisingUs(client, measurement.percentile)
     return {
       load,
@@ -217,12 +227,20 @@ export class Profiler {
       }
       await this.#sleep(mode === 'time_windows' ? intervalMs : shortestCountWindowMs)
       if (mode === 'time_windows') return
-      const target = requestCount * window
-      while (this.#threads.doneCount < target && this.#threads.failedCount === 0 && !this.#isInterrupted) {
-        await this.#sleep(pollMs)
-      }
+      await this.#untilDone(requestCount * window)
     } finally {
       clearInterval(ticker)
+    }
+  }
+
+  /** Ends early when there are only failures: they are no samples, and more of them would not help. */
+  async #untilDone(target: number): Promise<void> {
+    let [done, failed, sinceMs] = [this.#threads.doneCount, this.#threads.failedCount, performance.now()]
+    while (this.#threads.doneCount < target && !this.#isInterrupted) {
+      await this.#sleep(pollMs)
+      if (this.#threads.doneCount === done && performance.now() - sinceMs < shortestCountWindowMs) continue
+      if (this.#threads.doneCount === done && this.#threads.failedCount > failed) return
+      ;[done, failed, sinceMs] = [this.#threads.doneCount, this.#threads.failedCount, performance.now()]
     }
   }
 

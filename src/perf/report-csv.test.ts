@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { test } from 'node:test'
 import type { ClientSummary } from './client-summary.ts'
 import type { ModelUnderTest } from './model-under-test.ts'
@@ -6,11 +8,13 @@ import { readPerfOptions, type PerfOptions } from './perf-options.ts'
 import type { LevelResult } from './profiler.ts'
 import { csvFiles } from './report-csv.ts'
 import { reportHtml } from './report-html.ts'
-import { levelText, sixDigits, summaryText } from './report-text.ts'
+import { levelText, loadTitle, settingsText, sixDigits, summaryText } from './report-text.ts'
 import type { ServerWindow } from './server-statistics.ts'
 
+const csvFile = path.join(tmpdir(), 'out.csv')
+
 const optionsOf = (...args: string[]): PerfOptions => {
-  const read = readPerfOptions(['-m', 'simple', '-f', 'folder/out.csv', ...args])
+  const read = readPerfOptions(['-m', 'simple', '-f', csvFile, ...args])
   if (read.kind !== 'run') throw new Error('no options')
   return read.options
 }
@@ -83,7 +87,7 @@ const result = (load: number, inferPerSecond: number, more: Partial<LevelResult>
 
 test('CSV has the columns of perf_analyzer, whole microseconds, and the slowest load first', () => {
   const [file] = csvFiles([result(4, 2000.123456), result(1, 990)], optionsOf(), model)
-  assert.equal(file?.file, 'folder/out.csv')
+  assert.equal(file?.file, csvFile)
   assert.equal(
     file?.text,
     'Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency\n' +
@@ -97,7 +101,7 @@ test('columns for rates, decoupled models, caches and --verbose-csv come where p
   const metrics = {
     gpuUtilization: new Map([['GPU-1', 0.5]]),
     gpuPowerWatts: new Map([['GPU-1', 70]]),
-    gpuMemoryUsedBytes: new Map([['GPU-1', 1024]]),
+    gpuMemoryUsedBytes: new Map([['GPU-1', 12_884_901_888]]),
     gpuMemoryTotalBytes: new Map([['GPU-1', 2048]]),
     cpuUtilization: null,
     cpuMemoryUsedBytes: null,
@@ -110,7 +114,7 @@ test('columns for rates, decoupled models, caches and --verbose-csv come where p
   )
   assert.equal(
     row,
-    '10,10,20,5,48,10,1,30,2,0,0,3,99,120,130,140,100,8,91,GPU-1:0.5;,GPU-1:70;,GPU-1:1024;,GPU-1:2048;',
+    '10,10,20,5,48,10,1,30,2,0,0,3,99,120,130,140,100,8,92,GPU-1:0.5;,GPU-1:70;,GPU-1:12884901888;,GPU-1:2048;',
   )
 })
 
@@ -148,6 +152,46 @@ test('the text of a load is that of perf_analyzer', () => {
     summaryText([result(1, 990.5)], optionsOf()),
     'Inferences/Second vs. Client Average Batch Latency\nConcurrency: 1, throughput: 990.5 infer/sec, latency 100 usec\n',
   )
+})
+
+test('settings say how many requests will be sent, and what each window must have when that is not said', () => {
+  const counted = settingsText(optionsOf('--request-count', '1', '--warmup-request-count', '20'), model)
+  assert.equal(
+    counted,
+    `*** Measurement Settings ***
+  Batch size: 1
+  Service Kind: TRITON
+  Sending 20 warmup requests
+  Sending 1 benchmark request
+  Using synchronous calls for inference
+
+`,
+  )
+  const rate = optionsOf('--request-rate-range', '10:40:10', '-l', '7', '--percentile', '95', '-a')
+  assert.equal(
+    settingsText(rate, model),
+    `*** Measurement Settings ***
+  Batch size: 1
+  Service Kind: TRITON
+  Using "time_windows" mode for stabilization
+  Stabilizing using p95throughput
+  Measurement window: 5000 msec
+  Latency limit: 7 msec
+  Request Rate limit: 40 requests per seconds
+  Using uniform distribution on request generation
+  Measuring latency from the time a request was due (open loop, no coordinated omission)
+  Using asynchronous calls for inference
+
+`,
+  )
+  assert.equal(loadTitle(rate.load, 12.5), 'Request Rate: 12.5 inference requests per second')
+})
+
+test('a thread that was busy in a window of a few requests is no warning, one that was busy for long is', () => {
+  const busy = (durationMs: number): LevelResult =>
+    result(1, 9, { client: { ...client(9), utilisation: 1, durationMs } })
+  assert.match(levelText(busy(1000), optionsOf(), model), /\[WARNING\] Perf Analyzer is not able to keep up/)
+  assert.doesNotMatch(levelText(busy(5), optionsOf(), model), /WARNING/)
 })
 
 test('a response cache and a decoupled or sequence model have lines of their own', () => {

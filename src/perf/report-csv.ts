@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { ModelUnderTest } from './model-under-test.ts'
 import type { PerfOptions } from './perf-options.ts'
 import type { LevelResult } from './profiler.ts'
-import { serverAverages, sixDigits } from './report-text.ts'
+import { serverAverages, sixDigits, transportTimes } from './report-text.ts'
 import type { ServerWindow } from './server-statistics.ts'
 
 export type CsvFile = { readonly file: string; readonly text: string }
@@ -84,17 +84,17 @@ function networkUs({ client, server }: LevelResult): string {
 function verboseColumns({ measurement, metrics }: PerfOptions): Column[] {
   const perGpu =
     (name: 'gpuUtilization' | 'gpuPowerWatts' | 'gpuMemoryUsedBytes' | 'gpuMemoryTotalBytes') =>
-    (result: LevelResult): string =>
-      [...(result.metrics?.[name] ?? [])].map(([gpu, value]) => `${gpu}:${sixDigits(value)};`).join('')
+    (result: LevelResult): string => {
+      // Bytes are whole numbers and have all their digits.
+      const show = name.endsWith('Bytes') ? String : sixDigits
+      return [...(result.metrics?.[name] ?? [])].map(([gpu, value]) => `${gpu}:${show(value)};`).join('')
+    }
   return [
     ...(measurement.percentile === null
       ? [['Avg latency', ({ client }) => whole(client.averageUs)] satisfies Column]
       : []),
-    ['request/response', ({ client }) => whole(Math.floor(client.averageSendUs) + Math.floor(client.averageReceiveUs))],
-    [
-      'response wait',
-      ({ client }) => whole(Math.max(0, client.averageRequestUs - client.averageSendUs - client.averageReceiveUs)),
-    ],
+    ['request/response', ({ client }) => whole(transportTimes(client).transfer)],
+    ['response wait', ({ client }) => whole(transportTimes(client).wait)],
     ...(metrics.isCollected
       ? ([
           ['Avg GPU Utilization', perGpu('gpuUtilization')],

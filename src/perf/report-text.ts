@@ -19,6 +19,8 @@ export function sixDigits(value: number): string {
 
 const us = (value: number): string => String(Math.floor(value))
 
+const plural = (count: number): string => (count > 1 ? 's' : '')
+
 export function settingsText(options: PerfOptions, model: ModelUnderTest): string {
   const { measurement, load, latencyThresholdMs } = options
   const lines = [
@@ -26,8 +28,10 @@ export function settingsText(options: PerfOptions, model: ModelUnderTest): strin
     `  Batch size: ${options.batchSize}`,
     `  Service Kind: ${serviceKindTitle[options.serviceKind]}`,
   ]
-  if (options.requestCount > 0) lines.push(`  Sending a total of ${options.requestCount} requests`)
-  else if (load.kind === 'periodic') lines.push(`  Sending a total of ${load.end} requests`)
+  if (options.warmupCount > 0)
+    lines.push(`  Sending ${options.warmupCount} warmup request${plural(options.warmupCount)}`)
+  const count = load.kind === 'periodic' ? load.end : options.requestCount
+  if (count > 0) lines.push(`  Sending ${count} benchmark request${plural(count)}`)
   else {
     lines.push(
       `  Using "${measurement.mode}" mode for stabilization`,
@@ -71,7 +75,7 @@ export function loadTitle({ kind }: PerfOptions['load'], load: number): string {
   if (kind === 'concurrency') return `Request concurrency: ${load}`
   return kind === 'periodic'
     ? `Periodic concurrency: ${load} requests in all`
-    : `Request Rate: ${sixDigits(load)} inference requests per seconds`
+    : `Request Rate: ${sixDigits(load)} inference requests per second`
 }
 
 export function passText({ client }: MeasuredWindow, number: number, percentile: number | null): string {
@@ -81,12 +85,16 @@ export function passText({ client }: MeasuredWindow, number: number, percentile:
     : `${head}p${percentile} latency: ${us(client.percentilesUs.get(percentile) ?? 0)} usec\n`
 }
 
+const shortestTellingMs = 250
+
 export function levelText(result: LevelResult, options: PerfOptions, model: ModelUnderTest): string {
   const lines = ['  Client: ', ...clientLines(result.client, options, model)]
   if (result.server !== null) lines.push('  Server: ', ...serverLines(result.server, 1, model.isCached))
   if (result.metrics !== null) lines.push('  Server Prometheus Metrics: ', ...metricsLines(result.metrics), '')
   // Between requests that are due soon a thread only turns round: with an open loop it always looks busy.
-  if (result.client.utilisation > 0.95 && options.load.kind === 'concurrency') {
+  // A window of a few requests is all start: how busy the thread was in it says nothing.
+  const isLong = result.client.durationMs > shortestTellingMs
+  if (result.client.utilisation > 0.95 && isLong && options.load.kind === 'concurrency') {
     lines.push('[WARNING] Perf Analyzer is not able to keep up with the desired load. The results may not be accurate.')
   }
   if (lines.at(-1) !== '') lines.push('')
@@ -118,18 +126,25 @@ function clientLines(client: ClientSummary, options: PerfOptions, model: ModelUn
   return lines
 }
 
+/** Whole microseconds that add up, as text and CSV show them. */
+export function transportTimes(client: ClientSummary) {
+  const all = Math.floor(client.averageRequestUs)
+  const send = Math.floor(client.averageSendUs)
+  const receive = Math.floor(client.averageReceiveUs)
+  return { all, send, receive, transfer: send + receive, wait: Math.max(0, all - send - receive) }
+}
+
 function transportLine(client: ClientSummary, { protocol, verbosity }: PerfOptions): string {
-  const [all, send, receive] = [client.averageRequestUs, client.averageSendUs, client.averageReceiveUs].map(Math.floor)
-  const wait = Math.max(0, (all ?? 0) - (send ?? 0) - (receive ?? 0))
+  const { all, send, receive, transfer, wait } = transportTimes(client)
   const isVerbose = verbosity > 0
   if (protocol === 'grpc') {
     return isVerbose
       ? `Avg gRPC time: ${all} usec (marshal ${send} usec + response wait ${wait} usec + unmarshal ${receive} usec)`
-      : `Avg gRPC time: ${all} usec ((un)marshal request/response ${(send ?? 0) + (receive ?? 0)} usec + response wait ${wait} usec)`
+      : `Avg gRPC time: ${all} usec ((un)marshal request/response ${transfer} usec + response wait ${wait} usec)`
   }
   return isVerbose
     ? `Avg HTTP time: ${all} usec (send ${send} usec + response wait ${wait} usec + receive ${receive} usec)`
-    : `Avg HTTP time: ${all} usec (send/recv ${(send ?? 0) + (receive ?? 0)} usec + response wait ${wait} usec)`
+    : `Avg HTTP time: ${all} usec (send/recv ${transfer} usec + response wait ${wait} usec)`
 }
 
 /** Averages of one model in whole microseconds, as text and CSV show them. */

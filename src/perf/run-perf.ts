@@ -1,10 +1,11 @@
 // A whole run: the server is asked about the model, requests are prepared, loads are measured, reports are written.
 
-import { writeFileSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { messageOf } from '../base/server-error.ts'
 import { createGrpcClient } from '../client/grpc/grpc-client.ts'
 import { HttpClient } from '../client/http/http-client.ts'
 import type { InferenceClient } from '../client/inference-client.ts'
+import { InferenceError } from '../client/inference-error.ts'
 import { createPerfFetch } from './perf-fetch.ts'
 import { generatedStep } from './generated-input.ts'
 import { readInputFiles } from './input-files.ts'
@@ -15,14 +16,14 @@ import { readModel, type ModelUnderTest } from './model-under-test.ts'
 import { OptionError } from './option-words.ts'
 import type { PerfOptions } from './perf-options.ts'
 import { expectedOutputs, grpcFields, prepareRequests } from './prepare-requests.ts'
-import { isAsync, LoadError, Profiler, type LevelResult } from './profiler.ts'
+import { isAsync, LoadError, Profiler, ShortWindowError, type LevelResult } from './profiler.ts'
 import type { ProgressLine } from './progress-line.ts'
 import { csvFiles } from './report-csv.ts'
 import { reportHtml } from './report-html.ts'
-import { profileText } from './report-json.ts'
+import { profilePieces } from './report-json.ts'
 import { levelText, loadTitle, passText, settingsText, summaryText } from './report-text.ts'
 import { SharedTensors } from './shared-tensors.ts'
-import { targetOf } from './tls-options.ts'
+import { targetOf } from './server-url.ts'
 
 /** perf_analyzer's. */
 export const exitCode = { ok: 0, unstable: 2, option: 3, generic: 99 } as const
@@ -48,11 +49,17 @@ export async function runPerf(options: PerfOptions, host: PerfHost): Promise<num
     host.progress?.clear()
     if (reason instanceof OptionError) throw reason
     const isKnown = reason instanceof LoadError || reason instanceof InputDataError
-    host.stderr(`${isKnown ? '' : 'error: '}${messageOf(reason)}\n`)
-    return exitCode.generic
+    host.stderr(`${isKnown ? '' : 'error: '}${messageOf(reason)}${addressHint(reason, options)}\n`)
+    return reason instanceof ShortWindowError ? exitCode.option : exitCode.generic
   } finally {
     await client.close()
   }
+}
+
+/** The port of the other protocol answers, but nothing that can be read. */
+function addressHint(reason: unknown, { url, protocol }: PerfOptions): string {
+  if (!(reason instanceof InferenceError) || !/broke off|protocol/i.test(reason.message)) return ''
+  return ` (is ${url} where the server speaks ${protocol === 'grpc' ? 'gRPC, and not HTTP' : 'HTTP, and not gRPC'}?)`
 }
 
 export async function connect(options: PerfOptions): Promise<InferenceClient> {
@@ -82,6 +89,9 @@ async function runWith(client: InferenceClient, options: PerfOptions, host: Perf
       : [[generatedStep(model.inputs, options.input, options.seed)]]
   const shared = options.sharedMemory === 'system' ? await SharedTensors.create(client, streams, model, options) : null
   try {
+    if (shared !== null && streams.some((steps) => steps.some((step) => step.expected !== null))) {
+      host.stderr('WARNING: outputs in shared memory are not compared with validation_data\n')
+    }
     const setup = setupOf(options, model, streams, shared)
     host.stdout(settingsText(options, model))
     if (options.verbosity > 1) host.stdout(inputText(streams))
@@ -96,7 +106,7 @@ async function runWith(client: InferenceClient, options: PerfOptions, host: Perf
   }
 }
 
-function validateForModel(
+export function validateForModel(
   { batchSize, isStreaming, load, sequence, calls, input }: PerfOptions,
   model: ModelUnderTest,
 ): void {
@@ -137,7 +147,7 @@ export function setupOf(
   shared: SharedTensors | null,
 ): Omit<LoadSetup, 'counters' | 'share'> {
   const { sequence, seed, isStreaming, protocol } = options
-  const target = targetOf(options.url, options.tls)
+  const target = targetOf(options.url, protocol, options.tls)
   const isFromFile = options.input.paths.length > 0
   return {
     protocol: protocol === 'http' ? 'http' : isStreaming ? 'grpc-stream' : 'grpc',
@@ -192,8 +202,9 @@ async function measureAll(
   const all: LevelResult[] = []
   const measure = async (load: number): Promise<boolean> => {
     host.stdout(`${loadTitle(options.load, load)}\n`)
-    const result = await profiler.measure(load)
+    const result = await measureUnlessInterrupted(profiler, load, host)
     host.progress?.clear()
+    if (result === null) return false
     all.push(result)
     report(result, profiler, options, model, host)
     return result.isStable && !result.isOverThreshold && !result.isInterrupted
@@ -210,6 +221,18 @@ async function measureAll(
     all.length === 1 && all.some((result) => !result.isStable && !result.isInterrupted && !result.isOverThreshold)
   if (isUnstable) host.stderr('Failed to obtain stable measurement.\n')
   return isUnstable ? exitCode.unstable : exitCode.ok
+}
+
+/** Null, and why is said, when the interruption came before there was anything to show. */
+async function measureUnlessInterrupted(profiler: Profiler, load: number, host: PerfHost): Promise<LevelResult | null> {
+  try {
+    return await profiler.measure(load)
+  } catch (reason) {
+    if (!profiler.isInterrupted) throw reason
+    host.progress?.clear()
+    host.stderr(`Interrupted: nothing was measured at this load (${messageOf(reason)})\n`)
+    return null
+  }
 }
 
 const isShown = ({ isStable, isOverThreshold, isInterrupted }: LevelResult): boolean =>
@@ -257,9 +280,27 @@ function writeReports(
   if (options.csvFile !== '') {
     for (const { file, text } of csvFiles(results, options, model)) writeFileSync(file, text)
   }
-  if (options.profileFile !== '') writeFileSync(options.profileFile, profileText(results, options, streams, version))
+  if (options.profileFile !== '') writePieces(options.profileFile, profilePieces(results, options, streams, version))
   if (options.reportFile !== '') {
     const date = new Date().toISOString().replace('T', ' ').slice(0, 16)
     writeFileSync(options.reportFile, reportHtml(results, options, model, { command, date: `${date} UTC`, version }))
+  }
+}
+
+const pieceChars = 64 * 1024
+
+function writePieces(file: string, pieces: Iterable<string>): void {
+  const descriptor = openSync(file, 'w')
+  try {
+    let text = ''
+    for (const piece of pieces) {
+      text += piece
+      if (text.length < pieceChars) continue
+      writeFileSync(descriptor, text)
+      text = ''
+    }
+    writeFileSync(descriptor, text)
+  } finally {
+    closeSync(descriptor)
   }
 }

@@ -52,7 +52,8 @@ function windowOf(
 ): ServerWindow {
   const now = entriesOf(after, name, version)
   const then = entriesOf(before, name, version)
-  const difference = (of: (entry: ModelStatistics) => number): number => sum(now, of) - sum(then, of)
+  // A model that was loaded anew meanwhile counts from 0 again.
+  const difference = (of: (entry: ModelStatistics) => number): number => Math.max(0, sum(now, of) - sum(then, of))
   const duration = (kind: DurationName): StatisticDuration => ({
     count: difference((entry) => entry.inferenceStats[kind]?.count ?? 0),
     ns: difference((entry) => entry.inferenceStats[kind]?.ns ?? 0),

@@ -2,6 +2,7 @@
 // a kind that is added gets an entry here and builds its requests beside src/perf/prepare-requests.ts.
 
 import { OptionError } from './option-words.ts'
+import { unsupported } from './word-reader.ts'
 
 export type ServiceKind = 'triton'
 
@@ -18,7 +19,7 @@ const missing: Readonly<Record<string, string>> = {
 export function serviceKindOf(word: string): ServiceKind {
   if (word === 'triton') return word
   const why = missing[word]
-  if (why === undefined) throw new OptionError('unsupported --service-kind specified')
+  if (why === undefined) throw unsupported('service-kind', word, ['triton', ...Object.keys(missing)])
   throw new OptionError(`--service-kind ${word}: ${why}`)
 }
 

@@ -1,12 +1,14 @@
 // Inputs and outputs in system shared memory: one region with the tensors of every step, one with room for the outputs.
 
+import { rmSync } from 'node:fs'
+import path from 'node:path'
 import type { WireInput } from '../client/infer-request.ts'
 import type { InferenceClient } from '../client/inference-client.ts'
 import { createSharedMemoryRegion, type SharedMemoryRegion } from '../client/node/shared-memory-region.ts'
 import type { InputStreams } from './input-step.ts'
 import type { ModelUnderTest } from './model-under-test.ts'
 import type { PerfOptions } from './perf-options.ts'
-import { batchedInputs, type PlacedStep } from './prepare-requests.ts'
+import { batchedInputs, batchStarts, type PlacedStep } from './prepare-requests.ts'
 
 const alignment = 64
 const placeBytes = (bytes: number): number => Math.max(1, Math.ceil(bytes / alignment)) * alignment
@@ -18,6 +20,12 @@ export class SharedTensors {
   private constructor(placed: readonly (readonly PlacedStep[])[], regions: readonly SharedMemoryRegion[]) {
     this.placed = placed
     this.#regions = regions
+    process.once('exit', this.#unlink)
+  }
+
+  /** A process that ends in the middle would leave its memory behind until the machine is started anew. */
+  readonly #unlink = (): void => {
+    for (const { name } of this.#regions) rmSync(path.join('/dev/shm', name), { force: true })
   }
 
   static async create(
@@ -27,7 +35,9 @@ export class SharedTensors {
     options: PerfOptions,
   ): Promise<SharedTensors> {
     const { batchSize, outputSharedMemoryBytes } = options
-    const inputs = streams.map((steps) => steps.map((_, at) => batchedInputs(steps, at, model, batchSize)))
+    const inputs = streams.map((steps) =>
+      batchStarts(steps.length, batchSize).map((at) => batchedInputs(steps, at, model, batchSize)),
+    )
     const inputBytes = inputs.flat(2).reduce((sum, { bytes }) => sum + placeBytes(bytes?.length ?? 0), 0)
     const outputBytes = placeBytes(outputSharedMemoryBytes * batchSize)
     const regions: SharedMemoryRegion[] = []
@@ -53,6 +63,7 @@ export class SharedTensors {
   }
 
   async close(): Promise<void> {
+    process.off('exit', this.#unlink)
     for (const region of this.#regions) await region.close()
   }
 }

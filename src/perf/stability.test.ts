@@ -31,9 +31,12 @@ test('a window without answers is never stable', () => {
   assert.equal(isStable(windows([0, 1], [0, 1], [0, 1]), 10, true), false)
 })
 
-test('three windows over the latency threshold end the trials; whole milliseconds are compared', () => {
+test('one of three windows over the latency threshold ends the trials; whole milliseconds are compared', () => {
   assert.equal(isOverThreshold(windows([1, 5000], [1, 5100], [1, 5200]), 5), true)
-  assert.equal(isOverThreshold(windows([1, 4999], [1, 5100], [1, 5200]), 5), false)
+  assert.equal(isOverThreshold(windows([1, 4999], [1, 4000], [1, 5200]), 5), true)
+  assert.equal(isOverThreshold(windows([1, 4999], [1, 4000], [1, 4200]), 5), false)
+  assert.equal(isOverThreshold(windows([1, 9000], [1, 9000]), 5), false)
+  assert.equal(isOverThreshold(windows([1, 9000], [1, 1], [1, 1], [1, 1]), 5), false)
   assert.equal(isOverThreshold(windows([1, 9000], [1, 9000], [1, 9000]), 0), false)
   assert.equal(isOver(4999, 5), false)
   assert.equal(isOver(5000, 5), true)

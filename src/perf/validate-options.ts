@@ -11,37 +11,35 @@ export function validateOptions(options: PerfOptions, words: OptionWords): void 
 }
 
 function rulesOf(options: PerfOptions, words: OptionWords): readonly Rule[] {
-  const { load, protocol, isStreaming, requestCount } = options
+  const { load, protocol, isStreaming } = options
   const has = (name: string): boolean => words.has(name)
-  const hasOld = has('threads') || has('dynamic') || has('concurrency')
+  const hasOld = has('threads') || has('dynamic') || has('max-concurrency')
   return [
     ...elsewhereRules(words),
-    [options.model === '', '-m flag must be specified'],
-    [options.batchSize <= 0, 'batch size must be > 0'],
-    [options.measurement.intervalMs <= 0, 'measurement window must be > 0 in msec'],
-    [options.measurement.requestCount <= 0, 'measurement request count must be > 0'],
-    [load.kind !== 'intervals' && load.start <= 0, 'The start of the search range must be > 0'],
-    [load.kind !== 'intervals' && load.step <= 0, 'The step of the search range must be > 0'],
-    [isStreaming && protocol !== 'grpc', 'streaming is only allowed with gRPC protocol'],
-    [has('grpc-compression-algorithm') && protocol !== 'grpc', 'compression is only allowed with gRPC protocol'],
-    [options.maxThreads <= 0, 'maximum number of threads must be > 0'],
-    [has('async') && has('sync'), 'Both --async and --sync can not be specified simultaneously.'],
-    [isStreaming && has('sync'), 'can not use streaming with synchronous API'],
-    [has('concurrency-range') && hasOld, 'can not use deprecated options with --concurrency-range'],
-    [has('request-rate-range') && hasOld, 'can not use concurrency options with --request-rate-range'],
+    [options.model === '', 'Failed to parse -m (model name). The value must be specified.'],
+    [load.kind === 'concurrency' && load.start <= 0, 'The start of the search range must be > 0'],
     [
-      has('request-rate-range') && has('concurrency-range'),
-      'can not specify concurrency_range and request_rate_range simultaneously',
+      load.kind === 'rate' && load.start <= 0,
+      'Failed to parse --request-rate-range. The start of the search range must be > 0.',
     ],
-    [has('request-intervals') && hasOld, 'can not use deprecated options with --request-intervals'],
+    [load.kind !== 'intervals' && load.step <= 0, 'The step of the search range must be > 0'],
+    [isStreaming && protocol !== 'grpc', 'Streaming is only allowed with gRPC protocol and Triton C API.'],
     [
-      has('request-intervals') && (has('request-rate-range') || has('concurrency-range')),
-      'can not use --concurrency-range or --request-rate-range along with --request-intervals',
+      has('grpc-compression-algorithm') && protocol !== 'grpc',
+      'Using compression algorithm is only allowed with gRPC protocol.',
+    ],
+    [has('async') && has('sync'), 'Cannot specify --async and --sync simultaneously.'],
+    [isStreaming && has('sync'), 'can not use streaming with synchronous API'],
+    [has('concurrency-range') && hasOld, 'Cannot use deprecated options with --concurrency-range.'],
+    [has('request-rate-range') && hasOld, 'Cannot use concurrency options with --request-rate-range.'],
+    [has('request-intervals') && hasOld, 'Cannot use deprecated options with --request-intervals.'],
+    [
+      loadModes.filter(has).length > 1,
+      'Cannot specify more then one inference load mode. Please choose only one of the following modes: ' +
+        '--concurrency-range, --periodic-concurrency-range, --request-rate-range, or --request-intervals.',
     ],
     ...periodicRules(options, words),
     ...searchRules(options),
-    [requestCount < 0, '--request-count must be >= 0'],
-    [options.warmupCount < 0, '--warmup-request-count must be >= 0'],
     ...requestCountRules(options),
     [
       has('metrics-url') && !has('collect-metrics'),
@@ -51,15 +49,14 @@ function rulesOf(options: PerfOptions, words: OptionWords): readonly Rule[] {
       has('metrics-interval') && !has('collect-metrics'),
       'Must specify --collect-metrics when using the --metrics-interval option.',
     ],
-    [options.metrics.intervalMs <= 0, 'Metrics interval must be larger than 0 milliseconds.'],
     [
       options.sharedMemory !== 'none' && options.inputFormat === 'json' && has('input-tensor-format'),
       '--input-tensor-format json has no use with shared memory',
     ],
-    [options.sequence.count <= 0, '--num-of-sequences must be > 0'],
-    [options.input.stringLength < 0, '--string-length must be >= 0'],
   ]
 }
+
+const loadModes = ['concurrency-range', 'periodic-concurrency-range', 'request-rate-range', 'request-intervals']
 
 const elsewhereRules = (words: OptionWords): Rule[] => [
   [words.has('enable-mpi'), '--enable-mpi: measuring several models by MPI is not in this version'],
@@ -81,13 +78,17 @@ function periodicRules({ load, profileFile, isStreaming }: PerfOptions, words: O
   if (load.kind !== 'periodic') {
     return [[words.has('request-period'), '--request-period needs --periodic-concurrency-range']]
   }
-  const others = ['concurrency-range', 'request-rate-range', 'request-intervals'].find((name) => words.has(name))
+  const range = 'Failed to parse --periodic-concurrency-range.'
+  const parts = words.get('periodic-concurrency-range')?.at(-1)?.split(':').length ?? 0
   return [
-    [others !== undefined, `can not use --${others ?? ''} along with --periodic-concurrency-range`],
-    [profileFile === '', 'must provide --profile-export-file when using the --periodic-concurrency-range option'],
-    [!isStreaming, 'The --periodic-concurrency-range option requires bidirectional gRPC streaming.'],
-    [load.period <= 0, '--request-period must be > 0'],
-    [load.end < load.start, 'The end of the periodic concurrency range can not be less than its start'],
+    [parts < 2, `${range} Both <start> and <end> values must be provided.`],
+    [load.start > load.end, `${range} The <start> must be <= <end>.`],
+    [
+      (load.end - load.start) % load.step !== 0,
+      `${range} The <step> value must be a factor of the range size (<end> - <start>).`,
+    ],
+    [!isStreaming, 'The --periodic-concurrency-range option requires bi-directional gRPC streaming.'],
+    [profileFile === '', 'Must provide --profile-export-file when using the --periodic-concurrency-range option.'],
   ]
 }
 
@@ -101,7 +102,7 @@ function searchRules({ load, isBinarySearch, latencyThresholdMs }: PerfOptions):
       'The end of the search range and the latency limit can not be both 0 (or 0.0) simultaneously',
     ],
     [load.end === 0 && isBinarySearch, 'The end of the range can not be 0 (or 0.0) for binary search mode.'],
-    [isBinarySearch && latencyThresholdMs === 0, 'The latency threshold can not be 0 for binary search mode.'],
+    [isBinarySearch && latencyThresholdMs === 0, 'The --latency-threshold cannot be 0 for binary search mode.'],
     [
       isBinarySearch && load.end < load.start,
       'The end of the range can not be less than start of the range for binary search mode.',
@@ -111,12 +112,9 @@ function searchRules({ load, isBinarySearch, latencyThresholdMs }: PerfOptions):
 
 function requestCountRules({ load, requestCount }: PerfOptions): Rule[] {
   if (requestCount === 0 || (load.kind !== 'concurrency' && load.kind !== 'rate')) return []
-  const isRate = load.kind === 'rate'
+  const name = load.kind === 'rate' ? 'request rate' : 'concurrency'
   return [
-    [requestCount < load.start, `request-count can not be less than ${isRate ? 'request rate' : 'concurrency'}`],
-    [
-      load.start !== load.end,
-      `request-count not supported with multiple ${isRate ? 'request rate' : 'concurrency'} values in one run`,
-    ],
+    [requestCount < Math.floor(load.start), `--request-count can not be less than ${name}`],
+    [load.end === 0 || load.start < load.end, `--request-count not supported with multiple ${name} values in one run`],
   ]
 }

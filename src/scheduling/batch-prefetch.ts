@@ -1,13 +1,13 @@
 // The next batch made ready while every Instance is busy. The requests stay in the queue, so what they may do there
 // (expire, be cancelled, be overtaken) they still may: what was made is used only if the batch comes out as foreseen.
 
-import type { Instance } from '../model/backend.ts'
+import type { Instance, PreparedBatch } from '../model/backend.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { planBatch, type BatchLimits, type Waiting, type WaitingLine } from './plan-batch.ts'
 
 export class BatchPrefetch {
   #requests: readonly InferenceRequest[] = []
-  #result: unknown = null
+  #result: PreparedBatch | null = null
 
   get isEmpty(): boolean {
     return this.#result === null
@@ -26,13 +26,15 @@ export class BatchPrefetch {
     this.#requests = requests
   }
 
-  /** What was made of exactly these requests; null when it was made of others, and then it is of no use any more. */
-  take(requests: readonly InferenceRequest[]): unknown {
+  /** What was made of exactly these requests; null when it was made of others: then it is dropped. */
+  take(requests: readonly InferenceRequest[]): PreparedBatch | null {
     const made = this.#requests
     const result = this.#result
     if (result === null) return null
     this.#result = null
     this.#requests = []
-    return made.length === requests.length && made.every((request, i) => request === requests[i]) ? result : null
+    if (made.length === requests.length && made.every((request, i) => request === requests[i])) return result
+    result.drop()
+    return null
   }
 }

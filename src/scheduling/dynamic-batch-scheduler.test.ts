@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
+import type { PreparedBatch } from '../model/backend.ts'
+import type { Batch } from '../model/batch.ts'
 import type { BatchPadding } from '../model/batch-padding.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
@@ -236,12 +238,25 @@ test('closing answers what still waits and leaves no timer behind', () => {
   assert.equal(clock.pendingCount, 0)
 })
 
+class Prepared implements PreparedBatch {
+  readonly ids: string
+  isDropped = false
+
+  constructor(requests: readonly InferenceRequest[]) {
+    this.ids = idsOf(requests)
+  }
+
+  drop(): void {
+    this.isDropped = true
+  }
+}
+
 const idsOf = (requests: readonly InferenceRequest[]): string => requests.map((request) => request.id).join('+')
 
 test('a full batch is prepared while every instance is busy, and runs with what was prepared', () => {
   const { instances, send, endTurn } = schedulerUnderTest({ maxBatchSize: 2 })
   const [instance] = instances as [HeldInstance]
-  instance.prepare = (requests) => `prepared ${idsOf(requests)}`
+  instance.prepare = (requests) => new Prepared(requests)
   send('a', 2)
   endTurn()
   assert.equal(instance.batch?.prepared, null)
@@ -252,7 +267,8 @@ test('a full batch is prepared while every instance is busy, and runs with what 
   endTurn()
   instance.finish()
   assert.equal(idsOf(instance.batch?.requests ?? []), 'b+c')
-  assert.equal(instance.batch?.prepared, 'prepared b+c')
+  const { prepared } = instance.batch as Batch
+  assert.ok(prepared instanceof Prepared && prepared.ids === 'b+c' && !prepared.isDropped)
   instance.finish()
   assert.equal(instance.batch?.prepared, null, 'd alone was no full batch')
 })
@@ -260,7 +276,8 @@ test('a full batch is prepared while every instance is busy, and runs with what 
 test('what was prepared for requests of which one has left is dropped', () => {
   const { instances, send, endTurn, seen } = schedulerUnderTest({ maxBatchSize: 2 })
   const [instance] = instances as [HeldInstance]
-  instance.prepare = (requests) => `prepared ${idsOf(requests)}`
+  const made: Prepared[] = []
+  instance.prepare = (requests) => made[made.push(new Prepared(requests)) - 1] as Prepared
   send('a', 2)
   endTurn()
   const leaving = send('b')
@@ -272,6 +289,10 @@ test('what was prepared for requests of which one has left is dropped', () => {
   instance.finish()
   assert.deepEqual(seen, ['a', 'c+d'])
   assert.equal(instance.batch?.prepared, null)
+  assert.deepEqual(
+    made.map(({ ids, isDropped }) => [ids, isDropped]),
+    [['b+c', true]],
+  )
 })
 
 test('inputs of one bucket run together, filled up in one buffer, and the requests keep their own answers', () => {

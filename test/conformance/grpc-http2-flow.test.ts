@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
-  connectionWindowBytes,
   encodeFrame,
   encodePing,
   encodeSettings,
@@ -11,8 +10,8 @@ import {
   errorCodes,
   frameTypes,
   settingIds,
-  streamWindowBytes,
-} from '../../src/frontends/grpc/http2/frame-format.ts'
+} from '../../src/base/http2-format.ts'
+import { connectionWindowBytes, streamWindowBytes } from '../../src/frontends/grpc/http2/server-preface.ts'
 import { okTrailers, plainHead } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
 import { Http2Loopback, type CountingUser, type SentFrame } from './http2-loopback.ts'
 import { dataOf, greeting, headersOf, requestFields } from './http2-raw-client.ts'

@@ -12,11 +12,10 @@ import {
   errorCodes,
   frameFlags,
   frameTypes,
-  maxConcurrentStreams,
-  maxFrameBytes,
   settingIds,
   writeFrameHeader,
-} from '../../src/frontends/grpc/http2/frame-format.ts'
+} from '../../src/base/http2-format.ts'
+import { maxConcurrentStreams, maxFrameBytes } from '../../src/frontends/grpc/http2/server-preface.ts'
 import { encodeHeaderBlock } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
 import { GrpcFixture, service } from './grpc-fixture.ts'
 import {

@@ -14,7 +14,7 @@ import grpc from '@grpc/grpc-js'
 
 import { CertificateFiles } from '../../src/base/certificate-files.ts'
 import type { GrpcTls } from '../../src/frontends/grpc/grpc-options.ts'
-import { frameTypes } from '../../src/frontends/grpc/http2/frame-format.ts'
+import { frameTypes } from '../../src/base/http2-format.ts'
 import { codeRequest, GrpcFixture, service } from './grpc-fixture.ts'
 import { dataOf, greeting, headersOf, Http2RawClient, requestFields } from './http2-raw-client.ts'
 

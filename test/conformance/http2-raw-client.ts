@@ -8,7 +8,7 @@ import {
   frameFlags,
   frameHeaderBytes,
   frameTypes,
-} from '../../src/frontends/grpc/http2/frame-format.ts'
+} from '../../src/base/http2-format.ts'
 import { HpackDecoder } from '../../src/frontends/grpc/http2/hpack-decoder.ts'
 import { encodeHeaderBlock } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
 

@@ -9,16 +9,8 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { runDocument, type DocumentSetting } from './document-commands.ts'
-import { testPython } from './python-checks.ts'
+import { testDocument, type DocumentExpectation } from './document-commands.ts'
 import { exampleModels, projectRoot } from './server-process.ts'
-
-type Expectation = DocumentSetting & {
-  /** What the commands must write, in any order; one entry per time. */
-  readonly answers: readonly RegExp[]
-  /** Errors are part of what the page shows. */
-  readonly showsErrors?: boolean
-}
 
 const ownModel = path.join(exampleModels, 'digits/1/model.onnx')
 const ownFile =
@@ -35,7 +27,7 @@ input { name: "INPUT0" data_type: TYPE_FP32 dims: -1 }
 output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 }
 `
 
-const documents: Readonly<Record<string, Expectation>> = {
+const documents: Readonly<Record<string, DocumentExpectation>> = {
   'docs/guide/quickstart.md': {
     prepare: ownFile('model.onnx'),
     answers: [
@@ -121,17 +113,4 @@ test('docs/guide/embedding.md: its first program runs', async () => {
   }
 })
 
-for (const [file, expected] of Object.entries(documents)) {
-  test(`${file}: what it shows to paste does what it says`, async () => {
-    const environment = { GALATEA_BACKEND_CONFIG: `python,interpreter=${testPython()}` }
-    const { outputs, promised } = await runDocument(file, { environment, python: testPython(), ...expected })
-    const output = outputs.join('\n')
-    for (const line of promised) assert.ok(output.includes(line), `expected this line:\n${line}\ngot:\n${output}`)
-    for (const answer of new Set(expected.answers.map(({ source }) => source))) {
-      const times = expected.answers.filter(({ source }) => source === answer).length
-      const found = [...output.matchAll(new RegExp(answer, 'gm'))].length
-      assert.ok(found >= times, `expected ${times} times /${answer}/, got:\n${output}`)
-    }
-    if (expected.showsErrors !== true) assert.ok(!output.includes('"error"'), output)
-  })
-}
+for (const [file, expected] of Object.entries(documents)) testDocument(file, expected)

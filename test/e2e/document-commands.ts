@@ -10,16 +10,18 @@ import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { test } from 'node:test'
+import { testPython } from './python-checks.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
-export type DocumentRun = {
+type DocumentRun = {
   /** What the commands wrote, stdout and stderr, one entry per block and server. */
   readonly outputs: readonly string[]
   /** Lines that the document promises under a `$ command`. */
   readonly promised: readonly string[]
 }
 
-export type DocumentSetting = {
+type DocumentSetting = {
   /** Makes what the document takes for granted: the reader's own models. */
   readonly prepare?: (folder: string) => Promise<void>
   readonly environment?: Readonly<Record<string, string>>
@@ -27,12 +29,37 @@ export type DocumentSetting = {
   readonly serve?: readonly string[]
   /** The interpreter for Python clients. */
   readonly python?: string
+  /** A folder of programs that go before those of the PATH: the `python3` of a virtual environment. */
+  readonly programs?: string
 }
 
-export async function runDocument(file: string, setting: DocumentSetting = {}): Promise<DocumentRun> {
+export type DocumentExpectation = DocumentSetting & {
+  /** What the commands must write, in any order; one entry per time. */
+  readonly answers: readonly RegExp[]
+  /** Errors are part of what the page shows. */
+  readonly showsErrors?: boolean
+}
+
+export function testDocument(file: string, expected: DocumentExpectation): void {
+  const { answers, showsErrors, ...setting } = expected
+  test(`${file}: what it shows to paste does what it says`, async () => {
+    const environment = { GALATEA_BACKEND_CONFIG: `python,interpreter=${testPython()}` }
+    const { outputs, promised } = await runDocument(file, { environment, python: testPython(), ...setting })
+    const output = outputs.join('\n')
+    for (const line of promised) assert.ok(output.includes(line), `expected this line:\n${line}\ngot:\n${output}`)
+    for (const answer of new Set(answers.map(({ source }) => source))) {
+      const times = answers.filter(({ source }) => source === answer).length
+      const found = [...output.matchAll(new RegExp(answer, 'gm'))].length
+      assert.ok(found >= times, `expected ${times} times /${answer}/, got:\n${output}`)
+    }
+    if (showsErrors !== true) assert.ok(!output.includes('"error"'), output)
+  })
+}
+
+async function runDocument(file: string, setting: DocumentSetting): Promise<DocumentRun> {
   const text = await readFile(path.join(projectRoot, file), 'utf8')
   const folder = await mkdtemp(path.join(tmpdir(), 'galatea-document-'))
-  const environment = { ...setting.environment, PATH: await commandFolder(folder) }
+  const environment = { ...setting.environment, PATH: await commandPath(folder, setting.programs) }
   let server: ServerProcess | null = null
   const outputs: string[] = []
   const promised: string[] = []
@@ -148,13 +175,13 @@ async function runScript(
 }
 
 /** A PATH on which `galatea` and `npx galatea` are this checkout's. */
-async function commandFolder(folder: string): Promise<string> {
+async function commandPath(folder: string, programs: string | undefined): Promise<string> {
   const bin = path.join(folder, '.bin')
   const launch = `exec "${process.execPath}" "${path.join(projectRoot, 'bin/galatea.js')}" "$@"\n`
   await writeDeep(path.join(bin, 'galatea'), `#!/bin/sh\n${launch}`)
   await writeDeep(path.join(bin, 'npx'), `#!/bin/sh\nshift\n${launch}`)
   await Promise.all(['galatea', 'npx'].map((name) => chmod(path.join(bin, name), 0o755)))
-  return `${bin}:${process.env['PATH'] ?? ''}`
+  return [bin, programs, process.env['PATH']].filter((part) => part !== undefined).join(':')
 }
 
 async function writeDeep(file: string, content: string): Promise<void> {

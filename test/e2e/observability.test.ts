@@ -147,6 +147,24 @@ test('counters equal the client’s own ledger, and go on through a reload', asy
   assert.ok((now.get('nv_cpu_memory_used_bytes') ?? 0) > 0)
 })
 
+test("the identity backend's own metric is on the page while its model is loaded", async () => {
+  await mkdir(path.join(folder, 'models/echo/1'), { recursive: true })
+  const tensor = 'data_type: TYPE_STRING dims: [ -1 ]'
+  await writeFile(
+    path.join(folder, 'models/echo/config.pbtxt'),
+    `backend: "identity" input { name: "INPUT0" ${tensor} } output { name: "OUTPUT0" ${tensor} }\n`,
+  )
+  const series = 'input_byte_size_counter{model="echo",version="1"}'
+  assert.equal((await fetch(`${server.url}/v2/repository/models/echo/load`, { method: 'POST' })).status, 200)
+  assert.equal((await metrics()).get(series), 0)
+  const input = { name: 'INPUT0', datatype: 'BYTES', shape: [2], data: ['ab', 'cde'] }
+  assert.equal((await httpInfer(server.url, 'echo', [input])).status, 200)
+  // Four bytes of length before each.
+  assert.equal((await metrics()).get(series), 13)
+  assert.equal((await fetch(`${server.url}/v2/repository/models/echo/unload`, { method: 'POST' })).status, 200)
+  while ((await metrics()).has(series)) await fetch(`${server.url}/v2/health/live`)
+})
+
 test('the log can be made quieter while the server runs', async () => {
   const set = (body: string): Promise<Response> => fetch(`${server.url}/v2/logging`, { method: 'POST', body })
   await set('{"log_info":false}')

@@ -7,6 +7,7 @@ import { accessSync, constants, cpSync, mkdirSync, mkdtempSync, readFileSync, rm
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { testPython } from './python-checks.ts'
 import { exampleModels, projectRoot } from './server-process.ts'
 
 const requiredMajor = 26
@@ -102,6 +103,38 @@ test('the installed package serves with npx galatea', async () => {
     installed,
   )
   await assertAnswers(await started.listening())
+})
+
+/** What runs in threads and processes is found by where the module lies that starts it, and the command is bundled. */
+test('the installed package finds the programs of its threads and processes', async () => {
+  const repository = path.join(folder, 'kinds')
+  for (const name of ['simple', 'digits', 'digit_image']) {
+    cpSync(path.join(exampleModels, name), path.join(repository, name), { recursive: true })
+  }
+  cpSync(path.join(projectRoot, 'examples/python/add_sub'), path.join(repository, 'add_sub'), { recursive: true })
+  const ports = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0']
+  const flags = ['--backend-config', `python,interpreter=${testPython()}`, '--http-address', '127.0.0.1']
+  using started = new Started('npx', ['galatea', '--model-repository', repository, ...ports, ...flags], installed)
+  const url = await started.listening()
+  const index = await fetch(`${url}/v2/repository/index`, { method: 'POST' })
+  const states = ((await index.json()) as { name: string; state: string }[]).map(
+    ({ name, state }) => `${name} ${state}`,
+  )
+  assert.deepEqual(states.toSorted(), ['add_sub READY', 'digit_image READY', 'digits READY', 'simple READY'])
+  await assertAnswers(url)
+  // So many numbers are read by a thread.
+  const count = 400_000
+  const inputs = ['INPUT0', 'INPUT1'].map((name) => ({
+    name,
+    shape: [count / 16, 16],
+    datatype: 'INT32',
+    data: Array.from({ length: count }, () => 1_000_000),
+  }))
+  const large = await fetch(`${url}/v2/models/simple/infer`, { method: 'POST', body: JSON.stringify({ inputs }) })
+  assert.match(await large.text(), /batch|2000000/)
+  const perf = ['perf', '-m', 'add_sub', '-u', url.slice('http://'.length), '--request-count', '50', '--shape']
+  assert.match(run('npx', ['galatea', ...perf, 'INPUT0:4', '--shape', 'INPUT1:4'], installed), /Throughput: \d/)
+  assert.match(run('npx', ['galatea', 'check', repository], installed), /0 errors/)
 })
 
 const entryPoints: [specifier: string, exported: string][] = [

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -57,7 +57,7 @@ export function testPerf(server: () => PerfServer): void {
     test(`${name}: as many requests as asked for are sent, warm-up aside, and client and server are told apart`, async () => {
       const run = await ask('-m', 'rows', '--shape', 'INPUT0:16', '--request-count', '60', '--warmup-request-count', '20', '--concurrency-range', '4', '-b', '2') // prettier-ignore
       assertGood(run, 60)
-      assert.match(run.stdout, /Sending a total of 60 requests/)
+      assert.match(run.stdout, /Sending 20 warmup requests\n {2}Sending 60 benchmark requests\n/)
       assert.match(run.stdout, new RegExp(`Avg ${name} time: \\d+ usec \\(`))
       assert.match(
         run.stdout,
@@ -105,7 +105,7 @@ export function testPerf(server: () => PerfServer): void {
       assertGood(run, 40)
       assert.match(run.stdout, /Using asynchronous calls/)
       assert.ok(figure(run, 'Sequence count') >= 6, run.stdout)
-      const export1 = file('sequences.json')
+      const export1 = file(`sequences-${name}.json`)
       const streams = { data: [[{ INPUT0: [1, 1] }, { INPUT0: [2, 2] }], [{ INPUT0: [3, 3] }]] }
       const played = await ask('-m', 'turns', '--request-count', '12', '--input-data', await json('streams.json', streams), '--profile-export-file', export1) // prettier-ignore
       assertGood(played, 12)
@@ -130,9 +130,25 @@ export function testPerf(server: () => PerfServer): void {
       await writeFile(file('intervals'), '1000\n2000\n3000\n')
       const run = await ask('-m', 'rows', '--shape', 'INPUT0:4', '--request-intervals', file('intervals'), '--request-count', '30') // prettier-ignore
       assert.equal(run.code, 0, run.stderr)
-      assert.match(run.stdout, /Request Rate: 500 inference requests per seconds/)
+      assert.match(run.stdout, /Request Rate: 500 inference requests per second\n/)
     })
   }
+
+  test('windows without a single answer are a mistake in the options', async () => {
+    const run = await http('-m', 'rows', '--shape', 'INPUT0:4', '--request-rate-range', '0.01', '-p', '100', '-r', '7')
+    assert.equal(run.code, 3, run.stdout + run.stderr)
+    assert.match(run.stderr, /No valid requests recorded within time interval\. Please use a larger time window\.\n$/)
+  })
+
+  test('each request of a batch takes the next steps of the data', async () => {
+    const data = [1, 2, 3, 4].map((value) => ({ INPUT0: [value, value] }))
+    const file4 = await json('four.json', { data, validation_data: data.map(({ INPUT0 }) => ({ OUTPUT0: INPUT0 })) })
+    const exported = file('four-export.json')
+    assertGood(await http('-m', 'picky', '-b', '2', '--input-data', file4, '--request-count', '4', '--profile-export-file', exported), 4) // prettier-ignore
+    const { experiments } = JSON.parse(await readFile(exported, 'utf8')) as { experiments: { requests: { response_outputs: { OUTPUT0: number[] }[] }[] }[] } // prettier-ignore
+    const rows = experiments[0]?.requests.map((request) => request.response_outputs[0]?.OUTPUT0)
+    assert.deepEqual(rows, [[1, 1, 2, 2], [3, 3, 4, 4], [1, 1, 2, 2], [3, 3, 4, 4]]) // prettier-ignore
+  })
 
   test('HTTP: tensors travel as JSON when asked to', async () => {
     for (const format of ['--input-tensor-format', '--output-tensor-format']) {
@@ -164,11 +180,14 @@ export function testPerf(server: () => PerfServer): void {
     const [requests, responses] = [figure(run, 'Throughput'), figure(run, 'Response Throughput')]
     assert.ok(Math.abs(responses / requests - 3) < 0.01, run.stdout)
     const profile = JSON.parse(await readFile(exported, 'utf8')) as {
-      experiments: { requests: { timestamp: number; response_timestamps: number[] }[]; window_boundaries: number[] }[]
+      experiments: {
+        requests: { timestamp: number; response_timestamps: number[]; response_outputs: unknown }[]
+      }[]
     }
     const experiment = profile.experiments[0]
     assert.equal(experiment?.requests.length, 10)
-    for (const { timestamp, response_timestamps: answers } of experiment?.requests ?? []) {
+    for (const { timestamp, response_timestamps: answers, response_outputs: outputs } of experiment?.requests ?? []) {
+      assert.deepEqual(outputs, [{ INDEX: 0 }, { INDEX: 1 }, { INDEX: 2 }])
       assert.equal(answers.length, 3)
       assert.ok(answers.every((answer, at) => answer >= (answers[at - 1] ?? timestamp)))
     }
@@ -177,6 +196,12 @@ export function testPerf(server: () => PerfServer): void {
     assertGood(none, 5)
     assert.equal(figure(none, 'Response Throughput'), 0)
     assert.match((await grpc('-m', 'repeat')).stderr, /is decoupled: measure it with -i grpc --streaming/)
+  })
+
+  test('a request with an error among its responses has failed, whatever comes after the error', async () => {
+    const run = await grpc('-m', 'stumbling', '--streaming', '--request-count', '10', '--concurrency-range', '2')
+    assert.equal(run.code, 99, run.stdout + run.stderr)
+    assert.match(run.stderr, /Failed to maintain requested inference load[^]*half way \(10 times\)/)
   })
 
   test('periodic concurrency adds requests as responses come, up to the end of its range', async () => {
@@ -196,16 +221,31 @@ export function testPerf(server: () => PerfServer): void {
       const run = await ask('-m', 'rows', '--shape', 'INPUT0:1024', '--shared-memory', 'system', '--output-shared-memory-size', '8192', '--request-count', '20', '--concurrency-range', '2', '-b', '2') // prettier-ignore
       assertGood(run, 20)
     }
+    const unchecked = await json('unchecked.json', {
+      data: [{ INPUT0: [1, 2] }],
+      validation_data: [{ OUTPUT0: [9, 9] }],
+    })
+    const exported = file('shared-export.json')
+    const run = await http('-m', 'picky', '--shared-memory', 'system', '--input-data', unchecked, '--request-count', '2', '--profile-export-file', exported) // prettier-ignore
+    assert.equal(run.code, 0, run.stderr)
+    assert.equal(run.stderr, 'WARNING: outputs in shared memory are not compared with validation_data\n')
+    assert.match(await readFile(exported, 'utf8'), /"request_inputs":\{"INPUT0":\[1,2\]\}.*"response_outputs":\[\{\}\]/)
     const status = await fetch(`http://${server().http}/v2/systemsharedmemory/status`)
     assert.deepEqual(await status.json(), [])
   })
 
-  test('strings are made up, given, or read from a folder of raw files', async () => {
+  test('strings are made up, given, or read from the lines of a file in a folder, with outputs to compare', async () => {
     assertGood(await http('-m', 'words', '--shape', 'INPUT0:3', '--string-length', '5', '--request-count', '5'), 5)
     assertGood(await http('-m', 'words', '--shape', 'INPUT0:1', '--string-data', 'hallo', '--request-count', '5'), 5)
+    const lines = file('lines')
+    await mkdir(lines)
+    await writeFile(path.join(lines, 'INPUT0'), 'hi\nho\n')
+    await writeFile(path.join(lines, 'OUTPUT0'), 'hi\nho\n')
+    const folderArgs = ['-m', 'words', '--shape', 'INPUT0:2', '--input-data', lines, '--request-count', '5']
+    assertGood(await http(...folderArgs), 5)
+    await writeFile(path.join(lines, 'OUTPUT0'), 'hi\nhe\n')
+    assert.match((await http(...folderArgs)).stderr, /Output doesn't match expected output: 'OUTPUT0' differs/)
     const element = Buffer.concat([Buffer.from([2, 0, 0, 0]), Buffer.from('hi')])
-    await writeFile(file('INPUT0'), element)
-    assertGood(await http('-m', 'words', '--shape', 'INPUT0:1', '--input-data', folder, '--request-count', '5'), 5)
     const b64 = element.toString('base64')
     const data = [{ INPUT0: { content: { b64 }, shape: [1] } }]
     const both = await json('b64.json', { data, validation_data: [{ OUTPUT0: ['hi'] }] })
@@ -237,11 +277,56 @@ export function testPerf(server: () => PerfServer): void {
     assert.doesNotMatch(page, /(?:src|href)=|@import|url\(/)
   })
 
+  test('an exported profile has the inputs of every request and the outputs of every response', async () => {
+    const data = await json('exported.json', { data: [{ INPUT0: [1, 2] }, { INPUT0: [3, 4] }] })
+    for (const [name, ask] of [
+      ['http', http],
+      ['grpc', grpc],
+    ] as const) {
+      // prettier-ignore
+      const exported = file(`profile-${name}.json`)
+      const args = ['-m', 'picky', '--input-data', data, '--request-count', '4', '--profile-export-file', exported]
+      assertGood(await ask(...args), 4)
+      const profile = JSON.parse(await readFile(exported, 'utf8')) as {
+        experiments: { experiment: object; requests: { request_inputs: object; response_outputs: object[] }[] }[]
+      }
+      assert.deepEqual(Object.keys(profile), ['experiments', 'version', 'service_kind', 'endpoint'])
+      assert.deepEqual(profile.experiments[0]?.experiment, { mode: 'concurrency', value: 1 })
+      assert.deepEqual(
+        profile.experiments[0]?.requests.map((request) => [request.request_inputs, request.response_outputs]),
+        [[1, 2], [3, 4], [1, 2], [3, 4]].map((values) => [{ INPUT0: values }, [{ OUTPUT0: values }]]), // prettier-ignore
+      )
+      assert.match(
+        (await ask(...args)).stderr,
+        /^Error: Failed to parse --profile-export-file\. Path must not already exist\./,
+      )
+    }
+  })
+
+  test('trace settings reach the server before the measurement', async () => {
+    for (const [ask, rate] of [
+      [http, '7'],
+      [grpc, '9'],
+    ] as const) {
+      // prettier-ignore
+      const run = await ask('-m', 'picky', '--request-count', '2', '--trace-level', 'TIMESTAMPS', '--trace-rate', rate, '--trace-count', '3') // prettier-ignore
+      assertGood(run, 2)
+      const answer = await fetch(`http://${server().http}/v2/models/picky/trace/setting`)
+      const settings = (await answer.json()) as Record<string, unknown>
+      assert.deepEqual(settings['trace_level'], ['TIMESTAMPS'])
+      assert.equal(settings['trace_rate'], rate)
+    }
+    assertGood(await http('-m', 'picky', '--request-count', '2', '--trace-level', 'OFF'), 2)
+  })
+
   test('a threshold that no load keeps ends the search, and binary search measures both ends first', async () => {
     const tight = ['-m', 'rows', '--shape', 'INPUT0:4', '-p', '100', '-s', '1000000']
     const wide = await http(...tight, '--concurrency-range', '1:9:1', '--binary-search', '-l', '60000')
     assert.equal(wide.code, 0, wide.stderr)
-    assert.deepEqual(wide.stdout.match(/Request concurrency: \d+/g), ['Request concurrency: 9'])
+    assert.deepEqual(wide.stdout.match(/Request concurrency: \d+/g), [
+      'Request concurrency: 1',
+      'Request concurrency: 9',
+    ])
     assert.match(wide.stdout, /Using Binary Search algorithm/)
   })
 

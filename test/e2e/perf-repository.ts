@@ -70,6 +70,31 @@ class TritonPythonModel:
 `,
 }
 
+/** A response, then an error; the model in Python goes on after it. */
+const stumbling: PerfModel['code'] = {
+  typescript: `import { InferenceError, tensor } from 'galatea/model'
+export async function* infer(request) {
+  yield [tensor('INDEX', 'INT32', [1], [0])]
+  throw new InferenceError('half way')
+}
+`,
+  python: `import numpy as np
+import triton_python_backend_utils as pb_utils
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for i in range(3):
+                error = pb_utils.TritonError("half way") if i == 1 else None
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("INDEX", np.array([i], np.int32))], error=error))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+`,
+}
+
+const decoupled = `input { name: "COUNT" data_type: TYPE_INT32 dims: 1 }
+output { name: "INDEX" data_type: TYPE_INT32 dims: 1 }
+model_transaction_policy { decoupled: true }`
+
 const models: Readonly<Record<string, PerfModel>> = {
   rows: {
     config: `max_batch_size: 8\n${tensors('TYPE_FP32', -1)}\ndynamic_batching { max_queue_delay_microseconds: 100 }`,
@@ -83,12 +108,8 @@ sequence_batching { max_sequence_idle_microseconds: 5000000 }
 instance_group { count: 4 kind: KIND_CPU }`,
     code: copy,
   },
-  repeat: {
-    config: `input { name: "COUNT" data_type: TYPE_INT32 dims: 1 }
-output { name: "INDEX" data_type: TYPE_INT32 dims: 1 }
-model_transaction_policy { decoupled: true }`,
-    code: repeat,
-  },
+  repeat: { config: decoupled, code: repeat },
+  stumbling: { config: decoupled, code: stumbling },
 }
 
 const ensemble = `platform: "ensemble"

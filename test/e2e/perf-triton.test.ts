@@ -4,6 +4,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
+import path from 'node:path'
 import { after, before, describe } from 'node:test'
 import { testPerf, type PerfServer } from './perf-contract.ts'
 import { createPerfRepository, type PerfRepository } from './perf-repository.ts'
@@ -26,6 +27,7 @@ async function startTriton(models: string): Promise<{ child: ChildProcess; serve
   const address = '127.0.0.1'
   const flags = [
     `--model-repository=${models}`,
+    `--trace-config=triton,file=${path.join(models, 'trace.json')}`,
     '--model-control-mode=explicit',
     '--load-model=*',
     `--metrics-address=${address}`,

@@ -7,6 +7,7 @@ import numpy as np
 from galatea_framework import FrameworkModel, ModelError
 from galatea_pytorch import exported, python_class, script, shared_weights, tensors
 from galatea_pytorch.named_arguments import argument_plan, output_plan
+from galatea_pytorch.pinned_inputs import PinnedInputs
 
 
 class TritonPythonModel(FrameworkModel):
@@ -35,6 +36,7 @@ class TritonPythonModel(FrameworkModel):
         self.scalar_inputs = loaded.scalar_names
         self._function = loaded.function
         self._device = device or device_of_weights(torch, loaded.module)
+        self._pinned = PinnedInputs(torch, self.logger) if self._device.type == "cuda" else None
         self._arguments = argument_plan(source, loaded, self.input_names)
         self._outputs = output_plan(source, self.output_names)
         self._dims = {tensor["name"]: tensor["dims"] for tensor in source.config["output"]}
@@ -42,6 +44,8 @@ class TritonPythonModel(FrameworkModel):
         self._cleans_cache = source.flag("ENABLE_CACHE_CLEANING", False) and self._device.type == "cuda"
 
     def join(self, arrays):
+        if self._pinned is not None:
+            self._pinned.cover()
         return tensors.join(self._torch, arrays, self._device)
 
     def run(self, inputs):
@@ -56,6 +60,9 @@ class TritonPythonModel(FrameworkModel):
             torch.cuda.empty_cache()
             raise MemoryError("%s has not enough memory for this batch: %s" % (self._device, _first_line(error))) from None
         finally:
+            if self._pinned is not None:
+                # The inputs are the server's again after this, and the GPU may still be reading them.
+                torch.cuda.current_stream(self._device).synchronize()
             if self._cleans_cache:
                 torch.cuda.empty_cache()
 
@@ -110,6 +117,9 @@ def configure(torch, source):
     TorchScript and one for classes."""
     # The server's memory is given to torch as it is; a model that writes into its inputs does so at its own risk.
     warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
+    if source.is_gpu:
+        # On a GPU's behalf many threads only wait, each on a core of its own, and the server has none left.
+        torch.set_num_threads(1)
     for names, setter in (
         (("INTRA_OP_THREAD_COUNT", "NUM_THREADS"), torch.set_num_threads),
         (("INTER_OP_THREAD_COUNT", "NUM_INTEROP_THREADS"), torch.set_num_interop_threads),

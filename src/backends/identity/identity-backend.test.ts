@@ -5,6 +5,7 @@ import { silentLog } from '../../base/log.ts'
 import type { Instance } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'
 import type { ModelConfig } from '../../model/model-config.ts'
+import { CustomMetricRegistry } from '../../telemetry/custom-metrics.ts'
 import {
   ask,
   configOf,
@@ -167,6 +168,44 @@ test('response_parameters adds the example parameters of Triton, nothing else do
     ['param2', false],
     ['param3', 123.123],
   ]) // prettier-ignore
+})
+
+test('input_byte_size_counter counts the bytes of every input that is answered with, per model version, while that is loaded', async () => {
+  const metrics = new CustomMetricRegistry()
+  const backend = new IdentityBackend({ clock: new ManualClock(), log: silentLog, services: { metrics } })
+  const shown = (): unknown[] =>
+    [...metrics.families()].map(({ name, kind, description, series }) => [
+      name,
+      kind,
+      description,
+      [...series.values()].map(({ labels, value }) => [Object.fromEntries(labels), value]),
+    ])
+  const family = (...series: unknown[]): unknown[] => [
+    ['input_byte_size_counter', 'counter', 'Cumulative input byte size of all requests received by the model', series],
+  ]
+  const config = copyModelConfig()
+  const [, second] = config.input
+  assert.ok(second)
+  second.optional = true
+  const model = await loadModel(backend, config, filesOf('.'))
+  const labels = { model: 'copy', version: '1' }
+  assert.deepEqual(shown(), family([labels, 0]))
+
+  const instance = await model.createInstance(instanceSpec('copy'))
+  const inputs = [int32Tensor('INPUT0', [1, 2], 1), int32Tensor('INPUT1', [3, 4, 5], 1)]
+  await executeOne(instance, ask(inputs, { batchSize: 1 }))
+  assert.deepEqual(shown(), family([labels, 20]))
+  // An output that nobody wants and an input that was left out do not count.
+  await executeOne(instance, ask(inputs, { batchSize: 1, requestedOutputs: ['OUTPUT0'] }))
+  await executeOne(instance, ask(inputs.slice(0, 1), { batchSize: 1 }))
+  assert.deepEqual(shown(), family([labels, 36]))
+
+  const again = await loadModel(backend, config, filesOf('.'))
+  await instance.close()
+  await model.close()
+  assert.deepEqual(shown(), family([labels, 36]), 'a reload goes on counting')
+  await again.close()
+  assert.deepEqual(shown(), family())
 })
 
 test('a delay that is not a number fails the load and says which', async () => {

@@ -2,7 +2,9 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
+import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelServices } from '../../model/model-services.ts'
 import { IdentityInstance } from './identity-instance.ts'
 
 /** What a model says in its `parameters`, with Triton's names and meaning. */
@@ -14,15 +16,19 @@ export type IdentitySettings = {
   readonly hasResponseParameters: boolean
 }
 
+const inputBytesFamily = 'input_byte_size_counter'
+
 /** Answers a request with its own inputs: for tests and for measuring everything that is not the model. */
 export class IdentityBackend implements Backend {
   readonly name = 'identity'
   readonly #clock: Clock
   readonly #log: Log
+  readonly #metrics: CustomMetrics | null
 
-  constructor(dependencies: { clock: Clock; log: Log }) {
+  constructor(dependencies: { clock: Clock; log: Log; services?: Pick<ModelServices, 'metrics'> }) {
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('identity-backend.ts')
+    this.#metrics = dependencies.services?.metrics ?? null
   }
 
   /** There is no file that could know more than config.pbtxt. */
@@ -42,11 +48,32 @@ export class IdentityBackend implements Backend {
       await promise
     }
     const clock = this.#clock
+    const { count, remove } = this.#inputByteCounter(source)
     return {
       createInstance: (spec: InstanceSpec) =>
-        Promise.resolve(new IdentityInstance({ clock }, spec, source.signature, settings)),
-      close: () => Promise.resolve(),
+        Promise.resolve(new IdentityInstance({ clock, countInputBytes: count }, spec, source.signature, settings)),
+      close: () => {
+        remove()
+        return Promise.resolve()
+      },
     }
+  }
+
+  /** Triton's identity shows how a backend makes metrics of its own: those who test against it look for this one. */
+  #inputByteCounter({ name, version }: ModelVersionSource): { count: (bytes: number) => void; remove: () => void } {
+    const metrics = this.#metrics
+    if (metrics === null) return { count: () => undefined, remove: () => undefined }
+    metrics.createFamily(
+      inputBytesFamily,
+      'Cumulative input byte size of all requests received by the model',
+      'counter',
+    )
+    const labels = new Map([
+      ['model', name],
+      ['version', version],
+    ])
+    const metric = metrics.createMetric(inputBytesFamily, labels, null)
+    return { count: (bytes) => metrics.increment(metric, bytes), remove: () => metrics.remove(metric) }
   }
 
   close(): Promise<void> {

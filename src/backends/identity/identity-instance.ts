@@ -26,16 +26,20 @@ export class IdentityInstance implements Instance {
   readonly #parameters: Parameters | null
   readonly #isBatching: boolean
   readonly #pairs: readonly Pair[]
+  readonly #countInputBytes: (bytes: number) => void
+  /** Of the batch that is being answered. */
+  #inputBytes = 0
   #pending: { batch: Batch; cancelWait: Cancel } | null = null
 
   constructor(
-    dependencies: { clock: Clock },
+    dependencies: { clock: Clock; countInputBytes: (bytes: number) => void },
     spec: InstanceSpec,
     signature: ModelSignature,
     settings: IdentitySettings,
   ) {
     this.name = spec.name
     this.#clock = dependencies.clock
+    this.#countInputBytes = dependencies.countInputBytes
     // Instance 0 waits the plain delay, instance n the delay × multiplier × n: two instances that differ in speed.
     const factor = Math.max(settings.instanceWiseDelayMultiplier * spec.index, 1)
     this.#delayNs = settings.executeDelayMs * factor * 1e6
@@ -82,6 +86,8 @@ export class IdentityInstance implements Instance {
       if (request.isCancelled) request.failCancelled()
       else request.respond(InferenceResponse.of(this.#outputs(request), { parameters: this.#parameters }))
     }
+    this.#countInputBytes(this.#inputBytes)
+    this.#inputBytes = 0
     batch.executed()
   }
 
@@ -92,11 +98,11 @@ export class IdentityInstance implements Instance {
     for (const { output, input } of this.#pairs) {
       if (requested.length > 0 && !requested.includes(output.name)) continue
       const tensor = request.inputs.find((candidate) => candidate.name === input.name)
-      outputs.push(
-        tensor === undefined
-          ? this.#zeros(output.name, input, request.batchSize)
-          : new Tensor(output.name, tensor.dataType, tensor.shape, tensor.bytes),
-      )
+      if (tensor === undefined) outputs.push(this.#zeros(output.name, input, request.batchSize))
+      else {
+        this.#inputBytes += tensor.bytes.length
+        outputs.push(new Tensor(output.name, tensor.dataType, tensor.shape, tensor.bytes))
+      }
     }
     return outputs
   }

@@ -3,7 +3,7 @@
 import { assert } from '../../base/assert.ts'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { Instance } from '../../model/backend.ts'
+import type { Instance, PreparedBatch } from '../../model/backend.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
@@ -288,10 +288,14 @@ function liveRequests(requests: readonly InferenceRequest[]): readonly Inference
 }
 
 /** Made by one Instance, run by any of the model. */
-class PreparedInputs {
+class PreparedInputs implements PreparedBatch {
   readonly gathered: GatheredInputs
 
   constructor(gathered: GatheredInputs) {
     this.gathered = gathered
+  }
+
+  drop(): void {
+    // It holds memory of this process alone, which is collected.
   }
 }

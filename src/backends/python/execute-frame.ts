@@ -22,6 +22,9 @@ const frameLimitBytes = 0x7fff_fff0
 /** Before the trace context of a request that has one. */
 const traceLengthBytes = 2
 
+/** `blocks`: of the shared memory, with inputs in them. The worker gives them back when it is done with them. */
+export type ExecuteFrame = { readonly frame: Buffer; readonly blocks: readonly number[] }
+
 /** Throws ServerError when the batch does not fit; nothing is kept then. */
 export function encodeExecute(
   batchId: number,
@@ -29,7 +32,7 @@ export function encodeExecute(
   firstHandle: number,
   signature: ModelSignature,
   regions: TensorRegions | null,
-): Buffer {
+): ExecuteFrame {
   let headBytes = headerBytes
   let dataBytes = 0
   const parameterTexts: string[] = []
@@ -56,7 +59,7 @@ export function encodeExecute(
     for (const block of writer.stored) regions?.freeInput(block)
     throw reason
   }
-  return frame
+  return { frame, blocks: writer.stored }
 }
 
 function requestBytes(request: InferenceRequest, parameters: string, signature: ModelSignature): number {

@@ -4,6 +4,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelConfig } from '../../model/model-config.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import type { PythonEnvironment } from './python-environment.ts'
@@ -80,9 +81,15 @@ export class PythonModel implements LoadedModel {
   async #launch(spec: InstanceSpec, events: WorkerEvents): Promise<PythonWorker> {
     if (this.#isClosed) throw new ServerError('UNAVAILABLE', `model '${this.#source.name}' is being unloaded`)
     const link = this.#supply.launch()
-    const { name, signature } = this.#source
+    const { name, config, signature } = this.#source
     const stopGraceMs = this.#settings.stubTimeoutSeconds * 1000
-    const settings = { modelName: name, instanceName: spec.name, signature, stopGraceMs }
+    const settings = {
+      modelName: name,
+      instanceName: spec.name,
+      signature,
+      stopGraceMs,
+      isAlone: isOnlyInstance(config),
+    }
     // Before initialize, which may already ask things of the server: metrics, readiness of other models.
     const worker = new PythonWorker(this.#dependencies, settings, link, events)
     this.#starting.add(link)
@@ -131,3 +138,6 @@ function countParameter(source: ModelVersionSource, key: string): number {
     `parameter '${key}' of model '${source.name}': expected a whole number, got '${text}'`,
   )
 }
+
+const isOnlyInstance = ({ instanceGroup }: ModelConfig): boolean =>
+  instanceGroup.reduce((sum, { count, gpus }) => sum + count * Math.max(1, gpus.length), 0) === 1

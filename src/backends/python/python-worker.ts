@@ -4,6 +4,7 @@ import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log, LogLevel } from '../../base/log.ts'
 import { NumberTable } from '../../base/number-table.ts'
 import { ServerError } from '../../base/server-error.ts'
+import type { Prepare, PreparedBatch } from '../../model/backend.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelServices } from '../../model/model-services.ts'
@@ -11,7 +12,7 @@ import type { ModelSignature } from '../../model/model-signature.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
 import { processState, WorkerPulse } from '../worker-pulse.ts'
 import { BlsCalls } from './bls-calls.ts'
-import { encodeExecute } from './execute-frame.ts'
+import { encodeExecute, type ExecuteFrame } from './execute-frame.ts'
 import {
   align16,
   emptyFrame,
@@ -39,6 +40,8 @@ export type PythonWorkerSettings = {
   readonly signature: ModelSignature
   /** How long finalize may take before the process is ended. */
   readonly stopGraceMs: number
+  /** Whether every batch of the model comes here: what is prepared here is of no use to other workers. */
+  readonly isAlone: boolean
 }
 
 type HeldBatch = {
@@ -57,6 +60,8 @@ type HeldBatch = {
 const trimAfterNs = 5e9
 /** Freed blocks wait for the next frame to ride on, but no more of them than this. */
 const freeBacklog = 8
+/** From here on copying the inputs of a batch is worth doing ahead of time. */
+const largeInputBytes = 256 * 1024
 const logLevels: readonly LogLevel[] = ['info', 'warning', 'error', 'verbose']
 
 export class PythonWorker implements Worker {
@@ -77,6 +82,7 @@ export class PythonWorker implements Worker {
   readonly #flow: ResponseFlow | null
   #averageNs = 0
   #isParking = false
+  #areInputsLarge = false
   #nextHandle = 1
   #nextBatch = 1
   #freed: number[] = []
@@ -159,14 +165,50 @@ export class PythonWorker implements Worker {
     for (const request of requests) request.computeInputEndNs = inputEndNs
   }
 
+  /** Worth it where inputs are so large that copying them takes its time: that is done while the batch before executes. */
+  get prepare(): Prepare | undefined {
+    return this.#areInputsLarge && this.#settings.isAlone ? this.#prepare : undefined
+  }
+
+  readonly #prepare = (requests: readonly InferenceRequest[]): PreparedExecution | null => {
+    try {
+      return this.#encode(requests)
+    } catch {
+      // Not beside the inputs of the batch that executes: its time comes.
+      return null
+    }
+  }
+
+  #encode(requests: readonly InferenceRequest[]): PreparedExecution {
+    const [id, firstHandle] = [this.#nextBatch, this.#nextHandle]
+    const { regions } = this.#link
+    const encoded = encodeExecute(id, requests, firstHandle, this.#settings.signature, regions)
+    this.#nextBatch++
+    this.#nextHandle += requests.length
+    return new PreparedExecution(this, id, firstHandle, encoded)
+  }
+
+  /** Of one that nobody will execute. */
+  giveBack(blocks: readonly number[]): void {
+    if (!this.#link.isGone) for (const block of blocks) this.#link.regions?.freeInput(block)
+  }
+
+  #takePrepared({ batch }: HeldBatch): PreparedExecution | null {
+    const { prepared } = batch
+    if (!(prepared instanceof PreparedExecution)) return null
+    if (prepared.worker === this) return prepared
+    // The worker that it was made for has been replaced.
+    prepared.drop()
+    return null
+  }
+
   #sendBatch(held: HeldBatch): void {
     const { requests } = held.batch
-    const firstHandle = this.#nextHandle
-    const { signature } = this.#settings
-    const frame = encodeExecute(this.#nextBatch, requests, firstHandle, signature, this.#link.regions)
-    this.#nextHandle += requests.length
+    const { id, firstHandle, encoded } = this.#takePrepared(held) ?? this.#encode(requests)
+    const { frame } = encoded
+    this.#areInputsLarge = (this.#link.regions?.inputBytes ?? 0) >= largeInputBytes
     for (let i = 0; i < requests.length; i++) this.#open.set(firstHandle + i, requests[i] as InferenceRequest)
-    held.id = this.#nextBatch++
+    held.id = id
     held.firstHandle = firstHandle
     // The last one that fits brings the others along: no more will come before the worker has answered.
     if (held.isParked && this.#batches.length <= parkingDepth) this.#link.sendSoon(this.#withFreed(frame))
@@ -429,5 +471,24 @@ export class PythonWorker implements Worker {
     this.#bls.close()
     this.#calls.close()
     this.#events.onDeath(reason)
+  }
+}
+
+/** An execution whose inputs are in place already. */
+class PreparedExecution implements PreparedBatch {
+  readonly worker: PythonWorker
+  readonly id: number
+  readonly firstHandle: number
+  readonly encoded: ExecuteFrame
+
+  constructor(worker: PythonWorker, id: number, firstHandle: number, encoded: ExecuteFrame) {
+    this.worker = worker
+    this.id = id
+    this.firstHandle = firstHandle
+    this.encoded = encoded
+  }
+
+  drop(): void {
+    this.worker.giveBack(this.encoded.blocks)
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { GrpcOptions } from './grpc-options.ts'
-import { errorCodes } from './http2/frame-format.ts'
+import { errorCodes } from '../../base/http2-format.ts'
 import type { Http2Connection } from './http2/http2-connection.ts'
 
 /** What gRPC's own servers expect of clients that ping without a call and were not permitted to. */

@@ -157,6 +157,8 @@ export class GrpcStreamLane extends GrpcLane {
   readonly #isDecoupled: boolean
   #reader = new GrpcMessageReader()
   #connection: Http2Connection | null = null
+  /** The first error among the responses; '' while there is none. */
+  #error = ''
 
   constructor(index: number, sink: LaneSink, connections: GrpcConnections, keepsBodies: boolean, isDecoupled: boolean) {
     super(index, sink, connections, keepsBodies)
@@ -165,6 +167,7 @@ export class GrpcStreamLane extends GrpcLane {
 
   protected transmit(request: PreparedRequest, stamp: SequenceStamp | null): void {
     this.isBusy = true
+    this.#error = ''
     const head = this.messageOf(request, stamp)
     const isPacked = request.compression !== 'none'
     if (this.#connection !== null) {
@@ -207,11 +210,14 @@ export class GrpcStreamLane extends GrpcLane {
   readonly #onMessage = (message: Buffer): void => {
     if (!this.isBusy) return
     const { error, isFinal, isEmpty } = readStreamResponse(message)
-    if (error !== '') return this.fail(error, false)
     const nowMs = performance.now()
-    if (this.keepsBodies && !isEmpty) this.body = Buffer.from(message)
-    this.sink.onResponse(this, nowMs, isEmpty)
+    if (error === '') {
+      if (this.keepsBodies && !isEmpty) this.body = Buffer.from(message)
+      this.sink.onResponse(this, nowMs, isEmpty)
+    } else if (this.#error === '') this.#error = error
+    // What a model still sends after an error would be taken for the answer to the next request.
     if (this.#isDecoupled && !isFinal) return
+    if (this.#error !== '') return this.fail(this.#error, false)
     this.isBusy = false
     this.sink.onDone(this, nowMs, null)
   }

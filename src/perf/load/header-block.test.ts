@@ -4,22 +4,6 @@ import http2 from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { readAnswerHeaders, requestBlocks, tableBytes } from './header-block.ts'
-import { decodeHuffman } from '../../base/huffman.ts'
-
-test('the Huffman code is that of RFC 7541: its own examples come out', () => {
-  const cases = [
-    ['f1e3c2e5f23a6ba0ab90f4ff', 'www.example.com'],
-    ['a8eb10649cbf', 'no-cache'],
-    ['25a849e95bb8e8b4bf', 'custom-value'],
-    ['d07abe941054d444a8200595040b8166e082a62d1bff', 'Mon, 21 Oct 2013 20:13:21 GMT'],
-  ] as const
-  for (const [hex, text] of cases) assert.equal(decodeHuffman(Buffer.from(hex, 'hex')), text)
-})
-
-test('bytes that are no Huffman code are refused', () => {
-  assert.equal(decodeHuffman(Buffer.from('ffffffff', 'hex')), null)
-  assert.equal(decodeHuffman(Buffer.from('00ffff', 'hex')), null)
-})
 
 test('status and message are read from literals, plain or Huffman, and from the static table', () => {
   const plain = Buffer.concat([

@@ -2,23 +2,10 @@
 // fields that count. The connection tells the server to use no table of its own (SETTINGS_HEADER_TABLE_SIZE = 0), so equal
 // answers come as equal bytes and a block that was read before needs a comparison only.
 
+import { staticFieldIndex, staticFields, staticNameIndex } from '../../base/hpack-static-table.ts'
 import { decodeHuffman } from '../../base/huffman.ts'
 
 export type HeaderField = readonly [name: string, value: string]
-
-/** RFC 7541, appendix A: the entries whose name or whole field requests use. */
-const staticFields: ReadonlyMap<string, number> = new Map([
-  [':authority', 1],
-  [':method POST', 3],
-  [':path', 4],
-  [':scheme http', 6],
-  [':scheme https', 7],
-  ['content-type', 31],
-  ['user-agent', 58],
-])
-
-/** Entries of the static table; the first one that is added later has the number after it. */
-const staticCount = 61
 
 /**
  * The block for the first request of a connection, which puts every field into the server's table, and the block for all
@@ -31,21 +18,21 @@ export function requestBlocks(
   const first: Buffer[] = []
   const later: Buffer[] = []
   let added = 0
-  const addedIndex = fields.map(([name, value]) => (staticFields.has(`${name} ${value}`) ? -1 : added++))
+  const addedIndex = fields.map(([name, value]) => (staticFieldIndex(name, value) === 0 ? added++ : -1))
   for (const [at, [name, value]] of fields.entries()) {
-    const whole = staticFields.get(`${name} ${value}`)
-    if (whole !== undefined) {
+    const whole = staticFieldIndex(name, value)
+    if (whole !== 0) {
       first.push(integer(whole, 7, 0x80))
       later.push(integer(whole, 7, 0x80))
       continue
     }
-    const nameIndex = staticFields.get(name) ?? 0
+    const nameIndex = staticNameIndex(name)
     const literal = [integer(nameIndex, hasTable ? 6 : 4, hasTable ? 0x40 : 0x00)]
     if (nameIndex === 0) literal.push(string(name))
     literal.push(string(value))
     first.push(...literal)
     // The newest entry has the lowest number.
-    if (hasTable) later.push(integer(staticCount + added - (addedIndex[at] ?? 0), 7, 0x80))
+    if (hasTable) later.push(integer(staticFields.length + added - (addedIndex[at] ?? 0), 7, 0x80))
     else later.push(...literal)
   }
   return { first: Buffer.concat(first), later: Buffer.concat(later) }
@@ -80,9 +67,6 @@ export type AnswerHeaders = {
   readonly grpcMessage: string
   readonly encoding: string
 }
-
-const staticStatus: readonly number[] = [200, 204, 206, 304, 400, 404, 500]
-const firstStatusIndex = 8
 
 /** Throws when the block is broken or refers to a table, which it was told not to. */
 export function readAnswerHeaders(block: Uint8Array): AnswerHeaders {
@@ -119,28 +103,23 @@ class BlockReader {
     return this.#at >= this.#block.length
   }
 
-  /** Fields of the static table other than the status are of no interest: their name is given as ''. */
+  /** A change of the table's size counts as a field without a name. */
   field(): HeaderField {
     const byte = this.#block[this.#at] as number
-    if ((byte & 0x80) !== 0) {
-      const index = this.#integer(7)
-      return index >= firstStatusIndex && index < firstStatusIndex + staticStatus.length
-        ? [':status', String(staticStatus[index - firstStatusIndex])]
-        : this.#ofStatic(index)
-    }
+    if ((byte & 0x80) !== 0) return this.#ofStatic(this.#integer(7))
     if ((byte & 0xe0) === 0x20) {
       this.#integer(5)
       return ['', '']
     }
     const nameIndex = this.#integer((byte & 0x40) === 0 ? 4 : 6)
-    const isStatus = nameIndex >= firstStatusIndex && nameIndex < firstStatusIndex + staticStatus.length
-    const name = nameIndex === 0 ? this.#string() : isStatus ? ':status' : this.#ofStatic(nameIndex)[0]
+    const name = nameIndex === 0 ? this.#string() : this.#ofStatic(nameIndex)[0]
     return [name, this.#string()]
   }
 
   #ofStatic(index: number): HeaderField {
-    if (index === 0 || index > staticCount) throw new Error(`header block refers to entry ${index} of an empty table`)
-    return ['', '']
+    const field = staticFields[index - 1]
+    if (field === undefined) throw new Error(`header block refers to entry ${index} of an empty table`)
+    return field
   }
 
   #integer(prefixBits: number): number {

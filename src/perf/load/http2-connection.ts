@@ -3,18 +3,23 @@
 // (bench/perf-load.bench.ts).
 
 import type { Socket } from 'node:net'
+import {
+  clientPreface,
+  defaultHeaderTableBytes,
+  defaultWindowBytes,
+  encodeSettings,
+  encodeWindowUpdate,
+  frameFlags,
+  frameHeaderBytes,
+  frameTypes,
+  largestWindowBytes,
+  leastMaxFrameBytes,
+  settingIds,
+  writeFrameHeader,
+} from '../../base/http2-format.ts'
 import { NumberTable } from '../../base/number-table.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { readAnswerHeaders, requestBlocks, tableBytes, type AnswerHeaders, type HeaderField } from './header-block.ts'
-import {
-  frameFlag,
-  frameHeadBytes,
-  frameType,
-  openingBytes,
-  settingId,
-  windowTopUp,
-  writeFrameHead,
-} from './http2-frames.ts'
 import { openSocket, type LoadTarget } from './socket.ts'
 
 /** One call, as its connection sees it. A lane is one, again and again. */
@@ -37,8 +42,20 @@ const slabBytes = 64 * 1024
 /** Parts of a message below this are copied into the slab; above, the socket gets a view. */
 const copiedBytes = 8 * 1024
 const maxStreamId = 2 ** 31 - 1
-const defaultWindow = 65_535
 const maxHeaderBytes = 256 * 1024
+/** The server gets new room when it has used this much of what it had. */
+const windowTopUp = 2 ** 29
+
+/** The preface, settings (no table, no pushes, as much room as there is) and room for the connection as a whole. */
+const openingBytes: Buffer = Buffer.concat([
+  clientPreface,
+  encodeSettings([
+    [settingIds.HEADER_TABLE_SIZE, 0],
+    [settingIds.ENABLE_PUSH, 0],
+    [settingIds.INITIAL_WINDOW_SIZE, largestWindowBytes],
+  ]),
+  encodeWindowUpdate(0, largestWindowBytes - defaultWindowBytes),
+])
 
 export class Http2Connection {
   readonly ready: Promise<void>
@@ -60,9 +77,9 @@ export class Http2Connection {
   #partial: Buffer = Buffer.alloc(0)
   #headerParts: Buffer[] = []
   #isEndAfterHeaders = false
-  #sendWindow = defaultWindow
-  #initialWindow = defaultWindow
-  #maxFrame = 16_384
+  #sendWindow: number = defaultWindowBytes
+  #initialWindow: number = defaultWindowBytes
+  #maxFrame: number = leastMaxFrameBytes
   #maxStreams = Infinity
   #receivedBytes = 0
   #isUsable = true
@@ -70,7 +87,7 @@ export class Http2Connection {
 
   constructor(target: LoadTarget, fields: readonly HeaderField[]) {
     this.#fields = fields
-    this.#blocks = requestBlocks(fields, tableBytes(fields) <= 4096)
+    this.#blocks = requestBlocks(fields, tableBytes(fields) <= defaultHeaderTableBytes)
     this.ready = new Promise((resolve, reject) => {
       this.#tellReady = (failure) => (failure === null ? resolve() : reject(failure))
     })
@@ -81,7 +98,7 @@ export class Http2Connection {
       onBytes: (bytes) => this.#read(bytes),
       onEnd: (reason) => this.#break(reason),
     })
-    this.#socket.write(openingBytes())
+    this.#socket.write(openingBytes)
   }
 
   /** False once the server has said goodbye, the connection broke, or its numbers are used up. */
@@ -106,9 +123,9 @@ export class Http2Connection {
     const block = this.#isFirst ? this.#blocks.first : this.#blocks.later
     this.#isFirst = false
     const blockBytes = block.length + (this.#resizesTable ? 1 : 0)
-    let at = this.#reserve(frameHeadBytes + blockBytes)
-    writeFrameHead(this.#slab, at, blockBytes, frameType.headers, frameFlag.endHeaders, id)
-    at += frameHeadBytes
+    let at = this.#reserve(frameHeaderBytes + blockBytes)
+    writeFrameHeader(this.#slab, at, blockBytes, frameTypes.HEADERS, frameFlags.END_HEADERS, id)
+    at += frameHeaderBytes
     if (this.#resizesTable) this.#slab[at++] = 0x20
     this.#resizesTable = false
     block.copy(this.#slab, at)
@@ -122,9 +139,9 @@ export class Http2Connection {
     if (total <= this.#maxFrame && total <= copiedBytes && total <= this.#sendWindow && total <= stream.sendWindow) {
       this.#sendWindow -= total
       stream.sendWindow -= total
-      let at = this.#reserve(frameHeadBytes + total)
-      writeFrameHead(this.#slab, at, total, frameType.data, isEnd ? frameFlag.endStream : 0, stream.streamId)
-      at += frameHeadBytes
+      let at = this.#reserve(frameHeaderBytes + total)
+      writeFrameHeader(this.#slab, at, total, frameTypes.DATA, isEnd ? frameFlags.END_STREAM : 0, stream.streamId)
+      at += frameHeaderBytes
       this.#slab[at] = isPacked ? 1 : 0
       this.#slab.writeUInt32BE(messageBytes, at + 1)
       head.copy(this.#slab, at + 5)
@@ -141,8 +158,8 @@ export class Http2Connection {
   /** Half-closes a call. */
   finish(stream: Http2Stream): void {
     if (this.#streams.get(stream.streamId) === undefined) return
-    const at = this.#reserve(frameHeadBytes)
-    writeFrameHead(this.#slab, at, 0, frameType.data, frameFlag.endStream, stream.streamId)
+    const at = this.#reserve(frameHeaderBytes)
+    writeFrameHeader(this.#slab, at, 0, frameTypes.DATA, frameFlags.END_STREAM, stream.streamId)
     if (!this.#isReading) this.#flush()
   }
 
@@ -169,9 +186,9 @@ export class Http2Connection {
       left -= size
       this.#sendWindow -= size
       stream.sendWindow -= size
-      const at = this.#reserve(frameHeadBytes)
-      const flags = isEnd && left === 0 ? frameFlag.endStream : 0
-      writeFrameHead(this.#slab, at, size, frameType.data, flags, stream.streamId)
+      const at = this.#reserve(frameHeaderBytes)
+      const flags = isEnd && left === 0 ? frameFlags.END_STREAM : 0
+      writeFrameHeader(this.#slab, at, size, frameTypes.DATA, flags, stream.streamId)
       this.#writeParts(message, size)
     }
     this.#flush()
@@ -221,13 +238,15 @@ export class Http2Connection {
     // Requests that answers give rise to leave together, when all answers are read.
     this.#isReading = true
     try {
-      while (bytes.length - at >= frameHeadBytes) {
+      while (bytes.length - at >= frameHeaderBytes) {
         const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number)
-        const end = at + frameHeadBytes + length
-        if (length > 16_384) throw new Error(`the server sent a frame of ${length} bytes, over the limit of 16384`)
+        const end = at + frameHeaderBytes + length
+        if (length > leastMaxFrameBytes) {
+          throw new Error(`the server sent a frame of ${length} bytes, over the limit of ${leastMaxFrameBytes}`)
+        }
         if (end > bytes.length) break
         const id = bytes.readUInt32BE(at + 5) & 0x7fffffff
-        this.#onFrame(bytes[at + 3] as number, bytes[at + 4] as number, id, bytes, at + frameHeadBytes, end)
+        this.#onFrame(bytes[at + 3] as number, bytes[at + 4] as number, id, bytes, at + frameHeaderBytes, end)
         at = end
       }
       this.#partial = at === bytes.length ? Buffer.alloc(0) : Buffer.from(bytes.subarray(at))
@@ -242,26 +261,26 @@ export class Http2Connection {
 
   #onFrame(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
     switch (type) {
-      case frameType.data:
+      case frameTypes.DATA:
         return this.#onData(flags, id, bytes, start, end)
-      case frameType.headers:
-      case frameType.continuation:
+      case frameTypes.HEADERS:
+      case frameTypes.CONTINUATION:
         return this.#onHeaders(type, flags, id, bytes, start, end)
-      case frameType.settings:
-        if ((flags & frameFlag.ack) === 0) this.#onSettings(bytes, start, end)
+      case frameTypes.SETTINGS:
+        if ((flags & frameFlags.ACK) === 0) this.#onSettings(bytes, start, end)
         return
-      case frameType.ping:
-        if ((flags & frameFlag.ack) === 0) this.#write(frameType.ping, frameFlag.ack, 0, bytes.subarray(start, end))
+      case frameTypes.PING:
+        if ((flags & frameFlags.ACK) === 0) this.#write(frameTypes.PING, frameFlags.ACK, 0, bytes.subarray(start, end))
         return
-      case frameType.windowUpdate:
+      case frameTypes.WINDOW_UPDATE:
         return this.#onWindowUpdate(id, bytes.readUInt32BE(start) & 0x7fffffff)
-      case frameType.reset: {
+      case frameTypes.RST_STREAM: {
         const stream = this.#streams.get(id)
         this.#forget(id)
         stream?.onReset(`the server reset the stream with code ${bytes.readUInt32BE(start)}`, false)
         return
       }
-      case frameType.goAway: {
+      case frameTypes.GOAWAY: {
         this.#isUsable = false
         const last = bytes.readUInt32BE(start) & 0x7fffffff
         for (const [streamId, stream] of this.#streams.entries()) {
@@ -284,13 +303,13 @@ export class Http2Connection {
     const stream = this.#streams.get(id)
     if (stream === undefined) return
     stream.receivedBytes += end - start
-    const isEnd = (flags & frameFlag.endStream) !== 0
+    const isEnd = (flags & frameFlags.END_STREAM) !== 0
     if (stream.receivedBytes > windowTopUp && !isEnd) {
       this.#giveRoom(id, stream.receivedBytes)
       stream.receivedBytes = 0
     }
     if (isEnd) this.#forget(id)
-    const isPadded = (flags & frameFlag.padded) !== 0
+    const isPadded = (flags & frameFlags.PADDED) !== 0
     const from = isPadded ? start + 1 : start
     const to = isPadded ? end - (bytes[start] as number) : end
     stream.onData(bytes.subarray(from, to), isEnd)
@@ -299,20 +318,20 @@ export class Http2Connection {
   #onHeaders(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
     let from = start
     let to = end
-    if (type === frameType.headers) {
+    if (type === frameTypes.HEADERS) {
       this.#headerParts = []
-      if ((flags & frameFlag.padded) !== 0) {
+      if ((flags & frameFlags.PADDED) !== 0) {
         to -= bytes[from] as number
         from++
       }
-      if ((flags & frameFlag.priority) !== 0) from += 5
-      this.#isEndAfterHeaders = (flags & frameFlag.endStream) !== 0
+      if ((flags & frameFlags.PRIORITY) !== 0) from += 5
+      this.#isEndAfterHeaders = (flags & frameFlags.END_STREAM) !== 0
     }
-    if ((flags & frameFlag.endHeaders) === 0 || this.#headerParts.length > 0) {
+    if ((flags & frameFlags.END_HEADERS) === 0 || this.#headerParts.length > 0) {
       this.#headerParts.push(Buffer.from(bytes.subarray(from, to)))
       const size = this.#headerParts.reduce((sum, part) => sum + part.length, 0)
       if (size > maxHeaderBytes) throw new Error(`the server sent headers of more than ${maxHeaderBytes} bytes`)
-      if ((flags & frameFlag.endHeaders) === 0) return
+      if ((flags & frameFlags.END_HEADERS) === 0) return
       const whole = Buffer.concat(this.#headerParts)
       this.#headerParts = []
       return this.#deliverHeaders(id, this.#headersOf(whole, 0, whole.length))
@@ -345,26 +364,26 @@ export class Http2Connection {
     for (let at = start; at + 6 <= end; at += 6) {
       const value = bytes.readUInt32BE(at + 2)
       switch (bytes.readUInt16BE(at)) {
-        case settingId.headerTableSize:
+        case settingIds.HEADER_TABLE_SIZE:
           if (value < tableBytes(this.#fields)) {
             this.#blocks = requestBlocks(this.#fields, false)
             this.#resizesTable = true
           }
           break
-        case settingId.maxConcurrentStreams:
+        case settingIds.MAX_CONCURRENT_STREAMS:
           this.#maxStreams = value
           break
-        case settingId.initialWindowSize:
+        case settingIds.INITIAL_WINDOW_SIZE:
           for (const [, stream] of this.#streams.entries()) stream.sendWindow += value - this.#initialWindow
           this.#initialWindow = value
           break
-        case settingId.maxFrameSize:
+        case settingIds.MAX_FRAME_SIZE:
           this.#maxFrame = value
           break
         default:
       }
     }
-    this.#write(frameType.settings, frameFlag.ack, 0, Buffer.alloc(0))
+    this.#write(frameTypes.SETTINGS, frameFlags.ACK, 0, Buffer.alloc(0))
     this.#tellReady(null)
     this.#advanceAll()
   }
@@ -385,13 +404,13 @@ export class Http2Connection {
   #giveRoom(id: number, bytes: number): void {
     const payload = Buffer.alloc(4)
     payload.writeUInt32BE(bytes)
-    this.#write(frameType.windowUpdate, 0, id, payload)
+    this.#write(frameTypes.WINDOW_UPDATE, 0, id, payload)
   }
 
   #write(type: number, flags: number, id: number, payload: Buffer): void {
-    const at = this.#reserve(frameHeadBytes + payload.length)
-    writeFrameHead(this.#slab, at, payload.length, type, flags, id)
-    payload.copy(this.#slab, at + frameHeadBytes)
+    const at = this.#reserve(frameHeaderBytes + payload.length)
+    writeFrameHeader(this.#slab, at, payload.length, type, flags, id)
+    payload.copy(this.#slab, at + frameHeaderBytes)
   }
 
   #forget(id: number): void {

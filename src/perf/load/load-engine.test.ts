@@ -115,6 +115,18 @@ test('a connection that breaks fails its request and no other', async (t) => {
   assert.equal(record.failed, 4)
 })
 
+test('a fixed number of requests is given up when no connection lasts, and not tried to its end', async (t) => {
+  let count = 0
+  const server = http.createServer((incoming, outgoing) => {
+    incoming.resume()
+    if (count++ < 10) outgoing.end('ok')
+    else incoming.socket.destroy()
+  })
+  const record = await run(await listen(t, server), {}, concurrency(2, 1_000_000))
+  assert.equal(record.count, 10)
+  assert.ok(record.failed > 2 && record.failed < 100_000, `${record.failed}`)
+})
+
 function grpcServer(
   settings: http2.Settings,
   answer: (stream: http2.ServerHttp2Stream, body: Buffer) => void,

@@ -5,7 +5,8 @@ import { GrpcConnections, GrpcStreamLane, GrpcUnaryLane } from './grpc-lane.ts'
 import { HttpLane } from './http-lane.ts'
 import type { Lane, LaneFailure, LaneSink } from './lane.ts'
 import type { LoadLevel, LoadSetup } from './load-order.ts'
-import { outputMismatch } from './output-check.ts'
+import { exportedTensors } from './exported-tensors.ts'
+import { outputMismatch, parseAnswer } from './output-check.ts'
 import { revivedRequest, type PreparedRequest } from './prepared-request.ts'
 import { ConstantSchedule, IntervalSchedule, PoissonSchedule, type Schedule } from './schedule.ts'
 import { SequenceSource, type RunningSequence } from './sequence-source.ts'
@@ -19,6 +20,10 @@ const firstOpenLanes = 32
 const pauseMs = 50
 /** A request that goes out this much after its time counts as delayed. */
 const lateMs = 1
+/** After this long without a connection that lasts, the rest of a fixed number of requests is not tried. */
+const giveUpMs = 3000
+/** Larger answers are not looked into for the export: their tensors are too large for it. */
+const maxExportedBytes = 64 * 1024
 /** How long the end of a load waits for answers. */
 const drainMs = 10_000
 
@@ -36,6 +41,7 @@ export class LoadEngine implements LaneSink {
   #sequences: (RunningSequence | null)[] = []
   #source: SequenceSource | null = null
   #responseTimes: number[][] = []
+  #responseOutputs: string[][] = []
   #level: LoadLevel | null = null
   #schedule: Schedule | null = null
   #beganMs = 0
@@ -44,6 +50,8 @@ export class LoadEngine implements LaneSink {
   #left = Infinity
   #underWay = 0
   #isStopping = false
+  /** When connections began to break, one after another; 0 while some answer came since. */
+  #brokenSinceMs = 0
   #groupLeft = 0
   #groupLaunched = 0
   #onIdle: (() => void) | null = null
@@ -63,6 +71,7 @@ export class LoadEngine implements LaneSink {
     this.#level = level
     this.#left = level.budget ?? Infinity
     this.#isStopping = false
+    this.#brokenSinceMs = 0
     this.#counters.fill(0)
     this.#connections =
       this.#setup.protocol === 'http' ? null : new GrpcConnections(this.#setup.target, this.#setup.fields)
@@ -120,7 +129,10 @@ export class LoadEngine implements LaneSink {
     if (lane.responses === 1) lane.firstResponseMs = nowMs
     if (!isEmpty) {
       this.#recorder.responded()
-      if (this.#setup.isExporting) this.#responseTimes[lane.index]?.push(wallNs(nowMs))
+      if (this.#setup.isExporting) {
+        this.#responseTimes[lane.index]?.push(wallNs(nowMs))
+        this.#responseOutputs[lane.index]?.push(this.#outputsOf(lane))
+      }
     }
     const shape = this.#level?.shape
     if (shape?.kind === 'periodic' && lane.responses === shape.period) this.#groupStep()
@@ -139,6 +151,9 @@ export class LoadEngine implements LaneSink {
       this.#counters[1] = (this.#counters[1] as number) + 1
     }
     lane.request = null
+    if (lane.stamp?.isEnd === true) this.#source?.release(lane.stamp.id)
+    if (failure?.isConnection === true) this.#giveUpIfBroken(nowMs)
+    else this.#brokenSinceMs = 0
     if (this.#level?.shape.kind === 'periodic') {
       if (lane.responses < this.#level.shape.period) this.#groupStep()
       lane.close()
@@ -148,6 +163,12 @@ export class LoadEngine implements LaneSink {
       return this.#checkIdle()
     } else this.#release(lane)
     this.#checkIdle()
+  }
+
+  /** A server that is gone would be asked until the last of a million requests has failed. */
+  #giveUpIfBroken(nowMs: number): void {
+    if (this.#brokenSinceMs === 0) this.#brokenSinceMs = nowMs
+    if (this.#level?.budget !== null && nowMs - this.#brokenSinceMs > giveUpMs) this.#left = 0
   }
 
   #checkIdle(): void {
@@ -209,7 +230,10 @@ export class LoadEngine implements LaneSink {
   #transmit(lane: Lane, dueMs: number, isLast: boolean): void {
     this.#underWay++
     const intendedMs = dueMs === 0 ? performance.now() : dueMs
-    if (this.#setup.isExporting) this.#responseTimes[lane.index] = []
+    if (this.#setup.isExporting) {
+      this.#responseTimes[lane.index] = []
+      this.#responseOutputs[lane.index] = []
+    }
     if (this.#source === null) {
       const request = this.#flat[this.#nextStep % this.#flat.length] as PreparedRequest
       this.#nextStep++
@@ -269,8 +293,8 @@ export class LoadEngine implements LaneSink {
   }
 
   #makeLane(index: number): Lane {
-    const { protocol, target, expected, isDecoupled } = this.#setup
-    const keepsBodies = expected !== null
+    const { protocol, target, expected, isDecoupled, isExporting } = this.#setup
+    const keepsBodies = expected !== null || isExporting
     if (this.#connections === null) return new HttpLane(index, this, target, keepsBodies)
     return protocol === 'grpc'
       ? new GrpcUnaryLane(index, this, this.#connections, keepsBodies)
@@ -291,7 +315,20 @@ export class LoadEngine implements LaneSink {
       sequenceId: lane.stamp?.id ?? 0,
       stream: lane.request?.stream ?? 0,
       step: lane.request?.step ?? 0,
+      outputs: this.#responseOutputs[lane.index] ?? [],
     })
+  }
+
+  #outputsOf({ body, bodyHeaderLength }: Lane): string {
+    if (body === null || body.length > maxExportedBytes) return '{}'
+    try {
+      const { outputs } = parseAnswer(this.#setup.protocol, body, bodyHeaderLength)
+      // An output in shared memory has no bytes here.
+      return exportedTensors(outputs.filter(({ bytes }) => bytes.length > 0))
+    } catch {
+      // What the answer is worth is judged elsewhere; the export only leaves it out.
+      return '{}'
+    }
   }
 }
 

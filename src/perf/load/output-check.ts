@@ -16,7 +16,7 @@ export function outputMismatch(
 ): string | null {
   let result: InferResult
   try {
-    result = resultOf(protocol, body ?? Buffer.alloc(0), headerLength)
+    result = parseAnswer(protocol, body ?? Buffer.alloc(0), headerLength)
   } catch (reason) {
     return messageOf(reason)
   }
@@ -30,7 +30,8 @@ export function outputMismatch(
   return null
 }
 
-function resultOf(protocol: LoadSetup['protocol'], body: Buffer, headerLength: number | null): InferResult {
+/** A whole answer without its frames. Throws when it is none. */
+export function parseAnswer(protocol: LoadSetup['protocol'], body: Buffer, headerLength: number | null): InferResult {
   if (protocol === 'http') return parseInferBody(body, headerLength, headerLength !== null)
   if (protocol === 'grpc') return inferResultOf(decodeMessage('ModelInferResponse', body))
   return inferResultOf(decodeMessage('ModelStreamInferResponse', body)['infer_response'] as Decoded)

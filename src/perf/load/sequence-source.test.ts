@@ -58,3 +58,22 @@ test('lengths vary within their share around the given one; without one they are
   })
   assert.deepEqual(steps, [[0, 4], [1, 2]]) // prettier-ignore
 })
+
+test('an id is not used again while its sequence runs, and threads have ids of their own', () => {
+  const settings = { startId: 10, idCount: 5, length: 3, lengthVariation: 0, seed: 1 }
+  const [even, odd] = [0, 1].map((share) => new SequenceSource({ ...settings, share, shares: 2 }, [1]))
+  assert.ok(even !== undefined && odd !== undefined)
+  const long = even.begin()
+  assert.equal(long.id, 10)
+  const ids: number[] = []
+  for (let at = 0; at < 6; at++) {
+    const { id } = even.begin()
+    ids.push(id)
+    even.release(id)
+  }
+  assert.deepEqual(ids, [12, 14, 12, 14, 12, 14], '10 is still in use')
+  even.release(long.id)
+  assert.equal(even.begin().id, 10)
+  const others = [odd.begin().id, odd.begin().id]
+  assert.deepEqual(others, [11, 13])
+})

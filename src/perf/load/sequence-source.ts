@@ -22,7 +22,9 @@ export class SequenceSource {
   readonly #settings: SequenceSettings
   readonly #stepsPerStream: readonly number[]
   readonly #random: () => number
+  readonly #idsInUse = new Set<number>()
   #count = 0
+  #idCount = 0
 
   constructor(settings: SequenceSettings, stepsPerStream: readonly number[]) {
     this.#settings = settings
@@ -31,11 +33,28 @@ export class SequenceSource {
   }
 
   begin(): RunningSequence {
-    const { startId, idCount, share, shares } = this.#settings
+    const { share, shares } = this.#settings
     const number = this.#count * shares + share
     this.#count++
     const stream = number % this.#stepsPerStream.length
-    return new RunningSequence(startId + (idCount > 0 ? number % idCount : number), stream, this.#lengthOf(stream))
+    return new RunningSequence(this.#nextId(), stream, this.#lengthOf(stream))
+  }
+
+  /** The last request of the sequence is answered: its id may be used again. */
+  release(id: number): void {
+    this.#idsInUse.delete(id)
+  }
+
+  /** Sequences are of different lengths: when the range begins anew, some of its ids may still be in use. */
+  #nextId(): number {
+    const { startId, idCount, share, shares } = this.#settings
+    const own = idCount === 0 ? Infinity : Math.max(1, Math.floor((idCount + shares - 1 - share) / shares))
+    let id: number
+    do {
+      id = startId + share + shares * (this.#idCount++ % own)
+    } while (this.#idsInUse.has(id) && this.#idsInUse.size < own)
+    if (own !== Infinity) this.#idsInUse.add(id)
+    return id
   }
 
   #lengthOf(stream: number): number {

@@ -18,7 +18,7 @@ const emptyFinal: StreamResponse = { error: '', isFinal: true, isEmpty: true }
 // HOT: once per response. Allocates for errors only.
 export function readStreamResponse(message: Buffer): StreamResponse {
   let error = ''
-  let isFinal = false
+  let final: boolean | null = null
   let isEmpty = true
   const walk = new FieldWalk(message, 0, message.length)
   while (walk.next()) {
@@ -27,16 +27,19 @@ export function readStreamResponse(message: Buffer): StreamResponse {
     const inner = new FieldWalk(message, walk.start, walk.end)
     while (inner.next()) {
       if (inner.field === responseFields.outputs) isEmpty = false
-      if (inner.field === responseFields.parameters && isFinalEntry(message, inner.start, inner.end)) isFinal = true
+      if (inner.field === responseFields.parameters && isFinalEntry(message, inner.start)) {
+        final = message[inner.end - 1] === 1
+      }
     }
   }
-  if (error !== '') return { error, isFinal: true, isEmpty: true }
-  return isFinal ? (isEmpty ? emptyFinal : goodFinal) : good
+  // A request that was refused has no other answer, and none that says so; a model may go on after an error.
+  if (error !== '') return { error, isFinal: final ?? true, isEmpty: true }
+  return final === true ? (isEmpty ? emptyFinal : goodFinal) : good
 }
 
-/** `triton_final_response: bool_param true` as an entry of the map: the key, then the value that ends with a 1. */
-const isFinalEntry = (bytes: Buffer, start: number, end: number): boolean =>
-  bytes[end - 1] === 1 && bytes.indexOf(finalKey, start) === start + 2
+/** `triton_final_response` as an entry of the map: the key, then the value, whose last byte is 1 for true. */
+const isFinalEntry = (bytes: Buffer, start: number): boolean =>
+  bytes.compare(finalKey, 0, finalKey.length, start + 2, Math.min(bytes.length, start + 2 + finalKey.length)) === 0
 
 /** Steps over the fields of one message. Throws when they do not fit into it. */
 class FieldWalk {

@@ -11,6 +11,8 @@ export type ExportedRequest = {
   readonly sequenceId: number
   readonly stream: number
   readonly step: number
+  /** Of each response, its outputs as JSON text. */
+  readonly outputs: readonly string[]
 }
 
 export type WindowRecord = {

@@ -1,5 +1,5 @@
-"""numpy's arrays ⇄ torch's tensors. On the CPU nothing is copied but the rows of several requests; for a GPU they are gathered
-in memory that it can read by itself."""
+"""numpy's arrays ⇄ torch's tensors. On the CPU nothing is copied but the rows of several requests; those for a GPU are gathered
+there, and it reads them where the server has put them (pinned_inputs.py)."""
 import numpy as np
 
 from galatea_framework import BF16, ModelError
@@ -17,15 +17,17 @@ def join(torch, arrays, device):
         return torch.cat(parts).to(device)
     if first.ndim == 0:
         return parts[0].to(device)
+    if len(parts) == 1:
+        return parts[0].to(device, non_blocking=True)
     rows = sum(part.shape[0] for part in parts)
-    staged = torch.empty((rows,) + tuple(first.shape[1:]), dtype=parts[0].dtype, pin_memory=True)
+    gathered = torch.empty((rows,) + tuple(first.shape[1:]), dtype=parts[0].dtype, device=device)
     start = 0
     for part in parts:
-        if part.shape[1:] != staged.shape[1:]:
-            raise ValueError("rows of shapes %s and %s" % (list(staged.shape[1:]), list(part.shape[1:])))
-        staged[start : start + part.shape[0]].copy_(part)
+        if part.shape[1:] != gathered.shape[1:]:
+            raise ValueError("rows of shapes %s and %s" % (list(gathered.shape[1:]), list(part.shape[1:])))
+        gathered[start : start + part.shape[0]].copy_(part, non_blocking=True)
         start += part.shape[0]
-    return staged.to(device, non_blocking=True)
+    return gathered
 
 
 def tensor_of(torch, array):

@@ -1,17 +1,18 @@
 import {
+  defaultHeaderTableBytes,
   defaultWindowBytes,
   errorCodes,
-  Http2Error,
   largestMaxFrameBytes,
   largestWindowBytes,
   leastMaxFrameBytes,
   settingIds,
   type Http2ErrorCode,
-} from './frame-format.ts'
+} from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
 
 /** What a client asks of us with SETTINGS. */
 export class ClientSettings {
-  headerTableBytes = 4096
+  headerTableBytes: number = defaultHeaderTableBytes
   initialWindowBytes = defaultWindowBytes
   maxFrameBytes = leastMaxFrameBytes
 

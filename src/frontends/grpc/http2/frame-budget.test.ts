@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ManualClock } from '../../../base/clock.ts'
 import { FrameBudget } from './frame-budget.ts'
-import { errorCodes, Http2Error } from './frame-format.ts'
+import { errorCodes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
 
 test('a budget is used up at once, and comes back with time', () => {
   const clock = new ManualClock()

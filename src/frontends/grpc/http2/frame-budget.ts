@@ -2,7 +2,8 @@
 // ever after. A client beyond it is an attack (rapid reset, floods of pings, settings, empty frames), or broken.
 
 import type { Clock } from '../../../base/clock.ts'
-import { errorCodes, Http2Error } from './frame-format.ts'
+import { errorCodes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
 
 export type BudgetedEvent = 'reset' | 'ping' | 'settings' | 'empty data' | 'idle frame' | 'tiny frame'
 

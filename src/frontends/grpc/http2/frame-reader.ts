@@ -1,16 +1,9 @@
 // A client's bytes → frames. A frame inside one piece of input is a view on it; one that comes in several is collected,
 // except for data, which is handed on as it arrives. HOT: `push`, once per read of the socket.
 
-import {
-  clientPreface,
-  errorCodes,
-  frameFlags,
-  frameHeaderBytes,
-  frameTypes,
-  Http2Error,
-  maxFrameBytes,
-  maxHeaderBlockBytes,
-} from './frame-format.ts'
+import { clientPreface, errorCodes, frameFlags, frameHeaderBytes, frameTypes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import { maxFrameBytes, maxHeaderBlockBytes } from './server-preface.ts'
 
 export interface FrameSink {
   /** True once nothing more is wanted. */

@@ -1,6 +1,8 @@
 // What RFC 9113 says of a frame before its payload is looked at.
 
-import { errorCodes, frameFlags, frameTypes, Http2Error, maxHeaderBlockBytes } from './frame-format.ts'
+import { errorCodes, frameFlags, frameTypes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import { maxHeaderBlockBytes } from './server-preface.ts'
 
 type Rule = {
   /** On the connection (stream 0), on a stream, or either. */

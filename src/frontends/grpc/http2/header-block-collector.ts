@@ -1,4 +1,6 @@
-import { errorCodes, Http2Error, maxHeaderBlockBytes } from './frame-format.ts'
+import { errorCodes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import { maxHeaderBlockBytes } from './server-preface.ts'
 
 /** A block in many small frames costs more than it says. */
 const mostFrames = 32

@@ -1,11 +1,12 @@
 // HPACK (RFC 7541): a client's header blocks → names and values. One decoder per connection: blocks build on each other.
 
-import { errorCodes, Http2Error } from './frame-format.ts'
-import { staticFields } from './hpack-static-table.ts'
+import { defaultHeaderTableBytes, errorCodes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import { staticFields } from '../../../base/hpack-static-table.ts'
 import { decodeHuffman } from '../../../base/huffman.ts'
 
-/** What clients may keep in the table; the default of HTTP/2, which we do not change. */
-const tableBytes = 4096
+/** What clients may keep in the table: we do not change it. */
+const tableBytes = defaultHeaderTableBytes
 /** Each field counts as so much beside its name and value. */
 const fieldBytes = 32
 /** No more fields fit into the table, each of 32 bytes at least. A power of two. */

@@ -1,14 +1,8 @@
 // HPACK (RFC 7541): our header blocks. Only two fields are ever put into a client's table, the two of every answer that
 // went well; with them such an answer's headers are three bytes.
 
-import { staticFields } from './hpack-static-table.ts'
-
-const staticNames = new Map<string, number>()
-const staticPairs = new Map<string, number>()
-for (const [i, [name, value]] of staticFields.entries()) {
-  if (!staticNames.has(name)) staticNames.set(name, i + 1)
-  if (value !== '') staticPairs.set(`${name}\n${value}`, i + 1)
-}
+import { staticFieldIndex, staticFields, staticNameIndex } from '../../../base/hpack-static-table.ts'
+import { defaultHeaderTableBytes } from '../../../base/http2-format.ts'
 
 type Field = readonly [name: string, value: string]
 
@@ -16,15 +10,15 @@ type Field = readonly [name: string, value: string]
 export function encodeHeaderBlock(fields: readonly Field[]): Buffer {
   const bytes: number[] = []
   for (const [name, value] of fields) {
-    const known = staticPairs.get(`${name}\n${value}`)
-    if (known === undefined) pushLiteral(bytes, 0x00, 0x0f, name, value)
+    const known = staticFieldIndex(name, value)
+    if (known === 0) pushLiteral(bytes, 0x00, 0x0f, name, value)
     else pushNumber(bytes, 0x80, 0x7f, known)
   }
   return Buffer.from(bytes)
 }
 
 function pushLiteral(bytes: number[], kind: number, mask: number, name: string, value: string): void {
-  const index = staticNames.get(name) ?? 0
+  const index = staticNameIndex(name)
   pushNumber(bytes, kind, mask, index)
   if (index === 0) pushText(bytes, name)
   pushText(bytes, value)
@@ -66,7 +60,6 @@ const newestField = 0x80 | (staticFields.length + 1)
 const laterHeads = [Buffer.of(0x88, newestField), Buffer.of(0x88, newestField + 1)]
 const laterTrailers = Buffer.of(newestField)
 
-const leastTableBytes = 4096
 /** 'The table has no room from now on.' */
 const emptyTable = Buffer.of(0x20)
 
@@ -78,7 +71,7 @@ export class HpackEncoder {
 
   /** The client's SETTINGS_HEADER_TABLE_SIZE. With less than the default nothing is kept any more. */
   limitTable(bytes: number): void {
-    if (bytes >= leastTableBytes || !this.#usesTable) return
+    if (bytes >= defaultHeaderTableBytes || !this.#usesTable) return
     this.#usesTable = false
     this.#mustEmptyTable = true
   }

@@ -8,7 +8,6 @@ import { NumberTable } from '../../../base/number-table.ts'
 import { ClosedStreams } from './closed-streams.ts'
 import { FrameBudget } from './frame-budget.ts'
 import {
-  connectionWindowBytes,
   encodeGoaway,
   encodePing,
   encodeReset,
@@ -16,15 +15,18 @@ import {
   errorCodes,
   frameFlags,
   frameTypes,
-  Http2Error,
   largestWindowBytes,
+  settingsAck,
+  type Http2ErrorCode,
+} from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import {
+  connectionWindowBytes,
   maxConcurrentStreams,
   maxHeaderListBytes,
   serverPreface,
-  settingsAck,
   streamWindowBytes,
-  type Http2ErrorCode,
-} from './frame-format.ts'
+} from './server-preface.ts'
 import type { FrameOutput } from './frame-output.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { headerBlockOf, validateFrameHeader } from './frame-rules.ts'

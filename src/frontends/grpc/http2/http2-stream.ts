@@ -1,8 +1,14 @@
 // One stream of a connection: what its client sends, held back while nobody wants it, and what waits to be sent to it.
 
 import type { OutgoingMessage } from '../grpc-transport.ts'
-import { frameFlags, frameHeaderBytes, frameTypes, streamWindowBytes, writeFrameHeader } from './frame-format.ts'
-import type { Http2ErrorCode } from './frame-format.ts'
+import {
+  frameFlags,
+  frameHeaderBytes,
+  frameTypes,
+  writeFrameHeader,
+  type Http2ErrorCode,
+} from '../../../base/http2-format.ts'
+import { streamWindowBytes } from './server-preface.ts'
 import type { FrameOutput } from './frame-output.ts'
 import { HeldPieces } from './held-pieces.ts'
 import type { HpackEncoder } from './hpack-encoder.ts'

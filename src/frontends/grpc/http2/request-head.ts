@@ -2,7 +2,7 @@
 // while the table it refers to has not changed means the same again, and is neither decoded nor checked.
 
 import { metadataValue } from '../grpc-transport.ts'
-import { maxHeaderListBytes } from './frame-format.ts'
+import { maxHeaderListBytes } from './server-preface.ts'
 import type { HpackDecoder } from './hpack-decoder.ts'
 
 export class RequestHead {

@@ -3,7 +3,8 @@
 
 import type { Writable } from 'node:stream'
 
-import { defaultWindowBytes, errorCodes, Http2Error, largestWindowBytes, leastMaxFrameBytes } from './frame-format.ts'
+import { defaultWindowBytes, errorCodes, largestWindowBytes, leastMaxFrameBytes } from '../../../base/http2-format.ts'
+import { Http2Error } from './http2-error.ts'
 import type { FrameBudget } from './frame-budget.ts'
 import type { FrameOutput } from './frame-output.ts'
 import { HpackEncoder } from './hpack-encoder.ts'

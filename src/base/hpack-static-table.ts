@@ -15,3 +15,16 @@ export const staticFields: readonly (readonly [name: string, value: string])[] =
   ['strict-transport-security', ''], ['transfer-encoding', ''], ['user-agent', ''], ['vary', ''], ['via', ''],
   ['www-authenticate', ''],
 ]
+
+const nameIndexes = new Map<string, number>()
+const fieldIndexes = new Map<string, number>()
+for (const [at, [name, value]] of staticFields.entries()) {
+  if (!nameIndexes.has(name)) nameIndexes.set(name, at + 1)
+  if (value !== '') fieldIndexes.set(`${name}\n${value}`, at + 1)
+}
+
+/** The lowest index of a name; 0 where the table has none. */
+export const staticNameIndex = (name: string): number => nameIndexes.get(name) ?? 0
+
+/** The index of a name with this very value; 0 where the table has none. */
+export const staticFieldIndex = (name: string, value: string): number => fieldIndexes.get(`${name}\n${value}`) ?? 0

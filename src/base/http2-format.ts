@@ -1,4 +1,4 @@
-// HTTP/2 on the wire (RFC 9113): numbers, limits of ours, and the small frames a server writes.
+// HTTP/2 on the wire (RFC 9113): its numbers and its small frames, the same for a server and for a client.
 
 export const frameTypes = {
   DATA: 0,
@@ -47,27 +47,8 @@ export const defaultWindowBytes = 65_535
 export const largestWindowBytes = 2 ** 31 - 1
 export const leastMaxFrameBytes = 16_384
 export const largestMaxFrameBytes = 2 ** 24 - 1
-
-/** How much a client may send ahead of what was taken, on one stream and on the whole connection. */
-export const streamWindowBytes = 1024 * 1024
-export const connectionWindowBytes = 16 * 1024 * 1024
-/** Data is taken out of its frame as it arrives, so that a large frame costs no memory and saves its client some work. */
-export const maxFrameBytes = 1024 * 1024
-export const maxConcurrentStreams = 10_000
-/** Names, values and 32 bytes for each field: what a request may carry. */
-export const maxHeaderListBytes = 16 * 1024
-/** Of a header block as it arrives, and of any frame that is read as a whole. */
-export const maxHeaderBlockBytes = 64 * 1024
-
-/** What is wrong with the whole connection: its last words to the client. */
-export class Http2Error extends Error {
-  readonly code: Http2ErrorCode
-
-  constructor(code: Http2ErrorCode, message: string) {
-    super(message)
-    this.code = code
-  }
-}
+/** What HPACK keeps of earlier fields. */
+export const defaultHeaderTableBytes = 4096
 
 export function writeFrameHeader(
   target: Buffer,
@@ -127,14 +108,3 @@ export function encodeSettings(settings: readonly (readonly [id: number, value: 
 }
 
 export const settingsAck: Buffer = encodeFrame(frameTypes.SETTINGS, frameFlags.ACK, 0, Buffer.alloc(0))
-
-/** A server's first words. */
-export const serverPreface: Buffer = Buffer.concat([
-  encodeSettings([
-    [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
-    [settingIds.INITIAL_WINDOW_SIZE, streamWindowBytes],
-    [settingIds.MAX_FRAME_SIZE, maxFrameBytes],
-    [settingIds.MAX_HEADER_LIST_SIZE, maxHeaderListBytes],
-  ]),
-  encodeWindowUpdate(0, connectionWindowBytes - defaultWindowBytes),
-])
