@@ -17,22 +17,28 @@ export async function runTune(args: readonly string[], io: CommandIo): Promise<n
       return 0
     }
     const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>()
+    let isInterrupted = false
     const onSignal = (): void => {
-      io.stderr('\nInterrupted: ending the measurement under way.\n')
+      // Whoever insists gets out at once, and a server that was started for it ends as well.
+      if (isInterrupted) process.exit(1)
+      isInterrupted = true
+      io.stderr('\nInterrupted: ending the measurement under way. Once more ends it at once and restores nothing.\n')
       interrupt()
     }
-    process.once('SIGINT', onSignal)
+    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+    for (const signal of signals) process.on(signal, onSignal)
     try {
       return await run(options, {
         ...io,
-        progress: process.stderr.isTTY ? (text) => io.stderr(`\r\x1b[2K${text}`) : null,
+        progress: process.stderr.isTTY ? (text) => io.stderr(`\r\x1b[2K${fitted(text)}`) : null,
         interrupted,
         version: packageVersion(),
-        command: ['galatea', 'tune', ...args].join(' '),
+        command: commandText(args),
+        resumeCommand: commandText(options.isResumed ? args : ['--resume', ...args]),
         launcher: process.argv[1] ?? '',
       })
     } finally {
-      process.off('SIGINT', onSignal)
+      for (const signal of signals) process.off(signal, onSignal)
     }
   } catch (reason) {
     if (!(reason instanceof OptionError)) throw reason
@@ -40,3 +46,14 @@ export async function runTune(args: readonly string[], io: CommandIo): Promise<n
     return optionMistake
   }
 }
+
+/** A line that wraps could not be rewritten. */
+const fitted = (text: string): string => text.slice(0, Math.max(20, (process.stderr.columns || 80) - 1))
+
+/** To be pasted into a shell. */
+const commandText = (args: readonly string[]): string =>
+  [
+    'galatea',
+    'tune',
+    ...args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)),
+  ].join(' ')

@@ -1,11 +1,12 @@
 // The new config.pbtxt: what would change, and changing it.
 
-import { existsSync, readFileSync } from 'node:fs'
-import { rename, rm, writeFile } from 'node:fs/promises'
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { chmod, open, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { messageOf } from '../base/server-error.ts'
 import { diffLines } from './diff-lines.ts'
 import { editConfigText, newConfigText } from './edit-config-text.ts'
-import { instanceGroupsOf, type Setting } from './setting.ts'
+import { instanceGroupsOf, keyOf, settingOf, type Setting } from './setting.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -18,19 +19,36 @@ export type ConfigChange = {
   readonly diff: string
 }
 
+const configFile = (repository: string, model: string): string => path.join(repository, model, 'config.pbtxt')
+
+/** `config`: as the server has the model now. */
 export function planChange(repository: string, model: string, config: JsonObject, setting: Setting): ConfigChange {
-  const file = path.join(repository, model, 'config.pbtxt')
+  const file = configFile(repository, model)
   const before = existsSync(file) ? readFileSync(file, 'utf8') : null
+  const now = settingOf(config)
+  if (keyOf(now) === keyOf(setting)) return { file, before, after: before ?? '', diff: '' }
   const kind = wordOf(instanceGroupsOf(config)[0]?.['kind'])
-  const groupKind = kind === 'KIND_AUTO' ? '' : kind
-  const after =
-    before === null
-      ? newConfigText(model, wordOf(config['backend']), setting, groupKind)
-      : editConfigText(before, setting, groupKind)
+  const edit = { now, setting, groupKind: kind === 'KIND_AUTO' ? '' : kind }
+  const after = before === null ? newConfigText(model, wordOf(config['backend']), edit) : editConfigText(before, edit)
   return { file, before, after, diff: diffLines(before ?? '', after, `${model}/config.pbtxt`) }
 }
 
-/** Whoever reads it meanwhile sees the old file or the new one. Back to the old one when the model does not load with it. */
+/** Better before minutes of measuring than after: '' when the model's file can be replaced, else why not. */
+export async function whyNotWritable(repository: string, model: string): Promise<string> {
+  if (repository.includes('://')) return `${repository} is not on this machine`
+  const folder = path.join(repository, model)
+  if (!existsSync(folder)) return `there is no folder '${model}' in ${repository}`
+  try {
+    const part = partOf(targetOf(configFile(repository, model)))
+    await (await open(part, 'w')).close()
+    await rm(part)
+    return ''
+  } catch (reason) {
+    return messageOf(reason)
+  }
+}
+
+/** Whoever reads it meanwhile sees the old file or the new one. Back to the old one when `load` fails with it. */
 export async function applyChange({ file, before, after }: ConfigChange, load: () => Promise<void>): Promise<void> {
   await writeWhole(file, after)
   try {
@@ -43,9 +61,21 @@ export async function applyChange({ file, before, after }: ConfigChange, load: (
 }
 
 async function writeWhole(file: string, text: string): Promise<void> {
-  const part = `${file}.part`
-  await writeFile(part, text)
-  await rename(part, file)
+  const target = targetOf(file)
+  const part = partOf(target)
+  try {
+    await writeFile(part, text)
+    if (existsSync(target)) await chmod(part, statSync(target).mode)
+    await rename(part, target)
+  } catch (reason) {
+    await rm(part, { force: true })
+    throw reason
+  }
 }
+
+/** A link stays a link: what it leads to is replaced. */
+const targetOf = (file: string): string => (existsSync(file) ? realpathSync(file) : file)
+/** Its name begins with a dot: no server takes it for a part of the model. */
+const partOf = (file: string): string => path.join(path.dirname(file), `.${path.basename(file)}.${process.pid}.part`)
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '')

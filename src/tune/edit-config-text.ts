@@ -2,7 +2,7 @@
 // order, blanks.
 
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
-import { settingText, type Setting } from './setting.ts'
+import { keepsPreferredSizes, settingText, type Setting } from './setting.ts'
 
 /** From the name of a field to behind its value. */
 type FieldSpan = { readonly name: string; readonly start: number; readonly valueStart: number; readonly end: number }
@@ -12,35 +12,48 @@ const word = /[A-Za-z_][A-Za-z0-9_]*/y
 const scalar = /(?:[^\s,;{}<>[\]#"']|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')+/y
 const closers: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
 
-/** `groupKind`: for a file that names no instance group. Throws when the result would not say what was asked. */
-export function editConfigText(text: string, setting: Setting, groupKind: string): string {
-  let edited = text
-  if (setting.maxBatchSize > 0) {
+/** `now`: what the server has the model with. `groupKind`: for a file that names no instance group. */
+export type ConfigEdit = { readonly now: Setting; readonly setting: Setting; readonly groupKind: string }
+
+/** What stays as it is is not written. Throws when the result would not say what was asked. */
+export function editConfigText(text: string, edit: ConfigEdit): string {
+  const { now, setting, groupKind } = edit
+  // Whoever ends lines as Windows does gets them back that way.
+  const isCarriaged = text.includes('\r\n')
+  let edited = isCarriaged ? text.replaceAll('\r\n', '\n') : text
+  if (setting.maxBatchSize !== now.maxBatchSize) {
     edited = withScalar(edited, 'max_batch_size', String(setting.maxBatchSize))
-    edited = withBatching(edited, setting.delayUs)
   }
-  edited = withInstances(edited, setting.instances, groupKind)
-  validateEdited(edited, setting)
-  return edited
+  if (!keepsPreferredSizes(now, setting)) edited = withBatching(edited, edit)
+  if (setting.instances !== now.instances) edited = withInstances(edited, setting.instances, groupKind)
+  validateEdited(edited, edit)
+  return isCarriaged ? edited.replaceAll('\n', '\r\n') : edited
 }
 
 /** Of a model that had no file: what it does not say, the server completes. */
-export function newConfigText(name: string, backend: string, setting: Setting, groupKind: string): string {
-  return editConfigText(`name: "${name}"\n${backend === '' ? '' : `backend: "${backend}"\n`}`, setting, groupKind)
+export function newConfigText(name: string, backend: string, edit: ConfigEdit): string {
+  return editConfigText(`name: "${name}"\n${backend === '' ? '' : `backend: "${backend}"\n`}`, edit)
 }
 
-function validateEdited(text: string, setting: Setting): void {
+const byHand = (setting: Setting): Error =>
+  new Error(`config.pbtxt cannot be edited in place; set it by hand: ${settingText(setting)}`)
+
+function validateEdited(text: string, { now, setting }: ConfigEdit): void {
   const { config } = parseModelConfigText(text)
   const batching = config.dynamicBatching
+  // What the file does not say stays as the server completed it.
+  const names = new Set(fieldsOf(text).map((field) => field.name))
   const said: Setting = {
-    maxBatchSize: config.maxBatchSize,
+    maxBatchSize: names.has('max_batch_size') ? config.maxBatchSize : now.maxBatchSize,
     delayUs: batching === null ? null : Number(batching.maxQueueDelayMicroseconds),
-    instances: config.instanceGroup.reduce((sum, group) => sum + group.count, 0),
+    instances: names.has('instance_group')
+      ? config.instanceGroup.reduce((sum, group) => sum + Math.max(1, group.count), 0)
+      : now.instances,
   }
-  const isSaid =
-    said.instances === setting.instances &&
-    (setting.maxBatchSize === 0 || (said.maxBatchSize === setting.maxBatchSize && said.delayUs === setting.delayUs))
-  if (!isSaid) throw new Error(`config.pbtxt cannot be edited in place; set it by hand: ${settingText(setting)}`)
+  const isBatchingSaid = said.delayUs === setting.delayUs || (batching === null && now.delayUs === setting.delayUs)
+  if (said.instances !== setting.instances || said.maxBatchSize !== setting.maxBatchSize || !isBatchingSaid) {
+    throw byHand(setting)
+  }
 }
 
 function withScalar(text: string, name: string, value: string): string {
@@ -52,9 +65,15 @@ function withScalar(text: string, name: string, value: string): string {
   return insertedLine(text, at, `${name}: ${value}`)
 }
 
-function withBatching(text: string, delayUs: number | null): string {
+function withBatching(text: string, { now, setting }: ConfigEdit): string {
+  const { delayUs } = setting
   const field = fieldsOf(text).find((each) => each.name === 'dynamic_batching')
-  if (delayUs === null) return field === undefined ? text : without(text, field)
+  if (delayUs === null) {
+    if (field !== undefined) return without(text, field)
+    // The server completed it, and would again.
+    if (now.delayUs !== null) throw byHand(setting)
+    return text
+  }
   const delay = 'max_queue_delay_microseconds'
   if (field === undefined) {
     const block = delayUs === 0 ? 'dynamic_batching { }' : `dynamic_batching {\n  ${delay}: ${delayUs}\n}`
@@ -88,11 +107,14 @@ function withInner(text: string, field: FieldSpan, name: string, value: string):
     return `${text.slice(0, start)} ${rest === '' ? '' : `${rest} `}${name}: ${value} ${text.slice(end)}`
   }
   const last = innerFields(text, field).at(-1)
-  const at = last === undefined ? start : last.end
   const lineStart = text.lastIndexOf('\n', (last?.start ?? field.start) - 1) + 1
   const indent = /^[ \t]*/.exec(text.slice(lineStart))?.[0] ?? ''
-  const before = last === undefined ? `${indent}  ` : indent
-  return `${text.slice(0, at)}\n${before}${name}: ${value}${text.slice(at)}`
+  const line = `${last === undefined ? `${indent}  ` : indent}${name}: ${value}`
+  // A comment behind the last field stays with it.
+  const at = last?.end ?? start
+  const next = lineEnd(text, at)
+  if (isRestOfLine(text.slice(at, next))) return insertedLine(text, next, line)
+  return `${text.slice(0, at)}\n${line}${text.slice(at)}`
 }
 
 /** What is between the braces of a message. */
@@ -160,10 +182,13 @@ function insertedLine(text: string, at: number, line: string): string {
   return `${before}${gap}${line}\n${text.slice(at)}`
 }
 
-/** Takes its line along when it had one for itself. */
+/** Takes its line along when it had one for itself, and what was said of it behind it. */
 function without(text: string, { start, end }: FieldSpan): string {
   const from = text.lastIndexOf('\n', start - 1) + 1
   const to = lineEnd(text, end)
-  const isAlone = text.slice(from, start).trim() === '' && /^[\s,;]*$/.test(text.slice(end, to))
-  return isAlone ? text.slice(0, from) + text.slice(to) : text.slice(0, start).trimEnd() + text.slice(end)
+  const isAlone = text.slice(from, start).trim() === '' && isRestOfLine(text.slice(end, to))
+  if (isAlone) return text.slice(0, from) + text.slice(to)
+  return text.slice(0, start).replace(/[ \t]+$/, '') + text.slice(end)
 }
+
+const isRestOfLine = (text: string): boolean => /^[\s,;]*(?:#.*)?\s*$/.test(text)

@@ -49,6 +49,7 @@ async function search(
   limits: { latencyMs?: number; memoryMib?: number; points?: number } = {},
   current = plain,
   within = space,
+  twist: (point: MeasuredPoint) => MeasuredPoint = (point) => point,
 ): Promise<Searched> {
   const measured: MeasuredPoint[] = []
   const verdict = await findSetting(
@@ -57,7 +58,7 @@ async function search(
     { latencyMs: limits.latencyMs ?? Infinity, memoryMib: limits.memoryMib ?? Infinity },
     (step, setting, concurrency) => {
       if (measured.length >= (limits.points ?? Infinity) && step !== 'confirm') return Promise.resolve(null)
-      const point = { step, ...simulate(server, setting, concurrency) }
+      const point = twist({ step, ...simulate(server, setting, concurrency) })
       measured.push(point)
       return Promise.resolve(point)
     },
@@ -108,6 +109,78 @@ describe('the search', () => {
     assert.equal(best?.setting.maxBatchSize, 16)
   })
 
+  const failing = (isFailing: (point: MeasuredPoint) => boolean, failure: string) => (point: MeasuredPoint) =>
+    isFailing(point) ? { ...point, failure } : point
+
+  test('a setting with which requests fail under some load is not chosen, however fast it is under another', async () => {
+    const crowded = failing(
+      ({ setting, concurrency }) => setting.delayUs !== null && concurrency >= 16,
+      '[500] too many rows',
+    )
+    const server = { fixedMs: 5, rowMs: 0.01, cores: 1, instanceMib: 1 }
+    const { best, findings } = await search(server, {}, plain, space, crowded)
+    assert.equal(best?.setting.delayUs, null)
+    assert.match(findings.join('\n'), /batches of up to 4, delay 0 us, 1 instance, 16 at once: \[500\] too many rows/)
+  })
+
+  test('failures that the model has anyway, and refusals of a full queue, do not speak against a setting', async () => {
+    const server = { fixedMs: 5, rowMs: 0.01, cores: 1, instanceMib: 1 }
+    const anyway = failing(({ concurrency }) => concurrency >= 16, '[500] it is tired')
+    assert.notEqual((await search(server, {}, plain, space, anyway)).best?.setting.delayUs, null)
+    const full = failing(
+      ({ setting, concurrency }) => setting.delayUs !== null && concurrency >= 64,
+      '[503] queue is full',
+    )
+    assert.notEqual((await search(server, {}, plain, space, full)).best?.setting.delayUs, null)
+  })
+
+  test('what was good by chance and is no better than what the model has when looked at for longer is not recommended', async () => {
+    const lucky = (point: MeasuredPoint): MeasuredPoint =>
+      point.step !== 'confirm' && point.setting.delayUs !== null
+        ? { ...point, inferPerSecond: point.inferPerSecond * 2 }
+        : point
+    const server = { fixedMs: 0, rowMs: 5, cores: 1, instanceMib: 1 }
+    const { best, confirmed, findings } = await search(server, {}, plain, space, lucky)
+    assert.deepEqual(best?.setting, plain)
+    assert.deepEqual(confirmed?.setting, plain)
+    assert.match(findings.join('\n'), /confirmation: batches of up to .* no better than as it is/)
+  })
+
+  test('the gain is told against the better of two looks at what there was', async () => {
+    const disturbed = (point: MeasuredPoint): MeasuredPoint =>
+      point.step === 'confirm' && point.setting.delayUs === null ? { ...point, inferPerSecond: 1 } : point
+    const server = { fixedMs: 5, rowMs: 0.01, cores: 1, instanceMib: 1 }
+    const { asItIs, best } = await search(server, {}, plain, space, disturbed)
+    assert.notDeepEqual(best?.setting, plain)
+    assert.ok((asItIs?.inferPerSecond ?? 0) > 100)
+  })
+
+  test('what passes the limit when looked at for longer, whatever the load, is not recommended', async () => {
+    const tiring = (point: MeasuredPoint): MeasuredPoint =>
+      point.step === 'confirm' ? { ...point, latencyMs: 1000 } : point
+    const server = { fixedMs: 5, rowMs: 0.01, cores: 1, instanceMib: 1 }
+    const { best, findings } = await search(server, { latencyMs: 50 }, plain, space, tiring)
+    assert.equal(best, null)
+    assert.match(findings.join('\n'), /confirmation of .* takes 1000\.0 ms, more than the 50 allowed/)
+  })
+
+  test('instances are counted from one, also where the model has more than it needs', async () => {
+    const server = { fixedMs: 0, rowMs: 5, cores: 2, instanceMib: 1 }
+    const { best } = await search(server, {}, { ...plain, instances: 8 })
+    assert.deepEqual(best?.setting, { ...plain, instances: 2 })
+  })
+
+  test('a model that is as good as it gets stays as it is', async () => {
+    const current = { maxBatchSize: 64, delayUs: 500, instances: 1 }
+    const { best } = await search({ fixedMs: 5, rowMs: 0.01, cores: 1, instanceMib: 1 }, {}, current)
+    assert.deepEqual(best?.setting, current)
+  })
+
+  test('the ends of the search are named where the best is at one', async () => {
+    const { findings } = await search({ fixedMs: 0, rowMs: 5, cores: 64, instanceMib: 1 })
+    assert.match(findings.join('\n'), /more may be had with a higher --max-instances/)
+  })
+
   test('goes through baseline, batching, delay, instances and confirmation, in this order', async () => {
     const { measured } = await search(
       { fixedMs: 5, rowMs: 0.5, cores: 2, instanceMib: 1 },
@@ -115,7 +188,7 @@ describe('the search', () => {
       { ...plain, instances: 4 },
     )
     const steps = measured.map((point) => point.step).filter((step, at, all) => step !== all[at - 1])
-    assert.deepEqual(steps, ['as it is', 'baseline', 'batching', 'delay', 'instances', 'confirm'])
+    assert.deepEqual(steps, ['as it is', 'baseline', 'batching', 'delay', 'instances', 'confirm', 'less load'])
   })
 
   test('leaves batching alone where there is nothing to try', async () => {

@@ -1,9 +1,9 @@
 // The search, in the steps of someone who has done it before: the model without batching, then with, then with patience,
 // then with more instances, then the best of them for longer. It sees nothing but the measurements it asks for.
 
-import { keyOf, type Setting } from './setting.ts'
+import { keyOf, settingText, type Setting } from './setting.ts'
 
-export type TuneStep = 'as it is' | 'baseline' | 'batching' | 'delay' | 'instances' | 'confirm'
+export type TuneStep = 'as it is' | 'baseline' | 'batching' | 'delay' | 'instances' | 'confirm' | 'less load'
 
 export type MeasuredPoint = {
   readonly step: TuneStep
@@ -49,6 +49,11 @@ export type TuneVerdict = {
 const worthwhile = 1.05
 /** Loads within this of the highest throughput are as good; the smallest has the shortest latency. */
 const asGood = 0.97
+/** HTTP or gRPC: the server's own limits turned requests away, which says nothing against the model. */
+const overloaded = /^\[(?:503|429|14|8)\] /
+const mostLessLoads = 4
+/** Of the load that the best was found with. */
+const confirmedShares = [1, 0.75, 0.5, 0.25]
 
 export async function findSetting(
   current: Setting,
@@ -74,16 +79,21 @@ export const isWithin = ({ failure, latencyMs, memoryMib }: MeasuredPoint, limit
 
 class Search {
   readonly #current: Setting
+  /** No batching, one instance. */
+  readonly #plain: Setting
   readonly #space: SearchSpace
   readonly #limits: TuneLimits
   readonly #measure: MeasurePoint
   readonly #known = new Map<string, MeasuredPoint>()
   readonly #findings: string[] = []
+  /** Of the model as it is and of the baseline: no fault of what is tried. */
+  readonly #failures = new Set([''])
   #best: MeasuredPoint | null = null
   #isTimeUp = false
 
   constructor(current: Setting, space: SearchSpace, limits: TuneLimits, measure: MeasurePoint) {
     this.#current = current
+    this.#plain = { ...current, delayUs: null, instances: space.instances[0] ?? 1 }
     this.#space = space
     this.#limits = limits
     this.#measure = measure
@@ -91,34 +101,58 @@ class Search {
 
   async run(): Promise<TuneVerdict> {
     const asItIs = await this.#climb('as it is', this.#current, 1)
-    this.#best = asItIs
-    await this.#baseline()
+    const baseline = await this.#baseline()
+    this.#best = baseline ?? asItIs
+    for (const { failure } of this.#known.values()) this.#failures.add(failure)
     if (this.#best !== null) {
       if (this.#space.batchSizes.length > 0) await this.#batching()
       await this.#instances()
+      this.#best = this.#settle(asItIs, this.#best)
+      if (!this.#isTimeUp) this.#noteEnds(this.#best)
     }
-    const confirmed = await this.#confirm()
+    const { confirmed, before } = await this.#confirm(asItIs)
+    const isTimeUp = this.#isTimeUp
+    if (confirmed !== null) await this.#lessLoad(confirmed)
     return {
-      best: this.#best,
-      asItIs,
+      // What does not hold for longer is not recommended.
+      best: confirmed === null ? null : this.#best,
+      // The better of its two: on a busy machine a gain is rather understated.
+      asItIs: (before?.inferPerSecond ?? 0) > (asItIs?.inferPerSecond ?? 0) ? before : asItIs,
       confirmed,
       findings: this.#findings,
-      isTimeUp: this.#isTimeUp,
+      isTimeUp,
     }
   }
 
-  async #baseline(): Promise<void> {
-    const setting = { ...this.#current, delayUs: null, instances: this.#space.instances[0] ?? 1 }
-    const peak = await this.#climb('baseline', setting, 1)
-    if (peak === null) {
-      const first = this.#known.get(`${keyOf(setting)}@1`)
-      if (first !== undefined && this.#best === null)
-        this.#findings.push(`the limits cannot be met: ${this.#why(first)}`)
-      return
+  async #baseline(): Promise<MeasuredPoint | null> {
+    const peak = await this.#climb('baseline', this.#plain, 1)
+    if (peak !== null) {
+      this.#findings.push(`baseline, ${settingText(this.#plain)}: ${figures(peak)}`)
+      return peak
     }
-    this.#findings.push(`baseline, one at a time: ${figures(peak)}`)
-    // What it has now is kept only if it is better than the plainest setting.
-    if (this.#best === null || this.#best.inferPerSecond < peak.inferPerSecond * worthwhile) this.#best = peak
+    const first = this.#known.get(`${keyOf(this.#plain)}@1`)
+    if (first !== undefined && first.failure === '')
+      this.#findings.push(`the limits cannot be met: ${this.#why(first)}`)
+    return null
+  }
+
+  /** What it has now stays unless something gives more, or as much with fewer instances. */
+  #settle(asItIs: MeasuredPoint | null, found: MeasuredPoint): MeasuredPoint {
+    if (asItIs === null || found.inferPerSecond > asItIs.inferPerSecond * worthwhile) return found
+    const isCheaper = found.setting.instances < asItIs.setting.instances
+    return isCheaper && found.inferPerSecond * worthwhile >= asItIs.inferPerSecond ? found : asItIs
+  }
+
+  /** Where the search ended for want of room, there may be more beyond. */
+  #noteEnds({ setting, concurrency }: MeasuredPoint): void {
+    const { instances, concurrencies, batchSizes } = this.#space
+    const ends: string[] = []
+    if (instances.length > 1 && setting.instances === instances.at(-1)) ends.push('--max-instances')
+    if (setting.delayUs !== null && batchSizes.length > 1 && setting.maxBatchSize === batchSizes.at(-1))
+      ends.push('--max-batch-size')
+    if (concurrency === concurrencies.at(-1)) ends.push('--max-concurrency')
+    if (ends.length > 0)
+      this.#findings.push(`the best is where the search ends: more may be had with a higher ${ends.join(', ')}`)
   }
 
   async #batching(): Promise<void> {
@@ -153,9 +187,7 @@ class Search {
       const isBetter = await this.#try('instances', { ...setting, instances })
       if (isBetter === null) return
       if (isBetter) continue
-      const known = [...this.#known.values()].filter(
-        (point) => keyOf(point.setting) === keyOf({ ...setting, instances }),
-      )
+      const known = this.#pointsOf({ ...setting, instances })
       const over = known.length > 0 && known.every((point) => !isWithin(point, this.#limits)) ? known[0] : undefined
       const reason = over === undefined ? 'no gain: the knee' : this.#why(over)
       this.#findings.push(`${instances} instances: ${reason}; ${setting.instances} it is`)
@@ -168,9 +200,21 @@ class Search {
     const best = this.#best as MeasuredPoint
     const peak = await this.#climb(step, setting, best.concurrency)
     if (this.#isTimeUp) return null
+    if (await this.#failsOnly(setting)) return false
     if (peak === null || peak.inferPerSecond < best.inferPerSecond * worthwhile) return false
     this.#best = peak
     return true
+  }
+
+  /** Requests that fail under some load with these settings, and not without them, will fail for clients, too. */
+  async #failsOnly(setting: Setting): Promise<boolean> {
+    for (const { failure, concurrency } of this.#pointsOf(setting)) {
+      if (this.#failures.has(failure) || overloaded.test(failure)) continue
+      const without = await this.#point('baseline', this.#plain, concurrency)
+      if (without?.failure !== failure) return true
+      this.#failures.add(failure)
+    }
+    return false
   }
 
   /** Raises the load until throughput no longer grows or a limit is passed; then once between the last two. */
@@ -187,6 +231,7 @@ class Search {
       const point = await this.#point(step, setting, loads[at] as number)
       if (point === null) break
       points.push(point)
+      if (point.failure !== '') this.#noteFailure(point)
       if (!isWithin(point, this.#limits)) {
         await this.#between(step, setting, points, at > start ? loads[at - 1] : undefined)
         break
@@ -194,7 +239,8 @@ class Search {
       misses = point.inferPerSecond > most * worthwhile ? 0 : misses + 1
       most = Math.max(most, point.inferPerSecond)
     }
-    // Too much from the start: less may do.
+    // Too much from the start: less may do. What failed will not be chosen with less, either.
+    if (points.some(({ failure }) => failure !== '')) return peakOf(points, this.#limits)
     for (let at = start - 1; at >= 0 && peakOf(points, this.#limits) === null && !this.#isTimeUp; at--) {
       const point = await this.#point(step, setting, loads[at] as number)
       if (point === null || point.failure !== '') break
@@ -223,29 +269,60 @@ class Search {
     return point
   }
 
-  /** For longer than the search could; a limit that is passed then is kept with less load. */
-  async #confirm(): Promise<MeasuredPoint | null> {
-    if (this.#best === null) return null
-    const { setting } = this.#best
-    let load = this.#best.concurrency
-    for (let attempt = 0; attempt < 3; attempt++) {
+  /** For longer than the search could, and beside what the model has now: a lucky window is no reason to change anything. */
+  async #confirm(
+    asItIs: MeasuredPoint | null,
+  ): Promise<{ readonly confirmed: MeasuredPoint | null; readonly before: MeasuredPoint | null }> {
+    const found = this.#best
+    const confirmed = found === null ? null : await this.#confirmOne(found)
+    const isSame = found === null || asItIs === null || keyOf(found.setting) === keyOf(asItIs.setting)
+    if (isSame) return { confirmed, before: null }
+    const before = await this.#confirmOne(asItIs)
+    if (before === null || (confirmed !== null && this.#settle(before, confirmed) === confirmed))
+      return { confirmed, before }
+    if (confirmed !== null) {
+      this.#findings.push(
+        `confirmation: ${settingText(found.setting)}: ${figures(confirmed)}, no better than as it is: ${figures(before)}`,
+      )
+    }
+    this.#best = asItIs
+    return { confirmed: before, before }
+  }
+
+  /** A limit that is passed then is kept with less load. */
+  async #confirmOne({ setting, concurrency }: MeasuredPoint): Promise<MeasuredPoint | null> {
+    for (const load of new Set(confirmedShares.map((share) => Math.max(1, Math.floor(concurrency * share))))) {
       const point = await this.#measure('confirm', setting, load)
       if (point === null) {
         this.#isTimeUp = true
         return null
       }
       if (isWithin(point, this.#limits)) return point
-      this.#findings.push(`confirmation with ${load} requests at once: ${this.#why(point)}`)
-      if (load === 1 || point.failure !== '') return null
-      load = Math.max(1, Math.floor(load * 0.75))
+      this.#findings.push(`confirmation of ${settingText(setting)}: ${this.#why(point)}`)
     }
     return null
   }
 
+  /** The best was looked for at its peak; what few requests get from it is worth knowing, too. */
+  async #lessLoad({ setting, concurrency }: MeasuredPoint): Promise<void> {
+    const loads = this.#space.concurrencies.filter((load) => load < concurrency)
+    const apart = Math.ceil(loads.length / mostLessLoads)
+    for (const load of loads.filter((_, at) => at % apart === 0)) await this.#point('less load', setting, load)
+  }
+
+  #pointsOf(setting: Setting): MeasuredPoint[] {
+    return [...this.#known.values()].filter((point) => keyOf(point.setting) === keyOf(setting))
+  }
+
+  #noteFailure({ setting, concurrency, failure }: MeasuredPoint): void {
+    if (this.#findings.some((finding) => finding.endsWith(failure))) return
+    this.#findings.push(`${settingText(setting)}, ${concurrency} at once: ${failure}`)
+  }
+
   #why({ failure, latencyMs, memoryMib, concurrency }: MeasuredPoint): string {
-    if (failure !== '') return failure
+    if (failure !== '') return `${failure} (with ${concurrency} at once)`
     if (memoryMib !== null && memoryMib > this.#limits.memoryMib) {
-      return `${Math.round(memoryMib)} MiB are more than the ${this.#limits.memoryMib} allowed`
+      return `${Math.round(memoryMib)} MiB are more than the ${Math.round(this.#limits.memoryMib)} allowed`
     }
     const at = concurrency === 1 ? 'one request at a time takes' : `with ${concurrency} at once a request takes`
     return `${at} ${latencyMs.toFixed(1)} ms, more than the ${this.#limits.latencyMs} allowed`

@@ -4,13 +4,14 @@ import { messageOf } from '../base/server-error.ts'
 import type { InferenceClient } from '../client/inference-client.ts'
 import { generatedStep } from '../perf/generated-input.ts'
 import { readInputFiles } from '../perf/input-files.ts'
-import type { InputStreams } from '../perf/input-step.ts'
+import { InputDataError, type InputStreams } from '../perf/input-step.ts'
 import { readModel, type ModelUnderTest } from '../perf/model-under-test.ts'
 import type { PerfOptions } from '../perf/perf-options.ts'
 import { Profiler, type LevelResult } from '../perf/profiler.ts'
-import { setupOf } from '../perf/run-perf.ts'
+import { setupOf, validateForModel } from '../perf/run-perf.ts'
 import type { MeasuredPoint, TuneStep } from './find-setting.ts'
-import { configWith, keyOf, type Setting } from './setting.ts'
+import { configWith, keyOf, settingOf, settingText, type Setting } from './setting.ts'
+import { TuneStopped } from './tune-stopped.ts'
 import type { TunedServer } from './tuned-server.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -18,17 +19,22 @@ type JsonObject = Readonly<Record<string, unknown>>
 /** Windows of a model slower than expected are as long as this many of its requests. */
 const requestsPerWindow = 10
 const longestWindowMs = 5000
+const fewestPerWindow = 2
 const probeRequests = 5
+/** The first seconds of a server are its slowest: code is compiled, memory is taken. */
+const warmUpMs = 1000
 /** The best setting is looked at for this much longer. */
 const confirmFactor = 3
+const liveTimeoutMs = 5000
 
 export class SettingMeter {
   readonly #client: InferenceClient
   readonly #server: TunedServer
   readonly #config: JsonObject
   readonly #options: PerfOptions
+  readonly #latencyLimitMs: number
   readonly #interrupted: Promise<void>
-  readonly #onTick: (done: number) => void
+  readonly #onTick: (window: number, done: number) => void
   #model: ModelUnderTest | null = null
   #streams: InputStreams = []
   #intervalMs: number
@@ -40,21 +46,23 @@ export class SettingMeter {
     server: TunedServer,
     config: JsonObject,
     options: PerfOptions,
+    latencyLimitMs: number,
     interrupted: Promise<void>,
-    onTick: (done: number) => void,
+    onTick: (window: number, done: number) => void,
   ) {
     this.#client = client
     this.#server = server
     this.#config = config
     this.#options = options
+    this.#latencyLimitMs = latencyLimitMs
     this.#intervalMs = options.measurement.intervalMs
     this.#interrupted = interrupted
     this.#onTick = onTick
   }
 
-  /** How long a confirmation takes at most: time that the search has to leave. */
+  /** How long a confirmation takes at most, of the best and of what there was: time that the search has to leave. */
   get confirmMs(): number {
-    return this.#intervalMs * confirmFactor * this.#options.measurement.maxTrials
+    return 2 * this.#intervalMs * confirmFactor * this.#options.measurement.maxTrials
   }
 
   async measure(step: TuneStep, setting: Setting, concurrency: number): Promise<MeasuredPoint> {
@@ -62,7 +70,8 @@ export class SettingMeter {
     try {
       await this.#load(setting)
       const model = (this.#model ??= await this.#prepare())
-      const { client, server } = await this.#run(model, concurrency, step === 'confirm' ? confirmFactor : 1)
+      const { client, server } = await this.#runTwice(model, concurrency, step === 'confirm' ? confirmFactor : 1)
+      await this.#validateUndisturbed(setting)
       if (client.failedCount > 0) throw new Error(client.failures[0]?.[0] ?? 'requests failed')
       return {
         ...point,
@@ -74,37 +83,81 @@ export class SettingMeter {
         failure: '',
       }
     } catch (reason) {
-      const failure = messageOf(reason).trim().replaceAll(/\s+/g, ' ')
-      return { ...point, inferPerSecond: 0, latencyMs: 0, averageBatch: 0, memoryMib: null, failure }
+      if (reason instanceof TuneStopped || reason instanceof InputDataError) throw reason
+      await this.#validateAlive()
+      return { ...point, inferPerSecond: 0, latencyMs: 0, averageBatch: 0, memoryMib: null, failure: failureOf(reason) }
     }
   }
 
   /** The model as the repository has it. */
   async restore(): Promise<void> {
     if (this.#loaded === '') return
-    await this.#client.loadModel(this.#options.model)
+    await loadFromRepository(this.#client, this.#options.model, this.#config)
     this.#loaded = ''
   }
 
   async #load(setting: Setting): Promise<void> {
     const key = keyOf(setting)
     if (this.#loaded === key) return
+    // Whatever becomes of it, the model is no longer as the repository has it.
+    this.#loaded = 'unknown'
     await this.#client.loadModel(this.#options.model, { config: configWith(this.#config, setting) })
+    const actual = await this.#actual()
+    if (keyOf(actual) !== key) {
+      throw new Error(`the server makes it ${settingText(actual)}: the model asks for that itself`)
+    }
     this.#loaded = key
+  }
+
+  async #actual(): Promise<Setting> {
+    return settingOf(await this.#client.modelConfig(this.#options.model))
+  }
+
+  async #validateUndisturbed(setting: Setting): Promise<void> {
+    const actual = await this.#actual()
+    if (keyOf(actual) === keyOf(setting)) return
+    throw new TuneStopped(
+      `somebody else loaded '${this.#options.model}' meanwhile (${settingText(actual)}): another galatea tune, or a change of the ` +
+        `repository. Only one at a time can measure it`,
+    )
+  }
+
+  async #validateAlive(): Promise<void> {
+    try {
+      if (await this.#client.isLive({ timeoutMs: liveTimeoutMs })) return
+    } catch {
+      // Said below, whatever the reason.
+    }
+    throw new TuneStopped(`the server at ${this.#server.url} no longer answers${this.#server.lastWords()}`)
   }
 
   /** Requests stay the same whatever the setting, so they are made once. A slow model gets longer windows. */
   async #prepare(): Promise<ModelUnderTest> {
     const { model: name, version, input, seed } = this.#options
     const model = await readModel(this.#client, name, version, [])
+    try {
+      validateForModel(this.#options, model)
+    } catch (reason) {
+      throw new TuneStopped(messageOf(reason))
+    }
     this.#streams =
       input.paths.length > 0
         ? readInputFiles(input.paths, model, input.shapes)
         : [[generatedStep(model.inputs, input, seed)]]
     const probe = await this.#profile(model, { ...this.#options, requestCount: probeRequests }, 1)
-    const needed = (probe.client.averageUs / 1000) * requestsPerWindow
-    this.#intervalMs = Math.min(longestWindowMs, Math.max(this.#intervalMs, Math.ceil(needed)))
+    const requestMs = probe.client.averageUs / 1000
+    this.#intervalMs = windowMsFor(this.#intervalMs, requestMs)
+    const warmUpCount = Math.floor(warmUpMs / Math.max(0.01, requestMs))
+    if (warmUpCount > 0) await this.#profile(model, { ...this.#options, requestCount: warmUpCount }, 1)
     return model
+  }
+
+  /** Windows that do not agree say that something else happened as well; before that ends a climb, it is looked at again. */
+  async #runTwice(model: ModelUnderTest, concurrency: number, factor: number): Promise<LevelResult> {
+    const first = await this.#run(model, concurrency, factor)
+    if (first.isStable || first.isInterrupted || first.latencyUs <= this.#latencyLimitMs * 1000) return first
+    const second = await this.#run(model, concurrency, factor)
+    return second.latencyUs < first.latencyUs ? second : first
   }
 
   #run(model: ModelUnderTest, concurrency: number, factor: number): Promise<LevelResult> {
@@ -114,7 +167,9 @@ export class SettingMeter {
 
   async #profile(model: ModelUnderTest, options: PerfOptions, concurrency: number): Promise<LevelResult> {
     const setup = setupOf(options, model, this.#streams, null)
-    const events = { onWindow: () => undefined, onTick: ({ done }: { readonly done: number }) => this.#onTick(done) }
+    const tick = ({ window, done }: { readonly window: number; readonly done: number }): void =>
+      this.#onTick(window, done)
+    const events = { onWindow: () => undefined, onTick: tick }
     const profiler = new Profiler(this.#client, model, options, setup, events, this.#interrupted)
     try {
       return await profiler.measure(concurrency)
@@ -122,4 +177,30 @@ export class SettingMeter {
       await profiler.close()
     }
   }
+}
+
+/** At least what was asked for; a slow model gets longer ones, up to a point, and none so short that it answers nothing in it. */
+export const windowMsFor = (askedMs: number, requestMs: number): number =>
+  Math.ceil(Math.max(askedMs, Math.min(longestWindowMs, requestMs * requestsPerWindow), requestMs * fewestPerWindow))
+
+/**
+ * A load alone would change nothing: while the files are the same, a server keeps the configuration that it was given.
+ * `config` is for a repository whose model can no longer be loaded: better that than no model.
+ */
+export async function loadFromRepository(client: InferenceClient, model: string, config: JsonObject): Promise<void> {
+  await client.unloadModel(model)
+  try {
+    await client.loadModel(model)
+  } catch (reason) {
+    await client.loadModel(model, { config })
+    throw reason
+  }
+}
+
+/** When every request failed, the answers stand below a headline; the first of them is what counts. */
+function failureOf(reason: unknown): string {
+  const [headline = '', first = headline] = messageOf(reason).trim().split('\n')
+  if (headline.startsWith('No valid requests'))
+    return 'no request was answered in the time of its windows (--window-ms)'
+  return first.trim().replace(/ \(\d+ times\)$/, '').replaceAll(/\s+/g, ' ') // prettier-ignore
 }

@@ -39,7 +39,7 @@ export function planSearch(config: JsonObject, options: TuneOptions): TunePlan {
   } else if (maxBatchSize === 0) {
     notes.push('max_batch_size is 0, so the model takes no batches: only instances are tuned')
   }
-  if (maxBatchSize > 0 && options.batchSize > maxBatchSize) {
+  if (options.batchSize > Math.max(1, maxBatchSize)) {
     throw new NotTunable(`-b ${options.batchSize} is more than the model's max_batch_size of ${maxBatchSize}`)
   }
   const groups = instanceGroupsOf(config)

@@ -37,11 +37,17 @@ export function settingOf(config: JsonObject): Setting {
 export const instanceGroupsOf = (config: JsonObject): readonly JsonObject[] =>
   (config['instance_group'] ?? []) as readonly JsonObject[]
 
+/** Sizes to wait for belong to the size and the delay they were chosen with; with others they would hide what the delay does. */
+export const keepsPreferredSizes = (now: Setting, { maxBatchSize, delayUs }: Setting): boolean =>
+  maxBatchSize === now.maxBatchSize && delayUs === now.delayUs
+
 /** A configuration to load instead of the repository's. Answers from a cache would be measured as the model's: none. */
-export function configWith(config: JsonObject, { maxBatchSize, delayUs, instances }: Setting): JsonObject {
+export function configWith(config: JsonObject, setting: Setting): JsonObject {
+  const { maxBatchSize, delayUs, instances } = setting
   const { dynamic_batching: batching, response_cache: _cache, ...rest } = config
   const [group = {}] = instanceGroupsOf(config)
   const isSingle = instanceGroupsOf(config).length <= 1
+  const preferred = keepsPreferredSizes(settingOf(config), setting) ? {} : { preferred_batch_size: [] }
   return {
     ...rest,
     max_batch_size: maxBatchSize,
@@ -51,8 +57,7 @@ export function configWith(config: JsonObject, { maxBatchSize, delayUs, instance
       : {
           dynamic_batching: {
             ...((batching ?? {}) as JsonObject),
-            // Sizes to wait for would hide what the delay does.
-            preferred_batch_size: [],
+            ...preferred,
             max_queue_delay_microseconds: delayUs,
           },
         }),

@@ -24,7 +24,9 @@ test('mistakes are refused with what to do', () => {
   assert.throws(() => read('--latency-ms', 'fast'), /--latency-ms must be a number above 0, got 'fast'/)
   assert.throws(() => read('--percentile', '100'), /between 1 and 99\.99/)
   assert.throws(() => read('--max-memory', 'much'), /500MB or 2GB, got 'much'/)
-  assert.throws(() => read('--nonsense'), /Unknown option '--nonsense'/)
+  assert.throws(() => read('--nonsense'), /Unknown option '--nonsense'$/)
+  assert.throws(() => read('--latency', '5'), /did you mean --latency-ms\?/)
+  assert.throws(() => read('--max-instance', '5'), /did you mean --max-instances\?/)
   assert.throws(() => readTuneOptions(['-m', 'm', '-u', 'h:1', '--', '--log-verbose=1']), /flags after --/)
 })
 
@@ -49,6 +51,11 @@ test('of sequence models and of those without batches only instances are tuned',
     assert.deepEqual(space.instances, [1, 2, 3, 4])
     assert.match(notes.join(), /only instances are tuned/)
   }
+})
+
+test('more rows than the model takes in one request are refused, also by a model without batches', () => {
+  assert.throws(() => planSearch({ max_batch_size: 8 }, read('-b', '9')), /-b 9 is more than .* max_batch_size of 8/)
+  assert.throws(() => planSearch({ max_batch_size: 0 }, read('-b', '2')), /-b 2 is more than .* max_batch_size of 0/)
 })
 
 test('delays stay below half of the latency limit, batches within what was asked', () => {

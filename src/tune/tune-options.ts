@@ -1,6 +1,7 @@
 // The command line of `galatea tune`.
 
 import { parseArgs } from 'node:util'
+import { nearestWord } from '../base/nearest-word.ts'
 import { OptionError } from '../perf/option-words.ts'
 
 export type TuneOptions = {
@@ -153,7 +154,12 @@ const parsed = (args: readonly string[]) => {
   try {
     return parseArgs({ args: [...args], options: flags, allowPositionals: false }).values
   } catch (reason) {
-    throw new OptionError((reason as Error).message.replace(/\. To specify.*$/s, ''))
+    const message = (reason as Error).message.replace(/\. To specify.*$/s, '')
+    const unknown = /^Unknown option '--([^']*)'/.exec(message)?.[1]
+    const names = Object.keys(flags)
+    const nearest =
+      unknown === undefined ? null : (names.find((name) => name.startsWith(unknown)) ?? nearestWord(unknown, names))
+    throw new OptionError(nearest === null ? message : `${message}; did you mean --${nearest}?`)
   }
 }
 

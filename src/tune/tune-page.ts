@@ -14,9 +14,6 @@ export type PageFacts = {
   readonly diff: string
 }
 
-/** As many as have room for their names. */
-const mostCurves = 3
-
 export function tunePage(
   points: readonly MeasuredPoint[],
   verdict: TuneVerdict,
@@ -63,41 +60,50 @@ export function curveChart(
   limits: TuneLimits,
   percentile: number,
 ): string {
-  const good = points.filter((point) => point.failure === '' && point.step !== 'confirm')
-  if (good.length === 0) return ''
-  const curves = Map.groupBy(good, (point) => keyOf(point.setting))
-  const bestKey = best === null ? '' : keyOf(best.setting)
-  const ranked = [...curves].toSorted(([a, left], [b, right]) =>
-    a === bestKey ? -1 : b === bestKey ? 1 : mostOf(right) - mostOf(left),
+  // One far beyond the limit would leave no room for the others.
+  const good = points.filter(
+    ({ failure, step, latencyMs }) => failure === '' && step !== 'confirm' && latencyMs <= limits.latencyMs * 2,
   )
-  const series: ChartSeries[] = ranked.slice(0, mostCurves).map(([, curve]) => ({
-    name: shortText(curve[0] as MeasuredPoint),
-    points: curve.toSorted((a, b) => a.concurrency - b.concurrency).map(place),
-  }))
-  const knee = confirmed ?? best
+  if (good.length === 0) return ''
+  const series = curvesOf(good, best)
+  // On its curve, unless it held with less load only.
+  const knee = confirmed !== null && confirmed.concurrency !== best?.concurrency ? confirmed : best
   if (knee !== null) {
     series.push({ name: 'the knee', points: [[knee.inferPerSecond, 0], place(knee)], isDashed: true })
   }
-  const widest = Math.max(...good.map((point) => point.inferPerSecond))
+  if (confirmed !== null) series.push({ name: 'confirmed', points: [place(confirmed)] })
+  const widest = Math.max(...[...good, ...(confirmed === null ? [] : [confirmed])].map((point) => point.inferPerSecond))
   if (Number.isFinite(limits.latencyMs)) {
     series.push({ name: 'limit', points: [[0, limits.latencyMs], [widest, limits.latencyMs]], isDashed: true }) // prettier-ignore
   }
+  const about = best === null ? '' : `best: ${settingText(best.setting)}; `
   return lineChart({
     title: 'Latency and throughput',
     x: { label: 'infer/s' },
     y: { label: `p${percentile} latency, ms` },
     series,
-    note: 'each line: one setting, from few requests at once to many',
+    note: `${about}each line: one setting, from few requests at once to many`,
   })
+}
+
+/** What there is to compare: as it was, without anything, and the best. The same setting once. */
+function curvesOf(good: readonly MeasuredPoint[], best: MeasuredPoint | null): ChartSeries[] {
+  const settingIn = (step: TuneStep): MeasuredPoint | null => good.find((point) => point.step === step) ?? null
+  const wanted = [['best', best], ['as it is', settingIn('as it is')], ['baseline', settingIn('baseline')]] as const // prettier-ignore
+  const series = new Map<string, ChartSeries>()
+  for (const [name, of] of wanted) {
+    if (of === null || series.has(keyOf(of.setting))) continue
+    const curve = good.filter((point) => keyOf(point.setting) === keyOf(of.setting))
+    series.set(keyOf(of.setting), {
+      name,
+      points: curve.toSorted((a, b) => a.concurrency - b.concurrency).map(place),
+    })
+  }
+  return [...series.values()]
 }
 
 const place = ({ inferPerSecond, latencyMs }: MeasuredPoint): ChartPoint => [inferPerSecond, latencyMs]
 const mostOf = (curve: readonly MeasuredPoint[]): number => Math.max(...curve.map((point) => point.inferPerSecond))
-
-function shortText({ setting: { maxBatchSize, delayUs, instances } }: MeasuredPoint): string {
-  const batching = delayUs === null ? 'no batching' : `b${maxBatchSize} ${delayUs}us`
-  return `${maxBatchSize === 0 ? '' : `${batching} `}x${instances}`
-}
 
 /** What each step added. */
 function stepChart(points: readonly MeasuredPoint[], limits: TuneLimits): string {

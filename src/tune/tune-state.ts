@@ -1,11 +1,19 @@
 // What was measured so far, on disk: an interrupted run goes on with it.
 
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { messageOf } from '../base/server-error.ts'
 import { OptionError } from '../perf/option-words.ts'
 import { keyOf } from './setting.ts'
 import type { MeasuredPoint } from './find-setting.ts'
 
-type StateFile = { readonly about: string; readonly points: readonly MeasuredPoint[] }
+type StateFile = {
+  readonly about: string
+  /** The process that writes it, or that wrote it. */
+  readonly pid: number
+  readonly points: readonly MeasuredPoint[]
+}
 
 export class TuneState {
   readonly #file: string
@@ -17,25 +25,39 @@ export class TuneState {
     this.#file = file
     this.#about = about
     this.#points = [...points]
+    try {
+      this.#write()
+    } catch (reason) {
+      throw new OptionError(`what is measured cannot be noted (${messageOf(reason)}); --state FILE names another place`)
+    }
   }
 
   static create(file: string, about: string): TuneState {
+    try {
+      validateUnused(file, read(file))
+    } catch (reason) {
+      // There is none, or it is of no use to anybody.
+      if (reason instanceof OptionError) throw reason
+    }
     return new TuneState(file, about, [])
   }
 
   static resume(file: string, about: string): TuneState {
-    let read: StateFile
+    if (!existsSync(file)) throw new OptionError(`--resume: there is no ${file} to go on with; start anew without it`)
+    let state: StateFile
     try {
-      read = JSON.parse(readFileSync(file, 'utf8')) as StateFile
+      state = read(file)
     } catch (reason) {
-      throw new OptionError(`--resume: cannot read ${file}: ${(reason as Error).message}`)
+      throw new OptionError(`--resume: cannot read ${file}: ${messageOf(reason)}; start anew without it`)
     }
-    if (read.about !== about || !Array.isArray(read.points)) {
+    validateUnused(file, state)
+    if (state.about !== about || !Array.isArray(state.points)) {
       throw new OptionError(
-        `--resume: ${file} was measured with another model, configuration or data; start anew without it`,
+        `--resume: ${file} was measured with another model, configuration, server or data; start anew without it`,
       )
     }
-    return new TuneState(file, about, read.points)
+    // What failed may have failed for a reason that is gone.
+    return new TuneState(file, about, state.points.filter((point) => point.failure === '')) // prettier-ignore
   }
 
   get points(): readonly MeasuredPoint[] {
@@ -55,12 +77,56 @@ export class TuneState {
 
   add(point: MeasuredPoint): void {
     this.#points.push(point)
-    const text = JSON.stringify({ about: this.#about, points: this.#points } satisfies StateFile)
-    writeFileSync(`${this.#file}.part`, text)
-    renameSync(`${this.#file}.part`, this.#file)
+    this.#write()
   }
 
   remove(): void {
     rmSync(this.#file, { force: true })
   }
+
+  #write(): void {
+    const state: StateFile = { about: this.#about, pid: process.pid, points: this.#points }
+    const part = `${this.#file}.${process.pid}.part`
+    writeFileSync(part, JSON.stringify(state))
+    renameSync(part, this.#file)
+  }
+}
+
+function read(file: string): StateFile {
+  const state = JSON.parse(readFileSync(file, 'utf8')) as StateFile | null
+  if (typeof state !== 'object' || state === null) throw new Error('it is no object')
+  return state
+}
+
+function validateUnused(file: string, { pid }: StateFile): void {
+  if (pid === process.pid || !isRunning(pid)) return
+  throw new OptionError(
+    `${file} belongs to another galatea tune that is running (process ${pid}). Two at once would disturb each other's figures: ` +
+      'wait for it, or give this one a file of its own with --state FILE',
+  )
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (reason) {
+    // Somebody else's process is one, too.
+    return (reason as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** Tells a changed model from the one that was measured, without reading gigabytes: names, sizes and times of its files. */
+export function filesMark(folder: string): string {
+  if (!existsSync(folder)) return ''
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    // Written by whoever loads it, and config.pbtxt is compared as the server reads it.
+    .filter((name) => !/(?:^|[\\/])(?:__pycache__|\.)/.test(name) && name !== 'config.pbtxt')
+    .toSorted()
+  const hash = createHash('sha256')
+  for (const name of names) {
+    const facts = statSync(path.join(folder, name), { throwIfNoEntry: false })
+    if (facts?.isFile() === true) hash.update(`${name} ${facts.size} ${facts.mtimeMs}\n`)
+  }
+  return hash.digest('hex')
 }

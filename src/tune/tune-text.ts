@@ -1,6 +1,6 @@
 // What `galatea tune` prints.
 
-import { isWithin, type MeasuredPoint, type TuneLimits, type TuneVerdict } from './find-setting.ts'
+import { isWithin, peakOf, type MeasuredPoint, type TuneLimits, type TuneVerdict } from './find-setting.ts'
 import { keyOf, settingText } from './setting.ts'
 
 export function pointText(point: MeasuredPoint, elapsedMs: number, percentile: number, limits: TuneLimits): string {
@@ -36,6 +36,28 @@ export function tableText(points: readonly MeasuredPoint[], percentile: number, 
   return `${[head, ...rows].map(line).join('\n')}\n`
 }
 
+const barLength = 30
+
+/** Each setting at its best within the limits, in the order they were tried, and which of them it is. */
+export function barsText(points: readonly MeasuredPoint[], verdict: TuneVerdict, limits: TuneLimits): string {
+  // Only what was looked for: the other loads were measured for the best alone.
+  const searched = points.filter(({ step }) => step !== 'confirm' && step !== 'less load')
+  const curves = Map.groupBy(searched, (point) => keyOf(point.setting))
+  const peaks = [...curves.values()].map((curve) => peakOf(curve, limits)).filter((peak) => peak !== null)
+  if (verdict.best === null || peaks.length < 2) return ''
+  const { best } = verdict
+  const most = Math.max(...peaks.map((peak) => peak.inferPerSecond))
+  const width = Math.max(...peaks.map((peak) => settingText(peak.setting).length))
+  const lines = peaks.map((peak) => {
+    const bar = '\u2588'.repeat(Math.max(1, Math.round((peak.inferPerSecond / most) * barLength)))
+    const failed = curves.get(keyOf(peak.setting))?.find(({ failure }) => failure !== '')
+    const remark = failed === undefined ? '' : `  fails with ${failed.concurrency} at once`
+    const mark = keyOf(peak.setting) === keyOf(best.setting) ? '  <- the knee' : remark
+    return `${settingText(peak.setting).padEnd(width)}  ${bar} ${rate(peak)} infer/s${mark}`
+  })
+  return `${lines.join('\n')}\n`
+}
+
 export function verdictText({ best, asItIs, confirmed, findings, isTimeUp }: TuneVerdict, percentile: number): string {
   const lines = findings.map((finding) => `- ${finding}`)
   if (isTimeUp) lines.push('- the time is up: the search did not come to its end (--minutes)')
@@ -43,7 +65,7 @@ export function verdictText({ best, asItIs, confirmed, findings, isTimeUp }: Tun
   const shown = confirmed ?? best
   lines.push('', `Best: ${settingText(shown.setting)}`)
   lines.push(
-    `  ${rate(shown)} infer/s, p${percentile} ${milliseconds(shown)} ms with ${shown.concurrency} requests at once${confirmed === null ? ', not confirmed' : ''}`,
+    `  ${rate(shown)} infer/s, p${percentile} ${milliseconds(shown)} ms with ${shown.concurrency} at once${confirmed === null ? ', not confirmed' : ''}`,
   )
   if (asItIs !== null && keyOf(asItIs.setting) === keyOf(shown.setting)) lines.push('  as it is already')
   else if (asItIs !== null) {

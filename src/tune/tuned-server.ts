@@ -3,21 +3,32 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { TuneStopped } from './tune-stopped.ts'
 
 export type TunedServer = {
   readonly url: string
   readonly isOwn: boolean
   /** Of all its processes, in MiB; null when it cannot be known. */
   memoryMib(): Promise<number | null>
+  /** Of one that was started and ended by itself: what it wrote last. Else ''. */
+  lastWords(): string
   /** Ends what was started. */
   close(): Promise<void>
 }
 
 export function runningServer(url: string, metricsUrl: string): TunedServer {
-  const host = url.replace(/^[a-z]+:\/\//, '').replace(/:\d+.*$/, '')
-  const from = metricsUrl === '' ? `http://${host}:8002/metrics` : metricsUrl
-  return { url, isOwn: false, memoryMib: () => memoryFromMetrics(from), close: () => Promise.resolve() }
+  const from = metricsUrl === '' ? `http://${hostOf(url)}:8002/metrics` : metricsUrl
+  return {
+    url,
+    isOwn: false,
+    memoryMib: () => memoryFromMetrics(from),
+    lastWords: () => '',
+    close: () => Promise.resolve(),
+  }
 }
+
+/** Without scheme, port and path; an IPv6 address keeps its brackets. */
+export const hostOf = (url: string): string => /^(?:[a-z]+:\/\/)?(\[[^\]]*\]|[^:/]*)/i.exec(url)?.[1] ?? url
 
 /** The server process only: what its Python Workers take is not in there. */
 async function memoryFromMetrics(url: string): Promise<number | null> {
@@ -38,46 +49,75 @@ export type OwnServerSettings = {
   readonly model: string
   readonly protocol: 'http' | 'grpc'
   readonly flags: readonly string[]
+  readonly interrupted: Promise<void>
 }
 
+const tailLength = 4000
+const graceMs = 15_000
+const lastLines = 5
+
 export async function startServer(settings: OwnServerSettings): Promise<TunedServer> {
-  const { launcher, repository, model, protocol, flags } = settings
+  const { launcher, repository, model, protocol, flags, interrupted } = settings
   const local = ['http', 'grpc', 'metrics'].flatMap((each) => [`--${each}-port=0`, `--${each}-address=127.0.0.1`])
   const control = ['--model-control-mode=explicit', `--load-model=${model}`]
   const args = [launcher, 'serve', `--model-repository=${repository}`, ...control, ...local, ...flags]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  // A group of its own: Ctrl-C at a terminal is for tune, which ends the server when it is done with it.
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   const killAtExit = (): void => void child.kill('SIGKILL')
   process.once('exit', killAtExit)
   const closed = once(child, 'close')
-  let output = ''
+  const isEnded = (): boolean => child.exitCode !== null || child.signalCode !== null
+  let [output, tail] = ['', '']
   const addressOf = (service: string): string | undefined =>
     new RegExp(`Started ${service} at (?:http://)?([^\\s"]+:\\d+)`).exec(output)?.[1]
-  const addresses = await new Promise<Readonly<Record<'http' | 'grpc', string>>>((resolve, reject) => {
+  const stop = async (): Promise<void> => {
+    if (!isEnded()) child.kill('SIGTERM')
+    // One that hangs does not hear that.
+    const insist = setTimeout(() => child.kill('SIGKILL'), graceMs)
+    await closed
+    clearTimeout(insist)
+    process.off('exit', killAtExit)
+  }
+  const listening = new Promise<Readonly<Record<'http' | 'grpc', string>>>((resolve, reject) => {
     const read = (chunk: Buffer): void => {
-      // Only the beginning matters: the addresses, or why there are none.
-      if (output.length < 100_000) output += chunk.toString()
+      const text = chunk.toString()
+      // The beginning has the addresses, or why there are none; the end has why it died.
+      if (output.length < 100_000) output += text
+      tail = (tail + text).slice(-tailLength)
       const [http, grpc] = [addressOf('HTTPService'), addressOf('GRPCInferenceService')]
       if (http !== undefined && grpc !== undefined) resolve({ http, grpc })
     }
     child.stdout.on('data', read)
     child.stderr.on('data', read)
     child.once('error', reject)
-    closed.then(() => reject(new Error(`the server ended before it listened:\n${output}`)), reject)
+    closed.then(() => reject(new TuneStopped(`the server ended before it listened:\n${complaintsIn(output)}`)), reject)
   })
-  const stop = async (): Promise<void> => {
-    child.kill('SIGTERM')
-    await closed
-    process.off('exit', killAtExit)
+  const addresses = await Promise.race([listening, interrupted.then(() => null)])
+  if (addresses === null) {
+    listening.catch(() => undefined)
+    await stop()
+    throw new TuneStopped('interrupted before the server had started')
   }
   return {
     url: addresses[protocol],
     isOwn: true,
     memoryMib: () => Promise.resolve(residentMib(child.pid ?? 0)),
+    lastWords: () =>
+      isEnded()
+        ? `: it ended (${child.signalCode ?? child.exitCode}). Its last words:\n${tail.trimEnd().split('\n').slice(-lastLines).join('\n')}`
+        : '',
     close: stop,
   }
 }
 
-/** Null where there is no /proc. */
+/** Its tables say nothing about why. */
+function complaintsIn(output: string): string {
+  const lines = output.trimEnd().split('\n')
+  const complaints = lines.filter((line) => /^(?:E\d|W\d|error)/.test(line))
+  return (complaints.length > 0 ? complaints : lines).join('\n')
+}
+
+/** Null where there is no /proc. What processes share counts for each of them: rather too much than too little. */
 function residentMib(pid: number): number | null {
   try {
     const resident = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
@@ -89,12 +129,19 @@ function residentMib(pid: number): number | null {
 
 /** A process lists its children thread by thread, under the one that started them. */
 const childrenOf = (pid: number): number[] =>
-  readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
-    try {
-      const text = readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').trim()
-      return text === '' ? [] : text.split(' ').map(Number)
-    } catch {
-      // The thread ended in between.
-      return []
-    }
-  })
+  listed(() => readdirSync(`/proc/${pid}/task`)).flatMap((thread) =>
+    listed(() =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1')
+        .split(' ')
+        .filter((word) => word.trim() !== ''),
+    ).map(Number),
+  )
+
+/** Nothing when the thread or the process ended in between. */
+function listed(read: () => string[]): string[] {
+  try {
+    return read()
+  } catch {
+    return []
+  }
+}
