@@ -63,8 +63,9 @@ type Settings = {
 const warmUpMs = 1500
 /** Of a small model: about when V8 has compiled all of it. */
 const warmUpRequests = 40_000
-/** Of one load: another number of requests at once is other code. */
+/** Of one load: another number of requests at once is other code, and slow loads take longer to have V8 compile it. */
 const caseWarmUpMs = 800
+const caseWarmUpRequests = 10_000
 const warmUpLoad = { kind: 'closed', concurrency: 16 } as const
 /** An idle server has given back what starting needed after about three seconds. */
 const idleMs = 4000
@@ -212,8 +213,7 @@ class Suite {
       try {
         if (transport === 'shared-memory') await regions?.register(subject.port)
         await this.#open(subject, workload, transport, load, regions)
-        const isSmall = workload.atLeast === 1 && windowMs >= 100
-        const enough = { ...workload, atLeast: isSmall ? warmUpRequests : 1 }
+        const enough = { ...workload, atLeast: isSmall(workload) && windowMs >= 100 ? warmUpRequests : 1 }
         await this.#measure(subject, name, enough, load, Math.min(warmUpMs, windowMs * 4))
         await load.close(subject.name)
       } catch {
@@ -261,8 +261,8 @@ class Suite {
     const note = (text: string): void => this.#note(`${workload.name}: ${text}`)
     const triton = await startTritonSubject(repository, tritonName, note)
     subjects.push(triton)
-    const isSmall = ['identity', 'simple', 'digits'].includes(workload.name)
-    if (triton !== null && isSmall) {
+    const isPaired = ['identity', 'simple', 'digits'].includes(workload.name)
+    if (triton !== null && isPaired) {
       subjects.push(await startTritonSubject(await workload.prepare(path.join(root, 'two'), 2), tritonPairName, note))
     }
     if (workload.name === 'identity') {
@@ -292,7 +292,7 @@ class Suite {
         await this.#measure(
           subject,
           name,
-          { ...workload, atLeast: 1 },
+          { ...workload, atLeast: isSmall(workload) ? caseWarmUpRequests : 1 },
           load,
           Math.max(caseWarmUpMs, this.#settings.windowMs / 2),
         )
@@ -405,6 +405,9 @@ class Suite {
     }
   }
 }
+
+/** Such a one is answered by the thousand in a second. */
+const isSmall = ({ atLeast }: Workload): boolean => atLeast === 1
 
 const takes = ({ isServer, grpcPort, name }: SuiteSubject, transport: Transport): boolean => {
   if (name === tritonPairName) return transport === 'grpc' && grpcPort > 0
