@@ -66,6 +66,7 @@ const warmUpRequests = 40_000
 /** Of one load: another number of requests at once is other code, and slow loads take longer to have V8 compile it. */
 const caseWarmUpMs = 800
 const caseWarmUpRequests = 10_000
+const openSettleMs = 2000
 const warmUpLoad = { kind: 'closed', concurrency: 16 } as const
 /** An idle server has given back what starting needed after about three seconds. */
 const idleMs = 4000
@@ -354,7 +355,8 @@ class Suite {
       kind.kind === 'closed'
         ? { kind: 'concurrency', lanes: kind.concurrency }
         : { kind: 'poisson', ratePerSecond: kind.perSecond, seed: 1 }
-    const { settleMs } = this.#settings
+    // Requests that came while connections were opened are a backlog, which takes its time to go.
+    const settleMs = kind.kind === 'open' ? openSettleMs : this.#settings.settleMs
     return load.run(subject.name, { shape, pid: subject.pid, settleMs, windowMs, atLeast: workload.atLeast })
   }
 

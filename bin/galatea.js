@@ -23,7 +23,9 @@ async function runHere() {
   module.enableCompileCache(process.env.NODE_COMPILE_CACHE)
   // A checkout runs its sources, the package what was compiled from them.
   const source = new URL('../src/cli/main.ts', import.meta.url)
-  const { main } = await import(existsSync(source) ? source.href : new URL('../dist/command/main.js', import.meta.url).href)
+  const { main } = await import(
+    existsSync(source) ? source.href : new URL('../dist/command/main.js', import.meta.url).href
+  )
   await main()
 }
 

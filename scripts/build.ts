@@ -15,8 +15,8 @@ const command = path.join(dist, 'command')
 /** Modules find files beside them, as their threads' programs, by where they are themselves: in the bundle by where they were. */
 const ownPlaces: Plugin = {
   name: 'own places',
-  setup({ onLoad }) {
-    onLoad({ filter: /\.js$/ }, ({ path: file }) => {
+  setup(bundle) {
+    bundle.onLoad({ filter: /\.js$/ }, ({ path: file }) => {
       const place = path.relative(command, file).split(path.sep).join('/')
       const text = readFileSync(file, 'utf8')
       return { contents: text.replaceAll('import.meta.url', `new URL(${JSON.stringify(place)}, import.meta.url).href`) }

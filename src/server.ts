@@ -202,7 +202,6 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
         { ...dependencies, engine, sharedMemory, customMetrics },
         { ...options.http, requestLimits: options.requestLimits },
       )
-      httpAddress = await http.listen()
     }
     if (options.metrics !== null && isServing) {
       const traffic = { http: http?.traffic ?? null, grpc: grpc?.traffic ?? null }
@@ -220,6 +219,8 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
       metrics = createMetricsService(parts, options.metrics)
       metricsAddress = await metrics.listen()
     }
+    // Last: who finds this port ready may ask the others at once.
+    if (http !== null) httpAddress = await http.listen()
     if (options.modelControlMode === 'poll' && options.repositoryPollSecs > 0) {
       poller = new RepositoryPoller(
         {
