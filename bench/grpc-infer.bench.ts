@@ -14,8 +14,6 @@ import { cpuSecondsOf } from './process-usage.ts'
 type Target = AsyncDisposable & { readonly pid: number; readonly port: number }
 type Measured = GrpcLoadResult & { readonly cpuUs: number; readonly rate: number }
 
-const portIn = (text: string): number => Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(text)?.[1])
-
 async function startEcho(script: string): Promise<Target> {
   const [command, ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, script)]
   const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -26,7 +24,7 @@ async function startEcho(script: string): Promise<Target> {
     child.kill('SIGTERM')
     await exited
   }
-  return { pid: child.pid ?? 0, port: portIn(line.toString()), [Symbol.asyncDispose]: stop }
+  return { pid: child.pid ?? 0, port: Number(/:(\d+)\s*$/.exec(line.toString())?.[1]), [Symbol.asyncDispose]: stop }
 }
 
 async function startGalatea(): Promise<Target> {
@@ -36,7 +34,7 @@ async function startGalatea(): Promise<Target> {
     await server.stop()
     await repository[Symbol.asyncDispose]()
   }
-  return { pid: server.pid, port: portIn(server.output), [Symbol.asyncDispose]: stop }
+  return { pid: server.pid, port: server.grpcPort, [Symbol.asyncDispose]: stop }
 }
 
 class GrpcLoad implements AsyncDisposable {

@@ -8,7 +8,7 @@ import { LoadThreads } from '../src/perf/load/load-threads.ts'
 import { startServerProcess, type ServerProcess } from '../test/e2e/server-process.ts'
 import { medianOf, undisturbed, type Bench, type Figure } from './bench.ts'
 import { keepBehindCores, keepOnCore, onCore } from './pinning.ts'
-import { requestOf, workloads, type Transport, type Workload } from './suite-workloads.ts'
+import { loadOf, workloads, type Transport, type Workload } from './suite-workloads.ts'
 
 /** Connections are dealt out by chance: enough of them that each server has its part. */
 const connectionsPerServer = 64
@@ -66,10 +66,7 @@ async function measureServers(
 ): Promise<number> {
   const servers = await startTogether(count, repository)
   keepBehindCores(count)
-  const port = transport === 'grpc' ? grpcPortOf(servers[0]) : (servers[0]?.port ?? 0)
-  const target = { host: '127.0.0.1', port, tls: null }
-  const rest = { expected: null, isDecoupled: false, sequence: null, isExporting: false }
-  const load = new LoadThreads({ ...requestOf(workload, transport, null), target, ...rest }, count)
+  const load = new LoadThreads(loadOf(workload, transport, servers[0] as ServerProcess, null), count)
   try {
     const lanes = count * connectionsPerServer
     await load.begin({ shape: { kind: 'concurrency', lanes }, sequences: 1, budget: null })
@@ -102,12 +99,9 @@ async function startTogether(count: number, repository: string): Promise<ServerP
     '--reuse-grpc-port=true',
   ]
   const first = await startServerProcess(flags, { prefix: onCore(0) })
-  const ports = [`--http-port=${first.port}`, `--grpc-port=${grpcPortOf(first)}`]
+  const ports = [`--http-port=${first.port}`, `--grpc-port=${first.grpcPort}`]
   const others = Array.from({ length: count - 1 }, (_, i) =>
     startServerProcess([...flags, ...ports], { prefix: onCore(i + 1) }),
   )
   return [first, ...(await Promise.all(others))]
 }
-
-const grpcPortOf = (server: ServerProcess | undefined): number =>
-  Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(server?.output ?? '')?.[1] ?? 0)

@@ -10,7 +10,7 @@ import { inferRequest } from './infer-request.ts'
 import { onCore } from './pinning.ts'
 import { residentMibOf } from './process-usage.ts'
 import { SuiteLoad } from './suite-load.ts'
-import { requestOf, workloads, type Transport, type Workload } from './suite-workloads.ts'
+import { loadOf, workloads, type Transport, type Workload } from './suite-workloads.ts'
 
 /** GALATEA_SOAK_REQUESTS: for a longer look, or a short one to see that it runs. */
 const soakRequests = Number(process.env['GALATEA_SOAK_REQUESTS'] ?? 2_000_000)
@@ -52,17 +52,9 @@ async function restingMib(server: ServerProcess): Promise<number> {
 async function soak(server: ServerProcess, { say }: BenchSettings): Promise<Figure> {
   await using load = new SuiteLoad(1)
   const workload = workloads.find(({ name }) => name === 'identity') as Workload
-  const grpcPort = Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(server.output)?.[1])
   const transports: readonly Transport[] = ['binary', 'json', 'grpc']
   for (const transport of transports) {
-    await load.open(transport, {
-      ...requestOf(workload, transport, null),
-      target: { host: '127.0.0.1', port: transport === 'grpc' ? grpcPort : server.port, tls: null },
-      expected: null,
-      isDecoupled: false,
-      sequence: null,
-      isExporting: false,
-    })
+    await load.open(transport, loadOf(workload, transport, server, null))
   }
   let sent = 0
   const send = async (until: number): Promise<void> => {

@@ -13,7 +13,7 @@ import { cpuMicrosecondsOf, threadUs } from './process-usage.ts'
 import { SuiteLoad } from './suite-load.ts'
 import type { SuiteRun } from './suite-load-process.ts'
 import { pythonFlags } from './suite-subjects.ts'
-import { requestOf, workloads, type Transport, type Workload } from './suite-workloads.ts'
+import { loadOf, workloads, type Transport, type Workload } from './suite-workloads.ts'
 
 type ProfileNode = {
   readonly id: number
@@ -66,16 +66,7 @@ async function runLoaded(
     const flags = [`--model-repository=${repository}`, '--http-address=127.0.0.1', ...python]
     await using server = await startServerProcess(flags, { prefix: onCore(0), nodeFlags })
     await using load = new SuiteLoad(1)
-    const grpcPort = Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(server.output)?.[1])
-    const port = transport === 'grpc' ? grpcPort : server.port
-    await load.open('steps', {
-      ...requestOf(workload, transport, null),
-      target: { host: '127.0.0.1', port, tls: null },
-      expected: null,
-      isDecoupled: false,
-      sequence: null,
-      isExporting: false,
-    })
+    await load.open('steps', loadOf(workload, transport, server, null))
     const shape = { kind: 'concurrency', lanes: concurrency } as const
     const settings = { shape, pid: server.pid, atLeast: 1 }
     for (let turn = 0; turn < warmUpTurns; turn++) {

@@ -33,13 +33,12 @@ export async function startGalateaSubject(repository: string, launcher: string):
   const flags = [`--model-repository=${repository}`, '--allow-client-shared-memory=true', '--http-address=127.0.0.1']
   const python = process.env['GALATEA_TEST_PYTHON'] ?? ''
   const server = await startServerProcess([...flags, ...pythonFlags(python)], { prefix: onCore(0), launcher })
-  const grpcPort = Number(/GRPCInferenceService at [^\s"]+:(\d+)/.exec(server.output)?.[1] ?? 0)
   const stop = async (): Promise<void> => void (await server.stop())
   return {
     name: galateaName,
     pid: server.pid,
     port: server.port,
-    grpcPort,
+    grpcPort: server.grpcPort,
     isServer: true,
     [Symbol.asyncDispose]: stop,
   }

@@ -190,10 +190,24 @@ if (imageElements !== workloads.find(({ name }) => name === 'resnet50')?.inputs[
   throw new Error('the image has another size than the network')
 }
 
-export type RequestOf = Pick<LoadSetup, 'protocol' | 'fields' | 'requests'>
+type RequestOf = Pick<LoadSetup, 'protocol' | 'fields' | 'requests'>
 
-/** The bytes of a request, for the load generator. */
-export function requestOf(workload: Workload, transport: Transport, regions: SharedRegions | null): RequestOf {
+/** What the load generator is told: one request, again and again, whatever is answered. */
+export const loadOf = (
+  workload: Workload,
+  transport: Transport,
+  server: { readonly port: number; readonly grpcPort: number },
+  regions: SharedRegions | null,
+): Omit<LoadSetup, 'counters' | 'share'> => ({
+  ...requestOf(workload, transport, regions),
+  target: { host: '127.0.0.1', port: transport === 'grpc' ? server.grpcPort : server.port, tls: null },
+  expected: null,
+  isDecoupled: false,
+  sequence: null,
+  isExporting: false,
+})
+
+function requestOf(workload: Workload, transport: Transport, regions: SharedRegions | null): RequestOf {
   if (transport === 'grpc') return { protocol: 'grpc', fields: grpcFields, requests: prepared(grpcMessage(workload)) }
   const bytes =
     transport === 'shared-memory' && regions !== null

@@ -35,7 +35,7 @@ import {
   type SuiteSubject, // prettier-ignore
 } from './suite-subjects.ts'
 import { targetRows } from './suite-targets.ts'
-import { requestOf, SharedRegions, workloads, type Transport, type Workload } from './suite-workloads.ts'
+import { loadOf, SharedRegions, workloads, type Transport, type Workload } from './suite-workloads.ts'
 import { becomesReady, tritonCommand } from './triton-server.ts'
 
 export const suiteUsage = `npm run bench -- suite [flags]
@@ -333,15 +333,7 @@ class Suite {
     load: SuiteLoad,
     regions: SharedRegions | null,
   ): Promise<void> {
-    const port = transport === 'grpc' ? subject.grpcPort : subject.port
-    return load.open(subject.name, {
-      ...requestOf(workload, transport, regions),
-      target: { host: '127.0.0.1', port, tls: null },
-      expected: null,
-      isDecoupled: false,
-      sequence: null,
-      isExporting: false,
-    })
+    return load.open(subject.name, loadOf(workload, transport, subject, regions))
   }
 
   #measure(

@@ -62,9 +62,8 @@ test('every request over HTTP and gRPC leaves a line, and files are rotated with
   assert.equal(await post('/v2/models/once/infer', infer('fail', 'x'.repeat(1000))), 400)
   assert.equal(await post('/v2/models/twice/generate_stream', '{"IN":"x"}', { authorization: 'secret-token' }), 200)
   assert.equal(await post('/v2/nowhere', ''), 404)
-  const grpcAddress = /Started GRPCInferenceService at ([^\s"]+)/.exec(server.output)?.[1]
   {
-    await using client = createGrpcClient({ url: `http://${grpcAddress}` })
+    await using client = createGrpcClient({ url: `http://${server.grpcAddress}` })
     await client.infer('once', { IN: ['x'] }, { id: 'unary' })
     await assert.rejects(client.infer('once', { IN: ['fail'] }))
     for await (const result of client.inferStream('twice', { IN: ['x'] })) assert.ok(result.outputs.length > 0)

@@ -1,7 +1,6 @@
 // Sequences and shared memory through NVIDIA's own gRPC client.
 
 import { after, before, test } from 'node:test'
-import assert from 'node:assert/strict'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { createIdentityRepository, type TemporaryRepository } from './identity-repository.ts'
 import { reportPythonChecks } from './python-checks.ts'
@@ -51,12 +50,9 @@ after(async () => {
 })
 
 test('tritonclient.grpc with sequences and shared memory', async (t) => {
-  const address = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]
-  assert.ok(address !== undefined, server.output)
-  await reportPythonChecks(t, 'grpc_state_client.py', address)
+  await reportPythonChecks(t, 'grpc_state_client.py', server.grpcAddress)
 })
 
 test('the other tritonclients with sequences and shared memory', async (t) => {
-  const grpcAddress = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]
-  await reportPythonChecks(t, 'aio_state_client.py', `${server.address},${grpcAddress}`)
+  await reportPythonChecks(t, 'aio_state_client.py', `${server.address},${server.grpcAddress}`)
 })

@@ -32,12 +32,6 @@ let repository: TemporaryRepository
 let streaming: Awaited<ReturnType<typeof temporaryRepository>>
 let server: ServerProcess
 
-const grpcAddressOf = ({ output }: ServerProcess): string => {
-  const started = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(output)
-  assert.ok(started?.[1] !== undefined, output)
-  return started[1]
-}
-
 before(async () => {
   repository = await createIdentityRepository()
   streaming = await temporaryRepository({
@@ -54,9 +48,9 @@ after(async () => {
   await streaming?.remove()
 })
 
-test('tritonclient.grpc', (t) => reportPythonChecks(t, 'grpc_client.py', grpcAddressOf(server)))
+test('tritonclient.grpc', (t) => reportPythonChecks(t, 'grpc_client.py', server.grpcAddress))
 
-test('tritonclient.grpc.aio', (t) => reportPythonChecks(t, 'grpc_aio_client.py', grpcAddressOf(server)))
+test('tritonclient.grpc.aio', (t) => reportPythonChecks(t, 'grpc_aio_client.py', server.grpcAddress))
 
 test('after all of it the server still runs and ends with code 0', async () => {
   assert.deepEqual(await server.stop(), { code: 0, signal: null }, server.output)
@@ -88,5 +82,5 @@ test('tritonclient.grpc over mutual TLS', async (t) => {
     `--grpc-root-cert=${folder}/ca.pem`,
     '--grpc-infer-response-compression-level=medium',
   ])
-  await reportPythonChecks(t, 'grpc_tls_client.py', `${grpcAddressOf(secure)},${folder}`)
+  await reportPythonChecks(t, 'grpc_tls_client.py', `${secure.grpcAddress},${folder}`)
 })

@@ -59,8 +59,7 @@ test('generate, generate_stream and gRPC streams are traced as infer is', async 
     }
     await post('once/generate')
     assert.equal((await post('twice/generate_stream')).split('data: ').length, 3)
-    const address = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1] ?? ''
-    await using client = createGrpcClient({ url: `http://${address}` })
+    await using client = createGrpcClient({ url: `http://${server.grpcAddress}` })
     let received = 0
     for await (const result of client.inferStream('twice', { IN: ['x'] })) received += result.outputs.length
     assert.equal(received, 2)

@@ -17,7 +17,7 @@ let url: string
 before(async () => {
   buf = await requireTool('buf')
   server = await startServerProcess([`--model-repository=${exampleModels}`])
-  url = `http://${/Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]}`
+  url = `http://${server.grpcAddress}`
 })
 after(async () => {
   await server?.stop()

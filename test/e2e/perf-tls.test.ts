@@ -38,7 +38,7 @@ test('the load goes over TLS with the certificates of the options', async (t) =>
     ...files('http'),
     ...files('grpc'),
   ])
-  const grpc = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1] ?? ''
+  const grpc = server.grpcAddress
   const load = ['-m', 'simple', '--request-count', '20', '--concurrency-range', '2']
   const https = ['-u', `https://${server.address}`, '--ssl-https-private-key-file', file('client.key')]
 

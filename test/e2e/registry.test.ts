@@ -279,7 +279,7 @@ test('the audit log has who loaded and unloaded what, by which protocol, and how
   assert.deepEqual(history.map(({ action, override }) => [action, override]), [['load', 'files'], ['unload', undefined]]) // prettier-ignore
   assert.ok(!server.output.includes('s3cret') && !(await readFile(models.audit, 'utf8')).includes('s3cret'))
 
-  const grpc: GrpcClient = createGrpcClient({ url: grpcAddressOf(server) })
+  const grpc: GrpcClient = createGrpcClient({ url: server.grpcAddress })
   context.after(() => grpc.close())
   await grpc.unloadModel('m')
   const last = steady((await models.lines(10)).at(-1) ?? {})
@@ -288,9 +288,6 @@ test('the audit log has who loaded and unloaded what, by which protocol, and how
     ['unload', 'grpc', '127.0.0.1', undefined],
   )
 })
-
-const grpcAddressOf = (server: ServerProcess): string =>
-  /Started GRPCInferenceService at ([^\s"]+)/.exec(server.output)?.[1] ?? assert.fail('gRPC is not there')
 
 test('in poll mode the files are the ones who asked; history outlives a restart; SIGHUP opens the file anew', async (context) => {
   const models = await repository(context)

@@ -21,12 +21,6 @@ after(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-const grpcAddress = (): string => {
-  const found = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]
-  assert.ok(found !== undefined, server.output)
-  return found
-}
-
 const run = async (...flags: string[]): Promise<string> =>
   (await promisify(execFile)(process.execPath, flags, { cwd: projectRoot })).stdout
 
@@ -42,7 +36,7 @@ test('the programs of the clients guide run', async () => {
     const here = program
       .replace("'galatea/client'", `'${client}'`)
       .replace('http://localhost:8000', server.url)
-      .replace('localhost:8001', grpcAddress())
+      .replace('localhost:8001', server.grpcAddress)
     await writeFile(file, here)
     outputs.push(await run(file))
   }
@@ -55,6 +49,6 @@ test('the programs of the clients guide run', async () => {
 test('digits-sdk.ts names the digit of a picture over both protocols', async () => {
   const picture = path.join(projectRoot, 'examples/images/three.png')
   const script = path.join(projectRoot, 'examples/clients/digits-sdk.ts')
-  const output = await run(script, picture, server.address, grpcAddress())
+  const output = await run(script, picture, server.address, server.grpcAddress)
   assert.match(output, /^over HTTP: three [\d.]+%\nover gRPC: three [\d.]+%\n$/)
 })

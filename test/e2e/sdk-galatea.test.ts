@@ -1,6 +1,5 @@
 // The TypeScript SDK against a real Galatea process.
 
-import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { testGrpcClient, testHttpClient, type SdkServer } from './sdk-contract.ts'
 import { createSdkRepository, type SdkRepository } from './sdk-repository.ts'
@@ -23,11 +22,7 @@ after(async () => {
   await repository?.[Symbol.asyncDispose]()
 })
 
-const serverOf = (): SdkServer => {
-  const grpc = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]
-  assert.ok(grpc !== undefined, server.output)
-  return { http: server.url, grpc, language: 'typescript' }
-}
+const serverOf = (): SdkServer => ({ http: server.url, grpc: server.grpcAddress, language: 'typescript' })
 
 testHttpClient(serverOf)
 testGrpcClient(serverOf)

@@ -9,19 +9,13 @@ import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { createGrpcClient, createHttpClient, type InferenceClient } from '../../src/client/node.ts'
-import { exampleModels, projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
+import { exampleModels, projectRoot, startServerProcess } from './server-process.ts'
 
 let folder: string
 before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'galatea-sdk-transport-'))
 })
 after(() => rm(folder, { recursive: true, force: true }))
-
-const grpcAddressOf = ({ output }: ServerProcess): string => {
-  const found = /Started GRPCInferenceService at (?:\w+:\/\/)?([^\s"]+:\d+)/.exec(output)?.[1]
-  assert.ok(found !== undefined, output)
-  return found
-}
 
 const numbers = { data: Int32Array.from({ length: 16 }, (_, i) => i), shape: [1, 16] }
 async function checkSums(client: InferenceClient): Promise<void> {
@@ -49,12 +43,12 @@ test('both clients speak TLS, with a certificate of their own where the server w
   ])
   const tls = { ca: await readFile(cert), cert: await readFile(cert), key: await readFile(key) }
   await checkSums(createHttpClient({ url: `https://${server.address}`, tls }))
-  const grpc = createGrpcClient({ url: grpcAddressOf(server), tls })
+  const grpc = createGrpcClient({ url: server.grpcAddress, tls })
   await checkSums(grpc)
   await grpc.close()
   const strangers = [
     createHttpClient({ url: `https://${server.address}`, tls: { ca: tls.ca }, retries: 0 }),
-    createGrpcClient({ url: `https://${grpcAddressOf(server)}`, tls: { ca: tls.ca }, retries: 0 }),
+    createGrpcClient({ url: `https://${server.grpcAddress}`, tls: { ca: tls.ca }, retries: 0 }),
   ]
   for (const stranger of strangers) {
     await assert.rejects(stranger.serverMetadata(), { code: 'UNREACHABLE' })
@@ -72,11 +66,11 @@ test('secrets of restricted APIs go along as headers', async () => {
   await assert.rejects(createHttpClient({ url }).serverMetadata(), { code: 'FORBIDDEN', status: 403 })
   const http = createHttpClient({ url, headers: { 'x-secret': 'open-sesame' } })
   assert.equal((await http.serverMetadata()).name, 'galatea')
-  const closed = createGrpcClient({ url: grpcAddressOf(server), retries: 0 })
+  const closed = createGrpcClient({ url: server.grpcAddress, retries: 0 })
   await assert.rejects(closed.serverMetadata(), { message: /This protocol is restricted/ })
   await closed.close()
   const headers = { 'triton-grpc-protocol-secret': 'open-sesame' }
-  const grpc = createGrpcClient({ url: grpcAddressOf(server), headers })
+  const grpc = createGrpcClient({ url: server.grpcAddress, headers })
   assert.equal((await grpc.serverMetadata()).name, 'galatea')
   await grpc.close()
 })
@@ -88,7 +82,7 @@ test('a program that forgets to close its clients ends all the same', async () =
   await writeFile(
     program,
     `import { createGrpcClient, createHttpClient } from '${client}'
-const clients = [createHttpClient({ url: '${server.url}' }), createGrpcClient({ url: '${grpcAddressOf(server)}' })]
+const clients = [createHttpClient({ url: '${server.url}' }), createGrpcClient({ url: '${server.grpcAddress}' })]
 for (const client of clients) {
   const ready = await Promise.all(Array.from({ length: 40 }, () => client.isReady()))
   process.stdout.write(ready.every(Boolean) ? 'ready ' : 'not ready ')

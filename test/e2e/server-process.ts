@@ -1,5 +1,6 @@
 // A real server: `bin/galatea.js serve` as a process of its own, on a port that the system chose.
 
+import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
@@ -24,7 +25,7 @@ export class ServerProcess {
     this.child = child
     this.pid = child.pid ?? 0
     this.address = address
-    this.port = Number(address.slice(address.lastIndexOf(':') + 1))
+    this.port = portOf(address)
     this.url = `http://${address}`
     this.#output = output
     this.#exited = exited
@@ -33,6 +34,17 @@ export class ServerProcess {
   /** All it wrote so far, stdout and stderr as they came. */
   get output(): string {
     return this.#output.text
+  }
+
+  /** `127.0.0.1:43568`, of a server that speaks gRPC. */
+  get grpcAddress(): string {
+    const found = /Started GRPCInferenceService at (?:\w+:\/\/)?([^\s"]+:\d+)/.exec(this.output)?.[1]
+    assert.ok(found !== undefined, this.output)
+    return found
+  }
+
+  get grpcPort(): number {
+    return portOf(this.grpcAddress)
   }
 
   get exited(): Promise<ProcessExit> {
@@ -53,6 +65,8 @@ export class ServerProcess {
     await this.stop()
   }
 }
+
+const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1))
 
 export type StartOptions = {
   readonly environment?: Readonly<Record<string, string>>

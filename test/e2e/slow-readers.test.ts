@@ -126,8 +126,7 @@ for (const model of ['python', 'typescript']) {
 
   test(`a gRPC stream that is not read makes a ${model} model wait, and then brings all of it`, async (context) => {
     const file = path.join(repository.root, `grpc-${model}.txt`)
-    const address = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1] ?? ''
-    await using client = createGrpcClient({ url: `http://${address}` })
+    await using client = createGrpcClient({ url: `http://${server.grpcAddress}` })
     const stream = await client.openStream()
     await stream.send(model, { FILE: [file] })
     await stream.end()

@@ -50,7 +50,7 @@ export class FrameworkRepository {
    */
   async check(server: ServerProcess, models: Iterable<string> = this.expected.keys()): Promise<void> {
     const http = createHttpClient({ url: server.url })
-    await using grpc = createGrpcClient({ url: grpcAddress(server) })
+    await using grpc = createGrpcClient({ url: server.grpcAddress })
     for (const model of models) for (const client of [http, grpc]) await this.#check(client, model)
   }
 
@@ -100,12 +100,6 @@ type Description = Readonly<
   Record<'inputs' | 'outputs', readonly { readonly name: string; readonly dataType: string }[]>
 >
 type Command = (args: readonly string[], io: CommandIo) => Promise<number>
-
-export function grpcAddress(server: ServerProcess): string {
-  const address = /Started GRPCInferenceService at ([^\s"]+:\d+)/.exec(server.output)?.[1]
-  assert.ok(address !== undefined, server.output)
-  return address
-}
 
 async function ask(
   client: InferenceClient,
