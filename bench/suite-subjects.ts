@@ -3,9 +3,9 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
+import { freePort } from '../test/free-port.ts'
 import { startServerProcess } from '../test/e2e/server-process.ts'
 import { onCore } from './pinning.ts'
 import { familyOf } from './process-usage.ts'
@@ -123,15 +123,6 @@ async function answers(port: number): Promise<boolean> {
   } catch {
     return false
   }
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
 }
 
 /** Lets a server that was started on one core use them all, or the other way round. */

@@ -3,8 +3,8 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { freePort } from '../test/free-port.ts'
 import { onCore } from './pinning.ts'
 import type { Subject } from './subjects.ts'
 
@@ -12,15 +12,6 @@ import type { Subject } from './subjects.ts'
 export const tritonCommand = process.env['GALATEA_TRITON_COMMAND'] ?? ''
 
 const readyPollMs = 10
-
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 const isReady = async (port: number): Promise<boolean> => {
   try {

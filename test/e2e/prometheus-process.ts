@@ -3,10 +3,10 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import net, { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parse, stringify } from 'yaml'
+import { freePort } from '../free-port.ts'
 import { requireTool } from '../tool.ts'
 import { projectRoot } from './server-process.ts'
 
@@ -112,13 +112,4 @@ async function tryStart(
         resolve({ url: `http://127.0.0.1:${port}`, child })
     })
   })
-}
-
-async function freePort(): Promise<number> {
-  const probe = net.createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
 }

@@ -4,10 +4,11 @@ import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFile, mkdtemp, rm } from 'node:fs/promises'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import test, { after } from 'node:test'
+import { freePort } from '../free-port.ts'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { requireTool } from '../tool.ts'
 import { httpInfer } from './http-infer.ts'
@@ -53,15 +54,6 @@ after(async () => {
   await rm(folder, { recursive: true, force: true })
   await remove()
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const chosen = (server.address() as AddressInfo).port
-  server.close()
-  await once(server, 'close')
-  return chosen
-}
 
 async function startRedis(): Promise<void> {
   const settings = { port: String(port), bind: '127.0.0.1', dir: folder, requirepass: 'open sesame', appendonly: 'yes' }

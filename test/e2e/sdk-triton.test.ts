@@ -1,73 +1,24 @@
-// The TypeScript SDK against the real Triton, where it is installed: GALATEA_TRITON_COMMAND starts it, Triton's flags
-// are added behind.
+// The TypeScript SDK against the real Triton, where it is installed.
 
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
 import { after, before, describe } from 'node:test'
+import { skipsTriton, startRealTriton, type RealTriton } from './real-triton.ts'
 import { testGrpcClient, testHttpClient, type SdkServer } from './sdk-contract.ts'
 import { createSdkRepository, type SdkRepository } from './sdk-repository.ts'
 
-const command = process.env['GALATEA_TRITON_COMMAND'] ?? ''
-const skip = command === '' ? 'GALATEA_TRITON_COMMAND does not say how to start the real Triton' : false
-
-/** Triton takes no port 0. */
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
-}
-
-async function startTriton(models: string): Promise<{ child: ChildProcess; server: SdkServer }> {
-  const [http, grpc] = [await freePort(), await freePort()]
-  const address = '127.0.0.1'
-  const flags = [
-    `--model-repository=${models}`,
-    '--model-control-mode=explicit',
-    '--load-model=*',
-    '--allow-metrics=false',
-    `--http-address=${address}`,
-    `--grpc-address=${address}`,
-    `--http-port=${http}`,
-    `--grpc-port=${grpc}`,
-  ]
-  const [program = '', ...rest] = command.split(/\s+/)
-  const child = spawn(program, [...rest, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] })
-  process.once('exit', () => child.kill('SIGKILL'))
-  let output = ''
-  await new Promise<void>((resolve, reject) => {
-    const read = (chunk: Buffer): void => {
-      output += chunk.toString()
-      if (output.includes('Started HTTPService') && output.includes('Started GRPCInferenceService')) resolve()
-    }
-    child.stdout.on('data', read)
-    child.stderr.on('data', read)
-    child.once('error', reject)
-    child.once('close', () => reject(new Error(`Triton ended before it listened:\n${output}`)))
-  })
-  return { child, server: { http: `${address}:${http}`, grpc: `${address}:${grpc}`, language: 'python' } }
-}
-
-describe('the real Triton', { skip }, () => {
+describe('the real Triton', { skip: skipsTriton }, () => {
   let repository: SdkRepository
-  let triton: Awaited<ReturnType<typeof startTriton>>
+  let triton: RealTriton
 
   before(async () => {
     repository = await createSdkRepository('python')
-    triton = await startTriton(repository.path)
+    triton = await startRealTriton(repository.path)
   })
   after(async () => {
-    if (triton !== undefined) {
-      const closed = once(triton.child, 'close')
-      triton.child.kill('SIGTERM')
-      await closed
-    }
+    await triton?.[Symbol.asyncDispose]()
     await repository?.[Symbol.asyncDispose]()
   })
 
-  testHttpClient(() => triton.server)
-  testGrpcClient(() => triton.server)
+  const serverOf = (): SdkServer => ({ http: triton.http, grpc: triton.grpc, language: 'python' })
+  testHttpClient(serverOf)
+  testGrpcClient(serverOf)
 })
