@@ -9,7 +9,7 @@ import { inferRequest } from './infer-request.ts'
 import { quantile } from './open-http-load.ts'
 import { goodputOf, measureOverload } from './overload.bench.ts'
 import { startGalatea } from './subjects.ts'
-import { lineChart, type ChartPoint } from '../src/base/svg-chart.ts'
+import { lineChart, type ChartPoint } from '../src/perf/svg-chart.ts'
 import { wideSize, writeWideModel } from './wide-model.ts'
 
 const folder = path.join(import.meta.dirname, '../docs/guide/figures')

@@ -9,7 +9,7 @@ import { speechOf } from '../examples/voice-activity/detect.ts'
 import { soundOf, type Utterance } from '../examples/voice-activity/synthetic-speech.ts'
 import { createHttpClient } from '../src/client/node.ts'
 import { startServerProcess } from '../test/e2e/server-process.ts'
-import { lineChart } from '../src/base/svg-chart.ts'
+import { lineChart } from '../src/perf/svg-chart.ts'
 
 const root = path.join(import.meta.dirname, '..')
 const example = path.join(root, 'examples/voice-activity')

@@ -15,8 +15,8 @@ import {
   settingIds,
   settingsAck,
   writeFrameHeader,
-} from '../src/base/http2-format.ts'
-import { HpackDecoder } from '../src/frontends/grpc/http2/hpack-decoder.ts'
+} from '../src/transport/http2/http2-format.ts'
+import { HpackDecoder } from '../src/transport/http2/hpack-decoder.ts'
 
 export type GrpcLoadOrder =
   | {

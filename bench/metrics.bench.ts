@@ -4,7 +4,7 @@
 import { Worker } from 'node:worker_threads'
 import { SystemClock } from '../src/base/clock.ts'
 import { MemoryLog } from '../src/base/log.ts'
-import { TrafficMeter } from '../src/base/traffic-meter.ts'
+import { TrafficMeter } from '../src/transport/traffic-meter.ts'
 import { MetricsFrontend } from '../src/frontends/metrics/metrics-frontend.ts'
 import { InferenceRequest } from '../src/model/inference-request.ts'
 import { InferenceResponse } from '../src/model/inference-response.ts'

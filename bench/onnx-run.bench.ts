@@ -13,7 +13,7 @@ import { parseOnnxSettings } from '../src/backends/onnx/session-settings.ts'
 import { SystemClock } from '../src/base/clock.ts'
 import { Batch } from '../src/model/batch.ts'
 import { InferenceRequest } from '../src/model/inference-request.ts'
-import { emptyModelConfig } from '../src/model/model-config.ts'
+import { emptyModelConfig } from '../src/config/model-config.ts'
 import { Tensor } from '../src/tensor/tensor.ts'
 
 const { values: flags } = parseArgs({

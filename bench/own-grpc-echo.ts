@@ -3,10 +3,10 @@
 
 import { SystemClock } from '../src/base/clock.ts'
 import { silentLog } from '../src/base/log.ts'
-import { defaultGrpcOptions } from '../src/frontends/grpc/grpc-options.ts'
-import { statusOk } from '../src/frontends/grpc/grpc-status.ts'
-import type { GrpcCall } from '../src/frontends/grpc/grpc-transport.ts'
-import { Http2Transport } from '../src/frontends/grpc/http2-transport.ts'
+import { defaultGrpcOptions } from '../src/ports/grpc/grpc-options.ts'
+import { statusOk } from '../src/transport/grpc/grpc-status.ts'
+import type { GrpcCall } from '../src/transport/grpc/grpc-transport.ts'
+import { Http2Transport } from '../src/transport/grpc/http2-transport.ts'
 
 const echo = (call: GrpcCall): void => {
   const isStream = call.path.endsWith('ModelStreamInfer')

@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { barChart, lineChart } from '../src/base/svg-chart.ts'
+import { barChart, lineChart } from '../src/perf/svg-chart.ts'
 import { findCase, medianFigure, runsOf, spreadOf, type CaseResult, type SuiteResults } from './suite-results.ts'
 import { galateaName, tritonName } from './suite-subjects.ts'
 import { targetRows, type TargetRow, type Verdict } from './suite-targets.ts'

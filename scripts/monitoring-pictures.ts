@@ -3,7 +3,7 @@
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { lineChart, type ChartSeries } from '../src/base/svg-chart.ts'
+import { lineChart, type ChartSeries } from '../src/perf/svg-chart.ts'
 import { startObservedServer, type ObservedServer } from '../test/e2e/observed-server.ts'
 import { observabilityFolder, PrometheusProcess, type Series } from '../test/e2e/prometheus-process.ts'
 import { projectRoot } from '../test/e2e/server-process.ts'

@@ -2,9 +2,9 @@
 
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
-import type { TrafficMeter } from './base/traffic-meter.ts'
+import type { TrafficMeter } from './transport/traffic-meter.ts'
 import type { Engine } from './engine/engine.ts'
-import type { ResponseCache } from './engine/response-cache.ts'
+import type { ResponseCache } from './model/response-cache.ts'
 import { MetricsFrontend } from './frontends/metrics/metrics-frontend.ts'
 import type { MetricsOptions } from './server-options.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'

@@ -3,9 +3,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
-import { LocalResponseCache } from './engine/local-response-cache.ts'
-import type { RedisCacheOptions } from './engine/redis-response-cache.ts'
-import type { ResponseCache } from './engine/response-cache.ts'
+import { LocalResponseCache } from './engine/cache/local-response-cache.ts'
+import type { RedisCacheOptions } from './engine/cache/redis-response-cache.ts'
+import type { ResponseCache } from './model/response-cache.ts'
 import type { ContentIndex } from './repository/content-index.ts'
 
 export type ResponseCacheOptions =
@@ -17,6 +17,6 @@ export async function openResponseCache(
 ): Promise<ResponseCache | null> {
   if (options === null) return null
   if (options.kind === 'local') return new LocalResponseCache(options.maxBytes)
-  const { RedisResponseCache } = await import('./engine/redis-response-cache.ts')
+  const { RedisResponseCache } = await import('./engine/cache/redis-response-cache.ts')
   return RedisResponseCache.open({ ...dependencies, runId: randomUUID() }, options)
 }

@@ -1,15 +1,15 @@
 // Everything the command line decides, as plain values: what startServer builds a server from. Types only.
 
-import type { GrpcOptions as GrpcFrontendOptions } from './frontends/grpc/grpc-options.ts'
+import type { GrpcOptions as GrpcFrontendOptions } from './ports/grpc/grpc-options.ts'
 import type { OpenTelemetryOptions } from './telemetry/otlp/open-telemetry.ts'
 import type { ResponseCacheOptions } from './response-cache-options.ts'
-import type { HttpOptions as HttpFrontendOptions, RequestLimits } from './frontends/http/http-options.ts'
+import type { HttpOptions as HttpFrontendOptions, RequestLimits } from './ports/http/http-options.ts'
 
 /** What the front ends share is said once, in `requestLimits`. */
 export type HttpOptions = Omit<HttpFrontendOptions, 'requestLimits'>
 export type GrpcOptions = Omit<GrpcFrontendOptions, 'requestLimits'>
-export type { RequestLimits } from './frontends/http/http-options.ts'
-export type { RestrictedApis } from './frontends/http/http-options.ts'
+export type { RequestLimits } from './ports/http/http-options.ts'
+export type { RestrictedApis } from './ports/http/http-options.ts'
 
 export type ModelControlMode = 'none' | 'poll' | 'explicit'
 

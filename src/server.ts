@@ -6,15 +6,15 @@ import type { Log } from './base/log.ts'
 import type { LogControl } from './base/log-control.ts'
 import { Engine, type IndexEntry } from './engine/engine.ts'
 import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
-import { RepositoryPoller } from './engine/repository-poller.ts'
-import type { ResponseCache } from './engine/response-cache.ts'
+import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
+import type { ResponseCache } from './model/response-cache.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import { createHttpFrontend, type HttpFrontend } from './frontends/http/http-frontend.ts'
+import { createHttpFrontend, type HttpFrontend } from './ports/http/http-port.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey } from './model/model-key.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
 import { ContentIndex } from './repository/content-index.ts'
-import { LocalRepository } from './repository/local-repository.ts'
+import { ModelRepository } from './repository/model-repository.ts'
 import { LocalStore } from './repository/local-store.ts'
 import { RegistryReader } from './repository/registry-reader.ts'
 import { withoutSecrets } from './repository/cloud/cloud-location.ts'
@@ -22,7 +22,7 @@ import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
 import { createMetricsService, type MetricsService } from './metrics-service.ts'
-import type { GrpcFrontend } from './frontends/grpc/grpc-frontend.ts'
+import type { GrpcFrontend } from './ports/grpc/grpc-port.ts'
 import { openResponseCache } from './response-cache-options.ts'
 import type { ServerOptions, TraceOptions } from './server-options.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
@@ -102,14 +102,14 @@ type Observers = {
 export function buildEngine(
   dependencies: ServerDependencies & Observers,
   options: EngineSettings,
-): { engine: Engine; repository: LocalRepository; usedBackends: () => readonly BackendEntry[] } {
+): { engine: Engine; repository: ModelRepository; usedBackends: () => readonly BackendEntry[] } {
   const { log } = dependencies
   const services = createModelServices(() => engine, dependencies.customMetrics ?? new CustomMetricRegistry())
   const backends = createBackendRegistry({ ...dependencies, services }, options)
   const contents = dependencies.contents ?? new ContentIndex()
   const store = openCloudStore({ ...dependencies, environment: process.env, local: new LocalStore(contents) }, options)
   const roots = options.modelRepositories.map(withoutSecrets)
-  const repository = new LocalRepository(
+  const repository = new ModelRepository(
     { log, store },
     {
       roots,
@@ -182,7 +182,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
   let poller: RepositoryPoller | null = null
   try {
     // Its code is read while the models load, and not at all where nobody wants it.
-    const grpcModule = options.grpc === null ? null : import('./frontends/grpc/grpc-frontend.ts')
+    const grpcModule = options.grpc === null ? null : import('./ports/grpc/grpc-port.ts')
     await engine.start()
     liveCheck?.start()
     const report = { models: engine.index(), backends: usedBackends() }

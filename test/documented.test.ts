@@ -5,9 +5,9 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { environmentName, flagTable } from '../src/cli/flag-table.ts'
-import { routeTable } from '../src/frontends/http/route-table.ts'
-import type { Route } from '../src/frontends/http/router.ts'
-import { serverParameters } from '../src/model/server-parameters.ts'
+import { routeTable } from '../src/frontends/v2-http/route-table.ts'
+import type { Route } from '../src/ports/http/router.ts'
+import { serverParameters } from '../src/config/server-parameters.ts'
 import { buildOpenApi } from '../src/protocol/openapi.ts'
 
 const root = path.join(import.meta.dirname, '..')

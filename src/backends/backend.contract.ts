@@ -7,8 +7,8 @@ import type { Backend, Instance, InstanceSpec, LoadedModel, ModelFiles } from '.
 import { Batch } from '../model/batch.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import { emptyModelConfig, type ConfigDataType, type ModelConfig } from '../model/model-config.ts'
-import { ModelSignature } from '../model/model-signature.ts'
+import { emptyModelConfig, type ConfigDataType, type ModelConfig } from '../config/model-config.ts'
+import { ModelSignature } from '../config/model-signature.ts'
 import type { DataType } from '../tensor/data-type.ts'
 import { Tensor } from '../tensor/tensor.ts'
 

@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test'
 import { SystemClock, type Clock } from '../base/clock.ts'
 import { MemoryLog } from '../base/log.ts'
 import type { Backend, Instance, LoadedModel } from '../model/backend.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import { configOf, filesOf, instanceSpec, loadModel } from './backend.contract.ts'
 import { TypeScriptBackend } from './typescript/typescript-backend.ts'
 

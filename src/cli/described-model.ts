@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import type { OnnxFileTensor } from '../model/onnx-file.ts'
+import type { OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { dataTypeOfConfig } from '../tensor/data-type.ts'
 import { printable } from './printable.ts'
 

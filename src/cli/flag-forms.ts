@@ -1,6 +1,6 @@
 // The inner forms of flag values: how each is read, and what is said when it cannot be.
 
-import { apiNames } from '../model/api-name.ts'
+import { apiNames } from '../access/api-name.ts'
 
 /** A mistake on the command line, in the words to show to whoever made it. */
 export class FlagError extends Error {

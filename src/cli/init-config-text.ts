@@ -2,7 +2,7 @@
 // the first time. Pure.
 
 import { ServerError } from '../base/server-error.ts'
-import type { OnnxFileTensor } from '../model/onnx-file.ts'
+import type { OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { configDataType } from '../tensor/data-type.ts'
 
 const defaultMaxBatchSize = 4

@@ -2,7 +2,7 @@
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
-import { readOnnxFile, type OnnxFile, type OnnxFileTensor } from '../model/onnx-file.ts'
+import { readOnnxFile, type OnnxFile, type OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { describeModel, type DescribeSettings } from './described-model.ts'
 import type { CommandIo } from './main.ts'
 import { formatOf } from './model-format.ts'

@@ -23,7 +23,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
 async function loadCheck(): Promise<Command> {
   const [{ runCheck }, { readOnnxSignature }] = await Promise.all([
     import('./check.ts'),
-    import('../model/onnx-signature.ts'),
+    import('../onnx-file/onnx-signature.ts'),
   ])
   return (args, io) => runCheck(args, io, readOnnxSignature)
 }

@@ -10,10 +10,10 @@ import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Backend, ModelVersionSource } from '../model/backend.ts'
 import { ContentIndex } from '../repository/content-index.ts'
-import { LocalRepository } from '../repository/local-repository.ts'
+import { ModelRepository } from '../repository/model-repository.ts'
 import { LocalStore } from '../repository/local-store.ts'
 import { Engine } from './engine.ts'
-import { RepositoryPoller } from './repository-poller.ts'
+import { RepositoryPoller } from './lifecycle/repository-poller.ts'
 import { engineOptions } from '../../test/fixtures/engine-options.ts'
 
 const config = `backend: "reading"
@@ -56,7 +56,7 @@ async function polledFolder(context: test.TestContext, files: Record<string, str
   const log = new MemoryLog()
   const backend = new ReadingBackend()
   const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled: false }
-  const repository = new LocalRepository({ log, store: new LocalStore(new ContentIndex()) }, options)
+  const repository = new ModelRepository({ log, store: new LocalStore(new ContentIndex()) }, options)
   const engine = new Engine(
     { clock, log, repository, findBackend: () => Promise.resolve(backend), closeBackends: () => backend.close() },
     engineOptions,

@@ -3,8 +3,8 @@
 import type { ModelVersionState } from '../model/model-version.ts'
 import type { EngineState } from './engine.ts'
 import type { LiveCheck } from './live-check.ts'
-import type { ServedModel } from './served-model.ts'
-import type { ServedVersion } from './served-version.ts'
+import type { ServedModel } from './lifecycle/served-model.ts'
+import type { ServedVersion } from './lifecycle/served-version.ts'
 
 export type InstanceHealth = {
   readonly name: string

@@ -23,7 +23,7 @@ import { compareVersions } from '../repository/version-policy.ts'
 import type { AuditJson } from '../telemetry/audit-entry.ts'
 import type { AuditLog } from '../telemetry/audit-log.ts'
 import type { IndexEntry } from './engine.ts'
-import type { ServedModel } from './served-model.ts'
+import type { ServedModel } from './lifecycle/served-model.ts'
 import { canonicalVersion } from './version-text.ts'
 
 export type RegistryDependencies = {

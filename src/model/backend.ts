@@ -3,8 +3,8 @@
 import type { Log } from '../base/log.ts'
 import type { Batch } from './batch.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import type { ModelConfig } from './model-config.ts'
-import type { ModelSignature } from './model-signature.ts'
+import type { ModelConfig } from '../config/model-config.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 
 /** Where a model's files lie on this machine, whatever store they came from. */
 export type ModelFiles = {

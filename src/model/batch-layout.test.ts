@@ -5,7 +5,7 @@ import { Tensor } from '../tensor/tensor.ts'
 import { numbersOf } from '../tensor/typed-values.ts'
 import { batchInputTensors, batchLayoutOf, raggedTensor, scatteredShape } from './batch-layout.ts'
 import { InferenceRequest } from './inference-request.ts'
-import { emptyModelConfig, type BatchInputKind, type ModelConfig } from './model-config.ts'
+import { emptyModelConfig, type BatchInputKind, type ModelConfig } from '../config/model-config.ts'
 
 const configWith = (part: Partial<ModelConfig>): ModelConfig => ({ ...emptyModelConfig(), maxBatchSize: 8, ...part })
 

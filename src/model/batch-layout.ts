@@ -5,7 +5,7 @@ import { gatherBytes } from '../tensor/gather.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import type { BatchInput, BatchInputKind, ModelConfig } from './model-config.ts'
+import type { BatchInput, BatchInputKind, ModelConfig } from '../config/model-config.ts'
 
 /** The elements of an output that are one request's: as many as its shape has, which follows that of an input. */
 export type ScatterRule = {

@@ -2,7 +2,7 @@
 
 import type { CustomMetrics } from './custom-metrics.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import type { ModelConfig } from './model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 
 export interface ModelServices {
   /** Runs a request by its model's name, like a client's. It ends through the request's sink, whatever happens. */

@@ -1,5 +1,5 @@
-import type { ModelConfig } from './model-config.ts'
-import type { ModelSignature } from './model-signature.ts'
+import type { ModelConfig } from '../config/model-config.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 
 /** LOADING → READY → UNLOADING → UNAVAILABLE; LOADING → UNAVAILABLE when loading fails. */
 export type ModelVersionState = 'LOADING' | 'READY' | 'UNLOADING' | 'UNAVAILABLE'

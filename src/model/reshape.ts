@@ -4,7 +4,7 @@ import type { Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { InferenceResponse } from './inference-response.ts'
-import type { ModelSignature } from './model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 
 /** Puts the sizes of `shape`'s open dimensions (where `from` has -1) into the open dimensions of `to`, in order. */
 export function reshaped(shape: Shape, from: Shape, to: Shape, batchRank: 0 | 1): Shape {

@@ -6,9 +6,9 @@ import { configDataType } from '../tensor/data-type.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { tensorOfStrings } from '../tensor/typed-values.ts'
 import { InferenceRequest } from './inference-request.ts'
-import { emptyModelConfig, type ConfigDataType, type ModelInput, type ModelOutput } from './model-config.ts'
-import { emptyMessage, messageSchema } from './model-config-schema.ts'
-import { ModelSignature } from './model-signature.ts'
+import { emptyModelConfig, type ConfigDataType, type ModelInput, type ModelOutput } from '../config/model-config.ts'
+import { emptyMessage, messageSchema } from '../config/model-config-schema.ts'
+import { ModelSignature } from '../config/model-signature.ts'
 import { isLongToValidate, validateInSteps, validateRequest } from './validate-request.ts'
 
 type TensorConfig = { name: string; type?: DataType; dims: number[]; optional?: boolean }

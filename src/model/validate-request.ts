@@ -6,7 +6,7 @@ import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import type { InputSpec, ModelSignature } from './model-signature.ts'
+import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 
 const batchNote =
   'NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each ' +

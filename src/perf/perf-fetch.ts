@@ -3,7 +3,7 @@
 import { Agent, request } from 'node:https'
 import type { FetchFunction } from '../client/http/http-transport.ts'
 import { createTlsFetch } from '../client/node/tls-fetch.ts'
-import type { TlsTarget } from './load/socket.ts'
+import type { TlsTarget } from '../transport/client-socket.ts'
 
 export function createPerfFetch({ ca, cert, key, isPeerVerified, isHostVerified }: TlsTarget): FetchFunction {
   const files = { ...(ca === null ? {} : { ca }), ...(cert === null ? {} : { cert }), ...(key === null ? {} : { key }) }

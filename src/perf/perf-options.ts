@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import type { ParameterValue } from '../client/infer-request.ts'
-import type { TlsTarget } from './load/socket.ts'
+import type { TlsTarget } from '../transport/client-socket.ts'
 import { OptionError, readOptionWords, type OptionWords } from './option-words.ts'
 import { serviceKindOf, type ServiceKind } from './service-kind.ts'
 import { bracketed, parseServerUrl } from './server-url.ts'

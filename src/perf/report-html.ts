@@ -1,6 +1,6 @@
 // --report: one page with charts and nothing to load from elsewhere.
 
-import { lineChart, type ChartPoint } from '../base/svg-chart.ts'
+import { lineChart, type ChartPoint } from './svg-chart.ts'
 import { bucketStartUs } from './load/latency-histogram.ts'
 import type { ModelUnderTest } from './model-under-test.ts'
 import type { PerfOptions } from './perf-options.ts'

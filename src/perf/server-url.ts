@@ -1,6 +1,6 @@
 // -u: HOST:PORT, or an address with http:// or https:// before it, and for HTTP a path that everything lies under.
 
-import type { LoadTarget, TlsTarget } from './load/socket.ts'
+import type { LoadTarget, TlsTarget } from '../transport/client-socket.ts'
 import { failedToParse } from './word-reader.ts'
 
 export type ServerUrl = {

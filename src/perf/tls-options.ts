@@ -3,7 +3,7 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { messageOf } from '../base/server-error.ts'
-import type { TlsTarget } from './load/socket.ts'
+import type { TlsTarget } from '../transport/client-socket.ts'
 import type { OptionWords } from './option-words.ts'
 import { failedToParse, unsupported } from './word-reader.ts'
 

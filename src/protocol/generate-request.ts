@@ -3,7 +3,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { ParameterValue } from '../model/inference-request.ts'
-import type { InputSpec, ModelSignature } from '../model/model-signature.ts'
+import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { asString } from './json-access.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { everyType, signatureOf } from '../../test/fixtures/signature-of.ts'
 import { ServerError, type ErrorCode } from '../base/server-error.ts'
-import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import { readInferRequest, type ParsedInfer } from './infer-request-reader.ts'
 import { defaultRequestLimits, type RequestLimits } from './request-limits.ts'
 

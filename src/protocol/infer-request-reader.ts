@@ -2,7 +2,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { Parameters, ParameterValue } from '../model/inference-request.ts'
-import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import { isDataType, type DataType } from '../tensor/data-type.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'

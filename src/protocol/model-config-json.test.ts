@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { arbitraryModelConfig } from '../../test/fixtures/model-config/arbitrary-model-config.ts'
-import { emptyModelConfig, type ModelConfig } from '../model/model-config.ts'
+import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import {
   encodeModelConfigJson,
   modelConfigJsonLimitBytes,

@@ -7,8 +7,8 @@ import {
   scalarDefault,
   type FieldSchema,
   type MessageSchema,
-} from '../model/model-config-schema.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+} from '../config/model-config-schema.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 
 type Message = Record<string, unknown>
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { emptyModelConfig } from '../model/model-config.ts'
-import { ModelSignature } from '../model/model-signature.ts'
+import { emptyModelConfig } from '../config/model-config.ts'
+import { ModelSignature } from '../config/model-signature.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { Json } from './openapi-parts.ts'
 import { buildOpenApi } from './openapi.ts'

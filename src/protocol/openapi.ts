@@ -1,7 +1,7 @@
 // The server's HTTP API as an OpenAPI 3.1 document: the endpoints, and for every model that serves what its requests and
 // answers look like.
 
-import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { DataType } from '../tensor/data-type.ts'
 import { dataTypes } from '../tensor/data-type.ts'

@@ -1,5 +1,5 @@
 import { ServerError } from '../base/server-error.ts'
-import type { InputSpec, ModelSignature } from '../model/model-signature.ts'
+import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { emptyModelConfig, type ModelConfig } from '../model/model-config.ts'
+import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
 import type { StoreEntryKind } from './repository-store.ts'
 

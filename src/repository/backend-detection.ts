@@ -7,8 +7,8 @@ import {
   knownBackend,
   knownBackends,
   type KnownBackend,
-} from '../model/known-backends.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+} from '../config/known-backends.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import type { StoreEntryKind } from './repository-store.ts'
 
 /** What lies in the version folder that is looked at: names and kinds. */

@@ -1,5 +1,5 @@
 import { ServerError } from '../base/server-error.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelLayout } from './model-layout.ts'
 
 /**

@@ -5,7 +5,7 @@ import test from 'node:test'
 import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
 import { MemoryLog } from '../base/log.ts'
 import { ContentIndex } from './content-index.ts'
-import { LocalRepository } from './local-repository.ts'
+import { ModelRepository } from './model-repository.ts'
 import { LocalStore } from './local-store.ts'
 
 const config =
@@ -17,7 +17,7 @@ async function repositoryUnderTest(context: test.TestContext, weights: string) {
   context.after(remove)
   const contents = new ContentIndex()
   const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled: false }
-  const repository = new LocalRepository({ log: new MemoryLog(), store: new LocalStore(contents) }, options)
+  const repository = new ModelRepository({ log: new MemoryLog(), store: new LocalStore(contents) }, options)
   const fingerprint = async (): Promise<string> => {
     const model = await repository.pollOne('m')
     assert.ok(model !== null && model.error === null)

@@ -2,7 +2,7 @@
 // and `galatea check`; what is on the wire stays Triton's.
 
 import type { ServerError } from '../base/server-error.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelLayout } from './model-layout.ts'
 import { TextFormatError } from './text-format-error.ts'
 import { isVersionName } from './version-policy.ts'

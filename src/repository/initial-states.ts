@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 
 /** The content of each `initial_state.data_file`, by the state's input name. They lie in `<model>/initial_state/`. */
 export async function readInitialStates(config: ModelConfig, modelDirectory: string): Promise<Map<string, Uint8Array>> {

@@ -1,6 +1,6 @@
 import { LocalStore } from './local-store.ts'
 import { readModelText } from './model-text-file.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 
 /** More class names than any classifier has. */
 const labelFileLimitBytes = 64 * 1024 * 1024

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
-import { emptyModelConfig } from '../model/model-config.ts'
+import { emptyModelConfig } from '../config/model-config.ts'
 import { configWarnings } from './lint-config-rules.ts'
 
 const backendWarnings = (backend: string): string[] =>

@@ -1,7 +1,7 @@
 // What a configuration may say without being refused, but hardly means. All of these are warnings.
 
-import { knownBackends } from '../model/known-backends.ts'
-import type { ModelConfig, ModelDynamicBatching, ModelInstanceGroup } from '../model/model-config.ts'
+import { knownBackends } from '../config/known-backends.ts'
+import type { ModelConfig, ModelDynamicBatching, ModelInstanceGroup } from '../config/model-config.ts'
 
 export type ConfigWarning = {
   readonly rule: string

@@ -1,6 +1,6 @@
 // Rules that look at an ensemble and at the models it calls.
 
-import type { ModelConfig, ModelEnsemblingStep } from '../model/model-config.ts'
+import type { ModelConfig, ModelEnsemblingStep } from '../config/model-config.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 import type { LintFinding } from './lint-finding.ts'
 import { ModelFindings } from './lint-finding.ts'

@@ -1,7 +1,7 @@
 // Blocks of a configuration that this version reads and checks but does not act on. A block leaves this table in the
 // change that makes it work; docs/reference/config.md says the same in words.
 
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 
 type NotYet = {
   readonly path: string

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { duplicateModelReason, modelFolders } from './local-repository.ts'
+import { duplicateModelReason, modelFolders } from './model-repository.ts'
 import { lintEnsembles } from './lint-ensembles.ts'
 import { ModelFindings, type LintFinding } from './lint-finding.ts'
 import { lintModel, type LintOptions, type SignatureReader } from './lint-model.ts'

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { realPathInside } from '../base/safe-path.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import type { ModelConfig, ModelRepositoryAgentsAgent } from '../model/model-config.ts'
+import type { ModelConfig, ModelRepositoryAgentsAgent } from '../config/model-config.ts'
 
 const algorithms: Readonly<Record<string, string>> = { md5: 'MD5', sha256: 'SHA256' }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { arbitraryModelConfig } from '../../test/fixtures/model-config/arbitrary-model-config.ts'
-import { emptyModelConfig } from '../model/model-config.ts'
+import { emptyModelConfig } from '../config/model-config.ts'
 import { printModelConfigText } from './text-format-printer.ts'
 import { parseModelConfigText } from './text-format-reader.ts'
 

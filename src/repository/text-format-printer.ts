@@ -1,7 +1,12 @@
 // Writes a ModelConfig as config.pbtxt. Fields at their default are left out; reading the text gives the same ModelConfig.
 
-import { modelConfigSchema, scalarDefault, type FieldSchema, type MessageSchema } from '../model/model-config-schema.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import {
+  modelConfigSchema,
+  scalarDefault,
+  type FieldSchema,
+  type MessageSchema,
+} from '../config/model-config-schema.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 
 type Message = Record<string, unknown>
 

@@ -8,8 +8,8 @@ import {
   scalarDefault,
   type FieldSchema,
   type MessageSchema,
-} from '../model/model-config-schema.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+} from '../config/model-config-schema.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import { FieldPositions } from './field-positions.ts'
 import { TextFormatError, type Position } from './text-format-error.ts'
 import { readScalar, type ScalarType } from './text-format-scalar.ts'

@@ -1,7 +1,7 @@
 // One scalar value of protobuf text format, checked against the field's type.
 
 import { nearestWord } from '../base/nearest-word.ts'
-import type { FieldSchema } from '../model/model-config-schema.ts'
+import type { FieldSchema } from '../config/model-config-schema.ts'
 import { TextFormatError, type Position } from './text-format-error.ts'
 import { describeToken, type TextFormatTokens, type Token } from './text-format-tokens.ts'
 

@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto'
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { ModelFiles } from '../model/backend.ts'
-import type { ModelConfig } from '../model/model-config.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import type { VersionContent } from '../model/registered-model.ts'
 import type { ContentIndex } from './content-index.ts'
-import type { FoundModel } from './local-repository.ts'
+import type { FoundModel } from './model-repository.ts'
 import { maxEntries } from './model-layout.ts'
 
 /** Python writes it while the model runs. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ModelVersionPolicy } from '../model/model-config.ts'
+import type { ModelVersionPolicy } from '../config/model-config.ts'
 import { absentVersions, isVersionName, selectVersions } from './version-policy.ts'
 
 const policy = (part: Partial<ModelVersionPolicy>): ModelVersionPolicy => ({

@@ -1,4 +1,4 @@
-import type { ModelVersionPolicy } from '../model/model-config.ts'
+import type { ModelVersionPolicy } from '../config/model-config.ts'
 
 const maxVersion = 2n ** 63n - 1n
 

@@ -4,7 +4,7 @@
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
-import type { BatchPadding } from '../model/batch-padding.ts'
+import type { BatchPadding } from '../config/batch-padding.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { AdaptiveDelay } from './adaptive-delay.ts'

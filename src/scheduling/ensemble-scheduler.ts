@@ -3,9 +3,9 @@
 
 import type { Clock } from '../base/clock.ts'
 import { PlacedSet } from '../base/placed-set.ts'
-import type { EnsemblePlan } from '../model/ensemble-plan.ts'
+import type { EnsemblePlan } from '../config/ensemble-plan.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
-import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { EnsembleGate } from './ensemble-gate.ts'
 import { EnsembleRun, type EnsembleContext } from './ensemble-run.ts'

@@ -1,4 +1,4 @@
-import type { EnsembleStep } from '../model/ensemble-plan.ts'
+import type { EnsembleStep } from '../config/ensemble-plan.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import type { BatchPadding } from '../model/batch-padding.ts'
+import type { BatchPadding } from '../config/batch-padding.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
-import type { InputSpec, ModelSignature } from '../model/model-signature.ts'
+import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { joinRule } from './join-rule.ts'
 

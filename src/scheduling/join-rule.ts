@@ -1,6 +1,6 @@
-import { lengthClass, type BatchPadding, type PaddedInput } from '../model/batch-padding.ts'
+import { lengthClass, type BatchPadding, type PaddedInput } from '../config/batch-padding.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
-import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import type { Shape } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 

@@ -1,6 +1,6 @@
 // Fills up the inputs of requests that are about to run together, and has their answers cut back. See batch-padding.ts.
 
-import { paddedLength, type BatchPadding, type CutOutput, type PaddedInput } from '../model/batch-padding.ts'
+import { paddedLength, type BatchPadding, type CutOutput, type PaddedInput } from '../config/batch-padding.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import { elementBytes } from '../tensor/data-type.ts'

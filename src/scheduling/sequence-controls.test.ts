@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
-import { emptyModelConfig, type ConfigDataType, type ModelSequenceBatchingControl } from '../model/model-config.ts'
+import { emptyModelConfig, type ConfigDataType, type ModelSequenceBatchingControl } from '../config/model-config.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { SequenceControls } from './sequence-controls.ts'
 

@@ -5,7 +5,7 @@ import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-ty
 import type { Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
-import type { ModelConfig, ModelSequenceBatchingControl } from '../model/model-config.ts'
+import type { ModelConfig, ModelSequenceBatchingControl } from '../config/model-config.ts'
 
 /** A control that is one of two values. Both are made once: a model never writes into its inputs. */
 type FlagControl = {

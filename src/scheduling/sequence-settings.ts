@@ -1,5 +1,5 @@
-import type { ModelConfig, ModelSequenceBatching } from '../model/model-config.ts'
-import type { ModelSignature } from '../model/model-signature.ts'
+import type { ModelConfig, ModelSequenceBatching } from '../config/model-config.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import { SequenceControls } from './sequence-controls.ts'
 import type { SequenceBatchLimits } from './sequence-plan.ts'
 import { SequenceStates } from './sequence-states.ts'

@@ -1,5 +1,5 @@
-import type { ModelConfig } from '../model/model-config.ts'
-import { ModelSignature } from '../model/model-signature.ts'
+import type { ModelConfig } from '../config/model-config.ts'
+import { ModelSignature } from '../config/model-signature.ts'
 import { configDataType } from '../tensor/data-type.ts'
 import { SequenceControls } from './sequence-controls.ts'
 

@@ -2,7 +2,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import type { ModelConfig, ModelSequenceBatchingState } from '../model/model-config.ts'
+import type { ModelConfig, ModelSequenceBatchingState } from '../config/model-config.ts'
 import { dataTypeOfConfig, elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'

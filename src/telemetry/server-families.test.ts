@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { TrafficMeter } from '../base/traffic-meter.ts'
+import { TrafficMeter } from '../transport/traffic-meter.ts'
 import { RefusalCounts } from '../model/refusal-counts.ts'
 import { prometheusText } from './prometheus-text.ts'
 import { serverText, type ServerSources } from './server-families.ts'

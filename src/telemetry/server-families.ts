@@ -1,7 +1,7 @@
 // Every metric family that is of the server and not of a model: the page prints this table and the reference is made from it.
 
 import { performance, type ELDHistogram } from 'node:perf_hooks'
-import type { TrafficMeter } from '../base/traffic-meter.ts'
+import type { TrafficMeter } from '../transport/traffic-meter.ts'
 import { refusalReasons, type RefusalCounts } from '../model/refusal-counts.ts'
 import type { HostMetrics } from './host-metrics.ts'
 import { sampleLine, type MetricsText } from './metrics-text.ts'

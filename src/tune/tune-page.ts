@@ -1,6 +1,6 @@
 // --report: the search on one page, with nothing to load from elsewhere.
 
-import { barChart, lineChart, type ChartPoint, type ChartSeries } from '../base/svg-chart.ts'
+import { barChart, lineChart, type ChartPoint, type ChartSeries } from '../perf/svg-chart.ts'
 import { isWithin, type MeasuredPoint, type TuneLimits, type TuneStep, type TuneVerdict } from './find-setting.ts'
 import { keyOf, settingText } from './setting.ts'
 import { tableText } from './tune-text.ts'

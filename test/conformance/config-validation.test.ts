@@ -9,11 +9,11 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { MemoryLog } from '../../src/base/log.ts'
 import { errorCodeText, ServerError } from '../../src/base/server-error.ts'
-import { normaliseAfterComplete, normaliseInstanceGroups } from '../../src/model/normalise-model-config.ts'
-import { validateLoadedConfig } from '../../src/model/validate-model-config.ts'
+import { normaliseAfterComplete, normaliseInstanceGroups } from '../../src/config/normalise-model-config.ts'
+import { validateLoadedConfig } from '../../src/config/validate-model-config.ts'
 import { readInitialStates } from '../../src/repository/initial-states.ts'
 import { readLabels } from '../../src/repository/labels.ts'
-import { LocalRepository, type FoundModel } from '../../src/repository/local-repository.ts'
+import { ModelRepository, type FoundModel } from '../../src/repository/model-repository.ts'
 import { LocalStore } from '../../src/repository/local-store.ts'
 
 type Case = {
@@ -54,7 +54,7 @@ describe('a configuration is refused with Triton’s words, at the moment Triton
     test(`${name}: ${when} ${message}`, async () => {
       const log = new MemoryLog()
       const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled }
-      const polled = await new LocalRepository({ log, store: new LocalStore() }, options).pollOne(model)
+      const polled = await new ModelRepository({ log, store: new LocalStore() }, options).pollOne(model)
       assert.ok(polled !== null)
       const expected = message.replace('{REPO}', root)
       const logged = log.entries.map((entry) => entry.message).filter((text) => text.startsWith('Poll failed'))

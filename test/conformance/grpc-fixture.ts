@@ -3,8 +3,8 @@
 import grpc from '@grpc/grpc-js'
 import { SystemClock } from '../../src/base/clock.ts'
 import type { Engine } from '../../src/engine/engine.ts'
-import { createGrpcFrontend, type GrpcFrontend } from '../../src/frontends/grpc/grpc-frontend.ts'
-import { defaultGrpcOptions, type GrpcOptions } from '../../src/frontends/grpc/grpc-options.ts'
+import { createGrpcFrontend, type GrpcFrontend } from '../../src/ports/grpc/grpc-port.ts'
+import { defaultGrpcOptions, type GrpcOptions } from '../../src/ports/grpc/grpc-options.ts'
 import { inferenceProtos } from './golden/grpc-exchange.ts'
 import { startHttpFixture } from './http-fixture.ts'
 

@@ -10,9 +10,9 @@ import {
   errorCodes,
   frameTypes,
   settingIds,
-} from '../../src/base/http2-format.ts'
-import { connectionWindowBytes, streamWindowBytes } from '../../src/frontends/grpc/http2/server-preface.ts'
-import { okTrailers, plainHead } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
+} from '../../src/transport/http2/http2-format.ts'
+import { connectionWindowBytes, streamWindowBytes } from '../../src/transport/http2/server-preface.ts'
+import { okTrailers, plainHead } from '../../src/transport/http2/hpack-encoder.ts'
 import { Http2Loopback, type CountingUser, type SentFrame } from './http2-loopback.ts'
 import { dataOf, greeting, headersOf, requestFields } from './http2-raw-client.ts'
 

@@ -11,8 +11,8 @@ import {
   errorCodes,
   frameFlags,
   frameTypes,
-} from '../../src/base/http2-format.ts'
-import { encodeHeaderBlock, okTrailers, plainHead } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
+} from '../../src/transport/http2/http2-format.ts'
+import { encodeHeaderBlock, okTrailers, plainHead } from '../../src/transport/http2/hpack-encoder.ts'
 import { Http2Loopback, type CountingUser, type SentFrame } from './http2-loopback.ts'
 import { dataOf, greeting, headersOf, requestFields } from './http2-raw-client.ts'
 

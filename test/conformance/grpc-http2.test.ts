@@ -14,9 +14,9 @@ import {
   frameTypes,
   settingIds,
   writeFrameHeader,
-} from '../../src/base/http2-format.ts'
-import { maxConcurrentStreams, maxFrameBytes } from '../../src/frontends/grpc/http2/server-preface.ts'
-import { encodeHeaderBlock } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
+} from '../../src/transport/http2/http2-format.ts'
+import { maxConcurrentStreams, maxFrameBytes } from '../../src/transport/http2/server-preface.ts'
+import { encodeHeaderBlock } from '../../src/transport/http2/hpack-encoder.ts'
 import { GrpcFixture, service } from './grpc-fixture.ts'
 import {
   dataOf,

@@ -12,9 +12,9 @@ import { after, test } from 'node:test'
 import tls, { type ConnectionOptions, type TLSSocket } from 'node:tls'
 import grpc from '@grpc/grpc-js'
 
-import { CertificateFiles } from '../../src/base/certificate-files.ts'
-import type { GrpcTls } from '../../src/frontends/grpc/grpc-options.ts'
-import { frameTypes } from '../../src/base/http2-format.ts'
+import { CertificateFiles } from '../../src/transport/certificate-files.ts'
+import type { GrpcTls } from '../../src/ports/grpc/grpc-options.ts'
+import { frameTypes } from '../../src/transport/http2/http2-format.ts'
 import { codeRequest, GrpcFixture, service } from './grpc-fixture.ts'
 import { dataOf, greeting, headersOf, Http2RawClient, requestFields } from './http2-raw-client.ts'
 

@@ -2,8 +2,8 @@
 
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
-import { HttpConnection } from '../../src/frontends/http/http-connection.ts'
-import { HttpResponse, type HttpRequest } from '../../src/frontends/http/http-message.ts'
+import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
+import { HttpResponse, type HttpRequest } from '../../src/transport/http1/http-message.ts'
 
 export type ReadRequest = {
   readonly method: string

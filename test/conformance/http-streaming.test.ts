@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 
 import { ServerError } from '../../src/base/server-error.ts'
-import type { HttpOptions } from '../../src/frontends/http/http-options.ts'
+import type { HttpOptions } from '../../src/ports/http/http-options.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { bytesOf, startHttpFixture, type HttpFixture } from './http-fixture.ts'

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 
-import { CertificateFiles } from '../../src/base/certificate-files.ts'
+import { CertificateFiles } from '../../src/transport/certificate-files.ts'
 import { startHttpFixture } from './http-fixture.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'galatea-tls-'))

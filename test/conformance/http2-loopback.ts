@@ -4,10 +4,10 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { ManualClock } from '../../src/base/clock.ts'
-import type { Http2Error } from '../../src/frontends/grpc/http2/http2-error.ts'
-import { FrameOutput } from '../../src/frontends/grpc/http2/frame-output.ts'
-import { Http2Connection, type ConnectionUser } from '../../src/frontends/grpc/http2/http2-connection.ts'
-import type { Http2Stream, StreamUser } from '../../src/frontends/grpc/http2/http2-stream.ts'
+import type { Http2Error } from '../../src/transport/http2/http2-error.ts'
+import { FrameOutput } from '../../src/transport/http2/frame-output.ts'
+import { Http2Connection, type ConnectionUser } from '../../src/transport/http2/http2-connection.ts'
+import type { Http2Stream, StreamUser } from '../../src/transport/http2/http2-stream.ts'
 
 export type SentFrame = {
   readonly type: number

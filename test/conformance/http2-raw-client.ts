@@ -8,9 +8,9 @@ import {
   frameFlags,
   frameHeaderBytes,
   frameTypes,
-} from '../../src/base/http2-format.ts'
-import { HpackDecoder } from '../../src/frontends/grpc/http2/hpack-decoder.ts'
-import { encodeHeaderBlock } from '../../src/frontends/grpc/http2/hpack-encoder.ts'
+} from '../../src/transport/http2/http2-format.ts'
+import { HpackDecoder } from '../../src/transport/http2/hpack-decoder.ts'
+import { encodeHeaderBlock } from '../../src/transport/http2/hpack-encoder.ts'
 
 export type Frame = {
   readonly type: number

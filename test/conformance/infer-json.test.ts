@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { ServerError, type ErrorCode } from '../../src/base/server-error.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
-import type { ModelSignature } from '../../src/model/model-signature.ts'
+import type { ModelSignature } from '../../src/config/model-signature.ts'
 import { encodeErrorBody } from '../../src/protocol/error-body.ts'
 import { readInferRequest, type ParsedInfer } from '../../src/protocol/infer-request-reader.ts'
 import { writeInferResponse } from '../../src/protocol/infer-response-writer.ts'
@@ -27,7 +27,7 @@ type Recording = {
   expect: { status: number; body?: string; bodyBase64?: string; binaryBase64?: string }
 }
 
-const folder = new URL('../fixtures/infer-json/', import.meta.url)
+const folder = new URL('../fixtures/infer-json', import.meta.url)
 const httpStatus: Partial<Record<ErrorCode, number>> = { INTERNAL: 500, INVALID_ARG: 400, UNSUPPORTED: 501 }
 
 type Model = { signature: ModelSignature; execute: (request: ParsedInfer) => Tensor[] }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { enumTypes, messageTypes } from '../../src/model/model-config-schema.ts'
+import { enumTypes, messageTypes } from '../../src/config/model-config-schema.ts'
 
 type WireField = { readonly name: string; readonly number: number; readonly type: string; readonly oneof?: string }
 type WireFile = {

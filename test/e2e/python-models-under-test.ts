@@ -12,7 +12,7 @@ import { InferenceRequest, type InferenceRequestFields } from '../../src/model/i
 import type { InferenceResponse } from '../../src/model/inference-response.ts'
 import type { ModelServices } from '../../src/model/model-services.ts'
 import { encodeModelConfigJson } from '../../src/protocol/model-config-json.ts'
-import { LocalRepository } from '../../src/repository/local-repository.ts'
+import { ModelRepository } from '../../src/repository/model-repository.ts'
 import { LocalStore } from '../../src/repository/local-store.ts'
 import { CustomMetricRegistry } from '../../src/telemetry/custom-metrics.ts'
 import type { DataType } from '../../src/tensor/data-type.ts'
@@ -83,7 +83,7 @@ export class PythonModels {
     const backend = new PythonBackend({ clock, log, services }, options)
     const shared = new PythonBackend({ clock, log, services }, options, { name: 'shared', directory: sharedDirectory })
     const backends = new Map([backend, shared].map((made) => [made.name, made]))
-    const repository = new LocalRepository(
+    const repository = new ModelRepository(
       { log, store: new LocalStore() },
       { roots: [folder], modelConfigName: '', isAutoCompleteDisabled: false },
     )

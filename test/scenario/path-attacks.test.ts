@@ -11,7 +11,7 @@ import { pack } from 'tar-stream'
 import { SystemClock } from '../../src/base/clock.ts'
 import { MemoryLog, silentLog } from '../../src/base/log.ts'
 import { ServerError } from '../../src/base/server-error.ts'
-import { emptyModelConfig } from '../../src/model/model-config.ts'
+import { emptyModelConfig } from '../../src/config/model-config.ts'
 import { BlobCache } from '../../src/repository/cloud/blob-cache.ts'
 import { CloudStore } from '../../src/repository/cloud/cloud-store.ts'
 import type { ObjectStore, StoredObject } from '../../src/repository/cloud/object-store.ts'
@@ -22,7 +22,7 @@ import { Turnstile } from '../../src/repository/cloud/turnstile.ts'
 import { unpackArchive } from '../../src/repository/cloud/unpack-archive.ts'
 import { readInitialStates } from '../../src/repository/initial-states.ts'
 import { readLabels } from '../../src/repository/labels.ts'
-import { LocalRepository } from '../../src/repository/local-repository.ts'
+import { ModelRepository } from '../../src/repository/model-repository.ts'
 import { LocalStore } from '../../src/repository/local-store.ts'
 import { parseModelConfigText } from '../../src/repository/text-format-reader.ts'
 import { writeUploadedModel } from '../../src/repository/uploaded-models.ts'
@@ -241,7 +241,7 @@ describe('load requests', () => {
     const root = path.join(sandbox, 'repository')
     const log = new MemoryLog()
     const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled: false }
-    const repository = new LocalRepository({ log, store: new LocalStore() }, options)
+    const repository = new ModelRepository({ log, store: new LocalStore() }, options)
     await fc.assert(
       fc.asyncProperty(fc.oneof(anyName, fc.constantFrom('../canaries', 'm/../../canaries')), async (name) => {
         const polled = await repository.pollOne(name)
@@ -273,7 +273,7 @@ describe('configurations', () => {
   test('a model file outside the version folder is refused before any backend sees it', async () => {
     const root = path.join(sandbox, 'repository')
     const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled: false }
-    const repository = new LocalRepository({ log: silentLog, store: new LocalStore() }, options)
+    const repository = new ModelRepository({ log: silentLog, store: new LocalStore() }, options)
     const model = path.join(root, 'named')
     await mkdir(path.join(model, '1', 'deep'), { recursive: true })
     await symlink(path.join(sandbox, 'canaries'), path.join(model, '1', 'deep', 'way'))

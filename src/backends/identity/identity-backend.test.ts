@@ -4,7 +4,7 @@ import { ManualClock, SystemClock } from '../../base/clock.ts'
 import { silentLog } from '../../base/log.ts'
 import type { Instance } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import { CustomMetricRegistry } from '../../telemetry/custom-metrics.ts'
 import {
   ask,

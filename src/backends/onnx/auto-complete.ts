@@ -1,7 +1,7 @@
 // Fills in what config.pbtxt left out and the model file knows, by Triton's rules. Pure.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../model/model-config.ts'
+import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../config/model-config.ts'
 import { configDataType } from '../../tensor/data-type.ts'
 import type { OnnxTensorSpec } from './onnx-session.ts'
 

@@ -2,7 +2,7 @@
 // text stays at the end, in the form Triton gives it.
 
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import type { OnnxFile } from '../../model/onnx-file.ts'
+import type { OnnxFile } from '../../onnx-file/onnx-file.ts'
 
 type Words = { readonly pattern: RegExp; readonly say: (match: RegExpExecArray, header: OnnxFile | null) => string }
 

@@ -19,7 +19,7 @@ import {
   int32Values,
   OnnxHarness,
 } from '../../../test/fixtures/onnx/onnx-harness.ts'
-import { emptyModelConfig, type ModelConfig } from '../../model/model-config.ts'
+import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
 import { copyModelConfig, testBackendContract } from '../backend.contract.ts'
 import { dataTypes, elementBytes, type DataType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'

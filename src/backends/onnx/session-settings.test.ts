@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { emptyModelConfig, type ModelConfig } from '../../model/model-config.ts'
-import { serverParameters } from '../../model/server-parameters.ts'
+import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
+import { serverParameters } from '../../config/server-parameters.ts'
 import { parseOnnxSettings } from './session-settings.ts'
 
 const config = (parameters: Record<string, string>, fields: Partial<ModelConfig> = {}): ModelConfig => ({

@@ -1,8 +1,8 @@
 // Triton's parameters of an ONNX model, turned into what a session is made with. Pure.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { ModelConfig } from '../../model/model-config.ts'
-import { isServerParameter } from '../../model/server-parameters.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
+import { isServerParameter } from '../../config/server-parameters.ts'
 import type { Place } from './onnx-session.ts'
 
 export type SessionSettings = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { emptyModelConfig, type ModelConfig } from '../../model/model-config.ts'
+import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
 import { inputConfig, outputConfig } from './onnx-backend.contract.ts'
 import type { OnnxTensorSpec } from './onnx-session.ts'
 import { validateSignature } from './validate-signature.ts'

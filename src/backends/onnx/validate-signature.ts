@@ -1,8 +1,8 @@
-// Does the configuration fit the model that is in memory? Triton's checks and texts, from model/compare-signature.ts.
+// Does the configuration fit the model that is in memory? Triton's checks and texts, from config/compare-signature.ts.
 
 import { ServerError } from '../../base/server-error.ts'
-import { signatureProblems, type TensorDescription } from '../../model/compare-signature.ts'
-import type { ConfigDataType, ModelConfig } from '../../model/model-config.ts'
+import { signatureProblems, type TensorDescription } from '../../config/compare-signature.ts'
+import type { ConfigDataType, ModelConfig } from '../../config/model-config.ts'
 import { configDataType } from '../../tensor/data-type.ts'
 import type { OnnxTensorSpec } from './onnx-session.ts'
 

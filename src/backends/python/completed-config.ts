@@ -7,8 +7,8 @@ import type {
   ModelDynamicBatching,
   ModelInput,
   ModelOutput,
-} from '../../model/model-config.ts'
-import { emptyMessage, enumTypes, messageSchema } from '../../model/model-config-schema.ts'
+} from '../../config/model-config.ts'
+import { emptyMessage, enumTypes, messageSchema } from '../../config/model-config-schema.ts'
 
 type TensorJson = { name?: unknown; data_type?: unknown; dims?: unknown; optional?: unknown; reshape?: unknown }
 export type CompletedJson = {

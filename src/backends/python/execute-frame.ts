@@ -2,7 +2,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest, Parameters } from '../../model/inference-request.ts'
-import type { ModelSignature } from '../../model/model-signature.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
 import type { RequestTrace } from '../../model/request-trace.ts'
 import {
   align8,

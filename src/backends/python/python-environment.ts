@@ -8,7 +8,7 @@ import path from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { ModelFiles } from '../../model/backend.ts'
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 
 export type PythonEnvironment = { readonly executable: string; readonly environment: NodeJS.ProcessEnv }
 

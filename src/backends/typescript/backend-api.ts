@@ -1,7 +1,7 @@
 // The types of a custom backend, part of `galatea/model`.
 
 import type { BatchAnswer, ModelArgs, ModelLog } from './model-api.ts'
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import { ask, executeBatch, executeOne, int32Tensor, int32Values, type Asked } from '../backend.contract.ts'
 import { int32Config, ScriptUnderTest } from '../script-under-test.contract.ts'
 

@@ -1,6 +1,6 @@
 // `galatea/model`: what a model or backend written in TypeScript imports. Everything exported here is public API.
 
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import type { InferenceError } from './inference-error.ts'
 import type { ModelMetrics } from './model-metrics.ts'
 import type { ModelDescription } from './model-description.ts'
@@ -12,7 +12,7 @@ import type { ModelPlace } from './worker-protocol.ts'
 export type { ErrorCode } from '../../base/server-error.ts'
 export type { DataType } from '../../tensor/data-type.ts'
 export type { Shape } from '../../tensor/shape.ts'
-export type { ModelConfig } from '../../model/model-config.ts'
+export type { ModelConfig } from '../../config/model-config.ts'
 export { InferenceError } from './inference-error.ts'
 export { bf16FromNumber, bf16ToFloat32 } from './element-arrays.ts'
 export { fromBytes, fromStrings, ModelTensor as Tensor, tensor } from './model-tensor.ts'

@@ -1,7 +1,7 @@
 // What a model says about itself, in its own code, instead of or beside config.pbtxt; and how the two are joined.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../model/model-config.ts'
+import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../config/model-config.ts'
 import { configDataType, dataTypeOfConfig, isDataType, type DataType } from '../../tensor/data-type.ts'
 import { shapesEqual, shapeText, type Shape } from '../../tensor/shape.ts'
 

@@ -1,4 +1,4 @@
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import { describe } from './element-arrays.ts'
 import type { Model, ModelArgs } from './model-api.ts'
 import type { ModelDescription } from './model-description.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { SystemClock } from '../../base/clock.ts'
 import { MemoryLog, silentLog } from '../../base/log.ts'
-import type { ConfigDataType } from '../../model/model-config.ts'
+import type { ConfigDataType } from '../../config/model-config.ts'
 import { configDataType, dataTypes, elementBytes } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import {

@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
-import type { ModelConfig } from '../../model/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { completeByScript, createScriptModel } from './script-model.ts'
 

@@ -3,12 +3,12 @@
 
 import { deflateSync, gzipSync } from 'node:zlib'
 import { messageOf } from '../../base/server-error.ts'
-import type { AnswerHeaders, HeaderField } from './header-block.ts'
+import type { AnswerHeaders, HeaderField } from '../../transport/http2/client-header-block.ts'
 import { GrpcMessageReader } from './grpc-message-reader.ts'
-import { Http2Connection, Http2Stream } from './http2-connection.ts'
+import { Http2Connection, Http2Stream } from '../../transport/http2/client-connection.ts'
 import { Lane, type LaneSink } from './lane.ts'
 import { stampedHead, type PreparedRequest, type SequenceStamp } from './prepared-request.ts'
-import type { LoadTarget } from './socket.ts'
+import type { LoadTarget } from '../../transport/client-socket.ts'
 import { readStreamResponse } from './stream-response.ts'
 
 /** As many as Triton's own client puts on one. */

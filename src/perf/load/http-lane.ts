@@ -3,10 +3,10 @@
 
 import type { Socket } from 'node:net'
 import { messageOf } from '../../base/server-error.ts'
-import { HttpResponseScanner } from './http-response-scanner.ts'
+import { HttpResponseScanner } from '../../transport/http1/http-response-scanner.ts'
 import { Lane, type LaneSink } from './lane.ts'
 import { stampedHead, type PreparedRequest, type SequenceStamp } from './prepared-request.ts'
-import { openSocket, type LoadTarget } from './socket.ts'
+import { openSocket, type LoadTarget } from '../../transport/client-socket.ts'
 
 export class HttpLane extends Lane {
   readonly #target: LoadTarget

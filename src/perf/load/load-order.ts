@@ -1,9 +1,9 @@
 // What the threads that make the load are told, and what they tell.
 
-import type { HeaderField } from './header-block.ts'
+import type { HeaderField } from '../../transport/http2/client-header-block.ts'
 import type { PreparedRequest } from './prepared-request.ts'
 import type { SequenceSettings } from './sequence-source.ts'
-import type { LoadTarget } from './socket.ts'
+import type { LoadTarget } from '../../transport/client-socket.ts'
 import type { WindowRecord } from './window-recorder.ts'
 
 export type ExpectedOutput = { readonly name: string; readonly bytes: Uint8Array }

@@ -1,7 +1,7 @@
 // The .proto files as serialised FileDescriptorProtos, which is what server reflection hands out. Made from the tables
 // when somebody first asks.
 
-import { ProtobufWriter } from '../../base/protobuf-writer.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 import type { FieldRow, RpcRows } from './service-messages.ts'
 import { wireFiles, type WireFile } from './wire-schema.ts'
 

@@ -3,7 +3,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import { elementBytes, isDataType, type DataType } from '../../tensor/data-type.ts'
-import { malformed, ProtobufReader } from './protobuf-reader.ts'
+import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 
 /** Field number → its name in Triton's messages, in the order in which Triton looks at them. */
 const contentTypes: readonly string[] = ['', 'BOOL', 'INT32', 'INT64', 'UINT32', 'UINT64', 'FP32', 'FP64', 'BYTES']

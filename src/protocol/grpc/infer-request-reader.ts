@@ -4,7 +4,7 @@
 
 import type { RequestLimits } from '../request-limits.ts'
 import { idTooLong, tooManyDimensions, tooManyParameters, tooManyTensors } from '../request-limits.ts'
-import { malformed, ProtobufReader } from './protobuf-reader.ts'
+import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 
 export type ParameterKind = 'bool_param' | 'int64_param' | 'string_param' | 'double_param' | 'uint64_param' | 'not set'
 

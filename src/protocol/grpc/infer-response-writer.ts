@@ -3,11 +3,11 @@
 
 import type { ParameterValue } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
-import type { ModelSignature } from '../../model/model-signature.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { classify } from '../classification.ts'
 import type { OutputSelection } from './infer-request-fields.ts'
-import { ProtobufWriter } from '../../base/protobuf-writer.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 
 export type InferAnswerContext = {
   readonly modelName: string

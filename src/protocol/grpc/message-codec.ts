@@ -3,8 +3,8 @@
 // A value has a field per proto field in camelCase: 64-bit integers are bigints (numbers are taken too), bytes are
 // Buffers, enums their names, maps Maps; an absent message or unset choice is null.
 
-import { malformed, ProtobufReader } from './protobuf-reader.ts'
-import { ProtobufWriter } from '../../base/protobuf-writer.ts'
+import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 import { wireMessage, type WireField, type WireMessage } from './wire-schema.ts'
 
 export type MessageValue = Record<string, unknown>

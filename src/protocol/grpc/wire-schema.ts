@@ -1,6 +1,6 @@
 // The .proto files as values: which file has which package, messages, enums and services.
 
-import { enumTypes, messageTypes } from '../../model/model-config-schema.ts'
+import { enumTypes, messageTypes } from '../../config/model-config-schema.ts'
 import {
   healthEnums,
   healthMessages,

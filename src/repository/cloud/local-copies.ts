@@ -1,6 +1,6 @@
 import path from 'node:path'
 import type { RepositoryStore } from '../repository-store.ts'
-import { modelFolders } from '../local-repository.ts'
+import { modelFolders } from '../model-repository.ts'
 import { isCloudPath, withoutSecrets } from './cloud-location.ts'
 
 /**

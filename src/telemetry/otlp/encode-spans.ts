@@ -1,6 +1,6 @@
 // Spans → ExportTraceServiceRequest of opentelemetry-proto, in protobuf. Pure.
 
-import { ProtobufWriter } from '../../base/protobuf-writer.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 import type { Span, SpanAttribute } from './span.ts'
 
 const bytesType = 2

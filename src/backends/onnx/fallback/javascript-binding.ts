@@ -5,7 +5,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../base/clock.ts'
 import { messageOf, ServerError } from '../../../base/server-error.ts'
-import { readOnnxFile } from '../../../model/onnx-file.ts'
+import { readOnnxFile } from '../../../onnx-file/onnx-file.ts'
 import { elementBytes } from '../../../tensor/data-type.ts'
 import { elementCount, shapeText } from '../../../tensor/shape.ts'
 import type {

@@ -1,0 +1,98 @@
+// Answers kept in memory for requests that come again. It never holds more than its bytes: the answer that was used
+// longest ago goes first, and one that is larger than the whole cache is not kept.
+
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { CacheTimings, type CachedAnswer, type CachedModel, type ResponseCache } from '../../model/response-cache.ts'
+
+type KeptAnswer = CachedAnswer & { readonly byteSize: number }
+
+/** What an entry takes beside its tensors' bytes, guessed high: the map's slot, the key, and the objects. */
+const entryBytes = 512
+const tensorBytes = 256
+
+export class LocalResponseCache implements ResponseCache {
+  readonly timings = new CacheTimings()
+  readonly maxBytes: number
+  /** Oldest use first: a Map keeps the order of insertion. */
+  readonly #answers = new Map<string, KeptAnswer>()
+  #byteSize = 0
+  #lookupCount = 0
+  #hitCount = 0
+  #evictionCount = 0
+  #loadCount = 0
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes
+  }
+
+  get byteSize(): number {
+    return this.#byteSize
+  }
+
+  get entryCount(): number {
+    return this.#answers.size
+  }
+
+  get lookupCount(): number {
+    return this.#lookupCount
+  }
+
+  get hitCount(): number {
+    return this.#hitCount
+  }
+
+  get evictionCount(): number {
+    return this.#evictionCount
+  }
+
+  /** Of the keys of one load of a model version: what was kept of an earlier load is never found again. */
+  prefixFor({ config, files }: CachedModel): string {
+    this.#loadCount++
+    return `${this.#loadCount} ${config.name} ${files.version} `
+  }
+
+  lookup(key: string): CachedAnswer | null {
+    this.#lookupCount++
+    const answer = this.#answers.get(key)
+    if (answer === undefined) return null
+    this.#hitCount++
+    this.#answers.delete(key)
+    this.#answers.set(key, answer)
+    return answer
+  }
+
+  insert(key: string, response: InferenceResponse): void {
+    if (this.#answers.has(key)) return
+    let byteSize = entryBytes
+    for (const output of response.outputs) byteSize += tensorBytes + output.bytes.byteLength
+    if (byteSize > this.maxBytes) return
+    for (const [oldest, answer] of this.#answers) {
+      if (this.#byteSize + byteSize <= this.maxBytes) break
+      this.#drop(oldest, answer)
+      this.#evictionCount++
+    }
+    const outputs = response.outputs.map(({ name, dataType, shape, bytes }) => {
+      // Not from Node's pool: a small view would keep a whole slab alive, uncounted.
+      const copy = Buffer.allocUnsafeSlow(bytes.byteLength)
+      copy.set(bytes)
+      return new Tensor(name, dataType, [...shape], copy)
+    })
+    this.#answers.set(key, { outputs, parameters: response.parameters, byteSize })
+    this.#byteSize += byteSize
+  }
+
+  close(): Promise<void> {
+    this.dropPrefix('')
+    return Promise.resolve()
+  }
+
+  dropPrefix(prefix: string): void {
+    for (const [key, answer] of this.#answers) if (key.startsWith(prefix)) this.#drop(key, answer)
+  }
+
+  #drop(key: string, answer: KeptAnswer): void {
+    this.#answers.delete(key)
+    this.#byteSize -= answer.byteSize
+  }
+}

@@ -1,0 +1,161 @@
+// Puts on record who changed which model and how that ended, and what each version was loaded from.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { messageOf } from '../../base/server-error.ts'
+import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
+import type { ContentIndex } from '../../repository/content-index.ts'
+import type { FoundModel, PolledModel } from '../../repository/model-repository.ts'
+import type { RegistryReader } from '../../repository/registry-reader.ts'
+import { polledContent } from '../../repository/version-content.ts'
+import { isAskedByClient, type AuditAction, type AuditOutcome } from '../../telemetry/audit-entry.ts'
+import type { AuditLog } from '../../telemetry/audit-log.ts'
+import type { LoadOverride } from '../engine.ts'
+import type { LoadOptions } from '../ensembles/ensemble-upkeep.ts'
+import type { ServedModel } from './served-model.ts'
+import type { ServedVersion } from './served-version.ts'
+
+export type RecorderDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly audit: AuditLog
+  readonly contents: ContentIndex
+  /** Null: there are no registry files. */
+  readonly registryReader: RegistryReader | null
+}
+
+type Change = {
+  readonly model: string
+  readonly action: AuditAction
+  readonly origin: ChangeOrigin | undefined
+  readonly override?: '' | 'config' | 'files'
+  readonly versions?: readonly ServedVersion[]
+}
+
+export class ChangeRecorder {
+  readonly #dependencies: RecorderDependencies
+
+  constructor(dependencies: RecorderDependencies) {
+    this.#dependencies = dependencies
+  }
+
+  /** Runs a load. `work` is false when there was nothing to do and null when the model was not loaded on purpose. */
+  async load(
+    model: ServedModel,
+    polled: PolledModel,
+    options: LoadOptions,
+    work: () => Promise<boolean | null>,
+  ): Promise<boolean> {
+    const { clock } = this.#dependencies
+    const { origin, upload } = options
+    const override = overrideOf(options)
+    const begin = { timeMs: clock.wallMs(), startNs: clock.nowNs() }
+    const change: Change = { model: model.label, action: model.latest === null ? 'load' : 'reload', origin, override }
+    let isChanged: boolean | null
+    try {
+      isChanged = await work()
+    } catch (reason) {
+      // What is wrong with the entry itself is more than the client is told.
+      const text = model.pollFailure === '' ? messageOf(reason) : model.pollFailure
+      this.#record({ ...change, versions: model.ready }, begin, 'failed', text.trimEnd())
+      throw reason
+    }
+    if (polled.error === null) this.#learn(model, polled)
+    if (isChanged === true) this.#record({ ...change, versions: model.ready }, begin, 'ok')
+    else if (isChanged === false && isWorthNoting(origin)) {
+      this.#record({ ...change, action: 'load', versions: model.ready }, begin, 'unchanged')
+    }
+    if (isChanged === true) this.#reportRegistry(model, upload?.root ?? null)
+    return isChanged !== false
+  }
+
+  /** It failed before there was anything to load. */
+  failed(name: string, options: LoadOptions, reason: unknown): void {
+    const { clock } = this.#dependencies
+    const begin = { timeMs: clock.wallMs(), startNs: clock.nowNs() }
+    const change: Change = { model: name, action: 'load', origin: options.origin, override: overrideOf(options) }
+    this.#record(change, begin, 'failed', messageOf(reason).trimEnd())
+  }
+
+  /** To be called before it is done: the versions that serve are the ones that go. */
+  unloads(model: ServedModel, origin: ChangeOrigin | undefined): void {
+    const isThere = model.latest !== null || model.sleeping !== null
+    if (!isThere && !isWorthNoting(origin)) return
+    const change: Change = { model: model.label, action: 'unload', origin, versions: model.ready }
+    this.#now(change, isThere ? 'ok' : 'unchanged')
+  }
+
+  sleeps(model: ServedModel, reason: string): void {
+    const change: Change = {
+      model: model.label,
+      action: 'sleep',
+      origin: changeOrigin('residency'),
+      versions: model.ready,
+    }
+    this.#now(change, 'ok', reason)
+  }
+
+  /** The log says as well that it is not the repository's model that serves. */
+  overridden(name: string, { files }: LoadOverride, origin: ChangeOrigin | undefined): void {
+    const what =
+      files.size === 0 ? 'a configuration' : `a configuration and ${files.size} file${files.size === 1 ? '' : 's'}`
+    const { by, address } = origin ?? embedding
+    this.#dependencies.log.info(
+      `loading '${name}' from ${what} that came with the request, in place of the repository's`,
+      {
+        by,
+        ...(address === '' ? {} : { address }),
+      },
+    )
+  }
+
+  #now(change: Change, outcome: AuditOutcome, reason = ''): void {
+    const { clock } = this.#dependencies
+    this.#record(change, { timeMs: clock.wallMs(), startNs: clock.nowNs() }, outcome, reason)
+  }
+
+  #record(
+    { model, action, origin = embedding, override = '', versions = [] }: Change,
+    { timeMs, startNs }: { readonly timeMs: number; readonly startNs: number },
+    outcome: AuditOutcome,
+    reason = '',
+  ): void {
+    const { audit, clock } = this.#dependencies
+    const contents = new Map(versions.map((version) => [version.version, version.contentKnown]))
+    audit.record({
+      timeMs,
+      action,
+      model,
+      versions: [...contents.keys()],
+      outcome,
+      reason,
+      durationMs: (clock.nowNs() - startNs) / 1e6,
+      override,
+      origin,
+      contentHash: async (version) => (await contents.get(version))?.hash ?? null,
+    })
+  }
+
+  /** In the background: a load does not wait for its files to be read once more. */
+  #learn(model: ServedModel, polled: FoundModel): void {
+    for (const version of model.ready) {
+      if (version.hasContent) continue
+      version.learnContent(polledContent(this.#dependencies.contents, polled, version.version))
+    }
+  }
+
+  #reportRegistry({ key, label }: ServedModel, root: string | null): void {
+    const { registryReader, log } = this.#dependencies
+    registryReader?.report(key, root).catch((reason: unknown) => {
+      log.warning(`the registry file of model '${label}' cannot be read: ${messageOf(reason)}`)
+    })
+  }
+}
+
+const embedding = changeOrigin('embedding')
+
+const overrideOf = ({ config = null, upload = null }: LoadOptions): '' | 'config' | 'files' =>
+  upload === null ? (config === null ? '' : 'config') : 'files'
+
+/** Nothing was done, but somebody wanted it. What comes along with an ensemble was not asked for. */
+const isWorthNoting = (origin: ChangeOrigin = embedding): boolean => isAskedByClient(origin.by) && origin.because === ''

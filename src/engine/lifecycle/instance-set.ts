@@ -1,0 +1,226 @@
+// The Instances of one loaded version. Their number can change while it serves: those that stay keep what they have in
+// memory, new ones are warmed up before they are used, and those that go end what they have begun.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Instance, InstanceSpec, LoadedModel } from '../../model/backend.ts'
+import type { ModelInstanceGroup, ModelRateLimiter } from '../../config/model-config.ts'
+import type { Scheduler } from '../../model/scheduler.ts'
+import { LimitedInstance, type RateLimiter } from '../../scheduling/rate-limiter.ts'
+import { BusyMeter } from './busy-meter.ts'
+
+export type InstanceSetDependencies = {
+  readonly clock: Clock
+  readonly loaded: LoadedModel
+  /** Null: they run whenever they can. */
+  readonly rateLimiter: RateLimiter | null
+  readonly onReadinessChange: () => void
+  /** Before they are used. */
+  warmUp(instances: readonly Instance[]): Promise<void>
+}
+
+type InstancePlan = Pick<InstanceSpec, 'kind' | 'deviceId'> & {
+  readonly name: string
+  readonly isPassive: boolean
+  readonly rateLimiter: ModelRateLimiter | null
+  /** All else that its group says. */
+  readonly traits: string
+}
+
+type Member = {
+  readonly plan: InstancePlan
+  readonly instance: Instance
+  readonly meter: BusyMeter
+  /** As a scheduler is to see it. */
+  readonly scheduled: Instance
+}
+
+type WakingScheduler = Pick<Scheduler, 'instancesChanged'>
+
+export class InstanceSet {
+  readonly #dependencies: InstanceSetDependencies
+  #members: readonly Member[] = []
+  /** No longer used and not yet closed: until then what they have done is read from them. */
+  readonly #closing = new Set<Member>()
+  /** Of Instances that are gone. */
+  #goneRestarts = 0
+  #goneBusyNs = 0
+  #madeCount = 0
+  readonly #leaving = new Set<Promise<void>>()
+  #scheduler: WakingScheduler = { instancesChanged: () => undefined }
+
+  private constructor(dependencies: InstanceSetDependencies) {
+    this.#dependencies = dependencies
+  }
+
+  /** `groups` are normalised. Frees what it made when one of them fails. */
+  static async create(
+    dependencies: InstanceSetDependencies,
+    groups: readonly ModelInstanceGroup[],
+  ): Promise<InstanceSet> {
+    const set = new InstanceSet(dependencies)
+    set.#members = await set.#make(groups.flatMap(plansOf))
+    return set
+  }
+
+  get count(): number {
+    return this.#members.length
+  }
+
+  get readyCount(): number {
+    let count = 0
+    for (const { instance } of this.#members) if (instance.isReady) count++
+    return count
+  }
+
+  /** How often one of their Workers was started anew. */
+  get restartCount(): number {
+    const all = [...this.#members, ...this.#closing]
+    return all.reduce((sum, { instance }) => sum + (instance.restartCount ?? 0), this.#goneRestarts)
+  }
+
+  /** How long they had something to execute, up to now, added up. */
+  busyNs(nowNs: number): number {
+    const all = [...this.#members, ...this.#closing]
+    return all.reduce((sum, { meter }) => sum + meter.busyNs(nowNs), this.#goneBusyNs)
+  }
+
+  /** All of them, as the backend made them. */
+  get instances(): readonly Instance[] {
+    return this.#members.map(({ instance }) => instance)
+  }
+
+  /** Those that take requests, as a scheduler is to see them. */
+  get scheduled(): readonly Instance[] {
+    return this.#members.filter(({ plan }) => !plan.isPassive).map(({ scheduled }) => scheduled)
+  }
+
+  /** The scheduler is told when one that was held back by the rate limiter may run. */
+  start(scheduler: WakingScheduler): void {
+    this.#scheduler = scheduler
+    for (const { scheduled } of this.#members) {
+      if (scheduled instanceof LimitedInstance) scheduled.wake = () => scheduler.instancesChanged()
+    }
+  }
+
+  /** All that they hold in memory of their own; null when none of them can tell. */
+  async memoryBytes(): Promise<number | null> {
+    const known = await Promise.all(
+      this.#members.map(({ instance }) => instance.memoryBytes?.() ?? Promise.resolve(null)),
+    )
+    const told = known.filter((bytes) => bytes !== null)
+    return told.length === 0 ? null : told.reduce((sum, bytes) => sum + bytes, 0)
+  }
+
+  /**
+   * Makes the set what `groups`, normalised, ask for. `use` is given those to schedule and resolves when the others are
+   * free. A failure changes nothing. Resolves when the new ones are in use; those that go may still be at work.
+   */
+  async resize(
+    groups: readonly ModelInstanceGroup[],
+    use: (instances: readonly Instance[]) => Promise<void>,
+  ): Promise<void> {
+    // Those whose Worker is down go first.
+    const free = new Set(this.#members.toSorted((a, b) => Number(b.instance.isReady) - Number(a.instance.isReady)))
+    const missing: InstancePlan[] = []
+    const staying: Member[] = []
+    for (const plan of groups.flatMap(plansOf)) {
+      const match = [...free].find((member) => isSamePlan(member.plan, plan))
+      if (match === undefined) missing.push(plan)
+      else {
+        free.delete(match)
+        staying.push(match)
+      }
+    }
+    const made = await this.#make(missing)
+    this.#members = [...staying, ...made]
+    for (const member of free) this.#closing.add(member)
+    this.start(this.#scheduler)
+    const leaving = use(this.scheduled)
+      .then(() => this.#closeMembers([...free]))
+      .finally(() => this.#leaving.delete(leaving))
+    this.#leaving.add(leaving)
+  }
+
+  /** Resolves when all are closed, those that were leaving too; rejects with the first failure. */
+  async close(): Promise<void> {
+    const members = this.#members
+    this.#members = []
+    await this.#closeMembers(members)
+    await Promise.all(this.#leaving)
+  }
+
+  async #closeMembers(members: readonly Member[]): Promise<void> {
+    for (const member of members) this.#closing.add(member)
+    const results = await Promise.allSettled(members.map(({ scheduled }) => scheduled.close()))
+    const nowNs = this.#dependencies.clock.nowNs()
+    for (const member of members) {
+      this.#closing.delete(member)
+      this.#goneRestarts += member.instance.restartCount ?? 0
+      this.#goneBusyNs += member.meter.busyNs(nowNs)
+    }
+    for (const result of results) if (result.status === 'rejected') throw result.reason
+  }
+
+  async #make(plans: readonly InstancePlan[]): Promise<Member[]> {
+    const { loaded, onReadinessChange } = this.#dependencies
+    const first = this.#madeCount
+    this.#madeCount += plans.length
+    const results = await Promise.allSettled(
+      plans.map(({ name, kind, deviceId }, i) =>
+        loaded.createInstance({ name, kind, deviceId, index: first + i, onReadinessChange }),
+      ),
+    )
+    const made = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value)
+    const members: Member[] = []
+    try {
+      for (const result of results) if (result.status === 'rejected') throw result.reason
+      if (made.length > 0) await this.#dependencies.warmUp(made)
+      for (const [i, instance] of made.entries()) members.push(this.#member(plans[i] as InstancePlan, instance))
+      return members
+    } catch (reason) {
+      for (const { scheduled } of members) {
+        if (scheduled instanceof LimitedInstance) this.#dependencies.rateLimiter?.forget(scheduled)
+      }
+      await Promise.allSettled(made.map((instance) => instance.close()))
+      throw reason
+    }
+  }
+
+  #member(plan: InstancePlan, instance: Instance): Member {
+    const { rateLimiter: limiter, clock } = this.#dependencies
+    const meter = new BusyMeter(clock, instance)
+    const claim = plan.rateLimiter
+    if (limiter === null || plan.isPassive || claim === null || claim.resources.length === 0) {
+      return { plan, instance, meter, scheduled: instance }
+    }
+    const resources = claim.resources.map(({ name, count, global }) => ({ name, count, isGlobal: global }))
+    const scheduled = limiter.limit(instance, { resources, priority: claim.priority, deviceId: plan.deviceId })
+    return { plan, instance, meter, scheduled }
+  }
+}
+
+/** An Instance serves another plan as well when all but the name is equal. */
+function isSamePlan(a: InstancePlan, b: InstancePlan): boolean {
+  return a.kind === b.kind && a.deviceId === b.deviceId && a.traits === b.traits
+}
+
+/** The instances that a normalised group asks for: `count` on the CPU, or on each of its GPUs. */
+function plansOf(group: ModelInstanceGroup): InstancePlan[] {
+  const kind = group.kind === 'KIND_AUTO' ? 'KIND_CPU' : group.kind
+  const devices = kind === 'KIND_GPU' ? group.gpus : [0]
+  const plans: InstancePlan[] = []
+  const traits = JSON.stringify({ ...group, name: '', count: 0, gpus: [] })
+  for (const deviceId of devices) {
+    for (let i = 0; i < group.count; i++) {
+      plans.push({
+        kind,
+        deviceId,
+        name: `${group.name}_${plans.length}`,
+        isPassive: group.passive,
+        rateLimiter: group.rateLimiter,
+        traits,
+      })
+    }
+  }
+  return plans
+}

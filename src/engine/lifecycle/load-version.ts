@@ -1,0 +1,178 @@
+// Brings one version of a model to life: complete its configuration, check it, load it, make its instances.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Backend, Instance, ModelFiles } from '../../model/backend.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
+import { ModelSignature } from '../../config/model-signature.ts'
+import type { Scheduler } from '../../model/scheduler.ts'
+import { normaliseAfterComplete, normaliseInstanceGroups } from '../../config/normalise-model-config.ts'
+import { isSingleFlight } from '../../config/single-flight.ts'
+import { validateLoadedConfig } from '../../config/validate-model-config.ts'
+import { readInitialStates } from '../../repository/initial-states.ts'
+import { readLabels } from '../../repository/labels.ts'
+import { DirectScheduler } from '../../scheduling/direct-scheduler.ts'
+import { DynamicBatchScheduler } from '../../scheduling/dynamic-batch-scheduler.ts'
+import { dynamicBatchSettings } from '../../scheduling/dynamic-batch-settings.ts'
+import type { RateLimiter } from '../../scheduling/rate-limiter.ts'
+import { SequenceScheduler } from '../../scheduling/sequence-scheduler.ts'
+import { sequenceSettings } from '../../scheduling/sequence-settings.ts'
+import { executedSignature } from '../../scheduling/sequence-signature.ts'
+import { InstanceSet } from './instance-set.ts'
+import type { CachedModel, ResponseCache } from '../../model/response-cache.ts'
+import { ResponseCacheScheduler } from '../../scheduling/response-cache-scheduler.ts'
+import type { LoadedParts } from './served-version.ts'
+import { SingleFlightScheduler } from '../../scheduling/single-flight-scheduler.ts'
+import { warmUp } from './warm-up.ts'
+
+export type LoadDependencies = {
+  /** Null or absent: `--cache-config` was not given. */
+  readonly responseCache?: ResponseCache | null
+  /** Null or absent: `--rate-limit=off`. */
+  readonly rateLimiter?: RateLimiter | null
+  readonly clock: Clock
+  readonly log: Log
+  /** The Backend of that name, made or found on first use; null when there is none. */
+  findBackend(name: string): Promise<Backend | null>
+}
+
+export type LoadSettings = {
+  readonly isAutoCompleteDisabled: boolean
+  readonly gpuCount: number
+  /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
+  readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+  /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded steps refuses. */
+  readonly prunesEnsemblesLikeTriton?: boolean
+}
+
+/** `draft` is the polled configuration; it is not changed. Frees what it made when a later step fails. */
+export async function loadVersion(
+  dependencies: LoadDependencies,
+  settings: LoadSettings,
+  draft: ModelConfig,
+  files: ModelFiles,
+  onReadinessChange: () => void,
+): Promise<LoadedParts> {
+  const backend = await requireBackend(dependencies, draft)
+  const { config, signature } = await completeVersion(backend, settings, draft, files)
+  const { name } = config
+  const initialStates = await readInitialStates(config, files.modelDirectory)
+  const executed = config.sequenceBatching === null ? signature : executedSignature(config)
+  const { version } = files
+  const loaded = await backend.load({ name, version, config, signature: executed, files, log: dependencies.log })
+  let instances: InstanceSet | null = null
+  try {
+    const warmUpModel = { config, signature: executed, modelDirectory: files.modelDirectory, initialStates }
+    instances = await InstanceSet.create(
+      {
+        clock: dependencies.clock,
+        loaded,
+        rateLimiter: dependencies.rateLimiter ?? null,
+        onReadinessChange,
+        warmUp: (some) => warmUp(dependencies.log, warmUpModel, some),
+      },
+      config.instanceGroup,
+    )
+    const inner = createScheduler(dependencies, settings, config, signature, instances.scheduled, initialStates)
+    const scheduler = await sharingScheduler(dependencies, { config, files }, inner)
+    instances.start(scheduler)
+    const setInstances = (some: readonly Instance[]): Promise<void> => inner.setInstances?.(some) ?? Promise.resolve()
+    const sequences = inner instanceof SequenceScheduler ? inner : null
+    return { config, signature, loaded, instances, scheduler, sequences, setInstances }
+  } catch (reason) {
+    await instances?.close().catch(() => undefined)
+    await loaded.close()
+    throw reason
+  }
+}
+
+async function requireBackend(dependencies: LoadDependencies, { backend: name }: ModelConfig): Promise<Backend> {
+  const backend = await dependencies.findBackend(name)
+  if (backend !== null) return backend
+  throw new ServerError(
+    'INVALID_ARG',
+    `unable to find backend library for backend '${name}', try specifying runtime on the model configuration.`,
+  )
+}
+
+/** Without a Backend what the draft leaves out stays out. */
+async function completeVersion(
+  backend: Backend | null,
+  settings: LoadSettings,
+  draft: ModelConfig,
+  files: ModelFiles,
+): Promise<{ config: ModelConfig; signature: ModelSignature }> {
+  let config = structuredClone(draft)
+  if (backend !== null && !settings.isAutoCompleteDisabled) config = await backend.complete(config, files)
+  normaliseAfterComplete(config)
+  normaliseInstanceGroups(config, settings)
+  validateLoadedConfig(config, { gpuCount: settings.gpuCount })
+  const classNames = backend?.classNames?.(config, files) ?? []
+  const labels = new Map([...classNames, ...(await readLabels(config, files.modelDirectory))])
+  return { config, signature: new ModelSignature(config, labels) }
+}
+
+/** What can be said about a version without loading it. Its Backend is asked only when the draft does not say enough. */
+export async function describeVersion(
+  dependencies: LoadDependencies,
+  settings: LoadSettings,
+  draft: ModelConfig,
+  files: ModelFiles,
+): Promise<{ config: ModelConfig; signature: ModelSignature }> {
+  const isComplete = draft.ensembleScheduling !== null || (draft.input.length > 0 && draft.output.length > 0)
+  const backend = isComplete ? null : await requireBackend(dependencies, draft)
+  return completeVersion(backend, settings, draft, files)
+}
+
+/** The configuration with the instances and versions that another one asks for, and all else as it is. */
+export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings: LoadSettings): ModelConfig {
+  const { instanceGroup, versionPolicy } = structuredClone(draft)
+  const rescaled = { ...config, instanceGroup, versionPolicy }
+  normaliseInstanceGroups(rescaled, settings)
+  validateLoadedConfig(rescaled, { gpuCount: settings.gpuCount })
+  return rescaled
+}
+
+/** Where the model wants it, requests that ask the same share an answer: one that is kept, or one under way. */
+export async function sharingScheduler(
+  { clock, responseCache }: Pick<LoadDependencies, 'clock' | 'responseCache'>,
+  model: CachedModel,
+  scheduler: Scheduler,
+): Promise<Scheduler> {
+  const { config } = model
+  const shared = isSingleFlight(config) ? new SingleFlightScheduler({ clock }, scheduler) : scheduler
+  if (responseCache === undefined || responseCache === null || config.responseCache?.enable !== true) return shared
+  return new ResponseCacheScheduler({ clock, cache: responseCache }, shared, await responseCache.prefixFor(model))
+}
+
+function createScheduler(
+  { clock, log }: Pick<LoadDependencies, 'clock' | 'log'>,
+  settings: LoadSettings,
+  config: ModelConfig,
+  signature: ModelSignature,
+  instances: readonly Instance[],
+  initialStates: ReadonlyMap<string, Uint8Array>,
+): Scheduler {
+  const maxQueueSize = queueBound(settings, config, instances.length)
+  const afterThisTurn = (fire: () => void): void => void setImmediate(fire)
+  if (config.sequenceBatching !== null) {
+    const sequences = sequenceSettings(config, config.sequenceBatching, signature, { maxQueueSize, initialStates })
+    return new SequenceScheduler({ clock, afterThisTurn, log }, instances, sequences)
+  }
+  if (config.dynamicBatching === null) return new DirectScheduler({ clock }, instances, { maxQueueSize })
+  const options = { defaultMaxQueueSize: maxQueueSize }
+  const batching = dynamicBatchSettings(config, config.dynamicBatching, signature, options)
+  return new DynamicBatchScheduler({ clock, afterThisTurn }, instances, batching)
+}
+
+export function queueBound(settings: LoadSettings, config: ModelConfig, instanceCount: number): number {
+  switch (settings.defaultMaxQueueSize) {
+    case 'unlimited':
+      return Infinity
+    case 'auto':
+      return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * instanceCount)
+    default:
+      return settings.defaultMaxQueueSize
+  }
+}

@@ -1,0 +1,90 @@
+// Every model that was ever tried, and which of them a name stands for.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { ModelKey } from '../../model/model-key.ts'
+import { ServedModel } from './served-model.ts'
+
+export class ModelDirectory {
+  readonly hasNamespaces: boolean
+  readonly #models = new Map<ModelKey, ServedModel>()
+  /** With namespaces: what a name, or a name in full, stands for alone. */
+  readonly #alone = new Map<string, ServedModel>()
+  /** With namespaces: those of a name that have been found and not been unloaded since. */
+  readonly #listed = new Map<string, Set<ServedModel>>()
+
+  constructor(hasNamespaces: boolean) {
+    this.hasNamespaces = hasNamespaces
+  }
+
+  get byKey(): ReadonlyMap<ModelKey, ServedModel> {
+    return this.#models
+  }
+
+  /** What a client means by a name. One map either way: requests look models up here. */
+  get byName(): ReadonlyMap<string, ServedModel> {
+    return this.hasNamespaces ? this.#alone : this.#models
+  }
+
+  /** Made when it is asked for first. */
+  open(key: ModelKey): ServedModel {
+    const model = this.#models.get(key) ?? new ServedModel(key)
+    this.#models.set(key, model)
+    return model
+  }
+
+  /** The models that a client means who wants all of a name, listed or not. */
+  allOf(name: string): ModelKey[] {
+    if (!this.hasNamespaces) return [name]
+    const inFull = nameInFull(name)
+    const isMeant = (model: ServedModel): boolean => model.name === name || model.label === inFull || model.key === name
+    return [...this.#models.values()].filter(isMeant).map(({ key }) => key)
+  }
+
+  listedOf(name: string): ModelKey[] {
+    return [...(this.#listed.get(name) ?? [])].map(({ key }) => key)
+  }
+
+  /** From now on its name stands for it, or no longer does. */
+  list(model: ServedModel, isListed: boolean): void {
+    if (!this.hasNamespaces) return
+    const { name, label } = model
+    const listed = this.#listed.get(name) ?? new Set()
+    if (isListed) this.#listed.set(name, listed.add(model))
+    else listed.delete(model)
+    if (label !== name) {
+      for (const inFull of [label, encodeURIComponent(label)]) {
+        if (isListed) this.#alone.set(inFull, model)
+        else this.#alone.delete(inFull)
+      }
+    }
+    const [only] = listed
+    if (listed.size === 1 && only !== undefined) this.#alone.set(name, only)
+    else this.#alone.delete(name)
+  }
+
+  /** Why nothing is found under a name, in Triton's words. */
+  unknown(name: string): ServerError {
+    const listed = this.#listed.get(name)
+    if (listed === undefined) {
+      const code = this.hasNamespaces ? 'INVALID_ARG' : 'NOT_FOUND'
+      return ServerError.withoutStack(code, `Request for unknown model: '${name}' is not found`)
+    }
+    if (listed.size === 0) {
+      return ServerError.withoutStack('NOT_FOUND', `Identifier of model '${name}' is not found in global map`)
+    }
+    return ServerError.withoutStack(
+      'INVALID_ARG',
+      `There are ${listed.size} identifiers of model '${name}' in global map, model namespace must be provided to resolve ambiguity.`,
+    )
+  }
+}
+
+/** In a URL the slashes and colons of a name in full are encoded, and front ends pass names on as they came. */
+export function nameInFull(name: string): string {
+  if (!/%3a%3a/i.test(name)) return name
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    return name
+  }
+}

@@ -1,0 +1,572 @@
+// Brings models to life and takes them away: what is loaded, how a new set of versions takes over from the old one, and in
+// which order changes to one model happen. The Engine decides who may ask.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { errorCodeText, messageOf, ServerError } from '../../base/server-error.ts'
+import type { ModelFiles } from '../../model/backend.ts'
+import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
+import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
+import { keyOfModel, type FoundModel, type PolledModel } from '../../repository/model-repository.ts'
+import { runRepositoryAgents } from '../../repository/repository-agents.ts'
+import { writeUploadedModel } from '../../repository/uploaded-models.ts'
+import { selectVersions } from '../../repository/version-policy.ts'
+import type { ModelLedger } from '../../telemetry/model-ledger.ts'
+import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
+import type { EngineDependencies, LoadOverride } from '../engine.ts'
+import type { ChangeRecorder } from './change-recorder.ts'
+import { draftOf, loadEnsemble } from '../ensembles/ensemble-loading.ts'
+import { EnsembleUpkeep, type LoadOptions, type Unloading } from '../ensembles/ensemble-upkeep.ts'
+import { LoadGate } from './load-gate.ts'
+import { watchLoad } from './load-progress.ts'
+import { describeVersion, loadVersion, queueBound, rescaledConfig, type LoadSettings } from './load-version.ts'
+import { ModelDirectory, nameInFull } from './model-directory.ts'
+import { ModelResidency } from '../residency/model-residency.ts'
+import type { ServedModel } from './served-model.ts'
+import { ServedVersion } from './served-version.ts'
+import { SleepingModel, type SleepingVersion } from '../residency/sleeping-model.ts'
+import { versionOrigin } from './version-origin.ts'
+
+export type LifecycleDependencies = EngineDependencies & {
+  readonly ledger: ModelLedger
+  readonly recorder: ChangeRecorder
+  /** Runs a step of an ensemble. */
+  infer(request: InferenceRequest): void
+  /** A request that waited for its model, which serves now; `version` is the one it was meant for. */
+  inferWoken(request: InferenceRequest, model: ServedModel, version: string): void
+  /** Resolves when the requests that front ends have in hand now were passed on; null when there are none. */
+  passedOn(): Promise<void> | null
+}
+
+export type LifecycleSettings = LoadSettings & {
+  /** `--model-namespacing` */
+  readonly hasModelNamespacing?: boolean
+  readonly modelLoadThreadCount: number
+  readonly modelLoadRetryCount: number
+  /** `--model-memory-limit`; 0 or absent: none. */
+  readonly modelMemoryLimitBytes?: number
+  /** `--model-lazy-load` */
+  readonly isModelLoadLazy?: boolean
+  /** `--model-idle-unload-secs`; 0 or absent: never. */
+  readonly modelIdleUnloadSecs?: number
+}
+
+const lazyReason = 'not loaded yet: it is lazy, the first request loads it'
+const noRoomReason = 'not loaded yet: no room within --model-memory-limit, the first request loads it'
+
+export class ModelLifecycle {
+  readonly #dependencies: LifecycleDependencies
+  readonly #settings: LifecycleSettings
+  readonly #log: Log
+  readonly #clock: Clock
+  readonly #directory: ModelDirectory
+  readonly #models: ReadonlyMap<ModelKey, ServedModel>
+  readonly #ensembles: EnsembleUpkeep
+  readonly #residency: ModelResidency
+  readonly #residencyLedger: ResidencyLedger
+  readonly #gate: LoadGate
+  /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
+  readonly #changes = new Map<ModelKey, Promise<unknown>>()
+  /** Models that are loaded because a request waits for them. */
+  readonly #waking = new Set<Promise<void>>()
+  /** What goes on beside them: old versions that drain. */
+  readonly #background = new Set<Promise<unknown>>()
+  /** Resolves when requests in flight are not waited for any longer. */
+  readonly #giveUp = Promise.withResolvers<void>()
+  #revision = 0
+
+  constructor(dependencies: LifecycleDependencies, settings: LifecycleSettings) {
+    this.#dependencies = dependencies
+    this.#settings = settings
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('model-lifecycle.ts')
+    this.#gate = new LoadGate(settings.modelLoadThreadCount)
+    this.#residencyLedger = dependencies.residencyLedger ?? new ResidencyLedger()
+    this.#directory = new ModelDirectory(settings.hasModelNamespacing ?? false)
+    this.#models = this.#directory.byKey
+    this.#ensembles = new EnsembleUpkeep({
+      log: this.#log,
+      models: this.#models,
+      poll: (key) => dependencies.repository.pollOne(key),
+      keysOf: (name) => this.keysOf(name),
+      isLazy: (model) => this.#residency.isLazy(model),
+      load: (model, options) => this.#loadPolled(model, options),
+      unload: (key, origin) => this.#unloadOne(key, origin),
+    })
+    this.#residency = new ModelResidency(
+      {
+        clock: this.#clock,
+        log: this.#log,
+        ledger: this.#residencyLedger,
+        models: this.#models,
+        isCalled: (key) => this.#ensembles.isCalled(key),
+        putToSleep: (model, reason) => this.#putToSleep(model, reason),
+      },
+      {
+        memoryLimitBytes: settings.modelMemoryLimitBytes ?? 0,
+        isLazy: settings.isModelLoadLazy ?? false,
+        idleUnloadSecs: settings.modelIdleUnloadSecs ?? 0,
+      },
+    )
+  }
+
+  /** Every model that was ever tried. */
+  get directory(): ModelDirectory {
+    return this.#directory
+  }
+
+  /** Grows whenever a model comes, goes or changes its readiness. */
+  get revision(): number {
+    return this.#revision
+  }
+
+  /** Loads models and what they call; lazy ones go to sleep. Never rejects: the result is the first failure, or null. */
+  loadAll(polled: readonly PolledModel[]): Promise<ServerError | null> {
+    return this.#ensembles.loadAll(polled, this.#settings.modelLoadThreadCount)
+  }
+
+  /** With namespaces, every model of that name. */
+  async load(name: string, override: LoadOverride | null, origin?: ChangeOrigin): Promise<void> {
+    if (override !== null) this.#dependencies.recorder.overridden(name, override, origin)
+    if (override !== null && override.files.size > 0) {
+      await this.#loadUploaded(name, override, origin)
+      return
+    }
+    const config = override?.config ?? null
+    const options = { isForced: override !== null, config, ...(origin === undefined ? {} : { origin }) }
+    const loadOne = async (key: ModelKey): Promise<void> =>
+      this.#ensembles.load(await this.#pollOne(key, config, options), options)
+    const keys = await this.#keysOf(name)
+    for (const result of await Promise.allSettled((keys.length > 0 ? keys : [name]).map(loadOne))) {
+      if (result.status === 'rejected') throw result.reason
+    }
+  }
+
+  /** As the repository has it now: a lazy model that sleeps goes on sleeping. */
+  async follow(key: ModelKey): Promise<void> {
+    const options = { isForced: false, mayStayAsleep: true, origin: changeOrigin('poll') }
+    await this.#ensembles.load(await this.#pollOne(key, null, options), options)
+  }
+
+  /** What the repositories have under a name, and what came with a request under it. */
+  async keysOf(name: string): Promise<readonly ModelKey[]> {
+    return [...new Set([...(await this.#keysOf(name)), ...this.#directory.listedOf(name)])]
+  }
+
+  /** What the repositories have under a name. */
+  #keysOf(name: string): Promise<readonly ModelKey[]> {
+    return this.#dependencies.repository.keysOf?.(nameInFull(name)) ?? Promise.resolve([name])
+  }
+
+  async #pollOne(key: ModelKey, config: ModelConfig | null, options: LoadOptions): Promise<PolledModel> {
+    const polled = await this.#dependencies.repository.pollOne(key, config)
+    if (polled !== null) return polled
+    this.#dependencies.recorder.failed(modelLabel(key), options, 'no repository has it')
+    throw pollFailed(key)
+  }
+
+  /** With namespaces, every model of that name. */
+  async unload(name: string, unloadDependents: boolean, origin?: ChangeOrigin): Promise<Unloading> {
+    const keys = this.#directory.allOf(name)
+    const unloadings = await Promise.all(keys.map((key) => this.#ensembles.unload(key, unloadDependents, origin)))
+    return { gone: Promise.all(unloadings.map(({ gone }) => gone)).then(() => undefined) }
+  }
+
+  /** Takes the request over; it runs when the model is loaded. Never throws. */
+  admitAsleep(request: InferenceRequest, { model, version }: SleepingVersion): void {
+    if (!model.wait(request, version) || model.isWaking) return
+    model.isWaking = true
+    const waking = this.#wake(model)
+    this.#waking.add(waking)
+    void waking.then(() => this.#waking.delete(waking))
+  }
+
+  /** Resolves when no load or unload is under way. */
+  async settled(): Promise<void> {
+    this.#residency.close()
+    while (this.#changes.size > 0 || this.#waking.size > 0) {
+      await Promise.allSettled([...this.#changes.values(), ...this.#waking])
+    }
+  }
+
+  /** Everything, ensembles before what they call; requests in flight may end until `giveUp`. */
+  async unloadAll(giveUp: Promise<void>): Promise<void> {
+    void giveUp.then(this.#giveUp.resolve)
+    const models = [...this.#models.values()]
+    // What is under way in an ensemble still needs the models it calls.
+    for (const keys of this.#ensembles.outermostFirst(models.map(({ key }) => key))) {
+      await Promise.all(keys.map((key) => this.#takeDown(this.#models.get(key) as ServedModel, true)))
+    }
+    while (this.#background.size > 0) await Promise.allSettled(this.#background)
+  }
+
+  async #unloadOne(key: ModelKey, origin?: ChangeOrigin): Promise<Unloading> {
+    let gone = Promise.resolve()
+    await this.#change(key, () => {
+      const model = this.#models.get(key)
+      if (model === undefined) return Promise.resolve()
+      this.#log.info(`unloading '${model.label}'`)
+      // One that only waits for a part keeps its name.
+      if (!this.#ensembles.isHeldBack(key)) this.#directory.list(model, false)
+      this.#dependencies.recorder.unloads(model, origin)
+      gone = this.#takeDown(model)
+      return Promise.resolve()
+    })
+    return { gone }
+  }
+
+  /** From now on it takes no requests; resolves when what was in flight has ended and everything is free. */
+  #takeDown(model: ServedModel, isExit = false): Promise<void> {
+    const { sleeping } = model
+    if (!isExit) model.sleeping = null
+    model.override = null
+    const why = isExit ? 'Server exiting' : `model '${model.label}' was unloaded`
+    sleeping?.dismiss(() => ServerError.withoutStack('UNAVAILABLE', why))
+    this.#residency.unwatch(model)
+    const upload = model.takeUpload()
+    const giveUp = this.#giveUp.promise
+    const unloads = [...model.versions.values(), ...model.retiring].map((version) => version.unload(giveUp))
+    // At exit clients are told that the server goes, not that the model went.
+    if (!isExit) this.#touch(model)
+    const free = async (): Promise<void> => {
+      await Promise.all(unloads)
+      await upload?.remove()
+      if (isExit) return
+      if (model.latest === null) model.memoryBytes = 0
+      this.#touch(model)
+    }
+    return this.#inBackground(free())
+  }
+
+  async #loadUploaded(name: string, { files, config }: LoadOverride, origin?: ChangeOrigin): Promise<void> {
+    const key = modelKey(this.#directory.hasNamespaces ? '' : undefined, name)
+    const options = { isForced: true, config, ...(origin === undefined ? {} : { origin }) }
+    const upload = await writeUploadedModel(name, files).catch((reason: unknown) => {
+      this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
+      this.#dependencies.recorder.failed(name, options, reason)
+      throw pollFailed(name)
+    })
+    try {
+      const polled = await this.#dependencies.repository.pollDirectory(key, upload.root, config)
+      await this.#ensembles.load(polled, { ...options, upload })
+    } catch (reason) {
+      // An ensemble that follows may have failed though the model itself serves from these files.
+      if (this.#models.get(key)?.upload !== upload) await upload.remove()
+      throw reason
+    }
+  }
+
+  /** False when it served already, and from the same files. */
+  async #loadPolled(polled: PolledModel, options: LoadOptions): Promise<boolean> {
+    const { isForced, mayStayAsleep = false } = options
+    const key = keyOfModel(polled)
+    const model = this.#directory.open(key)
+    const load = async (): Promise<boolean | null> => {
+      if (options.isWanted?.() === false) return false
+      const isServing = model.latest !== null
+      if (isServing && !isForced && polled.error === null && polled.fingerprint === model.fingerprint) return false
+      if (mayStayAsleep && !isServing && polled.error === null && (await this.#layToSleep(polled))) return null
+      await watchLoad({ clock: this.#clock, log: this.#log }, model.label, () => this.#loadWithRetries(polled))
+      await model.servesFrom(options)?.remove()
+      return true
+    }
+    let isChanged = true
+    await this.#change(key, async () => {
+      isChanged = await this.#dependencies.recorder.load(model, polled, options, load)
+    })
+    return isChanged
+  }
+
+  async #loadWithRetries(polled: PolledModel): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.#loadOnce(polled)
+        return
+      } catch (reason) {
+        if (attempt >= this.#settings.modelLoadRetryCount) throw reason
+        this.#log.warning('loading failed, trying again', {
+          model: modelLabel(keyOfModel(polled)),
+          reason: messageOf(reason),
+        })
+      }
+    }
+  }
+
+  async #loadOnce(polled: PolledModel): Promise<void> {
+    const key = keyOfModel(polled)
+    const model = this.#directory.open(key)
+    if (polled.error !== null) {
+      const { message, cause } = polled.error
+      model.pollFailure = cause === undefined ? message : `${message}: ${messageOf(cause)}`
+      this.#touch(model)
+      throw pollFailed(key)
+    }
+    model.pollFailure = ''
+    this.#directory.list(model, true)
+    this.#ensembles.requireParts(polled, (failure) => {
+      model.pollFailure = failure
+      this.#touch(model)
+    })
+    const chosen = this.#chooseVersions(model, polled)
+    const residency = this.#residency.settingsOf(polled)
+    const kept = this.#unchanged(model, polled, chosen)
+    const added = chosen.filter((version) => !kept.some((old) => old.version === version))
+    const neededBytes = added.length === 0 ? 0 : this.#residency.estimate(polled, added)
+    const release = await this.#residency.reserve(key, neededBytes)
+    try {
+      const next = await this.#gate.run(() => this.#bringUpAll(model, polled, chosen, kept))
+      model.fingerprint = polled.fingerprint
+      model.residency = residency
+      await this.#takeOver(model, next, polled)
+    } finally {
+      release()
+    }
+  }
+
+  /** The versions that are to serve, some of them perhaps as they are. Throws when one of them does not load. */
+  async #bringUpAll(
+    model: ServedModel,
+    polled: FoundModel,
+    chosen: readonly string[],
+    kept: readonly ServedVersion[],
+  ): Promise<ServedVersion[]> {
+    const { key, label } = model
+    const parts = { clock: this.#clock, log: this.#log, ledger: this.#dependencies.ledger }
+    const next = chosen.map(
+      (version) => kept.find((old) => old.version === version) ?? new ServedVersion(parts, key, version),
+    )
+    const fresh = next.filter((version) => !kept.includes(version))
+    // A first load shows itself as LOADING; a reload stays out of sight until it can take over.
+    if (model.latest === null) for (const version of fresh) model.versions.set(version.version, version)
+    this.#touch(model)
+    const checked = fresh.length === 0 ? Promise.resolve() : runRepositoryAgents(polled.config, polled.modelDirectory)
+    const brought = await Promise.all(fresh.map((version) => this.#bringUp(version, polled, checked)))
+    const failed = brought.filter((text) => text !== null)
+    if (failed.length === 0) {
+      for (const version of kept) {
+        const failure = await this.#rescale(version, polled)
+        if (failure !== null) failed.push(failure)
+      }
+    }
+    if (failed.length === 0) return next
+    await Promise.all(fresh.map((version) => version.unload(Promise.resolve())))
+    this.#touch(model)
+    throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
+  }
+
+  /** Versions that serve and differ from what is wanted in the number of their instances at most. */
+  #unchanged(model: ServedModel, polled: FoundModel, chosen: readonly string[]): ServedVersion[] {
+    if (this.#ensembles.isEnsemble(model.key)) return []
+    return chosen
+      .map((version) => model.versions.get(version))
+      .filter((old) => old !== undefined)
+      .filter((old) => old.state === 'READY' && old.origin !== '' && old.origin === versionOrigin(polled, old.version))
+  }
+
+  async #rescale(version: ServedVersion, polled: FoundModel): Promise<string | null> {
+    try {
+      const config = rescaledConfig(version.config, polled.config, this.#settings)
+      await version.rescale(config)
+      this.#revision++
+      return null
+    } catch (reason) {
+      return this.#failureText(version, reason)
+    }
+  }
+
+  /** Null when it serves, else the part of the error message that tells of this version. */
+  async #bringUp(version: ServedVersion, polled: FoundModel, checked: Promise<void>): Promise<string | null> {
+    this.#log.info(`loading: ${modelLabel(version.key)}:${version.version}`)
+    const files = filesOf(polled, version.version)
+    const infer = (request: InferenceRequest): void => this.#dependencies.infer(request)
+    try {
+      const onReadinessChange = (): void => {
+        this.#revision++
+        version.instancesChanged()
+      }
+      const { config } = polled
+      await checked
+      version.becomeReady(
+        this.#ensembles.isEnsemble(version.key)
+          ? await loadEnsemble({ ...this.#dependencies, models: this.#models, infer }, this.#settings, polled, files)
+          : await loadVersion(this.#dependencies, this.#settings, config, files, onReadinessChange),
+      )
+      version.origin = versionOrigin(polled, version.version)
+      return null
+    } catch (reason) {
+      const text = this.#failureText(version, reason)
+      version.becomeUnavailable(reasonText(reason))
+      return text
+    }
+  }
+
+  #failureText({ key, version }: ServedVersion, reason: unknown): string {
+    const text = reasonText(reason)
+    this.#log.error(`failed to load '${modelLabel(key)}' version ${version}: ${text}`)
+    return `version ${version} is at UNAVAILABLE state: ${text};`
+  }
+
+  /** One step, no await inside it: clients see the old set of versions or the new one. The old one drains afterwards. */
+  async #takeOver(model: ServedModel, next: readonly ServedVersion[], polled: FoundModel): Promise<void> {
+    const old = [...model.versions.values()].filter((version) => !next.includes(version))
+    // A version that is no longer chosen stays in the index, as unloaded.
+    for (const version of next) model.versions.set(version.version, version)
+    // Those that nobody uses are gone when the load is done; the others end what they have begun.
+    const isBusy = old.some((version) => version.isInUse)
+    const drained = this.#inBackground(Promise.all(old.map((version) => this.#retire(model, version))))
+    const woken = model.sleeping
+    model.sleeping = null
+    this.#touch(model)
+    for (const { request, version } of woken?.takeWaiting() ?? [])
+      this.#dependencies.inferWoken(request, model, version)
+    this.#log.info(`successfully loaded '${model.label}'`)
+    await this.#residency.account(model, polled)
+    this.#residency.watch(model)
+    if (!isBusy) await drained
+    this.#touch(model)
+  }
+
+  /** What front ends have in hand for this version, and the sequences that have begun on it, still come to it. */
+  async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
+    const passedOn = this.#dependencies.passedOn()
+    if (old.state === 'READY' && (passedOn !== null || old.sequenceCount > 0)) {
+      model.retiring.add(old)
+      if (model.versions.get(old.version) === old) model.versions.delete(old.version)
+      await Promise.race([Promise.all([passedOn, old.sequencesEnded()]), this.#giveUp.promise])
+      model.retiring.delete(old)
+      if (!model.versions.has(old.version)) model.versions.set(old.version, old)
+    }
+    await old.unload(this.#giveUp.promise)
+    this.#touch(model)
+  }
+
+  /** False when it is to be loaded now. */
+  async #layToSleep(polled: FoundModel): Promise<boolean> {
+    const { fingerprint } = polled
+    const isLazy = this.#residency.isLazy(polled)
+    const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
+    if (chosen.length === 0) return false
+    if (!isLazy && this.#residency.hasRoom(this.#residency.estimate(polled, chosen))) return false
+    const model = this.#directory.open(keyOfModel(polled))
+    if (model.sleeping?.settings.fingerprint === fingerprint) return true
+    const maxQueueSize = queueBound(this.#settings, polled.config, 1)
+    const reason = isLazy ? lazyReason : noRoomReason
+    const sleeping = new SleepingModel(this.#clock, model.key, { maxQueueSize, reason, fingerprint })
+    try {
+      const draft = draftOf(polled, this.#models)
+      for (const version of chosen) {
+        const files = filesOf(polled, version)
+        const { config, signature } = await describeVersion(this.#dependencies, this.#settings, draft, files)
+        sleeping.add(version, config, signature)
+      }
+    } catch {
+      // A load tells what is wrong, as it would have without sleep.
+      return false
+    }
+    model.sleeping?.dismiss(() =>
+      ServerError.withoutStack('UNAVAILABLE', `model '${model.label}' has changed, send it again`),
+    )
+    model.residency = this.#residency.settingsOf(polled)
+    model.pollFailure = ''
+    this.#directory.list(model, true)
+    model.sleeping = sleeping
+    this.#touch(model)
+    return true
+  }
+
+  /** False when it is in use, being changed, or gone. */
+  async #putToSleep(model: ServedModel, reason: string): Promise<boolean> {
+    // To wait for a load of it could be to wait for each other: that load may want room as well.
+    if (this.#changes.has(model.key)) return false
+    let isAsleep = false
+    await this.#change(model.key, async () => {
+      const { latest, fingerprint, ready } = model
+      if (latest === null || model.isInUse || model.upload !== null) return
+      isAsleep = true
+      this.#dependencies.recorder.sleeps(model, reason)
+      const maxQueueSize = queueBound(this.#settings, latest.config, 1)
+      const sleeping = new SleepingModel(this.#clock, model.key, { maxQueueSize, reason, fingerprint })
+      for (const { version, config, signature } of ready) sleeping.add(version, config, signature)
+      model.sleeping = sleeping
+      this.#residency.unwatch(model)
+      const unloads = ready.map((version) => version.unload(this.#giveUp.promise))
+      this.#touch(model)
+      await Promise.all(unloads)
+      model.memoryBytes = 0
+      this.#touch(model)
+    })
+    return isAsleep
+  }
+
+  async #wake(sleeping: SleepingModel): Promise<void> {
+    const { key } = sleeping
+    const startedNs = this.#clock.nowNs()
+    try {
+      const override = this.#models.get(key)?.override ?? null
+      const polled = await this.#dependencies.repository.pollOne(key, override)
+      if (polled === null) throw new ServerError('NOT_FOUND', `no repository has it any more`)
+      const isWanted = (): boolean => this.#models.get(key)?.sleeping === sleeping
+      // It may have been unloaded or replaced meanwhile, and those that waited been told.
+      if (isWanted()) {
+        await this.#ensembles.wake(polled, isWanted)
+        this.#residencyLedger.coldStart(splitModelKey(key).name, (this.#clock.nowNs() - startedNs) / 1e9)
+      }
+    } catch (reason) {
+      const error = ServerError.from(reason)
+      this.#log.error(`failed to load '${modelLabel(key)}' for the first request: ${error.message.trimEnd()}`)
+      sleeping.fail(error)
+    }
+    sleeping.isWaking = false
+    this.#revision++
+  }
+
+  #chooseVersions(model: ServedModel, polled: FoundModel): string[] {
+    const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
+    if (chosen.length > 0) return chosen
+    const reason = `at least one version must be available under the version policy of model '${model.label}'`
+    model.pollFailure = reason
+    this.#touch(model)
+    throw new ServerError('INVALID_ARG', `load failed for model '${model.label}': ${reason}\n`)
+  }
+
+  async #change(key: ModelKey, act: () => Promise<void>): Promise<void> {
+    const before = this.#changes.get(key) ?? Promise.resolve()
+    const change = before.then(act, act)
+    const settled = change.catch(() => undefined)
+    this.#changes.set(key, settled)
+    try {
+      await change
+    } finally {
+      if (this.#changes.get(key) === settled) this.#changes.delete(key)
+    }
+  }
+
+  #inBackground<T>(work: Promise<T>): Promise<T> {
+    const entry = work.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#background.add(entry)
+    void entry.then(() => this.#background.delete(entry))
+    return work
+  }
+
+  #touch(model: ServedModel): void {
+    this.#revision++
+    model.refresh()
+  }
+}
+
+function filesOf({ repositoryPath, modelDirectory }: FoundModel, version: string): ModelFiles {
+  return { repositoryPath, modelDirectory, versionDirectory: `${modelDirectory}/${version}`, version }
+}
+
+function reasonText(reason: unknown): string {
+  const error = ServerError.from(reason)
+  return `${errorCodeText[error.code]}: ${error.message}`
+}
+
+export const pollFailed = (key: ModelKey): ServerError =>
+  new ServerError('INTERNAL', `failed to load '${splitModelKey(key).name}', failed to poll from model repository`)

@@ -1,0 +1,95 @@
+// Poll mode: looks at the repositories every few seconds and makes what serves follow what is there.
+
+import type { Cancel, Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { messageOf } from '../../base/server-error.ts'
+import type { ModelKey } from '../../model/model-key.ts'
+import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
+
+/** What the poller needs of a repository and of the Engine. */
+export type PollerDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  poll(): Promise<readonly PolledModel[]>
+  /** A model whose files have not changed stays as it is. */
+  load(key: ModelKey): Promise<void>
+  unload(key: ModelKey): Promise<unknown>
+}
+
+/** What one look at the repositories tells to do. Pure. */
+export type PollPlan = { readonly load: readonly string[]; readonly unload: readonly string[] }
+
+type Fingerprints = ReadonlyMap<string, string>
+
+/**
+ * A model is loaded when its files are the same in two looks in a row, so that one that is still being copied waits, and
+ * differ from those that were tried last, so that one that fails is not tried again and again.
+ */
+export function planPoll(seen: Fingerprints, before: Fingerprints, tried: Fingerprints): PollPlan {
+  const load: string[] = []
+  for (const [name, fingerprint] of seen) {
+    if (before.get(name) === fingerprint && tried.get(name) !== fingerprint) load.push(name)
+  }
+  return { load, unload: [...tried.keys()].filter((name) => !seen.has(name)) }
+}
+
+/** A model that cannot be read now has no fingerprint of its own; its mistake stands in for it. */
+const fingerprintOf = (model: PolledModel): string =>
+  model.error === null ? model.fingerprint : `unreadable: ${model.error.message}`
+
+export class RepositoryPoller {
+  readonly #dependencies: PollerDependencies
+  readonly #everyNs: number
+  #before: Fingerprints = new Map()
+  readonly #tried: Map<string, string>
+  #cancel: Cancel | null = null
+  #isClosed = false
+
+  /**
+   * `atStart` names what the server has just loaded, or tried to. Each is asked for once more when its files have stood
+   * still, because they may have changed while it was loading; the Engine leaves those alone that have not.
+   */
+  constructor(dependencies: PollerDependencies, everySecs: number, atStart: Iterable<string>) {
+    this.#dependencies = dependencies
+    this.#everyNs = Math.max(0.1, everySecs) * 1e9
+    this.#tried = new Map([...atStart].map((name) => [name, '']))
+    this.#wait()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancel?.()
+  }
+
+  /** The next look comes a period after this one has ended, however long loading takes. */
+  #wait(): void {
+    this.#cancel = this.#dependencies.clock.after(this.#everyNs, () => {
+      void this.look().finally(() => {
+        if (!this.#isClosed) this.#wait()
+      })
+    })
+  }
+
+  /** Never throws: a repository that is away for a moment is looked at again later. */
+  async look(): Promise<void> {
+    const { log } = this.#dependencies
+    let seen: Fingerprints
+    try {
+      seen = new Map((await this.#dependencies.poll()).map((model) => [keyOfModel(model), fingerprintOf(model)]))
+    } catch (reason) {
+      log.error('the model repository could not be read', { reason: messageOf(reason) })
+      return
+    }
+    const plan = planPoll(seen, this.#before, this.#tried)
+    this.#before = seen
+    for (const name of plan.load) this.#tried.set(name, seen.get(name) as string)
+    for (const name of plan.unload) this.#tried.delete(name)
+    const changes = [
+      ...plan.load.map((name) => this.#dependencies.load(name)),
+      ...plan.unload.map((name) => this.#dependencies.unload(name)),
+    ]
+    for (const change of await Promise.allSettled(changes)) {
+      if (change.status === 'rejected') log.error(messageOf(change.reason).trimEnd())
+    }
+  }
+}

@@ -1,0 +1,217 @@
+// model_warmup: requests that run on every Instance before the version is READY, so that the first real ones find
+// everything allocated. They go past the scheduler and are in nobody's statistics.
+
+import { randomFillSync } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log } from '../../base/log.ts'
+import { realPathInside } from '../../base/safe-path.ts'
+import { ServerError, type ErrorCode } from '../../base/server-error.ts'
+import type { Instance } from '../../model/backend.ts'
+import { Batch } from '../../model/batch.ts'
+import { InferenceRequest } from '../../model/inference-request.ts'
+import type { ModelConfig, ModelWarmup, ModelWarmupInput } from '../../config/model-config.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
+import { reshapeInputs } from '../../model/reshape.ts'
+import { validateRequest } from '../../model/validate-request.ts'
+import { SequenceControls } from '../../scheduling/sequence-controls.ts'
+import { SequenceStates } from '../../scheduling/sequence-states.ts'
+import { dataTypeOfConfig, elementBytes, type DataType } from '../../tensor/data-type.ts'
+import { elementCount } from '../../tensor/shape.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+
+export type WarmUpSource = {
+  readonly config: ModelConfig
+  readonly signature: ModelSignature
+  readonly modelDirectory: string
+  /** The content of each `data_file` of a state, by the state's input name. */
+  readonly initialStates?: ReadonlyMap<string, Uint8Array>
+}
+
+/** What the core puts before errors of a request without an id, and so of every sample. */
+const noId = '[request id: <id_unknown>] '
+
+type Sample = {
+  readonly name: string
+  readonly inputs: readonly Tensor[]
+  readonly rows: number
+  readonly runs: number
+}
+
+/** Resolves when every Instance has run every sample; rejects with Triton's text at the first that fails. */
+export async function warmUp(log: Log, source: WarmUpSource, instances: readonly Instance[]): Promise<void> {
+  const samples: Sample[] = []
+  for (const setting of source.config.modelWarmup) {
+    if (setting.batchSize === 0) {
+      log.info(`skipping batch 0 warmup sample '${setting.name}'`, { model: source.config.name })
+      continue
+    }
+    samples.push(await readSample(setting, source))
+  }
+  await Promise.all(instances.map((instance) => warmUpInstance(instance, samples, source)))
+}
+
+async function warmUpInstance(instance: Instance, samples: readonly Sample[], source: WarmUpSource): Promise<void> {
+  for (const sample of samples) {
+    for (let run = 0; run < sample.runs; run++) {
+      const failures = await runSample(instance, sample, source)
+      const [first] = failures
+      if (first !== undefined)
+        throw sampleFailed(
+          sample.name,
+          first.code,
+          failures.map((error) => error.message),
+        )
+    }
+  }
+}
+
+const sampleFailed = (name: string, code: ErrorCode, reasons: readonly string[]): ServerError =>
+  new ServerError(code, `failed to run warmup sample '${name}': ${reasons.map((reason) => `${reason}; `).join('')}`)
+
+async function readSample(setting: ModelWarmup, source: WarmUpSource): Promise<Sample> {
+  const inputs: Tensor[] = []
+  for (const [name, input] of setting.inputs) inputs.push(await readInput(name, input, source))
+  // A model without a batch dimension has one request in an execution, whatever the size says.
+  const rows = source.signature.isBatching ? setting.batchSize : 1
+  const { name, maxBatchSize } = source.config
+  if (source.signature.isBatching && rows > maxBatchSize) {
+    const reason = `batch size ${rows} for '${name}', max allowed is ${maxBatchSize}`
+    throw sampleFailed(setting.name, 'INVALID_ARG', [reason])
+  }
+  const sample = { name: setting.name, inputs, rows, runs: Math.max(1, setting.count) }
+  // What no request can be made of is told before any Instance runs.
+  makeRequest(sample, source, () => undefined)
+  return sample
+}
+
+async function readInput(name: string, input: ModelWarmupInput, source: WarmUpSource): Promise<Tensor> {
+  const { signature } = source
+  const dataType = dataTypeOfConfig(input.dataType)
+  if (dataType === null) {
+    const expected = signature.inputByName.get(name)?.dataType ?? 'a data type'
+    throw new ServerError(
+      'INVALID_ARG',
+      `${noId}inference input '${name}' data-type is '<invalid>', but model '${signature.modelName}' expects '${expected}'`,
+    )
+  }
+  const count = elementCount(input.dims)
+  if (count < 0) {
+    throw new ServerError(
+      'INVALID_ARG',
+      `warmup setting expects all variable-size dimensions are specified for input '${name}'`,
+    )
+  }
+  const byteSize = count * (dataType === 'BYTES' ? 4 : elementBytes[dataType])
+  const shape = signature.isBatching ? [1, ...input.dims] : [...input.dims]
+  return new Tensor(name, dataType, shape, await readBytes(name, input, dataType, byteSize, source))
+}
+
+/** The most bytes that one warm-up tensor may have: a configuration is not to fill the memory. */
+const maxTensorBytes = 2 ** 31
+
+async function readBytes(
+  name: string,
+  input: ModelWarmupInput,
+  dataType: DataType,
+  byteSize: number,
+  source: WarmUpSource,
+): Promise<Uint8Array> {
+  if (input.inputDataFile !== null) return readDataFile(input.inputDataFile, dataType, byteSize, source)
+  if (byteSize > maxTensorBytes) {
+    throw new ServerError('INVALID_ARG', `warmup input '${name}' has ${byteSize} bytes, more than ${maxTensorBytes}`)
+  }
+  if (input.zeroData !== null) return new Uint8Array(byteSize)
+  if (input.randomData === null) {
+    throw new ServerError('INVALID_ARG', `${noId}warmup setting expects input '${name}' to have input_data_type set`)
+  }
+  const bytes = new Uint8Array(byteSize)
+  // Random strings are empty ones, as in Triton; of a BOOL only two values have a meaning.
+  if (dataType === 'BYTES') return bytes
+  for (let at = 0; at < byteSize; at += fillBytes) randomFillSync(bytes, at, Math.min(fillBytes, byteSize - at))
+  if (dataType === 'BOOL') for (let i = 0; i < byteSize; i++) bytes[i] = (bytes[i] as number) & 1
+  return bytes
+}
+
+const fillBytes = 65536
+
+async function readDataFile(
+  file: string,
+  dataType: DataType,
+  byteSize: number,
+  { modelDirectory }: WarmUpSource,
+): Promise<Uint8Array> {
+  const path = join('warmup', file)
+  const real = await realPathInside(modelDirectory, path)
+  if (real === null) {
+    const what = `failed to open text file for read ${join(modelDirectory, path)}: No such file or directory`
+    throw new ServerError('INTERNAL', what)
+  }
+  const bytes = await readFile(real)
+  if (dataType === 'BYTES') return bytes
+  if (bytes.byteLength < byteSize) {
+    throw new ServerError(
+      'INVALID_ARG',
+      `${noId}warmup setting expects ${byteSize} bytes, but the data provided from ${file} only has ${bytes.byteLength} bytes`,
+    )
+  }
+  return bytes.subarray(0, byteSize)
+}
+
+function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceRequest['deliver']): InferenceRequest {
+  const { config, signature } = source
+  const own = sequenceInputs(source)
+  const ownNames = new Set(own.map(({ name }) => name))
+  const request = new InferenceRequest({
+    modelName: config.name,
+    inputs: sample.inputs.filter((input) => !ownNames.has(input.name)),
+    sink,
+  })
+  validateRequest(request, signature)
+  reshapeInputs(request, signature)
+  const given = new Map(sample.inputs.map((input) => [input.name, input]))
+  if (own.length > 0) request.inputs = [...request.inputs, ...own.map((input) => given.get(input.name) ?? input)]
+  return request
+}
+
+/**
+ * Controls and states of sequences are no inputs to clients, yet a sample may set them. Those that it leaves out are those
+ * of a request that both starts and ends a sequence.
+ */
+function sequenceInputs({ config, initialStates = new Map() }: WarmUpSource): Tensor[] {
+  if (config.sequenceBatching === null) return []
+  const inputs: Tensor[] = []
+  const request = new InferenceRequest({
+    modelName: config.name,
+    inputs,
+    correlationId: 1n,
+    isSequenceStart: true,
+    isSequenceEnd: true,
+    sink: (response) => response.release(),
+  })
+  new SequenceControls(config).append(inputs, request)
+  new SequenceStates(config, initialStates).append(inputs, null)
+  return inputs
+}
+
+/** One execution: as many requests of one row as the sample's batch size says, as Triton does it. Resolves with what went wrong. */
+function runSample(instance: Instance, sample: Sample, source: WarmUpSource): Promise<ServerError[]> {
+  return new Promise((resolve) => {
+    const failures: ServerError[] = []
+    // A decoupled model may answer after it has executed.
+    let open = sample.rows + 1
+    const endOne = (): void => void (--open === 0 && resolve(failures))
+    const requests = Array.from({ length: sample.rows }, () =>
+      makeRequest(sample, source, (response) => {
+        if (response.error !== null) failures.push(response.error)
+        response.release()
+        if (response.isFinal) endOne()
+      }),
+    )
+    // An iterative model that wants it again has run, which is all that was asked of it.
+    if (source.config.sequenceBatching?.iterativeSequence === true) {
+      for (const request of requests) request.onReschedule = endOne
+    }
+    instance.execute(new Batch(requests, sample.rows, endOne))
+  })
+}

@@ -1,0 +1,195 @@
+// Which models are in memory: makes room within `--model-memory-limit` by putting those to sleep that were used longest
+// ago, and puts to sleep what nobody has asked for. Never one in use, never one that is to be kept warm.
+
+import type { Cancel, Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import { modelLabel, type ModelKey } from '../../model/model-key.ts'
+import type { FoundModel } from '../../repository/model-repository.ts'
+import { planEviction } from './plan-eviction.ts'
+import { residencyOf, type Residency, type ResidencyDefaults } from './residency-settings.ts'
+import type { ServedModel } from '../lifecycle/served-model.ts'
+import type { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
+
+export type ResidencySettings = ResidencyDefaults & {
+  /** `--model-memory-limit`; 0: none. */
+  readonly memoryLimitBytes: number
+}
+
+export type ResidencyDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly ledger: ResidencyLedger
+  readonly models: ReadonlyMap<ModelKey, ServedModel>
+  /** Whether a model that serves calls it. */
+  isCalled(key: ModelKey): boolean
+  /** Takes the model out of memory, unless it is in use by then; false when it was. */
+  putToSleep(model: ServedModel, reason: string): Promise<boolean>
+}
+
+/** How long a load waits for models in use to become idle. */
+const roomWaitNs = 10e9
+const roomRetryNs = 20e6
+
+export class ModelResidency {
+  readonly #dependencies: ResidencyDependencies
+  readonly #settings: ResidencySettings
+  /** Bytes promised to loads under way. */
+  readonly #promised = new Map<ModelKey, number>()
+  readonly #timers = new Map<ServedModel, Cancel>()
+  #isClosed = false
+
+  constructor(dependencies: ResidencyDependencies, settings: ResidencySettings) {
+    this.#dependencies = dependencies
+    this.#settings = settings
+  }
+
+  /** Whether anybody wants to know how much memory models take. */
+  get isAccounting(): boolean {
+    return this.#settings.memoryLimitBytes > 0
+  }
+
+  settingsOf(model: FoundModel): Residency {
+    return residencyOf(model.config, this.#settings)
+  }
+
+  /** Before a model was ever loaded: what it says itself, or the size of its files. */
+  estimate(model: FoundModel, versions: readonly string[]): number {
+    const { declaredBytes } = this.settingsOf(model)
+    if (declaredBytes !== null) return declaredBytes
+    const bytes = model.partBytes ?? new Map<string, number>()
+    return ['', ...versions].reduce((sum, part) => sum + (bytes.get(part) ?? 0), 0)
+  }
+
+  isLazy(model: FoundModel): boolean {
+    try {
+      return this.settingsOf(model).isLazy
+    } catch {
+      // Its load tells what is wrong with the parameter.
+      return false
+    }
+  }
+
+  /** What the model takes now: what it says itself, else what its processes have, else the size of its files. */
+  async account(model: ServedModel, found: FoundModel): Promise<void> {
+    const { declaredBytes } = model.residency
+    const versions = model.ready
+    let total = 0
+    for (const version of versions) {
+      const measured = this.isAccounting && declaredBytes === null ? await version.measureBytes() : null
+      const bytes = measured ?? this.estimate(found, [version.version]) / (declaredBytes === null ? 1 : versions.length)
+      if (this.isAccounting || declaredBytes !== null) version.memoryBytes = Math.ceil(bytes)
+      total += bytes
+    }
+    if (model.latest !== null) model.memoryBytes = Math.ceil(total)
+  }
+
+  usedBytes(): number {
+    let used = 0
+    for (const model of this.#dependencies.models.values()) used += model.memoryBytes
+    for (const bytes of this.#promised.values()) used += bytes
+    return used
+  }
+
+  hasRoom(bytes: number): boolean {
+    const { memoryLimitBytes } = this.#settings
+    return memoryLimitBytes === 0 || this.usedBytes() + bytes <= memoryLimitBytes
+  }
+
+  /** Promises the memory to the load of a model, after putting others to sleep if need be. Throws when there is none. */
+  async reserve(key: ModelKey, bytes: number): Promise<() => void> {
+    const { clock } = this.#dependencies
+    const { memoryLimitBytes } = this.#settings
+    if (memoryLimitBytes > 0 && bytes > memoryLimitBytes) throw this.#noRoom(key, bytes, 'alone it needs more')
+    const giveUpNs = clock.nowNs() + roomWaitNs
+    // While a model is reloaded both copies are in memory; for the budget the new one stands in for the old.
+    const ownBytes = (): number => this.#dependencies.models.get(key)?.memoryBytes ?? 0
+    while (!this.hasRoom(bytes - ownBytes())) {
+      const missing = this.usedBytes() + bytes - ownBytes() - memoryLimitBytes
+      const victims = planEviction(this.#idleModels(key), missing)
+      let isFreed = false
+      for (const victim of victims ?? []) isFreed = (await this.#evict(victim, key)) || isFreed
+      if (isFreed) continue
+      if (clock.nowNs() >= giveUpNs || this.#isClosed)
+        throw this.#noRoom(key, bytes, 'the others are in use or kept warm')
+      await new Promise<void>((resolve) => void clock.after(roomRetryNs, resolve))
+    }
+    this.#promised.set(key, Math.max(0, bytes - ownBytes()))
+    return () => void this.#promised.delete(key)
+  }
+
+  /** The model has just been loaded, and may take more than it was reckoned to. */
+  watch(model: ServedModel): void {
+    this.#promised.delete(model.key)
+    const excess = this.usedBytes() - this.#settings.memoryLimitBytes
+    if (this.isAccounting && excess > 0) {
+      for (const victim of planEviction(this.#idleModels(model.key), excess) ?? []) void this.#evict(victim, model.key)
+    }
+    const { idleUnloadNs, isKeptWarm } = model.residency
+    this.unwatch(model)
+    if (idleUnloadNs > 0 && !isKeptWarm) this.#lookAfter(model, idleUnloadNs)
+  }
+
+  unwatch(model: ServedModel): void {
+    this.#timers.get(model)?.()
+    this.#timers.delete(model)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const cancel of this.#timers.values()) cancel()
+    this.#timers.clear()
+  }
+
+  #lookAfter(model: ServedModel, delayNs: number): void {
+    const cancel = this.#dependencies.clock.after(delayNs, () => {
+      this.#timers.delete(model)
+      this.#sleepIfIdle(model)
+    })
+    this.#timers.set(model, cancel)
+  }
+
+  #sleepIfIdle(model: ServedModel): void {
+    const { clock, ledger } = this.#dependencies
+    const { idleUnloadNs } = model.residency
+    if (model.latest === null || this.#isClosed) return
+    const leftNs = model.lastUsedNs + idleUnloadNs - clock.nowNs()
+    if (model.isInUse || this.#dependencies.isCalled(model.key)) return this.#lookAfter(model, idleUnloadNs)
+    if (leftNs > 0) return this.#lookAfter(model, leftNs)
+    const reason = `not loaded: no request came for ${idleUnloadNs / 1e9} s`
+    void this.#dependencies.putToSleep(model, reason).then((isAsleep) => {
+      if (isAsleep) ledger.evicted(model.name, 'idle')
+      else if (model.latest !== null && !this.#timers.has(model)) this.#lookAfter(model, idleUnloadNs)
+    })
+  }
+
+  #idleModels(except: ModelKey): { key: ModelKey; bytes: number; lastUsedNs: number }[] {
+    const idle: { key: ModelKey; bytes: number; lastUsedNs: number }[] = []
+    for (const model of this.#dependencies.models.values()) {
+      const { key, memoryBytes: bytes, lastUsedNs } = model
+      const isFree = model.latest !== null && !model.isInUse && !model.residency.isKeptWarm && model.upload === null
+      if (isFree && key !== except && !this.#dependencies.isCalled(key)) idle.push({ key, bytes, lastUsedNs })
+    }
+    return idle
+  }
+
+  async #evict(key: ModelKey, inFavourOf: ModelKey): Promise<boolean> {
+    const { models, log, ledger } = this.#dependencies
+    const model = models.get(key)
+    if (model === undefined) return false
+    const reason = 'not loaded: it made room for another model within --model-memory-limit'
+    const isAsleep = await this.#dependencies.putToSleep(model, reason)
+    if (!isAsleep) return false
+    ledger.evicted(model.name, 'memory')
+    log.info(`unloaded '${model.label}', used longest ago, to make room for '${modelLabel(inFavourOf)}'`)
+    return true
+  }
+
+  #noRoom(key: ModelKey, bytes: number, why: string): ServerError {
+    const { memoryLimitBytes } = this.#settings
+    return new ServerError(
+      'UNAVAILABLE',
+      `no room for model '${modelLabel(key)}': it needs ${bytes} bytes, ${Math.max(0, memoryLimitBytes - this.usedBytes())} of --model-memory-limit=${memoryLimitBytes} are free, and ${why}`,
+    )
+  }
+}

@@ -1,0 +1,199 @@
+// Every RPC of inference.GRPCInferenceService but inference itself: one message in, one Engine call, one message out.
+
+import type { LogControl } from '../../base/log-control.ts'
+import type { Log } from '../../base/log.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { Engine, LoadOverride } from '../../engine/engine.ts'
+import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
+import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
+import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
+import { metadataValue, type GrpcCall } from '../../transport/grpc/grpc-transport.ts'
+import { logSettingsMethod } from './log-settings-method.ts'
+import type { ApiName } from '../../access/api-name.ts'
+import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
+import { statisticsMessage } from './statistics-message.ts'
+import { traceSettingMethod } from './trace-setting-method.ts'
+
+export type UnaryMethod = (request: MessageValue, call: GrpcCall) => MessageValue | Promise<MessageValue>
+export type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
+
+export type MethodDependencies = {
+  readonly engine: Engine
+  readonly log: Log
+  /** Null where the log belongs to somebody else. */
+  readonly logControl: LogControl | null
+  /** Null where there is no client shared memory. */
+  readonly sharedMemory: SharedMemoryRegistry | null
+  /** Metadata that opens model control; '' when it is open to all. */
+  readonly repositoryKey: string
+}
+
+const text = (request: MessageValue, field: string): string => request[field] as string
+const empty: MessageValue = {}
+
+export function serviceMethods(dependencies: MethodDependencies): MethodRow[] {
+  const { engine } = dependencies
+  return [
+    ['ServerLive', 'health', () => ({ live: engine.isLive })],
+    ['ServerReady', 'health', () => ({ ready: engine.isReady })],
+    ['ModelReady', 'health', (request) => ({ ready: isReady(engine, request) })],
+    ['ServerMetadata', 'metadata', () => engine.serverMetadata()],
+    ['ModelMetadata', 'metadata', (request) => engine.modelMetadata(text(request, 'name'), text(request, 'version'))],
+    ['ModelConfig', 'model-config', (request) => ({ config: findVersion(engine, request).config })],
+    [
+      'ModelStatistics',
+      'statistics',
+      (request) => statisticsMessage(engine.statistics(text(request, 'name'), text(request, 'version'))),
+    ],
+    ['TraceSetting', 'trace', traceSettingMethod(engine)],
+    ['LogSettings', 'logging', logSettingsMethod(dependencies.logControl)],
+    ...repositoryMethods(dependencies),
+    ...sharedMemoryMethods(dependencies.sharedMemory),
+  ]
+}
+
+const findVersion = (engine: Engine, request: MessageValue): ReturnType<Engine['findVersion']> =>
+  engine.findVersion(text(request, 'name'), text(request, 'version'))
+
+const isReady = (engine: Engine, request: MessageValue): boolean =>
+  engine.isModelReady(text(request, 'name'), text(request, 'version'))
+
+function repositoryMethods({ engine, log, repositoryKey }: MethodDependencies): MethodRow[] {
+  const speaker = log.from('service-methods.ts')
+  const protocol = 'model-repository'
+  return [
+    [
+      'RepositoryIndex',
+      protocol,
+      async (request) => {
+        refuseNamedRepository(request)
+        return { models: await engine.repositoryIndex(request['ready'] as boolean) }
+      },
+    ],
+    [
+      'RepositoryModelLoad',
+      protocol,
+      async (request, call) => {
+        refuseNamedRepository(request)
+        const name = text(request, 'modelName')
+        const parameters = readLoadParameters(request)
+        engine.requireExplicitControl()
+        await engine.load(name, toOverride(name, parameters, speaker), originOf(call, repositoryKey))
+        return empty
+      },
+    ],
+    [
+      'RepositoryModelUnload',
+      protocol,
+      async (request, call) => {
+        refuseNamedRepository(request)
+        const dependents = parametersOf(request).get('unload_dependents')
+        if (dependents !== undefined && dependents['boolParam'] === null) {
+          throw invalid("invalid value type for 'unload_dependents' parameter, expected bool_param.")
+        }
+        engine.requireExplicitControl()
+        const isWithDependents = dependents?.['boolParam'] === true
+        await engine.unload(text(request, 'modelName'), isWithDependents, originOf(call, repositoryKey))
+        return empty
+      },
+    ],
+  ]
+}
+
+const originOf = ({ metadata, remoteAddress }: GrpcCall, key: string): ChangeOrigin =>
+  changeOrigin('grpc', {
+    address: remoteAddress,
+    key,
+    requestId: metadataValue(metadata, 'x-request-id') ?? '',
+    traceId: traceIdOf(metadataValue(metadata, 'traceparent')),
+  })
+
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
+
+const parametersOf = (request: MessageValue): ReadonlyMap<string, MessageValue> =>
+  request['parameters'] as ReadonlyMap<string, MessageValue>
+
+function refuseNamedRepository(request: MessageValue): void {
+  if (request['repositoryName'] === '') return
+  throw ServerError.withoutStack('UNSUPPORTED', "'repository_name' specification is not supported")
+}
+
+type LoadParameters = { readonly config: string | null; readonly files: ReadonlyMap<string, Uint8Array> }
+
+const filePrefix = 'file:'
+
+function readLoadParameters(request: MessageValue): LoadParameters {
+  let config: string | null = null
+  const files = new Map<string, Uint8Array>()
+  for (const [name, parameter] of parametersOf(request)) {
+    const wrongType = (expected: string): ServerError =>
+      invalid(`invalid value type for load parameter '${name}', expected ${expected}.`)
+    if (name === 'config') {
+      if (parameter['stringParam'] === null) throw wrongType('string_param')
+      config = text(parameter, 'stringParam')
+    } else if (name.startsWith(filePrefix)) {
+      if (parameter['bytesParam'] === null) throw wrongType('bytes_param')
+      files.set(name.slice(filePrefix.length), parameter['bytesParam'] as Uint8Array)
+    } else throw invalid(`unrecognized load parameter '${name}'.`)
+  }
+  return { config, files }
+}
+
+function toOverride(name: string, { config, files }: LoadParameters, log: Log): LoadOverride | null {
+  if (config === null && files.size === 0) return null
+  try {
+    if (config === null) throw invalid("load parameter 'config' must be specified for model file override")
+    return { config: parseModelConfigJson(config), files }
+  } catch (reason) {
+    log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
+    throw new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
+  }
+}
+
+function sharedMemoryMethods(registry: SharedMemoryRegistry | null): MethodRow[] {
+  const use = (method: (regions: SharedMemoryRegistry, request: MessageValue) => MessageValue): UnaryMethod => {
+    return (request) => {
+      if (registry === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no client shared memory')
+      return method(registry, request)
+    }
+  }
+  const number = (request: MessageValue, field: string): bigint => request[field] as bigint
+  const byName = (regions: readonly { readonly name: string }[]): MessageValue => ({
+    regions: new Map(regions.map((region) => [region.name, region])),
+  })
+  const rows: [rpc: string, method: UnaryMethod][] = [
+    ['SystemSharedMemoryStatus', use((regions, request) => byName(regions.systemStatus(text(request, 'name'))))],
+    [
+      'SystemSharedMemoryRegister',
+      use((regions, request) => {
+        const [name, key] = [text(request, 'name'), text(request, 'key')]
+        regions.registerSystem(name, key, number(request, 'offset'), number(request, 'byteSize'))
+        return empty
+      }),
+    ],
+    [
+      'SystemSharedMemoryUnregister',
+      use((regions, request) => {
+        regions.unregisterSystem(text(request, 'name'))
+        return empty
+      }),
+    ],
+    ['CudaSharedMemoryStatus', use((regions, request) => byName(regions.cudaStatus(text(request, 'name'))))],
+    [
+      'CudaSharedMemoryRegister',
+      use((regions, request) => {
+        const handle = request['rawHandle'] as Uint8Array
+        regions.registerCuda(text(request, 'name'), handle, number(request, 'deviceId'), number(request, 'byteSize'))
+        return empty
+      }),
+    ],
+    [
+      'CudaSharedMemoryUnregister',
+      use((regions, request) => {
+        regions.unregisterCuda(text(request, 'name'))
+        return empty
+      }),
+    ],
+  ]
+  return rows.map(([rpc, method]) => [rpc, 'shared-memory', method])
+}

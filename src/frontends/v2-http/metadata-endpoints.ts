@@ -1,0 +1,77 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { encodeHealthDetail } from '../../protocol/health-json.ts'
+import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
+import { buildOpenApi } from '../../protocol/openapi.ts'
+import { emptyResponse, errorResponse, jsonResponse, notReadyBody } from '../../ports/http/error-response.ts'
+import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
+
+/** What a GET tells about the server and its models. */
+export class MetadataEndpoints {
+  readonly #engine: Engine
+  readonly #serverMetadata: Buffer
+  #openApi: { readonly revision: number; readonly body: Buffer } | null = null
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+    this.#serverMetadata = encodeJson(engine.serverMetadata())
+  }
+
+  readonly live = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isLive ? 200 : 400))
+
+  readonly ready = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isReady ? 200 : 400))
+
+  /** 200 in any case: the answer is in the body. How late the main thread is shows in how long its next turn takes to come. */
+  readonly healthDetail = (request: HttpRequest): void => {
+    const askedMs = performance.now()
+    setImmediate(() => {
+      const { rss, heapUsed, external } = process.memoryUsage()
+      const facts = {
+        uptimeSecs: Math.round(process.uptime()),
+        eventLoopDelayMs: Math.round((performance.now() - askedMs) * 1000) / 1000,
+        rssBytes: rss,
+        heapUsedBytes: heapUsed,
+        externalBytes: external,
+      }
+      request.respond(jsonResponse(encodeHealthDetail(this.#engine.health(), facts)))
+    })
+  }
+
+  readonly serverMetadata = (request: HttpRequest): void => request.respond(jsonResponse(this.#serverMetadata))
+
+  readonly modelReady = (request: HttpRequest, name: string, version: string): void =>
+    answer(request, plainType, () =>
+      this.#engine.isModelReady(name, version) ? emptyResponse(200) : new HttpResponse(400, plainType, [notReadyBody]),
+    )
+
+  readonly modelMetadata = (request: HttpRequest, name: string, version: string): void =>
+    answer(request, jsonType, () => jsonResponse(encodeJson(this.#engine.modelMetadata(name, version))))
+
+  readonly modelConfig = (request: HttpRequest, name: string, version: string): void =>
+    answer(request, jsonType, () =>
+      jsonResponse(Buffer.from(encodeModelConfigJson(this.#engine.findVersion(name, version).config))),
+    )
+
+  readonly openApi = (request: HttpRequest): void =>
+    answer(request, jsonType, () => {
+      const { revision } = this.#engine
+      if (this.#openApi?.revision !== revision) {
+        const { name, version } = this.#engine.serverMetadata()
+        const document = buildOpenApi({ serverName: name, serverVersion: version, models: this.#engine.models() })
+        this.#openApi = { revision, body: encodeJson(document) }
+      }
+      return jsonResponse(this.#openApi.body)
+    })
+}
+
+function answer(request: HttpRequest, errorType: string, make: () => HttpResponse): void {
+  let response: HttpResponse
+  try {
+    response = make()
+  } catch (reason) {
+    response = errorResponse(ServerError.from(reason), errorType)
+  }
+  request.respond(response)
+}
+
+const encodeJson = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))

@@ -1,0 +1,46 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import {
+  encodeRegisteredModel,
+  encodeRegisteredVersion,
+  encodeRegistryHistory,
+  encodeRegistryPage,
+} from '../../protocol/registry-json.ts'
+import { readHistoryLimit, readRegistryQuery } from '../../protocol/registry-query.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+
+/** What is known of models beside their configuration: registry files, content, history. Galatea's own. */
+export class RegistryEndpoints {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  readonly search = (request: HttpRequest): void =>
+    answer(request, async () =>
+      encodeRegistryPage(await this.#engine.registry.search(readRegistryQuery(request.target))),
+    )
+
+  readonly ofModel = (request: HttpRequest, name: string, version: string): void =>
+    answer(request, async () => {
+      if (version === '') return encodeRegisteredModel(await this.#engine.registry.describe(name))
+      const found = await this.#engine.registry.describeVersion(name, version)
+      return encodeRegisteredVersion(found.model, found.version)
+    })
+
+  readonly history = (request: HttpRequest, name: string): void =>
+    answer(request, async () => {
+      const limit = readHistoryLimit(request.target)
+      return encodeRegistryHistory(name, await this.#engine.registry.history(name, limit))
+    })
+}
+
+function answer(request: HttpRequest, make: () => Promise<Buffer>): void {
+  // `make` may throw before its first await; both ways end here.
+  Promise.try(make).then(
+    (body) => request.respond(jsonResponse(body)),
+    (reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)),
+  )
+}

@@ -1,0 +1,112 @@
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { Log } from '../../base/log.ts'
+import type { Engine, LoadOverride } from '../../engine/engine.ts'
+import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
+import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
+import {
+  encodeIndex,
+  readIndexRequest,
+  readLoadRequest,
+  readUnloadRequest,
+  type LoadParameters,
+} from '../../protocol/repository-request.ts'
+import { encodeDetailedIndex } from '../../protocol/registry-json.ts'
+import { readDetailsQuery } from '../../protocol/registry-query.ts'
+import { emptyResponse, errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { headerOf, jsonType, type HttpRequest, type HttpResponse } from '../../transport/http1/http-message.ts'
+import type { JsonOffload } from '../../ports/http/json-offload.ts'
+import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+
+/** The model repository extension: what there is, and loading and unloading it. */
+export class RepositoryEndpoints {
+  readonly #engine: Engine
+  readonly #log: Log
+  readonly #offload: JsonOffload
+  /** Header that opens this API; '' when it is open to all. */
+  readonly #key: string
+
+  constructor(
+    dependencies: { readonly engine: Engine; readonly log: Log; readonly offload: JsonOffload },
+    restrictedKey = '',
+  ) {
+    this.#key = restrictedKey
+    this.#engine = dependencies.engine
+    this.#offload = dependencies.offload
+    this.#log = dependencies.log.from('repository-endpoints.ts')
+  }
+
+  readonly index = (request: HttpRequest): void =>
+    answer(request, async () => {
+      const isReadyOnly = readIndexRequest(request.body)
+      if (readDetailsQuery(request.target)) {
+        return jsonResponse(encodeDetailedIndex(await this.#engine.registry.detailedIndex(isReadyOnly)))
+      }
+      return jsonResponse(encodeIndex(await this.#engine.repositoryIndex(isReadyOnly)))
+    })
+
+  readonly load = (request: HttpRequest, name: string): void =>
+    answer(request, async () => {
+      this.#engine.requireExplicitControl()
+      const origin = originOf(request, this.#key)
+      await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
+      return emptyResponse(200)
+    })
+
+  /** The body says whether dependents go too. Nothing that large says anything about them, and Triton does not validate it. */
+  readonly unload = (request: HttpRequest, name: string): void =>
+    answer(request, async () => {
+      this.#engine.requireExplicitControl()
+      const { body } = request
+      const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
+      await this.#engine.unload(name, unloadDependents, originOf(request, this.#key))
+      return emptyResponse(200)
+    })
+
+  readonly refuseNamedRepository = (request: HttpRequest): void =>
+    answer(request, () => {
+      throw ServerError.withoutStack('UNSUPPORTED', "'repository_name' specification is not supported")
+    })
+
+  /** Files come as base64 inside JSON, perhaps many megabytes of it. */
+  async #readLoad(body: Buffer): Promise<LoadParameters> {
+    if (body.length <= largeRequestJsonBytes) return readLoadRequest(body)
+    return new Promise((resolve, reject) => {
+      this.#offload.readLoad(body, (error, parameters) => {
+        if (parameters === null) reject(ServerError.from(error))
+        else resolve(parameters)
+      })
+    })
+  }
+
+  #overrideOf(name: string, { config, files }: LoadParameters): LoadOverride | null {
+    if (config === null && files.size === 0) return null
+    try {
+      if (config === null) {
+        throw new ServerError('INVALID_ARG', "load parameter 'config' must be specified for model file override")
+      }
+      return { config: parseModelConfigJson(config), files }
+    } catch (reason) {
+      this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
+      throw new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
+    }
+  }
+}
+
+/** Before anything is waited for: a client that has gone by then has no address any more. */
+function originOf({ headers, remoteAddress }: HttpRequest, key: string): ChangeOrigin {
+  const requestId = headerOf(headers, 'x-request-id') ?? ''
+  return changeOrigin('http', {
+    address: remoteAddress,
+    key,
+    requestId,
+    traceId: traceIdOf(headerOf(headers, 'traceparent')),
+  })
+}
+
+function answer(request: HttpRequest, make: () => Promise<HttpResponse>): void {
+  // `make` may throw before its first await; both ways end here.
+  Promise.try(make).then(
+    (response) => request.respond(response),
+    (reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)),
+  )
+}

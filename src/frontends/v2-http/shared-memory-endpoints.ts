@@ -1,0 +1,65 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
+import {
+  encodeCudaStatus,
+  encodeSystemStatus,
+  readCudaRegistration,
+  readSystemRegistration,
+} from '../../protocol/shared-memory-request.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+
+/** The shared memory extension: clients register, look at and unregister regions of memory. */
+export class SharedMemoryEndpoints {
+  readonly #registry: SharedMemoryRegistry
+
+  constructor(registry: SharedMemoryRegistry) {
+    this.#registry = registry
+  }
+
+  readonly systemStatus = (request: HttpRequest, region: string): void =>
+    answer(request, () => jsonResponse(encodeSystemStatus(this.#registry.systemStatus(region))))
+
+  readonly registerSystem = (request: HttpRequest, region: string): void =>
+    answer(request, () => {
+      this.#registry.requireAllowed()
+      const { key, offset, byteSize } = readSystemRegistration(request.body)
+      this.#registry.registerSystem(region, key, offset, byteSize)
+      return done()
+    })
+
+  readonly unregisterSystem = (request: HttpRequest, region: string): void =>
+    answer(request, () => {
+      this.#registry.unregisterSystem(region)
+      return done()
+    })
+
+  readonly cudaStatus = (request: HttpRequest, region: string): void =>
+    answer(request, () => jsonResponse(encodeCudaStatus(this.#registry.cudaStatus(region))))
+
+  readonly registerCuda = (request: HttpRequest, region: string): void =>
+    answer(request, () => {
+      this.#registry.requireAllowed()
+      const { rawHandle, deviceId, byteSize } = readCudaRegistration(request.body)
+      this.#registry.registerCuda(region, rawHandle, deviceId, byteSize)
+      return done()
+    })
+
+  readonly unregisterCuda = (request: HttpRequest, region: string): void =>
+    answer(request, () => {
+      this.#registry.unregisterCuda(region)
+      return done()
+    })
+}
+
+const done = (): HttpResponse => new HttpResponse(200, jsonType)
+
+function answer(request: HttpRequest, make: () => HttpResponse): void {
+  let response: HttpResponse
+  try {
+    response = make()
+  } catch (reason) {
+    response = errorResponse(ServerError.from(reason), jsonType)
+  }
+  request.respond(response)
+}

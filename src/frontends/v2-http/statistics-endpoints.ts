@@ -1,0 +1,26 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { encodeStatistics } from '../../protocol/statistics-json.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+
+/** The statistics extension: what the versions that serve have done. */
+export class StatisticsEndpoints {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  readonly all = (request: HttpRequest): void => this.#answer(request, '', '')
+
+  readonly ofModel = (request: HttpRequest, name: string, version: string): void => this.#answer(request, name, version)
+
+  #answer(request: HttpRequest, name: string, version: string): void {
+    try {
+      request.respond(jsonResponse(encodeStatistics(this.#engine.statistics(name, version))))
+    } catch (reason) {
+      request.respond(errorResponse(ServerError.from(reason), jsonType))
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import fc from 'fast-check'
+import { ManualClock } from '../base/clock.ts'
+import { ServerError } from '../base/server-error.ts'
+import { InferenceRequest, type InferenceRequestFields } from './inference-request.ts'
+import { InferenceResponse } from './inference-response.ts'
+import type { Scheduler } from './scheduler.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import { LocalResponseCache } from '../engine/cache/local-response-cache.ts'
+import { cacheKey, type CachedModel } from './response-cache.ts'
+import { ResponseCacheScheduler } from '../scheduling/response-cache-scheduler.ts'
+
+const model = { config: { name: 'm' }, files: { version: '1' } } as CachedModel
+
+const tensor = (name: string, bytes: readonly number[], shape = [bytes.length]): Tensor =>
+  new Tensor(name, 'UINT8', shape, Uint8Array.from(bytes))
+
+const request = (inputs: Tensor[], fields: Partial<InferenceRequestFields> = {}): InferenceRequest =>
+  new InferenceRequest({ modelName: 'm', inputs, sink: () => undefined, ...fields })
+
+const answerOf = (bytes: number): InferenceResponse =>
+  InferenceResponse.of([new Tensor('Y', 'UINT8', [bytes], new Uint8Array(bytes))])
+
+test('the key covers names, types, shapes, bytes, wanted outputs, parameters and the load of the model', () => {
+  const base = (): InferenceRequest => request([tensor('A', [1, 2]), tensor('B', [3])])
+  const key = cacheKey('m', base())
+  assert.equal(cacheKey('m', base()), key)
+  assert.equal(
+    cacheKey('m', request([tensor('B', [3]), tensor('A', [1, 2])], { id: 'x' })),
+    key,
+    'order and id do not count',
+  )
+  const others = [
+    cacheKey('n', base()),
+    cacheKey('m', request([tensor('A', [1]), tensor('B', [2, 3])])),
+    cacheKey('m', request([tensor('A', [1, 2], [1, 2]), tensor('B', [3])])),
+    cacheKey('m', request([tensor('A', [1, 9]), tensor('B', [3])])),
+    cacheKey('m', request([tensor('A', [1, 2]), tensor('C', [3])])),
+    cacheKey('m', request([new Tensor('A', 'INT8', [2], Uint8Array.of(1, 2)), tensor('B', [3])])),
+    cacheKey('m', request([tensor('A', [1, 2]), tensor('B', [3])], { requestedOutputs: ['Y'] })),
+    cacheKey('m', request([tensor('A', [1, 2]), tensor('B', [3])], { parameters: new Map([['k', 1n]]) })),
+    cacheKey('m', request([tensor('A', [1, 2]), tensor('B', [3])], { parameters: new Map([['k', '1']]) })),
+  ]
+  assert.equal(new Set([key, ...others]).size, others.length + 1)
+})
+
+test('the cache never holds more than its bytes, and what was used longest ago goes first', () => {
+  const cache = new LocalResponseCache(3 * (512 + 256 + 100))
+  for (const key of ['a', 'b', 'c']) cache.insert(key, answerOf(100))
+  assert.notEqual(cache.lookup('a'), null)
+  cache.insert('d', answerOf(100))
+  assert.equal(cache.lookup('b'), null)
+  assert.notEqual(cache.lookup('a'), null)
+  assert.equal(cache.evictionCount, 1)
+  const operation = fc.record({ key: fc.nat(9), bytes: fc.nat(4000) })
+  fc.assert(
+    fc.property(fc.array(operation), fc.nat(6000), (operations, maxBytes) => {
+      const small = new LocalResponseCache(maxBytes)
+      for (const { key, bytes } of operations) {
+        small.insert(String(key), answerOf(bytes))
+        assert.ok(small.byteSize <= maxBytes)
+      }
+      small.dropPrefix('')
+      assert.equal(small.byteSize, 0)
+    }),
+  )
+})
+
+function schedulerUnderTest() {
+  const cache = new LocalResponseCache(1e6)
+  const waiting: InferenceRequest[] = []
+  const inner: Scheduler = {
+    enqueue: (queued) => void waiting.push(queued),
+    pendingCount: 0,
+    instancesChanged: () => undefined,
+    drain: () => Promise.resolve(),
+    close: () => undefined,
+  }
+  const dependencies = { clock: new ManualClock(), cache }
+  const scheduler = new ResponseCacheScheduler(dependencies, inner, cache.prefixFor(model))
+  const answers: InferenceResponse[] = []
+  const send = (bytes: readonly number[]): InferenceRequest => {
+    const sent = request([tensor('A', bytes)], { sink: (response) => void answers.push(response) })
+    scheduler.enqueue(sent)
+    return sent
+  }
+  return { cache, waiting, answers, send, inner, dependencies, scheduler }
+}
+
+test('a request that comes again is answered with a copy, and is marked as a hit', () => {
+  const { waiting, answers, send } = schedulerUnderTest()
+  const memory = Uint8Array.of(7)
+  send([1])
+  waiting.pop()?.respond(InferenceResponse.of([new Tensor('Y', 'UINT8', [1], memory)]))
+  // The model's memory is used for something else as soon as the client has its answer.
+  memory[0] = 0
+  const again = send([1])
+  assert.ok(again.isCacheHit)
+  assert.deepEqual([...(answers[1]?.outputs[0]?.bytes ?? [])], [7])
+  assert.equal(waiting.length, 0)
+  assert.ok(!send([2]).isCacheHit)
+})
+
+test('errors are not kept, and a model that is loaded anew answers anew', () => {
+  const { waiting, send, inner, dependencies, cache, scheduler } = schedulerUnderTest()
+  send([1])
+  waiting.pop()?.fail(new ServerError('INTERNAL', 'no'))
+  assert.ok(!send([1]).isCacheHit)
+  waiting.pop()?.respond(answerOf(1))
+  assert.ok(send([1]).isCacheHit)
+  const reloaded = new ResponseCacheScheduler(dependencies, inner, cache.prefixFor(model))
+  const asked = request([tensor('A', [1])])
+  reloaded.enqueue(asked)
+  assert.ok(!asked.isCacheHit)
+  scheduler.close()
+  assert.equal(cache.entryCount, 0)
+})

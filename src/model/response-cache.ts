@@ -1,0 +1,65 @@
+// What a cache of answers is to the Engine. There is one in memory (local-response-cache.ts) and one in Redis.
+
+import { createHash } from 'node:crypto'
+import type { ModelFiles } from './backend.ts'
+import type { InferenceRequest, Parameters } from './inference-request.ts'
+import type { InferenceResponse } from './inference-response.ts'
+import type { ModelConfig } from '../config/model-config.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+
+export type CachedAnswer = {
+  readonly outputs: readonly Tensor[]
+  readonly parameters: Parameters | null
+}
+
+/** One load of one version of a model. */
+export type CachedModel = { readonly config: ModelConfig; readonly files: ModelFiles }
+
+/** How long it took in all, for metrics. Whoever calls the cache adds to it. */
+export class CacheTimings {
+  lookupNs = 0
+  insertNs = 0
+}
+
+export interface ResponseCache {
+  readonly timings: CacheTimings
+  /** What it may hold and holds now, where that is its own to know; 0 where another server keeps the answers. */
+  readonly maxBytes: number
+  readonly byteSize: number
+  readonly entryCount: number
+  readonly lookupCount: number
+  readonly hitCount: number
+  readonly evictionCount: number
+
+  /** What the keys of a model begin with. Models that may answer differently have different ones. */
+  prefixFor(model: CachedModel): string | Promise<string>
+  /** A cache that has to ask somebody else promises its answer, and never rejects: whatever fails is a miss. */
+  lookup(key: string): CachedAnswer | null | Promise<CachedAnswer | null>
+  /** Copies the outputs: what they are views on is given back when the client has its answer. One that is there stays. */
+  insert(key: string, response: InferenceResponse): void
+  /** For a model that is gone. */
+  dropPrefix(prefix: string): void
+  close(): Promise<void>
+}
+
+/**
+ * Two requests have one key when the model would be asked the same: inputs with name, type, shape and bytes in any
+ * order, the outputs that are wanted, in their order, and the parameters, which a model can read. A hash that cannot be aimed at, for clients choose the bytes:
+ * nobody may get another's answer.
+ */
+export function cacheKey(prefix: string, request: InferenceRequest): string {
+  const hash = createHash('sha256')
+  const inputs = request.inputs.length < 2 ? request.inputs : request.inputs.toSorted(byName)
+  const names = request.requestedOutputs
+  const head = JSON.stringify([
+    names,
+    [...request.parameters].map(([name, value]) => JSON.stringify([name, typeof value, String(value)])).sort(),
+    inputs.map(({ name, dataType, shape, bytes }) => [name, dataType, shape, bytes.byteLength]),
+  ])
+  // The head says how long everything is, so the bytes that follow cannot be read in two ways.
+  hash.update(`${Buffer.byteLength(head)}:${head}`)
+  for (const input of inputs) hash.update(input.bytes)
+  return prefix + hash.digest('base64url')
+}
+
+const byName = (a: Tensor, b: Tensor): number => (a.name < b.name ? -1 : 1)

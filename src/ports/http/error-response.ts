@@ -1,0 +1,38 @@
+import type { ErrorCode, ServerError } from '../../base/server-error.ts'
+import { encodeErrorBody } from '../../protocol/error-body.ts'
+import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
+
+/** Triton's mapping; a malformed JSON body is INTERNAL there and so a 500. */
+export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
+  UNKNOWN: 400,
+  INTERNAL: 500,
+  NOT_FOUND: 404,
+  INVALID_ARG: 400,
+  UNAVAILABLE: 503,
+  UNSUPPORTED: 501,
+  ALREADY_EXISTS: 400,
+  CANCELLED: 400,
+}
+
+export function messageResponse(
+  status: number,
+  message: string,
+  contentType: string,
+  options: { headers?: readonly string[]; closesConnection?: boolean } = {},
+): HttpResponse {
+  return new HttpResponse(status, contentType, [encodeErrorBody(message)], options)
+}
+
+export const errorResponse = (error: ServerError, contentType: string): HttpResponse =>
+  messageResponse(httpStatusOf[error.code], error.message, contentType)
+
+const noParts: readonly Uint8Array[] = []
+
+// Made afresh for each use would cost little, but these never change.
+export const notFoundBody = encodeErrorBody('Not Found')
+export const notAllowedBody = encodeErrorBody('Method Not Allowed')
+export const notReadyBody = encodeErrorBody('Model version not ready')
+
+export const emptyResponse = (status: number): HttpResponse => new HttpResponse(status, plainType, noParts)
+
+export const jsonResponse = (body: Uint8Array): HttpResponse => new HttpResponse(200, jsonType, [body])

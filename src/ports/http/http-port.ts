@@ -1,0 +1,235 @@
+// The HTTP/REST front end: routes requests, guards restricted APIs, and ties endpoints to a transport.
+
+import type { AccessLog } from '../../base/access-log.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import type { LogControl } from '../../base/log-control.ts'
+import { messageOf } from '../../base/server-error.ts'
+import type { TrafficMeter } from '../../transport/traffic-meter.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
+import type { RefusalCounts } from '../../model/refusal-counts.ts'
+import type { BodyRefusal } from '../../transport/http1/body-collector.ts'
+import { CrossOriginPolicy, withHeaders } from './cross-origin.ts'
+import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
+import type { LoadMetricSource } from './endpoint-load-metrics.ts'
+import { GenerateEndpoints } from '../../frontends/generate/generate-endpoints.ts'
+import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { bodyLimitBytes, bodyTooLargeMessage, validateHttpOptions, type HttpOptions } from './http-options.ts'
+import { InferEndpoint } from '../../frontends/v2-http/infer-endpoint.ts'
+import { InjectedRequest, type InjectedAnswer, type InjectedInit } from '../../transport/http1/injected-request.ts'
+import { JsonOffload } from './json-offload.ts'
+import { LoggedRequest } from './logged-request.ts'
+import { loggingEndpoint } from '../../frontends/v2-http/logging-endpoint.ts'
+import { MetadataEndpoints } from '../../frontends/v2-http/metadata-endpoints.ts'
+import { NetHttpTransport } from '../../transport/http1/net-http-transport.ts'
+import { RegistryEndpoints } from '../../frontends/v2-http/registry-endpoints.ts'
+import { RepositoryEndpoints } from '../../frontends/v2-http/repository-endpoints.ts'
+import { RestrictedApiGuard } from './restricted-api-guard.ts'
+import { routeTable } from '../../frontends/v2-http/route-table.ts'
+import { Router } from './router.ts'
+import { SharedMemoryEndpoints } from '../../frontends/v2-http/shared-memory-endpoints.ts'
+import type { HttpService } from '../../transport/http1/http-service.ts'
+import { StatisticsEndpoints } from '../../frontends/v2-http/statistics-endpoints.ts'
+import { TraceEndpoints } from '../../frontends/v2-http/trace-endpoints.ts'
+
+export type HttpDependencies = {
+  readonly engine: Engine
+  readonly log: Log
+  readonly clock: Clock
+  /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
+  readonly logControl?: LogControl
+  /** The regions that clients registered, by whatever protocol; without it they may register none. */
+  readonly sharedMemory?: SharedMemoryRegistry
+  /** Without one nothing is written about single requests. */
+  readonly accessLog?: AccessLog
+  /** Metrics that models made; without them no answer tells of a model's load. */
+  readonly customMetrics?: LoadMetricSource
+}
+
+/** The most bytes of a body that is no tensor and no model: reading them takes up to 20 ms. */
+const mostControlBytes = 1024 * 1024
+
+const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string =>
+  `request body of ${bodyBytes} bytes exceeds the maximum of ${limitBytes} bytes for this endpoint`
+
+/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
+export function createHttpFrontend(dependencies: HttpDependencies, options: HttpOptions): HttpFrontend {
+  validateHttpOptions(options)
+  return new HttpFrontend(dependencies, options)
+}
+
+export class HttpFrontend implements HttpService {
+  readonly #log: Log
+  readonly #options: HttpOptions
+  readonly #router: Router
+  readonly #guard: RestrictedApiGuard
+  /** Null: pages of other origins may read nothing. */
+  readonly #crossOrigin: CrossOriginPolicy | null
+  readonly #offload: JsonOffload
+  readonly #transport: NetHttpTransport
+  readonly #refusals: RefusalCounts
+  readonly #accessLog: AccessLog | null
+  readonly #clock: Clock
+  #isDraining = false
+
+  constructor(dependencies: HttpDependencies, options: HttpOptions) {
+    this.#log = dependencies.log.from('http-frontend.ts')
+    this.#options = options
+    this.#refusals = dependencies.engine.refusals
+    this.#accessLog = dependencies.accessLog ?? null
+    this.#clock = dependencies.clock
+    this.#guard = new RestrictedApiGuard(options.restrictedApis)
+    this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
+    const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+    this.#offload = new JsonOffload(dependencies)
+    const parts = { ...dependencies, sharedMemory, offload: this.#offload }
+    const infer = new InferEndpoint(parts, options)
+    const metadata = new MetadataEndpoints(dependencies.engine)
+    const repository = new RepositoryEndpoints(parts, this.#guard.keyOf('model-repository'))
+    const registry = new RegistryEndpoints(dependencies.engine)
+    const statistics = new StatisticsEndpoints(dependencies.engine)
+    const trace = new TraceEndpoints(dependencies.engine)
+    const logging = loggingEndpoint(dependencies.logControl ?? null)
+    const regions = new SharedMemoryEndpoints(sharedMemory)
+    const generate = new GenerateEndpoints(parts, options)
+    this.#router = new Router(
+      routeTable(metadata, repository, infer.handle, statistics, trace, logging, regions, generate, registry),
+    )
+    this.#transport = new NetHttpTransport(dependencies, options, this)
+  }
+
+  /** Where it listens, with the real port when 0 was asked for. */
+  async listen(): Promise<{ address: string; port: number }> {
+    return this.#transport.listen()
+  }
+
+  /** Bytes that went over its connections. */
+  get traffic(): TrafficMeter {
+    return this.#transport.traffic
+  }
+
+  /** One request without a socket. */
+  inject(init: InjectedInit): Promise<InjectedAnswer> {
+    return new Promise((resolve) => {
+      const request = new InjectedRequest(init, resolve)
+      if (request.body.length > bodyLimitBytes(this.#options)) {
+        request.respond(this.refuseBody(request, 'too-large', request.body.length))
+      } else {
+        this.handle(request)
+      }
+    })
+  }
+
+  /** Refuses new work, answers what is in flight and closes each connection after its answer; resolves when all are. */
+  async drain(): Promise<void> {
+    this.#isDraining = true
+    await this.#transport.drain()
+  }
+
+  /** Ends every connection at once. Twice is fine. */
+  async close(): Promise<void> {
+    this.#isDraining = true
+    await this.#transport.close()
+    this.#offload.close()
+  }
+
+  /** HOT: once per request. */
+  handle(request: HttpRequest): void {
+    try {
+      const admitted = this.#crossOrigin === null ? request : this.#crossOrigin.admit(request)
+      if (admitted !== null) this.#dispatch(this.#logged(admitted))
+    } catch (reason) {
+      // No endpoint throws. Should one, its request still gets an answer and the server goes on.
+      this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
+      request.respond(messageResponse(500, 'internal error of the HTTP front end', plainType))
+    }
+  }
+
+  #logged(request: HttpRequest): HttpRequest {
+    return this.#accessLog === null ? request : new LoggedRequest(request, this.#accessLog, this.#clock)
+  }
+
+  #dispatch(request: HttpRequest): void {
+    const match = this.#router.find(request.target)
+    if (match === null) {
+      request.respond(new HttpResponse(404, plainType, [notFoundBody]))
+      return
+    }
+    const { route } = match
+    const missing = this.#guard.missingHeader(route.api, request.headers)
+    if (missing !== null) {
+      request.respond(messageResponse(403, `This API is restricted, expecting header '${missing}'`, plainType))
+    } else if (!route.methods.includes(request.method)) {
+      request.respond(new HttpResponse(405, route.wrongMethodType, [notAllowedBody]))
+    } else if (this.#isDraining) {
+      request.respond(messageResponse(503, 'Server exiting', plainType))
+    } else if (request.body.length > mostControlBytes && route.takesLargeBody !== true) {
+      const limit = bodyTooLargeForEndpoint(request.body.length, mostControlBytes)
+      request.respond(messageResponse(400, limit, jsonType))
+    } else {
+      route.handle(request, match.modelName, match.modelVersion)
+    }
+  }
+
+  refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {
+    this.#refusals.countAs(reason === 'no-memory' ? 'unavailable' : 'too_large')
+    const status = reason === 'no-memory' ? 503 : 400
+    const text = this.#bodyRefusal(request, reason, bodyBytes)
+    const refusal = messageResponse(status, text, jsonType, { closesConnection: true })
+    if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, status, bodyBytes)
+    return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
+  }
+
+  #logRefusal(log: AccessLog, request: HttpRequest, status: number, bytesIn: number): void {
+    log.write({
+      protocol: 'http',
+      method: request.method,
+      path: request.target.split('?', 1)[0] ?? '',
+      status,
+      client: request.remoteAddress,
+      bytesIn,
+      bytesOut: null,
+      totalNs: 0,
+      isAborted: false,
+      traceparent: '',
+      modelVersion: '',
+      inference: null,
+    })
+  }
+
+  #bodyRefusal(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): string {
+    if (reason === 'no-memory')
+      return `the server has no memory for a request body of ${bodyBytes} bytes, try again later`
+    if (reason === 'too-many-chunks') {
+      return 'Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.'
+    }
+    const limitBytes = bodyLimitBytes(this.#options)
+    const isAllJson = headerOf(request.headers, 'inference-header-content-length') === null
+    if (!isAllJson || headerOf(request.headers, 'content-encoding') !== null) {
+      return bodyTooLargeMessage(bodyBytes, limitBytes)
+    }
+    // Triton's text: without a header length the whole body is JSON.
+    return `request JSON size of ${bodyBytes} bytes exceeds the maximum allowed input size of ${limitBytes} bytes. Use --http-max-input-size to increase the limit.`
+  }
+
+  refuseStalledBody(): HttpResponse {
+    const message =
+      `no byte of the request body arrived for ${this.#options.bodyIdleTimeoutMs / 1000} s. ` +
+      `Use --http-body-idle-timeout-secs to allow longer pauses.`
+    return messageResponse(408, message, jsonType, { closesConnection: true })
+  }
+
+  refusalText(status: 408 | 431): string {
+    if (status === 408) {
+      return (
+        `the request's headers took longer than ${this.#options.headersTimeoutMs / 1000} s to arrive. ` +
+        `Use --http-headers-timeout-secs to allow more time.`
+      )
+    }
+    return (
+      `the request's headers exceed ${this.#options.maxHeaderBytes} bytes. ` +
+      `Use --http-max-header-size to increase the limit.`
+    )
+  }
+}

@@ -1,0 +1,128 @@
+// What goes to a JSON thread and what comes back. Bytes change their owner, they are not copied: a buffer named in the
+// transfer list is gone on the side it came from.
+
+import { ServerError, type ErrorCode } from '../../base/server-error.ts'
+import type { Parameters } from '../../model/inference-request.ts'
+import { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
+import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'
+import { readInferRequest, type InferReadOptions, type ParsedInfer } from '../../protocol/infer-request-reader.ts'
+import {
+  writeInferResponse,
+  type EncodedInferResponse,
+  type InferResponseContext,
+} from '../../protocol/infer-response-writer.ts'
+import { readLoadRequest, type LoadParameters } from '../../protocol/repository-request.ts'
+import type { RequestLimits } from '../../protocol/request-limits.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+
+export type ReadJob = { readonly kind: 'read'; readonly body: Uint8Array; readonly options: InferReadOptions }
+export type WriteJob = {
+  readonly kind: 'write'
+  readonly outputs: readonly Tensor[]
+  readonly parameters: Parameters | null
+  readonly context: InferResponseContext
+}
+export type GenerateJob = {
+  readonly kind: 'generate'
+  readonly body: Uint8Array
+  readonly signature: ModelSignature
+  readonly limits: RequestLimits
+}
+export type LoadJob = { readonly kind: 'load'; readonly body: Uint8Array }
+export type JsonJob = ReadJob | WriteJob | GenerateJob | LoadJob
+
+export type JsonResult =
+  | { readonly kind: 'read'; readonly parsed: ParsedInfer }
+  | { readonly kind: 'generate'; readonly parsed: ParsedGenerate }
+  | { readonly kind: 'load'; readonly parameters: LoadParameters }
+  | { readonly kind: 'written'; readonly head: Uint8Array; readonly parts: readonly Uint8Array[] }
+  | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string }
+
+export type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBuffer[] }
+
+/** In the thread: the very functions that small requests go through on the main thread. */
+export function runJsonJob(job: JsonJob): Transferred<JsonResult> {
+  try {
+    if (job.kind === 'read') return read(job)
+    if (job.kind === 'write') return write(job)
+    return job.kind === 'generate' ? readGenerate(job) : readLoad(job)
+  } catch (reason) {
+    freeAll(job, new Set())
+    const { code, message } = ServerError.from(reason)
+    return { message: { kind: 'failed', code, message }, transfer: [] }
+  }
+}
+
+function read(job: ReadJob): Transferred<JsonResult> {
+  const parsed = readInferRequest(job.body, job.options)
+  const { inputs, transfer } = transferableTensors(parsed.inputs)
+  return sent(job, { kind: 'read', parsed: { ...parsed, inputs } }, transfer)
+}
+
+function readGenerate(job: GenerateJob): Transferred<JsonResult> {
+  const parsed = readGenerateRequest(job.body, job.signature, job.limits)
+  const { inputs, transfer } = transferableTensors(parsed.inputs)
+  return sent(job, { kind: 'generate', parsed: { ...parsed, inputs } }, transfer)
+}
+
+function readLoad(job: LoadJob): Transferred<JsonResult> {
+  const { config, files } = readLoadRequest(job.body)
+  const transfer = new Set<ArrayBuffer>()
+  const owned = new Map([...files].map(([name, bytes]) => [name, transferable(bytes, transfer)]))
+  return sent(job, { kind: 'load', parameters: { config, files: owned } }, transfer)
+}
+
+function write(job: WriteJob): Transferred<JsonResult> {
+  const response = InferenceResponse.of(job.outputs, { parameters: job.parameters })
+  const { head, parts } = writeInferResponse(response, job.context)
+  const transfer = new Set<ArrayBuffer>()
+  const message = {
+    kind: 'written',
+    head: transferable(head, transfer),
+    parts: parts.map((part) => transferable(part, transfer)),
+  } as const
+  return sent(job, message, transfer)
+}
+
+function sent(job: JsonJob, message: JsonResult, transfer: ReadonlySet<ArrayBuffer>): Transferred<JsonResult> {
+  freeAll(job, transfer)
+  return { message, transfer: [...transfer] }
+}
+
+function transferableTensors(tensors: readonly Tensor[]): { inputs: Tensor[]; transfer: Set<ArrayBuffer> } {
+  const transfer = new Set<ArrayBuffer>()
+  const inputs = tensors.map(
+    ({ name, dataType, shape, bytes }) => new Tensor(name, dataType, shape, transferable(bytes, transfer)),
+  )
+  return { inputs, transfer }
+}
+
+/** Node's pool of small buffers belongs to everybody and cannot be given away; what is as large as the pool is not in it. */
+function transferable(bytes: Uint8Array, transfer: Set<ArrayBuffer>): Uint8Array {
+  const view = bytes.length < Buffer.poolSize ? new Uint8Array(bytes) : bytes
+  transfer.add(view.buffer as ArrayBuffer)
+  return view
+}
+
+/** What does not go back is freed now: an idle thread may not collect its garbage for a long time. */
+function freeAll(job: JsonJob, kept: ReadonlySet<ArrayBuffer>): void {
+  const views = job.kind === 'write' ? job.outputs.map(({ bytes }) => bytes) : [job.body]
+  for (const { buffer } of views) {
+    if (buffer instanceof ArrayBuffer && !buffer.detached && !kept.has(buffer)) buffer.transfer(0)
+  }
+}
+
+/** On the main thread: objects that crossed have lost their class. */
+export function revived<Parsed extends { readonly inputs: Tensor[] }>(parsed: Parsed): Parsed {
+  const inputs = parsed.inputs.map(({ name, dataType, shape, bytes }) => new Tensor(name, dataType, shape, bytes))
+  return { ...parsed, inputs }
+}
+
+export function revivedResponse(head: Uint8Array, parts: readonly Uint8Array[]): EncodedInferResponse {
+  return {
+    head: Buffer.from(head.buffer, head.byteOffset, head.byteLength),
+    parts,
+    isBinary: parts.some((part) => part.length > 0),
+  }
+}

@@ -1,0 +1,315 @@
+// Large JSON is read and written by threads: the main thread would stand still for as long as that takes (up to 60 ms
+// per MiB of text). Small JSON never comes here, because the way to a thread and back costs more than reading it.
+
+import { availableParallelism } from 'node:os'
+
+import type { Cancel, Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { RingQueue } from '../../base/ring-queue.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Parameters } from '../../model/inference-request.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
+import type { ParsedGenerate } from '../../protocol/generate-request.ts'
+import type { InferReadOptions, ParsedInfer } from '../../protocol/infer-request-reader.ts'
+import type { EncodedInferResponse, InferResponseContext } from '../../protocol/infer-response-writer.ts'
+import type { LoadParameters } from '../../protocol/repository-request.ts'
+import type { RequestLimits } from '../../protocol/request-limits.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
+import { openJsonThread, type JsonThread, type OpenJsonThread } from './json-thread.ts'
+import { revived, revivedResponse, type JsonJob, type JsonResult } from './json-offload-messages.ts'
+
+export type JsonOffloadSettings = {
+  readonly maxThreads: number
+  /** Of all jobs that no thread has begun. One job always may wait, whatever its size. */
+  readonly maxWaitingBytes: number
+  /** A job that takes longer fails, and its thread is replaced. */
+  readonly jobTimeoutMs: number
+  /** A thread without work is ended after this long. */
+  readonly idleTimeoutMs: number
+}
+
+/** 512 MiB are about five seconds of work for two threads; a job of 64 MiB takes half a second to four. */
+export const defaultJsonOffloadSettings: JsonOffloadSettings = {
+  maxThreads: Math.max(1, Math.min(2, availableParallelism() - 1)),
+  maxWaitingBytes: 512 * 1024 * 1024,
+  jobTimeoutMs: 60_000,
+  idleTimeoutMs: 30_000,
+}
+
+/** Called exactly once unless the job was cancelled; one of the two is null. */
+export type JsonDone<T> = (error: ServerError | null, value: T | null) => void
+
+export class JsonOffload {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #openThread: OpenJsonThread
+  readonly #settings: JsonOffloadSettings
+  readonly #waiting = new RingQueue<OffloadedJson>()
+  #waitingBytes = 0
+  readonly #lanes = new Set<Lane>()
+  #isClosed = false
+
+  constructor(
+    dependencies: { readonly clock: Clock; readonly log: Log; readonly openThread?: OpenJsonThread },
+    settings: JsonOffloadSettings = defaultJsonOffloadSettings,
+  ) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('json-offload.ts')
+    this.#openThread = dependencies.openThread ?? openJsonThread
+    this.#settings = settings
+  }
+
+  get threadCount(): number {
+    return this.#lanes.size
+  }
+
+  get waitingCount(): number {
+    return this.#waiting.size
+  }
+
+  /** Takes the body over. Throws UNAVAILABLE when too much waits already. */
+  read(body: Buffer, options: InferReadOptions, done: JsonDone<ParsedInfer>): OffloadedJson {
+    return this.#submitBody(
+      body,
+      (owned) => ({ kind: 'read', body: owned, options }),
+      (error, result) => done(error, result?.kind === 'read' ? revived(result.parsed) : null),
+    )
+  }
+
+  /** Like `read`, for the generate endpoints. */
+  readGenerate(
+    body: Buffer,
+    signature: ModelSignature,
+    limits: RequestLimits,
+    done: JsonDone<ParsedGenerate>,
+  ): OffloadedJson {
+    return this.#submitBody(
+      body,
+      (owned) => ({ kind: 'generate', body: owned, signature, limits }),
+      (error, result) => done(error, result?.kind === 'generate' ? revived(result.parsed) : null),
+    )
+  }
+
+  /** Like `read`, for the load of a model that comes with its files. */
+  readLoad(body: Buffer, done: JsonDone<LoadParameters>): OffloadedJson {
+    return this.#submitBody(
+      body,
+      (owned) => ({ kind: 'load', body: owned }),
+      (error, result) => done(error, result?.kind === 'load' ? result.parameters : null),
+    )
+  }
+
+  /** Takes the outputs' bytes over: each must have a buffer of its own. Throws UNAVAILABLE when too much waits already. */
+  write(
+    outputs: readonly Tensor[],
+    parameters: Parameters | null,
+    context: InferResponseContext,
+    done: JsonDone<EncodedInferResponse>,
+  ): OffloadedJson {
+    let bytes = 0
+    for (const output of outputs) bytes += output.bytes.length
+    const buffers = outputs.map((output) => output.bytes.buffer as ArrayBuffer)
+    return this.#submit({ kind: 'write', outputs, parameters, context }, buffers, bytes, (error, result) =>
+      done(error, result?.kind === 'written' ? revivedResponse(result.head, result.parts) : null),
+    )
+  }
+
+  /** Throws UNAVAILABLE when a job of this size would have to wait and too much waits already. */
+  requireRoom(bytes: number): void {
+    if (this.#waiting.size === 0 || this.#waitingBytes + bytes <= this.#settings.maxWaitingBytes) return
+    throw ServerError.withoutStack(
+      'UNAVAILABLE',
+      `the server has ${this.#waiting.size} large JSON bodies of ${this.#waitingBytes} bytes waiting to be read or ` +
+        `written and takes no more than ${this.#settings.maxWaitingBytes}, try again later or use binary tensor data`,
+    )
+  }
+
+  /** Ends the threads; what they had in hand fails. Twice is fine. */
+  close(): void {
+    this.#isClosed = true
+    for (let job = this.#waiting.take(); job !== undefined; job = this.#waiting.take()) job.finish(closed(), null)
+    this.#waitingBytes = 0
+    for (const lane of this.#lanes) lane.end()
+  }
+
+  #submitBody(body: Buffer, jobOf: (owned: Uint8Array) => JsonJob, done: JsonDone<JsonResult>): OffloadedJson {
+    // A body that was collected has a buffer of its own; one that starts further in shares it with something before it.
+    const owned = body.byteOffset === 0 ? body : new Uint8Array(body)
+    return this.#submit(jobOf(owned), [owned.buffer as ArrayBuffer], body.length, done)
+  }
+
+  #submit(
+    message: JsonJob,
+    transfer: readonly ArrayBuffer[],
+    bytes: number,
+    done: JsonDone<JsonResult>,
+  ): OffloadedJson {
+    if (this.#isClosed) throw closed()
+    this.requireRoom(bytes)
+    const job = new OffloadedJson(message, transfer, bytes, done, () => this.#withdraw(job))
+    this.#waiting.push(job)
+    this.#waitingBytes += bytes
+    this.#startNext()
+    return job
+  }
+
+  #withdraw(job: OffloadedJson): void {
+    if (this.#waiting.remove(job)) this.#waitingBytes -= job.bytes
+  }
+
+  #startNext(): void {
+    while (this.#waiting.size > 0) {
+      const lane = this.#freeLane()
+      if (lane === null) return
+      const job = this.#waiting.take() as OffloadedJson
+      this.#waitingBytes -= job.bytes
+      lane.start(job)
+    }
+  }
+
+  #freeLane(): Lane | null {
+    for (const lane of this.#lanes) if (lane.isFree) return lane
+    if (this.#lanes.size >= this.#settings.maxThreads || this.#isClosed) return null
+    const lane = new Lane(this.#clock, this.#openThread, this.#settings, {
+      onFree: () => this.#startNext(),
+      onGone: (reason) => this.#onGone(lane, reason),
+    })
+    this.#lanes.add(lane)
+    return lane
+  }
+
+  #onGone(lane: Lane, reason: string | null): void {
+    this.#lanes.delete(lane)
+    if (reason !== null) this.#log.error('a thread that reads and writes large JSON bodies was lost', { reason })
+    this.#startNext()
+  }
+}
+
+/** One large body on its way. */
+export class OffloadedJson {
+  readonly message: JsonJob
+  readonly transfer: readonly ArrayBuffer[]
+  readonly bytes: number
+  #done: JsonDone<JsonResult> | null
+  readonly #withdraw: () => void
+
+  constructor(
+    message: JsonJob,
+    transfer: readonly ArrayBuffer[],
+    bytes: number,
+    done: JsonDone<JsonResult>,
+    withdraw: () => void,
+  ) {
+    this.message = message
+    this.transfer = transfer
+    this.bytes = bytes
+    this.#done = done
+    this.#withdraw = withdraw
+  }
+
+  /** Nobody waits any more. A job that no thread has begun is dropped; of one in work the result is. */
+  cancel(): void {
+    if (this.#done === null) return
+    this.#done = null
+    this.#withdraw()
+  }
+
+  finish(error: ServerError | null, result: JsonResult | null): void {
+    const done = this.#done
+    this.#done = null
+    done?.(error, result)
+  }
+}
+
+/** A thread and the job it has in hand. */
+class Lane {
+  readonly #clock: Clock
+  readonly #settings: JsonOffloadSettings
+  readonly #onFree: () => void
+  readonly #onGone: (reason: string | null) => void
+  readonly #thread: JsonThread
+  #job: OffloadedJson | null = null
+  #cancelTimer: Cancel = () => undefined
+  #isEnding = false
+
+  constructor(
+    clock: Clock,
+    openThread: OpenJsonThread,
+    settings: JsonOffloadSettings,
+    events: { readonly onFree: () => void; readonly onGone: (reason: string | null) => void },
+  ) {
+    this.#clock = clock
+    this.#settings = settings
+    this.#onFree = events.onFree
+    this.#onGone = events.onGone
+    this.#thread = openThread({
+      onResult: (result) => this.#onResult(result),
+      onExit: (reason) => this.#onExit(reason),
+    })
+  }
+
+  get isFree(): boolean {
+    return this.#job === null && !this.#isEnding
+  }
+
+  start(job: OffloadedJson): void {
+    this.#cancelTimer()
+    this.#job = job
+    this.#cancelTimer = this.#clock.after(this.#settings.jobTimeoutMs * 1e6, () => this.#onOverdue(job))
+    try {
+      this.#thread.post(job.message, job.transfer)
+    } catch (reason) {
+      // Something in the job cannot be sent. Its owner has not got it back from us yet, so it hears of this later.
+      const error = ServerError.from(reason)
+      queueMicrotask(() => this.#onResult({ kind: 'failed', code: error.code, message: error.message }))
+    }
+  }
+
+  end(): void {
+    this.#cancelTimer()
+    this.#isEnding = true
+    this.#thread.terminate()
+  }
+
+  #onResult(result: JsonResult): void {
+    const job = this.#job
+    if (job === null || this.#isEnding) return
+    this.#cancelTimer()
+    this.#job = null
+    // The thread is given its next job before the result of this one is worked on.
+    this.#onFree()
+    if (this.isFree) this.#cancelTimer = this.#clock.after(this.#settings.idleTimeoutMs * 1e6, () => this.end())
+    if (result.kind === 'failed') job.finish(ServerError.withoutStack(result.code, result.message), null)
+    else job.finish(null, result)
+  }
+
+  #onOverdue(job: OffloadedJson): void {
+    this.#job = null
+    this.end()
+    const seconds = this.#settings.jobTimeoutMs / 1000
+    job.finish(
+      new ServerError(
+        'INTERNAL',
+        `${taskText(job)} took longer than ${seconds} s and was given up; use binary tensor data`,
+      ),
+      null,
+    )
+  }
+
+  #onExit(reason: string): void {
+    this.#cancelTimer()
+    const job = this.#job
+    this.#job = null
+    const wasEnding = this.#isEnding
+    this.#isEnding = true
+    this.#onGone(wasEnding ? null : reason)
+    if (job === null) return
+    const error = wasEnding ? closed() : new ServerError('INTERNAL', `the thread ${taskText(job)} was lost: ${reason}`)
+    job.finish(error, null)
+  }
+}
+
+const taskText = ({ message }: OffloadedJson): string =>
+  message.kind === 'write' ? "writing the response's JSON" : "reading the request's JSON"
+
+const closed = (): ServerError => ServerError.withoutStack('UNAVAILABLE', 'Server exiting')

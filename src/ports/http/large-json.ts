@@ -1,0 +1,98 @@
+// Which JSON is too large to be read or written between two other requests, and the copy that a thread is given of an
+// answer's outputs.
+
+import type { ModelSignature } from '../../config/model-signature.ts'
+import { elementBytes } from '../../tensor/data-type.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import type { OutputSelection } from '../../protocol/infer-request-reader.ts'
+import type { InferResponseContext } from '../../protocol/infer-response-writer.ts'
+
+/**
+ * JSON text above this is read by a thread. Reading costs 3-20 ms per MiB, 63 ms for the worst text a client can think
+ * up, so the main thread is never held for more than 16 ms (docs/internals/json-tokenizer.md).
+ */
+export const largeRequestJsonBytes = 256 * 1024
+
+/** A raw body of one string is copied behind its length; above this a thread does it: 64 MiB take 30-60 ms. */
+const largeRawStringBytes = 8 * 1024 * 1024
+
+/** Outputs above this are written by a thread: printing floats costs about 75 ms per MiB of them. */
+const largeResponseJsonBytes = 128 * 1024
+
+/** Whatever is asked for, less than this never takes long. */
+const alwaysSmallBytes = 2048
+
+/** Ranking and printing one class costs as much as printing so many bytes of floats. */
+const bytesPerClass = 64
+
+/** HOT: once per request. */
+export function isLargeRequest(bodyBytes: number, headerLength: number | null, signature: ModelSignature): boolean {
+  if ((headerLength ?? bodyBytes) > largeRequestJsonBytes) return true
+  return headerLength === 0 && bodyBytes > largeRawStringBytes && signature.inputs[0]?.dataType === 'BYTES'
+}
+
+/** HOT: once per answer. */
+export function isLargeAnswer(outputs: readonly Tensor[], context: InferResponseContext): boolean {
+  let bytes = 0
+  for (let i = 0; i < outputs.length; i++) bytes += (outputs[i] as Tensor).bytes.length
+  return bytes > alwaysSmallBytes && jsonBytes(outputs, context) > largeResponseJsonBytes
+}
+
+/** Bytes of the outputs that are printed, classes counted at what they cost. */
+function jsonBytes(outputs: readonly Tensor[], context: InferResponseContext): number {
+  let bytes = 0
+  for (const output of outputs) {
+    const selection = context.outputs.find(({ name }) => name === output.name)
+    if (isLeftOut(selection, context)) continue
+    const classCount = selection?.classificationCount ?? 0
+    if (classCount > 0) bytes += output.bytes.length + bytesPerClass * listedClasses(output, classCount, context)
+    else if (!(selection?.isBinary ?? context.binaryOutputDefault)) bytes += output.bytes.length
+  }
+  return bytes
+}
+
+/** Not asked for, or written into shared memory. */
+const isLeftOut = (selection: OutputSelection | undefined, context: InferResponseContext): boolean =>
+  selection === undefined ? context.outputs.length > 0 : selection.sharedMemory !== null
+
+function listedClasses({ shape, dataType, bytes }: Tensor, count: number, context: InferResponseContext): number {
+  const rows = context.signature.isBatching ? (shape[0] ?? 1) : 1
+  return Math.min(count * rows, bytes.length / Math.max(1, elementBytes[dataType]))
+}
+
+/** Bytes copied between two looks at the event loop: about three milliseconds. */
+const sliceBytes = 8 * 1024 * 1024
+
+/**
+ * Each output in a buffer of its own, which can be given to a thread. The outputs themselves cannot: they may lie in
+ * native or shared memory, or be views on what others still look at. Bytes that are not printed stay behind.
+ */
+export function copyOutputs(
+  outputs: readonly Tensor[],
+  context: InferResponseContext,
+  done: (copies: Tensor[]) => void,
+): void {
+  const copies = outputs.map((output) => {
+    const selection = context.outputs.find(({ name }) => name === output.name)
+    const bytes = new Uint8Array(isLeftOut(selection, context) ? 0 : output.bytes.length)
+    return new Tensor(output.name, output.dataType, output.shape, bytes)
+  })
+  let at = 0
+  let offset = 0
+  const copySlice = (): void => {
+    let left = sliceBytes
+    for (; at < copies.length; at++, offset = 0) {
+      const target = (copies[at] as Tensor).bytes
+      const end = Math.min(target.length, offset + left)
+      target.set((outputs[at] as Tensor).bytes.subarray(offset, end), offset)
+      left -= end - offset
+      offset = end
+      if (offset < target.length) {
+        setImmediate(copySlice)
+        return
+      }
+    }
+    done(copies)
+  }
+  copySlice()
+}

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { startHttpFixture } from '../../../test/conformance/http-fixture.ts'
+import { apiNames, type ApiName } from '../../access/api-name.ts'
+
+const model = '/v2/models/fail'
+const versioned = `${model}/versions/1`
+const region = '/v2/systemsharedmemory/region/r'
+const cudaRegion = '/v2/cudasharedmemory/region/r'
+
+/** Every path of the route table, with and without its optional parts. */
+const paths: Readonly<Record<ApiName, readonly string[]>> = {
+  health: ['/v2/health/live', '/v2/health/ready', `${model}/ready`, `${versioned}/ready`],
+  metadata: ['/v2', '/v2/openapi.json', model, versioned],
+  inference: [model, versioned].flatMap((base) => [`${base}/infer`, `${base}/generate`, `${base}/generate_stream`]),
+  'shared-memory': [
+    ...['/v2/systemsharedmemory', region, '/v2/cudasharedmemory', cudaRegion].flatMap((base) => [
+      `${base}/status`,
+      `${base}/unregister`,
+    ]),
+    `${region}/register`,
+    `${cudaRegion}/register`,
+  ],
+  'model-config': [`${model}/config`, `${versioned}/config`],
+  'model-repository': [
+    '/v2/repository/index',
+    '/v2/repository/models/fail/load',
+    '/v2/repository/models/fail/unload',
+    '/v2/repository/other/index',
+    '/v2/repository/other/models/fail/load',
+    '/v2/repository/other/models/fail/unload',
+  ],
+  statistics: ['/v2/models/stats', `${model}/stats`, `${versioned}/stats`],
+  trace: ['/v2/trace/setting', `${model}/trace/setting`],
+  logging: ['/v2/logging'],
+}
+
+/** The same path as other clients write it. */
+const spellings = (path: string): string[] => [path, `${path}?a=b`, `http://host${path}`]
+
+for (const api of apiNames) {
+  test(`every path of '${api}' and every spelling of it is closed without its header, and no other path is`, async () => {
+    const fixture = await startHttpFixture({ restrictedApis: [{ apis: [api], key: 'k', value: 's3cret' }] })
+    for (const [name, list] of Object.entries(paths)) {
+      for (const path of list.flatMap(spellings)) {
+        for (const method of ['GET', 'POST']) {
+          for (const headers of [[], [['k', 'S3cret']], [['K', 's3cret ']]] as [string, string][][]) {
+            const { status } = await fixture.frontend.inject({ method, path, headers })
+            assert.equal(status === 403, name === api, `${method} ${path} answered ${status}`)
+          }
+          const opened = await fixture.frontend.inject({ method, path, headers: [['K', 's3cret']] })
+          assert.notEqual(opened.status, 403, `${method} ${path}`)
+        }
+      }
+    }
+    await fixture.close()
+  })
+}
+
+test('every path is described in the OpenAPI document', async () => {
+  const fixture = await startHttpFixture()
+  const { body } = await fixture.frontend.inject({ method: 'GET', path: '/v2/openapi.json' })
+  const described = Object.keys((JSON.parse(body.toString()) as { paths: object }).paths)
+  const patterns = described.map((path) => new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`))
+  for (const path of Object.values(paths).flat()) {
+    assert.ok(
+      patterns.some((pattern) => pattern.test(path)),
+      path,
+    )
+  }
+  await fixture.close()
+})

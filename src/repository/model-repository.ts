@@ -1,0 +1,275 @@
+// Finds models in one or more repositories, reads their configurations and brings them to the point where a backend can
+// complete them. Never runs a model.
+
+import { join } from 'node:path'
+import type { Log } from '../base/log.ts'
+import { ServerError } from '../base/server-error.ts'
+import { isEnsemble } from '../config/known-backends.ts'
+import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
+import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../model/model-key.ts'
+import { normalisePolledConfig } from '../config/normalise-model-config.ts'
+import { validatePolledConfig } from '../config/validate-model-config.ts'
+import { completeBackendFields } from './backend-detection.ts'
+import { withoutSecrets } from './cloud/cloud-location.ts'
+import { refuseOutsideModelFiles } from './config-file-names.ts'
+import { configHints, errorHints, layoutHints } from './hints.ts'
+import { readModelLayout, type LayoutEntry, type ModelLayout } from './model-layout.ts'
+import { modelNameProblem } from './model-name.ts'
+import { readModelText } from './model-text-file.ts'
+import type { RepositoryStore } from './repository-store.ts'
+import { TextFormatError } from './text-format-error.ts'
+import { parseModelConfigText } from './text-format-reader.ts'
+
+export type LocalRepositoryOptions = {
+  readonly roots: readonly string[]
+  /** `--model-config-name`; '' for none. */
+  readonly modelConfigName: string
+  readonly isAutoCompleteDisabled: boolean
+  /** `--model-namespacing`: the same name in two repositories is two models. */
+  readonly hasModelNamespacing?: boolean
+}
+
+/** A model that cannot even be tried. The reason is logged; hints are for people and never go on the wire. */
+export type FailedPoll = {
+  readonly name: string
+  /** See `modelKey`. */
+  readonly namespace?: string | undefined
+  readonly error: ServerError
+  readonly hints: readonly string[]
+}
+
+export type FoundModel = {
+  readonly name: string
+  /** See `modelKey`. */
+  readonly namespace?: string | undefined
+  readonly error: null
+  /** Normalised and valid as far as it can be judged before a backend has completed it. A fresh object per poll. */
+  readonly config: ModelConfig
+  readonly modelDirectory: string
+  readonly repositoryPath: string
+  /** All version folders, ascending. */
+  readonly versions: readonly string[]
+  /** Changes when any of the model's files does. */
+  readonly fingerprint: string
+  /** The same for each version's folder alone, and under '' for what all versions share, configurations left out. */
+  readonly partFingerprints?: ReadonlyMap<string, string>
+  /** By path inside the model's folder. */
+  readonly files?: ReadonlyMap<string, LayoutEntry>
+  /** Bytes of files, by version; under '' of what all versions share. */
+  readonly partBytes?: ReadonlyMap<string, number>
+  readonly hints: readonly string[]
+}
+
+export type PolledModel = FailedPoll | FoundModel
+
+export const keyOfModel = ({ namespace, name }: PolledModel): ModelKey => modelKey(namespace, name)
+
+export const duplicateModelReason = 'model appears in two or more repositories'
+export const configFileName = 'config.pbtxt'
+const configLimitBytes = 4 * 1024 * 1024
+const parallelPolls = 16
+/** Folders that file systems and tools make; Triton would try to load them. Names with a leading dot are left out too. */
+const notModels: ReadonlySet<string> = new Set(['lost+found', '__pycache__'])
+
+export class ModelRepository {
+  readonly #log: Log
+  readonly #store: RepositoryStore
+  readonly #options: LocalRepositoryOptions
+  /** What was last logged per model: polling every few seconds must not repeat itself. */
+  #logged = new Map<string, string>()
+
+  constructor(deps: { readonly log: Log; readonly store: RepositoryStore }, options: LocalRepositoryOptions) {
+    this.#log = deps.log.from('local-repository.ts')
+    this.#store = deps.store
+    this.#options = options
+  }
+
+  /** Every model of every repository, by key. Throws INTERNAL when a repository itself cannot be read. */
+  async poll(): Promise<PolledModel[]> {
+    const roots = await this.#rootsByModel()
+    const keys = [...roots.keys()].sort()
+    const polled: PolledModel[] = []
+    for (let start = 0; start < keys.length; start += parallelPolls) {
+      const some = keys.slice(start, start + parallelPolls)
+      polled.push(...(await Promise.all(some.map((key) => this.#pollIn(key, roots.get(key) ?? [])))))
+    }
+    const logged = new Map<string, string>()
+    for (const model of polled) {
+      const text = model.error?.message ?? model.hints.join('\n')
+      const key = keyOfModel(model)
+      if (this.#logged.get(key) !== text) this.#report(model)
+      logged.set(key, text)
+    }
+    this.#logged = logged
+    return polled
+  }
+
+  /** Every model's name, with namespaces its key, sorted, whatever state it is in. */
+  async names(): Promise<ModelKey[]> {
+    return [...(await this.#rootsByModel()).keys()].sort()
+  }
+
+  /** Those that are in two or more repositories, which nobody can load. */
+  async duplicates(): Promise<ReadonlySet<ModelKey>> {
+    if (this.#options.roots.length < 2) return new Set()
+    const several = [...(await this.#rootsByModel())].filter(([, roots]) => roots.length > 1)
+    return new Set(several.map(([key]) => key))
+  }
+
+  /** The models that a name, or a name in full, stands for; without namespaces it is its own key. */
+  async keysOf(name: string): Promise<ModelKey[]> {
+    if (this.#options.hasModelNamespacing !== true) return [name]
+    const namespace = this.#options.roots.map(namespaceOf).find((one) => name.startsWith(`${one}::`))
+    if (namespace !== undefined) return [modelKey(namespace, name.slice(namespace.length + 2))]
+    return (await this.#rootsOf(name)).map((root) => modelKey(namespaceOf(root), name))
+  }
+
+  /** One model; null when no repository has it. `override` stands in for its configuration file. */
+  async pollOne(key: ModelKey, override: ModelConfig | null = null): Promise<PolledModel | null> {
+    const { namespace, name } = this.#split(key)
+    const nameProblem = modelNameProblem(name)
+    if (nameProblem !== null) return { name, namespace, error: new ServerError('INVALID_ARG', nameProblem), hints: [] }
+    const found = await this.#rootsOf(name)
+    const roots = namespace === undefined ? found : found.filter((root) => namespaceOf(root) === namespace)
+    if (roots.length === 0) return null
+    const polled = await this.#pollIn(key, roots, { override, isExact: true })
+    this.#report(polled)
+    return polled
+  }
+
+  /** A model in a folder that is in none of the repositories: `<root>/<name>`, made from files a client sent. */
+  async pollDirectory(key: ModelKey, root: string, override: ModelConfig | null): Promise<PolledModel> {
+    const polled = await this.#pollIn(key, [root], { override, isExact: true })
+    this.#report(polled)
+    return polled
+  }
+
+  /** A NUL that a client has put into a name is part of the name, and refused as such. */
+  #split(key: ModelKey): ReturnType<typeof splitModelKey> {
+    return this.#options.hasModelNamespacing === true ? splitModelKey(key) : { namespace: undefined, name: key }
+  }
+
+  async #rootsOf(name: string): Promise<string[]> {
+    const roots: string[] = []
+    for (const root of this.#options.roots) {
+      if ((await modelFolders(this.#store, root)).includes(name)) roots.push(root)
+    }
+    return roots
+  }
+
+  async #rootsByModel(): Promise<Map<ModelKey, string[]>> {
+    const found = new Map<ModelKey, string[]>()
+    for (const root of this.#options.roots) {
+      const namespace = this.#options.hasModelNamespacing === true ? namespaceOf(root) : undefined
+      for (const name of await modelFolders(this.#store, root)) {
+        const key = modelKey(namespace, name)
+        found.set(key, [...(found.get(key) ?? []), root])
+      }
+    }
+    return found
+  }
+
+  async #pollIn(
+    key: ModelKey,
+    roots: readonly string[],
+    { override = null, isExact = false }: { override?: ModelConfig | null; isExact?: boolean } = {},
+  ): Promise<PolledModel> {
+    const { namespace, name } = this.#split(key)
+    const [root = ''] = roots
+    let hints: string[] = []
+    try {
+      if (roots.length > 1) throw duplicateModel(name, roots)
+      const layout = await readModelLayout(this.#store, root, name, { isExact })
+      hints = layoutHints(layout, false)
+      const outside = layout.firstOutside()
+      if (outside !== null) await this.#store.stat(root, `${name}/${outside}`)
+      const config = override === null ? await this.#readConfig(name, root, layout) : structuredClone(override)
+      hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config)]
+      completeBackendFields(config, name, this.#filesOfFirstVersion(layout))
+      normalisePolledConfig(config)
+      validatePolledConfig(config, this.#options)
+      refuseOutsideModelFiles(config, layout)
+      if (config.name !== name) throw wrongName(config.name, name)
+      return {
+        name,
+        namespace,
+        error: null,
+        config,
+        modelDirectory: await this.#store.localise(root, name),
+        repositoryPath: root,
+        versions: layout.versions(),
+        fingerprint: layout.fingerprint,
+        partFingerprints: layout.partFingerprints,
+        files: layout.entries,
+        partBytes: layout.partBytes,
+        hints,
+      }
+    } catch (reason) {
+      const error = ServerError.from(reason)
+      return { name, namespace, error, hints: [...errorHints(error), ...hints] }
+    }
+  }
+
+  async #readConfig(name: string, root: string, layout: ModelLayout): Promise<ModelConfig> {
+    const path = chooseConfigFile(layout, this.#options.modelConfigName)
+    if (path === null && !this.#options.isAutoCompleteDisabled) return emptyModelConfig()
+    const text = await readModelText(this.#store, root, join(name, path ?? configFileName), configLimitBytes)
+    try {
+      return parseModelConfigText(text).config
+    } catch (reason) {
+      if (!(reason instanceof TextFormatError)) throw reason
+      const what = `failed to read text proto from ${join(root, name, path ?? configFileName)}`
+      throw new ServerError('INTERNAL', what, { cause: reason })
+    }
+  }
+
+  /** Triton looks at the first in alphabetical order, which need not be the lowest number. */
+  #filesOfFirstVersion(layout: ModelLayout): ReturnType<ModelLayout['children']> {
+    const [first] = layout.versions().sort()
+    return first === undefined ? new Map() : layout.children(first)
+  }
+
+  #report(model: PolledModel): void {
+    const label = modelLabel(keyOfModel(model))
+    if (model.error !== null) {
+      const { cause } = model.error
+      if (cause instanceof TextFormatError) {
+        this.#log.error(`Error parsing text-format inference.ModelConfig: ${cause.message}`)
+      }
+      this.#log.error(`Poll failed for model directory '${label}': ${model.error.message}`)
+    }
+    for (const hint of model.hints) this.#log.warning(`hint for model '${label}': ${hint}`)
+  }
+}
+
+/** Clients see it, in errors and metrics. */
+export const namespaceOf = (root: string): string => withoutSecrets(root)
+
+/** Names of the folders of a repository that are models. Throws INTERNAL when the repository cannot be read. */
+export async function modelFolders(store: RepositoryStore, root: string): Promise<string[]> {
+  const entries = await store.list(root, '').catch((reason: unknown) => {
+    throw new ServerError('INTERNAL', `failed to stat file ${root}`, { cause: reason })
+  })
+  return entries
+    .filter(({ name, kind }) => kind === 'directory' || (kind === 'outside' && !name.includes('.')))
+    .map(({ name }) => name)
+    .filter((name) => !name.startsWith('.') && !notModels.has(name))
+}
+
+/** The configuration file to read, inside the model's folder; null when there is none. */
+export function chooseConfigFile(layout: ModelLayout, modelConfigName: string): string | null {
+  const named = `configs/${modelConfigName}.pbtxt`
+  if (modelConfigName !== '' && layout.hasFile(named)) return named
+  return layout.hasFile(configFileName) ? configFileName : null
+}
+
+function duplicateModel(name: string, roots: readonly string[]): ServerError {
+  const cause = new Error(`'${name}' is in ${roots.map((root) => `'${root}'`).join(' and ')}`)
+  return new ServerError('INVALID_ARG', duplicateModelReason, { cause })
+}
+
+const wrongName = (configName: string, directoryName: string): ServerError =>
+  new ServerError(
+    'INVALID_ARG',
+    `unexpected directory name '${directoryName}' for model '${configName}', directory name must equal model name`,
+  )

@@ -1,0 +1,89 @@
+import type { Clock } from '../base/clock.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { Scheduler } from '../model/scheduler.ts'
+import { stoppedError } from './refusals.ts'
+import { RequestWait } from './request-wait.ts'
+
+/** In front of a model's scheduler: requests may wait here before they go on to it, or be answered without it. */
+export abstract class FrontScheduler implements Scheduler {
+  protected readonly clock: Clock
+  protected readonly inner: Scheduler
+  readonly #waits = new Set<RequestWait>()
+  #isDraining = false
+  #onNoneWaits: (() => void) | null = null
+
+  constructor(clock: Clock, inner: Scheduler) {
+    this.clock = clock
+    this.inner = inner
+  }
+
+  /** A request that came in time: waits, goes on to the inner scheduler, or is answered. */
+  protected abstract admit(request: InferenceRequest): void
+
+  get pendingCount(): number {
+    return this.inner.pendingCount + this.#waits.size
+  }
+
+  enqueue(request: InferenceRequest): void {
+    if (this.#isDraining) request.fail(stoppedError(request))
+    else this.admit(request)
+  }
+
+  joinOrder(request: InferenceRequest): void {
+    this.inner.joinOrder?.(request)
+  }
+
+  instancesChanged(): void {
+    this.inner.instancesChanged()
+  }
+
+  /** Who waits may yet go on: until none is left the inner scheduler must take it. */
+  async drain(): Promise<void> {
+    this.#isDraining = true
+    await new Promise<void>((resolve) => {
+      this.#onNoneWaits = resolve
+      this.#checkWaits()
+    })
+    await this.inner.drain()
+  }
+
+  close(): void {
+    this.#isDraining = true
+    this.inner.close()
+    for (const wait of this.#waits) {
+      this.endWait(wait)
+      wait.request.fail(stoppedError(wait.request))
+    }
+  }
+
+  protected get waitCount(): number {
+    return this.#waits.size
+  }
+
+  /** `onLeave` is called when the request is cancelled or runs out of its time before its wait is ended. */
+  protected startWait(request: InferenceRequest, onLeave: (wait: RequestWait) => void): RequestWait {
+    const wait = new RequestWait(this.clock, request, (left) => {
+      onLeave(left)
+      this.#forget(left)
+    })
+    this.#waits.add(wait)
+    return wait
+  }
+
+  /** The request is ours to go on with, with what is left of its time; false when it had left already. */
+  protected endWait(wait: RequestWait): boolean {
+    if (!this.#forget(wait)) return false
+    wait.end()
+    return true
+  }
+
+  #forget(wait: RequestWait): boolean {
+    const wasThere = this.#waits.delete(wait)
+    this.#checkWaits()
+    return wasThere
+  }
+
+  #checkWaits(): void {
+    if (this.#waits.size === 0) this.#onNoneWaits?.()
+  }
+}

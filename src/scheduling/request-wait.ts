@@ -1,0 +1,48 @@
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import { timeoutError } from './refusals.ts'
+
+/** A request that waits in front of its scheduler. Meanwhile it can be cancelled and can run out of its time. */
+export class RequestWait {
+  readonly request: InferenceRequest
+  readonly #clock: Clock
+  readonly #startNs: number
+  readonly #stopTimer: Cancel | null
+  /** Called when it has left of its own accord, before it is told so. */
+  readonly #onLeave: (wait: RequestWait) => void
+
+  constructor(clock: Clock, request: InferenceRequest, onLeave: (wait: RequestWait) => void) {
+    this.#clock = clock
+    this.request = request
+    this.#onLeave = onLeave
+    this.#startNs = clock.nowNs()
+    request.onCancel = (cancelled) => {
+      this.#leave()
+      cancelled.failCancelled()
+    }
+    const { timeoutUs } = request
+    this.#stopTimer = timeoutUs > 0n ? clock.after(Number(timeoutUs) * 1000, () => this.#expire()) : null
+  }
+
+  /** It goes on, with what is left of its time. */
+  end(): void {
+    this.#stopTimer?.()
+    const { request } = this
+    request.onCancel = null
+    if (request.timeoutUs === 0n) return
+    const leftUs = request.timeoutUs - BigInt(Math.floor((this.#clock.nowNs() - this.#startNs) / 1000))
+    // 0 would mean that it may wait for ever.
+    request.timeoutUs = leftUs > 1n ? leftUs : 1n
+  }
+
+  #expire(): void {
+    this.#leave()
+    this.request.fail(timeoutError())
+  }
+
+  #leave(): void {
+    this.#stopTimer?.()
+    this.request.onCancel = null
+    this.#onLeave(this)
+  }
+}

@@ -1,0 +1,83 @@
+import type { Clock } from '../base/clock.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import { InferenceResponse } from '../model/inference-response.ts'
+import type { Scheduler } from '../model/scheduler.ts'
+import { FrontScheduler } from './front-scheduler.ts'
+import { type CachedAnswer, cacheKey, type ResponseCache } from '../model/response-cache.ts'
+
+/** In front of a model's scheduler: what the cache knows is answered without waiting, the rest is kept once it is answered. */
+export class ResponseCacheScheduler extends FrontScheduler {
+  readonly #cache: ResponseCache
+  readonly #prefix: string
+  /** Lookups that are under way elsewhere, and the end of the last of them: requests go on in the order they came. */
+  #lookupsUnderWay = 0
+  #lastLookup: Promise<void> = Promise.resolve()
+  #isClosed = false
+
+  /** `prefix` is of one load of one model version: a model that was loaded anew answers anew. */
+  constructor(dependencies: { clock: Clock; cache: ResponseCache }, inner: Scheduler, prefix: string) {
+    super(dependencies.clock, inner)
+    this.#cache = dependencies.cache
+    this.#prefix = prefix
+  }
+
+  protected override admit(request: InferenceRequest): void {
+    const startNs = this.clock.nowNs()
+    const key = cacheKey(this.#prefix, request)
+    request.contentKey = key
+    const known = this.#cache.lookup(key)
+    if (known instanceof Promise || this.#lookupsUnderWay > 0) this.#awaitLookup(request, known, startNs)
+    else this.#lookedUp(request, known, startNs)
+  }
+
+  override close(): void {
+    this.#isClosed = true
+    super.close()
+    this.#cache.dropPrefix(this.#prefix)
+  }
+
+  #awaitLookup(
+    request: InferenceRequest,
+    known: CachedAnswer | null | Promise<CachedAnswer | null>,
+    startNs: number,
+  ): void {
+    const wait = this.startWait(request, () => undefined)
+    this.#lookupsUnderWay++
+    this.#lastLookup = this.#lastLookup.then(async () => {
+      const found = await known
+      this.#lookupsUnderWay--
+      if (this.endWait(wait)) this.#lookedUp(request, found, startNs)
+    })
+  }
+
+  #lookedUp(request: InferenceRequest, known: CachedAnswer | null, startNs: number): void {
+    request.cacheNs = this.clock.nowNs() - startNs
+    this.#cache.timings.lookupNs += request.cacheNs
+    if (known === null) {
+      this.#keepAnswer(request)
+      this.inner.enqueue(request)
+      return
+    }
+    request.isCacheHit = true
+    request.queueStartNs = startNs
+    this.inner.joinOrder?.(request)
+    request.respond(InferenceResponse.of(known.outputs, { parameters: known.parameters }))
+  }
+
+  /** Before the Engine's own look at the response, which counts the time and reshapes the outputs. */
+  #keepAnswer(request: InferenceRequest): void {
+    const { intercept } = request
+    request.intercept = (response, answered) => {
+      const isAnswer = response.error === null && response.isFinal && !response.isFlagOnly
+      // One that shared another's answer need not keep it again, and of a model that is gone nothing is kept.
+      if (isAnswer && !answered.isCacheHit && !this.#isClosed) {
+        const startNs = this.clock.nowNs()
+        this.#cache.insert(request.contentKey, response)
+        const takenNs = this.clock.nowNs() - startNs
+        this.#cache.timings.insertNs += takenNs
+        answered.cacheNs += takenNs
+      }
+      return intercept === null ? response : intercept(response, answered)
+    }
+  }
+}

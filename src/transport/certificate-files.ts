@@ -1,0 +1,134 @@
+// A server's TLS certificate, its key and the authority that vouches for clients, kept in step with their files.
+// Polled with stat rather than watched: mounted secrets are replaced by swapping links, which directory watches miss.
+
+import { readFile, stat } from 'node:fs/promises'
+import { createSecureContext } from 'node:tls'
+
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+
+export type CertificatePaths = {
+  /** PEM: the server's certificate and what links it to a root. */
+  readonly certificate: string
+  /** PEM: its private key. */
+  readonly key: string
+  /** PEM: who signs clients' certificates; '' when clients need none. */
+  readonly root: string
+}
+
+export type Certificates = {
+  readonly cert: Buffer
+  readonly key: Buffer
+  /** Null where `root` is ''. */
+  readonly ca: Buffer | null
+}
+
+const checkEveryNs = 5e9
+const largestFileBytes = 1024 * 1024
+
+export class CertificateFiles {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #paths: CertificatePaths
+  /** What the files looked like when they were last read, usable or not. */
+  #fingerprint = ''
+  #onChange: ((certificates: Certificates) => void) | null = null
+  #cancel: Cancel | null = null
+
+  constructor(dependencies: { clock: Clock; log: Log }, paths: CertificatePaths) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('certificate-files.ts')
+    this.#paths = paths
+  }
+
+  /** Throws ServerError, naming the file, when one cannot be read or they do not belong together. */
+  async read(): Promise<Certificates> {
+    this.#fingerprint = await this.#look()
+    const { certificate, key, root } = this.#paths
+    const certificates = {
+      cert: await readPem(certificate, 'certificate'),
+      key: await readPem(key, 'private key'),
+      ca: root === '' ? null : await readPem(root, 'root certificate'),
+    }
+    validate(certificates, this.#paths)
+    return certificates
+  }
+
+  /** From now on `onChange` is called with what replaced the files. Files that cannot be used are logged and passed over. */
+  watch(onChange: (certificates: Certificates) => void): void {
+    this.#onChange = onChange
+    this.#arm()
+  }
+
+  /** Looks at the files now instead of at the next turn. */
+  async check(): Promise<void> {
+    if (this.#onChange === null || (await this.#look()) === this.#fingerprint) return
+    try {
+      const certificates = await this.read()
+      // Closed meanwhile: whoever asked is gone.
+      if (this.#onChange === null) return
+      this.#onChange(certificates)
+      this.#log.info('TLS certificate replaced', { certificate: this.#paths.certificate })
+    } catch (reason) {
+      // Perhaps the second file of a pair is still on its way: its change comes round again.
+      this.#log.warning('TLS certificate files changed but cannot be used, keeping the former ones', {
+        reason: messageOf(reason),
+      })
+    }
+  }
+
+  /** Twice is fine. */
+  close(): void {
+    this.#onChange = null
+    this.#cancel?.()
+    this.#cancel = null
+  }
+
+  #arm(): void {
+    this.#cancel = this.#clock.after(checkEveryNs, () => {
+      void this.check().finally(() => {
+        if (this.#onChange !== null) this.#arm()
+      })
+    })
+  }
+
+  /** Never throws: a file that is away for a moment is a change like another. */
+  async #look(): Promise<string> {
+    const { certificate, key, root } = this.#paths
+    const paths = root === '' ? [certificate, key] : [certificate, key, root]
+    const looks = paths.map(async (path) => {
+      const found = await stat(path, { bigint: true }).catch(() => null)
+      return found === null ? 'none' : `${found.ino}:${found.size}:${found.mtimeNs}`
+    })
+    return (await Promise.all(looks)).join(' ')
+  }
+}
+
+async function readPem(path: string, what: string): Promise<Buffer> {
+  const unreadable = (why: string, cause?: unknown): ServerError =>
+    new ServerError('INVALID_ARG', `cannot read the TLS ${what} '${path}': ${why}`, { cause })
+  let bytes: Buffer
+  try {
+    const { size } = await stat(path)
+    if (size > largestFileBytes) throw new Error(`it has ${size} bytes, expected at most ${largestFileBytes}`)
+    bytes = await readFile(path)
+  } catch (reason) {
+    throw unreadable(messageOf(reason), reason)
+  }
+  if (!bytes.includes('-----BEGIN ')) throw unreadable('it holds no PEM block (-----BEGIN …)')
+  return bytes
+}
+
+function validate({ cert, key, ca }: Certificates, paths: CertificatePaths): void {
+  try {
+    createSecureContext(ca === null ? { cert, key } : { cert, key, ca })
+  } catch (reason) {
+    throw new ServerError(
+      'INVALID_ARG',
+      `the TLS files cannot be used (certificate '${paths.certificate}', key '${paths.key}'` +
+        `${paths.root === '' ? '' : `, root '${paths.root}'`}): ${messageOf(reason)}`,
+      { cause: reason },
+    )
+  }
+}

@@ -1,0 +1,150 @@
+// What happens on a connection beside its calls: keep-alive pings, patience with the client's pings, and its age.
+
+import type { Cancel, Clock } from '../../base/clock.ts'
+import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import { errorCodes } from '../http2/http2-format.ts'
+import type { Http2Connection } from '../http2/http2-connection.ts'
+
+/** What gRPC's own servers expect of clients that ping without a call and were not permitted to. */
+const idlePingIntervalNs = 7_200e9
+/** Whoever connects and does not speak HTTP/2 by then is let go. */
+const prefaceTimeoutNs = 10e9
+/** Between the last words to a client and the end of its connection. */
+const farewellNs = 1e9
+/** So that clients that connected together do not all come back together. */
+const ageJitter = 0.1
+
+export class ConnectionKeeper {
+  readonly #connection: Http2Connection
+  readonly #clock: Clock
+  readonly #options: GrpcOptions
+  readonly #timers = new Set<Cancel>()
+  #callCount = 0
+  #strikes = 0
+  #lastPingNs = -Infinity
+  #pingsWithoutData = 0
+  #isLeaving = false
+  #disarmPreface: Cancel
+  /** Counts the pings, and is what they carry: the answer to an older one proves nothing. */
+  readonly #ping = Buffer.alloc(8)
+  #disarmPing: Cancel | null = null
+
+  constructor(connection: Http2Connection, clock: Clock, options: GrpcOptions) {
+    this.#connection = connection
+    this.#clock = clock
+    this.#options = options
+    this.#disarmPreface = this.#after(prefaceTimeoutNs, () => connection.destroy())
+    if (options.keepaliveTimeMs > 0 && options.keepaliveTimeMs < 0x7fffffff) this.#scheduleKeepalive()
+    if (options.maxConnectionAgeMs > 0) this.#limitAge()
+  }
+
+  get callCount(): number {
+    return this.#callCount
+  }
+
+  callBegun(): void {
+    this.#callCount++
+  }
+
+  callEnded(): void {
+    this.#callCount--
+    if (this.#isLeaving && this.#callCount === 0) this.#part()
+  }
+
+  onSettings(): void {
+    this.#disarmPreface()
+  }
+
+  /** Data went out: the client may have pinged to measure it, and our own pings count anew. */
+  readonly sent = (): void => {
+    this.#strikes = 0
+    this.#lastPingNs = -Infinity
+    this.#pingsWithoutData = 0
+  }
+
+  /** Tells the client to go elsewhere, and closes once its calls have ended. */
+  leave(): void {
+    if (this.#isLeaving || this.#connection.isDestroyed) return
+    this.#isLeaving = true
+    // A notice first: calls on their way are still answered.
+    this.#connection.sendGoaway(errorCodes.NO_ERROR, false, '')
+    if (this.#callCount === 0) this.#part()
+  }
+
+  /** The connection has nothing more to say; a client that does not hang up then is hung up on. */
+  onEnded(): void {
+    this.#isLeaving = true
+    this.#after(farewellNs, () => this.#connection.destroy())
+  }
+
+  #part(): void {
+    this.#connection.sendGoaway(errorCodes.NO_ERROR, true, '')
+    this.#connection.end()
+    this.onEnded()
+  }
+
+  close(): void {
+    for (const cancel of this.#timers) cancel()
+    this.#timers.clear()
+  }
+
+  #after(delayNs: number, fire: () => void): Cancel {
+    const cancel = this.#clock.after(delayNs, () => {
+      this.#timers.delete(cancel)
+      if (!this.#connection.isDestroyed) fire()
+    })
+    this.#timers.add(cancel)
+    return () => {
+      this.#timers.delete(cancel)
+      cancel()
+    }
+  }
+
+  #scheduleKeepalive(): void {
+    this.#after(this.#options.keepaliveTimeMs * 1e6, () => {
+      this.#keepAlive()
+      this.#scheduleKeepalive()
+    })
+  }
+
+  #keepAlive(): void {
+    const { keepaliveWithoutCalls, maxPingsWithoutData, keepaliveTimeoutMs } = this.#options
+    if (this.#callCount === 0 && !keepaliveWithoutCalls) return
+    if (maxPingsWithoutData > 0 && this.#pingsWithoutData >= maxPingsWithoutData) return
+    this.#pingsWithoutData++
+    this.#disarmPing?.()
+    this.#disarmPing = this.#after(keepaliveTimeoutMs * 1e6, () => this.#connection.destroy())
+    this.#ping.writeUInt32BE((this.#ping.readUInt32BE(4) + 1) % 2 ** 32, 4)
+    this.#connection.sendPing(this.#ping)
+  }
+
+  onPingAnswer(payload: Buffer): void {
+    if (!payload.equals(this.#ping)) return
+    this.#disarmPing?.()
+    this.#disarmPing = null
+  }
+
+  onPing(): void {
+    const { maxPingStrikes, minPingIntervalMs, keepaliveWithoutCalls } = this.#options
+    const nowNs = this.#clock.nowNs()
+    const isIdle = this.#callCount === 0 && !keepaliveWithoutCalls
+    const leastNs = isIdle ? idlePingIntervalNs : minPingIntervalMs * 1e6
+    const isTooSoon = nowNs - this.#lastPingNs < leastNs
+    this.#lastPingNs = nowNs
+    if (!isTooSoon || maxPingStrikes === 0 || ++this.#strikes <= maxPingStrikes) return
+    if (this.#isLeaving) return
+    // gRPC's clients know these words, and ping less when they come back.
+    this.#connection.sendGoaway(errorCodes.ENHANCE_YOUR_CALM, true, 'too_many_pings')
+    this.#connection.end()
+    this.onEnded()
+  }
+
+  #limitAge(): void {
+    const { maxConnectionAgeMs, maxConnectionAgeGraceMs } = this.#options
+    const jitter = 1 + ageJitter * (2 * Math.random() - 1)
+    this.#after(maxConnectionAgeMs * jitter * 1e6, () => {
+      this.leave()
+      if (maxConnectionAgeGraceMs > 0) this.#after(maxConnectionAgeGraceMs * 1e6, () => this.#connection.destroy())
+    })
+  }
+}

@@ -1,0 +1,68 @@
+// What the gRPC front end knows of its transport: calls to answer, each a path, metadata, messages in and messages out.
+// Nothing of HTTP/2 in here, so that the transport underneath can be exchanged.
+
+import type { TrafficMeter } from '../traffic-meter.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { GrpcStatus, StatusCode } from './grpc-status.ts'
+
+/** A message in pieces, as the codec writes it. */
+export type OutgoingMessage = { readonly parts: readonly Uint8Array[]; readonly byteLength: number }
+
+export interface GrpcCall {
+  /** `/package.Service/Method` */
+  readonly path: string
+  /** Name, value, name, value… in the client's order, names in lower case. Pseudo headers are among them. */
+  readonly metadata: readonly string[]
+  /** '' when unknown. Asking costs a system call. */
+  readonly remoteAddress: string
+  /** True once the call was answered or is gone: what is sent then is dropped. */
+  readonly isEnded: boolean
+  /** Bytes of messages that the client has not taken yet. */
+  readonly backlogBytes: number
+  /** Monotonic: when the client last took a message; 0 before. */
+  readonly lastProgressNs: number
+  onMessage: ((message: Buffer) => void) | null
+  /** The client has sent all its messages. */
+  onHalfClose: (() => void) | null
+  /** Once, when the client gave up, went away or its deadline has passed. The call is ended then. */
+  onCancel: (() => void) | null
+  /** The call is over and its stream is gone, whatever the reason. */
+  onClosed: (() => void) | null
+  /** The backlog is gone. */
+  onDrain: (() => void) | null
+  /** While paused no further message is delivered, and the client is held back by flow control. */
+  setPaused(isPaused: boolean): void
+  /** `release` is called once the bytes are written or dropped. */
+  send(message: OutgoingMessage, release: (() => void) | null): void
+  /** The one message of a unary answer, and status OK. */
+  sendLast(message: OutgoingMessage, release: (() => void) | null): void
+  /** Ends the call; messages sent before go out first. Twice is fine. */
+  finish(status: GrpcStatus): void
+  /** Drops what the client has not taken and breaks the call off; it sees RESOURCE_EXHAUSTED. */
+  giveUp(): void
+  /** For whoever writes down what becomes of calls: this one became an inference of that version of its model. */
+  noteInference?(inference: InferenceRequest, version: string): void
+  /** The same for one request of a stream, once it has ended. */
+  inferenceEnded?(inference: InferenceRequest, version: string, code: StatusCode): void
+  /** Lets messages of this call be compressed if the client takes that. */
+  allowCompression(): void
+}
+
+export interface GrpcTransport {
+  /** Bytes that went over its connections. */
+  readonly traffic: TrafficMeter
+  listen(): Promise<{ address: string; port: number }>
+  /** Tells clients to go elsewhere; resolves when the last call has ended and the connections are closed. */
+  drain(): Promise<void>
+  /** Ends everything at once. Twice is fine. */
+  close(): Promise<void>
+}
+
+/** Called for each call as its headers arrive. */
+export type CallHandler = (call: GrpcCall) => void
+
+/** The last value of that name. */
+export function metadataValue(metadata: readonly string[], name: string): string | null {
+  for (let i = metadata.length - 2; i >= 0; i -= 2) if (metadata[i] === name) return metadata[i + 1] as string
+  return null
+}

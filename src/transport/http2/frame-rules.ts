@@ -1,0 +1,65 @@
+// What RFC 9113 says of a frame before its payload is looked at.
+
+import { errorCodes, frameFlags, frameTypes } from './http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import { maxHeaderBlockBytes } from './server-preface.ts'
+
+type Rule = {
+  /** On the connection (stream 0), on a stream, or either. */
+  readonly on: 'connection' | 'stream' | 'both'
+  readonly isSizeValid: (length: number, flags: number) => boolean
+}
+
+const exactly =
+  (bytes: number): Rule['isSizeValid'] =>
+  (length) =>
+    length === bytes
+const anySize = (): boolean => true
+
+/** By type. What has no rule is unknown, and passed over. */
+const rules: readonly (Rule | null)[] = [
+  { on: 'stream', isSizeValid: anySize },
+  { on: 'stream', isSizeValid: anySize },
+  { on: 'stream', isSizeValid: exactly(5) },
+  { on: 'stream', isSizeValid: exactly(4) },
+  {
+    on: 'connection',
+    isSizeValid: (length, flags) => ((flags & frameFlags.ACK) === 0 ? length % 6 === 0 : length === 0),
+  },
+  null,
+  { on: 'connection', isSizeValid: exactly(8) },
+  { on: 'connection', isSizeValid: (length) => length >= 8 },
+  { on: 'both', isSizeValid: exactly(4) },
+  { on: 'stream', isSizeValid: anySize },
+]
+
+/** Throws Http2Error. HOT: once per frame. */
+export function validateFrameHeader(type: number, flags: number, streamId: number, length: number): void {
+  if (type >= rules.length) return
+  const rule = rules[type] as Rule | null
+  if (rule === null) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'clients do not push')
+  if (rule.on !== 'both' && (streamId === 0) !== (rule.on === 'connection')) {
+    throw new Http2Error(errorCodes.PROTOCOL_ERROR, `a frame of type ${type} on stream ${streamId}`)
+  }
+  if (!rule.isSizeValid(length, flags)) {
+    throw new Http2Error(errorCodes.FRAME_SIZE_ERROR, `a frame of type ${type} with ${length} bytes`)
+  }
+  if (type !== frameTypes.DATA && length > maxHeaderBlockBytes) {
+    throw new Http2Error(errorCodes.ENHANCE_YOUR_CALM, `a frame of type ${type} with ${length} bytes`)
+  }
+}
+
+/** Where the header block is in the payload of a HEADERS frame. Throws Http2Error. */
+export function headerBlockOf(flags: number, payload: Buffer): Buffer {
+  let start = 0
+  let end = payload.length
+  if ((flags & frameFlags.PADDED) !== 0) {
+    if (end < 1) throw new Http2Error(errorCodes.FRAME_SIZE_ERROR, 'a padded frame without padding')
+    end -= payload[0] as number
+    start = 1
+  }
+  // Priorities were taken out of HTTP/2 again, but clients may still send them.
+  if ((flags & frameFlags.PRIORITY) !== 0) start += 5
+  if (start > end) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'more padding than frame')
+  return start === 0 && end === payload.length ? payload : payload.subarray(start, end)
+}

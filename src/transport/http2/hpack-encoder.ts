@@ -1,0 +1,101 @@
+// HPACK (RFC 7541): our header blocks. Only two fields are ever put into a client's table, the two of every answer that
+// went well; with them such an answer's headers are three bytes.
+
+import { staticFieldIndex, staticFields, staticNameIndex } from './hpack-static-table.ts'
+import { defaultHeaderTableBytes } from './http2-format.ts'
+
+type Field = readonly [name: string, value: string]
+
+/** A block that needs nothing of the table and leaves nothing in it. */
+export function encodeHeaderBlock(fields: readonly Field[]): Buffer {
+  const bytes: number[] = []
+  for (const [name, value] of fields) {
+    const known = staticFieldIndex(name, value)
+    if (known === 0) pushLiteral(bytes, 0x00, 0x0f, name, value)
+    else pushNumber(bytes, 0x80, 0x7f, known)
+  }
+  return Buffer.from(bytes)
+}
+
+function pushLiteral(bytes: number[], kind: number, mask: number, name: string, value: string): void {
+  const index = staticNameIndex(name)
+  pushNumber(bytes, kind, mask, index)
+  if (index === 0) pushText(bytes, name)
+  pushText(bytes, value)
+}
+
+function pushText(bytes: number[], text: string): void {
+  pushNumber(bytes, 0x00, 0x7f, text.length)
+  for (const byte of Buffer.from(text, 'latin1')) bytes.push(byte)
+}
+
+function pushNumber(bytes: number[], kind: number, mask: number, value: number): void {
+  if (value < mask) {
+    bytes.push(kind | value)
+    return
+  }
+  bytes.push(kind | mask)
+  let rest = value - mask
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) | 0x80)
+  bytes.push(rest)
+}
+
+const status: Field = [':status', '200']
+const contentType: Field = ['content-type', 'application/grpc']
+const statusOk: Field = ['grpc-status', '0']
+
+/** The head and the trailers of most answers; `HpackEncoder` knows shorter words for them. */
+export const plainHead: Buffer = encodeHeaderBlock([status, contentType])
+export const okTrailers: Buffer = encodeHeaderBlock([statusOk])
+
+const kept = ([name, value]: Field): Buffer => {
+  const bytes: number[] = []
+  pushLiteral(bytes, 0x40, 0x3f, name, value)
+  return Buffer.from(bytes)
+}
+const firstHead = Buffer.concat([encodeHeaderBlock([status]), kept(contentType)])
+const firstTrailers = kept(statusOk)
+/** The newest field of the table has the index after the static ones. */
+const newestField = 0x80 | (staticFields.length + 1)
+const laterHeads = [Buffer.of(0x88, newestField), Buffer.of(0x88, newestField + 1)]
+const laterTrailers = Buffer.of(newestField)
+
+/** 'The table has no room from now on.' */
+const emptyTable = Buffer.of(0x20)
+
+export class HpackEncoder {
+  #hasHead = false
+  #hasTrailers = false
+  #usesTable = true
+  #mustEmptyTable = false
+
+  /** The client's SETTINGS_HEADER_TABLE_SIZE. With less than the default nothing is kept any more. */
+  limitTable(bytes: number): void {
+    if (bytes >= defaultHeaderTableBytes || !this.#usesTable) return
+    this.#usesTable = false
+    this.#mustEmptyTable = true
+  }
+
+  /** What to write for a block, in the order in which blocks are written. HOT: twice per answer. */
+  encode(block: Buffer): Buffer {
+    if (!this.#usesTable) return this.#withoutTable(block)
+    if (block === plainHead) {
+      if (this.#hasHead) return laterHeads[this.#hasTrailers ? 1 : 0] as Buffer
+      this.#hasHead = true
+      return firstHead
+    }
+    // The trailers are the newest field for good once the head is in the table before them.
+    if (block === okTrailers && this.#hasHead) {
+      if (this.#hasTrailers) return laterTrailers
+      this.#hasTrailers = true
+      return firstTrailers
+    }
+    return block
+  }
+
+  #withoutTable(block: Buffer): Buffer {
+    if (!this.#mustEmptyTable) return block
+    this.#mustEmptyTable = false
+    return Buffer.concat([emptyTable, block])
+  }
+}

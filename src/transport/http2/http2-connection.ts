@@ -1,0 +1,457 @@
+// The server's side of one HTTP/2 connection (RFC 9113): frames in, streams out. What a frame may look like is
+// frame-rules.ts, what is sent back and when is send-queue.ts.
+
+import type { Socket } from 'node:net'
+
+import type { Clock } from '../../base/clock.ts'
+import { NumberTable } from '../../base/number-table.ts'
+import { ClosedStreams } from './closed-streams.ts'
+import { FrameBudget } from './frame-budget.ts'
+import {
+  encodeGoaway,
+  encodePing,
+  encodeReset,
+  encodeWindowUpdate,
+  errorCodes,
+  frameFlags,
+  frameTypes,
+  largestWindowBytes,
+  settingsAck,
+  type Http2ErrorCode,
+} from './http2-format.ts'
+import { Http2Error } from './http2-error.ts'
+import {
+  connectionWindowBytes,
+  maxConcurrentStreams,
+  maxHeaderListBytes,
+  serverPreface,
+  streamWindowBytes,
+} from './server-preface.ts'
+import type { FrameOutput } from './frame-output.ts'
+import { FrameReader, type FrameSink } from './frame-reader.ts'
+import { headerBlockOf, validateFrameHeader } from './frame-rules.ts'
+import { HeaderBlockCollector } from './header-block-collector.ts'
+import { HpackDecoder } from './hpack-decoder.ts'
+import { encodeHeaderBlock } from './hpack-encoder.ts'
+import { Http2Stream, type StreamHost } from './http2-stream.ts'
+import { ClientSettings } from './client-settings.ts'
+import { areTrailersValid, RequestHeadMemo, type RequestHead } from './request-head.ts'
+import { SendQueue } from './send-queue.ts'
+
+/** Whoever holds the connection. */
+export interface ConnectionUser {
+  /** A request that keeps the rules and speaks gRPC. The user of the stream must be set. */
+  onStream(stream: Http2Stream, head: RequestHead): void
+  /** The client has said what it can do: it speaks HTTP/2. */
+  onSettings(): void
+  onPing(): void
+  onPingAnswer(payload: Buffer): void
+  /** There is something to flush. */
+  onOutput(connection: Http2Connection): void
+  /** The client broke the rules: no more frames are read, and after a last flush the connection ends. */
+  onFailed(reason: Http2Error): void
+  onClosed(): void
+}
+
+const headersTooLarge = encodeHeaderBlock([[':status', '431']])
+const pingBytes = 8
+
+export class Http2Connection implements FrameSink, StreamHost {
+  /** No more frames are read. */
+  isClosed = false
+
+  readonly #socket: Socket
+  readonly #user: ConnectionUser
+  readonly #reader = new FrameReader(this)
+  readonly #decoder = new HpackDecoder()
+  readonly #heads = new RequestHeadMemo(this.#decoder)
+  readonly #budget: FrameBudget
+  readonly #queue: SendQueue
+  readonly #client = new ClientSettings()
+  readonly #streams = new NumberTable<Http2Stream>()
+  readonly #closedStreams = new ClosedStreams()
+  #block: HeaderBlockCollector | null = null
+  #hasSettings = false
+  #lastStreamId = 0
+  /** Streams beyond are not answered: the client was told so. */
+  #lastWelcomeId = largestWindowBytes
+  #receiveWindowBytes = connectionWindowBytes
+  #uncreditedBytes = 0
+  /** The stream of the DATA frame being read; null where there is none to take it. */
+  #dataStream: Http2Stream | null = null
+  #dataLeft = 0
+  #isFlushWanted = false
+
+  constructor(dependencies: { clock: Clock }, socket: Socket, user: ConnectionUser) {
+    this.#socket = socket
+    this.#user = user
+    this.#budget = new FrameBudget(dependencies.clock)
+    this.#queue = new SendQueue(socket, this.#budget, (stream) => this.#onAllSent(stream))
+    socket.on('data', (chunk: Buffer) => this.#onChunk(chunk))
+    socket.on('drain', () => this.#wantFlush())
+    // What is wrong shows in 'close'.
+    socket.on('error', () => undefined)
+    socket.on('close', () => this.#onSocketClosed())
+    socket.write(serverPreface)
+  }
+
+  get isDestroyed(): boolean {
+    return this.#socket.destroyed
+  }
+
+  get streamCount(): number {
+    return this.#streams.size
+  }
+
+  /** `isLast`: calls that the client makes from now on are not answered; else they still are. */
+  sendGoaway(code: Http2ErrorCode, isLast: boolean, reason: string): void {
+    if (isLast) this.#lastWelcomeId = this.#lastStreamId
+    this.#sendControl(encodeGoaway(isLast ? this.#lastStreamId : largestWindowBytes, code, reason))
+  }
+
+  sendPing(payload: Buffer): void {
+    this.#sendControl(encodePing(payload, false))
+  }
+
+  /** After everything that was sent so far. */
+  end(): void {
+    if (this.isClosed) return
+    this.isClosed = true
+    this.#wantFlush()
+  }
+
+  /** At once; streams are gone when it returns. */
+  destroy(): void {
+    this.isClosed = true
+    this.#socket.destroy()
+    this.#closeAllStreams()
+  }
+
+  /** HOT: once per turn of the event loop in which there was something to send. */
+  flush(output: FrameOutput): void {
+    this.#isFlushWanted = false
+    if (this.#socket.destroyed || this.#socket.writableEnded) return
+    try {
+      this.#queue.flush(output)
+    } catch (reason) {
+      this.#fail(reason)
+    }
+    if (this.isClosed && !this.#queue.hasControl) this.#socket.end()
+    else if (this.#queue.isControlFull) this.destroy()
+  }
+
+  #wantFlush(): void {
+    if (this.#isFlushWanted) return
+    this.#isFlushWanted = true
+    this.#user.onOutput(this)
+  }
+
+  #sendControl(frame: Buffer): void {
+    this.#queue.addControl(frame)
+    this.#wantFlush()
+  }
+
+  // From streams.
+
+  readyToSend(stream: Http2Stream): void {
+    this.#queue.addStream(stream)
+    this.#wantFlush()
+  }
+
+  /** HOT: once per piece of data. The client is told when half of its window is used up. */
+  credit(stream: Http2Stream, bytes: number): void {
+    this.#creditConnection(bytes)
+    stream.uncreditedBytes += bytes
+    if (stream.uncreditedBytes < streamWindowBytes / 2 || stream.hasRemoteEnded || stream.isClosed) return
+    stream.receiveWindowBytes += stream.uncreditedBytes
+    this.#sendControl(encodeWindowUpdate(stream.id, stream.uncreditedBytes))
+    stream.uncreditedBytes = 0
+  }
+
+  #creditConnection(bytes: number): void {
+    this.#uncreditedBytes += bytes
+    if (this.#uncreditedBytes < connectionWindowBytes / 2 || this.isClosed) return
+    this.#receiveWindowBytes += this.#uncreditedBytes
+    this.#sendControl(encodeWindowUpdate(0, this.#uncreditedBytes))
+    this.#uncreditedBytes = 0
+  }
+
+  resetStream(stream: Http2Stream, code: Http2ErrorCode): void {
+    if (stream.isClosed) return
+    this.#sendControl(encodeReset(stream.id, code))
+    this.#closeStream(stream, true)
+  }
+
+  #onAllSent(stream: Http2Stream): void {
+    const isWhole = stream.hasRemoteEnded
+    // The answer is there, and the rest of the question of no interest: the client may stop (RFC 9113, 8.1).
+    if (!isWhole) this.#queue.addControl(encodeReset(stream.id, errorCodes.NO_ERROR))
+    this.#closeStream(stream, !isWhole)
+  }
+
+  #closeStream(stream: Http2Stream, wasBrokenOff: boolean): void {
+    this.#streams.delete(stream.id)
+    this.#closedStreams.add(stream.id, wasBrokenOff)
+    if (this.#dataStream === stream) this.#dataStream = null
+    stream.close()
+  }
+
+  // From the socket.
+
+  #onChunk(chunk: Buffer): void {
+    if (this.isClosed) return
+    try {
+      this.#reader.push(chunk)
+    } catch (reason) {
+      this.#fail(reason)
+    }
+  }
+
+  #fail(reason: unknown): void {
+    if (!(reason instanceof Http2Error)) throw reason
+    if (this.isClosed) return
+    this.#queue.addControl(encodeGoaway(this.#lastStreamId, reason.code, reason.message))
+    this.end()
+    this.#user.onFailed(reason)
+    this.#closeAllStreams()
+  }
+
+  #onSocketClosed(): void {
+    this.isClosed = true
+    this.#closeAllStreams()
+    this.#user.onClosed()
+  }
+
+  #closeAllStreams(): void {
+    const streams = this.#streams.entries()
+    this.#streams.clear()
+    for (const [, stream] of streams) stream.close()
+  }
+
+  onFrameHeader(type: number, flags: number, streamId: number, length: number): void {
+    validateFrameHeader(type, flags, streamId, length)
+    if (!this.#hasSettings && (type !== frameTypes.SETTINGS || (flags & frameFlags.ACK) !== 0)) {
+      throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'the first frame is not SETTINGS')
+    }
+    const block = this.#block
+    if (block !== null && (type !== frameTypes.CONTINUATION || streamId !== block.streamId)) {
+      throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'a header block is interrupted')
+    }
+    if (type === frameTypes.DATA) this.#beginData(flags, streamId, length)
+    else if (type > frameTypes.CONTINUATION) this.#budget.charge('idle frame')
+  }
+
+  /** Padding counts as data for the windows, whether somebody takes the data or not. */
+  #beginData(flags: number, streamId: number, length: number): void {
+    if (this.#isIdle(streamId)) throw new Http2Error(errorCodes.PROTOCOL_ERROR, `data on idle stream ${streamId}`)
+    this.#receiveWindowBytes -= length
+    if (this.#receiveWindowBytes < 0)
+      throw new Http2Error(errorCodes.FLOW_CONTROL_ERROR, 'more data than was asked for')
+    if (length === 0 && (flags & frameFlags.END_STREAM) === 0) this.#budget.charge('empty data')
+    this.#dataLeft = length
+    let stream = this.#streams.get(streamId) ?? null
+    if (stream === null) this.#refuseClosed(streamId)
+    else if (stream.hasRemoteEnded) {
+      this.#breakOff(stream, errorCodes.STREAM_CLOSED)
+      stream = null
+    } else {
+      stream.receiveWindowBytes -= length
+      if (stream.receiveWindowBytes < 0) {
+        this.#breakOff(stream, errorCodes.FLOW_CONTROL_ERROR)
+        stream = null
+      }
+    }
+    this.#dataStream = stream
+  }
+
+  #isIdle(streamId: number): boolean {
+    return streamId > this.#lastStreamId || streamId % 2 === 0
+  }
+
+  /** Frames for a stream that is gone: those we broke off may be unaware of it. */
+  #refuseClosed(streamId: number): void {
+    this.#budget.charge('idle frame')
+    if (this.#closedStreams.reasonOf(streamId) === 'broken off') return
+    this.#budget.charge('reset')
+    this.#sendControl(encodeReset(streamId, errorCodes.STREAM_CLOSED))
+  }
+
+  /** A stream whose client breaks the rules on it. */
+  #breakOff(stream: Http2Stream, code: Http2ErrorCode): void {
+    this.#budget.charge('reset')
+    this.resetStream(stream, code)
+  }
+
+  onDataPiece(flags: number, _streamId: number, piece: Buffer, isLast: boolean): void {
+    const stream = this.#dataStream
+    this.#dataLeft -= piece.length
+    if (stream === null) this.#creditConnection(piece.length)
+    else if (stream.expectedBytes >= 0 && piece.length > stream.expectedBytes) {
+      this.#creditConnection(piece.length)
+      this.#breakOff(stream, errorCodes.PROTOCOL_ERROR)
+    } else if (piece.length > 0) {
+      if (stream.expectedBytes > 0) stream.expectedBytes -= piece.length
+      stream.receive(piece)
+    }
+    if (!isLast) return
+    if (this.#dataLeft > 0) {
+      // Padding is taken as soon as it is here.
+      if (stream === null || stream.isClosed) this.#creditConnection(this.#dataLeft)
+      else this.credit(stream, this.#dataLeft)
+    }
+    this.#dataStream = null
+    if (stream !== null && !stream.isClosed && (flags & frameFlags.END_STREAM) !== 0) this.#endBody(stream)
+  }
+
+  #endBody(stream: Http2Stream): void {
+    if (stream.expectedBytes > 0) this.#breakOff(stream, errorCodes.PROTOCOL_ERROR)
+    else stream.receiveEnd()
+  }
+
+  onFrame(type: number, flags: number, streamId: number, payload: Buffer): void {
+    switch (type) {
+      case frameTypes.HEADERS:
+        this.#onHeaders(flags, streamId, payload)
+        break
+      // Priorities are out of use. A client that says goodbye closes the connection after its last answer.
+      case frameTypes.PRIORITY:
+      case frameTypes.GOAWAY:
+        this.#budget.charge('idle frame')
+        break
+      case frameTypes.RST_STREAM:
+        this.#onReset(streamId)
+        break
+      case frameTypes.SETTINGS:
+        this.#onSettings(flags, payload)
+        break
+      case frameTypes.PING:
+        this.#onPing(flags, payload)
+        break
+      case frameTypes.WINDOW_UPDATE:
+        this.#onWindowUpdate(streamId, payload.readUInt32BE(0) & 0x7fffffff)
+        break
+      case frameTypes.CONTINUATION:
+        this.#onContinuation(flags, payload)
+        break
+      default:
+    }
+  }
+
+  #onHeaders(flags: number, streamId: number, payload: Buffer): void {
+    const part = headerBlockOf(flags, payload)
+    const endsStream = (flags & frameFlags.END_STREAM) !== 0
+    if ((flags & frameFlags.END_HEADERS) !== 0) this.#onHeaderBlock(streamId, part, endsStream)
+    else this.#block = new HeaderBlockCollector(streamId, endsStream, part)
+  }
+
+  #onContinuation(flags: number, payload: Buffer): void {
+    const block = this.#block
+    if (block === null) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'CONTINUATION without HEADERS')
+    block.add(payload)
+    if ((flags & frameFlags.END_HEADERS) === 0) return
+    this.#block = null
+    this.#onHeaderBlock(block.streamId, block.finish(), block.endsStream)
+  }
+
+  /** HOT: once per call. Whatever becomes of the stream, the block is decoded: later ones build on it. */
+  #onHeaderBlock(streamId: number, block: Buffer, endsStream: boolean): void {
+    if (streamId <= this.#lastStreamId || streamId % 2 === 0) {
+      this.#onTrailers(streamId, block, endsStream)
+      return
+    }
+    const head = this.#heads.read(block)
+    this.#lastStreamId = streamId
+    if (streamId > this.#lastWelcomeId) {
+      this.#closedStreams.add(streamId, true)
+      return
+    }
+    if (head === null && !this.#decoder.isTooLarge) this.#refuseStream(streamId, errorCodes.PROTOCOL_ERROR)
+    else if (this.#streams.size >= maxConcurrentStreams) this.#refuseStream(streamId, errorCodes.REFUSED_STREAM)
+    else this.#openStream(streamId, head, endsStream)
+  }
+
+  #refuseStream(streamId: number, code: Http2ErrorCode): void {
+    this.#budget.charge('reset')
+    this.#closedStreams.add(streamId, true)
+    this.#sendControl(encodeReset(streamId, code))
+  }
+
+  #openStream(streamId: number, head: RequestHead | null, endsStream: boolean): void {
+    const stream = new Http2Stream(this, streamId, this.#client.initialWindowBytes, head?.contentBytes ?? -1)
+    this.#streams.set(streamId, stream)
+    if (head === null) {
+      this.#budget.charge('reset')
+      stream.sendTrailers(headersTooLarge)
+    } else if (head.refusalStatus !== 0) {
+      stream.sendTrailers(encodeHeaderBlock([[':status', String(head.refusalStatus)]]))
+    } else this.#user.onStream(stream, head)
+    if (endsStream && !stream.isClosed) this.#endBody(stream)
+  }
+
+  #onTrailers(streamId: number, block: Buffer, endsStream: boolean): void {
+    const stream = this.#streams.get(streamId)
+    const reason = stream === undefined ? this.#closedStreams.reasonOf(streamId) : null
+    if (stream === undefined && reason !== 'broken off') {
+      const code = reason === 'ended' ? errorCodes.STREAM_CLOSED : errorCodes.PROTOCOL_ERROR
+      throw new Http2Error(code, `headers on stream ${streamId}, which is not open`)
+    }
+    const fields = this.#decoder.decode(block, 0, block.length, maxHeaderListBytes)
+    if (stream === undefined) this.#budget.charge('idle frame')
+    else if (stream.hasRemoteEnded) this.#breakOff(stream, errorCodes.STREAM_CLOSED)
+    else if (!endsStream || !areTrailersValid(fields)) this.#breakOff(stream, errorCodes.PROTOCOL_ERROR)
+    else this.#endBody(stream)
+  }
+
+  #onReset(streamId: number): void {
+    if (this.#isIdle(streamId)) throw new Http2Error(errorCodes.PROTOCOL_ERROR, `reset of idle stream ${streamId}`)
+    this.#budget.charge('reset')
+    const stream = this.#streams.get(streamId)
+    if (stream !== undefined) this.#closeStream(stream, false)
+  }
+
+  #onSettings(flags: number, payload: Buffer): void {
+    this.#budget.charge('settings')
+    if ((flags & frameFlags.ACK) !== 0) return
+    const before = this.#client.initialWindowBytes
+    this.#client.apply(payload)
+    this.#queue.encoder.limitTable(this.#client.headerTableBytes)
+    this.#queue.maxFrameBytes = this.#client.maxFrameBytes
+    const change = this.#client.initialWindowBytes - before
+    if (change !== 0) for (const [, stream] of this.#streams.entries()) this.#openStreamWindow(stream, change)
+    this.#sendControl(settingsAck)
+    if (this.#hasSettings) return
+    this.#hasSettings = true
+    this.#user.onSettings()
+  }
+
+  #onPing(flags: number, payload: Buffer): void {
+    if ((flags & frameFlags.ACK) !== 0) {
+      this.#user.onPingAnswer(payload)
+      return
+    }
+    this.#budget.charge('ping')
+    this.#sendControl(encodePing(payload.subarray(0, pingBytes), true))
+    this.#user.onPing()
+  }
+
+  #onWindowUpdate(streamId: number, bytes: number): void {
+    if (streamId === 0) {
+      if (this.#queue.openWindow(bytes)) this.#wantFlush()
+      return
+    }
+    if (this.#isIdle(streamId)) throw new Http2Error(errorCodes.PROTOCOL_ERROR, `window of idle stream ${streamId}`)
+    const stream = this.#streams.get(streamId)
+    if (stream === undefined) return
+    if (bytes === 0) this.#breakOff(stream, errorCodes.PROTOCOL_ERROR)
+    else if (stream.sendWindowBytes + bytes > largestWindowBytes) this.#breakOff(stream, errorCodes.FLOW_CONTROL_ERROR)
+    else this.#openStreamWindow(stream, bytes)
+  }
+
+  #openStreamWindow(stream: Http2Stream, bytes: number): void {
+    stream.sendWindowBytes += bytes
+    if (stream.sendWindowBytes > largestWindowBytes) {
+      throw new Http2Error(errorCodes.FLOW_CONTROL_ERROR, 'the window of a stream is opened too far')
+    }
+    if (stream.sendWindowBytes > 0 && stream.backlogBytes > 0) this.readyToSend(stream)
+  }
+}

@@ -1,0 +1,291 @@
+// One stream of a connection: what its client sends, held back while nobody wants it, and what waits to be sent to it.
+
+import type { OutgoingMessage } from '../grpc/grpc-transport.ts'
+import { frameFlags, frameHeaderBytes, frameTypes, writeFrameHeader, type Http2ErrorCode } from './http2-format.ts'
+import { streamWindowBytes } from './server-preface.ts'
+import type { FrameOutput } from './frame-output.ts'
+import { HeldPieces } from './held-pieces.ts'
+import type { HpackEncoder } from './hpack-encoder.ts'
+
+/** Whoever uses the stream. */
+export interface StreamUser {
+  /** Part of the body. Not called while paused. */
+  onPiece(piece: Buffer): void
+  /** The body is whole. */
+  onBodyEnd(): void
+  /** A message was handed over to the client's connection, and others still wait. */
+  onProgress(): void
+  /** Nothing waits to be sent any more. */
+  onBacklogSent(): void
+  /** Once: the stream is gone, for whatever reason. */
+  onStreamClosed(): void
+}
+
+/** What a stream asks of its connection. */
+export interface StreamHost {
+  /** There is something to send. */
+  readyToSend(stream: Http2Stream): void
+  /** So much of the body was taken. */
+  credit(stream: Http2Stream, bytes: number): void
+  /** Breaks the stream off. */
+  resetStream(stream: Http2Stream, code: Http2ErrorCode): void
+}
+
+/** What all streams of a connection share when they send. */
+export interface SendLimits {
+  /** How much the client takes on the whole connection. */
+  windowBytes: number
+  /** Largest frame the client takes. */
+  readonly maxFrameBytes: number
+  readonly encoder: HpackEncoder
+  /** A frame was cut short by a window. May throw. */
+  onTinyFrame(): void
+}
+
+/** `idle`: nothing more to send now. `window`: waits for the client. `turn`: has had its turn. `ended`: all is sent. */
+export type SendOutcome = 'idle' | 'stream window' | 'connection window' | 'turn' | 'ended'
+
+type Outgoing = {
+  readonly message: OutgoingMessage
+  /** Of gRPC's prefix: whether the message is compressed. */
+  readonly flag: 0 | 1
+  readonly release: (() => void) | null
+  /** Bytes of prefix and body that are written. */
+  sent: number
+  partIndex: number
+  partAt: number
+  next: Outgoing | null
+}
+
+const prefixBytes = 5
+/** Bytes one stream may write before another has its turn. */
+const turnBytes = 128 * 1024
+/** From here on a piece goes out as a view; below, a copy costs less than one more piece to write. */
+const viewBytes = 8 * 1024
+const tinyFrameBytes = 128
+
+export class Http2Stream {
+  readonly id: number
+  user: StreamUser | null = null
+  /** How much the client takes on this stream; negative after it has changed its mind. */
+  sendWindowBytes: number
+  /** How much the client may still send. */
+  receiveWindowBytes = streamWindowBytes
+  /** Taken from the body, and the client not yet told. */
+  uncreditedBytes = 0
+  /** Of a body whose length was announced; -1 where it was not. */
+  expectedBytes: number
+  hasRemoteEnded = false
+  isClosed = false
+  /** In the connection's list of those that want to send. */
+  isQueued = false
+  /** Bytes of messages, with their prefixes, that are not yet sent. */
+  backlogBytes = 0
+
+  readonly #host: StreamHost
+  #head: Buffer | null = null
+  #trailers: Buffer | null = null
+  #first: Outgoing | null = null
+  #last: Outgoing | null = null
+  #isPaused = false
+  #held: HeldPieces | null = null
+
+  constructor(host: StreamHost, id: number, sendWindowBytes: number, expectedBytes: number) {
+    this.#host = host
+    this.id = id
+    this.sendWindowBytes = sendWindowBytes
+    this.expectedBytes = expectedBytes
+  }
+
+  /** A header block of `encodeHeaderBlock`, before the first message. */
+  sendHead(block: Buffer): void {
+    this.#head = block
+  }
+
+  sendMessage(message: OutgoingMessage, flag: 0 | 1, release: (() => void) | null): void {
+    if (this.isClosed) {
+      release?.()
+      return
+    }
+    const outgoing: Outgoing = { message, flag, release, sent: 0, partIndex: 0, partAt: 0, next: null }
+    if (this.#last === null) this.#first = outgoing
+    else this.#last.next = outgoing
+    this.#last = outgoing
+    this.backlogBytes += prefixBytes + message.byteLength
+    this.#host.readyToSend(this)
+  }
+
+  /** The last header block, after all messages. */
+  sendTrailers(block: Buffer): void {
+    this.#trailers = block
+    this.#host.readyToSend(this)
+  }
+
+  reset(code: Http2ErrorCode): void {
+    this.#host.resetStream(this, code)
+  }
+
+  /** From the connection: part of the body has arrived. HOT. */
+  receive(piece: Buffer): void {
+    if (this.#isPaused || (this.#held !== null && !this.#held.isEmpty)) {
+      this.#held ??= new HeldPieces()
+      this.#held.add(piece)
+      return
+    }
+    this.user?.onPiece(piece)
+    this.#host.credit(this, piece.length)
+  }
+
+  /** From the connection: no more will arrive. */
+  receiveEnd(): void {
+    this.hasRemoteEnded = true
+    if (!this.#isPaused && (this.#held === null || this.#held.isEmpty)) this.user?.onBodyEnd()
+  }
+
+  setPaused(isPaused: boolean): void {
+    if (this.#isPaused === isPaused) return
+    this.#isPaused = isPaused
+    if (isPaused) return
+    const held = this.#held
+    if (held !== null) {
+      while (!this.#isPaused && !held.isEmpty) {
+        const piece = held.take()
+        this.user?.onPiece(piece)
+        this.#host.credit(this, piece.length)
+      }
+      if (this.#isPaused) return
+    }
+    if (this.hasRemoteEnded && !this.isClosed) this.user?.onBodyEnd()
+  }
+
+  /** Once, from the connection. */
+  close(): void {
+    this.isClosed = true
+    for (let outgoing = this.#first; outgoing !== null; outgoing = outgoing.next) outgoing.release?.()
+    this.#first = null
+    this.#last = null
+    this.#head = null
+    this.#trailers = null
+    this.backlogBytes = 0
+    if (this.#held !== null) {
+      while (!this.#held.isEmpty) this.#host.credit(this, this.#held.take().length)
+    }
+    this.user?.onStreamClosed()
+  }
+
+  /** Writes what windows and turns allow. HOT: once per answer. */
+  writeTurn(output: FrameOutput, limits: SendLimits): SendOutcome {
+    if (this.#head !== null) {
+      this.#writeHeaders(output, limits.encoder.encode(this.#head), frameFlags.END_HEADERS)
+      this.#head = null
+    }
+    if (this.#first !== null) {
+      const outcome = this.#writeMessages(output, limits)
+      if (outcome !== 'idle') return outcome
+      // Its user had more to say when it heard that all was sent: that comes in another turn.
+      if (this.#first !== null) return 'idle'
+    }
+    if (this.#trailers === null) return 'idle'
+    const flags = frameFlags.END_HEADERS | frameFlags.END_STREAM
+    this.#writeHeaders(output, limits.encoder.encode(this.#trailers), flags)
+    this.#trailers = null
+    return 'ended'
+  }
+
+  #writeMessages(output: FrameOutput, limits: SendLimits): SendOutcome {
+    let written = 0
+    const before = this.#first
+    let outcome: SendOutcome = 'idle'
+    while (this.#first !== null) {
+      const bytes = Math.min(this.backlogBytes, limits.windowBytes, this.sendWindowBytes, limits.maxFrameBytes)
+      if (bytes <= 0) {
+        outcome = limits.windowBytes <= 0 ? 'connection window' : 'stream window'
+        break
+      }
+      if (written >= turnBytes) {
+        outcome = 'turn'
+        break
+      }
+      if (bytes < tinyFrameBytes && bytes < this.backlogBytes) limits.onTinyFrame()
+      limits.windowBytes -= bytes
+      this.#writeData(output, bytes)
+      written += bytes
+    }
+    if (this.#trailers === null && this.#first !== before) {
+      if (this.#first === null) this.user?.onBacklogSent()
+      else this.user?.onProgress()
+    }
+    return outcome
+  }
+
+  #writeHeaders(output: FrameOutput, block: Buffer, flags: number): void {
+    const target = output.reserve(frameHeaderBytes + block.length)
+    const at = writeFrameHeader(target, output.offset, block.length, frameTypes.HEADERS, flags, this.id)
+    target.set(block, at)
+    output.offset = at + block.length
+  }
+
+  /** One DATA frame of so many bytes, of as many messages as that takes. */
+  #writeData(output: FrameOutput, bytes: number): void {
+    this.sendWindowBytes -= bytes
+    this.backlogBytes -= bytes
+    const head = output.reserve(frameHeaderBytes)
+    output.offset = writeFrameHeader(head, output.offset, bytes, frameTypes.DATA, 0, this.id)
+    let left = bytes
+    while (left > 0) {
+      const outgoing = this.#first as Outgoing
+      left = writeMessage(output, outgoing, left)
+      if (outgoing.sent < prefixBytes + outgoing.message.byteLength) return
+      this.#first = outgoing.next
+      if (outgoing.next === null) this.#last = null
+      if (outgoing.release !== null) output.whenWritten(outgoing.release)
+    }
+  }
+}
+
+/** Up to `left` bytes of a message; gives how many of them are still free. */
+function writeMessage(output: FrameOutput, outgoing: Outgoing, left: number): number {
+  const { message } = outgoing
+  let free = left
+  if (outgoing.sent < prefixBytes) free = writePrefix(output, outgoing, free)
+  while (free > 0 && outgoing.partIndex < message.parts.length) {
+    const part = message.parts[outgoing.partIndex] as Uint8Array
+    const from = outgoing.partAt
+    const end = Math.min(part.length, from + free)
+    const isWhole = from === 0 && end === part.length
+    const slice = isWhole ? part : part.subarray(from, end)
+    if (slice.length >= viewBytes) output.addView(slice)
+    else output.copy(slice)
+    free -= slice.length
+    outgoing.sent += slice.length
+    outgoing.partAt = end
+    if (end === part.length) {
+      outgoing.partIndex++
+      outgoing.partAt = 0
+    }
+  }
+  return free
+}
+
+function writePrefix(output: FrameOutput, outgoing: Outgoing, left: number): number {
+  const target = output.reserve(prefixBytes)
+  const at = output.offset
+  const { byteLength } = outgoing.message
+  if (outgoing.sent === 0 && left >= prefixBytes) {
+    target[at] = outgoing.flag
+    target[at + 1] = byteLength >>> 24
+    target[at + 2] = byteLength >>> 16
+    target[at + 3] = byteLength >>> 8
+    target[at + 4] = byteLength
+    output.offset = at + prefixBytes
+    outgoing.sent = prefixBytes
+    return left - prefixBytes
+  }
+  // A window that ends inside the prefix.
+  const prefix = Buffer.of(outgoing.flag, 0, 0, 0, 0)
+  prefix.writeUInt32BE(byteLength, 1)
+  const length = Math.min(left, prefixBytes - outgoing.sent)
+  output.copy(prefix.subarray(outgoing.sent, outgoing.sent + length))
+  outgoing.sent += length
+  return left - length
+}

@@ -1,0 +1,137 @@
+// What a request's headers say, checked once (RFC 9113, 8.2 and 8.3). Clients repeat themselves: a block that comes again
+// while the table it refers to has not changed means the same again, and is neither decoded nor checked.
+
+import { metadataValue } from '../grpc/grpc-transport.ts'
+import { maxHeaderListBytes } from './server-preface.ts'
+import type { HpackDecoder } from './hpack-decoder.ts'
+
+export class RequestHead {
+  /** Name, value, name, value… with the pseudo headers among them. */
+  readonly metadata: readonly string[]
+  readonly path: string
+  /** Null: no deadline. */
+  readonly timeoutNs: number | null
+  /** Null: the client compresses nothing. */
+  readonly encoding: string | null
+  /** -1: not given. */
+  readonly contentBytes: number
+  /** 0 for a gRPC call, else the HTTP status that says what is wrong with the request. */
+  readonly refusalStatus: number
+
+  constructor(metadata: readonly string[], contentBytes: number, refusalStatus: number) {
+    this.metadata = metadata
+    this.path = metadataValue(metadata, ':path') ?? ''
+    this.timeoutNs = parseTimeoutNs(metadataValue(metadata, 'grpc-timeout'))
+    this.encoding = metadataValue(metadata, 'grpc-encoding')
+    this.contentBytes = contentBytes
+    this.refusalStatus = refusalStatus
+  }
+}
+
+/** Null for a request that breaks the rules of HTTP/2. */
+export function parseRequestHead(fields: readonly string[]): RequestHead | null {
+  if (!areFieldsValid(fields)) return null
+  const method = pseudoValue(fields, ':method')
+  const path = pseudoValue(fields, ':path')
+  const scheme = pseudoValue(fields, ':scheme')
+  if (method === null || path === null || scheme === null || method === '' || scheme === '') return null
+  if (!path.startsWith('/') && !(path === '*' && method === 'OPTIONS')) return null
+  const contentLength = metadataValue(fields, 'content-length')
+  if (contentLength !== null && !/^\d{1,15}$/.test(contentLength)) return null
+  const isGrpc = (metadataValue(fields, 'content-type') ?? '').startsWith('application/grpc')
+  const refusalStatus = method === 'POST' ? (isGrpc ? 0 : 415) : 405
+  return new RequestHead(fields, contentLength === null ? -1 : Number(contentLength), refusalStatus)
+}
+
+/** Fields behind the body: no pseudo headers among them. */
+export const areTrailersValid = (fields: readonly string[]): boolean =>
+  areFieldsValid(fields) && !(fields[0]?.startsWith(':') ?? false)
+
+const requestPseudoNames: ReadonlySet<string> = new Set([':method', ':scheme', ':path', ':authority'])
+/** These speak of a connection of HTTP/1. */
+const connectionNames: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+])
+const validName = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
+// eslint-disable-next-line no-control-regex -- Exactly those are looked for.
+const invalidValue = /[\0\r\n]|^[ \t]|[ \t]$/
+
+function areFieldsValid(fields: readonly string[]): boolean {
+  let isAfterPseudo = false
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string
+    const value = fields[i + 1] as string
+    if (name.startsWith(':')) {
+      if (isAfterPseudo || !requestPseudoNames.has(name) || fields.indexOf(name) !== i) return false
+    } else {
+      isAfterPseudo = true
+      if (!validName.test(name) || connectionNames.has(name)) return false
+      if (name === 'te' && value !== 'trailers') return false
+    }
+    if (invalidValue.test(value)) return false
+  }
+  return true
+}
+
+const pseudoValue = (fields: readonly string[], name: string): string | null => {
+  const at = fields.indexOf(name)
+  return at < 0 ? null : (fields[at + 1] as string)
+}
+
+const timeoutUnitsNs: Readonly<Record<string, number>> = { H: 3.6e12, M: 6e10, S: 1e9, m: 1e6, u: 1e3, n: 1 }
+
+/** `grpc-timeout`: up to eight digits and a unit. What is not that is no deadline. */
+export function parseTimeoutNs(text: string | null): number | null {
+  const match = text === null ? null : /^(\d{1,8})([HMSmun])$/.exec(text)
+  return match === null ? null : Number(match[1]) * (timeoutUnitsNs[match[2] as string] as number)
+}
+
+type KnownBlock = { readonly block: Buffer; readonly head: RequestHead }
+
+/** Methods that one client calls in turn; one more displaces another. */
+const mostBlocks = 4
+const longestBlockBytes = 1024
+
+export class RequestHeadMemo {
+  readonly #decoder: HpackDecoder
+  readonly #known: KnownBlock[] = []
+  #next = 0
+  /** Of the table that the known blocks were decoded with. */
+  #tableVersion = 0
+
+  constructor(decoder: HpackDecoder) {
+    this.#decoder = decoder
+  }
+
+  /** Null for a malformed request; `isTooLarge` of the decoder is set for one that is too long. HOT: once per call. */
+  read(block: Buffer): RequestHead | null {
+    const decoder = this.#decoder
+    const { tableVersion } = decoder
+    if (tableVersion === this.#tableVersion) {
+      for (let i = 0; i < this.#known.length; i++) {
+        const known = this.#known[i] as KnownBlock
+        if (known.block.length === block.length && known.block.equals(block)) {
+          decoder.isTooLarge = false
+          return known.head
+        }
+      }
+    } else {
+      this.#known.length = 0
+      this.#next = 0
+      this.#tableVersion = tableVersion
+    }
+    const fields = decoder.decode(block, 0, block.length, maxHeaderListBytes)
+    if (decoder.isTooLarge) return null
+    const head = parseRequestHead(fields)
+    // A block that changed the table means something else the next time.
+    if (head !== null && decoder.tableVersion === tableVersion && block.length <= longestBlockBytes) {
+      this.#known[this.#next] = { block: Buffer.from(block), head }
+      this.#next = (this.#next + 1) % mostBlocks
+    }
+    return head
+  }
+}
