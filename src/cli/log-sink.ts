@@ -2,6 +2,7 @@
 
 import { close, closeSync, fstatSync, fsync, openSync, stat, write, writeSync } from 'node:fs'
 import { promisify } from 'node:util'
+import { Drain } from '../base/drain.ts'
 
 /** What waits to be written is bounded: beyond this, lines are counted and dropped rather than kept. */
 const maxPendingChars = 4 * 1024 * 1024
@@ -35,7 +36,7 @@ export class LogSink {
   #isBroken = false
   #isReopenDue = false
   #lookedAtMs = -Infinity
-  #idleWaiters: (() => void)[] = []
+  readonly #writes = new Drain(() => !this.#isWriting)
 
   constructor(fd: number, options: LogSinkOptions = {}, path = '') {
     this.#fd = fd
@@ -77,9 +78,8 @@ export class LogSink {
   }
 
   /** Resolves when everything written so far has left. */
-  async flush(): Promise<void> {
-    if (!this.#isWriting) return
-    await new Promise<void>((resolve) => this.#idleWaiters.push(resolve))
+  flush(): Promise<void> {
+    return this.#writes.idle()
   }
 
   /** For the last moments of the process: writes what is left now, waiting for nobody. */
@@ -121,7 +121,7 @@ export class LogSink {
     const text = this.#isBroken ? '' : this.#takePending()
     if (text === '') {
       this.#isWriting = false
-      for (const resolve of this.#idleWaiters.splice(0)) resolve()
+      this.#writes.check()
       return
     }
     this.#lookForFile(() => this.#writeBytes(Buffer.from(text), 0))

@@ -1,8 +1,10 @@
+import { Drain } from '../base/drain.ts'
+
 /** Requests that front ends have in hand and will pass on: an exit or a reload that begins meanwhile waits for them. */
 export class ExpectedRequests {
   /** Who waits for each of them. */
   readonly #pending = new Set<(() => void)[]>()
-  #onNone: (() => void) | null = null
+  readonly #drain = new Drain(() => this.#pending.size === 0)
 
   /** The result is called once: the request was passed on, or given up. */
   expect(): () => void {
@@ -11,7 +13,7 @@ export class ExpectedRequests {
     return () => {
       this.#pending.delete(waiters)
       for (const tell of waiters) tell()
-      if (this.#pending.size === 0) this.#onNone?.()
+      this.#drain.check()
     }
   }
 
@@ -23,9 +25,6 @@ export class ExpectedRequests {
   }
 
   none(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#pending.size === 0) resolve()
-      else this.#onNone = resolve
-    })
+    return this.#drain.idle()
   }
 }

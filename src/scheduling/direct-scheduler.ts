@@ -2,6 +2,7 @@
 // request does. The queue has a bound; what comes above it is refused at once.
 
 import type { Clock } from '../base/clock.ts'
+import { Drain } from '../base/drain.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
@@ -47,10 +48,9 @@ export class DirectScheduler implements Scheduler {
   #sole: InstanceSeat | null
   readonly #queue = new LinkedList<WaitingRequest>()
   readonly #deadlines: Deadlines<WaitingRequest>
-  #isDraining = false
+  readonly #drain = new Drain(() => this.#queue.size === 0 && this.#runningCount === 0)
   #isDispatching = false
   #runningCount = 0
-  #onDrained: (() => void) | null = null
 
   constructor(dependencies: { clock: Clock }, instances: readonly Instance[], limits: DirectSchedulerLimits) {
     this.#clock = dependencies.clock
@@ -67,7 +67,7 @@ export class DirectScheduler implements Scheduler {
   }
 
   enqueue(request: InferenceRequest): void {
-    if (this.#isDraining) {
+    if (this.#drain.isRefusing) {
       request.fail(stoppedError(request))
       return
     }
@@ -104,20 +104,16 @@ export class DirectScheduler implements Scheduler {
   }
 
   drain(): Promise<void> {
-    this.#isDraining = true
-    return new Promise((resolve) => {
-      this.#onDrained = resolve
-      this.#checkDrained()
-    })
+    return this.#drain.drained()
   }
 
   close(): void {
-    this.#isDraining = true
+    this.#drain.refuse()
     for (let waiting = this.#queue.first; waiting !== null; waiting = this.#queue.first) {
       this.#take(waiting)
       waiting.request.fail(stoppedError(waiting.request))
     }
-    this.#checkDrained()
+    this.#drain.check()
   }
 
   #wait(request: InferenceRequest, nowNs: number): void {
@@ -127,7 +123,7 @@ export class DirectScheduler implements Scheduler {
     request.onCancel = (cancelled) => {
       this.#take(waiting)
       cancelled.failCancelled()
-      this.#checkDrained()
+      this.#drain.check()
     }
   }
 
@@ -136,7 +132,7 @@ export class DirectScheduler implements Scheduler {
       this.#take(due)
       due.request.fail(timeoutError())
     }
-    this.#checkDrained()
+    this.#drain.check()
   }
 
   /** Out of the queue: it runs, or it ends. */
@@ -160,7 +156,7 @@ export class DirectScheduler implements Scheduler {
     }
     this.#isDispatching = false
     this.#withdrawIfDone()
-    this.#checkDrained()
+    this.#drain.check()
   }
 
   #execute(seat: InstanceSeat, request: InferenceRequest): void {
@@ -199,12 +195,5 @@ export class DirectScheduler implements Scheduler {
   /** Nothing waits, so nobody need stand in line for it. */
   #withdrawIfDone(): void {
     if (this.#queue.size === 0) for (const instance of this.#claimants) instance.withdraw?.()
-  }
-
-  #checkDrained(): void {
-    if (this.#onDrained === null || this.#queue.size > 0 || this.#runningCount > 0) return
-    const onDrained = this.#onDrained
-    this.#onDrained = null
-    onDrained()
   }
 }

@@ -2,6 +2,7 @@
 // decided by planBatch; this class holds the queue, the idle Instances and the timers.
 
 import type { Cancel, Clock } from '../base/clock.ts'
+import { Drain } from '../base/drain.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { BatchPadding } from '../config/batch-padding.ts'
@@ -44,11 +45,10 @@ export class DynamicBatchScheduler implements Scheduler {
   #idle: InstanceSeat[]
   #seats: readonly InstanceSeat[]
   #claimants: readonly Instance[]
-  #isDraining = false
+  readonly #drain = new Drain(() => this.#queue.size === 0 && this.#runningCount === 0)
   #isDispatching = false
   #isTurnAwaited = false
   #runningCount = 0
-  #onDrained: (() => void) | null = null
   #cancelWake: Cancel | null = null
   #wakeNs = Infinity
   readonly #deadlines: Deadlines<WaitingRequest>
@@ -81,7 +81,7 @@ export class DynamicBatchScheduler implements Scheduler {
 
   // HOT: once per request.
   enqueue(request: InferenceRequest): void {
-    if (this.#isDraining) {
+    if (this.#drain.isRefusing) {
       request.fail(stoppedError(request))
       return
     }
@@ -126,20 +126,17 @@ export class DynamicBatchScheduler implements Scheduler {
 
   /** What waits for more requests to come runs now: none will. */
   drain(): Promise<void> {
-    this.#isDraining = true
+    this.#drain.refuse()
     this.#dispatch()
-    return new Promise((resolve) => {
-      this.#onDrained = resolve
-      this.#checkDrained()
-    })
+    return this.#drain.idle()
   }
 
   close(): void {
-    this.#isDraining = true
+    this.#drain.refuse()
     for (let waiting = this.#queue.first(); waiting !== null; waiting = this.#queue.first()) {
       this.#leave(waiting, (request) => request.fail(stoppedError(request)))
     }
-    this.#checkDrained()
+    this.#drain.check()
   }
 
   /** Takes a waiting request out of the queue and ends it; one that is already running is not ours any more. */
@@ -155,7 +152,7 @@ export class DynamicBatchScheduler implements Scheduler {
     end(waiting.request)
     // The batch that waited may have been waiting for the one that left, or be a preferred size without it.
     this.#dispatchAfterThisTurn()
-    this.#checkDrained()
+    this.#drain.check()
   }
 
   #dispatchAfterThisTurn(): void {
@@ -186,7 +183,7 @@ export class DynamicBatchScheduler implements Scheduler {
       }
       const plan = planBatch(this.#queue, this.#limits, nowNs, this.#delayNs(nowNs))
       if (plan.kind === 'idle') break
-      if (plan.kind === 'wait' && !this.#isDraining) {
+      if (plan.kind === 'wait' && !this.#drain.isRefusing) {
         this.#wakeAt(plan.untilNs, nowNs)
         isWaiting = true
         break
@@ -199,7 +196,7 @@ export class DynamicBatchScheduler implements Scheduler {
     if (!isHeldUp) this.#withdraw()
     if (this.#queue.size > 0 && this.#idle.length === 0 && this.#queue.rows >= this.#limits.maxBatchSize)
       this.#prefetchAfterThisTurn()
-    this.#checkDrained()
+    this.#drain.check()
   }
 
   #execute(seat: InstanceSeat, requestCount: number, batchSize: number): void {
@@ -280,12 +277,5 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#cancelWake?.()
     this.#cancelWake = null
     this.#wakeNs = Infinity
-  }
-
-  #checkDrained(): void {
-    if (this.#onDrained === null || this.#queue.size > 0 || this.#runningCount > 0) return
-    const onDrained = this.#onDrained
-    this.#onDrained = null
-    onDrained()
   }
 }

@@ -2,6 +2,7 @@
 // queueing happen in the models that are called.
 
 import type { Clock } from '../base/clock.ts'
+import { Drain } from '../base/drain.ts'
 import { PlacedSet } from '../base/placed-set.ts'
 import type { EnsemblePlan } from '../config/ensemble-plan.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
@@ -21,20 +22,19 @@ export class EnsembleScheduler implements Scheduler {
   readonly pendingCount = 0
   readonly #context: EnsembleContext
   readonly #runs = new PlacedSet<EnsembleRun>()
-  #isDraining = false
-  #onDrained: (() => void) | null = null
+  readonly #drain = new Drain(() => this.#runs.size === 0)
 
   constructor({ clock, infer }: EnsembleDependencies, plan: EnsemblePlan, signature: ModelSignature) {
     const gates = plan.steps.map(() => new EnsembleGate(plan.maxInflightRequests))
     const finished = (run: EnsembleRun): void => {
       this.#runs.delete(run)
-      this.#checkDrained()
+      this.#drain.check()
     }
     this.#context = { clock, plan, signature, gates, infer, finished }
   }
 
   enqueue(request: InferenceRequest): void {
-    if (this.#isDraining) {
+    if (this.#drain.isRefusing) {
       request.fail(stoppedError(request))
       return
     }
@@ -48,21 +48,11 @@ export class EnsembleScheduler implements Scheduler {
   }
 
   drain(): Promise<void> {
-    this.#isDraining = true
-    return new Promise((resolve) => {
-      this.#onDrained = resolve
-      this.#checkDrained()
-    })
+    return this.#drain.drained()
   }
 
   close(): void {
-    this.#isDraining = true
+    this.#drain.refuse()
     for (const run of this.#runs.members()) run.fail(stoppedError({ errorPrefix: '' }))
-  }
-
-  #checkDrained(): void {
-    if (this.#runs.size > 0) return
-    this.#onDrained?.()
-    this.#onDrained = null
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { Drain } from '../base/drain.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { stoppedError } from './refusals.ts'
@@ -9,8 +10,7 @@ export abstract class FrontScheduler implements Scheduler {
   protected readonly clock: Clock
   protected readonly inner: Scheduler
   readonly #waits = new Set<RequestWait>()
-  #isDraining = false
-  #onNoneWaits: (() => void) | null = null
+  readonly #drain = new Drain(() => this.#waits.size === 0)
 
   constructor(clock: Clock, inner: Scheduler) {
     this.clock = clock
@@ -25,7 +25,7 @@ export abstract class FrontScheduler implements Scheduler {
   }
 
   enqueue(request: InferenceRequest): void {
-    if (this.#isDraining) request.fail(stoppedError(request))
+    if (this.#drain.isRefusing) request.fail(stoppedError(request))
     else this.admit(request)
   }
 
@@ -39,16 +39,12 @@ export abstract class FrontScheduler implements Scheduler {
 
   /** Who waits may yet go on: until none is left the inner scheduler must take it. */
   async drain(): Promise<void> {
-    this.#isDraining = true
-    await new Promise<void>((resolve) => {
-      this.#onNoneWaits = resolve
-      this.#checkWaits()
-    })
+    await this.#drain.drained()
     await this.inner.drain()
   }
 
   close(): void {
-    this.#isDraining = true
+    this.#drain.refuse()
     this.inner.close()
     for (const wait of this.#waits) {
       this.endWait(wait)
@@ -79,11 +75,7 @@ export abstract class FrontScheduler implements Scheduler {
 
   #forget(wait: RequestWait): boolean {
     const wasThere = this.#waits.delete(wait)
-    this.#checkWaits()
+    this.#drain.check()
     return wasThere
-  }
-
-  #checkWaits(): void {
-    if (this.#waits.size === 0) this.#onNoneWaits?.()
   }
 }

@@ -3,6 +3,7 @@
 // backlog. When the sequences of an Instance run is decided by planSequenceBatch.
 
 import type { Cancel, Clock } from '../base/clock.ts'
+import { Drain } from '../base/drain.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
@@ -43,11 +44,10 @@ export class SequenceScheduler implements Scheduler {
   #namedCount = 0n
   #pendingCount = 0
   #runningCount = 0
-  #isDraining = false
+  readonly #drain = new Drain(() => this.#pendingCount === 0 && this.#runningCount === 0)
+  readonly #sequences = new Drain(() => this.#active.size === 0)
   #isClosed = false
   #isTurnAwaited = false
-  #onDrained: (() => void) | null = null
-  #onSequencesEnded: (() => void) | null = null
   #cancelReaper: Cancel | null = null
   /** Of the backlog. */
   readonly #deadlines: Deadlines<SequenceQueue>
@@ -122,10 +122,7 @@ export class SequenceScheduler implements Scheduler {
 
   /** Resolves when no sequence is left: each ends with its last request, or after its idle time. */
   sequencesEnded(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onSequencesEnded = resolve
-      this.#checkSequencesEnded()
-    })
+    return this.#sequences.idle()
   }
 
   setInstances(instances: readonly Instance[]): Promise<void> {
@@ -156,20 +153,18 @@ export class SequenceScheduler implements Scheduler {
   }
 
   /** What waits for more requests to come runs now: none will. Slots are for the backlog, for the same reason. */
-  drain(): Promise<void> {
-    this.#isDraining = true
+  async drain(): Promise<void> {
+    this.#drain.refuse()
     for (const sequence of this.#active.values()) {
       if (sequence.running === null && sequence.requests.size === 0) this.#leaveSlot(sequence)
     }
     for (const lane of this.#lanes) this.#dispatch(lane)
-    return new Promise((resolve) => {
-      this.#onDrained = resolve
-      this.#checkDrained()
-    })
+    await this.#drain.idle()
+    this.#forgetTimers()
   }
 
   close(): void {
-    this.#isDraining = true
+    this.#drain.refuse()
     this.#isClosed = true
     this.#forgetTimers()
     const sequences = [...this.#active.values(), ...this.#lanes.flatMap((lane) => lane.slots)]
@@ -178,7 +173,7 @@ export class SequenceScheduler implements Scheduler {
   }
 
   #refusal(request: InferenceRequest): ServerError | null {
-    if (this.#isDraining) return stoppedError(request)
+    if (this.#drain.isRefusing) return stoppedError(request)
     const { modelName, controls, maxQueueSize, isIterative } = this.#settings
     const { correlationId } = request
     if (request.batchSize > 1) {
@@ -312,7 +307,7 @@ export class SequenceScheduler implements Scheduler {
       const counts = { readyCount: ready.length, slotCount: lane.slots.length, oldestNs, nowNs }
       const plan = planSequenceBatch(this.#settings.limits, counts)
       if (plan.kind === 'idle') break
-      if (plan.kind === 'wait' && !this.#isDraining) {
+      if (plan.kind === 'wait' && !this.#drain.isRefusing) {
         lane.cancelWake = this.#clock.afterExactly(plan.untilNs - nowNs, () => this.#dispatch(lane))
         break
       }
@@ -416,7 +411,7 @@ export class SequenceScheduler implements Scheduler {
     const { request } = sequence.running as QueuedRequest
     sequence.running = null
     this.#runningCount--
-    const isLast = request.isSequenceEnd || sequence.isOneRequest || this.#isDraining
+    const isLast = request.isSequenceEnd || sequence.isOneRequest || this.#drain.isRefusing
     if (request.isRescheduled) this.#queueAgain(sequence, request)
     if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
     else {
@@ -487,17 +482,9 @@ export class SequenceScheduler implements Scheduler {
     for (const lane of this.#lanes) lane.forgetWake()
   }
 
-  #checkSequencesEnded(): void {
-    if (this.#active.size === 0) this.#onSequencesEnded?.()
-  }
-
   #checkDrained(): void {
-    this.#checkSequencesEnded()
-    if (this.#onDrained === null || this.#pendingCount > 0 || this.#runningCount > 0) return
-    this.#forgetTimers()
-    const onDrained = this.#onDrained
-    this.#onDrained = null
-    onDrained()
+    this.#sequences.check()
+    this.#drain.check()
   }
 }
 

@@ -1,6 +1,7 @@
 import { assert } from '../../base/assert.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Clock } from '../../base/clock.ts'
+import { Drain } from '../../base/drain.ts'
 import type { Log } from '../../base/log.ts'
 import type { Instance, LoadedModel } from '../../model/backend.ts'
 import type { Batch } from '../../model/batch.ts'
@@ -74,7 +75,7 @@ export class ServedVersion implements ModelVersion {
   #workload: Workload = noWorkload
   #inFlightCount = 0
   #lastUsedNs = 0
-  #onIdle: (() => void) | null = null
+  readonly #inFlight = new Drain(() => this.#inFlightCount === 0)
   /** Resolves when an unload that has begun is done. */
   #gone = Promise.resolve()
 
@@ -230,7 +231,7 @@ export class ServedVersion implements ModelVersion {
   async #end(giveUp: Promise<void>): Promise<void> {
     this.#setState('UNLOADING')
     const { config, signature, scheduler, instances, loaded } = this.#requireParts()
-    const isIdle = Promise.all([scheduler.drain(), this.#whenIdle()])
+    const isIdle = Promise.all([scheduler.drain(), this.#inFlight.idle()])
     await Promise.race([isIdle, giveUp])
     scheduler.close()
     await instances?.close().catch((reason: unknown) => this.#logCloseFailure(reason))
@@ -271,17 +272,10 @@ export class ServedVersion implements ModelVersion {
     if (response.isFinal) {
       this.#lastUsedNs = request.endNs
       this.#inFlightCount--
-      if (this.#inFlightCount === 0) this.#onIdle?.()
+      this.#inFlight.check()
     }
     const signature = this.#requireParts().signature
     return signature.hasReshape ? reshapeOutputs(response, signature) : response
-  }
-
-  #whenIdle(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#inFlightCount === 0) resolve()
-      else this.#onIdle = resolve
-    })
   }
 
   #logCloseFailure(reason: unknown): void {
