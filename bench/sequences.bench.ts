@@ -7,7 +7,7 @@ import { InferenceRequest } from '../src/model/inference-request.ts'
 import { InferenceResponse } from '../src/model/inference-response.ts'
 import { emptyModelConfig, type ModelConfig } from '../src/config/model-config.ts'
 import { ModelSignature } from '../src/config/model-signature.ts'
-import { normalisePolledConfig } from '../src/config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../src/config/normalise-model-config.ts'
 import type { Scheduler } from '../src/model/scheduler.ts'
 import { parseModelConfigText } from '../src/repository/text-format-reader.ts'
 import { DirectScheduler } from '../src/scheduling/direct-scheduler.ts'
@@ -41,7 +41,7 @@ function sequenceScheduler(turns: (() => void)[], extra: string): Scheduler {
     sequence_batching { oldest { max_candidate_sequences: ${sequences} } ${extra} }
   `)
   const config: ModelConfig = { ...emptyModelConfig(), ...parsed }
-  normalisePolledConfig(config)
+  normaliseModelConfig(config)
   if (config.sequenceBatching === null) throw new Error('the text above has one')
   const options = { maxQueueSize: 1000, initialStates: new Map<string, Uint8Array>() }
   const settings = sequenceSettings(config, config.sequenceBatching, new ModelSignature(config), options)

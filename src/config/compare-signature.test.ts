@@ -2,30 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { signatureProblems, type FileSignature } from './compare-signature.ts'
 import type { ConfigProblem } from './config-problem.ts'
-import { emptyMessage, messageSchema } from './model-config-schema.ts'
-import {
-  emptyModelConfig,
-  type ConfigDataType,
-  type ModelConfig,
-  type ModelInput,
-  type ModelOutput,
-} from './model-config.ts'
+import { configMessage, emptyModelConfig, type ConfigDataType, type ModelConfig } from './model-config.ts'
 
 type Tensor = readonly [name: string, dataType: ConfigDataType, dims: number[]]
 
 function configOf(maxBatchSize: number, inputs: readonly Tensor[], outputs: readonly Tensor[] = []): ModelConfig {
-  const tensor = (type: string, [name, dataType, dims]: Tensor): unknown => ({
-    ...emptyMessage(messageSchema(type)),
-    name,
-    dataType,
-    dims,
-  })
   return {
     ...emptyModelConfig(),
     name: 'm',
     maxBatchSize,
-    input: inputs.map((input) => tensor('ModelInput', input) as ModelInput),
-    output: outputs.map((output) => tensor('ModelOutput', output) as ModelOutput),
+    input: inputs.map(([name, dataType, dims]) => configMessage('ModelInput', { name, dataType, dims })),
+    output: outputs.map(([name, dataType, dims]) => configMessage('ModelOutput', { name, dataType, dims })),
   }
 }
 
@@ -122,12 +109,7 @@ test('the shape the model gets is the reshape, where there is one', () => {
 
 test('sequence controls and states count as inputs', () => {
   const config = configOf(0, [['x', 'TYPE_FP32', [1]]])
-  config.sequenceBatching = {
-    ...(emptyMessage(messageSchema('ModelSequenceBatching')) as unknown as NonNullable<
-      ModelConfig['sequenceBatching']
-    >),
-    controlInput: [{ name: 'START', control: [] }],
-  }
+  config.sequenceBatching = configMessage('ModelSequenceBatching', { controlInput: [{ name: 'START', control: [] }] })
   assert.deepEqual(
     problems(
       config,

@@ -1,11 +1,13 @@
-// Every message, field, number and type of Triton's ModelConfig, as one table.
-// The text reader, the printer, the JSON form and the binary form of a configuration are all driven by it.
+// Every message, field, number and type of Triton's ModelConfig, as one table. The TypeScript types (model-config.ts), the
+// text reader, the JSON form and the binary form of a configuration all come from this table.
 // A row is [wire name, field number, type, kind, name of the oneof or type of the map key].
 
 export type FieldKind = 'single' | 'repeated' | 'oneof' | 'map'
-type FieldRow = readonly [name: string, number: number, type: string, kind: FieldKind, oneofOrKeyType?: string]
+export type FieldRow = readonly [name: string, number: number, type: string, kind: FieldKind, oneofOrKeyType?: string]
+type EnumTable = Readonly<Record<string, Readonly<Record<string, number>>>>
+type MessageTable = Readonly<Record<string, readonly FieldRow[]>>
 
-export const enumTypes: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+export const enumTypes = {
   'ModelInstanceGroup.SecondaryDevice.SecondaryDeviceKind': { KIND_NVDLA: 0 },
   'ModelInstanceGroup.Kind': { KIND_AUTO: 0, KIND_GPU: 1, KIND_CPU: 2, KIND_MODEL: 3 },
   'ModelInput.Format': { FORMAT_NONE: 0, FORMAT_NHWC: 1, FORMAT_NCHW: 2 },
@@ -43,9 +45,9 @@ export const enumTypes: Readonly<Record<string, Readonly<Record<string, number>>
     TYPE_STRING: 13,
     TYPE_BF16: 14,
   },
-}
+} as const satisfies EnumTable
 
-export const messageTypes: Readonly<Record<string, readonly FieldRow[]>> = {
+export const messageTypes = {
   ModelRateLimiter: [
     ['resources', 1, 'ModelRateLimiter.Resource', 'repeated'],
     ['priority', 2, 'uint32', 'single'],
@@ -273,7 +275,7 @@ export const messageTypes: Readonly<Record<string, readonly FieldRow[]>> = {
     ['response_cache', 24, 'ModelResponseCache', 'single'],
     ['model_metrics', 26, 'ModelMetrics', 'single'],
   ],
-}
+} as const satisfies MessageTable
 
 export type FieldSchema = {
   readonly wireName: string
@@ -302,7 +304,7 @@ const messages = new Map<string, MessageSchema>()
 const enums = new Map<string, EnumSchema>()
 
 function enumSchema(name: string): EnumSchema | null {
-  const numbers = enumTypes[name]
+  const numbers = (enumTypes as EnumTable)[name]
   if (numbers === undefined) return null
   let schema = enums.get(name)
   if (schema === undefined) enums.set(name, (schema = { name, numbers: new Map(Object.entries(numbers)) }))
@@ -312,7 +314,7 @@ function enumSchema(name: string): EnumSchema | null {
 export function messageSchema(name: string): MessageSchema {
   const known = messages.get(name)
   if (known !== undefined) return known
-  const rows = messageTypes[name]
+  const rows = (messageTypes as MessageTable)[name]
   if (rows === undefined) throw new Error(`no message type '${name}' in the ModelConfig schema`)
   const fields: FieldSchema[] = rows.map(([wireName, number, type, kind, extra]) => ({
     wireName,

@@ -1,339 +1,83 @@
-// ModelConfig: a model's config.pbtxt as the rest of the server sees it. Field for field the messages of the table in
-// model-config-schema.ts, in camelCase. Absent sub-messages and unset oneofs are null; other fields have their proto3
-// default. int64 is a number (the reader refuses what a number cannot hold), uint64 a bigint.
-import { emptyMessage, modelConfigSchema } from './model-config-schema.ts'
+// ModelConfig: a model's config.pbtxt as the rest of the server sees it. The types are those of the table in
+// model-config-schema.ts, with the names of fields in camelCase. An absent sub-message and an unset oneof are null; every
+// other field has its proto3 default. An int64 is a number (the reader refuses what a number cannot hold), a uint64 a bigint.
 
-export type ModelInstanceGroupSecondaryDeviceSecondaryDeviceKind = 'KIND_NVDLA'
-export type ModelInstanceGroupKind = 'KIND_AUTO' | 'KIND_GPU' | 'KIND_CPU' | 'KIND_MODEL'
-export type ModelInputFormat = 'FORMAT_NONE' | 'FORMAT_NHWC' | 'FORMAT_NCHW'
-export type BatchInputKind =
-  | 'BATCH_ELEMENT_COUNT'
-  | 'BATCH_ACCUMULATED_ELEMENT_COUNT'
-  | 'BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO'
-  | 'BATCH_MAX_ELEMENT_COUNT_AS_SHAPE'
-  | 'BATCH_ITEM_SHAPE'
-  | 'BATCH_ITEM_SHAPE_FLATTEN'
-export type BatchOutputKind = 'BATCH_SCATTER_WITH_INPUT_SHAPE'
-export type ModelOptimizationPolicyModelPriority = 'PRIORITY_DEFAULT' | 'PRIORITY_MAX' | 'PRIORITY_MIN'
-export type ModelQueuePolicyTimeoutAction = 'REJECT' | 'DELAY'
-export type ModelSequenceBatchingControlKind =
-  'CONTROL_SEQUENCE_START' | 'CONTROL_SEQUENCE_READY' | 'CONTROL_SEQUENCE_END' | 'CONTROL_SEQUENCE_CORRID'
-export type ConfigDataType =
-  | 'TYPE_INVALID'
-  | 'TYPE_BOOL'
-  | 'TYPE_UINT8'
-  | 'TYPE_UINT16'
-  | 'TYPE_UINT32'
-  | 'TYPE_UINT64'
-  | 'TYPE_INT8'
-  | 'TYPE_INT16'
-  | 'TYPE_INT32'
-  | 'TYPE_INT64'
-  | 'TYPE_FP16'
-  | 'TYPE_FP32'
-  | 'TYPE_FP64'
-  | 'TYPE_STRING'
-  | 'TYPE_BF16'
+import { emptyMessage, messageSchema, type enumTypes, type messageTypes } from './model-config-schema.ts'
 
-export type ModelRateLimiter = {
-  resources: ModelRateLimiterResource[]
-  priority: number
+type Enums = typeof enumTypes
+type Messages = typeof messageTypes
+type MessageName = keyof Messages
+
+type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : Name
+
+type Scalars = {
+  string: string
+  bool: boolean
+  int32: number
+  uint32: number
+  int64: number
+  uint64: bigint
+  float: number
+  double: number
 }
 
-export type ModelRateLimiterResource = {
-  name: string
-  global: boolean
-  count: number
+type Value<Type> = Type extends MessageName
+  ? MessageOf<Type>
+  : Type extends keyof Enums
+    ? keyof Enums[Type]
+    : Type extends keyof Scalars
+      ? Scalars[Type]
+      : never
+
+/** A field's value from its row: [wire name, number, type, kind, type of the map key]. */
+type FieldOf<Row extends readonly unknown[]> = Row[3] extends 'repeated'
+  ? Value<Row[2]>[]
+  : Row[3] extends 'map'
+    ? Map<Value<Row[4]>, Value<Row[2]>>
+    : Row[3] extends 'oneof'
+      ? Value<Row[2]> | null
+      : Row[2] extends MessageName
+        ? MessageOf<Row[2]> | null
+        : Value<Row[2]>
+
+/** A message by its name in the table. */
+export type MessageOf<Name extends MessageName> = {
+  -readonly [Row in Messages[Name][number] as CamelCase<Row[0]>]: FieldOf<Row>
 }
 
-export type ModelInstanceGroup = {
-  name: string
-  kind: ModelInstanceGroupKind
-  count: number
-  rateLimiter: ModelRateLimiter | null
-  gpus: number[]
-  secondaryDevices: ModelInstanceGroupSecondaryDevice[]
-  profile: string[]
-  passive: boolean
-  hostPolicy: string
-}
+export type BatchInput = MessageOf<'BatchInput'>
+export type BatchOutput = MessageOf<'BatchOutput'>
+export type ModelConfig = MessageOf<'ModelConfig'>
+export type ModelDynamicBatching = MessageOf<'ModelDynamicBatching'>
+export type ModelEnsembling = MessageOf<'ModelEnsembling'>
+export type ModelEnsemblingStep = MessageOf<'ModelEnsembling.Step'>
+export type ModelInput = MessageOf<'ModelInput'>
+export type ModelInstanceGroup = MessageOf<'ModelInstanceGroup'>
+export type ModelMetrics = MessageOf<'ModelMetrics'>
+export type ModelOptimizationPolicy = MessageOf<'ModelOptimizationPolicy'>
+export type ModelOutput = MessageOf<'ModelOutput'>
+export type ModelQueuePolicy = MessageOf<'ModelQueuePolicy'>
+export type ModelRateLimiter = MessageOf<'ModelRateLimiter'>
+export type ModelRepositoryAgents = MessageOf<'ModelRepositoryAgents'>
+export type ModelRepositoryAgentsAgent = MessageOf<'ModelRepositoryAgents.Agent'>
+export type ModelSequenceBatching = MessageOf<'ModelSequenceBatching'>
+export type ModelSequenceBatchingControl = MessageOf<'ModelSequenceBatching.Control'>
+export type ModelSequenceBatchingInitialState = MessageOf<'ModelSequenceBatching.InitialState'>
+export type ModelSequenceBatchingState = MessageOf<'ModelSequenceBatching.State'>
+export type ModelVersionPolicy = MessageOf<'ModelVersionPolicy'>
+export type ModelWarmup = MessageOf<'ModelWarmup'>
+export type ModelWarmupInput = MessageOf<'ModelWarmup.Input'>
 
-export type ModelInstanceGroupSecondaryDevice = {
-  kind: ModelInstanceGroupSecondaryDeviceSecondaryDeviceKind
-  deviceId: number
-}
+export type ConfigDataType = keyof Enums['DataType']
+export type BatchInputKind = keyof Enums['BatchInput.Kind']
+export type ModelSequenceBatchingControlKind = keyof Enums['ModelSequenceBatching.Control.Kind']
 
-export type ModelTensorReshape = {
-  shape: number[]
-}
+/** A message with these fields, and every other field at its default. */
+export const configMessage = <Name extends MessageName>(
+  name: Name,
+  fields: Partial<MessageOf<Name>> = {},
+): MessageOf<Name> => ({ ...(emptyMessage(messageSchema(name)) as MessageOf<Name>), ...fields })
 
-export type ModelInput = {
-  name: string
-  dataType: ConfigDataType
-  format: ModelInputFormat
-  dims: number[]
-  reshape: ModelTensorReshape | null
-  isShapeTensor: boolean
-  allowRaggedBatch: boolean
-  optional: boolean
-  isNonLinearFormatIo: boolean
-}
-
-export type ModelOutput = {
-  name: string
-  dataType: ConfigDataType
-  dims: number[]
-  reshape: ModelTensorReshape | null
-  labelFilename: string
-  isShapeTensor: boolean
-  isNonLinearFormatIo: boolean
-}
-
-export type BatchInput = {
-  kind: BatchInputKind
-  targetName: string[]
-  dataType: ConfigDataType
-  sourceInput: string[]
-}
-
-export type BatchOutput = {
-  targetName: string[]
-  kind: BatchOutputKind
-  sourceInput: string[]
-}
-
-export type ModelVersionPolicy = {
-  latest: ModelVersionPolicyLatest | null
-  all: ModelVersionPolicyAll | null
-  specific: ModelVersionPolicySpecific | null
-}
-
-export type ModelVersionPolicyLatest = {
-  numVersions: number
-}
-
-export type ModelVersionPolicyAll = Record<string, never>
-
-export type ModelVersionPolicySpecific = {
-  versions: number[]
-}
-
-export type ModelOptimizationPolicy = {
-  graph: ModelOptimizationPolicyGraph | null
-  priority: ModelOptimizationPolicyModelPriority
-  cuda: ModelOptimizationPolicyCuda | null
-  executionAccelerators: ModelOptimizationPolicyExecutionAccelerators | null
-  inputPinnedMemory: ModelOptimizationPolicyPinnedMemoryBuffer | null
-  outputPinnedMemory: ModelOptimizationPolicyPinnedMemoryBuffer | null
-  gatherKernelBufferThreshold: number
-  eagerBatching: boolean
-}
-
-export type ModelOptimizationPolicyGraph = {
-  level: number
-}
-
-export type ModelOptimizationPolicyCuda = {
-  graphs: boolean
-  busyWaitEvents: boolean
-  graphSpec: ModelOptimizationPolicyCudaGraphSpec[]
-  outputCopyStream: boolean
-}
-
-export type ModelOptimizationPolicyCudaGraphSpec = {
-  batchSize: number
-  input: Map<string, ModelOptimizationPolicyCudaGraphSpecShape>
-  graphLowerBound: ModelOptimizationPolicyCudaGraphSpecLowerBound | null
-}
-
-export type ModelOptimizationPolicyCudaGraphSpecShape = {
-  dim: number[]
-}
-
-export type ModelOptimizationPolicyCudaGraphSpecLowerBound = {
-  batchSize: number
-  input: Map<string, ModelOptimizationPolicyCudaGraphSpecShape>
-}
-
-export type ModelOptimizationPolicyExecutionAccelerators = {
-  gpuExecutionAccelerator: ModelOptimizationPolicyExecutionAcceleratorsAccelerator[]
-  cpuExecutionAccelerator: ModelOptimizationPolicyExecutionAcceleratorsAccelerator[]
-}
-
-export type ModelOptimizationPolicyExecutionAcceleratorsAccelerator = {
-  name: string
-  parameters: Map<string, string>
-}
-
-export type ModelOptimizationPolicyPinnedMemoryBuffer = {
-  enable: boolean
-}
-
-export type ModelQueuePolicy = {
-  timeoutAction: ModelQueuePolicyTimeoutAction
-  defaultTimeoutMicroseconds: bigint
-  allowTimeoutOverride: boolean
-  maxQueueSize: number
-}
-
-export type ModelDynamicBatching = {
-  preferredBatchSize: number[]
-  maxQueueDelayMicroseconds: bigint
-  preserveOrdering: boolean
-  priorityLevels: bigint
-  defaultPriorityLevel: bigint
-  defaultQueuePolicy: ModelQueuePolicy | null
-  priorityQueuePolicy: Map<bigint, ModelQueuePolicy>
-}
-
-export type ModelSequenceBatching = {
-  direct: ModelSequenceBatchingStrategyDirect | null
-  oldest: ModelSequenceBatchingStrategyOldest | null
-  maxSequenceIdleMicroseconds: bigint
-  controlInput: ModelSequenceBatchingControlInput[]
-  state: ModelSequenceBatchingState[]
-  iterativeSequence: boolean
-}
-
-export type ModelSequenceBatchingControl = {
-  kind: ModelSequenceBatchingControlKind
-  int32FalseTrue: number[]
-  fp32FalseTrue: number[]
-  boolFalseTrue: boolean[]
-  dataType: ConfigDataType
-}
-
-export type ModelSequenceBatchingControlInput = {
-  name: string
-  control: ModelSequenceBatchingControl[]
-}
-
-export type ModelSequenceBatchingInitialState = {
-  dataType: ConfigDataType
-  dims: number[]
-  zeroData: boolean | null
-  dataFile: string | null
-  name: string
-}
-
-export type ModelSequenceBatchingState = {
-  inputName: string
-  outputName: string
-  dataType: ConfigDataType
-  dims: number[]
-  initialState: ModelSequenceBatchingInitialState[]
-  useSameBufferForInputOutput: boolean
-  useGrowableMemory: boolean
-}
-
-export type ModelSequenceBatchingStrategyDirect = {
-  maxQueueDelayMicroseconds: bigint
-  minimumSlotUtilization: number
-}
-
-export type ModelSequenceBatchingStrategyOldest = {
-  maxCandidateSequences: number
-  preferredBatchSize: number[]
-  maxQueueDelayMicroseconds: bigint
-  preserveOrdering: boolean
-}
-
-export type ModelEnsembling = {
-  step: ModelEnsemblingStep[]
-  maxInflightRequests: number
-}
-
-export type ModelEnsemblingStep = {
-  modelName: string
-  modelVersion: number
-  inputMap: Map<string, string>
-  outputMap: Map<string, string>
-  modelNamespace: string
-}
-
-export type ModelParameter = {
-  stringValue: string
-}
-
-export type ModelWarmup = {
-  name: string
-  batchSize: number
-  inputs: Map<string, ModelWarmupInput>
-  count: number
-}
-
-export type ModelWarmupInput = {
-  dataType: ConfigDataType
-  dims: number[]
-  zeroData: boolean | null
-  randomData: boolean | null
-  inputDataFile: string | null
-}
-
-export type ModelOperations = {
-  opLibraryFilename: string[]
-}
-
-export type ModelTransactionPolicy = {
-  decoupled: boolean
-}
-
-export type ModelRepositoryAgents = {
-  agents: ModelRepositoryAgentsAgent[]
-}
-
-export type ModelRepositoryAgentsAgent = {
-  name: string
-  parameters: Map<string, string>
-}
-
-export type ModelResponseCache = {
-  enable: boolean
-}
-
-export type ModelMetrics = {
-  metricControl: ModelMetricsMetricControl[]
-}
-
-export type ModelMetricsMetricControl = {
-  metricIdentifier: ModelMetricsMetricControlMetricIdentifier | null
-  histogramOptions: ModelMetricsMetricControlHistogramOptions | null
-}
-
-export type ModelMetricsMetricControlMetricIdentifier = {
-  family: string
-}
-
-export type ModelMetricsMetricControlHistogramOptions = {
-  buckets: number[]
-}
-
-export type ModelConfig = {
-  name: string
-  platform: string
-  backend: string
-  runtime: string
-  versionPolicy: ModelVersionPolicy | null
-  maxBatchSize: number
-  input: ModelInput[]
-  output: ModelOutput[]
-  batchInput: BatchInput[]
-  batchOutput: BatchOutput[]
-  optimization: ModelOptimizationPolicy | null
-  dynamicBatching: ModelDynamicBatching | null
-  sequenceBatching: ModelSequenceBatching | null
-  ensembleScheduling: ModelEnsembling | null
-  instanceGroup: ModelInstanceGroup[]
-  defaultModelFilename: string
-  ccModelFilenames: Map<string, string>
-  metricTags: Map<string, string>
-  parameters: Map<string, ModelParameter>
-  modelWarmup: ModelWarmup[]
-  modelOperations: ModelOperations | null
-  modelTransactionPolicy: ModelTransactionPolicy | null
-  modelRepositoryAgents: ModelRepositoryAgents | null
-  responseCache: ModelResponseCache | null
-  modelMetrics: ModelMetrics | null
-}
-
-export const emptyModelConfig = (): ModelConfig => emptyMessage(modelConfigSchema()) as unknown as ModelConfig
+export const emptyModelConfig = (): ModelConfig => configMessage('ModelConfig')

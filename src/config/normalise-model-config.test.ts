@@ -1,22 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { emptyMessage, messageSchema } from './model-config-schema.ts'
-import {
-  emptyModelConfig,
-  type ModelConfig,
-  type ModelDynamicBatching,
-  type ModelInstanceGroup,
-  type ModelSequenceBatching,
-} from './model-config.ts'
-import {
-  hostPolicyOf,
-  normaliseAfterComplete,
-  normaliseInstanceGroups,
-  normalisePolledConfig,
-} from './normalise-model-config.ts'
+import { configMessage, emptyModelConfig, type ModelConfig, type ModelInstanceGroup } from './model-config.ts'
+import { hostPolicyOf, normaliseModelConfig, normaliseInstanceGroups } from './normalise-model-config.ts'
 
-const message = <T>(type: string, part: Partial<T> = {}): T => ({ ...emptyMessage(messageSchema(type)), ...part }) as T
-const group = (part: Partial<ModelInstanceGroup> = {}): ModelInstanceGroup => message('ModelInstanceGroup', part)
+const group = (part: Partial<ModelInstanceGroup> = {}): ModelInstanceGroup => configMessage('ModelInstanceGroup', part)
 const config = (part: Partial<ModelConfig> = {}): ModelConfig => ({ ...emptyModelConfig(), name: 'm', ...part })
 
 function groupsOf(part: Partial<ModelConfig>, gpuCount = 0): readonly (readonly unknown[])[] {
@@ -26,8 +13,8 @@ function groupsOf(part: Partial<ModelConfig>, gpuCount = 0): readonly (readonly 
 }
 
 test('a version policy, pinned memory and an idle time are filled in where none is given', () => {
-  const draft = config({ sequenceBatching: message<ModelSequenceBatching>('ModelSequenceBatching') })
-  normalisePolledConfig(draft)
+  const draft = config({ sequenceBatching: configMessage('ModelSequenceBatching') })
+  normaliseModelConfig(draft)
   assert.deepEqual(draft.versionPolicy?.latest, { numVersions: 1 })
   assert.deepEqual(draft.optimization?.inputPinnedMemory, { enable: true })
   assert.deepEqual(draft.optimization?.outputPinnedMemory, { enable: true })
@@ -36,17 +23,17 @@ test('a version policy, pinned memory and an idle time are filled in where none 
 
 test('what is given stays', () => {
   const draft = config({ versionPolicy: { latest: null, all: {}, specific: null } })
-  draft.optimization = message<NonNullable<ModelConfig['optimization']>>('ModelOptimizationPolicy', {
+  draft.optimization = configMessage('ModelOptimizationPolicy', {
     inputPinnedMemory: { enable: false },
   })
-  normalisePolledConfig(draft)
+  normaliseModelConfig(draft)
   assert.equal(draft.versionPolicy?.latest, null)
   assert.deepEqual(draft.optimization?.inputPinnedMemory, { enable: false })
 })
 
 test('an ensemble gets no optimization and no instance groups', () => {
-  const draft = config({ platform: 'ensemble', ensembleScheduling: message('ModelEnsembling') })
-  normalisePolledConfig(draft)
+  const draft = config({ platform: 'ensemble', ensembleScheduling: configMessage('ModelEnsembling') })
+  normaliseModelConfig(draft)
   normaliseInstanceGroups(draft, { gpuCount: 0 })
   assert.equal(draft.optimization, null)
   assert.deepEqual(draft.instanceGroup, [])
@@ -54,18 +41,18 @@ test('an ensemble gets no optimization and no instance groups', () => {
 
 test('a scheduler the backend added is normalised with the batch size the backend set', () => {
   const draft = config()
-  normalisePolledConfig(draft)
+  normaliseModelConfig(draft)
   draft.maxBatchSize = 6
-  draft.dynamicBatching = message<ModelDynamicBatching>('ModelDynamicBatching')
-  normaliseAfterComplete(draft)
+  draft.dynamicBatching = configMessage('ModelDynamicBatching')
+  normaliseModelConfig(draft)
   assert.deepEqual(draft.dynamicBatching.preferredBatchSize, [6])
-  normaliseAfterComplete(draft)
+  normaliseModelConfig(draft)
   assert.deepEqual(draft.dynamicBatching.preferredBatchSize, [6], 'a second time changes nothing')
 })
 
 test('preferred sizes stay empty for a model that does not batch', () => {
-  const draft = config({ dynamicBatching: message<ModelDynamicBatching>('ModelDynamicBatching') })
-  normalisePolledConfig(draft)
+  const draft = config({ dynamicBatching: configMessage('ModelDynamicBatching') })
+  normaliseModelConfig(draft)
   assert.deepEqual(draft.dynamicBatching?.preferredBatchSize, [])
 })
 

@@ -2,25 +2,22 @@
 // changes the draft it is given, so that a backend and the server complete one and the same object.
 
 import { isEnsemble, knownBackend } from './known-backends.ts'
-import { emptyMessage, messageSchema } from './model-config-schema.ts'
-import type { ModelConfig, ModelInstanceGroup, ModelOptimizationPolicy } from './model-config.ts'
+import { configMessage, type ModelConfig, type ModelInstanceGroup } from './model-config.ts'
 
 const defaultSequenceIdleMicroseconds = 1_000_000n
 
-/** When the configuration has been read: everything that depends on nothing but the configuration itself. */
-export function normalisePolledConfig(config: ModelConfig): void {
+/**
+ * Everything that depends on nothing but the configuration itself. The server calls this function when it has read the
+ * configuration, and again when the backend has completed the draft: the backend may set the batch size or the scheduler.
+ */
+export function normaliseModelConfig(config: ModelConfig): void {
   config.versionPolicy ??= { latest: { numVersions: 1 }, all: null, specific: null }
   normaliseScheduling(config)
   if (config.ensembleScheduling === null) {
-    config.optimization ??= emptyOptimization()
+    config.optimization ??= configMessage('ModelOptimizationPolicy')
     config.optimization.inputPinnedMemory ??= { enable: true }
     config.optimization.outputPinnedMemory ??= { enable: true }
   }
-}
-
-/** After the backend has completed the draft: it may have set the batch size or the scheduler. */
-export function normaliseAfterComplete(config: ModelConfig): void {
-  normalisePolledConfig(config)
 }
 
 function normaliseScheduling(config: ModelConfig): void {
@@ -39,7 +36,8 @@ function normaliseScheduling(config: ModelConfig): void {
 /** At load, when the backend and the devices are known. `host_policy` stays as written, as in Triton's answer. */
 export function normaliseInstanceGroups(config: ModelConfig, { gpuCount }: { readonly gpuCount: number }): void {
   if (config.ensembleScheduling !== null || isEnsemble(config)) return
-  if (config.instanceGroup.length === 0) config.instanceGroup.push({ ...emptyInstanceGroup(), name: config.name })
+  if (config.instanceGroup.length === 0)
+    config.instanceGroup.push(configMessage('ModelInstanceGroup', { name: config.name }))
   for (const [index, group] of config.instanceGroup.entries()) {
     if (group.name === '') group.name = `${config.name}_${index}`
     if (group.kind === 'KIND_AUTO') {
@@ -64,9 +62,3 @@ export function hostPolicyOf(group: ModelInstanceGroup, deviceId: number): strin
   if (group.kind === 'KIND_MODEL') return 'model'
   return group.kind === 'KIND_GPU' ? `gpu_${deviceId}` : 'cpu'
 }
-
-const emptyInstanceGroup = (): ModelInstanceGroup =>
-  emptyMessage(messageSchema('ModelInstanceGroup')) as unknown as ModelInstanceGroup
-
-const emptyOptimization = (): ModelOptimizationPolicy =>
-  emptyMessage(messageSchema('ModelOptimizationPolicy')) as unknown as ModelOptimizationPolicy

@@ -2,11 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { emptyMessage, messageSchema } from './model-config-schema.ts'
 import {
+  configMessage,
   emptyModelConfig,
   type ModelConfig,
-  type ModelEnsembling,
   type ModelEnsemblingStep,
   type ModelInput,
   type ModelInstanceGroup,
@@ -14,7 +13,6 @@ import {
 } from './model-config.ts'
 import { loadProblems, pollProblems, validateLoadedConfig, validatePolledConfig } from './validate-model-config.ts'
 
-const message = <T>(type: string, part: Partial<T> = {}): T => ({ ...emptyMessage(messageSchema(type)), ...part }) as T
 const config = (part: Partial<ModelConfig>): ModelConfig => ({
   ...emptyModelConfig(),
   name: 'm',
@@ -26,12 +24,12 @@ const atPoll = (part: Partial<ModelConfig>): string[] =>
   [...pollProblems(config(part), { isAutoCompleteDisabled: false })].map((problem) => problem.message)
 
 function atLoad(part: Partial<ModelConfig>, gpuCount = 0): string[] {
-  const groups = [message<ModelInstanceGroup>('ModelInstanceGroup', { name: 'm', kind: 'KIND_CPU', count: 1 })]
+  const groups = [configMessage('ModelInstanceGroup', { name: 'm', kind: 'KIND_CPU', count: 1 })]
   return [...loadProblems(config({ instanceGroup: groups, ...part }), { gpuCount })].map((problem) => problem.message)
 }
 
 const input = (part: Partial<ModelInput>): Partial<ModelConfig> => ({
-  input: [message<ModelInput>('ModelInput', { name: 'X', dataType: 'TYPE_FP32', dims: [1], ...part })],
+  input: [configMessage('ModelInput', { name: 'X', dataType: 'TYPE_FP32', dims: [1], ...part })],
 })
 
 test('validate throws the first problem, the generators give all', () => {
@@ -104,22 +102,18 @@ describe('inputs and outputs', () => {
   test('a batch input is INT32 or FP32, a batch output names an output once', () => {
     const io = {
       ...input({}),
-      output: [message<ModelConfig['output'][0]>('ModelOutput', { name: 'Y', dataType: 'TYPE_FP32', dims: [1] })],
+      output: [configMessage('ModelOutput', { name: 'Y', dataType: 'TYPE_FP32', dims: [1] })],
     }
-    const batchInput = [
-      message<ModelConfig['batchInput'][0]>('BatchInput', { sourceInput: ['X'], dataType: 'TYPE_INT64' }),
-    ]
+    const batchInput = [configMessage('BatchInput', { sourceInput: ['X'], dataType: 'TYPE_INT64' })]
     assert.deepEqual(atLoad({ ...io, batchInput }), ['batch input data type must be TYPE_INT32 or TYPE_FP32 for m'])
-    const batchOutput = [
-      message<ModelConfig['batchOutput'][0]>('BatchOutput', { sourceInput: ['X'], targetName: ['Y', 'Y'] }),
-    ]
+    const batchOutput = [configMessage('BatchOutput', { sourceInput: ['X'], targetName: ['Y', 'Y'] })]
     assert.deepEqual(atLoad({ ...io, batchOutput }), ["target output name 'Y' can only be specified once for m"])
   })
 })
 
 describe('instance groups', () => {
   const groups = (part: Partial<ModelInstanceGroup>): Partial<ModelConfig> => ({
-    instanceGroup: [message<ModelInstanceGroup>('ModelInstanceGroup', { name: 'g', count: 1, ...part })],
+    instanceGroup: [configMessage('ModelInstanceGroup', { name: 'g', count: 1, ...part })],
   })
   test('only KIND_GPU names GPUs, and only those there are', () => {
     assert.deepEqual(atLoad(groups({ kind: 'KIND_CPU', gpus: [0] })), [
@@ -146,12 +140,12 @@ describe('instance groups', () => {
 describe('sequence batching', () => {
   const sequence = (part: Partial<ModelSequenceBatching>): Partial<ModelConfig> => ({
     maxBatchSize: 4,
-    sequenceBatching: message<ModelSequenceBatching>('ModelSequenceBatching', part),
+    sequenceBatching: configMessage('ModelSequenceBatching', part),
   })
   type ControlInput = ModelSequenceBatching['controlInput'][0]
   const control = (name: string): ControlInput => ({
     name,
-    control: [message<ControlInput['control'][0]>('ModelSequenceBatching.Control', { int32FalseTrue: [0, 1] })],
+    control: [configMessage('ModelSequenceBatching.Control', { int32FalseTrue: [0, 1] })],
   })
 
   test('one tensor is one control, and one control one tensor', () => {
@@ -172,7 +166,7 @@ describe('sequence batching', () => {
   })
 
   test('preferred sizes of the oldest strategy stay within the batch', () => {
-    const oldest = message<NonNullable<ModelSequenceBatching['oldest']>>('ModelSequenceBatching.StrategyOldest', {
+    const oldest = configMessage('ModelSequenceBatching.StrategyOldest', {
       preferredBatchSize: [8],
     })
     assert.deepEqual(atPoll(sequence({ oldest })), [
@@ -185,11 +179,11 @@ describe('sequence batching', () => {
       atLoad(
         sequence({
           state: [
-            message<ModelSequenceBatching['state'][0]>('ModelSequenceBatching.State', {
+            configMessage('ModelSequenceBatching.State', {
               inputName: 'I',
               dims: [2],
               initialState: [
-                message<ModelSequenceBatching['state'][0]['initialState'][0]>('ModelSequenceBatching.InitialState', {
+                configMessage('ModelSequenceBatching.InitialState', {
                   zeroData: true,
                   name: 's',
                   dims,
@@ -212,7 +206,7 @@ describe('sequence batching', () => {
 
 describe('ensembles', () => {
   const step = (inputs: [string, string][], outputs: [string, string][], modelName = 'x'): ModelEnsemblingStep => ({
-    ...message<ModelEnsemblingStep>('ModelEnsembling.Step', { modelName, modelVersion: -1 }),
+    ...configMessage('ModelEnsembling.Step', { modelName, modelVersion: -1 }),
     inputMap: new Map(inputs),
     outputMap: new Map(outputs),
   })
@@ -221,8 +215,8 @@ describe('ensembles', () => {
       backend: '',
       platform: 'ensemble',
       ...input({ name: 'A' }),
-      output: [message<ModelConfig['output'][0]>('ModelOutput', { name: 'Z', dataType: 'TYPE_FP32', dims: [1] })],
-      ensembleScheduling: message<ModelEnsembling>('ModelEnsembling', { step: steps }),
+      output: [configMessage('ModelOutput', { name: 'Z', dataType: 'TYPE_FP32', dims: [1] })],
+      ensembleScheduling: configMessage('ModelEnsembling', { step: steps }),
       ...part,
     })
 
@@ -297,7 +291,7 @@ describe('ensembles', () => {
     assert.deepEqual(ensemble([], { ensembleScheduling: null }), [
       'ensemble scheduling must be set for ensemble m whose platform is ensemble',
     ])
-    const modelWarmup = [message<ModelConfig['modelWarmup'][0]>('ModelWarmup')]
+    const modelWarmup = [configMessage('ModelWarmup')]
     assert.deepEqual(ensemble([step([['i', 'A']], [['o', 'Z']])], { modelWarmup }), [
       "model_warmup can not be specified for ensemble 'm'",
     ])

@@ -6,8 +6,7 @@ import { configDataType } from '../tensor/data-type.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { tensorOfStrings } from '../tensor/typed-values.ts'
 import { InferenceRequest } from './inference-request.ts'
-import { emptyModelConfig, type ConfigDataType, type ModelInput, type ModelOutput } from '../config/model-config.ts'
-import { emptyMessage, messageSchema } from '../config/model-config-schema.ts'
+import { configMessage, emptyModelConfig, type ConfigDataType } from '../config/model-config.ts'
 import { ModelSignature } from '../config/model-signature.ts'
 import { isLongToValidate, validateInSteps, validateRequest } from './validate-request.ts'
 
@@ -18,15 +17,10 @@ function signature(maxBatchSize: number, inputs: TensorConfig[]): ModelSignature
   config.name = 'm'
   config.maxBatchSize = maxBatchSize
   const dataType = (type: DataType = 'FP32'): ConfigDataType => configDataType(type) as ConfigDataType
-  config.input = inputs.map(({ name, type, dims, optional = false }) => ({
-    ...(emptyMessage(messageSchema('ModelInput')) as unknown as ModelInput),
-    name,
-    dataType: dataType(type),
-    dims,
-    optional,
-  }))
-  const output = emptyMessage(messageSchema('ModelOutput')) as unknown as ModelOutput
-  config.output = [{ ...output, name: 'OUT', dataType: dataType(), dims: [4] }]
+  config.input = inputs.map(({ name, type, dims, optional = false }) =>
+    configMessage('ModelInput', { name, dataType: dataType(type), dims, optional }),
+  )
+  config.output = [configMessage('ModelOutput', { name: 'OUT', dataType: dataType(), dims: [4] })]
   return new ModelSignature(config)
 }
 

@@ -6,7 +6,7 @@ import { signatureProblems, type FileSignature } from '../config/compare-signatu
 import type { ConfigProblem } from '../config/config-problem.ts'
 import { isEnsemble } from '../config/known-backends.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
-import { normaliseInstanceGroups, normalisePolledConfig } from '../config/normalise-model-config.ts'
+import { normaliseInstanceGroups, normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { loadProblems, pollProblems } from '../config/validate-model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
 import { FieldPositions } from './field-positions.ts'
@@ -178,7 +178,7 @@ class ModelLinter {
       const fix = `write name: "${this.#name}", or leave the name out`
       this.#found.error('poll', this.#configFile, this.#positions.nearest('name'), message, fix)
     }
-    normalisePolledConfig(config)
+    normaliseModelConfig(config)
     normaliseInstanceGroups(config, { gpuCount: 0 })
     this.#addProblems('poll', pollProblems(config, this.#options))
     this.#addProblems('load', loadProblems(config, { gpuCount: 0 }))

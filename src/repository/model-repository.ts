@@ -7,7 +7,7 @@ import { ServerError } from '../base/server-error.ts'
 import { isEnsemble } from '../config/known-backends.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../model/model-key.ts'
-import { normalisePolledConfig } from '../config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { validatePolledConfig } from '../config/validate-model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
 import { withoutSecrets } from './cloud/cloud-location.ts'
@@ -186,7 +186,7 @@ export class ModelRepository {
       const config = override === null ? await this.#readConfig(name, root, layout) : structuredClone(override)
       hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config)]
       completeBackendFields(config, name, this.#filesOfFirstVersion(layout))
-      normalisePolledConfig(config)
+      normaliseModelConfig(config)
       validatePolledConfig(config, this.#options)
       refuseOutsideModelFiles(config, layout)
       if (config.name !== name) throw wrongName(config.name, name)

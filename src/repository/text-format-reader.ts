@@ -3,7 +3,6 @@
 import { nearestWord } from '../base/nearest-word.ts'
 import {
   emptyMessage,
-  messageTypes,
   modelConfigSchema,
   scalarDefault,
   type FieldSchema,
@@ -301,9 +300,7 @@ function unknownFieldHint(name: string, schema: MessageSchema): string {
 
 /** The block of the model under which a field of this name exists, when there is exactly one. */
 function topLevelOwner(name: string): string | null {
-  const owners = modelConfigSchema().fields.filter(
-    (field) => field.message !== null && (messageTypes[field.type] ?? []).some(([wireName]) => wireName === name),
-  )
+  const owners = modelConfigSchema().fields.filter((field) => field.message?.byWireName.has(name) ?? false)
   return owners.length === 1 ? (owners[0]?.wireName ?? null) : null
 }
 

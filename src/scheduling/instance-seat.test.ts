@@ -7,7 +7,7 @@ import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { ModelSignature } from '../config/model-signature.ts'
-import { normalisePolledConfig } from '../config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -24,7 +24,7 @@ function configOf(extra: string): ModelConfig {
     input { name: "X" data_type: TYPE_UINT8 dims: 1 } output { name: "Y" data_type: TYPE_UINT8 dims: 1 }
   `)
   const whole = { ...emptyModelConfig(), ...config }
-  normalisePolledConfig(whole)
+  normaliseModelConfig(whole)
   return whole
 }
 

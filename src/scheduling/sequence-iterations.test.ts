@@ -8,7 +8,7 @@ import { InferenceRequest, type InferenceRequestFields } from '../model/inferenc
 import { InferenceResponse } from '../model/inference-response.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { ModelSignature } from '../config/model-signature.ts'
-import { normalisePolledConfig } from '../config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { SequenceScheduler } from './sequence-scheduler.ts'
@@ -60,7 +60,7 @@ function schedulerUnderTest({ batching = 'oldest { max_candidate_sequences: 4 }'
     sequence_batching { iterative_sequence: ${iterative} ${controls} ${batching} }
   `)
   const config: ModelConfig = { ...emptyModelConfig(), ...parsed }
-  normalisePolledConfig(config)
+  normaliseModelConfig(config)
   assert.ok(config.sequenceBatching !== null)
   const clock = new ManualClock()
   const instance = new CountingInstance()

@@ -9,7 +9,7 @@ import { InferenceRequest, type InferenceRequestFields } from '../model/inferenc
 import { InferenceResponse } from '../model/inference-response.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { ModelSignature } from '../config/model-signature.ts'
-import { normalisePolledConfig } from '../config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { SequenceScheduler } from './sequence-scheduler.ts'
@@ -65,7 +65,7 @@ function schedulerUnderTest(setup: Setup = {}) {
     sequence_batching { ${batching} }
   `)
   const config: ModelConfig = { ...emptyModelConfig(), ...parsed }
-  normalisePolledConfig(config)
+  normaliseModelConfig(config)
   const clock = new ManualClock()
   const seen: string[] = []
   const outcomes: string[] = []

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { MemoryLog } from '../../src/base/log.ts'
 import { errorCodeText, ServerError } from '../../src/base/server-error.ts'
-import { normaliseAfterComplete, normaliseInstanceGroups } from '../../src/config/normalise-model-config.ts'
+import { normaliseModelConfig, normaliseInstanceGroups } from '../../src/config/normalise-model-config.ts'
 import { validateLoadedConfig } from '../../src/config/validate-model-config.ts'
 import { readInitialStates } from '../../src/repository/initial-states.ts'
 import { readLabels } from '../../src/repository/labels.ts'
@@ -31,7 +31,7 @@ const cases = JSON.parse(await readFile(fixture, 'utf8')) as readonly Case[]
 
 /** What the engine does with a polled model up to the point where a backend would load it. */
 async function loadSteps(model: FoundModel): Promise<void> {
-  normaliseAfterComplete(model.config)
+  normaliseModelConfig(model.config)
   normaliseInstanceGroups(model.config, { gpuCount: 0 })
   validateLoadedConfig(model.config, { gpuCount: 0 })
   await readLabels(model.config, model.modelDirectory)

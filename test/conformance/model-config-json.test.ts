@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { isEnsemble } from '../../src/config/known-backends.ts'
 import type { ModelConfig } from '../../src/config/model-config.ts'
-import { normaliseInstanceGroups, normalisePolledConfig } from '../../src/config/normalise-model-config.ts'
+import { normaliseInstanceGroups, normaliseModelConfig } from '../../src/config/normalise-model-config.ts'
 import { encodeModelConfigJson, parseModelConfigJson } from '../../src/protocol/model-config-json.ts'
 import { completeBackendFields } from '../../src/repository/backend-detection.ts'
 import { parseModelConfigText } from '../../src/repository/text-format-reader.ts'
@@ -18,7 +18,7 @@ const cases = JSON.parse(await readFile(join(fixtures, 'cases.json'), 'utf8')) a
 function loadedConfig(model: string, text: string): ModelConfig {
   const { config } = parseModelConfigText(text)
   completeBackendFields(config, model, new Map([['model.py', 'file']]))
-  normalisePolledConfig(config)
+  normaliseModelConfig(config)
   normaliseInstanceGroups(config, { gpuCount: 0 })
   // An ensemble is decoupled when one of its steps is; only the models it calls know.
   if (isEnsemble(config)) config.modelTransactionPolicy = { decoupled: model === 'streaming' }

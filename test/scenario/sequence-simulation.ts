@@ -8,7 +8,7 @@ import type { Batch } from '../../src/model/batch.ts'
 import { InferenceRequest } from '../../src/model/inference-request.ts'
 import { emptyModelConfig, type ModelConfig } from '../../src/config/model-config.ts'
 import { ModelSignature } from '../../src/config/model-signature.ts'
-import { normalisePolledConfig } from '../../src/config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../../src/config/normalise-model-config.ts'
 import type { Scheduler } from '../../src/model/scheduler.ts'
 import { parseModelConfigText } from '../../src/repository/text-format-reader.ts'
 import { SequenceScheduler, type SequenceDependencies } from '../../src/scheduling/sequence-scheduler.ts'
@@ -111,7 +111,7 @@ function modelOf(kind: KindName): { readonly config: ModelConfig; readonly setti
       sequence_batching { max_sequence_idle_microseconds: ${idleUs} ${state} ${batching} }
     `)
     const config: ModelConfig = { ...emptyModelConfig(), ...parsed }
-    normalisePolledConfig(config)
+    normaliseModelConfig(config)
     assert.ok(config.sequenceBatching !== null)
     const options = { maxQueueSize, initialStates: new Map<string, Uint8Array>() }
     known = { config, settings: sequenceSettings(config, config.sequenceBatching, new ModelSignature(config), options) }

@@ -1,14 +1,14 @@
 // What auto_complete_config returned, taken over into the configuration: only what a backend may change.
 
 import { ServerError } from '../../base/server-error.ts'
-import type {
-  ConfigDataType,
-  ModelConfig,
-  ModelDynamicBatching,
-  ModelInput,
-  ModelOutput,
+import {
+  configMessage,
+  type ConfigDataType,
+  type ModelConfig,
+  type ModelInput,
+  type ModelOutput,
 } from '../../config/model-config.ts'
-import { emptyMessage, enumTypes, messageSchema } from '../../config/model-config-schema.ts'
+import { enumTypes } from '../../config/model-config-schema.ts'
 
 type TensorJson = { name?: unknown; data_type?: unknown; dims?: unknown; optional?: unknown; reshape?: unknown }
 export type CompletedJson = {
@@ -30,21 +30,21 @@ export function applyCompletedConfig(draft: ModelConfig, completed: CompletedJso
   }
   draft.input = (completed.input ?? []).map((json) => {
     const known = draft.input.find((input) => input.name === json.name)
-    const input = known ?? (emptyMessage(messageSchema('ModelInput')) as unknown as ModelInput)
+    const input = known ?? configMessage('ModelInput')
     takeTensor(input, json, refuse)
     if (json.optional !== undefined) input.optional = json.optional === true
     return input
   })
   draft.output = (completed.output ?? []).map((json) => {
     const known = draft.output.find((output) => output.name === json.name)
-    const output = known ?? (emptyMessage(messageSchema('ModelOutput')) as unknown as ModelOutput)
+    const output = known ?? configMessage('ModelOutput')
     takeTensor(output, json, refuse)
     return output
   })
   const hasScheduler =
     draft.dynamicBatching !== null || draft.sequenceBatching !== null || draft.ensembleScheduling !== null
   if (completed.dynamic_batching !== undefined && !hasScheduler) {
-    draft.dynamicBatching = emptyMessage(messageSchema('ModelDynamicBatching')) as unknown as ModelDynamicBatching
+    draft.dynamicBatching = configMessage('ModelDynamicBatching')
   }
   if (completed.model_transaction_policy !== undefined) {
     draft.modelTransactionPolicy = { decoupled: completed.model_transaction_policy.decoupled === true }
@@ -54,8 +54,7 @@ export function applyCompletedConfig(draft: ModelConfig, completed: CompletedJso
 
 function takeTensor(target: ModelInput | ModelOutput, json: TensorJson, refuse: (what: string) => ServerError): void {
   if (typeof json.name !== 'string') throw refuse('a tensor without a name')
-  const dataTypes = enumTypes['DataType'] ?? {}
-  if (typeof json.data_type !== 'string' || !Object.hasOwn(dataTypes, json.data_type)) {
+  if (typeof json.data_type !== 'string' || !Object.hasOwn(enumTypes.DataType, json.data_type)) {
     throw refuse(`data_type '${String(json.data_type)}' for tensor '${json.name}', which is no type`)
   }
   const { dims } = json

@@ -8,7 +8,7 @@ import { EnsemblePlan } from '../../config/ensemble-plan.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelConfig, ModelEnsemblingStep } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
-import { normaliseAfterComplete } from '../../config/normalise-model-config.ts'
+import { normaliseModelConfig } from '../../config/normalise-model-config.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
 import { keyOfModel, type FoundModel } from '../../repository/model-repository.ts'
 import { readLabels } from '../../repository/labels.ts'
@@ -108,7 +108,7 @@ export async function loadEnsemble(
   const { clock, models, infer } = dependencies
   const config = structuredClone(draft)
   const configs = composingConfigs(models, namespace)
-  normaliseAfterComplete(config)
+  normaliseModelConfig(config)
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   config.modelTransactionPolicy = { decoupled: isEnsembleDecoupled(config, configs) }
   const findStep = (step: ModelEnsemblingStep): ServedVersion | null => findPart(models, namespace, step)

@@ -7,7 +7,7 @@ import type { Backend, Instance, ModelFiles } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
-import { normaliseAfterComplete, normaliseInstanceGroups } from '../../config/normalise-model-config.ts'
+import { normaliseModelConfig, normaliseInstanceGroups } from '../../config/normalise-model-config.ts'
 import { isSingleFlight } from '../../config/single-flight.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
 import { readInitialStates } from '../../repository/initial-states.ts'
@@ -105,7 +105,7 @@ async function completeVersion(
 ): Promise<{ config: ModelConfig; signature: ModelSignature }> {
   let config = structuredClone(draft)
   if (backend !== null && !settings.isAutoCompleteDisabled) config = await backend.complete(config, files)
-  normaliseAfterComplete(config)
+  normaliseModelConfig(config)
   normaliseInstanceGroups(config, settings)
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   const classNames = backend?.classNames?.(config, files) ?? []

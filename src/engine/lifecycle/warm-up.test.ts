@@ -8,16 +8,14 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Instance } from '../../model/backend.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import {
+  configMessage,
   emptyModelConfig,
   type ModelInput,
   type ModelWarmup,
   type ModelWarmupInput,
 } from '../../config/model-config.ts'
-import { emptyMessage, messageSchema } from '../../config/model-config-schema.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import { warmUp } from './warm-up.ts'
-
-const message = <T>(type: string, part: Partial<T>): T => ({ ...emptyMessage(messageSchema(type)), ...part }) as T
 
 type Setting = Partial<Omit<ModelWarmup, 'inputs'>> & { x?: Partial<ModelWarmupInput> }
 
@@ -36,12 +34,12 @@ async function warmedUp(
   config.name = 'm'
   config.maxBatchSize = options.maxBatchSize ?? 4
   const dataType = options.type ?? 'TYPE_INT32'
-  config.input = [message<ModelInput>('ModelInput', { name: 'X', dataType, dims: options.dims ?? [2] })]
+  config.input = [configMessage('ModelInput', { name: 'X', dataType, dims: options.dims ?? [2] })]
   config.modelWarmup = settings.map(({ x, ...setting }) =>
-    message<ModelWarmup>('ModelWarmup', {
+    configMessage('ModelWarmup', {
       name: 's',
       batchSize: 1,
-      inputs: new Map([['X', message<ModelWarmupInput>('ModelWarmup.Input', { dataType, dims: [2], ...x })]]),
+      inputs: new Map([['X', configMessage('ModelWarmup.Input', { dataType, dims: [2], ...x })]]),
       ...setting,
     }),
   )
