@@ -153,14 +153,13 @@ export class SequenceScheduler implements Scheduler {
   }
 
   /** What waits for more requests to come runs now: none will. Slots are for the backlog, for the same reason. */
-  async drain(): Promise<void> {
+  drain(): Promise<void> {
     this.#drain.refuse()
     for (const sequence of this.#active.values()) {
       if (sequence.running === null && sequence.requests.size === 0) this.#leaveSlot(sequence)
     }
     for (const lane of this.#lanes) this.#dispatch(lane)
-    await this.#drain.idle()
-    this.#forgetTimers()
+    return this.#drain.idle().then(() => this.#forgetTimers())
   }
 
   close(): void {
