@@ -6,7 +6,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Backend } from './model/backend.ts'
 import type { ModelServices } from './model/model-services.ts'
-import type { EngineSettings, ServerDependencies } from './server.ts'
+import type { EngineSettings } from './options/server-options.ts'
+import type { ServerDependencies } from './server.ts'
 
 export type BackendEntry = { readonly name: string; readonly path: string; readonly config: string }
 

@@ -8,7 +8,8 @@ import { InferenceRequest, type ParameterValue } from './model/inference-request
 import type { InferenceResponse } from './model/inference-response.ts'
 import type { ModelMetadata } from './model/model-metadata.ts'
 import type { ModelVersion } from './model/model-version.ts'
-import { buildEngine, type EngineSettings } from './server.ts'
+import type { EngineSettings } from './options/server-options.ts'
+import { buildEngine } from './server.ts'
 import type { DataType } from './tensor/data-type.ts'
 import type { Shape } from './tensor/shape.ts'
 import type { Tensor } from './tensor/tensor.ts'
@@ -42,6 +43,7 @@ export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reporte
   modelIdleUnloadSecs: 0,
   defaultMaxQueueSize: 'auto',
   rateLimit: null,
+  responseCache: null,
   prunesEnsemblesLikeTriton: false,
 }
 
@@ -96,7 +98,8 @@ export interface EmbeddedEngine {
 export async function createEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { modelRepository, clock = new SystemClock(), log = silentLog, ...rest } = options
   const modelRepositories = typeof modelRepository === 'string' ? [modelRepository] : modelRepository
-  const { engine } = buildEngine({ clock, log }, { reportedVersion: '', ...engineDefaults, ...rest, modelRepositories })
+  const settings = { reportedVersion: '', ...engineDefaults, ...rest, modelRepositories }
+  const { engine } = await buildEngine({ clock, log }, settings)
   await engine.start()
 
   const send = (

@@ -10,7 +10,7 @@ export type {
   OutputValues,
 } from './embedded-engine.ts'
 export { startServer, type RunningServer } from './server.ts'
-export type { ServerOptions } from './server-options.ts'
+export type { ServerOptions } from './options/server-options.ts'
 export { ServerError, type ErrorCode } from './base/server-error.ts'
 export { SystemClock, type Clock } from './base/clock.ts'
 export { silentLog, type Log } from './base/log.ts'

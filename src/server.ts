@@ -23,8 +23,8 @@ import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
 import { createMetricsService, type MetricsService } from './metrics-service.ts'
 import type { GrpcFrontend } from './ports/grpc/grpc-port.ts'
-import { openResponseCache } from './response-cache-options.ts'
-import type { ServerOptions, TraceOptions } from './server-options.ts'
+import { openResponseCache } from './open-response-cache.ts'
+import type { EngineSettings, ServerOptions, TraceOptions } from './options/server-options.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
 import { countGpus } from './telemetry/gpu-count.ts'
@@ -67,46 +67,33 @@ export type RunningServer = {
   drain(budgetMs: number): Promise<boolean>
 }
 
-/** What an Engine is built from: the server's options without ports, log and process. */
-export type EngineSettings = Omit<
-  ServerOptions,
-  | 'http'
-  | 'grpc'
-  | 'log'
-  | 'accessLogFile'
-  | 'trace'
-  | 'metrics'
-  | 'responseCache'
-  | 'allowsClientSharedMemory'
-  | 'auditLogFile'
-  | 'requestLimits'
-  | 'exitOnError'
-  | 'liveCheckTimeoutSecs'
-  | 'exitTimeoutSecs'
-  | 'hasTritonDefaults'
->
-
 /** What stands beside the Engine; without it nothing is traced or kept and nobody asks for metrics. */
 type Observers = {
   readonly liveCheck?: LiveCheck
   readonly tracer?: Tracer
   readonly ledger?: ModelLedger
   readonly customMetrics?: CustomMetricRegistry
-  readonly responseCache?: ResponseCache | null
   readonly residencyLedger?: ResidencyLedger
   readonly audit?: AuditLog
-  readonly contents?: ContentIndex
+}
+
+type BuiltEngine = {
+  readonly engine: Engine
+  readonly repository: ModelRepository
+  /** Null: no answers are kept. */
+  readonly responseCache: ResponseCache | null
+  readonly usedBackends: () => readonly BackendEntry[]
 }
 
 /** An Engine over the repositories and backends that the options name; `start` loads its models. */
-export function buildEngine(
+export async function buildEngine(
   dependencies: ServerDependencies & Observers,
   options: EngineSettings,
-): { engine: Engine; repository: ModelRepository; usedBackends: () => readonly BackendEntry[] } {
+): Promise<BuiltEngine> {
   const { log } = dependencies
   const services = createModelServices(() => engine, dependencies.customMetrics ?? new CustomMetricRegistry())
   const backends = createBackendRegistry({ ...dependencies, services }, options)
-  const contents = dependencies.contents ?? new ContentIndex()
+  const contents = new ContentIndex()
   const store = openCloudStore({ ...dependencies, environment: process.env, local: new LocalStore(contents) }, options)
   const roots = options.modelRepositories.map(withoutSecrets)
   const repository = new ModelRepository(
@@ -118,11 +105,13 @@ export function buildEngine(
       hasModelNamespacing: options.hasModelNamespacing,
     },
   )
+  const responseCache = await openResponseCache({ ...dependencies, contents }, options.responseCache)
   const rateLimiter = options.rateLimit === null ? null : new RateLimiter(options.rateLimit.resources)
   const engine: Engine = new Engine(
     {
       ...dependencies,
       contents,
+      responseCache,
       registryReader: new RegistryReader({ log, store }, roots),
       rateLimiter,
       repository,
@@ -131,12 +120,12 @@ export function buildEngine(
         contents.close()
         await backends.close()
         await store.close()
-        await dependencies.responseCache?.close()
+        await responseCache?.close()
       },
     },
     { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
-  return { engine, repository, usedBackends: backends.used }
+  return { engine, repository, responseCache, usedBackends: backends.used }
 }
 
 /** The last spans may take so long to leave; a collector that is away must not hold up the exit for longer. */
@@ -166,16 +155,14 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
   const ledger = new ModelLedger(options.metrics ?? unwatched)
   const residencyLedger = new ResidencyLedger()
   const customMetrics = new CustomMetricRegistry()
-  const contents = new ContentIndex()
-  const audit = await AuditLog.open(dependencies, options.auditLogFile)
-  const responseCache = await openResponseCache({ ...dependencies, contents }, options.responseCache)
-  const observers = { tracer, ledger, customMetrics, residencyLedger, audit, contents }
-  const liveCheck = createLiveCheck(dependencies, options.liveCheckTimeoutSecs, () => engine.instances())
-  const { engine, repository, usedBackends } = buildEngine(
-    { ...dependencies, ...observers, responseCache, ...(liveCheck === null ? {} : { liveCheck }) },
-    options,
+  const audit = await AuditLog.open(dependencies, options.process.auditLogFile)
+  const observers = { tracer, ledger, customMetrics, residencyLedger, audit }
+  const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
+  const { engine, repository, responseCache, usedBackends } = await buildEngine(
+    { ...dependencies, ...observers, ...(liveCheck === null ? {} : { liveCheck }) },
+    options.engine,
   )
-  const sharedMemory = new SharedMemoryRegistry({ isAllowed: options.allowsClientSharedMemory })
+  const sharedMemory = new SharedMemoryRegistry({ isAllowed: options.process.allowsClientSharedMemory })
   let http: HttpFrontend | null = null
   let grpc: GrpcFrontend | null = null
   let metrics: MetricsService | null = null
@@ -189,19 +176,13 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
     let httpAddress: RunningServer['httpAddress'] = null
     let grpcAddress: RunningServer['grpcAddress'] = null
     let metricsAddress: RunningServer['metricsAddress'] = null
-    const isServing = !(options.exitOnError && engine.hasFailures)
+    const isServing = !(options.process.exitOnError && engine.hasFailures)
     if (options.grpc !== null && grpcModule !== null && isServing) {
-      grpc = (await grpcModule).createGrpcFrontend(
-        { ...dependencies, engine, sharedMemory },
-        { ...options.grpc, requestLimits: options.requestLimits },
-      )
+      grpc = (await grpcModule).createGrpcFrontend({ ...dependencies, engine, sharedMemory }, options.grpc)
       grpcAddress = await grpc.listen()
     }
     if (options.http !== null && isServing) {
-      http = createHttpFrontend(
-        { ...dependencies, engine, sharedMemory, customMetrics },
-        { ...options.http, requestLimits: options.requestLimits },
-      )
+      http = createHttpFrontend({ ...dependencies, engine, sharedMemory, customMetrics }, options.http)
     }
     if (options.metrics !== null && isServing) {
       const traffic = { http: http?.traffic ?? null, grpc: grpc?.traffic ?? null }
@@ -221,7 +202,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
     }
     // Last: who finds this port ready may ask the others at once.
     if (http !== null) httpAddress = await http.listen()
-    if (options.modelControlMode === 'poll' && options.repositoryPollSecs > 0) {
+    if (options.engine.modelControlMode === 'poll' && options.engine.repositoryPollSecs > 0) {
       poller = new RepositoryPoller(
         {
           ...dependencies,
@@ -229,7 +210,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
           load: (key) => engine.follow(key),
           unload: (key) => engine.unload(key, false, changeOrigin('poll')),
         },
-        options.repositoryPollSecs,
+        options.engine.repositoryPollSecs,
         report.models.map(({ namespace, name }) => modelKey(namespace, name)),
       )
     }

@@ -43,7 +43,21 @@ describe('imports', () => {
     perf: ['client', 'transport', 'protocol', 'tensor', 'base'],
     tune: ['perf', 'client', 'repository', 'base'],
     client: ['protocol', 'tensor', 'base'],
-    cli: ['server', 'perf', 'tune', 'repository', 'onnx-file', 'access', 'config', 'model', 'tensor', 'base'],
+    options: ['ports', 'telemetry', 'engine', 'protocol', 'access', 'base'],
+    cli: [
+      'options',
+      'server',
+      'ports',
+      'perf',
+      'tune',
+      'repository',
+      'onnx-file',
+      'access',
+      'config',
+      'model',
+      'tensor',
+      'base',
+    ],
   }
 
   const folderOf = (file: string): string => (file.split('/').length === 2 ? 'server' : (file.split('/')[1] ?? ''))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import type { ResponseCacheOptions } from '../response-cache-options.ts'
+import type { ResponseCacheOptions } from '../options/server-options.ts'
 import { responseCacheOptions } from './cache-flags.ts'
 import { parseFlags } from './flags.ts'
 

@@ -1,4 +1,4 @@
-import type { ResponseCacheOptions } from '../response-cache-options.ts'
+import type { ResponseCacheOptions } from '../options/server-options.ts'
 import { badOption, parseBoolean, parseInteger, parseSetting } from './flag-forms.ts'
 import type { Flags } from './flags.ts'
 

@@ -1,7 +1,7 @@
 // How one log entry looks: Triton's line, the same with an ISO time, or one JSON object per line. Pure.
 
 import type { LogEntry, LogFields, LogLevel } from '../base/log.ts'
-import type { LogFormat } from '../server-options.ts'
+import type { LogFormat } from '../options/server-options.ts'
 
 export type LineContext = {
   readonly format: LogFormat

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { LogSettings } from '../server-options.ts'
+import type { LogSettings } from '../options/server-options.ts'
 import { LogWriter, type TextSink } from './log-writer.ts'
 
 class MemorySink implements TextSink {

@@ -1,7 +1,7 @@
 // The Log of a running server: decides by level, formats, and chooses where the line goes.
 
 import type { Log, LogFields, LogLevel } from '../base/log.ts'
-import type { LogSettings } from '../server-options.ts'
+import type { LogSettings } from '../options/server-options.ts'
 import { encodeLogLine, linePrefix, type LineContext } from './log-line.ts'
 import { LogSink } from './log-sink.ts'
 

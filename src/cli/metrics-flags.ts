@@ -1,6 +1,6 @@
 // --metrics-* → MetricsOptions.
 
-import type { MetricsOptions } from '../server-options.ts'
+import type { MetricsOptions } from '../options/server-options.ts'
 import { badOption, parseBoolean, parseSetting } from './flag-forms.ts'
 import type { Environment, Flags } from './flags.ts'
 

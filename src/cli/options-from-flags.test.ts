@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { ServerOptions } from '../server-options.ts'
+import type { ServerOptions } from '../options/server-options.ts'
 import { FlagError } from './flag-forms.ts'
 import { parseFlags } from './flags.ts'
 import { optionsFromFlags } from './options-from-flags.ts'
@@ -48,8 +48,8 @@ describe('TLS of HTTP', () => {
 describe('defaults', () => {
   test('are safe', () => {
     const options = optionsOf(['--model-repository=/m'])
-    assert.equal(options.id, 'galatea')
-    assert.equal(options.reportedVersion, '1.2.3')
+    assert.equal(options.engine.id, 'galatea')
+    assert.equal(options.engine.reportedVersion, '1.2.3')
     assert.equal(options.http?.address, '127.0.0.1')
     assert.equal(options.http?.port, 8000)
     assert.equal(options.http?.maxInputBytes, 64 * 1024 * 1024)
@@ -57,28 +57,33 @@ describe('defaults', () => {
     assert.equal(options.http?.headersTimeoutMs, 10_000)
     assert.equal(options.http?.bodyIdleTimeoutMs, 30_000)
     assert.equal(options.http?.keepAliveTimeoutMs, 75_000)
-    assert.equal(options.defaultMaxQueueSize, 'auto')
-    assert.deepEqual(options.requestLimits, { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 })
-    assert.equal(options.exitOnError, true)
-    assert.equal(options.isStrictReadiness, true)
-    assert.equal(options.exitTimeoutSecs, 30)
+    assert.equal(options.engine.defaultMaxQueueSize, 'auto')
+    assert.deepEqual(options.http?.requestLimits, {
+      maxTensors: 256,
+      maxRank: 16,
+      maxParameters: 256,
+      maxIdBytes: 1024,
+    })
+    assert.equal(options.process.exitOnError, true)
+    assert.equal(options.engine.isStrictReadiness, true)
+    assert.equal(options.process.exitTimeoutSecs, 30)
   })
 
   test("are Triton's with --triton-defaults, and an explicit flag still wins", () => {
     const options = optionsOf(['--model-repository=/m', '--triton-defaults'])
-    assert.equal(options.id, 'triton')
-    assert.equal(options.reportedVersion, '2.51.0')
+    assert.equal(options.engine.id, 'triton')
+    assert.equal(options.engine.reportedVersion, '2.51.0')
     assert.equal(options.http?.address, '0.0.0.0')
-    assert.equal(options.defaultMaxQueueSize, 'unlimited')
+    assert.equal(options.engine.defaultMaxQueueSize, 'unlimited')
     assert.equal(options.http?.maxInputBytes, 64 * 1024 * 1024)
     const mixed = optionsOf(['--http-address=10.0.0.1', '--model-repository=/m', '--triton-defaults=1', '--id=mine'])
     assert.equal(mixed.http?.address, '10.0.0.1')
-    assert.equal(mixed.id, 'mine')
+    assert.equal(mixed.engine.id, 'mine')
   })
 
   test('client shared memory is off, on with --triton-defaults, and either name of its flag decides', () => {
     const isAllowed = (...args: string[]): boolean =>
-      optionsOf(['--model-repository=/m', ...args]).allowsClientSharedMemory
+      optionsOf(['--model-repository=/m', ...args]).process.allowsClientSharedMemory
     assert.equal(isAllowed(), false)
     assert.equal(isAllowed('--allow-client-shared-memory=true'), true)
     assert.equal(isAllowed('--allow-client-shm=true'), true)
@@ -91,17 +96,17 @@ describe('defaults', () => {
 describe('model repositories', () => {
   test('come from --model-repository and its old name --model-store, each once', () => {
     const args = ['--model-repository=/a', '--model-store=/b', '--model-repository', '/a']
-    assert.deepEqual(optionsOf(args).modelRepositories, ['/a', '/b'])
+    assert.deepEqual(optionsOf(args).engine.modelRepositories, ['/a', '/b'])
   })
 
   test('come from MODEL_REPOSITORY_PATH when no flag names one', () => {
     const environment = { MODEL_REPOSITORY_PATH: '/env' }
-    assert.deepEqual(optionsOf([], environment).modelRepositories, ['/env'])
-    assert.deepEqual(optionsOf(['--model-repository=/a'], environment).modelRepositories, ['/a'])
+    assert.deepEqual(optionsOf([], environment).engine.modelRepositories, ['/env'])
+    assert.deepEqual(optionsOf(['--model-repository=/a'], environment).engine.modelRepositories, ['/a'])
   })
 
   test('include the examples on request, and are needed', () => {
-    assert.deepEqual(optionsOf(['--examples']).modelRepositories, ['/package/examples/models'])
+    assert.deepEqual(optionsOf(['--examples']).engine.modelRepositories, ['/package/examples/models'])
     assert.throws(() => optionsOf([]), /no model repository: .*--model-repository.*--examples/)
   })
 })
@@ -118,7 +123,7 @@ describe('model control', () => {
       '--load-model=a',
       '--load-model=a',
     ])
-    assert.deepEqual(options.loadModels, ['a'])
+    assert.deepEqual(options.engine.loadModels, ['a'])
   })
 
   test("'*' stands alone", () => {
@@ -126,9 +131,9 @@ describe('model control', () => {
   })
 
   test('either flag turns auto-complete off', () => {
-    assert.equal(optionsOf(['--examples']).isAutoCompleteDisabled, false)
-    assert.equal(optionsOf(['--examples', '--disable-auto-complete-config']).isAutoCompleteDisabled, true)
-    assert.equal(optionsOf(['--examples', '--strict-model-config=true']).isAutoCompleteDisabled, true)
+    assert.equal(optionsOf(['--examples']).engine.isAutoCompleteDisabled, false)
+    assert.equal(optionsOf(['--examples', '--disable-auto-complete-config']).engine.isAutoCompleteDisabled, true)
+    assert.equal(optionsOf(['--examples', '--strict-model-config=true']).engine.isAutoCompleteDisabled, true)
   })
 })
 
@@ -167,7 +172,7 @@ test('backend settings are grouped by backend, those without one under the empty
     '--backend-config=onnxruntime,a=1',
     '--backend-config=onnxruntime,b=2,3',
     '--backend-config=default-max-batch-size=8',
-  ])
+  ]).engine
   assert.deepEqual(Object.fromEntries(backendConfig.get('onnxruntime') ?? []), { a: '1', b: '2,3' })
   assert.deepEqual(Object.fromEntries(backendConfig.get('') ?? []), { 'default-max-batch-size': '8' })
   assert.match(refusal(['--backend-config=,a=1']), /No name specified/)
@@ -175,7 +180,13 @@ test('backend settings are grouped by backend, those without one under the empty
 })
 
 test('log flags become log settings', () => {
-  const { log } = optionsOf(['--examples', '--log-file=/x', '--log-info=0', '--log-verbose=2', '--log-format=json'])
+  const { log } = optionsOf([
+    '--examples',
+    '--log-file=/x',
+    '--log-info=0',
+    '--log-verbose=2',
+    '--log-format=json',
+  ]).process
   assert.deepEqual(log, {
     file: '/x',
     isInfoOn: false,

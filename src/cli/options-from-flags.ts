@@ -1,14 +1,8 @@
 // The flags' values → ServerOptions, and the rules that join several flags.
 
-import type {
-  GrpcOptions,
-  HttpOptions,
-  LogFormat,
-  LogSettings,
-  ModelControlMode,
-  RestrictedApis,
-  ServerOptions,
-} from '../server-options.ts'
+import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
+import type { HttpOptions, RestrictedApis } from '../ports/http/http-options.ts'
+import type { LogFormat, LogSettings, ModelControlMode, ServerOptions } from '../options/server-options.ts'
 import { badOption, FlagError, parseByteSize, parseQueueSize, parseRestrictedApis, parseSetting } from './flag-forms.ts'
 import type { Environment, Flags } from './flags.ts'
 import { metricsOptions } from './metrics-flags.ts'
@@ -39,51 +33,54 @@ export function optionsFromFlags(flags: Flags, surroundings: Surroundings): Serv
     throw new FlagError("Error: Wildcard model name '*' must be the ONLY startup model if specified at all.")
   }
   refusePortCollision(flags)
+  const requestLimits = {
+    maxTensors: flags.integer('max-request-tensors'),
+    maxRank: flags.integer('max-tensor-rank'),
+    maxParameters: flags.integer('max-request-parameters'),
+    maxIdBytes: flags.integer('max-request-id-bytes'),
+  }
   return {
-    id: flags.text('id'),
-    reportedVersion: hasTritonDefaults ? tritonVersion : surroundings.version,
-    modelRepositories: modelRepositories(flags, surroundings),
-    modelCacheDirectory: flags.text('model-cache-dir'),
-    auditLogFile: flags.text('audit-log'),
-    modelCacheLimitBytes: parseByteSize('model-cache-limit', flags.text('model-cache-limit')),
-    modelControlMode,
-    repositoryPollSecs: flags.integer('repository-poll-secs'),
-    loadModels,
-    modelConfigName: flags.text('model-config-name'),
-    hasModelNamespacing: flags.isOn('model-namespacing'),
-    isAutoCompleteDisabled: flags.isOn('disable-auto-complete-config') || flags.isOn('strict-model-config'),
-    isStrictReadiness: flags.isOn('strict-readiness'),
-    exitOnError: flags.isOn('exit-on-error'),
-    liveCheckTimeoutSecs: flags.text('live-check') === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
-    exitTimeoutSecs: flags.integer('exit-timeout-secs'),
-    backendDirectory: flags.text('backend-directory'),
-    backendConfig: backendConfig(flags),
-    allowsPickleModels: flags.isOn('allow-pickle-models'),
-    modelLoadThreadCount: flags.integer('model-load-thread-count'),
-    modelLoadRetryCount: flags.integer('model-load-retry-count'),
-    modelMemoryLimitBytes: finite(parseByteSize('model-memory-limit', flags.text('model-memory-limit'))),
-    isModelLoadLazy: flags.isOn('model-lazy-load'),
-    modelIdleUnloadSecs: flags.integer('model-idle-unload-secs'),
-    defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
-    prunesEnsemblesLikeTriton: hasTritonDefaults,
-    responseCache: responseCacheOptions(flags),
-    rateLimit: rateLimit(flags),
-    requestLimits: {
-      maxTensors: flags.integer('max-request-tensors'),
-      maxRank: flags.integer('max-tensor-rank'),
-      maxParameters: flags.integer('max-request-parameters'),
-      maxIdBytes: flags.integer('max-request-id-bytes'),
+    engine: {
+      id: flags.text('id'),
+      reportedVersion: hasTritonDefaults ? tritonVersion : surroundings.version,
+      modelRepositories: modelRepositories(flags, surroundings),
+      modelCacheDirectory: flags.text('model-cache-dir'),
+      modelCacheLimitBytes: parseByteSize('model-cache-limit', flags.text('model-cache-limit')),
+      modelControlMode,
+      repositoryPollSecs: flags.integer('repository-poll-secs'),
+      loadModels,
+      modelConfigName: flags.text('model-config-name'),
+      hasModelNamespacing: flags.isOn('model-namespacing'),
+      isAutoCompleteDisabled: flags.isOn('disable-auto-complete-config') || flags.isOn('strict-model-config'),
+      isStrictReadiness: flags.isOn('strict-readiness'),
+      backendDirectory: flags.text('backend-directory'),
+      backendConfig: backendConfig(flags),
+      allowsPickleModels: flags.isOn('allow-pickle-models'),
+      modelLoadThreadCount: flags.integer('model-load-thread-count'),
+      modelLoadRetryCount: flags.integer('model-load-retry-count'),
+      modelMemoryLimitBytes: finite(parseByteSize('model-memory-limit', flags.text('model-memory-limit'))),
+      isModelLoadLazy: flags.isOn('model-lazy-load'),
+      modelIdleUnloadSecs: flags.integer('model-idle-unload-secs'),
+      defaultMaxQueueSize: parseQueueSize('default-max-queue-size', flags.text('default-max-queue-size')),
+      prunesEnsemblesLikeTriton: hasTritonDefaults,
+      responseCache: responseCacheOptions(flags),
+      rateLimit: rateLimit(flags),
     },
-    allowsClientSharedMemory: flags.isOn(
-      flags.isGiven('allow-client-shm') ? 'allow-client-shm' : 'allow-client-shared-memory',
-    ),
-    http: flags.isOn('allow-http') ? httpOptions(flags, hasTritonDefaults) : null,
-    grpc: flags.isOn('allow-grpc') ? grpcOptions(flags) : null,
-    log: logSettings(flags),
-    accessLogFile: flags.text('access-log'),
+    http: flags.isOn('allow-http') ? { ...httpOptions(flags, hasTritonDefaults), requestLimits } : null,
+    grpc: flags.isOn('allow-grpc') ? { ...grpcOptions(flags), requestLimits } : null,
     metrics: metricsOptions(flags, surroundings.environment),
     trace: traceOptions(flags, surroundings.environment),
-    hasTritonDefaults,
+    process: {
+      log: logSettings(flags),
+      accessLogFile: flags.text('access-log'),
+      auditLogFile: flags.text('audit-log'),
+      allowsClientSharedMemory: flags.isOn(
+        flags.isGiven('allow-client-shm') ? 'allow-client-shm' : 'allow-client-shared-memory',
+      ),
+      exitOnError: flags.isOn('exit-on-error'),
+      exitTimeoutSecs: flags.integer('exit-timeout-secs'),
+      liveCheckTimeoutSecs: flags.text('live-check') === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
+    },
   }
 }
 
@@ -115,7 +112,7 @@ function modelRepositories(flags: Flags, surroundings: Surroundings): string[] {
   return unique(named)
 }
 
-function httpOptions(flags: Flags, hasTritonDefaults: boolean): HttpOptions {
+function httpOptions(flags: Flags, hasTritonDefaults: boolean): Omit<HttpOptions, 'requestLimits'> {
   const restrictedApis = restrictedBy(flags, 'http-restricted-api', 'api')
   return {
     address: flags.text('http-address'),
@@ -155,7 +152,7 @@ function httpTls(flags: Flags): HttpOptions['tls'] {
   }
 }
 
-function grpcOptions(flags: Flags): GrpcOptions {
+function grpcOptions(flags: Flags): Omit<GrpcOptions, 'requestLimits'> {
   const isMutual = flags.isOn('grpc-use-ssl-mutual')
   const tls = {
     certificate: flags.text('grpc-server-cert'),

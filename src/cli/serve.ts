@@ -3,7 +3,7 @@
 import { flushCompileCache } from 'node:module'
 import { SystemClock } from '../base/clock.ts'
 import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
-import type { ServerOptions } from '../server-options.ts'
+import type { ServerOptions } from '../options/server-options.ts'
 import type { RunningServer } from '../server.ts'
 import { FlagError, UnknownFlagError } from './flag-forms.ts'
 import { misspeltVariables, parseFlags, type Flags } from './flags.ts'
@@ -36,7 +36,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
       examplesPath: examplesPath(),
     })
     log = openLog(options)
-    accessLog = openAccessLog(options.accessLogFile)
+    accessLog = openAccessLog(options.process.accessLogFile)
   } catch (reason) {
     if (!(reason instanceof FlagError)) throw reason
     io.stderr(usageError(reason, args))
@@ -48,9 +48,9 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
 
 function openLog(options: ServerOptions): LogWriter {
   try {
-    return createProcessLog(options.log)
+    return createProcessLog(options.process.log)
   } catch (reason) {
-    throw new FlagError(`failed to open log file '${options.log.file}': ${messageOf(reason)}`)
+    throw new FlagError(`failed to open log file '${options.process.log.file}': ${messageOf(reason)}`)
   }
 }
 
@@ -121,7 +121,7 @@ async function serve(
   }
   writeModelTables(log, server.report)
   writeOptionTable(log, options, server.engine.serverMetadata().extensions)
-  if (options.exitOnError && server.engine.hasFailures) {
+  if (options.process.exitOnError && server.engine.hasFailures) {
     await server.drain(0)
     return fail(log, `error: creating server: ${startFailure(server.engine.startError)}`)
   }
@@ -130,7 +130,7 @@ async function serve(
   flushCompileCache()
   returnStartMemory()
   // Without a file the signal keeps its usual meaning.
-  if (options.auditLogFile !== '') process.on('SIGHUP', () => server.reopenAuditLog())
+  if (options.process.auditLogFile !== '') process.on('SIGHUP', () => server.reopenAuditLog())
   await signals.received
   const drainable = {
     drain: async (budgetMs: number): Promise<boolean> => {
@@ -139,7 +139,7 @@ async function serve(
       return isInTime
     },
   }
-  return shutDown(log, drainable, options.exitTimeoutSecs)
+  return shutDown(log, drainable, options.process.exitTimeoutSecs)
 }
 
 /** A model that was asked for by name and failed is named; otherwise the tables say which ones did. */

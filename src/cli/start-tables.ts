@@ -1,7 +1,7 @@
 // The tables of the start-up log: repository agents, backends, models, options.
 
 import type { LogFields } from '../base/log.ts'
-import type { ServerOptions } from '../server-options.ts'
+import type { ServerOptions } from '../options/server-options.ts'
 import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import type { StartReport } from '../server.ts'
 import type { LogWriter } from './log-writer.ts'
@@ -49,24 +49,27 @@ export function writeOptionTable(log: LogWriter, options: ServerOptions, extensi
 const controlModeText = { none: 'MODE_NONE', poll: 'MODE_POLL', explicit: 'MODE_EXPLICIT' } as const
 
 /** Triton's rows in Triton's order. What this version has not (GPU memory) stands at its neutral value. */
-export function optionRows(options: ServerOptions, extensions: readonly string[]): [option: string, value: string][] {
+export function optionRows(
+  { engine, process }: ServerOptions,
+  extensions: readonly string[],
+): [option: string, value: string][] {
   return [
-    ['server_id', options.id],
-    ['server_version', options.reportedVersion],
+    ['server_id', engine.id],
+    ['server_version', engine.reportedVersion],
     ['server_extensions', extensions.join(' ')],
-    ...options.modelRepositories.map((path, i): [string, string] => {
+    ...engine.modelRepositories.map((path, i): [string, string] => {
       return [`model_repository_path[${i}]`, withoutSecrets(path)]
     }),
-    ['model_control_mode', controlModeText[options.modelControlMode]],
-    ...options.loadModels.map((name, i): [string, string] => [`startup_models_${i}`, name]),
-    ['strict_model_config', options.isAutoCompleteDisabled ? '1' : '0'],
-    ['model_config_name', options.modelConfigName],
-    ['rate_limit', options.rateLimit === null ? 'OFF' : 'EXEC_COUNT'],
+    ['model_control_mode', controlModeText[engine.modelControlMode]],
+    ...engine.loadModels.map((name, i): [string, string] => [`startup_models_${i}`, name]),
+    ['strict_model_config', engine.isAutoCompleteDisabled ? '1' : '0'],
+    ['model_config_name', engine.modelConfigName],
+    ['rate_limit', engine.rateLimit === null ? 'OFF' : 'EXEC_COUNT'],
     ['pinned_memory_pool_byte_size', '268435456'],
     ['min_supported_compute_capability', '6.0'],
-    ['strict_readiness', options.isStrictReadiness ? '1' : '0'],
-    ['exit_timeout', String(options.exitTimeoutSecs)],
-    ['cache_enabled', options.responseCache !== null ? '1' : '0'],
+    ['strict_readiness', engine.isStrictReadiness ? '1' : '0'],
+    ['exit_timeout', String(process.exitTimeoutSecs)],
+    ['cache_enabled', engine.responseCache !== null ? '1' : '0'],
   ]
 }
 

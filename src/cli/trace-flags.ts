@@ -2,7 +2,7 @@
 
 import { parseCollectorUrl } from '../base/collector-url.ts'
 import { messageOf } from '../base/server-error.ts'
-import type { TraceOptions } from '../server-options.ts'
+import type { TraceOptions } from '../options/server-options.ts'
 import { badOption, parseInteger, parseSetting } from './flag-forms.ts'
 import type { Flags } from './flags.ts'
 

@@ -1,9 +1,7 @@
 import { ServerError } from '../base/server-error.ts'
 
 /** How much one inference request may hold. Every refusal names the limit and the flag that moves it. */
-export type RequestLimits = {
-  /** `--http-max-input-size`: of the JSON text, of a tensor read from JSON, of a raw request. */
-  readonly maxInputBytes: number
+export type InferLimits = {
   /** `--max-request-tensors`: inputs, and as many outputs. */
   readonly maxTensors: number
   /** `--max-tensor-rank` */
@@ -12,6 +10,12 @@ export type RequestLimits = {
   readonly maxParameters: number
   /** `--max-request-id-bytes` */
   readonly maxIdBytes: number
+}
+
+/** Of a request that may hold JSON. */
+export type RequestLimits = InferLimits & {
+  /** `--http-max-input-size`: of the JSON text, of a tensor read from JSON, of a raw request. */
+  readonly maxInputBytes: number
 }
 
 export const defaultRequestLimits: RequestLimits = {

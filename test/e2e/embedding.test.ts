@@ -69,6 +69,6 @@ test('what is not said defaults to what the command line defaults to', () => {
   const flags = parseFlags([`--model-repository=${examples}`], {})
   const options = optionsFromFlags(flags, { environment: {}, version: '0', examplesPath: examples })
   for (const [name, value] of Object.entries(engineDefaults)) {
-    assert.deepEqual(options[name as keyof typeof engineDefaults], value, name)
+    assert.deepEqual(options.engine[name as keyof typeof engineDefaults], value, name)
   }
 })

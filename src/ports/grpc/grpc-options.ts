@@ -1,12 +1,5 @@
 import { ServerError } from '../../base/server-error.ts'
-
-/** What one inference request may hold. */
-export type RequestLimits = {
-  readonly maxTensors: number
-  readonly maxRank: number
-  readonly maxParameters: number
-  readonly maxIdBytes: number
-}
+import type { InferLimits } from '../../protocol/request-limits.ts'
 
 /** One `--grpc-restricted-protocol=<api>,<api>:<key>=<value>`. */
 export type RestrictedProtocols = {
@@ -61,7 +54,7 @@ export type GrpcOptions = {
   readonly headerForwardPattern: string
   /** `--grpc-restricted-protocol` */
   readonly restrictedProtocols: readonly RestrictedProtocols[]
-  readonly requestLimits: RequestLimits
+  readonly requestLimits: InferLimits
 }
 
 /** A server whose operator said nothing. */

@@ -1,16 +1,5 @@
 import { ServerError } from '../../base/server-error.ts'
-
-/** What one inference request may hold. */
-export type RequestLimits = {
-  /** `--max-request-tensors`: inputs, and as many outputs. */
-  readonly maxTensors: number
-  /** `--max-tensor-rank` */
-  readonly maxRank: number
-  /** `--max-request-parameters` */
-  readonly maxParameters: number
-  /** `--max-request-id-bytes` */
-  readonly maxIdBytes: number
-}
+import type { InferLimits } from '../../protocol/request-limits.ts'
 
 /** One `--http-restricted-api=<api>,<api>:<key>=<value>`: these APIs answer only to requests with that header. */
 export type RestrictedApis = {
@@ -63,7 +52,7 @@ export type HttpOptions = {
   readonly corsOrigins: readonly string[]
   /** `--http-restricted-api` */
   readonly restrictedApis: readonly RestrictedApis[]
-  readonly requestLimits: RequestLimits
+  readonly requestLimits: InferLimits
   /** Null: plain HTTP. */
   readonly tls: TlsOptions | null
 }

@@ -2,7 +2,7 @@
 // Copies: none of raw contents, which are views on the message; typed contents stay where they are until
 // infer-contents.ts writes them into their tensor. Every count is bounded before anything grows by it.
 
-import type { RequestLimits } from '../request-limits.ts'
+import type { InferLimits } from '../request-limits.ts'
 import { idTooLong, tooManyDimensions, tooManyParameters, tooManyTensors } from '../request-limits.ts'
 import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 
@@ -46,8 +46,6 @@ export class WireInferRequest {
   readonly rawContents: Buffer[] = []
   rawContentsCount = 0
 }
-
-export type InferLimits = Omit<RequestLimits, 'maxInputBytes'>
 
 /** Joined contents of one input: a real request has one. */
 const mostContents = 16

@@ -1,16 +1,12 @@
-// Which response cache `--cache-config` asks for, and the making of it.
-
 import { randomUUID } from 'node:crypto'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { LocalResponseCache } from './engine/cache/local-response-cache.ts'
-import type { RedisCacheOptions } from './engine/cache/redis-response-cache.ts'
 import type { ResponseCache } from './model/response-cache.ts'
+import type { ResponseCacheOptions } from './options/server-options.ts'
 import type { ContentIndex } from './repository/content-index.ts'
 
-export type ResponseCacheOptions =
-  { readonly kind: 'local'; readonly maxBytes: number } | ({ readonly kind: 'redis' } & RedisCacheOptions)
-
+/** Null where `--cache-config` asks for none. */
 export async function openResponseCache(
   dependencies: { clock: Clock; log: Log; contents?: ContentIndex },
   options: ResponseCacheOptions | null,

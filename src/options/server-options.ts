@@ -1,15 +1,9 @@
 // Everything the command line decides, as plain values: what startServer builds a server from. Types only.
 
-import type { GrpcOptions as GrpcFrontendOptions } from './ports/grpc/grpc-options.ts'
-import type { OpenTelemetryOptions } from './telemetry/otlp/open-telemetry.ts'
-import type { ResponseCacheOptions } from './response-cache-options.ts'
-import type { HttpOptions as HttpFrontendOptions, RequestLimits } from './ports/http/http-options.ts'
-
-/** What the front ends share is said once, in `requestLimits`. */
-export type HttpOptions = Omit<HttpFrontendOptions, 'requestLimits'>
-export type GrpcOptions = Omit<GrpcFrontendOptions, 'requestLimits'>
-export type { RequestLimits } from './ports/http/http-options.ts'
-export type { RestrictedApis } from './ports/http/http-options.ts'
+import type { RedisCacheOptions } from '../engine/cache/redis-response-cache.ts'
+import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
+import type { HttpOptions } from '../ports/http/http-options.ts'
+import type { OpenTelemetryOptions } from '../telemetry/otlp/open-telemetry.ts'
 
 export type ModelControlMode = 'none' | 'poll' | 'explicit'
 
@@ -58,7 +52,8 @@ export type TraceOptions = {
   readonly openTelemetry: OpenTelemetryOptions | null
 }
 
-export type ServerOptions = {
+/** What an Engine is built from, in a server and embedded. */
+export type EngineSettings = {
   /** The name in `GET /v2`. */
   readonly id: string
   /** The version in `GET /v2`. */
@@ -77,10 +72,6 @@ export type ServerOptions = {
   readonly hasModelNamespacing: boolean
   readonly isAutoCompleteDisabled: boolean
   readonly isStrictReadiness: boolean
-  readonly exitOnError: boolean
-  /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */
-  readonly liveCheckTimeoutSecs: number
-  readonly exitTimeoutSecs: number
   /** '' : none. */
   readonly backendDirectory: string
   /** Backend → key → value; the backend '' holds what is set for all of them. */
@@ -103,21 +94,38 @@ export type ServerOptions = {
   readonly rateLimit: { readonly resources: ReadonlyMap<string, number> | null } | null
   /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded ensemble steps refuses. */
   readonly prunesEnsemblesLikeTriton: boolean
+}
+
+export type ResponseCacheOptions =
+  { readonly kind: 'local'; readonly maxBytes: number } | ({ readonly kind: 'redis' } & RedisCacheOptions)
+
+/** The server as a process among others on its machine: its files, its liveness, its end. */
+export type ProcessOptions = {
+  readonly log: LogSettings
+  /** `--access-log`: '' for none, '-' for stdout. */
+  readonly accessLogFile: string
   /** `--audit-log`: where changes of models are put on record; '' for memory only. */
   readonly auditLogFile: string
-  readonly requestLimits: RequestLimits
-  /** `--allow-client-shared-memory`: clients may register regions of shared memory. */
+  /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */
   readonly allowsClientSharedMemory: boolean
+  readonly exitOnError: boolean
+  readonly exitTimeoutSecs: number
+  /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */
+  readonly liveCheckTimeoutSecs: number
+}
+
+/**
+ * One group for each part of a server. Tracing is a group of its own, because it stands beside the Engine: an embedded
+ * Engine is not traced.
+ */
+export type ServerOptions = {
+  readonly engine: EngineSettings
   /** null: `--allow-http=false`. */
   readonly http: HttpOptions | null
   /** null: `--allow-grpc=false`. */
   readonly grpc: GrpcOptions | null
   /** null: `--allow-metrics=false`. */
   readonly metrics: MetricsOptions | null
-  readonly log: LogSettings
-  /** `--access-log`: '' for none, '-' for stdout. */
-  readonly accessLogFile: string
   readonly trace: TraceOptions
-  /** `--triton-defaults`: Triton's choices where Galatea's are safer. */
-  readonly hasTritonDefaults: boolean
+  readonly process: ProcessOptions
 }
