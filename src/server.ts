@@ -9,7 +9,7 @@ import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
 import type { ResponseCache } from './model/response-cache.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import { createHttpFrontend, type HttpFrontend } from './ports/http/http-port.ts'
+import type { HttpPort } from './ports/http/http-port.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey } from './model/model-key.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
@@ -21,6 +21,7 @@ import { withoutSecrets } from './repository/cloud/cloud-location.ts'
 import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
+import { createHttpPort } from './http-front-ends.ts'
 import { createMetricsService, type MetricsService } from './metrics-service.ts'
 import type { GrpcFrontend } from './ports/grpc/grpc-port.ts'
 import { openResponseCache } from './open-response-cache.ts'
@@ -163,7 +164,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
     options.engine,
   )
   const sharedMemory = new SharedMemoryRegistry({ isAllowed: options.process.allowsClientSharedMemory })
-  let http: HttpFrontend | null = null
+  let http: HttpPort | null = null
   let grpc: GrpcFrontend | null = null
   let metrics: MetricsService | null = null
   let poller: RepositoryPoller | null = null
@@ -182,7 +183,7 @@ export async function startServer(options: ServerOptions, dependencies: ServerDe
       grpcAddress = await grpc.listen()
     }
     if (options.http !== null && isServing) {
-      http = createHttpFrontend({ ...dependencies, engine, sharedMemory, customMetrics }, options.http)
+      http = createHttpPort({ ...dependencies, engine, sharedMemory, customMetrics }, options.http)
     }
     if (options.metrics !== null && isServing) {
       const traffic = { http: http?.traffic ?? null, grpc: grpc?.traffic ?? null }

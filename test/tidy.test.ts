@@ -96,13 +96,7 @@ describe('imports', () => {
       arrows
         .filter(({ file, target }) => {
           const [from, to] = [partOf(file), partOf(target)]
-          return (
-            folderOf(file) === folderOf(target) &&
-            from !== '' &&
-            to !== '' &&
-            from !== to &&
-            !file.endsWith('route-table.ts')
-          )
+          return folderOf(file) === folderOf(target) && from !== '' && to !== '' && from !== to
         })
         .map(({ file, target }) => `${file} imports ${target}`),
     )

@@ -154,7 +154,7 @@ function announce(log: LogWriter, server: RunningServer, isExamples: boolean): v
     log.from('grpc-frontend.ts').info(`Started GRPCInferenceService at ${hostAndPort(server.grpcAddress)}`)
   }
   const at = server.httpAddress
-  if (at !== null) log.from('http-frontend.ts').info(`Started HTTPService at ${hostAndPort(at)}`)
+  if (at !== null) log.from('http-port.ts').info(`Started HTTPService at ${hostAndPort(at)}`)
   if (server.metricsAddress !== null) {
     log.from('metrics-frontend.ts').info(`Started Metrics Service at ${hostAndPort(server.metricsAddress)}`)
   }

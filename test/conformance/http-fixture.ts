@@ -9,7 +9,8 @@ import { MemoryLog } from '../../src/base/log.ts'
 import { ServerError, type ErrorCode } from '../../src/base/server-error.ts'
 import { IdentityBackend } from '../../src/backends/identity/identity-backend.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { createHttpFrontend, type HttpFrontend } from '../../src/ports/http/http-port.ts'
+import { createHttpPort } from '../../src/http-front-ends.ts'
+import type { HttpPort } from '../../src/ports/http/http-port.ts'
 import { defaultHttpOptions, type HttpOptions } from '../../src/ports/http/http-options.ts'
 import type { Backend, Instance } from '../../src/model/backend.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
@@ -275,7 +276,7 @@ function polled(name: string, { config, versions = ['1'] }: FixtureModel): Polle
 }
 
 export type HttpFixture = {
-  readonly frontend: HttpFrontend
+  readonly frontend: HttpPort
   readonly engine: Engine
   readonly log: MemoryLog
   close(): Promise<void>
@@ -310,7 +311,7 @@ export async function startHttpFixture(
   await engine.start()
   const failures = engine.failures.map(({ name, reason }) => `${name}: ${reason}`)
   if (failures.length > 0) throw new Error(`fixture models did not load: ${failures.join('; ')}`)
-  const frontend = createHttpFrontend({ engine, log, clock }, { ...defaultHttpOptions, port: 0, ...options })
+  const frontend = createHttpPort({ engine, log, clock }, { ...defaultHttpOptions, port: 0, ...options })
   const close = async (): Promise<void> => {
     await frontend.close()
     await engine.close(0)

@@ -32,7 +32,7 @@ import {
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
-import type { RouteHandler } from '../../ports/http/router.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import { traceOriginOf } from '../../ports/http/trace-origin.ts'
 import { TracedRequest } from '../../ports/http/traced-request.ts'
 
@@ -42,6 +42,15 @@ export const mostUnreadBytes = 16 * 1024 * 1024
 /** An error as the first answer is a 400 whatever its code, as in Triton. */
 const firstErrorStatus = 400
 
+export type GenerateParts = {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly log: Log
+  readonly offload: JsonOffload
+  /** Without them no answer tells of a model's load. */
+  readonly customMetrics?: LoadMetricSource
+}
+
 export class GenerateEndpoints {
   readonly #engine: Engine
   readonly #clock: Clock
@@ -50,16 +59,7 @@ export class GenerateEndpoints {
   readonly #offload: JsonOffload
   readonly #metrics: LoadMetricSource | null
 
-  constructor(
-    dependencies: {
-      readonly engine: Engine
-      readonly clock: Clock
-      readonly log: Log
-      readonly offload: JsonOffload
-      readonly customMetrics?: LoadMetricSource
-    },
-    options: HttpOptions,
-  ) {
+  constructor(dependencies: GenerateParts, options: HttpOptions) {
     this.#metrics = dependencies.customMetrics ?? null
     this.#engine = dependencies.engine
     this.#clock = dependencies.clock

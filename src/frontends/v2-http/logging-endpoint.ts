@@ -3,7 +3,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { applyLogSettings, encodeLogSettings } from '../../protocol/log-settings-json.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
-import type { RouteHandler } from '../../ports/http/router.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 
 /** GET and POST /v2/logging. `control` is null where the log belongs to somebody else. */
 export const loggingEndpoint =

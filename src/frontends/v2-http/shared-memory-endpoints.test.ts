@@ -10,7 +10,8 @@ import { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-r
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { createHttpFrontend, type HttpFrontend } from '../../ports/http/http-port.ts'
+import { createHttpPort } from '../../http-front-ends.ts'
+import type { HttpPort } from '../../ports/http/http-port.ts'
 import { defaultHttpOptions } from '../../ports/http/http-options.ts'
 import type { InjectedAnswer, InjectedInit } from '../../transport/http1/injected-request.ts'
 
@@ -22,7 +23,7 @@ let releasedCount = 0
 let directory: string
 let registry: SharedMemoryRegistry
 let fixture: HttpFixture
-let frontend: HttpFrontend
+let frontend: HttpPort
 
 beforeEach(async () => {
   directory = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-shm-'))
@@ -44,7 +45,7 @@ beforeEach(async () => {
     },
   )
   const { engine, log } = fixture
-  frontend = createHttpFrontend(
+  frontend = createHttpPort(
     { engine, log, clock: new SystemClock(), sharedMemory: registry },
     { ...defaultHttpOptions, port: 0 },
   )

@@ -1,50 +1,34 @@
-// The HTTP/REST front end: routes requests, guards restricted APIs, and ties endpoints to a transport.
+// Ties a list of routes to a transport: finds the route of a request and guards restricted APIs.
 
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { LogControl } from '../../base/log-control.ts'
 import { messageOf } from '../../base/server-error.ts'
-import type { TrafficMeter } from '../../transport/traffic-meter.ts'
-import type { Engine } from '../../engine/engine.ts'
-import { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { RefusalCounts } from '../../model/refusal-counts.ts'
 import type { BodyRefusal } from '../../transport/http1/body-collector.ts'
+import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import type { HttpService } from '../../transport/http1/http-service.ts'
+import { InjectedRequest, type InjectedAnswer, type InjectedInit } from '../../transport/http1/injected-request.ts'
+import { NetHttpTransport } from '../../transport/http1/net-http-transport.ts'
+import type { TrafficMeter } from '../../transport/traffic-meter.ts'
 import { CrossOriginPolicy, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
-import type { LoadMetricSource } from './endpoint-load-metrics.ts'
-import { GenerateEndpoints } from '../../frontends/generate/generate-endpoints.ts'
-import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
-import { bodyLimitBytes, bodyTooLargeMessage, validateHttpOptions, type HttpOptions } from './http-options.ts'
-import { InferEndpoint } from '../../frontends/v2-http/infer-endpoint.ts'
-import { InjectedRequest, type InjectedAnswer, type InjectedInit } from '../../transport/http1/injected-request.ts'
-import { JsonOffload } from './json-offload.ts'
+import { bodyLimitBytes, bodyTooLargeMessage, type HttpOptions } from './http-options.ts'
 import { LoggedRequest } from './logged-request.ts'
-import { loggingEndpoint } from '../../frontends/v2-http/logging-endpoint.ts'
-import { MetadataEndpoints } from '../../frontends/v2-http/metadata-endpoints.ts'
-import { NetHttpTransport } from '../../transport/http1/net-http-transport.ts'
-import { RegistryEndpoints } from '../../frontends/v2-http/registry-endpoints.ts'
-import { RepositoryEndpoints } from '../../frontends/v2-http/repository-endpoints.ts'
-import { RestrictedApiGuard } from './restricted-api-guard.ts'
-import { routeTable } from '../../frontends/v2-http/route-table.ts'
+import type { RestrictedApiGuard } from './restricted-api-guard.ts'
+import type { Route } from './route.ts'
 import { Router } from './router.ts'
-import { SharedMemoryEndpoints } from '../../frontends/v2-http/shared-memory-endpoints.ts'
-import type { HttpService } from '../../transport/http1/http-service.ts'
-import { StatisticsEndpoints } from '../../frontends/v2-http/statistics-endpoints.ts'
-import { TraceEndpoints } from '../../frontends/v2-http/trace-endpoints.ts'
 
-export type HttpDependencies = {
-  readonly engine: Engine
+export type HttpPortDependencies = {
   readonly log: Log
   readonly clock: Clock
-  /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
-  readonly logControl?: LogControl
-  /** The regions that clients registered, by whatever protocol; without it they may register none. */
-  readonly sharedMemory?: SharedMemoryRegistry
+  readonly guard: RestrictedApiGuard
+  /** Where bodies that the port itself refuses are counted. */
+  readonly refusals: RefusalCounts
   /** Without one nothing is written about single requests. */
   readonly accessLog?: AccessLog
-  /** Metrics that models made; without them no answer tells of a model's load. */
-  readonly customMetrics?: LoadMetricSource
+  /** The threads that the routes share; they end with the port. */
+  readonly offload?: { close(): void }
 }
 
 /** The most bytes of a body that is no tensor and no model: reading them takes up to 20 ms. */
@@ -53,49 +37,31 @@ const mostControlBytes = 1024 * 1024
 const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string =>
   `request body of ${bodyBytes} bytes exceeds the maximum of ${limitBytes} bytes for this endpoint`
 
-/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
-export function createHttpFrontend(dependencies: HttpDependencies, options: HttpOptions): HttpFrontend {
-  validateHttpOptions(options)
-  return new HttpFrontend(dependencies, options)
-}
-
-export class HttpFrontend implements HttpService {
+/** One port: its transport, its access rules and its routes. */
+export class HttpPort implements HttpService {
   readonly #log: Log
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #guard: RestrictedApiGuard
   /** Null: pages of other origins may read nothing. */
   readonly #crossOrigin: CrossOriginPolicy | null
-  readonly #offload: JsonOffload
+  readonly #offload: { close(): void } | null
   readonly #transport: NetHttpTransport
   readonly #refusals: RefusalCounts
   readonly #accessLog: AccessLog | null
   readonly #clock: Clock
   #isDraining = false
 
-  constructor(dependencies: HttpDependencies, options: HttpOptions) {
-    this.#log = dependencies.log.from('http-frontend.ts')
+  constructor(dependencies: HttpPortDependencies, options: HttpOptions, routes: readonly Route[]) {
+    this.#log = dependencies.log.from('http-port.ts')
     this.#options = options
-    this.#refusals = dependencies.engine.refusals
+    this.#refusals = dependencies.refusals
     this.#accessLog = dependencies.accessLog ?? null
     this.#clock = dependencies.clock
-    this.#guard = new RestrictedApiGuard(options.restrictedApis)
+    this.#guard = dependencies.guard
     this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
-    const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-    this.#offload = new JsonOffload(dependencies)
-    const parts = { ...dependencies, sharedMemory, offload: this.#offload }
-    const infer = new InferEndpoint(parts, options)
-    const metadata = new MetadataEndpoints(dependencies.engine)
-    const repository = new RepositoryEndpoints(parts, this.#guard.keyOf('model-repository'))
-    const registry = new RegistryEndpoints(dependencies.engine)
-    const statistics = new StatisticsEndpoints(dependencies.engine)
-    const trace = new TraceEndpoints(dependencies.engine)
-    const logging = loggingEndpoint(dependencies.logControl ?? null)
-    const regions = new SharedMemoryEndpoints(sharedMemory)
-    const generate = new GenerateEndpoints(parts, options)
-    this.#router = new Router(
-      routeTable(metadata, repository, infer.handle, statistics, trace, logging, regions, generate, registry),
-    )
+    this.#offload = dependencies.offload ?? null
+    this.#router = new Router(routes)
     this.#transport = new NetHttpTransport(dependencies, options, this)
   }
 
@@ -131,7 +97,7 @@ export class HttpFrontend implements HttpService {
   async close(): Promise<void> {
     this.#isDraining = true
     await this.#transport.close()
-    this.#offload.close()
+    this.#offload?.close()
   }
 
   /** HOT: once per request. */

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { jsonType } from '../../transport/http1/http-message.ts'
-import { Router, type Route } from './router.ts'
+import type { Route } from './route.ts'
+import { Router } from './router.ts'
 
 const route = (path: string): Route => ({
   path,
@@ -21,6 +22,11 @@ const router = new Router(
     '/v2/models/{model}/trace/setting',
     '/v2/repository[/{repository}]/index',
     '/v2/systemsharedmemory/region/{region}/register',
+    '/v2/repository/models/{model}/load',
+    '/v2/repository/{repository}/models/{model}/load',
+    '/v1/models',
+    '/v1/models/{model}',
+    '/v1/models/{model}[/versions/{version}]:predict',
   ].map(route),
 )
 
@@ -72,6 +78,12 @@ test('no trailing slash, no other spelling, no word for a version', () => {
     '/v2/models/m/versions/1/trace/setting',
     '/v2/repository//index',
     '/v2/systemsharedmemory/region/a/b/register',
+    '/v1/models/',
+    '/v1/models/m/:predict',
+    '/v1/models/m:predict/',
+    '/v1/models/a/b:predict',
+    '/v1/models/m/versions/1',
+    '/v1/models/m/versions/one:predict',
   ]) {
     assert.equal(found(target), null, target)
   }
@@ -82,4 +94,27 @@ test('other paths take one segment per placeholder, optional parts may be left o
   assert.equal(found('/v2/repository/r/index'), '/v2/repository[/{repository}]/index r')
   assert.equal(found('/v2/systemsharedmemory/region/a/register'), '/v2/systemsharedmemory/region/{region}/register a')
   assert.equal(found('/v2/models/m/trace/setting'), '/v2/models/{model}/trace/setting m')
+})
+
+test('a verb after a colon is set apart from the name before it, which may hold colons itself', () => {
+  const predict = '/v1/models/{model}[/versions/{version}]:predict'
+  assert.equal(found('/v1/models'), '/v1/models')
+  assert.equal(found('/v1/models/m'), '/v1/models/{model} m')
+  assert.equal(found('/v1/models/m:predict'), `${predict} m`)
+  assert.equal(found('/v1/models/m:predict?x=:y'), `${predict} m`)
+  assert.equal(found('/v1/models/m/versions/3:predict'), `${predict} m 3`)
+  assert.equal(found('/v1/models/a:b:predict'), `${predict} a:b`)
+  assert.equal(found('/v1/models/:predict'), '/v1/models/{model} :predict')
+  assert.equal(found('/v1/models/a:b'), '/v1/models/{model} a:b')
+  assert.equal(found('/v2/models/a:b/infer'), '/v2/models/{model}[/versions/{version}]/infer a:b')
+})
+
+test('a parameter may take what another route has as literal text', () => {
+  assert.equal(found('/v2/repository/models/m/load'), '/v2/repository/models/{model}/load m')
+  assert.equal(found('/v2/repository/models/index'), '/v2/repository[/{repository}]/index models')
+  assert.equal(found('/v2/repository/models/models/m/load'), '/v2/repository/{repository}/models/{model}/load models')
+})
+
+test('two routes of one path are refused', () => {
+  assert.throws(() => new Router([route('/a[/{b}]/c'), route('/a/c')]), { message: /the path \/a\/c has one route/ })
 })

@@ -1,98 +1,121 @@
 import { assert } from '../../base/assert.ts'
-import type { HttpRequest } from '../../transport/http1/http-message.ts'
-import type { ApiName } from '../../access/api-name.ts'
-
-export type RouteHandler = (request: HttpRequest, modelName: string, modelVersion: string) => void
-
-export type Route = {
-  /** `{x}` stands for one path segment, `[/versions/{version}]` for an optional part. */
-  readonly path: string
-  readonly methods: readonly string[]
-  readonly api: ApiName
-  /** The type of a 405's body: Triton sets JSON before it looks at the method on some endpoints and after it on others. */
-  readonly wrongMethodType: string
-  /** Tensors or models may come with it; other bodies are small. */
-  readonly takesLargeBody?: boolean
-  readonly handle: RouteHandler
-}
+import type { Route } from './route.ts'
 
 export type RouteMatch = {
   readonly route: Route
-  /** The first `{}` of the path; '' where there is none. */
+  /** The first `{}` of the path that is not its version; '' where there is none. */
   readonly modelName: string
   /** '' when the path names none. */
   readonly modelVersion: string
 }
 
-const modelPrefix = '/v2/models/'
-const modelPattern = `${modelPrefix}{model}`
-const versionPattern = '[/versions/{version}]'
-const versionPrefix = '/versions/'
+/** Where a `{}` of a pattern ends, in the order in which they are tried. */
+const parameterEnds = ['digits', 'colon', 'segment'] as const
+type ParameterEnd = (typeof parameterEnds)[number]
+
+/** Literal text, then a parameter, then what may follow the parameter. */
+type Branch = {
+  readonly text: string
+  readonly end: ParameterEnd
+  readonly next: Junction
+}
+
+/** A place in the patterns: which routes end here with some literal text, and where a parameter comes first. */
+class Junction {
+  readonly endings = new Map<string, Route>()
+  readonly branches: Branch[] = []
+  /** True where a path may fit both. Elsewhere the branches are asked first: a text that fits none costs least to tell. */
+  endingsFirst = false
+
+  branchAt(text: string, end: ParameterEnd): Branch {
+    let branch = this.branches.find((known) => known.text === text && known.end === end)
+    if (branch === undefined) {
+      branch = { text, end, next: new Junction() }
+      this.branches.push(branch)
+      this.branches.sort((a, b) => parameterEnds.indexOf(a.end) - parameterEnds.indexOf(b.end))
+    }
+    return branch
+  }
+}
 
 /**
  * Finds the route of a request's target. Paths are compared as they were sent: no percent-decoding, no trailing slash,
- * the query set aside, as in Triton.
+ * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
  */
 export class Router {
-  readonly #exact = new Map<string, Route>()
-  /** What follows `/v2/models/{model}`, for the paths that nearly every request has: no regular expression needed. */
-  readonly #ofModel = new Map<string, Route>()
-  readonly #ofModelVersion = new Map<string, Route>()
-  readonly #others: { readonly pattern: RegExp; readonly route: Route }[] = []
+  readonly #root = new Junction()
 
   constructor(routes: readonly Route[]) {
-    for (const route of routes) this.#add(route)
+    for (const route of routes) for (const pattern of withoutBrackets(route.path)) this.#add(route, pattern)
+    settleOrder(this.#root)
   }
 
-  #add(route: Route): void {
-    const { path } = route
-    if (!path.includes('{')) {
-      assert(!this.#exact.has(path), `the path ${path} has one route`)
-      this.#exact.set(path, route)
-    } else if (path.startsWith(modelPattern)) {
-      let suffix = path.slice(modelPattern.length)
-      if (suffix.startsWith(versionPattern)) {
-        suffix = suffix.slice(versionPattern.length)
-        this.#ofModelVersion.set(suffix, route)
-      }
-      assert(!this.#ofModel.has(suffix) && !suffix.includes('{'), `the path ${path} has one route`)
-      this.#ofModel.set(suffix, route)
-    } else {
-      const pattern = path
-        .replaceAll(/[[\]]/g, (bracket) => (bracket === '[' ? '(?:' : ')?'))
-        .replaceAll(/\{\w+\}/g, '([^/]+)')
-      this.#others.push({ pattern: new RegExp(`^${pattern}$`), route })
+  #add(route: Route, pattern: string): void {
+    let junction = this.#root
+    let start = 0
+    for (const { index, 0: parameter } of pattern.matchAll(/\{\w+\}/g)) {
+      const text = pattern.slice(start, index)
+      start = index + parameter.length
+      const end = parameter === '{version}' ? 'digits' : pattern[start] === ':' ? 'colon' : 'segment'
+      junction = junction.branchAt(text, end).next
     }
+    const ending = pattern.slice(start)
+    assert(!junction.endings.has(ending), `the path ${pattern} has one route`)
+    junction.endings.set(ending, route)
   }
 
   /** HOT: once per request. */
   find(target: string): RouteMatch | null {
-    const path = pathOf(target)
-    const exact = this.#exact.get(path)
-    if (exact !== undefined) return { route: exact, modelName: '', modelVersion: '' }
-    if (path.startsWith(modelPrefix)) return this.#findOfModel(path)
-    for (const { pattern, route } of this.#others) {
-      const match = pattern.exec(path)
-      if (match !== null) return { route, modelName: match[1] ?? '', modelVersion: '' }
-    }
-    return null
+    return matchFrom(this.#root, pathOf(target), 0, '', '')
   }
+}
 
-  #findOfModel(path: string): RouteMatch | null {
-    const nameStart = modelPrefix.length
-    const slash = path.indexOf('/', nameStart)
-    const nameEnd = slash < 0 ? path.length : slash
-    if (nameEnd === nameStart) return null
-    const modelName = path.slice(nameStart, nameEnd)
-    if (path.startsWith(versionPrefix, nameEnd)) {
-      const versionStart = nameEnd + versionPrefix.length
-      const versionEnd = endOfDigits(path, versionStart)
-      const route = versionEnd === versionStart ? undefined : this.#ofModelVersion.get(path.slice(versionEnd))
-      return route === undefined ? null : { route, modelName, modelVersion: path.slice(versionStart, versionEnd) }
-    }
-    const route = this.#ofModel.get(path.slice(nameEnd))
-    return route === undefined ? null : { route, modelName, modelVersion: '' }
+function settleOrder(junction: Junction): void {
+  const { branches, endings } = junction
+  junction.endingsFirst = branches.some(({ text }) => [...endings.keys()].some((ending) => ending.startsWith(text)))
+  for (const { next } of branches) settleOrder(next)
+}
+
+function matchFrom(junction: Junction, path: string, at: number, name: string, version: string): RouteMatch | null {
+  if (junction.endingsFirst) {
+    const match = endingAt(junction, path, at, name, version)
+    if (match !== null) return match
   }
+  const { branches } = junction
+  for (let i = 0; i < branches.length; i++) {
+    const { text, end, next } = branches[i] as Branch
+    if (!path.startsWith(text, at)) continue
+    const start = at + text.length
+    const stop = parameterEnd(path, start, end)
+    if (stop <= start) continue
+    const value = path.slice(start, stop)
+    const match =
+      end === 'digits'
+        ? matchFrom(next, path, stop, name, value)
+        : matchFrom(next, path, stop, name === '' ? value : name, version)
+    if (match !== null) return match
+  }
+  return junction.endingsFirst ? null : endingAt(junction, path, at, name, version)
+}
+
+function endingAt(junction: Junction, path: string, at: number, name: string, version: string): RouteMatch | null {
+  const route = junction.endings.get(at === 0 ? path : path.slice(at))
+  return route === undefined ? null : { route, modelName: name, modelVersion: version }
+}
+
+/** Not after `start` where there is no parameter. */
+function parameterEnd(path: string, start: number, end: ParameterEnd): number {
+  if (end === 'digits') return endOfDigits(path, start)
+  const slash = path.indexOf('/', start)
+  const segmentEnd = slash < 0 ? path.length : slash
+  return end === 'segment' ? segmentEnd : path.lastIndexOf(':', segmentEnd - 1)
+}
+
+/** The pattern in every form that its brackets allow. */
+function withoutBrackets(pattern: string): string[] {
+  const part = /\[([^\]]*)\]/.exec(pattern)
+  if (part === null) return [pattern]
+  return ['', part[1] ?? ''].flatMap((text) => withoutBrackets(pattern.replace(part[0], () => text)))
 }
 
 function endOfDigits(text: string, start: number): number {

@@ -1,0 +1,47 @@
+// The HTTP port put together: the routes of every front end that speaks HTTP, and the port that serves them.
+
+import type { AccessLog } from './base/access-log.ts'
+import type { Clock } from './base/clock.ts'
+import type { LogControl } from './base/log-control.ts'
+import type { Log } from './base/log.ts'
+import type { Engine } from './engine/engine.ts'
+import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import { generateRoutes } from './frontends/generate/generate-routes.ts'
+import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
+import type { LoadMetricSource } from './ports/http/endpoint-load-metrics.ts'
+import { validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
+import { HttpPort } from './ports/http/http-port.ts'
+import { JsonOffload } from './ports/http/json-offload.ts'
+import { RestrictedApiGuard } from './ports/http/restricted-api-guard.ts'
+import type { Route } from './ports/http/route.ts'
+
+export type HttpDependencies = {
+  readonly engine: Engine
+  readonly log: Log
+  readonly clock: Clock
+  /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
+  readonly logControl?: LogControl
+  /** The regions that clients registered, by whatever protocol; without it they may register none. */
+  readonly sharedMemory?: SharedMemoryRegistry
+  /** Without one nothing is written about single requests. */
+  readonly accessLog?: AccessLog
+  /** Metrics that models made; without them no answer tells of a model's load. */
+  readonly customMetrics?: LoadMetricSource
+}
+
+/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
+export function createHttpPort(dependencies: HttpDependencies, options: HttpOptions): HttpPort {
+  validateHttpOptions(options)
+  const guard = new RestrictedApiGuard(options.restrictedApis)
+  const offload = new JsonOffload(dependencies)
+  const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+  const parts = { ...dependencies, sharedMemory, offload, repositoryKey: guard.keyOf('model-repository') }
+  const { refusals } = dependencies.engine
+  return new HttpPort({ ...dependencies, refusals, guard, offload }, options, httpRoutes(parts, options))
+}
+
+/** Every path of the HTTP port. */
+export const httpRoutes = (
+  parts: V2Parts & { readonly customMetrics?: LoadMetricSource },
+  options: HttpOptions,
+): Route[] => [...v2Routes(parts, options), ...generateRoutes(parts, options)]
