@@ -7,6 +7,7 @@ import type { Log } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Backend } from '../model/backend.ts'
 import type { ChangeOrigin } from '../model/change-origin.ts'
+import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import { splitModelKey, type ModelKey } from '../model/model-key.ts'
@@ -14,9 +15,7 @@ import { modelMetadata, type ModelMetadata } from '../model/model-metadata.ts'
 import type { ModelStatistics } from '../model/model-statistics.ts'
 import type { ModelVersion, ModelVersionState } from '../model/model-version.ts'
 import { RefusalCounts } from '../model/refusal-counts.ts'
-import { reshapeInputs } from '../model/reshape.ts'
 import type { TraceControl } from '../model/trace-control.ts'
-import { isLongToValidate, validateInSteps, validateRequest } from '../model/validate-request.ts'
 import { ContentIndex } from '../repository/content-index.ts'
 import { duplicateModelReason, type PolledModel } from '../repository/model-repository.ts'
 import type { RegistryReader } from '../repository/registry-reader.ts'
@@ -36,11 +35,11 @@ import { ModelLifecycle, pollFailed, type LifecycleSettings } from './lifecycle/
 import { ModelRegistry } from './model-registry.ts'
 import type { RateLimiter } from '../scheduling/rate-limiter.ts'
 import type { ResponseCache } from '../model/response-cache.ts'
+import { RequestCheck } from './request-check.ts'
 import { serverExtensions } from './server-extensions.ts'
-import { SleepingVersion, type SleepingModel } from './residency/sleeping-model.ts'
+import type { SleepingModel } from './residency/sleeping-model.ts'
 import type { ServedModel } from './lifecycle/served-model.ts'
 import { canonicalVersion } from './version-text.ts'
-import { ServedVersion } from './lifecycle/served-version.ts'
 
 /** What the Engine needs of a repository: what is there now. */
 export interface ModelSource {
@@ -127,6 +126,7 @@ export class Engine {
   readonly #expected = new ExpectedRequests()
   /** Requests that no model took. Front ends count those that they refuse themselves. */
   readonly refusals = new RefusalCounts()
+  readonly #check = new RequestCheck(this.refusals, this.#expected)
   /** What is known of models beside their configuration, and who changed them. */
   readonly registry: ModelRegistry
 
@@ -148,7 +148,8 @@ export class Engine {
         ...dependencies,
         recorder: new ChangeRecorder({ clock, log: log.from('change-recorder.ts'), audit, contents, registryReader }),
         inferWoken: (request, model, version) => this.#inferWoken(request, model, version),
-        passedOn: () => this.#expected.passedOn(),
+        expected: this.#expected,
+        check: this.#check,
         ledger: dependencies.ledger ?? new ModelLedger(),
         infer: (request) => this.inferByName(request, true),
       },
@@ -263,34 +264,32 @@ export class Engine {
     }
   }
 
-  /** The version a request asks for; '' is the highest one that serves. Throws with Triton's texts. HOT. */
-  findVersion(name: string, version: string): ModelVersion {
-    const model = this.#byName.get(name)
-    if (model === undefined) throw this.#lifecycle.directory.unknown(name)
-    return this.#versionOf(model, version)
+  /**
+   * The version that serves a request: today's rule is `findVersion`, and a Chooser of the model may choose otherwise.
+   * The Engine passes `facts` on and reads nothing of them. Throws what `findVersion` and the Chooser throw. HOT.
+   */
+  choose(name: string, version: string, facts: RequestFacts): ModelVersion {
+    const model = this.#modelOf(name)
+    if (model.chooser === null) return model.find(version)
+    const chosen = model.chooser(facts, version, model)
+    assert(chosen.key === model.key, `the chooser of model '${model.label}' chose a version of it`)
+    return chosen
   }
 
-  #versionOf(model: ServedModel, version: string): ModelVersion {
-    if (model.versions.size === 0 && model.sleeping === null) {
-      throw unknownModel('NOT_FOUND', `'${model.label}' is not found`)
-    }
-    if (version === '') {
-      if (model.latest !== null) return model.latest
-      if (model.sleeping !== null) return model.sleeping.latest
-      throw unknownModel('NOT_FOUND', `'${model.label}' has no available versions`)
-    }
-    const found = model.versions.get(version) ?? model.versions.get(canonicalVersion(version))
-    if (found?.state !== 'READY' && model.sleeping !== null) {
-      const asleep = model.sleeping.versions.get(canonicalVersion(version))
-      if (asleep !== undefined) return asleep
-    }
-    if (found === undefined) {
-      throw unknownModel('NOT_FOUND', `'${model.label}' version ${canonicalVersion(version)} is not found`)
-    }
-    if (found.state !== 'READY') {
-      throw unknownModel('UNAVAILABLE', `'${model.label}' version ${found.version} is not at ready state`)
-    }
-    return found
+  /** From now on `chooser` chooses the versions of the model, also after the model was loaded anew; null: nobody does. */
+  setChooser(name: string, chooser: Chooser | null): void {
+    this.#lifecycle.directory.setChooser(name, chooser)
+  }
+
+  /** A version by its number; '' is the highest one that serves. Throws with Triton's texts. No Chooser is asked. HOT. */
+  findVersion(name: string, version: string): ModelVersion {
+    return this.#modelOf(name).find(version)
+  }
+
+  #modelOf(name: string): ServedModel {
+    const model = this.#byName.get(name)
+    if (model === undefined) throw this.#lifecycle.directory.unknown(name)
+    return model
   }
 
   isModelReady(name: string, version: string): boolean {
@@ -304,11 +303,13 @@ export class Engine {
   }
 
   modelMetadata(name: string, version: string): ModelMetadata {
+    const { readyVersions, sleeping } = this.#modelOf(name)
     const found = this.findVersion(name, version)
-    const asleep = found instanceof SleepingVersion ? found.model.versions.keys() : []
-    const serving = this.#byName.get(name)?.readyVersions ?? []
-    const versions = version !== '' ? [found.version] : serving.length > 0 ? serving : [...asleep]
-    return modelMetadata(found.config, versions)
+    if (version !== '') return modelMetadata(found.config, [found.version])
+    return modelMetadata(
+      found.config,
+      readyVersions.length > 0 ? readyVersions : [...(sleeping?.versions.keys() ?? [])],
+    )
   }
 
   /**
@@ -354,13 +355,16 @@ export class Engine {
     throw ServerError.withoutStack('INVALID_ARG', `Request for unknown model : ${modelName}`)
   }
 
-  /** Like `infer`, for callers that know the model by name alone. */
+  /**
+   * Like `infer`, for models that call other models. No Chooser is asked: an ensemble was checked against the versions
+   * that `findVersion` finds.
+   */
   inferByName(request: InferenceRequest, isExpected = false): void {
     let version: ModelVersion
     try {
       version = this.findVersion(request.modelName, request.modelVersion)
     } catch (reason) {
-      this.#refuse(request, reason)
+      this.#check.refuse(request, reason)
       return
     }
     this.infer(request, version, isExpected)
@@ -381,21 +385,10 @@ export class Engine {
     try {
       if (this.#state !== 'READY' && !isExpected) throw ServerError.withoutStack('UNAVAILABLE', this.#notReadyText())
       if (version.state !== 'READY' || hasSequence(request)) version = this.#servingVersion(request, version)
-      if (version instanceof SleepingVersion) {
-        this.#lifecycle.admitAsleep(request, version)
-        return
-      }
-      if (isLongToValidate(request)) {
-        this.#inferInSteps(request, version, validateInSteps(request, version.signature), this.expectRequest())
-        return
-      }
-      validateRequest(request, version.signature)
-      reshapeInputs(request, version.signature)
     } catch (reason) {
-      this.#refuse(request, reason)
+      this.#check.refuse(request, reason)
       return
     }
-    assert(version instanceof ServedVersion, 'a version comes from findVersion')
     version.admit(request)
   }
 
@@ -411,12 +404,14 @@ export class Engine {
    */
   #servingVersion(request: InferenceRequest, version: ModelVersion): ModelVersion {
     const { modelName, modelVersion, correlationId } = request
-    const model = this.#models.get(keyOfVersion(version))
+    const model = this.#models.get(version.key)
     if (hasSequence(request) && !request.isSequenceStart) {
       for (const old of model?.retiring ?? []) if (old.holdsSequence(correlationId)) return old
     }
     if (version.state === 'READY') return version
-    return model === undefined ? this.findVersion(modelName, modelVersion) : this.#versionOf(model, modelVersion)
+    if (model === undefined) return this.findVersion(modelName, modelVersion)
+    // What a Chooser chose stays chosen, whatever the client wrote.
+    return model.find(model.chooser === null ? modelVersion : version.version)
   }
 
   /** The model may have been loaded from other files than those that were known when the request came. */
@@ -424,35 +419,6 @@ export class Engine {
     const found = model.ready.find((served) => served.version === version) ?? model.latest
     if (found === null) this.inferByName(request, true)
     else this.infer(request, found, true)
-  }
-
-  /** Like `infer`, for inputs that would hold the loop up: others are served between the steps of their validation. */
-  #inferInSteps(
-    request: InferenceRequest,
-    version: ModelVersion,
-    steps: Iterator<void, void>,
-    passedOn: () => void,
-  ): void {
-    try {
-      if (request.isCancelled) request.failCancelled()
-      else if (steps.next().done !== true) {
-        setImmediate(() => this.#inferInSteps(request, version, steps, passedOn))
-        return
-      } else {
-        reshapeInputs(request, version.signature)
-        assert(version instanceof ServedVersion, 'a version comes from findVersion')
-        version.admit(request)
-      }
-    } catch (reason) {
-      this.#refuse(request, reason)
-    }
-    passedOn()
-  }
-
-  #refuse(request: InferenceRequest, reason: unknown): void {
-    const error = ServerError.from(reason)
-    this.refusals.count(error)
-    request.fail(error)
   }
 
   /** Clients may load and unload only where the operator said so. */
@@ -557,11 +523,3 @@ const noTracing: TracerOptions = { file: '', levels: [], rate: 1000, count: -1, 
 const hasSequence = ({ correlationId }: InferenceRequest): boolean => correlationId !== 0n && correlationId !== ''
 
 const notAvailable = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
-
-const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
-  ServerError.withoutStack(code, `Request for unknown model: ${text}`)
-
-const keyOfVersion = (version: ModelVersion): ModelKey => {
-  if (version instanceof ServedVersion) return version.key
-  return version instanceof SleepingVersion ? version.model.key : version.name
-}

@@ -20,9 +20,22 @@ export interface RequestFacts extends CallFacts {
   head(): RequestHead
 }
 
+/** The versions of one model that a Chooser chooses from. */
+export interface VersionChoice {
+  /** Of the model. */
+  readonly name: string
+  /** The numbers of the versions that serve, lowest first. */
+  readonly readyVersions: readonly string[]
+  /**
+   * The version of that number; '' is the highest one that serves. A model without a Chooser serves a request by this
+   * rule alone. Throws, with Triton's texts, where there is no such version or the version does not serve.
+   */
+  find(version: string): ModelVersion
+}
+
 /**
- * Chooses the version that serves a request. `version` is as the client wrote it, '' for none; `usual` is the version
- * that serves without a Chooser. A Chooser is called once per request, before the tensors of the request are read. It
- * must be quick, and it returns `usual` or another version of the same model.
+ * Chooses the version that serves a request. `version` is as the client wrote it, '' for none. The Engine calls a
+ * Chooser once per request, before the tensors of the request are read. A Chooser must be quick, and it returns a
+ * version of this model. When it throws, this one request fails.
  */
-export type Chooser = (facts: RequestFacts, version: string, usual: ModelVersion) => ModelVersion
+export type Chooser = (facts: RequestFacts, version: string, model: VersionChoice) => ModelVersion

@@ -1,14 +1,20 @@
 import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import type { ModelKey } from './model-key.ts'
 
 /** LOADING → READY → UNLOADING → UNAVAILABLE; LOADING → UNAVAILABLE when loading fails. */
 export type ModelVersionState = 'LOADING' | 'READY' | 'UNLOADING' | 'UNAVAILABLE'
 
 /** One numbered version of a model, as front ends see it. */
 export interface ModelVersion {
+  /** Of its model. */
+  readonly key: ModelKey
   readonly name: string
   readonly version: string
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState
+  /** Takes the request over: from here on it ends, whatever happens. Never throws. For the Engine alone. */
+  admit(request: InferenceRequest): void
 }

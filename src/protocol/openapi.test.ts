@@ -31,7 +31,15 @@ const model = (name: string, version = '1', isDecoupled = false): ModelVersion =
   config.output = [
     { ...tensor, name: 'OUT', dataType: 'TYPE_STRING', dims: [2], labelFilename: '' },
   ] as unknown as typeof config.output
-  return { name, version, config, signature: new ModelSignature(config), state: 'READY' }
+  return {
+    key: name,
+    admit: () => undefined,
+    name,
+    version,
+    config,
+    signature: new ModelSignature(config),
+    state: 'READY',
+  }
 }
 
 const documentOf = (...models: ModelVersion[]): Tree =>

@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Instance, InstanceSpec, LoadedModel } from '../../model/backend.ts'
 import type { ModelInstanceGroup, ModelRateLimiter } from '../../config/model-config.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
-import { LimitedInstance, type RateLimiter } from '../../scheduling/rate-limiter.ts'
+import type { LimitedInstance, RateLimiter } from '../../scheduling/rate-limiter.ts'
 import { BusyMeter } from './busy-meter.ts'
 
 export type InstanceSetDependencies = {
@@ -32,6 +32,8 @@ type Member = {
   readonly meter: BusyMeter
   /** As a scheduler is to see it. */
   readonly scheduled: Instance
+  /** The same, where the rate limiter says when it runs. */
+  readonly limited: LimitedInstance | null
 }
 
 type WakingScheduler = Pick<Scheduler, 'instancesChanged'>
@@ -97,8 +99,8 @@ export class InstanceSet {
   /** The scheduler is told when one that was held back by the rate limiter may run. */
   start(scheduler: WakingScheduler): void {
     this.#scheduler = scheduler
-    for (const { scheduled } of this.#members) {
-      if (scheduled instanceof LimitedInstance) scheduled.wake = () => scheduler.instancesChanged()
+    for (const { limited } of this.#members) {
+      if (limited !== null) limited.wake = () => scheduler.instancesChanged()
     }
   }
 
@@ -178,9 +180,7 @@ export class InstanceSet {
       for (const [i, instance] of made.entries()) members.push(this.#member(plans[i] as InstancePlan, instance))
       return members
     } catch (reason) {
-      for (const { scheduled } of members) {
-        if (scheduled instanceof LimitedInstance) this.#dependencies.rateLimiter?.forget(scheduled)
-      }
+      for (const { limited } of members) if (limited !== null) this.#dependencies.rateLimiter?.forget(limited)
       await Promise.allSettled(made.map((instance) => instance.close()))
       throw reason
     }
@@ -191,11 +191,11 @@ export class InstanceSet {
     const meter = new BusyMeter(clock, instance)
     const claim = plan.rateLimiter
     if (limiter === null || plan.isPassive || claim === null || claim.resources.length === 0) {
-      return { plan, instance, meter, scheduled: instance }
+      return { plan, instance, meter, scheduled: instance, limited: null }
     }
     const resources = claim.resources.map(({ name, count, global }) => ({ name, count, isGlobal: global }))
-    const scheduled = limiter.limit(instance, { resources, priority: claim.priority, deviceId: plan.deviceId })
-    return { plan, instance, meter, scheduled }
+    const limited = limiter.limit(instance, { resources, priority: claim.priority, deviceId: plan.deviceId })
+    return { plan, instance, meter, scheduled: limited, limited }
   }
 }
 

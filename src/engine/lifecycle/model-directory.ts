@@ -1,7 +1,8 @@
 // Every model that was ever tried, and which of them a name stands for.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { ModelKey } from '../../model/model-key.ts'
+import type { Chooser } from '../../model/choice.ts'
+import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { ServedModel } from './served-model.ts'
 
 export class ModelDirectory {
@@ -11,6 +12,8 @@ export class ModelDirectory {
   readonly #alone = new Map<string, ServedModel>()
   /** With namespaces: those of a name that have been found and not been unloaded since. */
   readonly #listed = new Map<string, Set<ServedModel>>()
+  /** By name, or name in full. A Chooser belongs to the name: it is there before the model and after it. */
+  readonly #choosers = new Map<string, Chooser>()
 
   constructor(hasNamespaces: boolean) {
     this.hasNamespaces = hasNamespaces
@@ -27,9 +30,22 @@ export class ModelDirectory {
 
   /** Made when it is asked for first. */
   open(key: ModelKey): ServedModel {
-    const model = this.#models.get(key) ?? new ServedModel(key)
+    const known = this.#models.get(key)
+    if (known !== undefined) return known
+    const model = new ServedModel(key)
+    model.chooser = this.#choosers.get(modelLabel(key)) ?? this.#choosers.get(splitModelKey(key).name) ?? null
     this.#models.set(key, model)
     return model
+  }
+
+  /** From now on it chooses the versions of every model that the name stands for; null: nobody does. */
+  setChooser(name: string, chooser: Chooser | null): void {
+    if (chooser === null) this.#choosers.delete(nameInFull(name))
+    else this.#choosers.set(nameInFull(name), chooser)
+    for (const key of this.allOf(name)) {
+      const model = this.#models.get(key)
+      if (model !== undefined) model.chooser = chooser
+    }
   }
 
   /** The models that a client means who wants all of a name, listed or not. */

@@ -26,7 +26,9 @@ import { ModelDirectory, nameInFull } from './model-directory.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
 import type { ServedModel } from './served-model.ts'
 import { ServedVersion } from './served-version.ts'
-import { SleepingModel, type SleepingVersion } from '../residency/sleeping-model.ts'
+import { SleepingModel, type SleepingSettings } from '../residency/sleeping-model.ts'
+import type { ExpectedRequests } from '../expected-requests.ts'
+import type { RequestCheck } from '../request-check.ts'
 import { versionOrigin } from './version-origin.ts'
 
 export type LifecycleDependencies = EngineDependencies & {
@@ -36,8 +38,9 @@ export type LifecycleDependencies = EngineDependencies & {
   infer(request: InferenceRequest): void
   /** A request that waited for its model, which serves now; `version` is the one it was meant for. */
   inferWoken(request: InferenceRequest, model: ServedModel, version: string): void
-  /** Resolves when the requests that front ends have in hand now were passed on; null when there are none. */
-  passedOn(): Promise<void> | null
+  /** The requests that front ends have in hand now. */
+  readonly expected: ExpectedRequests
+  readonly check: RequestCheck
 }
 
 export type LifecycleSettings = LoadSettings & {
@@ -172,15 +175,6 @@ export class ModelLifecycle {
     const keys = this.#directory.allOf(name)
     const unloadings = await Promise.all(keys.map((key) => this.#ensembles.unload(key, unloadDependents, origin)))
     return { gone: Promise.all(unloadings.map(({ gone }) => gone)).then(() => undefined) }
-  }
-
-  /** Takes the request over; it runs when the model is loaded. Never throws. */
-  admitAsleep(request: InferenceRequest, { model, version }: SleepingVersion): void {
-    if (!model.wait(request, version) || model.isWaking) return
-    model.isWaking = true
-    const waking = this.#wake(model)
-    this.#waking.add(waking)
-    void waking.then(() => this.#waking.delete(waking))
   }
 
   /** Resolves when no load or unload is under way. */
@@ -333,7 +327,8 @@ export class ModelLifecycle {
     kept: readonly ServedVersion[],
   ): Promise<ServedVersion[]> {
     const { key, label } = model
-    const parts = { clock: this.#clock, log: this.#log, ledger: this.#dependencies.ledger }
+    const { ledger, check } = this.#dependencies
+    const parts = { clock: this.#clock, log: this.#log, ledger, check }
     const next = chosen.map(
       (version) => kept.find((old) => old.version === version) ?? new ServedVersion(parts, key, version),
     )
@@ -430,7 +425,7 @@ export class ModelLifecycle {
 
   /** What front ends have in hand for this version, and the sequences that have begun on it, still come to it. */
   async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
-    const passedOn = this.#dependencies.passedOn()
+    const passedOn = this.#dependencies.expected.passedOn()
     if (old.state === 'READY' && (passedOn !== null || old.sequenceCount > 0)) {
       model.retiring.add(old)
       if (model.versions.get(old.version) === old) model.versions.delete(old.version)
@@ -453,7 +448,7 @@ export class ModelLifecycle {
     if (model.sleeping?.settings.fingerprint === fingerprint) return true
     const maxQueueSize = queueBound(this.#settings, polled.config, 1)
     const reason = isLazy ? lazyReason : noRoomReason
-    const sleeping = new SleepingModel(this.#clock, model.key, { maxQueueSize, reason, fingerprint })
+    const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
     try {
       const draft = draftOf(polled, this.#models)
       for (const version of chosen) {
@@ -487,7 +482,7 @@ export class ModelLifecycle {
       isAsleep = true
       this.#dependencies.recorder.sleeps(model, reason)
       const maxQueueSize = queueBound(this.#settings, latest.config, 1)
-      const sleeping = new SleepingModel(this.#clock, model.key, { maxQueueSize, reason, fingerprint })
+      const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
       for (const { version, config, signature } of ready) sleeping.add(version, config, signature)
       model.sleeping = sleeping
       this.#residency.unwatch(model)
@@ -498,6 +493,15 @@ export class ModelLifecycle {
       this.#touch(model)
     })
     return isAsleep
+  }
+
+  #sleepingModel(key: ModelKey, settings: SleepingSettings): SleepingModel {
+    const wake = (model: SleepingModel): void => {
+      const waking = this.#wake(model)
+      this.#waking.add(waking)
+      void waking.then(() => this.#waking.delete(waking))
+    }
+    return new SleepingModel({ clock: this.#clock, wake }, key, settings)
   }
 
   async #wake(sleeping: SleepingModel): Promise<void> {

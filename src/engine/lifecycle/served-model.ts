@@ -1,16 +1,20 @@
 import type { ModelConfig } from '../../config/model-config.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Chooser, VersionChoice } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
 import type { UploadedModel } from '../../repository/uploaded-models.ts'
 import type { IndexEntry } from '../engine.ts'
 import type { LoadOptions } from '../ensembles/ensemble-upkeep.ts'
 import type { Residency } from '../residency/residency-settings.ts'
 import type { SleepingModel } from '../residency/sleeping-model.ts'
+import { canonicalVersion } from '../version-text.ts'
 import type { ServedVersion } from './served-version.ts'
 
 const alwaysResident: Residency = { isLazy: false, isKeptWarm: false, idleUnloadNs: 0, declaredBytes: null }
 
 /** A model the server has tried to load: its versions, or why there are none. */
-export class ServedModel {
+export class ServedModel implements VersionChoice {
   readonly key: ModelKey
   readonly name: string
   /** The repository it is from; undefined without namespaces. */
@@ -38,6 +42,8 @@ export class ServedModel {
   /** The versions that serve, lowest first. */
   ready: readonly ServedVersion[] = []
   readyVersions: readonly string[] = []
+  /** Chooses the version of each request; null: `find` does. Set by the ModelDirectory alone. */
+  chooser: Chooser | null = null
 
   constructor(key: ModelKey) {
     const { namespace, name } = splitModelKey(key)
@@ -50,6 +56,29 @@ export class ServedModel {
   get identity(): { readonly name: string; readonly namespace?: string } {
     const { name, namespace } = this
     return namespace === undefined ? { name } : { name, namespace }
+  }
+
+  /** The version a request asks for; '' is the highest one that serves. Throws with Triton's texts. HOT. */
+  find(version: string): ModelVersion {
+    const { label, sleeping } = this
+    if (this.versions.size === 0 && sleeping === null) throw unknownModel('NOT_FOUND', `'${label}' is not found`)
+    if (version === '') {
+      if (this.latest !== null) return this.latest
+      if (sleeping !== null) return sleeping.latest
+      throw unknownModel('NOT_FOUND', `'${label}' has no available versions`)
+    }
+    const found = this.versions.get(version) ?? this.versions.get(canonicalVersion(version))
+    if (found?.state !== 'READY' && sleeping !== null) {
+      const asleep = sleeping.versions.get(canonicalVersion(version))
+      if (asleep !== undefined) return asleep
+    }
+    if (found === undefined) {
+      throw unknownModel('NOT_FOUND', `'${label}' version ${canonicalVersion(version)} is not found`)
+    }
+    if (found.state !== 'READY') {
+      throw unknownModel('UNAVAILABLE', `'${label}' version ${found.version} is not at ready state`)
+    }
+    return found
   }
 
   /** A model that sleeps is as it should be. */
@@ -124,3 +153,6 @@ export class ServedModel {
     return upload
   }
 }
+
+const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
+  ServerError.withoutStack(code, `Request for unknown model: ${text}`)

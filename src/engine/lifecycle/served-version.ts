@@ -20,6 +20,7 @@ import { firstResponseBounds as defaultBounds, firstResponseFamily } from '../..
 import { noWorkload, type ModelLedger, type Workload } from '../../telemetry/model-ledger.ts'
 import { Statistics } from '../../telemetry/statistics.ts'
 import type { InstanceSet } from './instance-set.ts'
+import type { CheckedRequests, RequestCheck } from '../request-check.ts'
 import { ResponseCacheScheduler } from '../../scheduling/response-cache-scheduler.ts'
 
 /** What loading a version brings to life and unloading it takes away. */
@@ -45,11 +46,15 @@ const allowedMoves: Readonly<Record<ModelVersionState, readonly ModelVersionStat
   UNAVAILABLE: [],
 }
 
-export type VersionDependencies = { readonly clock: Clock; readonly log: Log; readonly ledger: ModelLedger }
+export type VersionDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly ledger: ModelLedger
+  readonly check: RequestCheck
+}
 
 /** One version of a model with everything that serves it. It lives once: a reload makes a new one. */
-export class ServedVersion implements ModelVersion {
-  /** Of its model. */
+export class ServedVersion implements ModelVersion, CheckedRequests {
   readonly key: ModelKey
   readonly name: string
   readonly namespace: string | undefined
@@ -65,6 +70,7 @@ export class ServedVersion implements ModelVersion {
   readonly #log: Log
   readonly #clock: Clock
   readonly #ledger: ModelLedger
+  readonly #check: RequestCheck
   #leaveLedger: ((nowNs: number) => void) | null = null
   #state: ModelVersionState = 'LOADING'
   #reason = ''
@@ -84,6 +90,7 @@ export class ServedVersion implements ModelVersion {
     this.#log = dependencies.log
     this.#clock = dependencies.clock
     this.#ledger = dependencies.ledger
+    this.#check = dependencies.check
     this.#createdNs = this.#clock.nowNs()
     this.key = key
     this.name = name
@@ -213,8 +220,13 @@ export class ServedVersion implements ModelVersion {
     this.#parts?.scheduler.instancesChanged()
   }
 
-  /** The request is valid for this version's signature. HOT. */
+  /** HOT. */
   admit(request: InferenceRequest): void {
+    this.#check.pass(request, this)
+  }
+
+  /** The request is valid for this version's signature. HOT. */
+  schedule(request: InferenceRequest): void {
     this.#inFlightCount++
     request.intercept = this.#onResponse
     request.onExecuted = this.#onExecuted

@@ -25,6 +25,14 @@ export class SleepingVersion implements ModelVersion {
     this.config = config
     this.signature = signature
   }
+
+  get key(): ModelKey {
+    return this.model.key
+  }
+
+  admit(request: InferenceRequest): void {
+    this.model.admit(request, this.version)
+  }
 }
 
 type Waiting = {
@@ -46,10 +54,17 @@ export type SleepingSettings = {
 /** Between two tries to load a model that fails: 1 s, doubling to one minute. */
 export const wakeDelayMs = (failures: number): number => Math.min(1000 * 2 ** (failures - 1), 60_000)
 
+export type SleepingDependencies = {
+  readonly clock: Clock
+  /** Loads the model, because a request waits for it. Clears `isWaking` in the end. */
+  readonly wake: (model: SleepingModel) => void
+}
+
 export class SleepingModel {
   readonly key: ModelKey
   readonly settings: SleepingSettings
   readonly #clock: Clock
+  readonly #wake: (model: SleepingModel) => void
   readonly #versions = new Map<string, SleepingVersion>()
   readonly #waiting = new Set<Waiting>()
   #failureCount = 0
@@ -57,8 +72,9 @@ export class SleepingModel {
   #retryNs = 0
   isWaking = false
 
-  constructor(clock: Clock, key: ModelKey, settings: SleepingSettings) {
+  constructor({ clock, wake }: SleepingDependencies, key: ModelKey, settings: SleepingSettings) {
     this.#clock = clock
+    this.#wake = wake
     this.key = key
     this.settings = settings
   }
@@ -83,6 +99,13 @@ export class SleepingModel {
 
   add(version: string, config: ModelConfig, signature: ModelSignature): void {
     this.#versions.set(version, new SleepingVersion(this, version, config, signature))
+  }
+
+  /** Takes the request over; it runs when the model is loaded. Never throws. */
+  admit(request: InferenceRequest, version: string): void {
+    if (!this.wait(request, version) || this.isWaking) return
+    this.isWaking = true
+    this.#wake(this)
   }
 
   /** Takes the request over until the model is loaded. False: it was answered, because it cannot wait. */
