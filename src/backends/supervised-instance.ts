@@ -150,11 +150,18 @@ export class SupervisedInstance implements Instance {
     this.#batches.push(batch)
     for (const request of batch.requests) {
       this.#held.push(request)
-      request.onCancel = (cancelled) => this.#worker?.cancel(cancelled)
-      request.onFlowChange = (changed) => this.#worker?.flowChanged?.(changed)
+      request.handOver(this)
     }
     if (length === 0) this.#watch(worker)
     worker.execute(batch, () => this.#onExecuted(batch))
+  }
+
+  onCancel(request: InferenceRequest): void {
+    this.#worker?.cancel(request)
+  }
+
+  onFlowChange(request: InferenceRequest): void {
+    this.#worker?.flowChanged?.(request)
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 // The seam between the engine and whatever executes models.
 
 import type { Log } from '../base/log.ts'
-import type { Batch } from './batch.ts'
+import type { Batch, PreparedBatch } from './batch.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
@@ -57,12 +57,6 @@ export interface LoadedModel {
 }
 
 export type Prepare = (requests: readonly InferenceRequest[]) => PreparedBatch | null
-
-/** What an Instance made of requests ahead of time. */
-export interface PreparedBatch {
-  /** Nobody will use it: what it holds goes back. */
-  drop(): void
-}
 
 /** One loaded copy on one device. It executes one Batch at a time and never throws from `execute`. */
 export interface Instance {

@@ -1,6 +1,11 @@
 import { assert } from '../base/assert.ts'
-import type { PreparedBatch } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
+
+/** What an Instance made of requests ahead of time. */
+export interface PreparedBatch {
+  /** Nobody will use it: what it holds goes back. */
+  drop(): void
+}
 
 /** Requests that an Instance executes together. */
 export class Batch {
@@ -47,9 +52,7 @@ export class Batch {
   #tellEngine(): void {
     for (let i = 0; i < this.requests.length; i++) {
       const request = this.requests[i] as InferenceRequest
-      if (request.onExecuted === null) continue
-      request.onExecuted(this)
-      return
+      if (request.tellExecuted(this)) return
     }
   }
 }

@@ -2,7 +2,7 @@
 
 import type { CallFacts } from '../access/call-facts.ts'
 import type { Caller } from '../access/caller.ts'
-import type { Parameters } from './inference-request.ts'
+import type { Parameters } from './parameters.ts'
 import type { ModelVersion } from './model-version.ts'
 
 /** What the head of a request says: all of it but its tensors. */

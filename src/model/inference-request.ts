@@ -1,16 +1,64 @@
 import { assert } from '../base/assert.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
-import type { Batch } from './batch.ts'
+import { answerStages, type AnswerStageName } from './answer-stages.ts'
 import { InferenceResponse } from './inference-response.ts'
-import type { RequestTrace, TraceOrigin, TraceStamp } from './request-trace.ts'
-
-/** Custom parameters of a request or response. A bigint is an integer, a number a double: the wire tells them apart. */
-export type ParameterValue = string | bigint | boolean | number
-export type Parameters = ReadonlyMap<string, ParameterValue>
+import type { Parameters } from './parameters.ts'
+import type { TraceOrigin, TraceStamp } from './trace-stamp.ts'
 
 /** Where answers go: called for each of them, the last one marked final. It must not throw. */
 export type ResponseSink = (response: InferenceResponse, request: InferenceRequest) => void
+
+/**
+ * Whoever has the request now: a queue, then an Instance. A request has one holder at a time; `handOver` names the next
+ * one. The holder is told what the client does, until the request ends or goes to another holder.
+ */
+export interface RequestHolder {
+  /** The client no longer waits. The holder ends the request, now or when it can. */
+  onCancel(request: InferenceRequest): void
+  /** The client reads too slowly (`isPaused`), or has caught up again. For a holder that can hold answers back. */
+  onFlowChange?(request: InferenceRequest): void
+}
+
+/** A scheduler that runs a request again when the model asks for that. */
+export interface RequestLender {
+  /** `outputs` are what the model gives out as states. Their bytes need not outlive the call. */
+  takeBack(request: InferenceRequest, outputs: readonly Tensor[]): void
+}
+
+/** A stage on an answer's way to the client. `AnswerStageName` has the stages in their order. */
+export interface AnswerStage {
+  /** The answer as the next stage gets it. Null: the stage keeps the answer, and calls `passOn` with it later. */
+  pass(response: InferenceResponse, request: InferenceRequest): InferenceResponse | null
+  /** The stages behind this one have the answer, or one of them keeps it. */
+  passed?(response: InferenceResponse, request: InferenceRequest): void
+}
+
+/** The version that admitted a request. It counts the answers and executions of the request. */
+export interface RequestAccount {
+  /** The last stage before the sink. */
+  answered(response: InferenceResponse, request: InferenceRequest): InferenceResponse
+  /** Once per Batch that executed, through one of its requests. */
+  executed(batch: ExecutedBatch): void
+}
+
+export type ExecutedBatch = { readonly requests: readonly InferenceRequest[]; readonly batchSize: number }
+
+/** What is written down about one request that was picked for tracing. */
+export interface RequestTrace {
+  /** What a model passes on with calls of its own; null where there is no trace that others could join. */
+  readonly context: TraceOrigin | null
+  /** The request was checked and is handed to its scheduler. `isComposed`: other models compute for it. */
+  admitted(request: InferenceRequest, version: string, isComposed: boolean): void
+  /** Before the front end sees it; its outputs are still in memory. */
+  responded(request: InferenceRequest, response: InferenceResponse): void
+  stamp(name: string, ns: number): void
+  /** `child` is made on behalf of this request, as a step of an ensemble is: it becomes part of the trace. */
+  beginChild(child: InferenceRequest): void
+  /** Something of the request is still to be stamped: every `retain` needs its `release`, and the last one ends the trace. */
+  retain(): void
+  release(): void
+}
 
 export type InferenceRequestFields = {
   modelName: string
@@ -84,27 +132,12 @@ export class InferenceRequest {
   /** Responses so far, bare ends included. */
   responseCount = 0
 
-  /** Set by whoever holds the request now (a queue, then an Instance), called at once when the client gives up. */
-  onCancel: ((request: InferenceRequest) => void) | null = null
-  /** Set by an Instance that can hold answers back: its reader has too much unread, or has caught up again. */
-  onFlowChange: ((request: InferenceRequest) => void) | null = null
-  /** Set by a scheduler that can run a request again; it gets what the model gives out as states. */
-  onReschedule: ((outputs: readonly Tensor[]) => void) | null = null
-  /** Set by the Engine: sees every response before the sink does, and may put another in its place. */
-  intercept: ((response: InferenceResponse, request: InferenceRequest) => InferenceResponse) | null = null
-
-  /** Set by a scheduler that filled up the inputs: cuts every response back to the request's own size. */
-  trim: ((response: InferenceResponse) => InferenceResponse) | null = null
-
-  /** Set by a scheduler that keeps answers in order: gets each response and hands it on with `deliver` when its time comes. */
-  gate: ((response: InferenceResponse, request: InferenceRequest) => void) | null = null
-
-  /** True from `reschedule` to the next execution: the Instance that had the request holds it no longer. */
-  isRescheduled = false
-
-  /** Set by the Engine: told once per Batch that executed, through one of its requests. */
-  onExecuted: ((batch: Batch) => void) | null = null
-
+  #holder: RequestHolder | null = null
+  #lender: RequestLender | null = null
+  #account: RequestAccount | null = null
+  /** By place in `answerStages`; null while there is none, as for most requests. */
+  #stages: (AnswerStage | null)[] | null = null
+  #isRescheduled = false
   #sink: ResponseSink
   #isCancelled = false
   #isEnded = false
@@ -133,11 +166,43 @@ export class InferenceRequest {
     return this.#isEnded
   }
 
+  /** A version has taken the request: what failed before was refused and never counted as an inference. */
+  get isAdmitted(): boolean {
+    return this.#account !== null
+  }
+
+  /** True from `reschedule` to the next execution: the Instance that had the request holds it no longer. */
+  get isRescheduled(): boolean {
+    return this.#isRescheduled
+  }
+
+  /** Called by the version that takes the request, once. */
+  admit(account: RequestAccount): void {
+    this.#account = account
+  }
+
+  /** `holder` has the request from now on, and nobody else. Null: the request is on its way to its next holder. */
+  handOver(holder: RequestHolder | null): void {
+    this.#holder = holder
+  }
+
+  /** Called by a scheduler before an Instance gets the request: `lender` takes it back when the model wants it again. */
+  lend(lender: RequestLender): void {
+    this.#lender = lender
+    this.#isRescheduled = false
+  }
+
+  /** Puts a stage into its place on the way of every answer; null takes it out again. */
+  setStage(name: AnswerStageName, stage: AnswerStage | null): void {
+    this.#stages ??= answerStages.map(() => null)
+    this.#stages[answerStages.indexOf(name)] = stage
+  }
+
   /** The client no longer waits. The holder decides what that means; the request still ends through `fail` or `respond`. */
   cancel(): void {
     if (this.#isCancelled || this.#isEnded) return
     this.#isCancelled = true
-    this.onCancel?.(this)
+    this.#holder?.onCancel(this)
   }
 
   /** The client reads slower than the model answers: an Instance that can waits before it sends more. */
@@ -149,7 +214,7 @@ export class InferenceRequest {
   setPaused(isPaused: boolean): void {
     if (this.#isPaused === isPaused || this.#isEnded) return
     this.#isPaused = isPaused
-    this.onFlowChange?.(this)
+    this.#holder?.onFlowChange?.(this)
   }
 
   respond(response: InferenceResponse): void {
@@ -159,18 +224,37 @@ export class InferenceRequest {
     }
     if (response.isFinal) {
       this.#isEnded = true
-      this.onCancel = null
-      this.onFlowChange = null
+      this.#holder = null
+      this.#lender = null
     }
-    const answer = this.trim === null ? response : this.trim(response)
-    if (this.gate === null) this.deliver(answer)
-    else this.gate(answer, this)
+    this.#passFrom(0, response)
   }
 
-  /** For the gate alone: everybody else answers with `respond`. */
-  deliver(response: InferenceResponse): void {
-    this.#sink(this.intercept === null ? response : this.intercept(response, this), this)
+  /** Called by a stage that kept an answer: the stages behind it get the answer now. */
+  passOn(name: AnswerStageName, response: InferenceResponse): void {
+    this.#passFrom(answerStages.indexOf(name) + 1, response)
+  }
+
+  #passFrom(place: number, response: InferenceResponse): void {
+    const stages = this.#stages
+    if (stages !== null) {
+      for (let i = place; i < stages.length; i++) {
+        const stage = stages[i] ?? null
+        if (stage === null) continue
+        const answer = stage.pass(response, this)
+        if (answer !== null) this.#passFrom(i + 1, answer)
+        stage.passed?.(response, this)
+        return
+      }
+    }
+    this.#sink(this.#account === null ? response : this.#account.answered(response, this), this)
     if (this.trace !== null && response.isFinal) this.trace.release()
+  }
+
+  /** Called by a Batch that executed. False: no version has admitted this request, as one that only fills up a batch. */
+  tellExecuted(batch: ExecutedBatch): boolean {
+    this.#account?.executed(batch)
+    return this.#account !== null
   }
 
   fail(error: ServerError): void {
@@ -183,16 +267,15 @@ export class InferenceRequest {
    */
   reschedule(outputs: readonly Tensor[] = []): void {
     if (this.#isEnded) return
-    const again = this.onReschedule
-    if (again === null) {
+    const lender = this.#lender
+    if (lender === null) {
       this.fail(ServerError.withoutStack('UNSUPPORTED', cannotReschedule(this.modelName)))
       return
     }
-    this.onReschedule = null
-    this.onCancel = null
-    this.onFlowChange = null
-    this.isRescheduled = true
-    again(outputs)
+    this.#lender = null
+    this.#holder = null
+    this.#isRescheduled = true
+    lender.takeBack(this, outputs)
   }
 
   /** Ends the request the way Triton ends a cancelled one: CANCELLED, with an empty message. */

@@ -1,6 +1,6 @@
 import type { ServerError } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
-import type { Parameters } from './inference-request.ts'
+import type { Parameters } from './parameters.ts'
 
 const noOutputs: readonly Tensor[] = []
 

@@ -2,7 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import type { ModelFiles } from './backend.ts'
-import type { InferenceRequest, Parameters } from './inference-request.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import type { Parameters } from './parameters.ts'
 import type { InferenceResponse } from './inference-response.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import type { Tensor } from '../tensor/tensor.ts'

@@ -2,7 +2,7 @@
 // tensor, `parameters` is an object of more such keys, every other key is a request parameter.
 
 import { ServerError } from '../base/server-error.ts'
-import type { ParameterValue } from '../model/inference-request.ts'
+import type { ParameterValue } from '../model/parameters.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ParameterValue } from '../model/inference-request.ts'
+import type { ParameterValue } from '../model/parameters.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { encodeErrorEvent, encodeGenerateEvent, encodeGenerateResponse } from './generate-response.ts'

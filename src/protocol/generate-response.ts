@@ -1,7 +1,7 @@
 // An inference response → one JSON object of Triton's generate endpoints: parameters and outputs side by side, by name.
 
 import type { InferenceResponse } from '../model/inference-response.ts'
-import type { ParameterValue } from '../model/inference-request.ts'
+import type { ParameterValue } from '../model/parameters.ts'
 import { elementCount } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { maxNumberBytes, writeDouble } from './json-number-writer.ts'

@@ -1,7 +1,7 @@
 // The body of Triton's HTTP infer endpoint → an inference request. Checks come in Triton's order, first failure wins.
 
 import { ServerError } from '../base/server-error.ts'
-import type { Parameters, ParameterValue } from '../model/inference-request.ts'
+import type { ParameterValue, Parameters } from '../model/parameters.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import { isDataType, type DataType } from '../tensor/data-type.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'

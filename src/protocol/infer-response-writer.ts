@@ -3,7 +3,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import type { Parameters } from '../model/inference-request.ts'
+import type { Parameters } from '../model/parameters.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { classify } from './classification.ts'

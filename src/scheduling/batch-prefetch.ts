@@ -1,7 +1,8 @@
 // The next batch made ready while every Instance is busy. The requests stay in the queue, so what they may do there
 // (expire, be cancelled, be overtaken) they still may: what was made is used only if the batch comes out as foreseen.
 
-import type { Instance, PreparedBatch } from '../model/backend.ts'
+import type { Instance } from '../model/backend.ts'
+import type { PreparedBatch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { planBatch, type BatchLimits, type Waiting, type WaitingLine } from './plan-batch.ts'
 

@@ -120,11 +120,13 @@ export class DirectScheduler implements Scheduler {
     const waiting = new WaitingRequest(request, nowNs)
     this.#queue.push(waiting)
     this.#deadlines.add(waiting, nowNs)
-    request.onCancel = (cancelled) => {
-      this.#take(waiting)
-      cancelled.failCancelled()
-      this.#drain.check()
-    }
+    request.handOver({
+      onCancel: () => {
+        this.#take(waiting)
+        request.failCancelled()
+        this.#drain.check()
+      },
+    })
   }
 
   #expire(nowNs: number): void {
@@ -139,7 +141,7 @@ export class DirectScheduler implements Scheduler {
   #take(waiting: WaitingRequest): void {
     this.#queue.remove(waiting)
     this.#deadlines.remove(waiting)
-    waiting.request.onCancel = null
+    waiting.request.handOver(null)
     this.#withdrawIfDone()
   }
 
@@ -160,7 +162,6 @@ export class DirectScheduler implements Scheduler {
   }
 
   #execute(seat: InstanceSeat, request: InferenceRequest): void {
-    request.onCancel = null
     this.#runningCount++
     seat.begin()
     seat.instance.execute(

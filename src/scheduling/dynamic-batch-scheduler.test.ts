@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
-import type { PreparedBatch } from '../model/backend.ts'
+import type { PreparedBatch } from '../model/batch.ts'
 import type { Batch } from '../model/batch.ts'
 import type { BatchPadding } from '../config/batch-padding.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'

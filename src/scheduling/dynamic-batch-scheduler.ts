@@ -94,7 +94,7 @@ export class DynamicBatchScheduler implements Scheduler {
     const nowNs = this.#clock.nowNs()
     request.queueStartNs = nowNs
     const waiting = this.#queue.push(request, nowNs)
-    request.onCancel = (cancelled) => this.#leave(waiting, () => cancelled.failCancelled())
+    request.handOver({ onCancel: () => this.#leave(waiting, failCancelled) })
     this.#order?.join(request)
     this.#adaptive?.arrived(waiting.rows, nowNs)
     this.#deadlines.add(waiting, nowNs)
@@ -143,7 +143,7 @@ export class DynamicBatchScheduler implements Scheduler {
   #leave(waiting: WaitingRequest, end: (request: InferenceRequest) => void): void {
     if (!this.#queue.remove(waiting)) return
     this.#deadlines.remove(waiting)
-    waiting.request.onCancel = null
+    waiting.request.handOver(null)
     // Nothing waits, so nothing need wake us: an idle model costs no CPU and holds no timer.
     if (this.#queue.size === 0) {
       this.#forgetWake()
@@ -205,7 +205,7 @@ export class DynamicBatchScheduler implements Scheduler {
       const waiting = this.#queue.first() as WaitingRequest
       this.#queue.remove(waiting)
       this.#deadlines.remove(waiting)
-      waiting.request.onCancel = null
+      waiting.request.handOver(null)
       requests.push(waiting.request)
     }
     if (this.#padding !== null) padBatch(this.#padding, requests)
@@ -257,7 +257,6 @@ export class DynamicBatchScheduler implements Scheduler {
     for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
       if (!this.#queue.expire(due)) continue
       const { request } = due
-      request.onCancel = null
       request.fail(timeoutError())
     }
   }
@@ -279,3 +278,5 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#wakeNs = Infinity
   }
 }
+
+const failCancelled = (request: InferenceRequest): void => request.failCancelled()

@@ -6,7 +6,8 @@ import { RingQueue } from '../base/ring-queue.ts'
 import { ServerError } from '../base/server-error.ts'
 import { Batch } from '../model/batch.ts'
 import type { EnsemblePlan, EnsembleSelection, EnsembleStep, StepInput } from '../config/ensemble-plan.ts'
-import { InferenceRequest, type Parameters } from '../model/inference-request.ts'
+import { InferenceRequest } from '../model/inference-request.ts'
+import type { Parameters } from '../model/parameters.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -58,16 +59,19 @@ export class EnsembleRun implements Placed {
 
   start(): void {
     this.#request.queueStartNs = this.#context.clock.nowNs()
-    this.#request.onCancel = () => {
-      for (const step of this.#outstanding) step.cancel()
-      this.#settle()
-    }
-    this.#request.onFlowChange = ({ isPaused }) => {
-      for (const step of this.#outstanding) step.setPaused(isPaused)
-    }
+    this.#request.handOver(this)
     this.#advance(this.#root)
     this.#answer()
     this.#settle()
+  }
+
+  onCancel(): void {
+    for (const step of this.#outstanding) step.cancel()
+    this.#settle()
+  }
+
+  onFlowChange({ isPaused }: InferenceRequest): void {
+    for (const step of this.#outstanding) step.setPaused(isPaused)
   }
 
   /** Ends the request now; what its steps still bring is dropped. */
@@ -76,7 +80,7 @@ export class EnsembleRun implements Placed {
     this.#isEnded = true
     for (const scope of this.#live) this.#closeScope(scope)
     for (let scope = this.#answering.take(); scope !== undefined; scope = this.#answering.take()) scope.drop()
-    this.#request.onCancel = null
+    this.#request.handOver(null)
     if (error.code === 'CANCELLED' && this.#request.isCancelled) this.#request.failCancelled()
     else this.#request.fail(error)
     for (const step of this.#outstanding) step.cancel()

@@ -21,7 +21,7 @@ export function padBatch(padding: BatchPadding, requests: readonly InferenceRequ
   for (const [index, request] of requests.entries()) {
     const own = stretches[index] as Map<string, Stretch>
     if ([...own.values()].every((stretch) => stretch.own === stretch.padded)) continue
-    request.trim = (response) => cutBack(padding.outputs, own, response)
+    request.setStage('trim', { pass: (response) => cutBack(padding.outputs, own, response) })
   }
 }
 

@@ -1,9 +1,9 @@
 import type { Cancel, Clock } from '../base/clock.ts'
-import type { InferenceRequest } from '../model/inference-request.ts'
+import type { InferenceRequest, RequestHolder } from '../model/inference-request.ts'
 import { timeoutError } from './refusals.ts'
 
 /** A request that waits in front of its scheduler. Meanwhile it can be cancelled and can run out of its time. */
-export class RequestWait {
+export class RequestWait implements RequestHolder {
   readonly request: InferenceRequest
   readonly #clock: Clock
   readonly #startNs: number
@@ -16,19 +16,21 @@ export class RequestWait {
     this.request = request
     this.#onLeave = onLeave
     this.#startNs = clock.nowNs()
-    request.onCancel = (cancelled) => {
-      this.#leave()
-      cancelled.failCancelled()
-    }
+    request.handOver(this)
     const { timeoutUs } = request
     this.#stopTimer = timeoutUs > 0n ? clock.after(Number(timeoutUs) * 1000, () => this.#expire()) : null
+  }
+
+  onCancel(): void {
+    this.#leave()
+    this.request.failCancelled()
   }
 
   /** It goes on, with what is left of its time. */
   end(): void {
     this.#stopTimer?.()
     const { request } = this
-    request.onCancel = null
+    request.handOver(null)
     if (request.timeoutUs === 0n) return
     const leftUs = request.timeoutUs - BigInt(Math.floor((this.#clock.nowNs() - this.#startNs) / 1000))
     // 0 would mean that it may wait for ever.
@@ -42,7 +44,7 @@ export class RequestWait {
 
   #leave(): void {
     this.#stopTimer?.()
-    this.request.onCancel = null
+    this.request.handOver(null)
     this.#onLeave(this)
   }
 }

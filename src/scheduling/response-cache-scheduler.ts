@@ -64,20 +64,19 @@ export class ResponseCacheScheduler extends FrontScheduler {
     request.respond(InferenceResponse.of(known.outputs, { parameters: known.parameters }))
   }
 
-  /** Before the Engine's own look at the response, which counts the time and reshapes the outputs. */
   #keepAnswer(request: InferenceRequest): void {
-    const { intercept } = request
-    request.intercept = (response, answered) => {
+    const pass = (response: InferenceResponse): InferenceResponse => {
       const isAnswer = response.error === null && response.isFinal && !response.isFlagOnly
       // One that shared another's answer need not keep it again, and of a model that is gone nothing is kept.
-      if (isAnswer && !answered.isCacheHit && !this.#isClosed) {
+      if (isAnswer && !request.isCacheHit && !this.#isClosed) {
         const startNs = this.clock.nowNs()
         this.#cache.insert(request.contentKey, response)
         const takenNs = this.clock.nowNs() - startNs
         this.#cache.timings.insertNs += takenNs
-        answered.cacheNs += takenNs
+        request.cacheNs += takenNs
       }
-      return intercept === null ? response : intercept(response, answered)
+      return response
     }
+    request.setStage('keep', { pass })
   }
 }

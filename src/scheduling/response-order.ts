@@ -4,14 +4,14 @@
 // requests while too many that are done wait for their turn.
 
 import { RingQueue } from '../base/ring-queue.ts'
-import type { InferenceRequest } from '../model/inference-request.ts'
+import type { AnswerStage, InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 
 /** What is held of one request before its model is told to wait: a slow reader may have as much. */
 const maxHeldResponses = 64
 const maxHeldBytes = 1 << 20
 
-class Turn {
+class Turn implements AnswerStage {
   readonly request: InferenceRequest
   readonly held: InferenceResponse[] = []
   heldBytes = 0
@@ -21,8 +21,16 @@ class Turn {
   /** Set by us, and so to be taken back by us: a front end pauses requests too. */
   isPaused = false
 
-  constructor(request: InferenceRequest) {
+  readonly #take: (turn: Turn, response: InferenceResponse) => void
+
+  constructor(request: InferenceRequest, take: (turn: Turn, response: InferenceResponse) => void) {
     this.request = request
+    this.#take = take
+  }
+
+  pass(response: InferenceResponse): null {
+    this.#take(this, response)
+    return null
   }
 }
 
@@ -38,17 +46,17 @@ export class ResponseOrder {
 
   /** From here on the request's answers wait for those of the requests that came before it. */
   join(request: InferenceRequest): void {
-    const turn = new Turn(request)
+    const turn = new Turn(request, this.#take)
     this.#turns.push(turn)
-    request.gate = (response) => this.#take(turn, response)
+    request.setStage('order', turn)
   }
 
-  #take(turn: Turn, response: InferenceResponse): void {
+  readonly #take = (turn: Turn, response: InferenceResponse): void => {
     if (response.isFinal) turn.isOver = true
     // Nobody waits for a cancelled request, so its end need not wait either.
     if (response.error?.code === 'CANCELLED' && turn.request.isCancelled) {
       for (const held of turn.held.splice(0)) held.release()
-      turn.request.deliver(response)
+      turn.request.passOn('order', response)
     } else {
       turn.held.push(response)
       if (response.isFinal) {
@@ -67,7 +75,7 @@ export class ResponseOrder {
     turn.request.setPaused(true)
   }
 
-  /** An answer may bring the next request, and that one an answer, before `deliver` returns: hence the guard. */
+  /** An answer may bring the next request, and that one an answer, before `passOn` returns: hence the guard. */
   #release(): void {
     if (this.#isReleasing) return
     this.#isReleasing = true
@@ -77,7 +85,8 @@ export class ResponseOrder {
         turn.isPaused = false
         turn.request.setPaused(false)
       }
-      for (let next = turn.held.shift(); next !== undefined; next = turn.held.shift()) turn.request.deliver(next)
+      for (let next = turn.held.shift(); next !== undefined; next = turn.held.shift())
+        turn.request.passOn('order', next)
       if (!turn.isOver) break
       this.#turns.take()
       if (turn.isDone) this.#doneCount--

@@ -8,7 +8,7 @@ import { type Log, silentLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
-import type { InferenceRequest } from '../model/inference-request.ts'
+import type { InferenceRequest, RequestLender } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { Deadlines } from './deadlines.ts'
@@ -100,7 +100,7 @@ export class SequenceScheduler implements Scheduler {
 
   #queued(sequence: SequenceQueue, request: InferenceRequest, nowNs: number): QueuedRequest {
     request.queueStartNs = nowNs
-    request.onCancel = () => this.#endSequence(sequence, cancelled)
+    request.handOver({ onCancel: () => this.#endSequence(sequence, cancelled) })
     this.#pendingCount++
     this.#touch(sequence, nowNs)
     return { request, order: this.#arrivals++, queuedNs: nowNs }
@@ -272,7 +272,7 @@ export class SequenceScheduler implements Scheduler {
     if (sequence.running === null) this.#leaveSlot(sequence)
     if (lane !== null && lane.ready().length === 0) lane.instance.withdraw?.()
     for (const { request } of queued) {
-      request.onCancel = null
+      request.handOver(null)
       request.fail(errorFor(request))
     }
     this.#checkDrained()
@@ -362,42 +362,35 @@ export class SequenceScheduler implements Scheduler {
     this.#pendingCount--
     sequence.running = queued
     sequence.awaitedCount = 2
-    request.isRescheduled = false
-    request.onCancel = null
+    request.handOver(null)
     if (request.isSequenceStart || sequence.states === null) sequence.states = states.isEmpty ? null : states.begin()
-    const { inputs: given, requestedOutputs: requested, gate: next } = request
+    const { inputs: given, requestedOutputs: requested } = request
     const inputs = [...given]
     controls.append(inputs, request)
     states.append(inputs, sequence.states)
     request.inputs = inputs
     if (!states.isEmpty) request.requestedOutputs = states.withStates(requested)
-    request.gate = (response) => this.#answered(sequence, request, response, requested, next)
+    request.setStage('states', {
+      pass: (response) => (sequence.states === null ? response : states.take(response, sequence.states, requested)),
+      passed: (response) => this.#answered(sequence, response),
+    })
     if (isIterative) {
-      request.onReschedule = (outputs) => {
+      const takeBack: RequestLender['takeBack'] = (_, outputs) => {
         // As it came, but for the start, which is over.
         request.inputs = given
         request.requestedOutputs = requested
-        request.gate = next
+        request.setStage('states', null)
         request.isSequenceStart = false
         if (sequence.states !== null) states.keep(outputs, sequence.states)
         this.#settle(sequence)
       }
+      request.lend({ takeBack })
     }
     return request
   }
 
   // HOT: once per response.
-  #answered(
-    sequence: SequenceQueue,
-    request: InferenceRequest,
-    response: InferenceResponse,
-    requested: readonly string[],
-    next: InferenceRequest['gate'],
-  ): void {
-    const { states } = this.#settings
-    const answer = sequence.states === null ? response : states.take(response, sequence.states, requested)
-    if (next === null) request.deliver(answer)
-    else next(answer, request)
+  #answered(sequence: SequenceQueue, response: InferenceResponse): void {
     if (!response.isFinal) return
     // After a request that was called off halfway nobody knows what the model remembers.
     if (response.error?.code === 'CANCELLED') this.#endSequence(sequence, cancelled)

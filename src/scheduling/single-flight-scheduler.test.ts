@@ -14,7 +14,7 @@ function schedulerUnderTest() {
   const responses: InferenceResponse[] = []
   const inner: Scheduler = {
     enqueue: (request) => {
-      request.onCancel = (cancelled) => cancelled.failCancelled()
+      request.handOver({ onCancel: (cancelled) => cancelled.failCancelled() })
       running.push(request)
     },
     pendingCount: 0,

@@ -43,11 +43,9 @@ export class SingleFlightScheduler extends FrontScheduler {
 
   #lead(request: InferenceRequest, flight: Flight): void {
     this.#flights.set(request.contentKey, flight)
-    const { intercept } = request
-    request.intercept = (response, answered) => {
-      const passedOn = response.isFinal ? this.#land(answered, flight, response) : response
-      return intercept === null ? passedOn : intercept(passedOn, answered)
-    }
+    request.setStage('share', {
+      pass: (response) => (response.isFinal ? this.#land(request, flight, response) : response),
+    })
     this.inner.enqueue(request)
   }
 

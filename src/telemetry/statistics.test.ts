@@ -138,8 +138,8 @@ test('a Worker that died in the middle leaves the time until now as inference', 
 test('a batch tells the request it belongs to, once, before the scheduler goes on', () => {
   const order: string[] = []
   const [filler, first, second] = [requestWith(), requestWith(), requestWith()]
-  first.onExecuted = () => order.push('engine')
-  second.onExecuted = () => order.push('engine again')
+  first.admit({ answered: (response) => response, executed: () => order.push('engine') })
+  second.admit({ answered: (response) => response, executed: () => order.push('engine again') })
   new Batch([filler, first, second], 3, () => order.push('scheduler')).executed()
   assert.deepEqual(order, ['engine', 'scheduler'])
 })

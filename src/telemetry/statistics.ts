@@ -1,8 +1,7 @@
 // What one version of a model has done so far, added up from the times stamped on its requests. Nothing here asks the
 // clock or keeps a request.
 
-import type { Batch } from '../model/batch.ts'
-import type { InferenceRequest } from '../model/inference-request.ts'
+import type { ExecutedBatch, InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ComputeStatistics, ModelStatistics, ResponseStatistics } from '../model/model-statistics.ts'
 import { BucketCounts } from './bucket-counts.ts'
@@ -86,7 +85,7 @@ export class Statistics {
   }
 
   /** After the requests of the batch were stamped; `nowNs` stands in for what they have not reached. */
-  recordExecution(batch: Batch, nowNs: number): void {
+  recordExecution(batch: ExecutedBatch, nowNs: number): void {
     for (const request of batch.requests) {
       // Left before anything was executed for it: cancelled, or its Worker was not there.
       if (request.computeStartNs === 0) continue

@@ -1,6 +1,7 @@
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import type { RequestTrace, TraceOrigin, TraceStamp } from '../model/request-trace.ts'
+import type { RequestTrace } from '../model/inference-request.ts'
+import type { TraceOrigin, TraceStamp } from '../model/trace-stamp.ts'
 import type { TraceLevel } from '../model/trace-control.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { tensorText } from './tensor-text.ts'

@@ -191,7 +191,7 @@ test('a deadline, a cancelled call and a lost connection each cancel the request
     )
     const request = await coming
     const cancelled = new Promise<void>((resolveCancel) => {
-      request.onCancel = () => resolveCancel()
+      request.handOver({ onCancel: () => resolveCancel() })
     })
     return { request, call, ended, cancelled }
   }
@@ -213,7 +213,7 @@ test('a deadline, a cancelled call and a lost connection each cancel the request
   lost.end(framed(payload))
   const request = await coming
   const cancelled = new Promise<void>((resolve) => {
-    request.onCancel = () => resolve()
+    request.handOver({ onCancel: () => resolve() })
   })
   session.destroy()
   await cancelled
@@ -430,7 +430,7 @@ test('the server pings a silent client with a call and leaves one that does not 
   call.on('error', () => undefined)
   call.end(framed(encode('ModelInferRequest', codeRequest('held', 0))))
   const second = await comingAgain
-  const cancelled = new Promise<void>((resolve) => (second.onCancel = () => resolve()))
+  const cancelled = new Promise<void>((resolve) => second.handOver({ onCancel: () => resolve() }))
   cut()
   await cancelled
   second.failCancelled()

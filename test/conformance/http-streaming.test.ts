@@ -72,12 +72,15 @@ async function readUntil(socket: Socket, ending: string): Promise<string> {
 const say = (request: InferenceRequest, text: string): void =>
   request.respond(InferenceResponse.of([bytesOf('OUT', [1], [text])], { isFinal: false }))
 
-const cancelled = (request: InferenceRequest): Promise<void> =>
+const cancelled = (request: InferenceRequest, onFlowChange: () => void = () => undefined): Promise<void> =>
   new Promise((resolve) => {
-    request.onCancel = () => {
-      request.failCancelled()
-      resolve()
-    }
+    request.handOver({
+      onCancel: () => {
+        request.failCancelled()
+        resolve()
+      },
+      onFlowChange,
+    })
   })
 
 test('each response leaves as a chunk when it is made, and the connection serves the next request', async () => {
@@ -160,7 +163,7 @@ test('a model that can wait is paused while its reader stands still, and the rea
         setImmediate(() => client.resume())
       }
     }
-    request.onFlowChange = () => setImmediate(pump)
+    request.handOver({ onCancel: () => undefined, onFlowChange: () => setImmediate(pump) })
     let received = 0
     client.on('data', (bytes: Buffer) => {
       received += bytes.length
@@ -183,12 +186,11 @@ test('a client that never reads is given up after --http-write-idle-timeout-secs
   const client = openClient(port)
   client.write(ask())
   const request = await next()
-  const isCancelled = cancelled(request)
   const chatter = setInterval(() => client.write('G'), 10)
   const pump = (): void => {
     while (!request.isPaused && !request.isEnded) say(request, 'x'.repeat(64 * 1024))
   }
-  request.onFlowChange = () => setImmediate(pump)
+  const isCancelled = cancelled(request, () => setImmediate(pump))
   pump()
   await isCancelled
   clearInterval(chatter)

@@ -31,7 +31,7 @@ const slowConfig =
   'input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] } output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }'
 const hold = (request: InferenceRequest): void => {
   held.push(request)
-  request.onCancel = (cancelled) => cancelled.failCancelled()
+  request.handOver({ onCancel: (cancelled) => cancelled.failCancelled() })
   onHeld?.()
 }
 const slowBody = '{"inputs":[{"name":"X","shape":[1],"datatype":"INT32","data":[5]}]}'
@@ -230,10 +230,12 @@ test('a client that goes away cancels its request', async () => {
   await whenHeld(1)
   const request = held[0] as InferenceRequest
   const cancelled = new Promise<void>((resolve) => {
-    request.onCancel = (it) => {
-      it.failCancelled()
-      resolve()
-    }
+    request.handOver({
+      onCancel: (it) => {
+        it.failCancelled()
+        resolve()
+      },
+    })
   })
   connection.destroy()
   await cancelled
@@ -251,7 +253,7 @@ test("a model's memory goes back after its bytes are written, and also when nobo
     const request = held[0] as InferenceRequest
     if (isGone) {
       const cancelled = new Promise<void>((resolve) => {
-        request.onCancel = () => resolve()
+        request.handOver({ onCancel: () => resolve() })
       })
       connection.destroy()
       await cancelled

@@ -27,7 +27,7 @@ type Recording = {
   expect: { status: number; body?: string; bodyBase64?: string; binaryBase64?: string }
 }
 
-const folder = new URL('../fixtures/infer-json', import.meta.url)
+const folder = new URL('../fixtures/infer-json/', import.meta.url)
 const httpStatus: Partial<Record<ErrorCode, number>> = { INTERNAL: 500, INVALID_ARG: 400, UNSUPPORTED: 501 }
 
 type Model = { signature: ModelSignature; execute: (request: ParsedInfer) => Tensor[] }

@@ -74,7 +74,7 @@ const deafToCancels: SequenceSchedulerMaker = (dependencies, instances, settings
   const enqueue = scheduler.enqueue.bind(scheduler)
   scheduler.enqueue = (request: InferenceRequest) => {
     enqueue(request)
-    if (!request.isEnded) request.onCancel = null
+    if (!request.isEnded) request.handOver(null)
   }
   return scheduler
 }

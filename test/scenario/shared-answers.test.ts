@@ -260,11 +260,12 @@ const passesAllOn: SchedulerWrapper = (clock, inner) => {
         inner.enqueue(request)
         return
       }
-      const { intercept } = leader
-      leader.intercept = (response, answered) => {
-        request.respond(response)
-        return intercept === null ? response : intercept(response, answered)
-      }
+      leader.setStage('share', {
+        pass: (response) => {
+          request.respond(response)
+          return response
+        },
+      })
     },
   })
 }

@@ -1,7 +1,8 @@
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Instance, InstanceSpec } from '../../model/backend.ts'
 import type { Batch } from '../../model/batch.ts'
-import type { InferenceRequest, Parameters } from '../../model/inference-request.ts'
+import type { InferenceRequest, RequestHolder } from '../../model/inference-request.ts'
+import type { Parameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { InputSpec, ModelSignature, OutputSpec } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
@@ -58,7 +59,7 @@ export class IdentityInstance implements Instance {
       this.#finish(batch)
       return
     }
-    for (const request of batch.requests) request.onCancel = failCancelled
+    for (const request of batch.requests) request.handOver(endsAtOnce)
     const cancelWait = this.#clock.after(this.#delayNs, () => {
       this.#pending = null
       this.#finish(batch)
@@ -118,7 +119,7 @@ export class IdentityInstance implements Instance {
   }
 }
 
-const failCancelled = (request: InferenceRequest): void => request.failCancelled()
+const endsAtOnce: RequestHolder = { onCancel: (request) => request.failCancelled() }
 
 /** OUTPUTn answers with INPUTn; where the names do not say, the i-th output with the i-th input. */
 function pairTensors(signature: ModelSignature): Pair[] {

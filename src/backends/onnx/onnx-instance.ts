@@ -3,7 +3,8 @@
 import { assert } from '../../base/assert.ts'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { Instance, PreparedBatch } from '../../model/backend.ts'
+import type { Instance } from '../../model/backend.ts'
+import type { PreparedBatch } from '../../model/batch.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
@@ -121,7 +122,7 @@ export class OnnxInstance implements Instance {
 
   #watch(requests: readonly InferenceRequest[]): void {
     const { clock, maxExecutionMs, runner } = this.#parts
-    for (const request of requests) request.onCancel = () => this.#onCancel()
+    for (const request of requests) request.handOver(this)
     if (maxExecutionMs === 0) return
     this.#cancelWatchdog = clock.after(maxExecutionMs * 1e6, () => {
       this.#isOverrun = true
@@ -130,7 +131,7 @@ export class OnnxInstance implements Instance {
   }
 
   /** A run is ended when nobody waits for any of it; as long as one client does, it goes on. */
-  #onCancel(): void {
+  onCancel(): void {
     if (this.#live.every((request) => request.isCancelled)) this.#parts.runner.terminate()
   }
 
@@ -140,7 +141,7 @@ export class OnnxInstance implements Instance {
     this.#cancelWatchdog?.()
     this.#cancelWatchdog = null
     for (const request of this.#live) {
-      request.onCancel = null
+      request.handOver(null)
       request.computeOutputStartNs = outputStartNs
     }
     if (result.error !== null) {

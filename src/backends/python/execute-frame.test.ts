@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { parametersJson, parseParameters } from './execute-frame.ts'
 import { parsePythonSettings } from './python-settings.ts'
 

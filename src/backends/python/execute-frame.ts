@@ -1,9 +1,10 @@
 // HOT: a Batch as one frame. Small tensors are copied into it, large ones into shared memory; one allocation.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { InferenceRequest, Parameters } from '../../model/inference-request.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { Parameters } from '../../model/parameters.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
-import type { RequestTrace } from '../../model/request-trace.ts'
+import type { RequestTrace } from '../../model/inference-request.ts'
 import {
   align8,
   align16,

@@ -1,4 +1,4 @@
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { InferenceError } from './inference-error.ts'
 import { ModelTensor } from './model-tensor.ts'
 import type { ResponseSender } from './response-sender.ts'

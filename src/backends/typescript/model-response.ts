@@ -1,6 +1,6 @@
 import { elementBytes } from '../../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { describe, splitByteElements } from './element-arrays.ts'
 import { InferenceError } from './inference-error.ts'
 import { ModelTensor } from './model-tensor.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { decodeAnswer, encodeAnswer } from './cached-answer-bytes.ts'

@@ -1,6 +1,6 @@
 // An answer as one run of bytes, for a cache outside this process: a length, a head in JSON, then the outputs' bytes.
 
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { elementBytes, isDataType } from '../../tensor/data-type.ts'
 import { elementCount } from '../../tensor/shape.ts'

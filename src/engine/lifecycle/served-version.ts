@@ -4,8 +4,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Drain } from '../../base/drain.ts'
 import type { Log } from '../../base/log.ts'
 import type { Instance, LoadedModel } from '../../model/backend.ts'
-import type { Batch } from '../../model/batch.ts'
-import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { ExecutedBatch, InferenceRequest, RequestAccount } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
@@ -54,7 +53,7 @@ export type VersionDependencies = {
 }
 
 /** One version of a model with everything that serves it. It lives once: a reload makes a new one. */
-export class ServedVersion implements ModelVersion, CheckedRequests {
+export class ServedVersion implements ModelVersion, CheckedRequests, RequestAccount {
   readonly key: ModelKey
   readonly name: string
   readonly namespace: string | undefined
@@ -228,8 +227,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests {
   /** The request is valid for this version's signature. HOT. */
   schedule(request: InferenceRequest): void {
     this.#inFlightCount++
-    request.intercept = this.#onResponse
-    request.onExecuted = this.#onExecuted
+    request.admit(this)
     if (request.trace !== null) request.trace.admitted(request, this.version, this.config.ensembleScheduling !== null)
     this.#requireParts().scheduler.enqueue(request)
   }
@@ -272,10 +270,12 @@ export class ServedVersion implements ModelVersion, CheckedRequests {
     return { ...snapshot, memoryUsage: [{ type: 'CPU', id: 0, byteSize: BigInt(this.memoryBytes) }] }
   }
 
-  readonly #onExecuted = (batch: Batch): void => this.#statistics.recordExecution(batch, this.#clock.nowNs())
+  executed(batch: ExecutedBatch): void {
+    this.#statistics.recordExecution(batch, this.#clock.nowNs())
+  }
 
   // HOT: once per response.
-  readonly #onResponse = (response: InferenceResponse, request: InferenceRequest): InferenceResponse => {
+  answered(response: InferenceResponse, request: InferenceRequest): InferenceResponse {
     const previousNs = request.endNs
     request.endNs = this.#clock.nowNs()
     this.#statistics.recordResponse(request, response, previousNs)

@@ -158,7 +158,7 @@ async function readDataFile(
   return bytes.subarray(0, byteSize)
 }
 
-function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceRequest['deliver']): InferenceRequest {
+function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceRequest['respond']): InferenceRequest {
   const { config, signature } = source
   const own = sequenceInputs(source)
   const ownNames = new Set(own.map(({ name }) => name))
@@ -210,7 +210,7 @@ function runSample(instance: Instance, sample: Sample, source: WarmUpSource): Pr
     )
     // An iterative model that wants it again has run, which is all that was asked of it.
     if (source.config.sequenceBatching?.iterativeSequence === true) {
-      for (const request of requests) request.onReschedule = endOne
+      for (const request of requests) request.lend({ takeBack: endOne })
     }
     instance.execute(new Batch(requests, sample.rows, endOne))
   })

@@ -119,7 +119,7 @@ export class SleepingModel {
     const leave = (end: () => void): void => {
       if (!this.#waiting.delete(waiting)) return
       waiting.cancelTimer()
-      request.onCancel = null
+      request.handOver(null)
       end()
     }
     const expire = (): void =>
@@ -128,7 +128,7 @@ export class SleepingModel {
     const cancelTimer = timeoutUs > 0n ? this.#clock.after(Number(timeoutUs) * 1000, expire) : () => undefined
     const waiting: Waiting = { request, version, sinceNs, cancelTimer }
     this.#waiting.add(waiting)
-    request.onCancel = (cancelled) => leave(() => cancelled.failCancelled())
+    request.handOver({ onCancel: () => leave(() => request.failCancelled()) })
     return true
   }
 
@@ -139,7 +139,7 @@ export class SleepingModel {
     this.#waiting.clear()
     for (const { request, sinceNs, cancelTimer } of taken) {
       cancelTimer()
-      request.onCancel = null
+      request.handOver(null)
       if (request.timeoutUs === 0n) continue
       const leftUs = request.timeoutUs - BigInt(Math.floor((nowNs - sinceNs) / 1000))
       request.timeoutUs = leftUs > 1n ? leftUs : 1n

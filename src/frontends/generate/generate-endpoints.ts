@@ -7,7 +7,7 @@ import type { Engine } from '../../engine/engine.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { TraceStamp } from '../../model/request-trace.ts'
+import type { TraceStamp } from '../../model/trace-stamp.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
 import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'
 import {
@@ -151,7 +151,7 @@ export class GenerateEndpoints {
       inputs,
       parameters,
       sink: (response, request) => {
-        const isUnscheduled = isSubmitting || request.intercept === null
+        const isUnscheduled = isSubmitting || !request.isAdmitted
         const wasRefused = isUnscheduled && response.error !== null && request.computeStartNs === 0
         if (wasRefused && answer?.isBegun !== true) http.respond(errorResponse(response.error, jsonType))
         else (answer ??= answerTo(request)).add(response, request)

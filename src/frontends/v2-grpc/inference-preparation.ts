@@ -8,7 +8,7 @@ import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-mem
 import { InferenceRequest, type ResponseSink } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { TraceOrigin, TraceStamp } from '../../model/request-trace.ts'
+import type { TraceOrigin, TraceStamp } from '../../model/trace-stamp.ts'
 import {
   decodeContentsInSteps,
   readInputs,
@@ -86,7 +86,7 @@ export class PreparedInference {
     if (inference.computeStartNs !== 0) return false
     // An ensemble runs its first steps at once, and is under way as soon as it is queued.
     if (inference.queueStartNs !== 0 && this.version.config.ensembleScheduling !== null) return false
-    return this.isSubmitting || inference.intercept === null
+    return this.isSubmitting || !inference.isAdmitted
   }
 
   /** `isExpected` when the Engine was told that it would come. `handedOver` when the Engine has it, or never will. */

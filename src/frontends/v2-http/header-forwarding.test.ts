@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { ForwardPattern } from '../../protocol/forward-pattern.ts'
 import { HeaderForwarding } from './header-forwarding.ts'
 

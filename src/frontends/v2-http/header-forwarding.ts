@@ -1,4 +1,4 @@
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { ForwardPattern } from '../../protocol/forward-pattern.ts'
 
 /**

@@ -7,10 +7,11 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { RequestRegions } from '../../engine/shared-memory/request-regions.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
-import { InferenceRequest, type Parameters } from '../../model/inference-request.ts'
+import { InferenceRequest } from '../../model/inference-request.ts'
+import type { Parameters } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { TraceStamp } from '../../model/request-trace.ts'
+import type { TraceStamp } from '../../model/trace-stamp.ts'
 import type { ParsedInfer } from '../../protocol/infer-request-reader.ts'
 import {
   notASingleResponse,
@@ -272,7 +273,7 @@ class PendingInference {
     this.#response?.release()
     this.#regions?.release()
     // What no model was given (validation of long inputs ends later) is refused as what the Engine refuses at once.
-    const wasAdmitted = inference.intercept !== null && !this.#isSubmitting
+    const wasAdmitted = inference.isAdmitted && !this.#isSubmitting
     const wasExecuted = inference.computeStartNs !== 0 || wasAdmitted
     this.#http.respond(errorResponse(error, wasExecuted ? plainType : jsonType))
   }

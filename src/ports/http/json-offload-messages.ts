@@ -2,7 +2,7 @@
 // transfer list is gone on the side it came from.
 
 import { ServerError, type ErrorCode } from '../../base/server-error.ts'
-import type { Parameters } from '../../model/inference-request.ts'
+import type { Parameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'

@@ -1,4 +1,4 @@
-import type { TraceOrigin } from '../../model/request-trace.ts'
+import type { TraceOrigin } from '../../model/trace-stamp.ts'
 import { headerOf } from '../../transport/http1/http-message.ts'
 
 /** The trace that the client says its request is part of; null where it says none. */

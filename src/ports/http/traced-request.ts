@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { RequestTrace } from '../../model/request-trace.ts'
+import type { RequestTrace } from '../../model/inference-request.ts'
 import { HttpResponse, type HttpRequest, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { WrappedRequest, WrappedStream } from '../../transport/http1/wrapped-request.ts'
 

@@ -1,7 +1,7 @@
 // A ModelInferRequest → what the Engine wants to know, with Triton's checks in Triton's order.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import { isDataType, type DataType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { encodeContents, encodeContentsInSteps } from './infer-contents.ts'

@@ -1,7 +1,7 @@
 // ModelInferResponse to its wire form, by hand. HOT: once per answer.
 // Copies: small outputs go into the head, large ones leave as views after it.
 
-import type { ParameterValue } from '../../model/inference-request.ts'
+import type { ParameterValue } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Tensor } from '../../tensor/tensor.ts'

@@ -1,6 +1,7 @@
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
-import type { RequestTrace, TraceOrigin, TraceStamp } from '../../model/request-trace.ts'
+import type { RequestTrace } from '../../model/inference-request.ts'
+import type { TraceOrigin, TraceStamp } from '../../model/trace-stamp.ts'
 import type { Span, SpanAttribute, SpanEvent, SpanSink } from './span.ts'
 import { createSpanId, encodeTraceparent } from './trace-context.ts'
 

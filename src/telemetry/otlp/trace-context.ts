@@ -1,7 +1,7 @@
 // W3C Trace Context: who a request belongs to, as it is written in headers.
 
 import { randomFillSync } from 'node:crypto'
-import type { TraceOrigin } from '../../model/request-trace.ts'
+import type { TraceOrigin } from '../../model/trace-stamp.ts'
 
 export type ParentContext = {
   readonly traceId: string
