@@ -1,6 +1,16 @@
 import type { Instance } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
+/** The sequences that a Scheduler has under way. */
+export interface Sequences {
+  /** Sequences that have begun and not ended. */
+  readonly sequenceCount: number
+  /** Whether a further request of the sequence belongs here. */
+  holdsSequence(id: bigint | string): boolean
+  /** Resolves when no sequence is left: each ends with its last request, or after its idle time. */
+  sequencesEnded(): Promise<void>
+}
+
 /** Decides which requests form the next Batch, and when. One per loaded model version. */
 export interface Scheduler {
   /** Takes the request over: from here on it ends, whatever happens. Never throws. */
@@ -9,6 +19,10 @@ export interface Scheduler {
   joinOrder?(request: InferenceRequest): void
   /** Requests waiting, not those running. */
   readonly pendingCount: number
+  /** Null or absent: requests do not come in sequences. */
+  readonly sequences?: Sequences | null
+  /** Whether answers are looked up in the response cache. */
+  readonly hasCache?: boolean
   /** An Instance became ready or stopped being ready. */
   instancesChanged(): void
   /**

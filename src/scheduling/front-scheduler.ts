@@ -1,11 +1,15 @@
 import type { Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
+import type { Instance } from '../model/backend.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
-import type { Scheduler } from '../model/scheduler.ts'
+import type { Scheduler, Sequences } from '../model/scheduler.ts'
 import { stoppedError } from './refusals.ts'
 import { RequestWait } from './request-wait.ts'
 
-/** In front of a model's scheduler: requests may wait here before they go on to it, or be answered without it. */
+/**
+ * In front of a model's scheduler: requests may wait here before they go on to it, or be answered without it. All else
+ * that a Scheduler can do goes to the inner one.
+ */
 export abstract class FrontScheduler implements Scheduler {
   protected readonly clock: Clock
   protected readonly inner: Scheduler
@@ -24,6 +28,14 @@ export abstract class FrontScheduler implements Scheduler {
     return this.inner.pendingCount + this.#waits.size
   }
 
+  get sequences(): Sequences | null {
+    return this.inner.sequences ?? null
+  }
+
+  get hasCache(): boolean {
+    return this.inner.hasCache ?? false
+  }
+
   enqueue(request: InferenceRequest): void {
     if (this.#drain.isRefusing) request.fail(stoppedError(request))
     else this.admit(request)
@@ -35,6 +47,10 @@ export abstract class FrontScheduler implements Scheduler {
 
   instancesChanged(): void {
     this.inner.instancesChanged()
+  }
+
+  setInstances(instances: readonly Instance[]): Promise<void> {
+    return this.inner.setInstances?.(instances) ?? Promise.resolve()
   }
 
   /** Who waits may yet go on: until none is left the inner scheduler must take it. */

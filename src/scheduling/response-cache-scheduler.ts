@@ -21,6 +21,10 @@ export class ResponseCacheScheduler extends FrontScheduler {
     this.#prefix = prefix
   }
 
+  override get hasCache(): boolean {
+    return true
+  }
+
   protected override admit(request: InferenceRequest): void {
     const startNs = this.clock.nowNs()
     const key = cacheKey(this.#prefix, request)

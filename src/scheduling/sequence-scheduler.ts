@@ -10,7 +10,7 @@ import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { InferenceRequest, RequestLender } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import type { Scheduler } from '../model/scheduler.ts'
+import type { Scheduler, Sequences } from '../model/scheduler.ts'
 import { Deadlines } from './deadlines.ts'
 import { canBegin } from './instance-seat.ts'
 import { queueFullError, stoppedError } from './refusals.ts'
@@ -28,7 +28,7 @@ export type SequenceDependencies = {
   readonly log?: Log
 }
 
-export class SequenceScheduler implements Scheduler {
+export class SequenceScheduler implements Scheduler, Sequences {
   readonly #clock: Clock
   readonly #afterThisTurn: SequenceDependencies['afterThisTurn']
   readonly #log: Log
@@ -71,6 +71,10 @@ export class SequenceScheduler implements Scheduler {
     return this.#pendingCount
   }
 
+  get sequences(): Sequences {
+    return this
+  }
+
   // HOT: once per request.
   enqueue(request: InferenceRequest): void {
     const refusal = this.#refusal(request)
@@ -110,17 +114,14 @@ export class SequenceScheduler implements Scheduler {
     for (const lane of this.#lanes) this.#dispatch(lane)
   }
 
-  /** Sequences that have begun and not ended. */
   get sequenceCount(): number {
     return this.#active.size
   }
 
-  /** Whether a further request of the sequence belongs here. */
   holdsSequence(id: bigint | string): boolean {
     return this.#active.get(id)?.isEndQueued === false
   }
 
-  /** Resolves when no sequence is left: each ends with its last request, or after its idle time. */
   sequencesEnded(): Promise<void> {
     return this.#sequences.idle()
   }

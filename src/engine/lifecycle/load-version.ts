@@ -77,9 +77,7 @@ export async function loadVersion(
     const inner = createScheduler(dependencies, settings, config, signature, instances.scheduled, initialStates)
     const scheduler = await sharingScheduler(dependencies, { config, files }, inner)
     instances.start(scheduler)
-    const setInstances = (some: readonly Instance[]): Promise<void> => inner.setInstances?.(some) ?? Promise.resolve()
-    const sequences = inner instanceof SequenceScheduler ? inner : null
-    return { config, signature, loaded, instances, scheduler, sequences, setInstances }
+    return { config, signature, loaded, instances, scheduler }
   } catch (reason) {
     await instances?.close().catch(() => undefined)
     await loaded.close()

@@ -14,13 +14,11 @@ import type { ModelVersion, ModelVersionState } from '../../model/model-version.
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { reshapeOutputs } from '../../model/reshape.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
-import type { SequenceScheduler } from '../../scheduling/sequence-scheduler.ts'
 import { firstResponseBounds as defaultBounds, firstResponseFamily } from '../../telemetry/model-families.ts'
 import { noWorkload, type ModelLedger, type Workload } from '../../telemetry/model-ledger.ts'
 import { Statistics } from '../../telemetry/statistics.ts'
 import type { InstanceSet } from './instance-set.ts'
 import type { CheckedRequests, RequestCheck } from '../request-check.ts'
-import { ResponseCacheScheduler } from '../../scheduling/response-cache-scheduler.ts'
 
 /** What loading a version brings to life and unloading it takes away. */
 export type LoadedParts = {
@@ -30,10 +28,6 @@ export type LoadedParts = {
   /** Null for a model that has none. */
   readonly instances: InstanceSet | null
   readonly scheduler: Scheduler
-  /** Of a model whose requests come in sequences. */
-  readonly sequences?: SequenceScheduler | null
-  /** Tells the scheduler which ones to use; resolves when the others are free. */
-  setInstances?(instances: readonly Instance[]): Promise<void>
   /** Of a model without Instances: whether it can serve. */
   readonly isReady?: () => boolean
 }
@@ -135,7 +129,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
 
   /** Sequences that have begun and not ended. */
   get sequenceCount(): number {
-    return this.#parts?.sequences?.sequenceCount ?? 0
+    return this.#parts?.scheduler.sequences?.sequenceCount ?? 0
   }
 
   /** What it was loaded from; null when that is not known (yet). */
@@ -166,7 +160,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
 
   /** Whether the sequence has begun here and not ended. */
   holdsSequence(id: bigint | string): boolean {
-    return this.#parts?.sequences?.holdsSequence(id) ?? false
+    return this.#parts?.scheduler.sequences?.holdsSequence(id) ?? false
   }
 
   get instances(): readonly Instance[] {
@@ -196,7 +190,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     this.#lastUsedNs = this.#clock.nowNs()
     this.readyMs = this.#clock.wallMs()
     this.#workload = parts.instances ?? noWorkload
-    const hasCache = parts.scheduler instanceof ResponseCacheScheduler
+    const { hasCache = false } = parts.scheduler
     const options = { hasResponseStatistics, hasSummaries, firstResponseBounds, isEnsemble, hasCache, hasHistograms }
     this.#statistics = new Statistics(options)
     this.#leaveLedger = this.#ledger.open(this, config.metricTags, this.#statistics)
@@ -211,7 +205,10 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
   /** The configuration differs in its instances and version policy alone. A failure changes nothing. */
   async rescale(config: ModelConfig): Promise<void> {
     const parts = this.#requireParts()
-    await parts.instances?.resize(config.instanceGroup, (some) => parts.setInstances?.(some) ?? Promise.resolve())
+    await parts.instances?.resize(
+      config.instanceGroup,
+      (some) => parts.scheduler.setInstances?.(some) ?? Promise.resolve(),
+    )
     this.#parts = { ...parts, config }
   }
 
@@ -256,7 +253,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
 
   /** Resolves when the sequences that have begun here have ended, by their last request or for want of one. */
   sequencesEnded(): Promise<void> {
-    return this.#parts?.sequences?.sequencesEnded() ?? Promise.resolve()
+    return this.#parts?.scheduler.sequences?.sequencesEnded() ?? Promise.resolve()
   }
 
   /** All its instances have of their own; null when they cannot tell. */
