@@ -42,7 +42,7 @@ describe('imports', () => {
     frontends: ['ports', 'transport', 'access', 'engine', 'protocol', 'config', 'model', 'tensor', 'base'],
     perf: ['client', 'transport', 'protocol', 'tensor', 'base'],
     tune: ['perf', 'client', 'repository', 'base'],
-    client: ['protocol', 'tensor', 'base'],
+    client: ['protocol', 'protobuf', 'tensor', 'base'],
     options: ['ports', 'telemetry', 'engine', 'protocol', 'access', 'base'],
     cli: [
       'options',

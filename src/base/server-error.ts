@@ -35,13 +35,7 @@ export class ServerError extends Error {
 
   /** For refusals made per request, perhaps thousands a second: collecting a stack costs 10 µs and tells nothing. */
   static withoutStack(code: ErrorCode, message: string): ServerError {
-    const limit = Error.stackTraceLimit
-    Error.stackTraceLimit = 0
-    try {
-      return new ServerError(code, message)
-    } finally {
-      Error.stackTraceLimit = limit
-    }
+    return withoutStack(() => new ServerError(code, message))
   }
 
   /** At a boundary: what is not a ServerError was not foreseen, so it is INTERNAL and keeps its cause. */
@@ -49,6 +43,16 @@ export class ServerError extends Error {
     if (reason instanceof ServerError && prefix === '') return reason
     const code = reason instanceof ServerError ? reason.code : 'INTERNAL'
     return new ServerError(code, prefix + messageOf(reason), { cause: reason })
+  }
+}
+
+export function withoutStack<T extends Error>(make: () => T): T {
+  const limit = Error.stackTraceLimit
+  Error.stackTraceLimit = 0
+  try {
+    return make()
+  } finally {
+    Error.stackTraceLimit = limit
   }
 }
 

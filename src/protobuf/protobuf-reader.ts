@@ -3,10 +3,19 @@
 
 import { isUtf8 } from 'node:buffer'
 
-import { ServerError } from '../base/server-error.ts'
+import { ServerError, withoutStack } from '../base/server-error.ts'
 
-export const malformed = (what: string): ServerError =>
-  ServerError.withoutStack('INVALID_ARG', `the message is not valid protobuf: ${what}`)
+/** Clients bring it about, perhaps thousands of times a second: see `malformed`. */
+export class MalformedMessage extends ServerError {
+  readonly problem: string
+
+  constructor(problem: string) {
+    super('INVALID_ARG', `the message is not valid protobuf: ${problem}`)
+    this.problem = problem
+  }
+}
+
+export const malformed = (problem: string): MalformedMessage => withoutStack(() => new MalformedMessage(problem))
 
 /** Groups are no part of proto3; what skips them must still not recurse without end. */
 const deepestGroup = 32
@@ -69,15 +78,7 @@ export class ProtobufReader {
   }
 
   bool(): boolean {
-    const { bytes } = this
-    let isTrue = false
-    for (let i = 0; i < 10; i++) {
-      if (this.at >= this.end) throw malformed('it ends in the middle of a number')
-      const byte = bytes[this.at++] as number
-      if ((byte & 0x7f) !== 0) isTrue = true
-      if (byte < 0x80) return isTrue
-    }
-    throw malformed('a number has more than ten bytes')
+    return (this.#words() | this.#high) !== 0
   }
 
   uint64(): bigint {

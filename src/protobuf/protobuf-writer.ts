@@ -1,17 +1,34 @@
-// Writes the wire form of a protobuf message into one buffer that grows.
+// Writes the wire form of a protobuf message into one buffer that grows. What is large may stay where it is, as a view.
 
 const leastBytes = 256
+/** Copying this much is cheaper than one more piece to write. */
+export const smallBytes = 8 * 1024
 
 export class ProtobufWriter {
   bytes: Buffer
   length = 0
+  /** What comes before `bytes`; null while nothing was left where it is. */
+  #before: Uint8Array[] | null = null
 
   constructor(capacity = leastBytes) {
-    this.bytes = Buffer.allocUnsafe(Math.max(capacity, leastBytes))
+    this.bytes = Buffer.allocUnsafe(capacity)
   }
 
+  /** The message, when no view is in it. */
   finish(): Buffer {
     return this.bytes.subarray(0, this.length)
+  }
+
+  /** True when a piece is a view on memory of somebody else, which must stay until it is written. */
+  get hasViews(): boolean {
+    return this.#before !== null
+  }
+
+  /** The message: written one after the other these are its bytes. To be called once, at the end. */
+  pieces(): Uint8Array[] {
+    const pieces = this.#before ?? []
+    if (this.length > 0) pieces.push(this.finish())
+    return pieces
   }
 
   reserve(more: number): void {
@@ -64,6 +81,11 @@ export class ProtobufWriter {
     this.length = this.bytes.writeDoubleLE(value, this.length)
   }
 
+  fixed64(value: bigint): void {
+    this.reserve(8)
+    this.length = this.bytes.writeBigUInt64LE(value, this.length)
+  }
+
   /** Length and UTF-8. */
   string(text: string): void {
     const { length } = text
@@ -98,6 +120,19 @@ export class ProtobufWriter {
     this.reserve(bytes.length)
     this.bytes.set(bytes, this.length)
     this.length += bytes.length
+  }
+
+  /** As `raw`, but what is large is not copied. Not inside another message, whose length is counted in one buffer. */
+  rawOrView(bytes: Uint8Array): void {
+    if (bytes.length <= smallBytes) {
+      this.raw(bytes)
+      return
+    }
+    this.uint32(bytes.length)
+    this.#before ??= []
+    this.#before.push(this.finish(), bytes)
+    this.bytes = Buffer.allocUnsafe(leastBytes)
+    this.length = 0
   }
 
   /** Bytes of fields that were written before. */
@@ -139,6 +174,6 @@ export class ProtobufWriter {
   }
 }
 
-export function varintBytes(value: number): number {
+function varintBytes(value: number): number {
   return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5
 }

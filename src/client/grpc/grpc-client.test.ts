@@ -10,7 +10,7 @@ import path from 'node:path'
 import { after, test } from 'node:test'
 import grpc from '@grpc/grpc-js'
 import { GrpcClient, type GrpcClientOptions } from './grpc-client.ts'
-import { encodeMessage } from './protobuf.ts'
+import { encodeMessage } from './json-messages.ts'
 
 type Reply = { readonly bytes?: Buffer; readonly error?: Partial<grpc.ServiceError> } | 'never'
 type Call = {

@@ -28,7 +28,7 @@ import { GrpcChannel, type GrpcCall } from './grpc-channel.ts'
 import { encodeInferRequest, inferResultOf } from './infer-message.ts'
 import { InferStream, type StreamInferOptions } from './infer-stream.ts'
 import { frameOf, messagesOf } from './message-frames.ts'
-import { decodeMessage, encodeMessage, type Decoded } from './protobuf.ts'
+import { decodeMessage, encodeMessage, type MessageValue } from './json-messages.ts'
 
 export type GrpcClientOptions = ClientOptions & {
   /** Certificates; an empty object is TLS with the system's authorities. A url that begins with https:// asks for it too. */
@@ -262,7 +262,7 @@ export class GrpcClient implements InferenceClient {
   }
 
   /** No retries: "not now" is an answer. */
-  async #claim(rpc: RpcName, request: Decoded, field: string, options: CallOptions): Promise<boolean> {
+  async #claim(rpc: RpcName, request: MessageValue, field: string, options: CallOptions): Promise<boolean> {
     try {
       return (await this.#call(rpc, request, options, 'once'))[field] === true
     } catch (reason) {
@@ -274,7 +274,7 @@ export class GrpcClient implements InferenceClient {
     }
   }
 
-  async #call(rpc: RpcName, request: Decoded, options: CallOptions, rule: RetryRule): Promise<Decoded> {
+  async #call(rpc: RpcName, request: MessageValue, options: CallOptions, rule: RetryRule): Promise<MessageValue> {
     const bytes = await this.#unary(rpc, encodeMessage(`${rpc}Request`, request), options, rule, 'none')
     return decodeMessage(`${rpc}Response`, bytes)
   }
@@ -316,7 +316,10 @@ export class GrpcClient implements InferenceClient {
   }
 }
 
-const named = (model: string, { version = '' }: ModelOptions): Decoded => ({ name: model, version: String(version) })
+const named = (model: string, { version = '' }: ModelOptions): MessageValue => ({
+  name: model,
+  version: String(version),
+})
 
 /** A restricted protocol says UNAVAILABLE too, and that is no answer to "are you ready?". */
 const isServerExiting = ({ code, message }: InferenceError): boolean =>

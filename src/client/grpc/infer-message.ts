@@ -6,7 +6,7 @@ import { InferResult } from '../infer-result.ts'
 import { InferenceError } from '../inference-error.ts'
 import { OutputTensor } from '../output-tensor.ts'
 import { encodeTensorData, type TensorData } from '../tensor-data.ts'
-import { encodeMessage, type Decoded } from './protobuf.ts'
+import { encodeMessage, type MessageValue } from './json-messages.ts'
 
 type WireParameter = {
   readonly bool_param?: boolean
@@ -65,7 +65,7 @@ type WireOutput = {
 }
 
 /** Of a decoded ModelInferResponse. */
-export function inferResultOf(response: Decoded): InferResult {
+export function inferResultOf(response: MessageValue): InferResult {
   const raw = response['raw_output_contents'] as readonly Uint8Array[]
   const outputs = (response['outputs'] as readonly WireOutput[]).map((output, index) => {
     const { name, datatype, shape, parameters } = output

@@ -5,7 +5,7 @@ import { InferenceError } from '../inference-error.ts'
 import type { GrpcCall } from './grpc-channel.ts'
 import { encodeInferRequest, inferResultOf } from './infer-message.ts'
 import { frameOf, messagesOf } from './message-frames.ts'
-import { decodeMessage, type Decoded } from './protobuf.ts'
+import { decodeMessage, type MessageValue } from './json-messages.ts'
 
 /** One message of a stream: an error is about one request, and the stream goes on. */
 export type StreamAnswer =
@@ -103,7 +103,7 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
 
 function streamAnswerOf(bytes: Uint8Array): StreamAnswer {
   const message = decodeMessage('ModelStreamInferResponse', bytes)
-  const response = message['infer_response'] as Decoded | undefined
+  const response = message['infer_response'] as MessageValue | undefined
   const id = (response?.['id'] ?? '') as string
   const errorMessage = message['error_message'] as string
   if (errorMessage !== '' || response === undefined) {

@@ -1,6 +1,6 @@
 // Compares answers with the outputs that the input data says they must have.
 
-import { decodeMessage, type Decoded } from '../../client/grpc/protobuf.ts'
+import { decodeMessage, type MessageValue } from '../../client/grpc/json-messages.ts'
 import { inferResultOf } from '../../client/grpc/infer-message.ts'
 import { parseInferBody } from '../../client/http/infer-body.ts'
 import type { InferResult } from '../../client/infer-result.ts'
@@ -34,5 +34,5 @@ export function outputMismatch(
 export function parseAnswer(protocol: LoadSetup['protocol'], body: Buffer, headerLength: number | null): InferResult {
   if (protocol === 'http') return parseInferBody(body, headerLength, headerLength !== null)
   if (protocol === 'grpc') return inferResultOf(decodeMessage('ModelInferResponse', body))
-  return inferResultOf(decodeMessage('ModelStreamInferResponse', body)['infer_response'] as Decoded)
+  return inferResultOf(decodeMessage('ModelStreamInferResponse', body)['infer_response'] as MessageValue)
 }

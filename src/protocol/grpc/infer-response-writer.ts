@@ -7,7 +7,7 @@ import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { classify } from '../classification.ts'
 import type { OutputSelection } from './infer-request-fields.ts'
-import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { ProtobufWriter, smallBytes } from '../../protobuf/protobuf-writer.ts'
 
 export type InferAnswerContext = {
   readonly modelName: string
@@ -25,9 +25,6 @@ export type MessageParts = {
   /** True when a piece is a view on an output's memory, which must stay until it is written. */
   readonly hasViews: boolean
 }
-
-/** Copying this much is cheaper than one more piece to write. */
-const smallBytes = 8 * 1024
 
 /** Each answer of a stream ends its parameters with one of these two, so they are written once. */
 const finalParameters = { true: finalParameter(true), false: finalParameter(false) } as const
@@ -61,22 +58,23 @@ export function writeStreamError(
   const writer = new ProtobufWriter()
   if (isFinal === null) writeText(writer, 3, context.id)
   else writeHead(writer, context, null, isFinal)
-  return join({ writer, pieces: null }, 2, message)
+  return join(writer, 2, message)
 }
 
 /** The bare end of a decoupled model's answers, for a client that asked for it. */
 export function writeEmptyFinal(context: Pick<InferAnswerContext, 'modelName' | 'modelVersion' | 'id'>): MessageParts {
   const writer = new ProtobufWriter()
   writeHead(writer, context, null, true)
-  return join({ writer, pieces: null }, 2, '')
+  return join(writer, 2, '')
 }
 
-/** The writer holds all of it, or what comes after the last of `pieces`. */
-type Draft = { writer: ProtobufWriter; pieces: Uint8Array[] | null }
-
-function writeAnswer(response: InferenceResponse, context: InferAnswerContext, isFinal: boolean | null): Draft {
-  const draft: Draft = { writer: new ProtobufWriter(headBytes(response)), pieces: null }
-  writeHead(draft.writer, context, response.parameters, isFinal)
+function writeAnswer(
+  response: InferenceResponse,
+  context: InferAnswerContext,
+  isFinal: boolean | null,
+): ProtobufWriter {
+  const writer = new ProtobufWriter(headBytes(response))
+  writeHead(writer, context, response.parameters, isFinal)
   const chosen: Tensor[] = []
   for (const output of response.outputs) {
     const selection = selectionOf(output.name, context.outputs)
@@ -86,22 +84,23 @@ function writeAnswer(response: InferenceResponse, context: InferAnswerContext, i
       const labels = context.signature.outputByName.get(output.name)?.labels ?? []
       tensor = classify(output, selection.classificationCount, labels, context.signature.isBatching)
     }
-    writeOutput(draft.writer, tensor)
+    writeOutput(writer, tensor)
     chosen.push(tensor)
   }
   for (const tensor of chosen) {
     const selection = selectionOf(tensor.name, context.outputs)
     const isPlaced = selection !== undefined && selection.sharedMemory !== null
-    writeRaw(draft, isPlaced ? nothing : tensor.bytes)
+    writer.tag(6, 2)
+    writer.rawOrView(isPlaced ? nothing : tensor.bytes)
   }
-  return draft
+  return writer
 }
 
 const nothing = new Uint8Array(0)
 
 /** About what an answer takes without its large outputs. */
 function headBytes(response: InferenceResponse): number {
-  let total = 160
+  let total = 192
   for (const { name, bytes } of response.outputs) {
     total += 64 + name.length + (bytes.length <= smallBytes ? bytes.length : 0)
   }
@@ -167,49 +166,19 @@ function writeOutput(writer: ProtobufWriter, tensor: Tensor): void {
   writer.endNested(start)
 }
 
-function writeRaw(draft: Draft, bytes: Uint8Array): void {
-  draft.writer.tag(6, 2)
-  if (bytes.length <= smallBytes) {
-    draft.writer.raw(bytes)
-    return
-  }
-  draft.writer.uint32(bytes.length)
-  draft.pieces ??= []
-  draft.pieces.push(draft.writer.finish(), bytes)
-  draft.writer = new ProtobufWriter()
-}
-
 /** `field` 0: the message itself. Else it goes into that field of a message that has `errorMessage` before it. */
-function join({ writer, pieces }: Draft, field: number, errorMessage: string): MessageParts {
-  const tail = writer.finish()
-  const hasViews = pieces !== null
-  const parts: Uint8Array[] = pieces ?? []
-  if (tail.length > 0) parts.push(tail)
+function join(writer: ProtobufWriter, field: number, errorMessage: string): MessageParts {
+  const { hasViews } = writer
+  const parts = writer.pieces()
   let byteLength = 0
   for (const part of parts) byteLength += part.length
   if (field === 0) return { parts, byteLength, hasViews }
-  const head = errorMessage === '' ? lengthHead(field, byteLength) : errorHead(field, byteLength, errorMessage)
-  parts.unshift(head)
-  return { parts, byteLength: byteLength + head.length, hasViews }
-}
-
-function lengthHead(field: number, byteLength: number): Buffer {
-  const head = Buffer.allocUnsafe(6)
-  head[0] = field * 8 + 2
-  let at = 1
-  let rest = byteLength
-  while (rest > 0x7f) {
-    head[at++] = (rest & 0x7f) | 0x80
-    rest >>>= 7
-  }
-  head[at++] = rest
-  return at === head.length ? head : head.subarray(0, at)
-}
-
-function errorHead(field: number, byteLength: number, errorMessage: string): Buffer {
-  const head = new ProtobufWriter(16 + errorMessage.length * 3)
+  // A tag of one byte and a length of five at most come before the message, and before them the error's text.
+  const head = new ProtobufWriter(6 + errorMessage.length * 3)
   writeText(head, 1, errorMessage)
   head.tag(field, 2)
   head.uint32(byteLength)
-  return head.finish()
+  const headBytes = head.finish()
+  parts.unshift(headBytes)
+  return { parts, byteLength: byteLength + headBytes.length, hasViews }
 }

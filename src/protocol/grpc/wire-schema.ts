@@ -9,10 +9,10 @@ import {
   inferenceRpcs,
   reflectionMessages,
   reflectionRpcs,
-  type FieldRow,
   type MessageRows,
   type RpcRows,
 } from './service-messages.ts'
+import type { WireField, WireMessage } from '../../protobuf/message-schema.ts'
 
 export type WireFile = {
   readonly name: string
@@ -64,23 +64,6 @@ export const wireFiles: readonly WireFile[] = [
   reflectionFile('v1'),
   reflectionFile('v1alpha'),
 ]
-
-export type WireField = {
-  readonly wireName: string
-  readonly name: string
-  readonly number: number
-  readonly type: string
-  readonly kind: FieldRow[3]
-  readonly oneof: string | null
-  readonly keyType: string
-  readonly message: WireMessage | null
-  readonly enum: ReadonlyMap<string, number> | null
-}
-export type WireMessage = {
-  readonly name: string
-  readonly fields: readonly WireField[]
-  readonly byNumber: ReadonlyMap<number, WireField>
-}
 
 const allMessages: MessageRows = { ...messageTypes, ...inferenceMessages, ...healthMessages, ...reflectionMessages }
 const allEnums: WireFile['enums'] = { ...enumTypes, ...healthEnums }

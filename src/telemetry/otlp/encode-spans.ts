@@ -79,6 +79,5 @@ function writeId(writer: ProtobufWriter, field: number, hex: string): void {
 
 function writeTime(writer: ProtobufWriter, field: number, originNs: bigint, ns: number): void {
   writer.tag(field, fixed64Type)
-  writer.reserve(8)
-  writer.length = writer.bytes.writeBigUInt64LE(originNs + BigInt(Math.round(ns)), writer.length)
+  writer.fixed64(originNs + BigInt(Math.round(ns)))
 }

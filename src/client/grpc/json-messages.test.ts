@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import protobuf from 'protobufjs'
 import { InferenceError } from '../inference-error.ts'
-import { decodeMessage, encodeMessage } from './protobuf.ts'
+import { decodeMessage, encodeMessage } from './json-messages.ts'
 
 const proto = path.join(import.meta.dirname, '../../../proto/grpc_service.proto')
 const root = await new protobuf.Root().load(proto, { keepCase: true })

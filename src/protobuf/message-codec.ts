@@ -1,0 +1,255 @@
+// Any message ⇄ a plain value, driven by the tables. For everything but inference in the server, whose messages have a
+// codec of their own.
+
+import type { WireField, WireMessage } from './message-schema.ts'
+import { malformed, ProtobufReader } from './protobuf-reader.ts'
+import { ProtobufWriter } from './protobuf-writer.ts'
+
+export type MessageValue = Record<string, unknown>
+
+/** How a message looks as a value. Enums are their names in every form. */
+export type ValueForm = {
+  /** Which name of a field its value has. */
+  readonly fieldName: 'name' | 'wireName'
+  /** True when an absent message or an unset choice is null; else it is left out. */
+  readonly hasNulls: boolean
+  /** More entries of lists and maps than this in one message are refused. */
+  readonly mostEntries: number
+  readonly long: (exact: bigint) => number | bigint
+  readonly bytes: (view: Buffer) => Uint8Array
+  readonly newMap: () => object
+  readonly setEntry: (map: object, key: string | bigint, value: unknown) => void
+  readonly entriesOf: (map: object) => Iterable<readonly [unknown, unknown]>
+}
+
+/** No message of any table is so deep. */
+const deepest = 16
+
+type Decoding = { readonly form: ValueForm; entriesLeft: number }
+
+/** `bytes` fields of the value are views on the message. Throws MalformedMessage. */
+export function decodeWire(schema: WireMessage, bytes: Buffer, form: ValueForm): MessageValue {
+  return decode(new ProtobufReader(bytes), schema, { form, entriesLeft: form.mostEntries }, 0)
+}
+
+function decode(reader: ProtobufReader, schema: WireMessage, decoding: Decoding, depth: number): MessageValue {
+  if (depth > deepest) throw malformed('messages are nested too deeply')
+  const { form } = decoding
+  const message = emptyValue(schema, form)
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    const field = schema.byNumber.get(tag >>> 3)
+    if (field === undefined || !fits(field, tag & 7)) {
+      reader.skip(tag)
+      continue
+    }
+    const name = field[form.fieldName]
+    if (field.kind === 'single' || field.kind === 'oneof') {
+      if (field.oneof !== null) forgetRivals(message, schema, field.oneof, form)
+      message[name] = decodeValue(reader, field, decoding, depth)
+    } else if (field.kind === 'map') decodeEntry(reader, field, message[name] as object, decoding, depth)
+    else if ((tag & 7) === 2 && isPackable(field)) {
+      const outerEnd = reader.end
+      reader.end = reader.lengthEnd()
+      while (reader.at < reader.end) append(message[name] as unknown[], reader, field, decoding, depth)
+      reader.end = outerEnd
+    } else append(message[name] as unknown[], reader, field, decoding, depth)
+  }
+  return message
+}
+
+/** The last one on the wire is the choice. */
+function forgetRivals(message: MessageValue, schema: WireMessage, oneof: string, form: ValueForm): void {
+  for (const rival of schema.fields) {
+    if (rival.oneof !== oneof) continue
+    if (form.hasNulls) message[rival[form.fieldName]] = null
+    else delete message[rival[form.fieldName]]
+  }
+}
+
+function spend(decoding: Decoding): void {
+  if (--decoding.entriesLeft < 0) throw malformed(`it has more than ${decoding.form.mostEntries} entries`)
+}
+
+function append(list: unknown[], reader: ProtobufReader, field: WireField, decoding: Decoding, depth: number): void {
+  spend(decoding)
+  list.push(decodeValue(reader, field, decoding, depth))
+}
+
+function decodeEntry(reader: ProtobufReader, field: WireField, map: object, decoding: Decoding, depth: number): void {
+  spend(decoding)
+  const outerEnd = reader.end
+  reader.end = reader.lengthEnd()
+  let key: string | bigint = field.keyType === 'string' ? '' : 0n
+  let value: unknown = field.message === null ? zeroOf(field, decoding.form) : emptyValue(field.message, decoding.form)
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag === 10 && field.keyType === 'string') key = reader.string()
+    else if (tag === 8 && field.keyType !== 'string') key = reader.uint64()
+    else if (tag >>> 3 === 2 && wireTypeOf(field) === (tag & 7)) value = decodeValue(reader, field, decoding, depth)
+    else reader.skip(tag)
+  }
+  reader.end = outerEnd
+  decoding.form.setEntry(map, key, value)
+}
+
+function decodeValue(reader: ProtobufReader, field: WireField, decoding: Decoding, depth: number): unknown {
+  if (field.message !== null) {
+    const outerEnd = reader.end
+    reader.end = reader.lengthEnd()
+    const value = decode(reader, field.message, decoding, depth + 1)
+    reader.end = outerEnd
+    return value
+  }
+  if (field.enum !== null) {
+    const number = reader.int32()
+    for (const [name, value] of field.enum) if (value === number) return name
+    return number
+  }
+  switch (field.type) {
+    case 'string':
+      return reader.string()
+    case 'bytes':
+      return decoding.form.bytes(reader.view())
+    case 'bool':
+      return reader.bool()
+    case 'int64':
+      return decoding.form.long(reader.int64())
+    case 'uint64':
+      return decoding.form.long(reader.uint64())
+    case 'int32':
+      return reader.int32()
+    case 'uint32':
+      return reader.uint32()
+    case 'float':
+      return reader.float()
+    default:
+      return reader.double()
+  }
+}
+
+/** A message with nothing set. */
+function emptyValue(schema: WireMessage, form: ValueForm): MessageValue {
+  const message: MessageValue = {}
+  for (const field of schema.fields) {
+    const name = field[form.fieldName]
+    if (field.kind === 'repeated') message[name] = []
+    else if (field.kind === 'map') message[name] = form.newMap()
+    else if (field.kind !== 'oneof' && field.message === null) message[name] = zeroOf(field, form)
+    else if (form.hasNulls) message[name] = null
+  }
+  return message
+}
+
+const nothing = Buffer.alloc(0)
+
+function zeroOf(field: WireField, form: ValueForm): unknown {
+  if (field.enum !== null) return [...field.enum.keys()][0]
+  if (field.type === 'string') return ''
+  if (field.type === 'bytes') return form.bytes(nothing)
+  if (field.type === 'bool') return false
+  return field.type.endsWith('64') ? form.long(0n) : 0
+}
+
+function wireTypeOf(field: WireField): number {
+  if (field.message !== null || field.type === 'string' || field.type === 'bytes') return 2
+  if (field.type === 'double') return 1
+  return field.type === 'float' ? 5 : 0
+}
+
+const isPackable = (field: WireField): boolean => field.kind === 'repeated' && wireTypeOf(field) !== 2
+
+function fits(field: WireField, wireType: number): boolean {
+  if (field.kind === 'map') return wireType === 2
+  return wireType === wireTypeOf(field) || (wireType === 2 && isPackable(field))
+}
+
+/**
+ * The message in pieces; written one after the other they are its bytes. Large `bytes` fields of the message itself are
+ * not copied. What is missing in `value`, null or at its default is not written, as proto3 wants it.
+ */
+export function encodeWire(schema: WireMessage, value: Readonly<MessageValue>, form: ValueForm): Uint8Array[] {
+  const writer = new ProtobufWriter()
+  writeFields(writer, schema, value, form, true)
+  return writer.pieces()
+}
+
+function writeFields(
+  writer: ProtobufWriter,
+  schema: WireMessage,
+  value: Readonly<MessageValue>,
+  form: ValueForm,
+  isOutermost = false,
+): void {
+  for (const field of schema.fields) {
+    const given = value[field[form.fieldName]]
+    if (given === undefined || given === null) continue
+    if (field.kind === 'map') writeMap(writer, field, given, form)
+    else if (field.kind === 'repeated') writeList(writer, field, given as readonly unknown[], form, isOutermost)
+    else if (field.message !== null || field.kind === 'oneof' || !isZero(given, field)) {
+      writeOne(writer, field, given, form)
+    }
+  }
+}
+
+function isZero(value: unknown, field: WireField): boolean {
+  if (field.enum !== null) return (typeof value === 'number' ? value : field.enum.get(value as string)) === 0
+  if (value instanceof Uint8Array) return value.length === 0
+  // Minus zero is not the default.
+  return value === '' || value === false || value === 0n || Object.is(value, 0)
+}
+
+function writeMap(writer: ProtobufWriter, field: WireField, map: object, form: ValueForm): void {
+  for (const [key, value] of form.entriesOf(map)) {
+    writer.nested(field.number, () => {
+      if (field.keyType === 'string') {
+        writer.tag(1, 2)
+        writer.string(key as string)
+      } else {
+        writer.tag(1, 0)
+        writer.varint(BigInt(key as bigint | string))
+      }
+      writeOne(writer, { ...field, number: 2, kind: 'single' }, value, form)
+    })
+  }
+}
+
+function writeList(
+  writer: ProtobufWriter,
+  field: WireField,
+  values: readonly unknown[],
+  form: ValueForm,
+  isOutermost: boolean,
+): void {
+  if (values.length === 0) return
+  if (isPackable(field)) {
+    writer.nested(field.number, () => {
+      for (const value of values) writeScalar(writer, field, value)
+    })
+  } else if (isOutermost && field.type === 'bytes') {
+    for (const bytes of values as readonly Uint8Array[]) {
+      writer.tag(field.number, 2)
+      writer.rawOrView(bytes)
+    }
+  } else for (const value of values) writeOne(writer, field, value, form)
+}
+
+function writeOne(writer: ProtobufWriter, field: WireField, value: unknown, form: ValueForm): void {
+  const { message } = field
+  if (message !== null) {
+    writer.nested(field.number, () => writeFields(writer, message, value as MessageValue, form))
+    return
+  }
+  writer.tag(field.number, wireTypeOf(field))
+  writeScalar(writer, field, value)
+}
+
+function writeScalar(writer: ProtobufWriter, field: WireField, value: unknown): void {
+  if (field.enum !== null) writer.varint(typeof value === 'number' ? value : (field.enum.get(value as string) ?? 0))
+  else if (field.type === 'string') writer.string(String(value))
+  else if (field.type === 'bytes') writer.raw(value as Uint8Array)
+  else if (field.type === 'bool') writer.uint32(value === true ? 1 : 0)
+  else if (field.type === 'double') writer.double(value as number)
+  else if (field.type === 'float') writer.float(value as number)
+  else writer.varint(value as number | bigint)
+}
