@@ -5,21 +5,18 @@ import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { Backend } from '../model/backend.ts'
 import type { ChangeOrigin } from '../model/change-origin.ts'
 import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
-import type { ModelConfig } from '../config/model-config.ts'
 import { splitModelKey, type ModelKey } from '../model/model-key.ts'
 import { modelMetadata, type ModelMetadata } from '../model/model-metadata.ts'
 import type { ModelStatistics } from '../model/model-statistics.ts'
-import type { ModelVersion, ModelVersionState } from '../model/model-version.ts'
+import type { ModelVersion } from '../model/model-version.ts'
 import { RefusalCounts } from '../model/refusal-counts.ts'
 import type { TraceControl } from '../model/trace-control.ts'
 import { ContentIndex } from '../repository/content-index.ts'
 import { duplicateModelReason, type PolledModel } from '../repository/model-repository.ts'
 import type { RegistryReader } from '../repository/registry-reader.ts'
-import type { UploadedFiles } from '../repository/uploaded-models.ts'
 import { AuditLog } from '../telemetry/audit-log.ts'
 import { ModelLedger } from '../telemetry/model-ledger.ts'
 import type { ModelResidence } from '../telemetry/residency-families.ts'
@@ -27,55 +24,29 @@ import type { ResidencyLedger } from '../telemetry/residency-ledger.ts'
 import { Statistics } from '../telemetry/statistics.ts'
 import { Tracer, type TracerOptions } from '../telemetry/tracer.ts'
 import { ChangeRecorder } from './lifecycle/change-recorder.ts'
+import type { LoadOverride } from './lifecycle/load-override.ts'
+import type { ModelSource } from './lifecycle/model-source.ts'
+import type { EngineState } from './engine-state.ts'
+import type { IndexEntry } from './serving/index-entry.ts'
+import type { LoadDependencies } from './serving/load-version.ts'
 import type { Unloading } from './ensembles/ensemble-upkeep.ts'
-import { ExpectedRequests } from './expected-requests.ts'
+import { ExpectedRequests } from './serving/expected-requests.ts'
 import { healthReport, type HealthReport, type NotReadyReason } from './health-report.ts'
 import type { LiveCheck, WatchedInstance } from './live-check.ts'
 import { ModelLifecycle, pollFailed, type LifecycleSettings } from './lifecycle/model-lifecycle.ts'
 import { ModelRegistry } from './model-registry.ts'
-import type { RateLimiter } from '../scheduling/rate-limiter.ts'
-import type { ResponseCache } from '../model/response-cache.ts'
-import { RequestCheck } from './request-check.ts'
+import { RequestCheck } from './serving/request-check.ts'
 import { serverExtensions } from './server-extensions.ts'
-import type { SleepingModel } from './residency/sleeping-model.ts'
-import type { ServedModel } from './lifecycle/served-model.ts'
-import { canonicalVersion } from './version-text.ts'
+import type { SleepingModel } from './serving/sleeping-model.ts'
+import type { ServedModel } from './serving/served-model.ts'
+import { canonicalVersion } from './serving/version-text.ts'
 
-/** What the Engine needs of a repository: what is there now. */
-export interface ModelSource {
-  poll(): Promise<PolledModel[]>
-  /** Null when no repository has it. `override` stands in for its configuration file. */
-  pollOne(key: ModelKey, override?: ModelConfig | null): Promise<PolledModel | null>
-  /** A model in a folder outside the repositories: `<root>/<name>`. */
-  pollDirectory(key: ModelKey, root: string, override: ModelConfig | null): Promise<PolledModel>
-  /** Every model's name, with namespaces its key, sorted, whatever state it is in. */
-  names(): Promise<ModelKey[]>
-  /** Those of them that are in two or more repositories. */
-  duplicates?(): Promise<ReadonlySet<ModelKey>>
-  /** The models that a name stands for. Absent: models have no namespaces. */
-  keysOf?(name: string): Promise<ModelKey[]>
-}
-
-/** What a load request may bring along. */
-export type LoadOverride = {
-  readonly config: ModelConfig
-  /** Files that stand in for the repository's; none of those is then looked at. */
-  readonly files: UploadedFiles
-}
-
-export type EngineDependencies = {
-  readonly clock: Clock
-  readonly log: Log
+export type EngineDependencies = LoadDependencies & {
   readonly repository: ModelSource
-  /** Null or absent: no answers are kept. */
-  readonly responseCache?: ResponseCache | null
-  /** Null or absent: instances run whenever they can. */
-  readonly rateLimiter?: RateLimiter | null
   /** Without one nothing is ever traced. */
   readonly tracer?: Tracer
   /** Where the versions that serve are counted for metrics. */
   readonly ledger?: ModelLedger
-  findBackend(name: string): Promise<Backend | null>
   /** Called once, after the last model is gone. */
   closeBackends(): Promise<void>
   /** `--live-check=compute`; without it only the server itself counts. */
@@ -98,19 +69,6 @@ export type EngineOptions = LifecycleSettings & {
   /** Models to load at start when model control is explicit; `*` alone means all. */
   readonly loadModels: readonly string[]
 }
-
-export type IndexEntry = {
-  readonly name: string
-  /** Only where models have namespaces. */
-  readonly namespace?: string
-  /** '' for a model of which no version was ever tried. */
-  readonly version: string
-  readonly state: ModelVersionState | ''
-  readonly reason: string
-}
-
-/** STARTING → READY → EXITING → CLOSED; a server that fails to start goes to EXITING too. */
-export type EngineState = 'STARTING' | 'READY' | 'EXITING' | 'CLOSED'
 
 export class Engine {
   readonly #dependencies: EngineDependencies

@@ -1,10 +1,10 @@
 // What is not ready and why, for whoever is called because of it.
 
 import type { ModelVersionState } from '../model/model-version.ts'
-import type { EngineState } from './engine.ts'
+import type { EngineState } from './engine-state.ts'
 import type { LiveCheck } from './live-check.ts'
-import type { ServedModel } from './lifecycle/served-model.ts'
-import type { ServedVersion } from './lifecycle/served-version.ts'
+import type { ServedModel } from './serving/served-model.ts'
+import type { ServedVersion } from './serving/served-version.ts'
 
 export type InstanceHealth = {
   readonly name: string

@@ -22,9 +22,9 @@ import { versionContent } from '../repository/version-content.ts'
 import { compareVersions } from '../repository/version-policy.ts'
 import type { AuditJson } from '../telemetry/audit-entry.ts'
 import type { AuditLog } from '../telemetry/audit-log.ts'
-import type { IndexEntry } from './engine.ts'
-import type { ServedModel } from './lifecycle/served-model.ts'
-import { canonicalVersion } from './version-text.ts'
+import type { IndexEntry } from './serving/index-entry.ts'
+import type { ServedModel } from './serving/served-model.ts'
+import { canonicalVersion } from './serving/version-text.ts'
 
 export type RegistryDependencies = {
   readonly models: ReadonlyMap<string, ServedModel>

@@ -16,9 +16,8 @@ import { canBegin } from './instance-seat.ts'
 import { queueFullError, stoppedError } from './refusals.ts'
 import { ResponseOrder } from './response-order.ts'
 import { fillerRequest, shapeKey } from './sequence-filler.ts'
-import { SequenceLane } from './sequence-lane.ts'
+import { SequenceLane, SequenceQueue, type QueuedRequest } from './sequence-lane.ts'
 import { planSequenceBatch } from './sequence-plan.ts'
-import { SequenceQueue, type QueuedRequest } from './sequence-queue.ts'
 import type { SequenceSettings } from './sequence-settings.ts'
 
 export type SequenceDependencies = {

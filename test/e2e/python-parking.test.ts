@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { parkingDepth } from '../../src/backends/python/parking.ts'
-import type { ServedVersion } from '../../src/engine/lifecycle/served-version.ts'
+import type { ServedVersion } from '../../src/engine/serving/served-version.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { PythonModels, textConfig, textModel, textTensor } from './python-models-under-test.ts'
 

@@ -14,9 +14,9 @@ import { keyOfModel, type FoundModel } from '../../repository/model-repository.t
 import { readLabels } from '../../repository/labels.ts'
 import { EnsembleScheduler } from '../../scheduling/ensemble-scheduler.ts'
 import { keyOfStep, stepsOf, type EnsembleGraph } from './ensemble-graph.ts'
-import { type LoadDependencies, type LoadSettings, sharingScheduler } from '../lifecycle/load-version.ts'
-import type { ServedModel } from '../lifecycle/served-model.ts'
-import type { LoadedParts, ServedVersion } from '../lifecycle/served-version.ts'
+import { type LoadDependencies, type LoadSettings, sharingScheduler } from '../serving/load-version.ts'
+import type { ServedModel } from '../serving/served-model.ts'
+import type { LoadedParts, ServedVersion } from '../serving/served-version.ts'
 
 export type ServedModels = ReadonlyMap<ModelKey, ServedModel>
 

@@ -4,29 +4,14 @@
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
-import type { ModelConfig } from '../../config/model-config.ts'
 import { isEnsemble } from '../../config/known-backends.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { keyOfModel, type FoundModel, type PolledModel } from '../../repository/model-repository.ts'
-import type { UploadedModel } from '../../repository/uploaded-models.ts'
+import type { LoadOptions } from '../serving/load-options.ts'
 import { EnsembleGraph, stepsOf } from './ensemble-graph.ts'
 import { ensembleProblem, missingPart, type ServedModels } from './ensemble-loading.ts'
 
 export type Unloading = { readonly gone: Promise<void> }
-
-export type LoadOptions = {
-  /** Even when its files have not changed. */
-  readonly isForced: boolean
-  /** A lazy model that does not serve is only made known. */
-  readonly mayStayAsleep?: boolean
-  /** Asked when its turn comes: whether anybody still wants it. */
-  isWanted?(): boolean
-  /** Who asked for it. */
-  readonly origin?: ChangeOrigin
-  /** What came with the request in place of the repository's. */
-  readonly config?: ModelConfig | null
-  readonly upload?: UploadedModel | null
-}
 
 export type EnsembleUpkeepDependencies = {
   readonly log: Log

@@ -10,10 +10,10 @@ import type { RegistryReader } from '../../repository/registry-reader.ts'
 import { polledContent } from '../../repository/version-content.ts'
 import { isAskedByClient, type AuditAction, type AuditOutcome } from '../../telemetry/audit-entry.ts'
 import type { AuditLog } from '../../telemetry/audit-log.ts'
-import type { LoadOverride } from '../engine.ts'
-import type { LoadOptions } from '../ensembles/ensemble-upkeep.ts'
-import type { ServedModel } from './served-model.ts'
-import type { ServedVersion } from './served-version.ts'
+import type { LoadOptions } from '../serving/load-options.ts'
+import type { ServedModel } from '../serving/served-model.ts'
+import type { ServedVersion } from '../serving/served-version.ts'
+import type { LoadOverride } from './load-override.ts'
 
 export type RecorderDependencies = {
   readonly clock: Clock

@@ -3,7 +3,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { Chooser } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
-import { ServedModel } from './served-model.ts'
+import { ServedModel } from '../serving/served-model.ts'
 
 export class ModelDirectory {
   readonly hasNamespaces: boolean

@@ -15,23 +15,35 @@ import { writeUploadedModel } from '../../repository/uploaded-models.ts'
 import { selectVersions } from '../../repository/version-policy.ts'
 import type { ModelLedger } from '../../telemetry/model-ledger.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
-import type { EngineDependencies, LoadOverride } from '../engine.ts'
 import type { ChangeRecorder } from './change-recorder.ts'
 import { draftOf, loadEnsemble } from '../ensembles/ensemble-loading.ts'
-import { EnsembleUpkeep, type LoadOptions, type Unloading } from '../ensembles/ensemble-upkeep.ts'
+import { EnsembleUpkeep, type Unloading } from '../ensembles/ensemble-upkeep.ts'
+import type { LoadOptions } from '../serving/load-options.ts'
 import { LoadGate } from './load-gate.ts'
+import type { LoadOverride } from './load-override.ts'
+import type { ModelSource } from './model-source.ts'
 import { watchLoad } from './load-progress.ts'
-import { describeVersion, loadVersion, queueBound, rescaledConfig, type LoadSettings } from './load-version.ts'
+import {
+  describeVersion,
+  loadVersion,
+  queueBound,
+  rescaledConfig,
+  type LoadDependencies,
+  type LoadSettings,
+} from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
-import type { ServedModel } from './served-model.ts'
-import { ServedVersion } from './served-version.ts'
-import { SleepingModel, type SleepingSettings } from '../residency/sleeping-model.ts'
-import type { ExpectedRequests } from '../expected-requests.ts'
-import type { RequestCheck } from '../request-check.ts'
+import type { ServedModel } from '../serving/served-model.ts'
+import { ServedVersion } from '../serving/served-version.ts'
+import { SleepingModel, type SleepingSettings } from '../serving/sleeping-model.ts'
+import type { ExpectedRequests } from '../serving/expected-requests.ts'
+import type { RequestCheck } from '../serving/request-check.ts'
 import { versionOrigin } from './version-origin.ts'
 
-export type LifecycleDependencies = EngineDependencies & {
+export type LifecycleDependencies = LoadDependencies & {
+  readonly repository: ModelSource
+  /** Where models that come into memory on demand are counted for metrics. */
+  readonly residencyLedger?: ResidencyLedger
   readonly ledger: ModelLedger
   readonly recorder: ChangeRecorder
   /** Runs a step of an ensemble. */
@@ -312,7 +324,7 @@ export class ModelLifecycle {
     try {
       const next = await this.#gate.run(() => this.#bringUpAll(model, polled, chosen, kept))
       model.fingerprint = polled.fingerprint
-      model.residency = residency
+      this.#residency.adopt(model, residency)
       await this.#takeOver(model, next, polled)
     } finally {
       release()
@@ -463,7 +475,7 @@ export class ModelLifecycle {
     model.sleeping?.dismiss(() =>
       ServerError.withoutStack('UNAVAILABLE', `model '${model.label}' has changed, send it again`),
     )
-    model.residency = this.#residency.settingsOf(polled)
+    this.#residency.adopt(model, this.#residency.settingsOf(polled))
     model.pollFailure = ''
     this.#directory.list(model, true)
     model.sleeping = sleeping

@@ -8,7 +8,7 @@ import { modelLabel, type ModelKey } from '../../model/model-key.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'
 import { planEviction } from './plan-eviction.ts'
 import { residencyOf, type Residency, type ResidencyDefaults } from './residency-settings.ts'
-import type { ServedModel } from '../lifecycle/served-model.ts'
+import type { ServedModel } from '../serving/served-model.ts'
 import type { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 
 export type ResidencySettings = ResidencyDefaults & {
@@ -31,11 +31,15 @@ export type ResidencyDependencies = {
 const roomWaitNs = 10e9
 const roomRetryNs = 20e6
 
+const alwaysResident: Residency = { isLazy: false, isKeptWarm: false, idleUnloadNs: 0, declaredBytes: null }
+
 export class ModelResidency {
   readonly #dependencies: ResidencyDependencies
   readonly #settings: ResidencySettings
   /** Bytes promised to loads under way. */
   readonly #promised = new Map<ModelKey, number>()
+  /** What the models that were loaded say of their memory. */
+  readonly #adopted = new Map<ModelKey, Residency>()
   readonly #timers = new Map<ServedModel, Cancel>()
   #isClosed = false
 
@@ -51,6 +55,15 @@ export class ModelResidency {
 
   settingsOf(model: FoundModel): Residency {
     return residencyOf(model.config, this.#settings)
+  }
+
+  /** From now on the model is in memory as `residency` says. */
+  adopt(model: ServedModel, residency: Residency): void {
+    this.#adopted.set(model.key, residency)
+  }
+
+  #of(model: ServedModel): Residency {
+    return this.#adopted.get(model.key) ?? alwaysResident
   }
 
   /** Before a model was ever loaded: what it says itself, or the size of its files. */
@@ -72,7 +85,7 @@ export class ModelResidency {
 
   /** What the model takes now: what it says itself, else what its processes have, else the size of its files. */
   async account(model: ServedModel, found: FoundModel): Promise<void> {
-    const { declaredBytes } = model.residency
+    const { declaredBytes } = this.#of(model)
     const versions = model.ready
     let total = 0
     for (const version of versions) {
@@ -125,7 +138,7 @@ export class ModelResidency {
     if (this.isAccounting && excess > 0) {
       for (const victim of planEviction(this.#idleModels(model.key), excess) ?? []) void this.#evict(victim, model.key)
     }
-    const { idleUnloadNs, isKeptWarm } = model.residency
+    const { idleUnloadNs, isKeptWarm } = this.#of(model)
     this.unwatch(model)
     if (idleUnloadNs > 0 && !isKeptWarm) this.#lookAfter(model, idleUnloadNs)
   }
@@ -151,7 +164,7 @@ export class ModelResidency {
 
   #sleepIfIdle(model: ServedModel): void {
     const { clock, ledger } = this.#dependencies
-    const { idleUnloadNs } = model.residency
+    const { idleUnloadNs } = this.#of(model)
     if (model.latest === null || this.#isClosed) return
     const leftNs = model.lastUsedNs + idleUnloadNs - clock.nowNs()
     if (model.isInUse || this.#dependencies.isCalled(model.key)) return this.#lookAfter(model, idleUnloadNs)
@@ -167,7 +180,7 @@ export class ModelResidency {
     const idle: { key: ModelKey; bytes: number; lastUsedNs: number }[] = []
     for (const model of this.#dependencies.models.values()) {
       const { key, memoryBytes: bytes, lastUsedNs } = model
-      const isFree = model.latest !== null && !model.isInUse && !model.residency.isKeptWarm && model.upload === null
+      const isFree = model.latest !== null && !model.isInUse && !this.#of(model).isKeptWarm && model.upload === null
       if (isFree && key !== except && !this.#dependencies.isCalled(key)) idle.push({ key, bytes, lastUsedNs })
     }
     return idle

@@ -1,6 +1,7 @@
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
-import type { Engine, LoadOverride } from '../../engine/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
 import {

@@ -1,9 +1,9 @@
-import { ServerError } from '../base/server-error.ts'
-import type { ModelSignature } from '../config/model-signature.ts'
-import type { InferenceRequest } from '../model/inference-request.ts'
-import type { RefusalCounts } from '../model/refusal-counts.ts'
-import { reshapeInputs } from '../model/reshape.ts'
-import { isLongToValidate, validateInSteps, validateRequest } from '../model/validate-request.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { RefusalCounts } from '../../model/refusal-counts.ts'
+import { reshapeInputs } from '../../model/reshape.ts'
+import { isLongToValidate, validateInSteps, validateRequest } from '../../model/validate-request.ts'
 import type { ExpectedRequests } from './expected-requests.ts'
 
 /** Where a request goes that fits the signature. */

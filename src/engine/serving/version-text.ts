@@ -1,4 +1,4 @@
-import { ServerError } from '../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 
 const maxVersion = 2n ** 63n - 1n
 

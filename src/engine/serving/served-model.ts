@@ -4,14 +4,11 @@ import type { Chooser, VersionChoice } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { UploadedModel } from '../../repository/uploaded-models.ts'
-import type { IndexEntry } from '../engine.ts'
-import type { LoadOptions } from '../ensembles/ensemble-upkeep.ts'
-import type { Residency } from '../residency/residency-settings.ts'
-import type { SleepingModel } from '../residency/sleeping-model.ts'
-import { canonicalVersion } from '../version-text.ts'
+import type { IndexEntry } from './index-entry.ts'
+import type { LoadOptions } from './load-options.ts'
+import type { SleepingModel } from './sleeping-model.ts'
+import { canonicalVersion } from './version-text.ts'
 import type { ServedVersion } from './served-version.ts'
-
-const alwaysResident: Residency = { isLazy: false, isKeptWarm: false, idleUnloadNs: 0, declaredBytes: null }
 
 /** A model the server has tried to load: its versions, or why there are none. */
 export class ServedModel implements VersionChoice {
@@ -32,7 +29,6 @@ export class ServedModel implements VersionChoice {
   override: ModelConfig | null = null
   /** Set while it is not in memory and is to be loaded on the first request. */
   sleeping: SleepingModel | null = null
-  residency: Residency = alwaysResident
   /** What its versions take; 0 while it is not in memory. */
   memoryBytes = 0
   /** Versions that were replaced and still have sequences to end. */

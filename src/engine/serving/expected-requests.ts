@@ -1,4 +1,4 @@
-import { Drain } from '../base/drain.ts'
+import { Drain } from '../../base/drain.ts'
 
 /** Requests that front ends have in hand and will pass on: an exit or a reload that begins meanwhile waits for them. */
 export class ExpectedRequests {

@@ -18,7 +18,7 @@ import { firstResponseBounds as defaultBounds, firstResponseFamily } from '../..
 import { noWorkload, type ModelLedger, type Workload } from '../../telemetry/model-ledger.ts'
 import { Statistics } from '../../telemetry/statistics.ts'
 import type { InstanceSet } from './instance-set.ts'
-import type { CheckedRequests, RequestCheck } from '../request-check.ts'
+import type { CheckedRequests, RequestCheck } from './request-check.ts'
 
 /** What loading a version brings to life and unloading it takes away. */
 export type LoadedParts = {

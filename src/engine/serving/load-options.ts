@@ -1,0 +1,18 @@
+import type { ModelConfig } from '../../config/model-config.ts'
+import type { ChangeOrigin } from '../../model/change-origin.ts'
+import type { UploadedModel } from '../../repository/uploaded-models.ts'
+
+/** How one model is to be loaded, and for whom. */
+export type LoadOptions = {
+  /** Even when its files have not changed. */
+  readonly isForced: boolean
+  /** A lazy model that does not serve is only made known. */
+  readonly mayStayAsleep?: boolean
+  /** Asked when its turn comes: whether anybody still wants it. */
+  isWanted?(): boolean
+  /** Who asked for it. */
+  readonly origin?: ChangeOrigin
+  /** What came with the request in place of the repository's. */
+  readonly config?: ModelConfig | null
+  readonly upload?: UploadedModel | null
+}
