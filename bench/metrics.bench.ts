@@ -13,7 +13,6 @@ import { MetricsPage } from '../src/telemetry/metrics-page.ts'
 import { ModelLedger } from '../src/telemetry/model-ledger.ts'
 import { openMetricsText } from '../src/telemetry/open-metrics-text.ts'
 import { Statistics } from '../src/telemetry/statistics.ts'
-import { metricsAddressOf } from '../test/e2e/observed-server.ts'
 import { medianOf, type Bench, type Figure } from './bench.ts'
 import { costOfFlags, type Meanwhile } from './server-pair.ts'
 
@@ -48,7 +47,7 @@ async function throughput(rounds: number, seconds: number): Promise<Figure[]> {
 }
 
 const scraping: Meanwhile = async (server) => {
-  const url = `http://${await metricsAddressOf(server)}/metrics`
+  const url = `http://${server.metricsAddress}/metrics`
   const scrape = async (): Promise<unknown> =>
     (await fetch(url, { headers: { accept: 'application/openmetrics-text' } })).text()
   await scrape()

@@ -10,6 +10,7 @@ import type { Backend, Instance, LoadedModel } from '../model/backend.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import { configOf, filesOf, instanceSpec, loadModel } from './backend.contract.ts'
 import { TypeScriptBackend } from './typescript/typescript-backend.ts'
+import { until } from '../../test/until.ts'
 
 /** A folder with these files, gone after the test. */
 export async function folderOf(context: Pick<TestContext, 'after'>, files: Record<string, string>): Promise<string> {
@@ -37,13 +38,11 @@ export class ScriptUnderTest {
   readonly log: MemoryLog
   readonly instance: Instance
   readonly #model: LoadedModel
-  readonly #watchers: Set<() => void>
 
-  private constructor(log: MemoryLog, model: LoadedModel, instance: Instance, watchers: Set<() => void>) {
+  private constructor(log: MemoryLog, model: LoadedModel, instance: Instance) {
     this.log = log
     this.#model = model
     this.instance = instance
-    this.#watchers = watchers
   }
 
   /** Serves `source` as `1/model.ts`; closed after the test. */
@@ -69,26 +68,15 @@ export class ScriptUnderTest {
     // Asking the code costs a Worker; a configuration that is whole has no need of it.
     const whole = config.input.length === 0 ? await backend.complete(config, files) : config
     const model = await loadModel(backend, whole, files, log)
-    const watchers = new Set<() => void>()
-    const onChange = (): void => {
-      for (const watcher of watchers) watcher()
-    }
-    const instance = await model.createInstance(instanceSpec('m', 0, onChange))
-    const script = new ScriptUnderTest(log, model, instance, watchers)
+    const instance = await model.createInstance(instanceSpec('m', 0))
+    const script = new ScriptUnderTest(log, model, instance)
     context.after(() => script.close())
     return script
   }
 
   /** Resolves once the instance's readiness is as wanted. */
   async untilReady(isReady: boolean): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const check = (): void => {
-      if (this.instance.isReady === isReady) resolve()
-    }
-    this.#watchers.add(check)
-    check()
-    await promise
-    this.#watchers.delete(check)
+    await until(() => this.instance.isReady === isReady, isReady ? 'readiness' : 'no more readiness')
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { processState, threadCpu, WorkerPulse } from './worker-pulse.ts'
+import { until } from '../../test/until.ts'
 
 const idle = (): Promise<boolean> => Promise.resolve(false)
 
@@ -66,7 +67,7 @@ test(
       assert.equal((await processState(pid))?.isStopped, false)
       child.kill('SIGSTOP')
       // The signal is delivered by the system in its own time.
-      while ((await processState(pid))?.isStopped !== true) await new Promise((resolve) => void setImmediate(resolve))
+      await until(async () => (await processState(pid))?.isStopped, 'the process to be stopped')
     } finally {
       child.kill('SIGKILL')
     }

@@ -1,6 +1,6 @@
 import { test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { returnStartMemory } from './start-memory.ts'
+import { until } from '../../test/until.ts'
 
 /** The size of the heap while it holds what nobody holds any more when this returns. */
 const heapBytesWithGarbage = (): number => {
@@ -9,9 +9,10 @@ const heapBytesWithGarbage = (): number => {
   return garbage.length > 0 ? heapTotal : 0
 }
 
-test('what starting has left behind is given back once the process is idle', { timeout: 60_000 }, async () => {
+test('what starting has left behind is given back once the process is idle', async () => {
   const heldBytes = heapBytesWithGarbage()
   returnStartMemory()
   // Nothing else here would make V8 shrink its heap: an idle process collects after minutes, if at all.
-  while (process.memoryUsage().heapTotal > heldBytes / 2) await pause(50)
+  const heapBytes = (): number => process.memoryUsage().heapTotal
+  await until(() => heapBytes() <= heldBytes / 2, `half of ${heldBytes} bytes`, { seen: heapBytes })
 })

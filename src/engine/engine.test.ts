@@ -13,6 +13,7 @@ import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { Engine, type EngineOptions } from './engine.ts'
 import { engineOptions } from '../../test/fixtures/engine-options.ts'
+import { until } from '../../test/until.ts'
 
 /** Holds every batch until told to answer; fails to load what it is told to. */
 class HoldingBackend implements Backend {
@@ -225,12 +226,13 @@ test('a reload takes over in one step while requests of the old version end on i
   const oldVersion = engine.findVersion('m', '')
   shelf.set('m', polled('m', ['1', '2']))
   const reloaded = engine.load('m')
-  while (engine.findVersion('m', '') === oldVersion) await Promise.resolve()
+  await until(() => engine.findVersion('m', '') !== oldVersion, 'the new version')
   assert.equal(engine.findVersion('m', '').version, '2')
   assert.deepEqual(outcomes, [], 'the old request is still running')
   backend.answerAll()
   await reloaded
   assert.deepEqual(outcomes, ['ok'])
+  await until(() => backend.openInstances.size === 1, 'the old instance to be freed')
   assert.deepEqual([...backend.openInstances], ['m/2/m_0'])
 })
 

@@ -9,6 +9,7 @@ import { MemoryLog } from '../base/log.ts'
 import { changeOrigin } from '../model/change-origin.ts'
 import { auditJson, auditLine, parseAuditLine, type AuditEntry } from './audit-entry.ts'
 import { AuditLog, type AuditDraft } from './audit-log.ts'
+import { until } from '../../test/until.ts'
 
 const draft = (model: string, changes: Partial<AuditDraft> = {}): AuditDraft => ({
   timeMs: Date.UTC(2026, 0, 2, 3, 4, 5),
@@ -139,7 +140,7 @@ test('after the file was renamed and opened anew, lines go to a new one', async 
   audit.record(draft('first'))
   await audit.settled()
   // What was recorded before the signal may go to either file; so this waits until it is there.
-  while ((await linesOf(file)).length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await until(async () => (await linesOf(file)).length, 'the first line')
   await rename(file, `${file}.1`)
   audit.reopen()
   audit.record(draft('second'))
@@ -155,9 +156,8 @@ test('a file that cannot be written loses lines, counts them, says so once, and 
   const log = new MemoryLog()
   const audit = await AuditLog.open({ clock: new ManualClock(), log }, file)
   await rm(path.dirname(file), { recursive: true })
-  const lost = async (count: number): Promise<void> => {
-    while (audit.lostLines !== count) await new Promise((resolve) => setImmediate(resolve))
-  }
+  const lost = (count: number): Promise<boolean> =>
+    until(() => audit.lostLines === count, `${count} lost lines`, { seen: () => audit.lostLines })
   audit.reopen()
   audit.record(draft('a'))
   await lost(1)

@@ -8,6 +8,7 @@ import { MemoryLog } from '../base/log.ts'
 import { gpuText } from './gpu-families.ts'
 import { prometheusText } from './prometheus-text.ts'
 import { GpuMetrics, parseGpuLine, type GpuState } from './gpu-metrics.ts'
+import { until } from '../../test/until.ts'
 
 test('a line of nvidia-smi is read, and what a GPU does not tell is left out', () => {
   assert.deepEqual(parseGpuLine('GPU-1, NVIDIA H200, 37, 1024, 512, 75.5, 700.00'), {
@@ -53,7 +54,7 @@ test('readings come as long as nvidia-smi runs, and energy is power over time', 
   await writeFile(path.join(folder, 'go'), '')
   assert.equal((await reading(gpus, 0.5)).energyJoules, 200)
   await writeFile(path.join(folder, 'end'), '')
-  while (log.entries.length < 2) await turn()
+  await until(() => log.entries.length >= 2, 'the second line of the log', { seen: () => log.entries })
   assert.deepEqual([...gpus.gpus()], [])
   assert.deepEqual(
     log.entries.map(({ message }) => message),
@@ -63,12 +64,10 @@ test('readings come as long as nvidia-smi runs, and energy is power over time', 
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-async function reading(gpus: GpuMetrics, utilization: number): Promise<GpuState> {
-  for (;;) {
-    for (const gpu of gpus.gpus()) if (gpu.utilization === utilization) return gpu
-    await turn()
-  }
-}
+const reading = (gpus: GpuMetrics, utilization: number): Promise<GpuState> =>
+  until(() => [...gpus.gpus()].find((gpu) => gpu.utilization === utilization), `utilization ${utilization}`, {
+    seen: () => [...gpus.gpus()],
+  })
 
 test('without nvidia-smi there are no GPUs, and nobody complains', async () => {
   const log = new MemoryLog()

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import test from 'node:test'
 import { TrafficMeter } from './traffic-meter.ts'
+import { until } from '../../test/until.ts'
 
 test('bytes of open and of closed connections are counted', async (t) => {
   const meter = new TrafficMeter()
@@ -23,7 +24,7 @@ test('bytes of open and of closed connections are counted', async (t) => {
   const closed = once(first, 'close')
   first.end()
   await closed
-  while (meter.connectionCount > 1) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => meter.connectionCount <= 1, 'the connection to be gone')
   assert.deepEqual(meter.totals(), { bytesRead: 30, bytesWritten: 28 })
   second.destroy()
 })

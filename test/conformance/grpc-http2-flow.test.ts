@@ -15,6 +15,7 @@ import { connectionWindowBytes, streamWindowBytes } from '../../src/transport/ht
 import { okTrailers, plainHead } from '../../src/transport/http2/hpack-encoder.ts'
 import { Http2Loopback, type CountingUser, type SentFrame } from './http2-loopback.ts'
 import { dataOf, greeting, headersOf, requestFields } from './http2-raw-client.ts'
+import { until } from '../until.ts'
 
 const T = frameTypes
 const open = (id: number): Buffer => headersOf(id, requestFields('/a/b'))
@@ -141,10 +142,7 @@ test('a socket that takes nothing is given half a megabyte, whatever the windows
   loopback.socket.on('drain', () => loopback.flush())
   stream.sendTrailers(okTrailers)
   loopback.setReading(true)
-  while (stream.backlogBytes > 0) {
-    loopback.flush()
-    await new Promise((resolve) => setImmediate(resolve))
-  }
+  await until(() => (loopback.flush(), stream.backlogBytes === 0), 'the rest', { seen: () => stream.backlogBytes })
   const sent = loopback.takeFrames().reduce((sum, { type, payload }) => sum + (type === T.DATA ? payload.length : 0), 0)
   assert.equal(sent, 100 * 100_005)
   await loopback.close()

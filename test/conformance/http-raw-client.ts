@@ -1,6 +1,7 @@
 // HTTP spoken byte by byte, for requests that no client library would send.
 
 import { connect, type Socket } from 'node:net'
+import { until } from '../until.ts'
 
 export type RawAnswer = {
   readonly status: number
@@ -15,17 +16,14 @@ export class RawConnection {
   readonly socket: Socket
   #received: Buffer = Buffer.alloc(0)
   #isClosed = false
-  #wake: (() => void) | null = null
 
   constructor(port: number) {
     this.socket = connect(port, '127.0.0.1')
     this.socket.on('data', (piece: Buffer) => {
       this.#received = Buffer.concat([this.#received, piece])
-      this.#wake?.()
     })
     this.socket.on('close', () => {
       this.#isClosed = true
-      this.#wake?.()
     })
     // A reset is a way of closing; what counts is what was read before it.
     this.socket.on('error', () => undefined)
@@ -36,8 +34,8 @@ export class RawConnection {
   }
 
   /** 'closed' when the server hangs up before an answer is complete. */
-  async answer(method = 'GET'): Promise<RawAnswer | 'closed'> {
-    for (;;) {
+  answer(method = 'GET'): Promise<RawAnswer | 'closed'> {
+    const read = (): RawAnswer | 'closed' | null => {
       const end = this.#received.indexOf('\r\n\r\n')
       if (end >= 0) {
         const [statusLine = '', ...lines] = this.#received.toString('latin1', 0, end).split('\r\n')
@@ -55,24 +53,18 @@ export class RawConnection {
           return { status: Number(status), reason: reason.join(' '), headers, body }
         }
       }
-      if (this.#isClosed) return 'closed'
-      await this.#more()
+      return this.#isClosed ? 'closed' : null
     }
+    return until(read, `an answer to ${method}`, { seen: () => this.#received.toString('latin1') })
   }
 
   /** Resolves when the server has closed the connection. */
   async closed(): Promise<void> {
-    while (!this.#isClosed) await this.#more()
+    await until(() => this.#isClosed, 'the server to hang up', { seen: () => this.#received.toString('latin1') })
   }
 
   destroy(): void {
     this.socket.destroy()
-  }
-
-  #more(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve
-    })
   }
 }
 

@@ -9,6 +9,7 @@ import type { HttpOptions } from '../../src/ports/http/http-options.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { bytesOf, startHttpFixture, type HttpFixture } from './http-fixture.ts'
+import { until } from '../until.ts'
 
 const config =
   'input { name: "IN" data_type: TYPE_STRING dims: [ 1 ] } output { name: "OUT" data_type: TYPE_STRING dims: [ 1 ] } ' +
@@ -23,22 +24,10 @@ type Streaming = {
 
 async function startStreaming(options: Partial<HttpOptions> = {}): Promise<Streaming> {
   const arrived: InferenceRequest[] = []
-  let wake = (): void => undefined
-  const run = (request: InferenceRequest): void => {
-    arrived.push(request)
-    wake()
-  }
+  const run = (request: InferenceRequest): void => void arrived.push(request)
   const fixture = await startHttpFixture(options, { tell: { config, run } })
   const { port } = await fixture.frontend.listen()
-  const next = async (): Promise<InferenceRequest> => {
-    for (;;) {
-      const request = arrived.shift()
-      if (request !== undefined) return request
-      await new Promise<void>((resolve) => {
-        wake = resolve
-      })
-    }
-  }
+  const next = (): Promise<InferenceRequest> => until(() => arrived.shift(), 'a request in the model')
   return { fixture, port, next }
 }
 

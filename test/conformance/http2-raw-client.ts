@@ -11,6 +11,7 @@ import {
 } from '../../src/transport/http2/http2-format.ts'
 import { HpackDecoder } from '../../src/transport/http2/hpack-decoder.ts'
 import { encodeHeaderBlock } from '../../src/transport/http2/hpack-encoder.ts'
+import { until } from '../until.ts'
 
 export type Frame = {
   readonly type: number
@@ -76,17 +77,13 @@ export class Http2RawClient {
 
   /** The first frame that fits, among those that came and those to come. Null when the connection ended without it. */
   async find(isWanted: (frame: Frame) => boolean): Promise<Frame | null> {
-    for (;;) {
-      const found = this.frames.find(isWanted)
-      if (found !== undefined) return found
-      if (this.#isClosed) return null
-      await new Promise<void>((resolve) => (this.#notify = resolve))
-    }
+    await this.until(() => this.frames.some(isWanted))
+    return this.frames.find(isWanted) ?? null
   }
 
   /** Until it holds, or the connection has ended. */
   async until(holds: () => boolean): Promise<void> {
-    while (!holds() && !this.#isClosed) await new Promise<void>((resolve) => (this.#notify = resolve))
+    await until(() => this.#isClosed || holds(), `frames such that ${holds.toString()}`, { seen: () => this.frames })
   }
 
   ofType(type: number, streamId = 0): Promise<Frame | null> {

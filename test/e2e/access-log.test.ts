@@ -71,7 +71,7 @@ test('every request over HTTP and gRPC leaves a line, and files are rotated with
   // What comes after the signal is in the new file; the answer to it says that the signal was heard.
   await rename(file, `${file}.1`)
   server.signal('SIGHUP')
-  while (!server.output.includes('log files were opened anew')) await fetch(`${server.url}/v2/health/live`)
+  await server.said('log files were opened anew')
   await fetch(`${server.url}/v2`)
   await server.stop()
   const text = (await readFile(`${file}.1`, 'utf8')) + (await readFile(file, 'utf8'))

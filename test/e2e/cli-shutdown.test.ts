@@ -70,7 +70,7 @@ test('a second signal ends the server at once', async () => {
   await using _ = done
   await sendInfer(server)
   server.signal('SIGTERM')
-  while (!server.output.includes('Waiting for in-flight')) await once(server.child.stdout ?? server.child, 'data')
+  await server.said('Waiting for in-flight')
   server.signal('SIGINT')
   assert.deepEqual(await server.exited, { code: 1, signal: null })
 })

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -155,6 +154,6 @@ test('all lines go to the file with --log-file', async () => {
 
 /** The server's output once it contains `text`. */
 async function shown(server: ServerProcess, text: string): Promise<string> {
-  while (!server.output.includes(text)) await once(server.child.stdout ?? server.child, 'data')
+  await server.said(text)
   return server.output
 }

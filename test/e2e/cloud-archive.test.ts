@@ -10,12 +10,12 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
 import { httpInfer } from './http-infer.ts'
 import { projectRoot, startServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 const config = `backend: "identity" max_batch_size: 8
   input { name: "INPUT0" data_type: TYPE_INT32 dims: -1 } output { name: "OUTPUT0" data_type: TYPE_INT32 dims: -1 }`
@@ -67,7 +67,7 @@ test('models of an archive serve beside local ones, follow the archive, and no s
   assert.equal(downloads, 1)
   // One that is refused changes nothing.
   body = await archiveOf({ '../../evil': 'x', 'models/there/config.pbtxt': config })
-  while (!galatea.output.includes('which is refused')) await delay(50)
+  await galatea.said('which is refused')
   assert.equal((await httpInfer(galatea.url, 'there', [input])).status, 200)
   body = await archiveOf({
     'models/there/config.pbtxt': config,
@@ -75,8 +75,8 @@ test('models of an archive serve beside local ones, follow the archive, and no s
     'models/late/config.pbtxt': config,
     'models/late/1/weights.bin': 'three',
   })
-  while ((await httpInfer(galatea.url, 'late', [input])).status !== 200) await delay(50)
-  while ((await fetch(`${galatea.url}/v2/models/there/versions/2/ready`)).status !== 200) await delay(50)
+  await until(async () => (await httpInfer(galatea.url, 'late', [input])).status === 200, 'the model that came late')
+  await until(async () => (await fetch(`${galatea.url}/v2/models/there/versions/2/ready`)).ok, 'version 2')
   assert.ok(!galatea.output.includes('quite-secret'))
 })
 

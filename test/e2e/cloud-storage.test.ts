@@ -5,10 +5,10 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { httpInfer } from './http-infer.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 import { startAzure, startGcs, startS3, type StorageEmulator } from './storage-emulator.ts'
+import { until } from '../until.ts'
 
 const config = (extra = ''): string =>
   `backend: "identity" max_batch_size: 8 version_policy { latest { num_versions: 1 } } ${extra}
@@ -21,13 +21,12 @@ const isDownload = ({ method, url }: { readonly method: string; readonly url: st
   method === 'GET' && !/list-type=2|comp=list|[?&]prefix=|\/o\?/.test(url.replace(/alt=media/, ''))
 
 async function servesVersion(server: ServerProcess, model: string, version: string): Promise<void> {
-  for (;;) {
+  const isServed = async (): Promise<boolean> => {
     const answer = await fetch(`${server.url}/v2/models/${model}`)
     const { versions = [] } = (await answer.json()) as { versions?: string[] }
-    if (versions.includes(version)) return
-    assert.equal(server.child.exitCode, null, server.output)
-    await delay(50)
+    return versions.includes(version)
   }
+  await until(isServed, `version ${version} of ${model}`, { everyMs: 50, seen: () => server.output })
 }
 
 async function hasPartialFile(cache: string): Promise<boolean> {
@@ -83,8 +82,9 @@ describe('every kind of cloud storage', { concurrency: 3 }, () => {
         await servesVersion(server, 'first', '2')
         assert.equal(downloads().length, 5, String(downloads()))
         assert.equal((await httpInfer(server.url, 'first', [input])).status, 200)
-        const listings = storage.proxy.requests.length - downloads().length
-        while (storage.proxy.requests.length - downloads().length < listings + 6) await delay(50)
+        const listings = (): number => storage.proxy.requests.length - downloads().length
+        const before = listings()
+        await until(() => listings() >= before + 6, 'six more listings', { seen: listings })
         assert.equal(downloads().length, 5, 'polling downloads nothing when nothing has changed')
         for (const secret of ['very-secret-key', 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6']) {
           assert.ok(!server.output.includes(secret), 'no secret is logged')
@@ -125,7 +125,7 @@ describe('every kind of cloud storage', { concurrency: 3 }, () => {
         await using server = await serve('--model-control-mode=explicit')
         let cuts = 0
         storage.proxy.beforeCut = async () => {
-          while (!(await hasPartialFile(cache))) await delay(10)
+          await until(() => hasPartialFile(cache), 'a part of the file')
         }
         storage.proxy.fault = (_, url) => (url.includes('weights') && cuts++ < 2 ? 'cut' : null)
         const loaded = await load(server, 'broken')

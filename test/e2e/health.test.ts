@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 type Detail = {
   readonly live: boolean
@@ -38,16 +39,9 @@ const infer = (server: ServerProcess, model: string, seconds: number): Promise<R
     body: JSON.stringify({ inputs: [{ name: 'SECONDS', shape: [1], datatype: 'FP32', data: [seconds] }] }),
   })
 
-/** So that a test fails with words and not by its own time limit. */
-const patienceMs = 20_000
-
 /** Asks again and again until liveness is as wanted. */
 async function untilLiveIs(server: ServerProcess, status: number): Promise<void> {
-  const giveUpMs = performance.now() + patienceMs
-  while ((await statusOf(server, '/v2/health/live')) !== status) {
-    assert.ok(performance.now() < giveUpMs, `liveness does not become ${status}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
+  await until(async () => (await statusOf(server, '/v2/health/live')) === status, `liveness ${status}`, { everyMs: 20 })
 }
 
 /** What liveness said while the request was under way. */

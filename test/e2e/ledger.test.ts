@@ -9,6 +9,7 @@ import test from 'node:test'
 import { buildOnnx } from '../fixtures/onnx/build-onnx.ts'
 import { LedgerClient, type Entry } from './ledger-client.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 /** Each with two reloads, a scale change and the end of a worker; every other one with a reload that fails. */
 const cycles = 100
@@ -141,7 +142,7 @@ async function heldBytes(server: ServerProcess): Promise<number> {
     [...server.output.matchAll(/held after collection: (\d+)/g)].map(([, bytes = '']) => bytes)
   const before = reports().length
   server.signal('SIGWINCH')
-  while (reports().length === before) await new Promise((resolve) => setTimeout(resolve, 20))
+  await until(() => reports().length > before, 'a report of the heap')
   return Number(reports().at(-1))
 }
 

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import test, { type TestContext } from 'node:test'
 import { buildOnnx } from '../fixtures/onnx/build-onnx.ts'
-import { metricsAddressOf } from './observed-server.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 const tensors = `
   input { name: "IN" data_type: TYPE_INT32 dims: 1 }
@@ -111,11 +111,10 @@ class Asking {
   }
 
   async inferOnceItServes(model: string): Promise<number> {
-    for (;;) {
-      const answer = await this.infer(model)
-      if (typeof answer === 'number') return answer
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
+    let answer: number | string = ''
+    const isServed = async (): Promise<boolean> => typeof (answer = await this.infer(model)) === 'number'
+    await until(isServed, `an answer of ${model}`, { everyMs: 50, seen: () => answer })
+    return Number(answer)
   }
 
   /** Names and states, in order. */
@@ -127,11 +126,11 @@ class Asking {
 
   /** Until nothing is on its way out any more. */
   async settledIndex(): Promise<string[]> {
-    for (;;) {
-      const index = await this.index()
-      if (!index.some((entry) => entry.includes('UNLOADING'))) return index
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
+    let index: string[] = []
+    const isSettled = async (): Promise<boolean> =>
+      !(index = await this.index()).some((entry) => entry.includes('UNLOADING'))
+    await until(isSettled, 'an index that stays', { everyMs: 20, seen: () => index })
+    return index
   }
 
   load = (model: string): Promise<string> => this.ask(`/v2/repository/models/${model}/load`)
@@ -179,7 +178,7 @@ test('a name that is in two repositories is ambiguous to clients, not to the ens
   // Triton has no way to say which one is meant.
   assert.equal(await infer(encodeURIComponent(`${repositories.root('B')}::both`)), 2)
 
-  const metrics = repositories.plain(await (await fetch(`http://${await metricsAddressOf(server)}/metrics`)).text())
+  const metrics = repositories.plain(await (await fetch(`http://${server.metricsAddress}/metrics`)).text())
   for (const namespace of ['/A', '/B']) {
     assert.ok(metrics.includes(`nv_inference_request_success{model="both",namespace="${namespace}",version="1"}`))
     assert.ok(

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { httpInfer } from './http-infer.ts'
-import { metricsAddressOf, rowsOf } from './observed-server.ts'
+import { rowsOf } from './observed-server.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 
 /** What is negative fails. */
@@ -49,7 +49,7 @@ before(async () => {
     '--cache-config=local,size=1048576',
     '--metrics-config=summary_latencies=true',
   ])
-  metricsUrl = `http://${await metricsAddressOf(server)}/metrics`
+  metricsUrl = `http://${server.metricsAddress}/metrics`
 })
 after(async () => {
   await server.stop()

@@ -7,6 +7,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { httpInfer } from './http-infer.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 const model = `
 export const config = {
@@ -38,12 +39,7 @@ before(async () => {
     '--load-model=picky',
     `--trace-config=triton,file=${path.join(folder, 'trace.json')}`,
   ])
-  let match: RegExpExecArray | null = null
-  while (match === null) {
-    match = /Started Metrics Service at ([^\s"]+)/.exec(server.output)
-    await fetch(`${server.url}/v2/health/live`)
-  }
-  metricsUrl = `http://${match[1] as string}/metrics`
+  metricsUrl = `http://${server.metricsAddress}/metrics`
 })
 after(async () => {
   await server.stop()
@@ -162,7 +158,7 @@ test("the identity backend's own metric is on the page while its model is loaded
   // Four bytes of length before each.
   assert.equal((await metrics()).get(series), 13)
   assert.equal((await fetch(`${server.url}/v2/repository/models/echo/unload`, { method: 'POST' })).status, 200)
-  while ((await metrics()).has(series)) await fetch(`${server.url}/v2/health/live`)
+  await until(async () => !(await metrics()).has(series), 'the series to go with its model')
 })
 
 test('the log can be made quieter while the server runs', async () => {

@@ -81,20 +81,11 @@ export async function startObservedServer(flags: readonly string[] = []): Promis
   await send(0)
   return {
     server,
-    metricsAddress: await metricsAddressOf(server),
+    metricsAddress: server.metricsAddress,
     send,
     [Symbol.asyncDispose]: async () => {
       await server.stop()
       await rm(root, { recursive: true, force: true })
     },
-  }
-}
-
-/** The metrics port is opened after that of HTTP. */
-export async function metricsAddressOf(server: ServerProcess): Promise<string> {
-  for (;;) {
-    const match = /Started Metrics Service at (?:http:\/\/)?([^\s"]+:\d+)/.exec(server.output)
-    if (match?.[1] !== undefined) return match[1].replace(/^0\.0\.0\.0/, '127.0.0.1')
-    await fetch(`${server.url}/v2/health/live`)
   }
 }

@@ -6,9 +6,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { requireTool } from '../tool.ts'
 import { projectRoot } from './server-process.ts'
-
-/** So that a test fails with words and not by its own time limit. */
-const patienceMs = 20_000
+import { until } from '../until.ts'
 
 type Value = { readonly stringValue?: string; readonly intValue?: string }
 type Attribute = { readonly key: string; readonly value: Value }
@@ -77,17 +75,7 @@ export class OtlpReceiver {
 
   /** Resolves once so many spans have come. */
   async received(count: number): Promise<ReceivedSpan[]> {
-    const { promise: tooLate, reject } = Promise.withResolvers<never>()
-    const timer = setTimeout(() => {
-      reject(new Error(`${this.spans.length} of ${count} spans came: ${JSON.stringify(this.spans)}`))
-    }, patienceMs)
-    try {
-      while (this.spans.length < count) {
-        await Promise.race([tooLate, new Promise<void>((resolve) => (this.#onExport = resolve))])
-      }
-    } finally {
-      clearTimeout(timer)
-    }
+    await until(() => this.spans.length >= count, `${count} spans`, { seconds: 20, seen: () => this.spans })
     return this.spans
   }
 

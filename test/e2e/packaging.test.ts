@@ -9,6 +9,7 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { testPython } from './python-checks.ts'
 import { exampleModels, projectRoot } from './server-process.ts'
+import { until } from '../until.ts'
 
 const requiredMajor = 26
 const folder = mkdtempSync(path.join(tmpdir(), 'galatea-package-'))
@@ -53,14 +54,11 @@ class Started {
   }
 
   async listening(): Promise<string> {
-    for (;;) {
-      const address = /Started HTTPService at ([\d.:]+)/.exec(this.output)?.[1]
-      if (address !== undefined) return `http://${address}`
-      const { stdout } = this.child
-      assert.ok(stdout !== null)
-      const code = await Promise.race([once(stdout, 'data').then(() => 'running'), this.exited])
-      assert.equal(code, 'running', `ended before it listened:\n${this.output}`)
+    const address = (): string | undefined => {
+      assert.equal(this.child.exitCode, null, `ended before it listened:\n${this.output}`)
+      return /Started HTTPService at ([\d.:]+)/.exec(this.output)?.[1]
     }
+    return `http://${await until(address, 'an address', { seen: () => this.output })}`
   }
 
   [Symbol.dispose](): void {

@@ -10,6 +10,7 @@ import { after, before, describe, test } from 'node:test'
 import { figure, perf, testPerf, type PerfServer } from './perf-contract.ts'
 import { createPerfRepository, type PerfRepository } from './perf-repository.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 describe('Galatea', () => {
   let repository: PerfRepository
@@ -59,7 +60,11 @@ describe('Galatea', () => {
       return stats[0]?.inference_count ?? 0
     }
     const before = await count()
-    while ((await count()) < before + 10) assert.equal(child.exitCode, null, output)
+    const isAsked = async (): Promise<boolean> => {
+      assert.equal(child.exitCode, null, output)
+      return (await count()) >= before + 10
+    }
+    await until(isAsked, 'ten inferences', { seen: () => output })
     child.kill(signal)
     const [code] = (await closed) as [number]
     return { code, output }

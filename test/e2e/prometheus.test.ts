@@ -11,6 +11,7 @@ import { parse } from 'yaml'
 import { requireTool } from '../tool.ts'
 import { startObservedServer, type ObservedServer } from './observed-server.ts'
 import { observabilityFolder, PrometheusProcess } from './prometheus-process.ts'
+import { until } from '../until.ts'
 
 const run = promisify(execFile)
 
@@ -110,10 +111,9 @@ describe('a server that Prometheus watches', () => {
   /** Samples of an expression, as soon as some are numbers: Prometheus has to have looked a few times. */
   const dataOf = async (expression: string): Promise<number[]> => {
     let values: number[] = []
-    for (let attempt = 0; attempt < 100 && !values.some(Number.isFinite); attempt++) {
-      if (attempt > 0) await new Promise((resolve) => setTimeout(resolve, 100))
-      values = (await prometheus.query(expression)).map(({ value }) => value)
-    }
+    const isThere = async (): Promise<boolean> =>
+      (values = (await prometheus.query(expression)).map(({ value }) => value)).some(Number.isFinite)
+    await until(isThere, expression, { seconds: 10, everyMs: 100, seen: () => values })
     return values
   }
 

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { PythonModels, textConfig, textModel, textTensor } from './python-models-under-test.ts'
+import { until } from '../until.ts'
 
 const decoupled = `${textConfig}model_transaction_policy { decoupled: true }\n`
 const count = 300
@@ -146,18 +147,16 @@ type Reading = {
 /** A reader that stops after its first answer, until it is told to go on. */
 function stopReading(model: string, text: string, stopAfter = 1): Reading {
   const received: string[] = []
-  let onAnswer = (): void => undefined
   let end: (error: string) => void
   const ended = new Promise<string>((resolve) => (end = resolve))
   const request = models.request(model, [textTensor('X', [text])], ({ outputs, error }, isFinal) => {
     const value = outputs['OUT']?.[0]
     if (value !== undefined) received.push(String(value))
     if (received.length === stopAfter) request.setPaused(true)
-    onAnswer()
     if (isFinal) end(error?.message ?? '')
   })
   const has = async (count: number): Promise<void> => {
-    while (received.length < count) await new Promise<void>((resolve) => (onAnswer = resolve))
+    await until(() => received.length >= count, `${count} answers`, { seen: () => received })
   }
   return { request, received, has, ended }
 }

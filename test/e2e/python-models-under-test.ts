@@ -18,6 +18,7 @@ import { CustomMetricRegistry } from '../../src/telemetry/custom-metrics.ts'
 import type { DataType } from '../../src/tensor/data-type.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { engineOptions } from '../fixtures/engine-options.ts'
+import { until } from '../until.ts'
 
 export type ModelText = { readonly code: string; readonly config: string }
 export type Answer = {
@@ -133,6 +134,19 @@ export class PythonModels {
   /** Lines that the log holds about `word`. */
   logged(word: string): string[] {
     return this.log.entries.map((entry) => entry.message).filter((message) => message.includes(word))
+  }
+
+  /** Resolves once the log has such a line. */
+  async said(word: string): Promise<void> {
+    await until(() => this.logged(word).length, `'${word}' in the log`, { seen: () => this.log.entries })
+  }
+
+  /** Resolves once the model serves, or does not. */
+  async becomesReady(name: string, isReady = true): Promise<void> {
+    await until(
+      () => this.engine.isModelReady(name, '') === isReady,
+      `${name} ${isReady ? 'to serve' : 'not to serve'}`,
+    )
   }
 
   request(

@@ -243,8 +243,7 @@ test('an exception in execute is told with its type, text and place; its traceba
       await raising.say('raising', 'x'),
       `INTERNAL: Failed to process the request(s) for model 'raising_0', message: ValueError: told to raise\n\nAt:\n  ${file}(15): execute\n`,
     )
-    while (raising.logged('ValueError: told to raise').length === 0)
-      await new Promise((resolve) => setTimeout(resolve, 5))
+    await raising.said('ValueError: told to raise')
   } finally {
     await raising.close()
   }
@@ -381,7 +380,7 @@ test('a cancelled request is seen by its execute', async () => {
       )
       // One that is cancelled before it runs would not run at all.
       void (async () => {
-        while (patient.logged('it runs').length === 0) await new Promise((done) => setTimeout(done, 1))
+        await patient.said('it runs')
         request.cancel()
       })()
     })

@@ -9,6 +9,7 @@ import { parkingDepth } from '../../src/backends/python/parking.ts'
 import type { ServedVersion } from '../../src/engine/serving/served-version.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { PythonModels, textConfig, textModel, textTensor } from './python-models-under-test.ts'
+import { until } from '../until.ts'
 
 /** Writes down what it executes. `wait:<file>` runs until that file is there. */
 const diary = textModel(`
@@ -55,20 +56,21 @@ const diaryLines = (): string[] => {
 }
 
 const begun = async (text: string): Promise<void> => {
-  while (!diaryLines().includes(text)) await new Promise((resolve) => setTimeout(resolve, 1))
+  await until(() => diaryLines().includes(text), `'${text}' to begin`, { seen: diaryLines })
 }
 
 /** Brings the worker to where batches are parked, whatever the machine does, and tells its pid. */
 async function warm(): Promise<number> {
-  while (!models.engine.isModelReady('diary', '')) await new Promise((resolve) => setTimeout(resolve, 5))
-  for (;;) {
+  await models.becomesReady('diary')
+  const parkingPid = async (): Promise<number> => {
     for (let i = 0; i < 40; i++) assert.match(await models.say('diary', 'warm'), /^\d+$/)
     const probes = [ask('probe'), ask('probe'), ask('probe')]
     // With room in the worker nothing waits in the scheduler.
     const isParking = version().pendingCount === 0
     const [pid] = await Promise.all(probes.map(({ ended }) => ended))
-    if (isParking) return Number(pid)
+    return isParking ? Number(pid) : 0
   }
+  return until(parkingPid, 'the worker to park')
 }
 
 /** One that runs until `release`, with others parked behind it. */

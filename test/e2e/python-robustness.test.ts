@@ -8,6 +8,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { PythonModels, textConfig, textModel } from './python-models-under-test.ts'
+import { until } from '../until.ts'
 
 const wild = textModel(`
 def execute(self, requests):
@@ -63,11 +64,6 @@ after(() => models.close())
 
 const unhealthy = "INTERNAL: Stub process 'wild_0' is not healthy."
 
-/** Resolves when the model serves again, however long that takes. */
-async function recovered(name: string): Promise<void> {
-  while (!models.engine.isModelReady(name, '')) await new Promise((resolve) => setTimeout(resolve, 10))
-}
-
 for (const [what, expected] of [
   ['exit', unhealthy],
   ['segfault', unhealthy],
@@ -79,25 +75,25 @@ for (const [what, expected] of [
   ],
 ] as const) {
   test(`a worker lost to '${what}' fails the request it held, and only that; the instance comes back`, async () => {
-    await recovered('wild')
+    await models.becomesReady('wild')
     const [lost, other] = await Promise.all([models.say('wild', what), models.say('neighbour', 'x')])
     assert.equal(lost, expected)
     assert.equal(other, 'fine')
-    await recovered('wild')
+    await models.becomesReady('wild')
     assert.match(await models.say('wild', 'ok'), /^\d+$/)
   })
 }
 
 test('while its only instance restarts a model is not ready', async () => {
-  await recovered('wild')
+  await models.becomesReady('wild')
   assert.equal(await models.say('wild', 'exit'), unhealthy)
   assert.equal(models.engine.isModelReady('wild', ''), false)
-  await recovered('wild')
+  await models.becomesReady('wild')
 })
 
 test('what a model prints reaches the log, whatever the bytes', async () => {
   assert.match(await models.say('wild', 'garbage'), /^\d+$/)
-  while (models.logged('a line').length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await models.said('a line')
   const entry = models.log.entries.find(({ message }) => message === 'an error line')
   assert.equal(entry?.fields['model'], 'wild')
 })
@@ -111,8 +107,8 @@ test('a fork inside execute does not disturb the worker', async () => {
 test('processes that a model started end with its worker', async () => {
   const child = Number(await models.say('wild', 'orphan'))
   assert.equal(await models.say('wild', 'exit'), unhealthy)
-  while (isAlive(child)) await new Promise((resolve) => setTimeout(resolve, 5))
-  await recovered('wild')
+  await until(() => !isAlive(child), 'the process of the model to end')
+  await models.becomesReady('wild')
 })
 
 test('memory beyond max_memory_bytes is refused with an exception, and the worker lives on', async () => {
@@ -128,7 +124,7 @@ test('after a row of crashes descriptors, shared memory and processes are back w
     const descriptorsBefore = descriptorCount()
     for (let i = 0; i < 3; i++) {
       assert.equal(await crash.say('frail', 'exit'), "INTERNAL: Stub process 'frail_0' is not healthy.")
-      while (!crash.engine.isModelReady('frail', '')) await new Promise((resolve) => setTimeout(resolve, 10))
+      await crash.becomesReady('frail')
     }
     assert.match(await crash.say('frail', 'ok'), /^\d+$/)
     assert.ok(descriptorCount() <= descriptorsBefore, 'no descriptor is left behind')
@@ -146,12 +142,9 @@ test('a worker that ends during a long import fails the load with the reason, at
   const pidFile = path.join(folder, 'pid')
   const slow = `import os, time\nopen(${JSON.stringify(pidFile)}, "w").write(str(os.getpid()) + ".")\ntime.sleep(1000)\n`
   const loading = PythonModels.load({ slow: { code: slow, config: textConfig } })
-  let pid = ''
-  while (!pid.endsWith('.')) {
-    await new Promise((resolve) => setTimeout(resolve, 5))
-    pid = fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8') : ''
-  }
-  process.kill(Number(pid), 'SIGKILL')
+  const written = (): string => (fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8') : '')
+  await until(() => written().endsWith('.'), 'the process id of the worker', { seen: written })
+  process.kill(Number(written()), 'SIGKILL')
   const loaded = await loading
   assert.match(loaded.failure('slow'), /ended while starting: it was ended by SIGKILL/)
   await loaded.close()
@@ -174,7 +167,7 @@ test('kill -9 of the server ends its workers, even one in an endless loop, and l
   assert.equal(isAlive(Number(pid)), true)
   assertNamelessMemory(Number(pid))
   server.kill('SIGKILL')
-  while (isAlive(Number(pid))) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(() => !isAlive(Number(pid)), 'the worker to end')
   fs.rmSync(folder, { recursive: true })
 })
 
@@ -186,9 +179,7 @@ test('a model that says it is not ready is not ready, and is again when it says 
   )
   const moody = await PythonModels.load({ moody: { code, config: textConfig } })
   try {
-    const becomes = async (isReady: boolean): Promise<void> => {
-      while (moody.engine.isModelReady('moody', '') !== isReady) await new Promise((resolve) => setTimeout(resolve, 10))
-    }
+    const becomes = (isReady: boolean): Promise<void> => moody.becomesReady('moody', isReady)
     await becomes(true)
     fs.writeFileSync(path.join(folder, 'busy'), '')
     await becomes(false)

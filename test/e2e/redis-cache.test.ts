@@ -13,6 +13,7 @@ import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { requireTool } from '../tool.ts'
 import { httpInfer } from './http-infer.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 const redisServer = await requireTool('redis-server')
 
@@ -59,15 +60,16 @@ async function startRedis(): Promise<void> {
   const settings = { port: String(port), bind: '127.0.0.1', dir: folder, requirepass: 'open sesame', appendonly: 'yes' }
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
   redis = spawn(redisServer, args, { stdio: 'ignore' })
-  for (;;) {
+  const isThere = async (): Promise<boolean> => {
     const socket = connect(port, '127.0.0.1')
-    const isThere = await once(socket, 'connect').then(
+    const isOpen = await once(socket, 'connect').then(
       () => true,
       () => false,
     )
     socket.destroy()
-    if (isThere) return
+    return isOpen
   }
+  await until(isThere, 'Redis')
 }
 
 async function stopRedis(): Promise<void> {
@@ -88,23 +90,17 @@ async function ask(server: ServerProcess, name: string, x: number): Promise<numb
 
 /** Inserting goes on after the answer: asks until the same answer comes twice. */
 async function askUntilKept(server: ServerProcess, x: number): Promise<number> {
-  for (let last = -1; ;) {
-    const next = await ask(server, 'dice', x)
-    if (next === last) return next
-    last = next
-  }
-}
-
-async function logged(server: ServerProcess, text: string, count = 1): Promise<void> {
-  while (server.output.split(text).length <= count) await new Promise((resolve) => setTimeout(resolve, 10))
+  let last = -1
+  await until(async () => last === (last = await ask(server, 'dice', x)), 'the same answer twice')
+  return last
 }
 
 test('servers share answers through Redis, do without it while it is away, and never serve a changed model from it', async () => {
   await startRedis()
   await using first = await startServerProcess(flags)
   await using second = await startServerProcess(flags)
-  await logged(first, 'connected to Redis')
-  await logged(second, 'connected to Redis')
+  await first.said('connected to Redis')
+  await second.said('connected to Redis')
   const kept = await askUntilKept(first, 0)
   assert.equal(await ask(second, 'dice', 0), kept)
   const { model_stats: statistics } = (await (await fetch(`${second.url}/v2/models/dice/stats`)).json()) as Statistics
@@ -112,10 +108,10 @@ test('servers share answers through Redis, do without it while it is away, and n
   assert.equal(statistics[0].inference_stats.cache_hit.count, 1)
 
   await stopRedis()
-  await logged(second, 'is away, requests run without the cache')
+  await second.said('is away, requests run without the cache')
   assert.notEqual(await ask(second, 'dice', 0), await ask(second, 'dice', 0))
   await startRedis()
-  await logged(second, 'connected to Redis', 2)
+  await second.said('connected to Redis', 2)
   assert.equal(await ask(second, 'dice', 0), kept, 'Redis has kept it')
 
   await appendFile(path.join(root, 'dice/1/model.js'), '// changed\n')

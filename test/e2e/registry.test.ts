@@ -8,6 +8,7 @@ import path from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { createGrpcClient, createHttpClient, type GrpcClient, type HttpClient } from '../../src/client/node.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 const config = `backend: "identity"
 max_batch_size: 8
@@ -43,11 +44,11 @@ class Repository {
 
   /** Once there are that many. */
   async lines(count: number, file = this.audit): Promise<Record<string, unknown>[]> {
-    for (;;) {
-      const lines = (await readFile(file, 'utf8')).split('\n').slice(0, -1)
-      if (lines.length >= count) return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
+    let lines: string[] = []
+    const read = async (): Promise<boolean> =>
+      (lines = (await readFile(file, 'utf8')).split('\n').slice(0, -1)).length >= count
+    await until(read, `${count} lines`, { seen: () => lines })
+    return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
   }
 }
 
@@ -156,9 +157,7 @@ test('what people say about a model, what it is made of and how it serves can be
       await models.write('broken/config.pbtxt', config)
       await client.loadModel('broken')
       assert.equal(await client.isModelReady('broken'), true)
-      while (!server.output.includes(`registry of model 'broken': galatea.yaml:1:8: ${problem}`)) {
-        await new Promise((resolve) => setTimeout(resolve, 20))
-      }
+      await server.said(`registry of model 'broken': galatea.yaml:1:8: ${problem}`)
     },
   )
 
@@ -302,7 +301,7 @@ test('in poll mode the files are the ones who asked; history outlives a restart;
   await rename(models.audit, `${models.audit}.1`)
   server.signal('SIGHUP')
   await rm(path.join(models.path, 'm'), { recursive: true })
-  await until(async () => (await readFile(models.audit, 'utf8').catch(() => '')).includes('unload'))
+  await until(async () => (await readFile(models.audit, 'utf8').catch(() => '')).includes('unload'), 'the unload')
   assert.deepEqual((await models.lines(1)).map(steady), [
     { action: 'unload', model: 'm', versions: [content('new')], outcome: 'ok', by: 'poll' },
   ])
@@ -317,10 +316,6 @@ test('in poll mode the files are the ones who asked; history outlives a restart;
     ['load', 'unload'],
   )
 })
-
-const until = async (isSo: () => Promise<boolean>): Promise<void> => {
-  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20))
-}
 
 test('an audit log that cannot be opened keeps the server from starting, and says which', async (context) => {
   const models = await repository(context)

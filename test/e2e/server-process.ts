@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
+import { until } from '../until.ts'
 
 export const projectRoot = path.join(import.meta.dirname, '../..')
 export const exampleModels = path.join(projectRoot, 'examples/models')
@@ -43,12 +44,24 @@ export class ServerProcess {
     return found
   }
 
+  /** `127.0.0.1:43569`, of a server that counts. */
+  get metricsAddress(): string {
+    const found = /Started Metrics Service at (?:http:\/\/)?([^\s"]+:\d+)/.exec(this.output)?.[1]
+    assert.ok(found !== undefined, this.output)
+    return found.replace(/^0\.0\.0\.0/, '127.0.0.1')
+  }
+
   get grpcPort(): number {
     return portOf(this.grpcAddress)
   }
 
   get exited(): Promise<ProcessExit> {
     return this.#exited
+  }
+
+  /** Resolves once it wrote this, so often. */
+  async said(text: string, times = 1): Promise<void> {
+    await until(() => this.output.split(text).length > times, `'${text}' in the output`, { seen: () => this.output })
   }
 
   signal(name: NodeJS.Signals): void {

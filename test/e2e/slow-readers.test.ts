@@ -9,6 +9,7 @@ import { createGrpcClient } from '../../src/client/node.ts'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { testPython } from './python-checks.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
 
 const answers = 3000
 const answerBytes = 16 * 1024
@@ -85,13 +86,14 @@ const sentSoFar = async (file: string): Promise<number> => Number(await readFile
 
 /** Until nothing was sent for a while: nobody reads, so without back-pressure it would go on to the end. */
 async function sentAtRest(file: string): Promise<number> {
-  let last = 0
-  for (let still = 0; still < 25;) {
-    await new Promise((resolve) => setTimeout(resolve, 20))
+  let [last, still] = [0, 0]
+  const isStill = async (): Promise<boolean> => {
     const sent = await sentSoFar(file)
     still = sent === last && sent > 0 ? still + 1 : 0
     last = sent
+    return still === 25
   }
+  await until(isStill, 'half a second in which nothing is sent', { everyMs: 20, seen: () => last })
   return last
 }
 

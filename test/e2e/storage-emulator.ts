@@ -8,9 +8,9 @@ import { createServer, request, type IncomingMessage, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { freePort } from '../free-port.ts'
 import { requireTool } from '../tool.ts'
+import { until } from '../until.ts'
 
 export type StorageEmulator = AsyncDisposable & {
   readonly name: string
@@ -38,15 +38,15 @@ async function startProgram(
   const read = (chunk: Buffer): void => void (output += chunk.toString())
   child.stdout.on('data', read)
   child.stderr.on('data', read)
-  for (;;) {
-    const isAnswering = await fetch(`http://127.0.0.1:${port}/`).then(
+  const isAnswering = (): Promise<boolean> => {
+    if (child.exitCode !== null) throw new Error(`${program} ended at once:\n${output}`)
+    return fetch(`http://127.0.0.1:${port}/`).then(
       () => true,
       () => false,
     )
-    if (isAnswering) return child
-    if (child.exitCode !== null) throw new Error(`${program} ended at once:\n${output}`)
-    await delay(50)
   }
+  await until(isAnswering, `${program} to answer`, { everyMs: 50, seen: () => output })
+  return child
 }
 
 async function stopProgram(child: ChildProcess): Promise<void> {

@@ -4,6 +4,7 @@ import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { FrameWriter } from './frame-writer.ts'
 import { createSocketPair } from './shared-memory.ts'
+import { until } from '../../../test/until.ts'
 
 /** A writer on one end of a socket pair, and what arrives at the other. */
 function underTest(pair: readonly [number, number]) {
@@ -12,9 +13,10 @@ function underTest(pair: readonly [number, number]) {
   const received: Buffer[] = []
   const writer = new FrameWriter(near, pair[0])
   const arrived = async (bytes: number): Promise<Buffer> => {
-    while (received.reduce((sum, chunk) => sum + chunk.length, 0) < bytes) {
-      await new Promise((resolve) => far.once('data', (chunk: Buffer) => resolve(received.push(chunk))))
-    }
+    const count = (): number => received.reduce((sum, chunk) => sum + chunk.length, 0)
+    far.on('data', (chunk: Buffer) => received.push(chunk))
+    await until(() => count() >= bytes, `${bytes} bytes`, { seen: count })
+    far.removeAllListeners('data')
     return Buffer.concat(received)
   }
   const close = (): void => {

@@ -11,6 +11,7 @@ import { after, test } from 'node:test'
 import grpc from '@grpc/grpc-js'
 import { GrpcClient, type GrpcClientOptions } from './grpc-client.ts'
 import { encodeMessage } from './json-messages.ts'
+import { until } from '../../../test/until.ts'
 
 type Reply = { readonly bytes?: Buffer; readonly error?: Partial<grpc.ServiceError> } | 'never'
 type Call = {
@@ -142,10 +143,10 @@ test('a call without an answer ends at its timeout, one that is aborted is cance
   await assert.rejects(client.infer('M', {}, { timeoutMs: 30 }), { code: 'TIMEOUT' })
   const controller = new AbortController()
   const call = client.infer('M', {}, { signal: controller.signal })
-  while (server.calls.length < 2) await new Promise(setImmediate)
+  await until(() => server.calls.length === 2, 'the second call')
   controller.abort(new Error('enough'))
   await assert.rejects(call, /enough/)
-  while (server.calls[1]?.isCancelled !== true) await new Promise(setImmediate)
+  await until(() => server.calls[1]?.isCancelled, 'the call to be cancelled')
   await client.close()
 })
 

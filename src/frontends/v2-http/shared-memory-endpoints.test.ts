@@ -14,6 +14,7 @@ import { createHttpPort } from '../../http-front-ends.ts'
 import type { HttpPort } from '../../ports/http/http-port.ts'
 import { defaultHttpOptions } from '../../ports/http/http-options.ts'
 import type { InjectedAnswer, InjectedInit } from '../../transport/http1/injected-request.ts'
+import { until } from '../../../test/until.ts'
 
 const config =
   'input { name: "X" data_type: TYPE_UINT8 dims: [ -1 ] } output { name: "Y" data_type: TYPE_UINT8 dims: [ -1 ] }'
@@ -155,7 +156,7 @@ test('a client that goes away while its inputs are read is not executed and lets
   void send('POST', '/v2/models/slow/infer', inferBody(size, place('r', 0, size)), { onStart })
   disconnect()
   registry.unregisterSystem('')
-  while (registry.systemStatus('').length > 0) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => registry.systemStatus('').length === 0, 'the region to be given back')
   assert.equal(held.length, 0)
 })
 

@@ -8,6 +8,7 @@ import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { InjectedAnswer, InjectedInit } from '../../transport/http1/injected-request.ts'
 import { copyOutputs, isLargeAnswer } from './large-json.ts'
+import { until } from '../../../test/until.ts'
 
 const xy = (extra = ''): string =>
   `input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] ${extra} } output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }`
@@ -151,7 +152,7 @@ test('a client that goes away while its large request is read is never executed'
   disconnect()
   // The next large request goes the same way behind it.
   const second = infer('slow', largeBody(',"id":"second"'))
-  while (held.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => held.length, 'a request in the model')
   assert.deepEqual(
     held.map((request) => request.id),
     ['second'],
@@ -167,7 +168,7 @@ test('a large request that came before the server exits is still answered', asyn
   const answer = ending.frontend.inject({ method: 'POST', path: '/v2/models/words/infer', body: largeBody() })
   ending.engine.beginExit()
   const closed = ending.engine.close(60_000)
-  while (held.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => held.length, 'a request in the model')
   held[0]?.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [1], new Uint8Array(4))]))
   assert.equal((await answer).status, 200)
   assert.equal(await closed, true)

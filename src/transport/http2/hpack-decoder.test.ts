@@ -8,6 +8,7 @@ import { encodeSettings, frameFlags, frameTypes, settingsAck } from './http2-for
 import { Http2Error } from './http2-error.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
+import { until } from '../../../test/until.ts'
 
 const decode = (decoder: HpackDecoder, hex: string): string[] => {
   const block = Buffer.from(hex.replaceAll(' ', ''), 'hex')
@@ -156,7 +157,7 @@ test('what the encoder of node:http2 writes is read as it was meant, block after
     session.request(headers).on('error', () => undefined)
     return [...seen].flat()
   })
-  while (sink.lists.length < meant.length) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => sink.lists.length >= meant.length, 'all lists', { seen: () => sink.lists.length })
   const got = sink.lists.map((fields) =>
     fields.slice(fields.findIndex((text, i) => i % 2 === 0 && text.startsWith('x-'))),
   )
