@@ -115,12 +115,14 @@ async function runTests(name: string, files: readonly string[], totals: Totals):
   const execArgv = ['--import', new URL('seed-properties.ts', import.meta.url).href]
   const stream = run({ files: [...files], concurrency, timeout: hangMs, execArgv })
   let hasSummary = false
-  stream.on('test:summary', ({ counts, file }) => {
+  stream.on('test:summary', ({ counts, file, success }) => {
     // Without a file it is the summary of all of them.
     if (file !== undefined) return
     hasSummary = true
+    const failed = counts.tests - counts.passed - counts.skipped - counts.todo
     totals.passed += counts.passed
-    totals.failed += counts.tests - counts.passed - counts.skipped - counts.todo
+    // A suite that throws while it lists its tests counts as no test at all, and is no success.
+    totals.failed += success ? failed : Math.max(failed, 1)
     totals.skipped += counts.skipped
   })
   await new Promise<void>((resolve, reject) => {

@@ -15,19 +15,28 @@ import { readInitialStates } from '../../src/repository/initial-states.ts'
 import { readLabels } from '../../src/repository/labels.ts'
 import { ModelRepository, type FoundModel } from '../../src/repository/model-repository.ts'
 import { LocalStore } from '../../src/repository/local-store.ts'
+import { configViews, type ConfigView } from './golden/corpus-views.ts'
 
-type Case = {
-  readonly name: string
-  readonly model: string
-  readonly config: string
-  readonly isAutoCompleteDisabled: boolean
-  readonly when: 'accepted' | 'poll' | 'load' | 'elsewhere'
-  readonly message: string
-  readonly code?: string
-}
+type Case = Omit<ConfigView, 'when'> & { readonly when: ConfigView['when'] | 'elsewhere' }
 
+/** Those of the recorded cases that only a backend, a warm-up request or the other models of an ensemble can find. */
+const foundElsewhere: readonly string[] = [
+  'unknown_backend',
+  'warmup_no_input_type',
+  'warmup_wrong_type',
+  'ensemble_unknown_version',
+  'ensemble_version_zero',
+  'ensemble_unknown_input',
+  'ensemble_type_mismatch',
+  'ensemble_shape_mismatch',
+].map((name) => `invalid-${name}`)
+
+// These were asked of the same server, beyond the cases that are replayed against a whole server.
 const fixture = join(import.meta.dirname, '../fixtures/config-validation/cases.json')
-const cases = JSON.parse(await readFile(fixture, 'utf8')) as readonly Case[]
+const cases: readonly Case[] = [
+  ...configViews().map((view) => (foundElsewhere.includes(view.name) ? { ...view, when: 'elsewhere' as const } : view)),
+  ...(JSON.parse(await readFile(fixture, 'utf8')) as readonly Case[]),
+]
 
 /** What the engine does with a polled model up to the point where a backend would load it. */
 async function loadSteps(model: FoundModel): Promise<void> {

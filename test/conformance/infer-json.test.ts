@@ -1,9 +1,8 @@
 // What Triton 2.51.0 answered to inference requests over HTTP, replayed through the codec: the request is read, a model
 // that only moves tensors stands in for the engine, the response is written. Compared to the byte, but for the digits of
-// floating point numbers (see `sameNumbers`). The recordings are in test/fixtures/infer-json.
+// floating point numbers (see `sameNumbers`). The recordings are a view of test/conformance/golden.
 
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { ServerError, type ErrorCode } from '../../src/base/server-error.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
@@ -17,17 +16,37 @@ import { encodeBytesElements } from '../../src/tensor/bytes-elements.ts'
 import type { DataType } from '../../src/tensor/data-type.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { everyType, signatureOf } from '../fixtures/signature-of.ts'
+import { httpViews } from './golden/corpus-views.ts'
+import type { RecordedHttpRequest } from './golden/http-exchange.ts'
 
-type Recording = {
-  name: string
-  model: string
-  body: string
-  binaryBase64?: string
-  headerLength?: string
-  expect: { status: number; body?: string; bodyBase64?: string; binaryBase64?: string }
+/** By group: the cases that need a model's own words, or the rules of the engine, and not the codec alone. */
+const groups: Readonly<Record<string, readonly string[]>> = {
+  classification: [],
+  'infer-binary': [
+    'binary-size-mismatch',
+    'binary-size-larger',
+    'binary-bytes-truncated',
+    'binary-bytes-short-prefix',
+    'binary-bytes-too-many',
+  ],
+  'infer-json': ['json-add-sub-batch0'],
+  'infer-json-edge': [
+    'json-edge-too-many-bytes',
+    'json-edge-too-few-bytes',
+    'json-edge-empty-shape',
+    'json-edge-overflow-shape',
+  ],
+  'infer-parameters': [],
+  'infer-shape': [
+    'shape-scalar-4',
+    'shape-scalar-as-vector',
+    'shape-fold-inner',
+    'shape-fixed-no-batch',
+    'shape-auto-missing',
+    'shape-auto-wrong',
+  ],
 }
 
-const folder = new URL('../fixtures/infer-json/', import.meta.url)
 const httpStatus: Partial<Record<ErrorCode, number>> = { INTERNAL: 500, INVALID_ARG: 400, UNSUPPORTED: 501 }
 
 type Model = { signature: ModelSignature; execute: (request: ParsedInfer) => Tensor[] }
@@ -160,14 +179,16 @@ const models: Record<string, Model> = {
 
 type Answer = { status: number; body: Buffer; binary: Buffer | null }
 
-function answer(recording: Recording): Answer {
-  const { signature, execute } = models[recording.model]!
-  const body = Buffer.concat([Buffer.from(recording.body), Buffer.from(recording.binaryBase64 ?? '', 'base64')])
+function answer({ path = '', body: text = '', binary_b64 = '', headers = [] }: RecordedHttpRequest): Answer {
+  const model = path.split('/')[3] ?? ''
+  const { signature, execute } = models[model]!
+  const body = Buffer.concat([Buffer.from(text), Buffer.from(binary_b64, 'base64')])
+  const length = headers.find(([name]) => name.toLowerCase() === 'inference-header-content-length')?.[1]
   try {
-    const headerLength = parseInferenceHeaderLength(recording.headerLength, body.length)
+    const headerLength = parseInferenceHeaderLength(length, body.length)
     const request = readInferRequest(body, { headerLength, signature, limits: defaultRequestLimits })
     const encoded = writeInferResponse(InferenceResponse.of(execute(request)), {
-      modelName: recording.model,
+      modelName: model,
       modelVersion: '1',
       id: request.id,
       signature,
@@ -196,17 +217,16 @@ function sameNumbers(ours: string, recorded: string): boolean {
   })
 }
 
-for (const file of readdirSync(folder).toSorted()) {
-  describe(`recorded: ${file.replace('.jsonl', '')}`, () => {
-    for (const line of readFileSync(new URL(file, folder), 'utf8').trimEnd().split('\n')) {
-      const recording = JSON.parse(line) as Recording
-      test(recording.name, () => {
-        const { status, body, binaryBase64, bodyBase64 } = recording.expect
-        const actual = answer(recording)
-        if (bodyBase64 !== undefined) assert.equal(actual.body.toString('base64'), bodyBase64)
+for (const [group, without] of Object.entries(groups)) {
+  describe(`recorded: ${group}`, () => {
+    for (const { name, request, expect } of httpViews([group], without)) {
+      test(name, () => {
+        const { status, body, binary_b64, body_b64 } = expect
+        const actual = answer(request)
+        if (body_b64 !== undefined) assert.equal(actual.body.toString('base64'), body_b64)
         else if (!sameNumbers(actual.body.toString(), body!)) assert.equal(actual.body.toString(), body)
         assert.equal(actual.status, status)
-        assert.equal(actual.binary?.toString('base64') ?? null, binaryBase64 ?? null)
+        assert.equal(actual.binary?.toString('base64') ?? null, binary_b64 ?? null)
       })
     }
   })

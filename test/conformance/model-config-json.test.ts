@@ -10,10 +10,9 @@ import { normaliseInstanceGroups, normaliseModelConfig } from '../../src/config/
 import { encodeModelConfigJson, parseModelConfigJson } from '../../src/protocol/model-config-json.ts'
 import { completeBackendFields } from '../../src/repository/backend-detection.ts'
 import { parseModelConfigText } from '../../src/repository/text-format-reader.ts'
+import { loadedConfigViews, type LoadedConfigView } from './golden/corpus-views.ts'
 
 const fixtures = join(import.meta.dirname, '../fixtures/model-config')
-type Case = { readonly model: string; readonly config: string; readonly json: string }
-const cases = JSON.parse(await readFile(join(fixtures, 'cases.json'), 'utf8')) as readonly Case[]
 
 function loadedConfig(model: string, text: string): ModelConfig {
   const { config } = parseModelConfigText(text)
@@ -25,7 +24,10 @@ function loadedConfig(model: string, text: string): ModelConfig {
   return config
 }
 
-for (const { model, config: text, json } of cases) {
+/** Asked of the same server: fields that no configuration of the corpus has. */
+const rareFields = JSON.parse(await readFile(join(fixtures, 'rare-fields.json'), 'utf8')) as LoadedConfigView
+
+for (const { model, config: text, json } of [...loadedConfigViews(), rareFields]) {
   test(`the configuration of '${model}' is answered byte for byte`, () => {
     assert.equal(encodeModelConfigJson(loadedConfig(model, text)), json)
   })
