@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { SystemClock } from '../src/base/clock.ts'
 import { MemoryLog } from '../src/base/log.ts'
 import { TrafficMeter } from '../src/transport/traffic-meter.ts'
-import { MetricsFrontend } from '../src/frontends/metrics/metrics-frontend.ts'
+import { createMetricsPort } from '../src/metrics-service.ts'
 import { InferenceRequest } from '../src/model/inference-request.ts'
 import { InferenceResponse } from '../src/model/inference-response.ts'
 import { RefusalCounts } from '../src/model/refusal-counts.ts'
@@ -88,7 +88,7 @@ async function largePage(rounds: number): Promise<Figure[]> {
   const series = countSeries()
   const { contentType } = openMetricsText
   const formats = [{ contentType, pieces: () => page.pieces(openMetricsText) }]
-  const frontend = new MetricsFrontend({ clock, log: new MemoryLog(), formats }, { address: '127.0.0.1', port: 0 })
+  const frontend = createMetricsPort({ clock, log: new MemoryLog(), formats }, { address: '127.0.0.1', port: 0 })
   const { port } = await frontend.listen()
   await using client = new PageClient(`http://127.0.0.1:${port}/metrics`)
   for (let i = 0; i < 10; i++) await client.get()

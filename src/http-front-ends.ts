@@ -4,12 +4,13 @@ import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import type { LogControl } from './base/log-control.ts'
 import type { Log } from './base/log.ts'
+import { messageOf, ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import type { LoadMetricSource } from './ports/http/endpoint-load-metrics.ts'
-import { validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
+import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
 import { RestrictedApiGuard } from './ports/http/restricted-api-guard.ts'
@@ -37,7 +38,19 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const parts = { ...dependencies, sharedMemory, offload, repositoryKey: guard.keyOf('model-repository') }
   const { refusals } = dependencies.engine
-  return new HttpPort({ ...dependencies, refusals, guard, offload }, options, httpRoutes(parts, options))
+  return new HttpPort(
+    { ...dependencies, refusals, guard, offload, cannotListen: (reason) => listenError(reason, options) },
+    { ...options, bodyLimitBytes: bodyLimitBytes(options), hasFlags: true },
+    httpRoutes(parts, options),
+  )
+}
+
+function listenError(cause: Error, { address, port }: HttpOptions): ServerError {
+  if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') {
+    const message = `HTTP port ${port} on ${address} is in use by another process; choose another with --http-port`
+    return new ServerError('UNAVAILABLE', message, { cause })
+  }
+  return new ServerError('INTERNAL', `cannot listen for HTTP on ${address}:${port}: ${messageOf(cause)}`, { cause })
 }
 
 /** Every path of the HTTP port. */

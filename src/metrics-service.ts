@@ -2,10 +2,13 @@
 
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { messageOf, ServerError } from './base/server-error.ts'
 import type { TrafficMeter } from './transport/traffic-meter.ts'
 import type { Engine } from './engine/engine.ts'
+import { HttpPort } from './ports/http/http-port.ts'
+import { RestrictedApiGuard } from './ports/http/restricted-api-guard.ts'
 import type { ResponseCache } from './model/response-cache.ts'
-import { MetricsFrontend } from './frontends/metrics/metrics-frontend.ts'
+import { metricsRoutes, type MetricsParts } from './frontends/metrics/metrics-routes.ts'
 import type { MetricsOptions } from './options/server-options.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 import type { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
@@ -71,7 +74,7 @@ export function createMetricsService(
     contentType: text.contentType,
     pieces: () => page.pieces(text),
   }))
-  const frontend = new MetricsFrontend({ clock, log, formats }, options)
+  const port = createMetricsPort({ clock, log, formats }, options)
   return {
     listen: async () => {
       gpu?.start(options.intervalMs)
@@ -79,15 +82,42 @@ export function createMetricsService(
         log.from('metrics-service.ts').info('Collecting CPU metrics')
         await host.start()
       }
-      return frontend.listen()
+      return port.listen()
     },
     close: async () => {
       host?.close()
       gpu?.close()
       page.close()
-      await frontend.close()
+      await port.close()
     },
   }
+}
+
+/** No flag changes these: a scrape has a short head and no body, and comes from few. */
+const metricsLimits = {
+  bodyLimitBytes: 64 * 1024,
+  maxHeaderBytes: 16 * 1024,
+  headersTimeoutMs: 10_000,
+  bodyIdleTimeoutMs: 30_000,
+  writeIdleTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 75_000,
+  maxConnections: 256,
+} as const
+
+export function createMetricsPort(
+  parts: MetricsParts,
+  { address, port }: { readonly address: string; readonly port: number },
+): HttpPort {
+  const cannotListen = (cause: Error): ServerError => {
+    const text = `failed to listen for metrics at ${address}:${port}: ${messageOf(cause)}.`
+    const advice = 'Use --metrics-port for another port, or --allow-metrics=false.'
+    return new ServerError('UNAVAILABLE', `${text} ${advice}`, { cause })
+  }
+  return new HttpPort(
+    { ...parts, cannotListen, guard: new RestrictedApiGuard([]) },
+    { ...metricsLimits, address, port, reusePort: false, tls: null, corsOrigins: [], hasFlags: false },
+    metricsRoutes(parts),
+  )
 }
 
 function cacheFigures(cache: ResponseCache | null): (() => CacheFigures) | null {

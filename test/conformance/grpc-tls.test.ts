@@ -13,7 +13,7 @@ import tls, { type ConnectionOptions, type TLSSocket } from 'node:tls'
 import grpc from '@grpc/grpc-js'
 
 import { CertificateFiles } from '../../src/transport/certificate-files.ts'
-import type { GrpcTls } from '../../src/ports/grpc/grpc-options.ts'
+import type { TlsOptions } from '../../src/transport/listener.ts'
 import { frameTypes } from '../../src/transport/http2/http2-format.ts'
 import { codeRequest, GrpcFixture, service } from './grpc-fixture.ts'
 import { dataOf, greeting, headersOf, Http2RawClient, requestFields } from './http2-raw-client.ts'
@@ -47,7 +47,7 @@ makeSigned('impostor', 'stranger')
 
 const ca = readFileSync(file('authority.crt'))
 
-function useServer(name: string): GrpcTls {
+function useServer(name: string): TlsOptions {
   copyFileSync(file(`${name}.crt`), file('live.crt'))
   copyFileSync(file(`${name}.key`), file('live.key'))
   return { certificate: file('live.crt'), key: file('live.key'), root: '', isMutual: false }

@@ -2,6 +2,7 @@
 
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
+import { ManualClock } from '../../src/base/clock.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
 import { HttpResponse, type HttpRequest } from '../../src/transport/http1/http-message.ts'
 
@@ -51,19 +52,18 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
   }
   const connection = new HttpConnection(
     {
+      clock: new ManualClock(),
       service: {
         handle: respond,
         refuseBody: () => new HttpResponse(400, 'text/plain', [], { closesConnection: true }),
         refuseStalledBody: () => new HttpResponse(408, 'text/plain', [], { closesConnection: true }),
-        refusalText: () => '',
+        refuseHead: (status) => new HttpResponse(status, 'text/plain', [], { closesConnection: true }),
       },
       isDraining: false,
       bodyLimitBytes: 1024 * 1024,
       maxHeaderBytes: 16 * 1024,
-      onClosed: () => undefined,
     },
     socket as unknown as Socket,
-    0,
   )
   for (const piece of pieces) if (socket.isOpen) connection.take(piece)
   return { requests, isOpen: socket.isOpen }

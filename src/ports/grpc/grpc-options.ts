@@ -1,5 +1,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
+import type { GrpcTransportOptions } from '../../transport/grpc/grpc-transport-options.ts'
 
 /** One `--grpc-restricted-protocol=<api>,<api>:<key>=<value>`. */
 export type RestrictedProtocols = {
@@ -8,48 +9,10 @@ export type RestrictedProtocols = {
   readonly value: string
 }
 
-export type GrpcTls = {
-  /** `--grpc-server-cert` */
-  readonly certificate: string
-  /** `--grpc-server-key` */
-  readonly key: string
-  /** `--grpc-root-cert`; '' for none. */
-  readonly root: string
-  /** `--grpc-use-ssl-mutual`: clients must show a certificate that the root vouches for. */
-  readonly isMutual: boolean
-}
-
-export type GrpcOptions = {
-  /** `--grpc-address` */
-  readonly address: string
-  /** `--grpc-port`; 0 lets the system choose one. */
-  readonly port: number
-  /** `--reuse-grpc-port` */
-  readonly reusePort: boolean
-  /** `--grpc-max-message-size`: of a message, as sent and after decompression. */
-  readonly maxMessageBytes: number
+/** `--grpc-address` and so on: those of the transport, and these. */
+export type GrpcOptions = GrpcTransportOptions & {
   /** `--grpc-max-stream-backlog`: what a stream's client may leave unread before its answers are stopped. */
   readonly maxBacklogBytes: number
-  /** Null: no TLS. */
-  readonly tls: GrpcTls | null
-  /** `--grpc-infer-response-compression-level` */
-  readonly compressionLevel: 'none' | 'low' | 'medium' | 'high'
-  /** `--grpc-keepalive-time` */
-  readonly keepaliveTimeMs: number
-  /** `--grpc-keepalive-timeout` */
-  readonly keepaliveTimeoutMs: number
-  /** `--grpc-keepalive-permit-without-calls` */
-  readonly keepaliveWithoutCalls: boolean
-  /** `--grpc-http2-max-pings-without-data`; 0: as many as keep-alive wants. */
-  readonly maxPingsWithoutData: number
-  /** `--grpc-http2-min-recv-ping-interval-without-data` */
-  readonly minPingIntervalMs: number
-  /** `--grpc-http2-max-ping-strikes`; 0: as many as the client likes. */
-  readonly maxPingStrikes: number
-  /** `--grpc-max-connection-age`; 0: no limit. */
-  readonly maxConnectionAgeMs: number
-  /** `--grpc-max-connection-age-grace`; 0: no limit. */
-  readonly maxConnectionAgeGraceMs: number
   /** `--grpc-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--grpc-restricted-protocol` */

@@ -1,5 +1,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
+import type { HttpTransportOptions } from '../../transport/http1/http-transport-options.ts'
 
 /** One `--http-restricted-api=<api>,<api>:<key>=<value>`: these APIs answer only to requests with that header. */
 export type RestrictedApis = {
@@ -8,25 +9,8 @@ export type RestrictedApis = {
   readonly value: string
 }
 
-/** `--http-use-ssl`: PEM files, read again when they change. */
-export type TlsOptions = {
-  /** `--http-server-cert` */
-  readonly certificate: string
-  /** `--http-server-key` */
-  readonly key: string
-  /** `--http-root-cert`; '' without `--http-use-ssl-mutual`. */
-  readonly root: string
-  /** `--http-use-ssl-mutual`: clients must show a certificate that the root signed. */
-  readonly isMutual: boolean
-}
-
-export type HttpOptions = {
-  /** `--http-address` */
-  readonly address: string
-  /** `--http-port`; 0 lets the system choose one. */
-  readonly port: number
-  /** `--reuse-http-port` */
-  readonly reusePort: boolean
+/** `--http-address` and so on: those of the transport, and these. */
+export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   /** `--http-max-input-size`: the most bytes of a body, as sent and after decompression. */
   readonly maxInputBytes: number
   /**
@@ -34,18 +18,6 @@ export type HttpOptions = {
    * tensors beside a JSON head are not counted; JSON text, JSON tensors, raw binary and decompressed bodies are.
    */
   readonly boundsBinaryBodies: boolean
-  /** `--http-headers-timeout-secs` */
-  readonly headersTimeoutMs: number
-  /** `--http-body-idle-timeout-secs`: how long a body may stand still. */
-  readonly bodyIdleTimeoutMs: number
-  /** `--http-write-idle-timeout-secs`: how long a client may take no byte of its answer. */
-  readonly writeIdleTimeoutMs: number
-  /** `--http-keep-alive-timeout-secs` */
-  readonly keepAliveTimeoutMs: number
-  /** `--http-max-connections`; 0: as many as the system gives. */
-  readonly maxConnections: number
-  /** `--http-max-header-size` */
-  readonly maxHeaderBytes: number
   /** `--http-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--http-cors-origin`: whose pages may call the server from a browser; `*` for all. */
@@ -53,8 +25,6 @@ export type HttpOptions = {
   /** `--http-restricted-api` */
   readonly restrictedApis: readonly RestrictedApis[]
   readonly requestLimits: InferLimits
-  /** Null: plain HTTP. */
-  readonly tls: TlsOptions | null
 }
 
 /** The limits and time-outs of a server whose operator said nothing. */
@@ -83,13 +53,6 @@ const largestBodyBytes = 2 ** 31 - 1
 /** The most bytes of a body that are ever collected, whatever they turn out to be. */
 export function bodyLimitBytes(options: HttpOptions): number {
   return options.boundsBinaryBodies ? Math.min(options.maxInputBytes, largestBodyBytes) : largestBodyBytes
-}
-
-export function bodyTooLargeMessage(bodyBytes: string | number, limitBytes: number): string {
-  return (
-    `request body of ${bodyBytes} bytes exceeds the maximum allowed input size of ${limitBytes} bytes. ` +
-    `Use --http-max-input-size to increase the limit.`
-  )
 }
 
 const positive = [

@@ -8,27 +8,32 @@ import type { RefusalCounts } from '../../model/refusal-counts.ts'
 import type { BodyRefusal } from '../../transport/http1/body-collector.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import type { HttpService } from '../../transport/http1/http-service.ts'
+import type { HttpTransportOptions } from '../../transport/http1/http-transport-options.ts'
 import { InjectedRequest, type InjectedAnswer, type InjectedInit } from '../../transport/http1/injected-request.ts'
-import { NetHttpTransport } from '../../transport/http1/net-http-transport.ts'
+import { NetHttpTransport, type HttpTransportDependencies } from '../../transport/http1/net-http-transport.ts'
 import type { TrafficMeter } from '../../transport/traffic-meter.ts'
 import { CrossOriginPolicy, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
-import { bodyLimitBytes, bodyTooLargeMessage, type HttpOptions } from './http-options.ts'
 import { LoggedRequest } from './logged-request.ts'
 import type { RestrictedApiGuard } from './restricted-api-guard.ts'
 import type { Route } from './route.ts'
 import { Router } from './router.ts'
 
-export type HttpPortDependencies = {
-  readonly log: Log
-  readonly clock: Clock
+export type HttpPortDependencies = HttpTransportDependencies & {
   readonly guard: RestrictedApiGuard
-  /** Where bodies that the port itself refuses are counted. */
-  readonly refusals: RefusalCounts
+  /** Where bodies that the port itself refuses are counted; without them they are not. */
+  readonly refusals?: RefusalCounts
   /** Without one nothing is written about single requests. */
   readonly accessLog?: AccessLog
   /** The threads that the routes share; they end with the port. */
   readonly offload?: { close(): void }
+}
+
+export type HttpPortOptions = HttpTransportOptions & {
+  /** Whose pages may call the server from a browser; `*` for all. */
+  readonly corsOrigins: readonly string[]
+  /** True: the limits have flags of the name `--http-…`, and refusals say which. */
+  readonly hasFlags: boolean
 }
 
 /** The most bytes of a body that is no tensor and no model: reading them takes up to 20 ms. */
@@ -40,22 +45,22 @@ const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string 
 /** One port: its transport, its access rules and its routes. */
 export class HttpPort implements HttpService {
   readonly #log: Log
-  readonly #options: HttpOptions
+  readonly #options: HttpPortOptions
   readonly #router: Router
   readonly #guard: RestrictedApiGuard
   /** Null: pages of other origins may read nothing. */
   readonly #crossOrigin: CrossOriginPolicy | null
   readonly #offload: { close(): void } | null
   readonly #transport: NetHttpTransport
-  readonly #refusals: RefusalCounts
+  readonly #refusals: RefusalCounts | null
   readonly #accessLog: AccessLog | null
   readonly #clock: Clock
   #isDraining = false
 
-  constructor(dependencies: HttpPortDependencies, options: HttpOptions, routes: readonly Route[]) {
+  constructor(dependencies: HttpPortDependencies, options: HttpPortOptions, routes: readonly Route[]) {
     this.#log = dependencies.log.from('http-port.ts')
     this.#options = options
-    this.#refusals = dependencies.refusals
+    this.#refusals = dependencies.refusals ?? null
     this.#accessLog = dependencies.accessLog ?? null
     this.#clock = dependencies.clock
     this.#guard = dependencies.guard
@@ -79,7 +84,7 @@ export class HttpPort implements HttpService {
   inject(init: InjectedInit): Promise<InjectedAnswer> {
     return new Promise((resolve) => {
       const request = new InjectedRequest(init, resolve)
-      if (request.body.length > bodyLimitBytes(this.#options)) {
+      if (request.body.length > this.#options.bodyLimitBytes) {
         request.respond(this.refuseBody(request, 'too-large', request.body.length))
       } else {
         this.handle(request)
@@ -139,7 +144,7 @@ export class HttpPort implements HttpService {
   }
 
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {
-    this.#refusals.countAs(reason === 'no-memory' ? 'unavailable' : 'too_large')
+    this.#refusals?.countAs(reason === 'no-memory' ? 'unavailable' : 'too_large')
     const status = reason === 'no-memory' ? 503 : 400
     const text = this.#bodyRefusal(request, reason, bodyBytes)
     const refusal = messageResponse(status, text, jsonType, { closesConnection: true })
@@ -170,32 +175,36 @@ export class HttpPort implements HttpService {
     if (reason === 'too-many-chunks') {
       return 'Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.'
     }
-    const limitBytes = bodyLimitBytes(this.#options)
+    const limit = `the maximum allowed input size of ${this.#options.bodyLimitBytes} bytes.`
+    const advice = this.#advice('max-input-size', 'increase the limit')
     const isAllJson = headerOf(request.headers, 'inference-header-content-length') === null
-    if (!isAllJson || headerOf(request.headers, 'content-encoding') !== null) {
-      return bodyTooLargeMessage(bodyBytes, limitBytes)
-    }
+    const isPlain = headerOf(request.headers, 'content-encoding') === null
     // Triton's text: without a header length the whole body is JSON.
-    return `request JSON size of ${bodyBytes} bytes exceeds the maximum allowed input size of ${limitBytes} bytes. Use --http-max-input-size to increase the limit.`
+    const what = isAllJson && isPlain && this.#options.hasFlags ? 'request JSON size' : 'request body'
+    return `${what} of ${bodyBytes} bytes exceeds ${limit}${advice}`
   }
 
   refuseStalledBody(): HttpResponse {
-    const message =
-      `no byte of the request body arrived for ${this.#options.bodyIdleTimeoutMs / 1000} s. ` +
-      `Use --http-body-idle-timeout-secs to allow longer pauses.`
-    return messageResponse(408, message, jsonType, { closesConnection: true })
+    const { bodyIdleTimeoutMs } = this.#options
+    const text = `no byte of the request body arrived for ${bodyIdleTimeoutMs / 1000} s.`
+    return this.#refuseSlow(408, `${text}${this.#advice('body-idle-timeout-secs', 'allow longer pauses')}`)
   }
 
-  refusalText(status: 408 | 431): string {
-    if (status === 408) {
-      return (
-        `the request's headers took longer than ${this.#options.headersTimeoutMs / 1000} s to arrive. ` +
-        `Use --http-headers-timeout-secs to allow more time.`
-      )
+  refuseHead(status: 408 | 431): HttpResponse {
+    const { headersTimeoutMs, maxHeaderBytes } = this.#options
+    if (status === 431) {
+      const text = `the request's headers exceed ${maxHeaderBytes} bytes.`
+      return this.#refuseSlow(status, `${text}${this.#advice('max-header-size', 'increase the limit')}`)
     }
-    return (
-      `the request's headers exceed ${this.#options.maxHeaderBytes} bytes. ` +
-      `Use --http-max-header-size to increase the limit.`
-    )
+    const text = `the request's headers took longer than ${headersTimeoutMs / 1000} s to arrive.`
+    return this.#refuseSlow(status, `${text}${this.#advice('headers-timeout-secs', 'allow more time')}`)
+  }
+
+  #refuseSlow(status: number, text: string): HttpResponse {
+    return messageResponse(status, text, jsonType, { closesConnection: true })
+  }
+
+  #advice(flag: string, purpose: string): string {
+    return this.#options.hasFlags ? ` Use --http-${flag} to ${purpose}.` : ''
   }
 }

@@ -3,6 +3,9 @@ import { jsonType, type HttpRequest } from '../../transport/http1/http-message.t
 
 export type RouteHandler = (request: HttpRequest, modelName: string, modelVersion: string) => void
 
+/** The path of a route that takes what no other route does. */
+export const everyOtherPath = '*'
+
 /** One path of a front end and what it does with a request there. */
 export type Route = {
   /**

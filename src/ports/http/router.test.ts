@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { jsonType } from '../../transport/http1/http-message.ts'
-import type { Route } from './route.ts'
+import { everyOtherPath, type Route } from './route.ts'
 import { Router } from './router.ts'
 
 const route = (path: string): Route => ({
@@ -117,4 +117,10 @@ test('a parameter may take what another route has as literal text', () => {
 
 test('two routes of one path are refused', () => {
   assert.throws(() => new Router([route('/a[/{b}]/c'), route('/a/c')]), { message: /the path \/a\/c has one route/ })
+})
+
+test('one route may take every path that no other route takes', () => {
+  const all = new Router([route('/a/{b}'), route(everyOtherPath)])
+  assert.equal(all.find('/a/b')?.route.path, '/a/{b}')
+  for (const target of ['/', '/a', '/a/b/c', '*', 'http://host']) assert.equal(all.find(target)?.route.path, '*')
 })

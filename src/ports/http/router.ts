@@ -1,5 +1,5 @@
 import { assert } from '../../base/assert.ts'
-import type { Route } from './route.ts'
+import { everyOtherPath, type Route } from './route.ts'
 
 export type RouteMatch = {
   readonly route: Route
@@ -44,8 +44,12 @@ class Junction {
  */
 export class Router {
   readonly #root = new Junction()
+  /** The match of every path that no other route has; null where there is none. */
+  readonly #others: RouteMatch | null
 
   constructor(routes: readonly Route[]) {
+    const others = routes.find(({ path }) => path === everyOtherPath)
+    this.#others = others === undefined ? null : { route: others, modelName: '', modelVersion: '' }
     for (const route of routes) for (const pattern of withoutBrackets(route.path)) this.#add(route, pattern)
     settleOrder(this.#root)
   }
@@ -66,7 +70,7 @@ export class Router {
 
   /** HOT: once per request. */
   find(target: string): RouteMatch | null {
-    return matchFrom(this.#root, pathOf(target), 0, '', '')
+    return matchFrom(this.#root, pathOf(target), 0, '', '') ?? this.#others
   }
 }
 

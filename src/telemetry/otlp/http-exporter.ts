@@ -1,5 +1,5 @@
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https'
-import { nodeHttp } from '../../transport/node-http.ts'
+import { nodeHttp } from './node-http.ts'
 import type { SpanExporter } from './span-processor.ts'
 
 /** For the whole exchange. */

@@ -1,7 +1,7 @@
 // What happens on a connection beside its calls: keep-alive pings, patience with the client's pings, and its age.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
-import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import { errorCodes } from '../http2/http2-format.ts'
 import type { Http2Connection } from '../http2/http2-connection.ts'
 
@@ -17,7 +17,7 @@ const ageJitter = 0.1
 export class ConnectionKeeper {
   readonly #connection: Http2Connection
   readonly #clock: Clock
-  readonly #options: GrpcOptions
+  readonly #options: GrpcTransportOptions
   readonly #timers = new Set<Cancel>()
   #callCount = 0
   #strikes = 0
@@ -29,7 +29,7 @@ export class ConnectionKeeper {
   readonly #ping = Buffer.alloc(8)
   #disarmPing: Cancel | null = null
 
-  constructor(connection: Http2Connection, clock: Clock, options: GrpcOptions) {
+  constructor(connection: Http2Connection, clock: Clock, options: GrpcTransportOptions) {
     this.#connection = connection
     this.#clock = clock
     this.#options = options

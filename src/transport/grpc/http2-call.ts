@@ -1,7 +1,7 @@
 // One gRPC call on one HTTP/2 stream: framing, compression, deadline, cancellation.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
-import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import { encodeStatusMessage, GrpcStatus, statusCodes, statusOk } from './grpc-status.ts'
 import { metadataValue, type GrpcCall, type OutgoingMessage } from './grpc-transport.ts'
 import { errorCodes } from '../http2/http2-format.ts'
@@ -32,7 +32,7 @@ const prefixBytes = 5
 
 export type CallSurroundings = {
   readonly clock: Clock
-  readonly options: GrpcOptions
+  readonly options: GrpcTransportOptions
   readonly inflater: MessageInflater
   readonly remoteAddress: () => string
   /** Something was sent: pings are welcome again. */

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 
 import type { Clock } from '../../base/clock.ts'
 import { ConnectionKeeper } from './connection-keeper.ts'
-import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import type { CallHandler } from './grpc-transport.ts'
 import { Http2Call, type CallSurroundings } from './http2-call.ts'
 import { Http2Connection, type ConnectionUser } from '../http2/http2-connection.ts'
@@ -15,12 +15,11 @@ import type { MessageInflater } from './message-compression.ts'
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
   readonly clock: Clock
-  readonly options: GrpcOptions
+  readonly options: GrpcTransportOptions
   readonly inflater: MessageInflater
   readonly handle: CallHandler
   /** At the end of this turn of the event loop. */
   flushSoon(connection: Http2Connection): void
-  onClosed(connection: ServedConnection): void
 }
 
 export class ServedConnection implements ConnectionUser {
@@ -76,7 +75,6 @@ export class ServedConnection implements ConnectionUser {
 
   onClosed(): void {
     this.#keeper.close()
-    this.#host.onClosed(this)
   }
 
   /** Tells the client to go elsewhere, and closes once its calls have ended. */

@@ -3,28 +3,30 @@
 // a small answer leaves in one write.
 
 import type { Socket } from 'node:net'
-import { encodeErrorBody } from '../../protocol/error-body.ts'
+import type { Clock } from '../../base/clock.ts'
 import { BodyCollector } from './body-collector.ts'
 import { ChunkedAnswer } from './chunked-answer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { SocketChunkWriter } from './socket-chunk-writer.ts'
-import { jsonType, reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
+import { reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
 import type { HttpService } from './http-service.ts'
 import { isRequestLine, parseRequestHead, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
+  readonly clock: Clock
   readonly service: HttpService
   readonly isDraining: boolean
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
-  onClosed(socket: Socket): void
 }
 
 /** Up to here the parts of an answer are copied together: one small write costs less than several pieces. */
 const joinBytes = 16 * 1024
 const headEnd = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
+/** Stands for the head of a request that is refused before its head was read. */
+const noHead = parseRequestHead('GET / HTTP/1.1') as RequestHead
 
 /** `idle`: between requests. `waiting`: a request is whole and not yet answered; the client's turn comes after ours. */
 export type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
@@ -79,7 +81,7 @@ export class HttpConnection {
   readonly #socket: Socket
   #phase: ConnectionPhase = 'idle'
   /** Since when the phase lasts, or since when no byte came; the transport's sweep compares it with its limits. */
-  sinceMs: number
+  sinceNs: number
   /** Bytes that arrived and are not read yet: half a head, or a request that came before its predecessor was answered. */
   #pending: Buffer | null = null
   #isConsuming = false
@@ -98,10 +100,10 @@ export class HttpConnection {
   /** Memory of the last answer that is still being written. */
   #release: (() => void) | null = null
 
-  constructor(host: ConnectionHost, socket: Socket, nowMs: number) {
+  constructor(host: ConnectionHost, socket: Socket) {
     this.#host = host
     this.#socket = socket
-    this.sinceMs = nowMs
+    this.sinceNs = host.clock.nowNs()
     // A client that ends its side has gone away: HTTP clients that want an answer keep it open.
     socket.on('end', () => this.#onEnd())
     socket.on('error', () => socket.destroy())
@@ -127,7 +129,7 @@ export class HttpConnection {
   }
 
   /** After the answers that are under way. */
-  closeSoon(): void {
+  leave(): void {
     if (this.#phase !== 'waiting') this.#socket.destroySoon()
   }
 
@@ -179,7 +181,7 @@ export class HttpConnection {
     this.#collector = null
     this.#decoder = null
     this.#phase = 'idle'
-    this.sinceMs = performance.now()
+    this.sinceNs = this.#host.clock.nowNs()
     if (closes) {
       // Whatever else the client has sent is not looked at any more.
       this.#isClosed = true
@@ -237,7 +239,7 @@ export class HttpConnection {
   /** Bytes as they came from the socket; they stay as they are. */
   take(data: Buffer): void {
     if (this.#isClosed) return
-    this.sinceMs = this.#phase === 'head' ? this.sinceMs : performance.now()
+    if (this.#phase !== 'head') this.sinceNs = this.#host.clock.nowNs()
     if (this.#phase === 'waiting') {
       // The next request came before this one was answered: hold it, and let no more come.
       this.#pending = this.#pending === null ? data : Buffer.concat([this.#pending, data])
@@ -379,14 +381,9 @@ export class HttpConnection {
   }
 
   #refuseHead(status: 408 | 431): void {
-    const body = encodeErrorBody(this.#host.service.refusalText(status))
     this.#pending = null
     this.#isClosed = true
-    this.#socket.end(
-      `HTTP/1.1 ${status} ${reasonOf(status)}\r\nContent-Type: ${jsonType}\r\nContent-Length: ${body.length}\r\n` +
-        `Connection: close\r\n\r\n${body.toString('latin1')}`,
-      'latin1',
-    )
+    this.#write(this.#host.service.refuseHead(status), noHead, true)
     this.#socket.destroySoon()
   }
 
@@ -409,7 +406,6 @@ export class HttpConnection {
       onDisconnect?.()
     }
     this.#releaseNow()
-    this.#host.onClosed(this.#socket)
   }
 }
 

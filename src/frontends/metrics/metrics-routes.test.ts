@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test, { type TestContext } from 'node:test'
 import { SystemClock } from '../../base/clock.ts'
 import { MemoryLog } from '../../base/log.ts'
-import { MetricsFrontend } from './metrics-frontend.ts'
+import { createMetricsPort } from '../../metrics-service.ts'
 
 const plainText = (pieces: () => Iterable<string>) => ({ contentType: 'text/plain; charset=utf-8', pieces })
 
@@ -12,7 +12,7 @@ async function serving(t: TestContext, pieces: () => Iterable<string>) {
     plainText(pieces),
     { contentType: 'application/openmetrics-text; version=1.0.0', pieces: () => ['# EOF\n'] },
   ]
-  const frontend = new MetricsFrontend({ clock: new SystemClock(), log, formats }, { address: '127.0.0.1', port: 0 })
+  const frontend = createMetricsPort({ clock: new SystemClock(), log, formats }, { address: '127.0.0.1', port: 0 })
   t.after(() => frontend.close())
   const { port } = await frontend.listen()
   const get = (path: string, init: RequestInit = {}): Promise<Response> =>
@@ -101,7 +101,7 @@ test('a page that cannot be written is a 500 and a line in the log', async (t) =
 test('a port that is taken is named, with what to do', async (t) => {
   const { port } = await serving(t, () => [])
   const dependencies = { clock: new SystemClock(), log: new MemoryLog(), formats: [plainText(() => [])] }
-  const second = new MetricsFrontend(dependencies, { address: '127.0.0.1', port })
+  const second = createMetricsPort(dependencies, { address: '127.0.0.1', port })
   await assert.rejects(second.listen(), { code: 'UNAVAILABLE', message: /--metrics-port/ })
   await second.close()
 })

@@ -1,0 +1,149 @@
+// Listens on one port, with or without TLS, and holds its connections until the last of them has gone.
+
+import { once } from 'node:events'
+import net, { type AddressInfo, type Socket } from 'node:net'
+import tls from 'node:tls'
+
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, type ServerError } from '../base/server-error.ts'
+import { CertificateFiles, type CertificatePaths, type Certificates } from './certificate-files.ts'
+import { TrafficMeter } from './traffic-meter.ts'
+
+/** PEM files, read again when they change. */
+export type TlsOptions = CertificatePaths & {
+  /** Clients must show a certificate that the root signed. */
+  readonly isMutual: boolean
+}
+
+export type ListenOptions = {
+  readonly address: string
+  /** 0 lets the system choose one. */
+  readonly port: number
+  /** Several processes may listen on the port. */
+  readonly reusePort: boolean
+  /** Null: no TLS. */
+  readonly tls: TlsOptions | null
+}
+
+/** What differs between the protocols. */
+export type ListenerSettings = {
+  readonly plainSockets: net.ServerOpts
+  readonly tlsSockets: tls.TlsOptions
+  /** 0: as many as the system gives. */
+  readonly maxConnections: number
+  /** A socket whose handshake is done, if it has one. Whoever serves it gives it to `hold`. */
+  onSocket(socket: Socket): void
+  /** The error of `listen` when the system does not give the port. */
+  readonly cannotListen: (reason: Error) => ServerError
+}
+
+/** A connection, as far as the end of its port goes. */
+export type HeldConnection = {
+  /** Closes after the answers that are under way. */
+  leave(): void
+  destroy(): void
+}
+
+export class Listener<C extends HeldConnection> {
+  /** What was accepted and has not gone yet. */
+  readonly connections = new Map<Socket, C>()
+  readonly traffic = new TrafficMeter()
+  readonly #log: Log
+  readonly #options: ListenOptions
+  readonly #settings: ListenerSettings
+  /** Null without TLS. */
+  readonly #certificates: CertificateFiles | null
+  /** Over TLS: connections whose handshake is still to come. */
+  readonly #handshaking = new Set<Socket>()
+  #server: net.Server | null = null
+  #drained: Promise<void> | null = null
+
+  constructor(dependencies: { clock: Clock; log: Log }, options: ListenOptions, settings: ListenerSettings) {
+    this.#log = dependencies.log.from('listener.ts')
+    this.#options = options
+    this.#settings = settings
+    this.#certificates = options.tls === null ? null : new CertificateFiles(dependencies, options.tls)
+  }
+
+  /** True when no new connections are wanted. */
+  get isDraining(): boolean {
+    return this.#drained !== null
+  }
+
+  /** Where it listens, with the real port when 0 was asked for. */
+  async listen(): Promise<{ address: string; port: number }> {
+    const { address, port, reusePort, tls: tlsOptions } = this.#options
+    const server = tlsOptions === null ? this.#createServer() : await this.#createTlsServer(tlsOptions)
+    if (this.#settings.maxConnections > 0) server.maxConnections = this.#settings.maxConnections
+    this.#server = server
+    try {
+      server.listen({ host: address, port, reusePort })
+      await once(server, 'listening')
+    } catch (reason) {
+      throw this.#settings.cannotListen(reason as Error)
+    }
+    server.on('error', (reason) => this.#log.error('listener failed', { address, port, reason: messageOf(reason) }))
+    const bound = server.address() as AddressInfo
+    return { address: bound.address, port: bound.port }
+  }
+
+  /** The socket may be another one than the one that was accepted. */
+  hold(socket: Socket, connection: C): void {
+    this.connections.set(socket, connection)
+    socket.once('close', () => this.connections.delete(socket))
+    if (this.#certificates === null) this.traffic.track(socket)
+    // It may have come in while the port was being closed.
+    if (this.isDraining) connection.leave()
+  }
+
+  /** No new connections; each open one closes after its current answers. Resolves when the last one has gone. */
+  drain(): Promise<void> {
+    this.#drained ??= new Promise((resolve) => {
+      this.#certificates?.close()
+      if (this.#server === null) resolve()
+      else this.#server.close(() => resolve())
+      // A turn of the loop later: what clients had sent by now is read and answered, not cut off.
+      setImmediate(() => {
+        for (const connection of this.connections.values()) connection.leave()
+      })
+    })
+    return this.#drained
+  }
+
+  /** Ends every connection at once. Twice is fine. */
+  async close(): Promise<void> {
+    const drained = this.drain()
+    for (const connection of this.connections.values()) connection.destroy()
+    for (const socket of this.#handshaking) socket.destroy()
+    await drained
+  }
+
+  #createServer(): net.Server {
+    return net.createServer(this.#settings.plainSockets, (socket) => this.#settings.onSocket(socket))
+  }
+
+  async #createTlsServer({ isMutual }: TlsOptions): Promise<tls.Server> {
+    const files = this.#certificates as CertificateFiles
+    const settings = {
+      ...this.#settings.tlsSockets,
+      ...secureContextOf(await files.read()),
+      requestCert: isMutual,
+      rejectUnauthorized: isMutual,
+    }
+    const server = tls.createServer(settings, (socket) => this.#settings.onSocket(socket))
+    server.on('connection', (socket) => {
+      this.traffic.track(socket)
+      this.#handshaking.add(socket)
+      socket.on('close', () => this.#handshaking.delete(socket))
+    })
+    // A failed or unfinished handshake is the client's affair; its socket is closed.
+    server.on('tlsClientError', (_reason, socket) => socket.destroy())
+    // Open connections keep the certificate they were made with.
+    files.watch((certificates) => server.setSecureContext(secureContextOf(certificates)))
+    return server
+  }
+}
+
+const secureContextOf = ({ cert, key, ca }: Certificates): tls.SecureContextOptions =>
+  ca === null ? { cert, key } : { cert, key, ca }
