@@ -1,10 +1,13 @@
-// Writes the documents that are made from tables in the source: docs/reference/flags.md, metrics.md.
-// `node scripts/generate-docs.ts`; test/docs.test.ts notices when somebody forgot.
+// Writes the documents that are made from tables in the source: docs/reference/flags.md, metrics.md, and the table of
+// parameters in config.md. `node scripts/generate-docs.ts`; test/docs.test.ts notices when somebody forgot.
 
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { flagsDocument } from './flags-document.ts'
 import { metricsDocument } from './metrics-document.ts'
+import { withParametersTable } from './parameters-table.ts'
 
-writeFileSync(path.join(import.meta.dirname, '..', 'docs', 'reference', 'flags.md'), flagsDocument())
-writeFileSync(path.join(import.meta.dirname, '..', 'docs', 'reference', 'metrics.md'), metricsDocument())
+const page = (name: string): string => path.join(import.meta.dirname, '..', 'docs', 'reference', name)
+writeFileSync(page('flags.md'), flagsDocument())
+writeFileSync(page('metrics.md'), metricsDocument())
+writeFileSync(page('config.md'), withParametersTable(readFileSync(page('config.md'), 'utf8')))

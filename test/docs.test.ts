@@ -4,6 +4,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { flagsDocument } from '../scripts/flags-document.ts'
 import { metricsDocument } from '../scripts/metrics-document.ts'
+import { withParametersTable } from '../scripts/parameters-table.ts'
 import { parseModelConfigText } from '../src/repository/text-format-reader.ts'
 
 const root = path.join(import.meta.dirname, '..')
@@ -15,6 +16,11 @@ test('docs/reference/flags.md says what the table of flags says', () => {
 
 test('docs/reference/metrics.md says what the tables of metrics say', () => {
   assert.equal(read('docs/reference/metrics.md'), metricsDocument(), 'run: node scripts/generate-docs.ts')
+})
+
+test('docs/reference/config.md says what the table of parameters says', () => {
+  const page = read('docs/reference/config.md')
+  assert.equal(page, withParametersTable(page), 'run: node scripts/generate-docs.ts')
 })
 
 const pages = ['*.md', 'docs/**/*.md', 'examples/**/*.md', 'deploy/**/*.md']

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { batchPaddingOf, lengthClass, paddedLength, paddingProblems } from './batch-padding.ts'
 import { emptyModelConfig, type ModelConfig, type ModelInput, type ModelOutput } from './model-config.ts'
-import { latencyTargetProblems } from './latency-target.ts'
 
 const tensor = (name: string, dims: number[], dataType = 'TYPE_INT32') =>
   ({ name, dims, dataType, reshape: null }) as unknown as ModelInput & ModelOutput
@@ -93,13 +92,4 @@ test('what cannot be padded is said at load, with what is wrong and what would b
   says({ pad_inputs: 'ids', pad_outputs: 'score' }, /'score', whose dims \[1\] must have exactly one -1/)
   says({ pad_inputs: 'ids', pad_outputs: 'logits=mask' }, /cuts 'logits' as 'mask', which 'pad_inputs' does not name/)
   says({ pad_inputs: 'ids' }, /needs 'max_batch_size' above 0 and 'dynamic_batching \{ \}'/, { dynamicBatching: null })
-})
-
-test('slo_ms is a number of milliseconds, for a model with dynamic batching', () => {
-  const messages = (text: string, part?: Partial<ModelConfig>): string[] =>
-    [...latencyTargetProblems(configOf({ slo_ms: text }, part))].map(({ message }) => message)
-  assert.deepEqual(messages('2.5'), [])
-  for (const bad of ['', 'fast', '0', '-1', 'Infinity'])
-    assert.match(messages(bad).join(), /above 0 and up to 3600000, got/)
-  assert.match(messages('5', { dynamicBatching: null }).join(), /needs 'dynamic_batching \{ \}'/)
 })

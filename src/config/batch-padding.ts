@@ -9,6 +9,7 @@ import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-ty
 import { shapeText, type Shape } from '../tensor/shape.ts'
 import { problem, type ConfigProblem } from './config-problem.ts'
 import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
+import { parameterRow, readInputParameter, readParameter } from './model-parameters.ts'
 
 export type PaddedInput = {
   readonly name: string
@@ -37,22 +38,18 @@ const maxBuckets = 256
 /** Of one input in a full batch: short requests cost as much as long ones. */
 const maxPaddedBytes = 1 << 30
 
-/** True for names of model parameters that are read here. */
-export const isPaddingParameter = (key: string): boolean =>
-  /^pad_(inputs|outputs)$/.test(key) || /^pad_(value|buckets)(\.|$)/.test(key)
-
 /** Null: the model asks for none. The configuration is valid. */
 export function batchPaddingOf(config: ModelConfig): BatchPadding | null {
-  const names = namesOf(textOf(config, 'pad_inputs'))
+  const names = namesOf(readParameter(config, 'pad_inputs'))
   if (names.length === 0) return null
   const inputs = names.map((name): PaddedInput => {
     const input = config.input.find((each) => each.name === name) as ModelInput
     const dataType = dataTypeOfConfig(input.dataType) as DataType
-    const fill = elementOf(dataType, Number(ownOrCommon(config, 'pad_value', name) ?? '0')) as Uint8Array
-    const buckets = namesOf(ownOrCommon(config, 'pad_buckets', name)).map(Number)
+    const fill = elementOf(dataType, Number(readInputParameter(config, 'pad_value', name)?.text ?? '0')) as Uint8Array
+    const buckets = namesOf(readInputParameter(config, 'pad_buckets', name)?.text ?? null).map(Number)
     return { name, dataType, axis: openAxis(input) + 1, fill, buckets }
   })
-  const wanted = textOf(config, 'pad_outputs')
+  const wanted = readParameter(config, 'pad_outputs')
   const first = names[0] as string
   const outputs = wanted === null ? outputsOfSameKind(config, first) : cutsOf(wanted, first).map(([name, input]) => ({ name, input, axis: openAxis(outputNamed(config, name)) + 1 })) // prettier-ignore
   return { inputs, outputs }
@@ -77,11 +74,13 @@ export const paddedLength = (buckets: readonly number[], length: number, longest
   buckets.length === 0 ? longest : lengthClass(buckets, length)
 
 export function* paddingProblems(config: ModelConfig): Generator<ConfigProblem> {
-  const keys = [...config.parameters.keys()].filter(isPaddingParameter)
+  const keys = [...config.parameters.keys()].filter(
+    (key) => key.startsWith('pad_') && parameterRow(config.backend, key) !== null,
+  )
   if (keys.length === 0) return
   const say = (key: string, what: string): ConfigProblem =>
     problem(`parameters["${key}"]`, `parameter '${key}' of model '${config.name}' ${what}`)
-  const names = namesOf(textOf(config, 'pad_inputs'))
+  const names = namesOf(readParameter(config, 'pad_inputs'))
   const [stray = ''] = keys
   if (names.length === 0) {
     yield say(stray, "does nothing without 'pad_inputs', which names the inputs to fill up")
@@ -120,30 +119,28 @@ function* inputProblems(config: ModelConfig, name: string, say: Say): Generator<
     yield say('pad_inputs', `names '${name}' of ${input.dataType}: only numbers can be filled up`)
     return
   }
-  const valueKey = ownKey(config, 'pad_value', name)
-  const value = textOf(config, valueKey)
-  if (value !== null && (value.trim() === '' || elementOf(dataType, Number(value)) === null)) {
-    yield say(valueKey, `must be a number that ${input.dataType} holds, got '${value}'`)
+  const value = readInputParameter(config, 'pad_value', name)
+  if (value !== null && (value.text.trim() === '' || elementOf(dataType, Number(value.text)) === null)) {
+    yield say(value.key, `must be a number that ${input.dataType} holds, got '${value.text}'`)
   }
-  const bucketsKey = ownKey(config, 'pad_buckets', name)
-  const text = textOf(config, bucketsKey)
-  if (text === null) return
-  const edges = namesOf(text).map(Number)
+  const buckets = readInputParameter(config, 'pad_buckets', name)
+  if (buckets === null) return
+  const edges = namesOf(buckets.text).map(Number)
   const isAscending = edges.every((edge, i) => Number.isSafeInteger(edge) && edge > (edges[i - 1] ?? 0))
   if (edges.length === 0 || edges.length > maxBuckets || !isAscending) {
-    yield say(bucketsKey, `must be 1 to ${maxBuckets} ascending lengths such as '32, 64, 128', got '${text}'`)
+    yield say(buckets.key, `must be 1 to ${maxBuckets} ascending lengths such as '32, 64, 128', got '${buckets.text}'`)
     return
   }
   const elements = modelDims(input).reduce((product, size) => product * (size === -1 ? (edges.at(-1) ?? 1) : size), 1)
   const bytes = elements * elementBytes[dataType] * Math.max(1, config.maxBatchSize)
   if (bytes > maxPaddedBytes) {
     const room = `${maxPaddedBytes >> 20} MiB`
-    yield say(bucketsKey, `makes a full batch of '${name}' ${Math.ceil(bytes / 2 ** 20)} MiB long, more than ${room}`)
+    yield say(buckets.key, `makes a full batch of '${name}' ${Math.ceil(bytes / 2 ** 20)} MiB long, more than ${room}`)
   }
 }
 
 function* outputProblems(config: ModelConfig, inputs: readonly string[], say: Say): Generator<ConfigProblem> {
-  const wanted = textOf(config, 'pad_outputs')
+  const wanted = readParameter(config, 'pad_outputs')
   if (wanted === null) return
   for (const [name, input] of cutsOf(wanted, inputs[0] as string)) {
     const output = config.output.find((each) => each.name === name)
@@ -159,14 +156,6 @@ function* outputProblems(config: ModelConfig, inputs: readonly string[], say: Sa
       yield say('pad_outputs', `cuts '${name}' as '${input}', which 'pad_inputs' does not name`)
   }
 }
-
-const textOf = (config: ModelConfig, key: string): string | null => config.parameters.get(key)?.stringValue ?? null
-
-const ownKey = (config: ModelConfig, key: string, name: string): string =>
-  config.parameters.has(`${key}.${name}`) ? `${key}.${name}` : key
-
-const ownOrCommon = (config: ModelConfig, key: string, name: string): string | null =>
-  textOf(config, ownKey(config, key, name))
 
 const namesOf = (text: string | null): string[] =>
   (text ?? '')

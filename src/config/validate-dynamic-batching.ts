@@ -1,10 +1,10 @@
-import { latencyTargetProblems } from './latency-target.ts'
 import { problem, type ConfigProblem } from './config-problem.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from './model-config.ts'
+import { parameterProblems } from './model-parameters.ts'
 
 export function* dynamicBatchingProblems(config: ModelConfig): Generator<ConfigProblem> {
   const batching = config.dynamicBatching
-  yield* latencyTargetProblems(config)
+  yield* parameterProblems(config, 'slo_ms')
   if (batching === null) return
   const at = 'dynamic_batching'
   yield* preferredSizeProblems(config, batching.preferredBatchSize, 'dynamic batching preferred size', at)

@@ -5,7 +5,7 @@
 import { problem, throwFirst, type ConfigProblem } from './config-problem.ts'
 import { backendOfPlatform, isEnsemble, knownBackend } from './known-backends.ts'
 import type { ModelConfig } from './model-config.ts'
-import { singleFlightProblems } from './single-flight.ts'
+import { parameterProblems } from './model-parameters.ts'
 import { dynamicBatchingProblems } from './validate-dynamic-batching.ts'
 import { ensembleProblems } from './validate-ensemble.ts'
 import { instanceGroupProblems } from './validate-instance-groups.ts'
@@ -36,6 +36,7 @@ export function* loadProblems(config: ModelConfig, rules: LoadRules): Generator<
   yield* configProblems(config)
   yield* tensorProblems(config)
   yield* sequenceStateProblems(config)
+  yield* parameterProblems(config)
 }
 
 function* configProblems(config: ModelConfig): Generator<ConfigProblem> {
@@ -50,7 +51,7 @@ function* configProblems(config: ModelConfig): Generator<ConfigProblem> {
   yield* ensembleProblems(config)
   yield* metricsProblems(config)
   yield* responseCacheProblems(config)
-  yield* singleFlightProblems(config)
+  yield* parameterProblems(config, 'single_flight')
 }
 
 function* backendProblems(config: ModelConfig): Generator<ConfigProblem> {

@@ -22,3 +22,12 @@ test("a backend of Triton's that is not here, and one that nobody knows, are nam
   assert.match(backendWarnings('tensorrt').join(), /'tensorrt' is one of Triton's that Galatea does not have/)
   assert.match(backendWarnings('scale').join(), /'scale' is not one of Galatea's own \(.*pytorch.*\)/)
 })
+
+test('a parameter that was nearly right is named with the right one; a model may have others of its own', () => {
+  const parameters = new Map(['lasy', 'temperature', 'pad_value.ids'].map((key) => [key, { stringValue: 'true' }]))
+  const found = [...configWarnings({ ...emptyModelConfig(), name: 'm', backend: 'python', parameters })]
+  assert.deepEqual(
+    found.map(({ rule, path, fix }) => [rule, path, fix]),
+    [['parameter', 'parameters["lasy"]', "did you mean 'lazy'?"]],
+  )
+})

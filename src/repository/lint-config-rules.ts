@@ -2,6 +2,7 @@
 
 import { knownBackends } from '../config/known-backends.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelInstanceGroup } from '../config/model-config.ts'
+import { nearestParameter, parameterRow } from '../config/model-parameters.ts'
 
 export type ConfigWarning = {
   readonly rule: string
@@ -26,6 +27,7 @@ export function* configWarnings(config: ModelConfig): Generator<ConfigWarning> {
     yield* instanceWarnings(group, `instance_group[${index}]`)
   }
   yield* ensembleWarnings(config)
+  yield* parameterWarnings(config)
 }
 
 function* backendWarnings(config: ModelConfig): Generator<ConfigWarning> {
@@ -98,4 +100,14 @@ function* ensembleWarnings(config: ModelConfig): Generator<ConfigWarning> {
   if (config.ensembleScheduling === null || config.defaultModelFilename === '') return
   const message = 'default_model_filename means nothing for an ensemble'
   yield { rule: 'ensemble-file', path: 'default_model_filename', message, fix: 'remove it' }
+}
+
+/** A model may have parameters of its own, so only one that was nearly right is worth a word. */
+function* parameterWarnings({ backend, parameters }: ModelConfig): Generator<ConfigWarning> {
+  for (const key of parameters.keys()) {
+    const near = parameterRow(backend, key) === null ? nearestParameter(backend, key) : null
+    if (near === null) continue
+    const message = `parameter '${key}' means nothing to the server`
+    yield { rule: 'parameter', path: `parameters["${key}"]`, message, fix: `did you mean '${near}'?` }
+  }
 }

@@ -1,5 +1,5 @@
 import { batchPaddingOf, type BatchPadding } from '../config/batch-padding.ts'
-import { latencyTargetNs } from '../config/latency-target.ts'
+import { readParameter } from '../config/model-parameters.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { BatchQueueSettings, QueuePolicy } from './batch-queue.ts'
@@ -26,6 +26,7 @@ export function dynamicBatchSettings(
   const maxBatchSize = Math.max(1, config.maxBatchSize)
   const { preferredBatchSize, defaultQueuePolicy, priorityQueuePolicy } = batching
   const padding = batchPaddingOf(config)
+  const sloMs = readParameter(config, 'slo_ms')
   const policyByLevel = new Map<bigint, QueuePolicy>()
   for (const [level, policy] of priorityQueuePolicy) policyByLevel.set(level, queuePolicy(policy))
   return {
@@ -45,7 +46,7 @@ export function dynamicBatchSettings(
     },
     preservesOrder: batching.preserveOrdering,
     padding,
-    sloNs: latencyTargetNs(config),
+    sloNs: sloMs === null ? null : sloMs * 1e6,
   }
 }
 

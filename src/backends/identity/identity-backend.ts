@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { ServerError } from '../../base/server-error.ts'
 import type { Backend, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
+import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { IdentityInstance } from './identity-instance.ts'
 
@@ -83,19 +83,9 @@ export class IdentityBackend implements Backend {
 
 export function identitySettings(config: ModelConfig): IdentitySettings {
   return {
-    executeDelayMs: numberParameter(config, 'execute_delay_ms'),
-    instanceWiseDelayMultiplier: numberParameter(config, 'instance_wise_delay_multiplier'),
-    creationDelayMs: numberParameter(config, 'creation_delay_sec') * 1000,
-    hasResponseParameters: config.parameters.get('response_parameters')?.stringValue === 'true',
+    executeDelayMs: readParameter(config, 'execute_delay_ms') ?? 0,
+    instanceWiseDelayMultiplier: readParameter(config, 'instance_wise_delay_multiplier') ?? 0,
+    creationDelayMs: (readParameter(config, 'creation_delay_sec') ?? 0) * 1000,
+    hasResponseParameters: readParameter(config, 'response_parameters') ?? false,
   }
-}
-
-function numberParameter(config: ModelConfig, key: string): number {
-  const text = config.parameters.get(key)?.stringValue.trim() ?? '0'
-  const value = Number(text)
-  if (text !== '' && Number.isFinite(value) && value >= 0) return value
-  throw new ServerError(
-    'INVALID_ARG',
-    `model '${config.name}': parameter '${key}' must be a number that is not negative, got '${text}'`,
-  )
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
-import { serverParameters } from '../../config/server-parameters.ts'
+import { modelParameters } from '../../config/model-parameters.ts'
 import { parseOnnxSettings } from './session-settings.ts'
 
 const config = (parameters: Record<string, string>, fields: Partial<ModelConfig> = {}): ModelConfig => ({
@@ -94,7 +94,8 @@ test('a value that makes no sense is refused with the parameter, what is expecte
 })
 
 test("a parameter of the server's own needs no warning, one that nobody knows does", () => {
-  const own = Object.fromEntries(serverParameters.map((key) => [key, '1']))
+  const servers = Object.entries(modelParameters).filter(([, { backends }]) => backends === null)
+  const own = Object.fromEntries(servers.map(([key]) => [key, '1']))
   assert.deepEqual(parseOnnxSettings(config({ ...own, pad_inputs: 'X', 'pad_value.X': '1' })).warnings, [])
   assert.match(parseOnnxSettings(config({ lasy: 'true' })).warnings.join(), /'lasy' is not known/)
 })

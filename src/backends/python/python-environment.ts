@@ -9,10 +9,9 @@ import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { ModelFiles } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
+import { readParameter } from '../../config/model-parameters.ts'
 
 export type PythonEnvironment = { readonly executable: string; readonly environment: NodeJS.ProcessEnv }
-
-const yes = new Set(['yes', 'true', '1', 'on'])
 
 export class PythonEnvironments {
   readonly #log: Log
@@ -34,12 +33,12 @@ export class PythonEnvironments {
 
   /** `backendArchive`: the environment that a Python-based backend ships beside its model.py, '' for none. */
   async find(config: ModelConfig, files: ModelFiles, backendArchive: string): Promise<PythonEnvironment> {
-    const configured = config.parameters.get('EXECUTION_ENV_PATH')?.stringValue ?? backendArchive
+    const configured = readParameter(config, 'EXECUTION_ENV_PATH') ?? backendArchive
     if (configured !== '') {
       const place = path.resolve(configured.replaceAll('$$TRITON_MODEL_DIRECTORY', files.modelDirectory))
       return environmentIn(await this.#packedEnvironment(place, config.name))
     }
-    if (yes.has((config.parameters.get('AUTO_INSTALL_REQUIREMENTS')?.stringValue ?? '').toLowerCase())) {
+    if (readParameter(config, 'AUTO_INSTALL_REQUIREMENTS') === true) {
       return environmentIn(await this.#requirementsEnvironment(config.name, files))
     }
     const executable = this.#realExecutables.get(this.#interpreter) ?? this.#interpreter

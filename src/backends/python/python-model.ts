@@ -5,6 +5,7 @@ import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
+import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import type { PythonEnvironment } from './python-environment.ts'
@@ -53,8 +54,8 @@ export class PythonModel implements LoadedModel {
     this.#source = source
     this.#plan = plan
     this.#supply = supply
-    this.#maxExecutionMs = countParameter(source, 'max_execution_ms')
-    this.#maxMemoryBytes = countParameter(source, 'max_memory_bytes')
+    this.#maxExecutionMs = readParameter(source.config, 'max_execution_ms') ?? 0
+    this.#maxMemoryBytes = readParameter(source.config, 'max_memory_bytes') ?? 0
   }
 
   createInstance(spec: InstanceSpec): Promise<Instance> {
@@ -126,17 +127,6 @@ export class PythonModel implements LoadedModel {
       sharedMemory: memory === null ? null : { inputsFd, outputsFd, ...memory },
     }
   }
-}
-
-function countParameter(source: ModelVersionSource, key: string): number {
-  const text = source.config.parameters.get(key)?.stringValue ?? ''
-  if (text === '') return 0
-  const value = Number(text)
-  if (Number.isSafeInteger(value) && value >= 0) return value
-  throw new ServerError(
-    'INVALID_ARG',
-    `parameter '${key}' of model '${source.name}': expected a whole number, got '${text}'`,
-  )
 }
 
 const isOnlyInstance = ({ instanceGroup }: ModelConfig): boolean =>

@@ -2,10 +2,10 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
+import { readParameter } from '../../config/model-parameters.ts'
 import { SupervisedInstance } from '../supervised-instance.ts'
 import { applyDescription } from './model-description.ts'
 import { ScriptWorker } from './script-worker.ts'
@@ -93,27 +93,10 @@ function placeOf(
 }
 
 export function workerLimits(config: ModelConfig): WorkerLimits {
-  const isolation = config.parameters.get('isolation')?.stringValue ?? 'thread'
-  if (isolation !== 'thread' && isolation !== 'process') {
-    throw invalid(config, 'isolation', "'thread' or 'process'", isolation)
-  }
   return {
-    maxExecutionMs: countParameter(config, 'max_execution_ms', 0),
-    maxInitializeMs: countParameter(config, 'max_initialize_ms', defaultInitializeMs),
-    maxMemoryMb: countParameter(config, 'max_memory_mb', 0),
-    isolation,
+    maxExecutionMs: readParameter(config, 'max_execution_ms') ?? 0,
+    maxInitializeMs: readParameter(config, 'max_initialize_ms') ?? defaultInitializeMs,
+    maxMemoryMb: readParameter(config, 'max_memory_mb') ?? 0,
+    isolation: readParameter(config, 'isolation') ?? 'thread',
   }
 }
-
-function countParameter(config: ModelConfig, key: string, fallback: number): number {
-  const text = config.parameters.get(key)?.stringValue
-  if (text === undefined) return fallback
-  const count = Number(text)
-  if (text.trim() === '' || !Number.isSafeInteger(count) || count < 0) {
-    throw invalid(config, key, 'an integer of 0 or more', text)
-  }
-  return count
-}
-
-const invalid = (config: ModelConfig, key: string, expected: string, got: string): ServerError =>
-  new ServerError('INVALID_ARG', `model '${config.name}': parameter '${key}' must be ${expected}, got '${got}'`)

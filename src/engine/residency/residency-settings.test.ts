@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { parseModelConfigText } from '../../repository/text-format-reader.ts'
 import { planEviction } from './plan-eviction.ts'
-import { parseByteCount, residencyOf } from './residency-settings.ts'
+import { residencyOf } from './residency-settings.ts'
 
 const defaults = { isLazy: false, idleUnloadSecs: 0 }
 const configWith = (parameters: Record<string, string>) =>
@@ -41,13 +41,6 @@ test('a value that cannot be read is refused by its name', () => {
       message: new RegExp(`^parameter '${key}' of model 'm' must be .*, got '${value}'$`),
     })
   }
-})
-
-test('byte counts are whole numbers with or without a binary unit', () => {
-  assert.equal(parseByteCount('1048576'), 1048576)
-  assert.equal(parseByteCount('512MiB'), 512 * 1024 ** 2)
-  assert.equal(parseByteCount('0.5 KiB'), 512)
-  for (const text of ['', 'x', '-1', '1TB', '1e9', '1 2']) assert.equal(parseByteCount(text), null, text)
 })
 
 test('those used longest ago go first, and no more than it takes', () => {

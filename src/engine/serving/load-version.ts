@@ -8,7 +8,7 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
 import { normaliseModelConfig, normaliseInstanceGroups } from '../../config/normalise-model-config.ts'
-import { isSingleFlight } from '../../config/single-flight.ts'
+import { readParameter } from '../../config/model-parameters.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
 import { readInitialStates } from '../../repository/initial-states.ts'
 import { readLabels } from '../../repository/labels.ts'
@@ -139,7 +139,8 @@ export async function sharingScheduler(
   scheduler: Scheduler,
 ): Promise<Scheduler> {
   const { config } = model
-  const shared = isSingleFlight(config) ? new SingleFlightScheduler({ clock }, scheduler) : scheduler
+  const shared =
+    readParameter(config, 'single_flight') === true ? new SingleFlightScheduler({ clock }, scheduler) : scheduler
   if (responseCache === undefined || responseCache === null || config.responseCache?.enable !== true) return shared
   return new ResponseCacheScheduler({ clock, cache: responseCache }, shared, await responseCache.prefixFor(model))
 }
