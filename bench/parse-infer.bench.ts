@@ -2,7 +2,8 @@
 
 import { medianOf, type Bench, type Figure } from './bench.ts'
 import { InferenceResponse } from '../src/model/inference-response.ts'
-import { readInferRequest, type ParsedInfer } from '../src/protocol/infer-request-reader.ts'
+import { readInferRequest } from '../src/protocol/infer-request-reader.ts'
+import type { ParsedInfer } from '../src/protocol/parsed-infer.ts'
 import { writeInferResponse } from '../src/protocol/infer-response-writer.ts'
 import { defaultRequestLimits } from '../src/protocol/request-limits.ts'
 import type { DataType } from '../src/tensor/data-type.ts'

@@ -9,7 +9,7 @@ import { readOnnxFile, type OnnxFile } from '../onnx-file/onnx-file.ts'
 import { modelNameProblem } from '../repository/model-name.ts'
 import { describeModel, UndescribedModel } from './described-model.ts'
 import { configText, unfinishedConfigText } from './init-config-text.ts'
-import type { CommandIo } from './main.ts'
+import type { CommandIo } from './command-io.ts'
 import { bareName, formatOf } from './model-format.ts'
 import { printable } from './printable.ts'
 

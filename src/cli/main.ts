@@ -3,11 +3,7 @@
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
-
-export type CommandIo = {
-  readonly stdout: (text: string) => void
-  readonly stderr: (text: string) => void
-}
+import type { CommandIo } from './command-io.ts'
 
 type Command = (args: string[], io: CommandIo) => Promise<number>
 

@@ -7,7 +7,7 @@ import { readPerfOptions } from '../perf/perf-options.ts'
 import { ProgressLine } from '../perf/progress-line.ts'
 import { exitCode, runPerf as run } from '../perf/run-perf.ts'
 import { validateOptions } from '../perf/validate-options.ts'
-import type { CommandIo } from './main.ts'
+import type { CommandIo } from './command-io.ts'
 import { packageVersion } from './package-facts.ts'
 import { keepRequestsYoung } from './tune-collector.ts'
 

@@ -3,7 +3,7 @@
 import { OptionError } from '../perf/option-words.ts'
 import { runTune as run } from '../tune/run-tune.ts'
 import { readTuneOptions, tuneHelp } from '../tune/tune-options.ts'
-import type { CommandIo } from './main.ts'
+import type { CommandIo } from './command-io.ts'
 import { packageVersion } from './package-facts.ts'
 
 const optionMistake = 3

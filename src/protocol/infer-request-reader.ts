@@ -17,42 +17,10 @@ import {
 } from './infer-request-scan.ts'
 import { JsonScanner } from './json-scanner.ts'
 import { asBoolean, asString, asUnsigned, missingMember, prefixed } from './json-access.ts'
+import type { OutputSelection, ParsedInfer, SharedMemoryReference } from './parsed-infer.ts'
 import { readRawInferRequest } from './raw-infer-request.ts'
 import { idTooLong, type RequestLimits } from './request-limits.ts'
 import { isJsonType, noBytes, readTensorData } from './tensor-data-reader.ts'
-
-/** A piece of a registered shared memory region, as a client names it. */
-export type SharedMemoryReference = {
-  readonly region: string
-  readonly offset: bigint
-  readonly byteSize: bigint
-}
-
-export type OutputSelection = {
-  readonly name: string
-  readonly isBinary: boolean
-  /** 0: the tensor itself; k > 0: its k best classes instead. */
-  readonly classificationCount: number
-  readonly sharedMemory: SharedMemoryReference | null
-}
-
-export type ParsedInfer = {
-  readonly id: string
-  readonly parameters: Parameters
-  readonly correlationId: bigint | string
-  readonly isSequenceStart: boolean
-  readonly isSequenceEnd: boolean
-  readonly priority: bigint
-  readonly timeoutUs: bigint
-  /** Views on the body where they came as binary, one buffer each where they came as JSON. */
-  readonly inputs: Tensor[]
-  /** Inputs whose bytes lie in shared memory, by index in `inputs`, where they stand without bytes. */
-  readonly sharedMemoryInputs: ReadonlyMap<number, SharedMemoryReference>
-  /** In the order of the request; of two with one name only the first. Empty: all outputs of the model. */
-  readonly outputs: readonly OutputSelection[]
-  /** Whether an output that `outputs` does not list goes out as binary. */
-  readonly binaryOutputDefault: boolean
-}
 
 export type InferReadOptions = {
   /** The value of `Inference-Header-Content-Length`, null without one; 0 means that the body is one raw tensor. */

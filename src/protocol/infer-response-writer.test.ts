@@ -6,7 +6,7 @@ import { InferenceResponse } from '../model/inference-response.ts'
 import { encodeBytesElements } from '../tensor/bytes-elements.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { encodeErrorBody } from './error-body.ts'
-import type { OutputSelection } from './infer-request-reader.ts'
+import type { OutputSelection } from './parsed-infer.ts'
 import { writeInferResponse, type InferResponseContext } from './infer-response-writer.ts'
 
 const context: InferResponseContext = {

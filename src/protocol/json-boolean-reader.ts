@@ -1,6 +1,6 @@
 import type { ElementBuffer } from './element-buffer.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
-import type { DataProblem } from './tensor-data-reader.ts'
+import type { DataProblem } from './tensor-data-problem.ts'
 
 /** Like `readFloats`, for true and false. */
 export function readBooleans(scanner: JsonScanner, buffer: ElementBuffer): DataProblem | null {

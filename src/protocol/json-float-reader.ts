@@ -5,7 +5,7 @@
 import { char, finiteOrNamed, type JsonScanner } from './json-scanner.ts'
 import type { ElementBuffer } from './element-buffer.ts'
 import { divideLong } from './long-decimal.ts'
-import type { DataProblem } from './tensor-data-reader.ts'
+import type { DataProblem } from './tensor-data-problem.ts'
 
 /** Up to 1e22 a power of ten is exact in a double; the others are the nearest double. */
 const powersOfTen = new Float64Array(101)

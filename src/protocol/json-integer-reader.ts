@@ -3,7 +3,7 @@
 import type { ElementBuffer } from './element-buffer.ts'
 import { isWhitespace } from './json-float-reader.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
-import type { DataProblem } from './tensor-data-reader.ts'
+import type { DataProblem } from './tensor-data-problem.ts'
 
 const two32 = 2 ** 32
 const two31 = 2 ** 31

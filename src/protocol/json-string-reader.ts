@@ -1,7 +1,7 @@
 import { ServerError } from '../base/server-error.ts'
 import { unescapeJsonString } from './json-string-escape.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
-import { jsonInputTooLarge, jsonTypeText } from './tensor-data-reader.ts'
+import { jsonInputTooLarge, jsonTypeText } from './tensor-data-problem.ts'
 
 const prefixBytes = 4
 

@@ -3,7 +3,7 @@ import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import type { ParsedInfer } from './infer-request-reader.ts'
+import type { ParsedInfer } from './parsed-infer.ts'
 import type { RequestLimits } from './request-limits.ts'
 
 const refuse = (message: string): ServerError =>

@@ -8,19 +8,9 @@ import { readIntegers } from './json-integer-reader.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
 import { readBooleans } from './json-boolean-reader.ts'
 import { readStrings } from './json-string-reader.ts'
-
-/** Why `data` does not fill the tensor: an element of the wrong type, or too many or too few of them. */
-export type DataProblem = 'type' | 'count'
+import { jsonInputTooLarge, jsonTypeText, type DataProblem } from './tensor-data-problem.ts'
 
 export type TensorData = { readonly bytes: Uint8Array; readonly error: ServerError | null }
-
-export const jsonTypeText = {
-  BOOL: 'attempt to access JSON non-boolean as boolean',
-  UINT: 'attempt to access JSON non-unsigned-integer as unsigned-integer',
-  INT: 'attempt to access JSON non-signed-integer as signed-integer',
-  FP: 'attempt to access JSON non-number as double',
-  BYTES: 'attempt to access JSON non-string as string',
-} as const
 
 export const noBytes = new Uint8Array(0)
 
@@ -76,10 +66,3 @@ function readElements(scanner: JsonScanner, dataType: DataType, buffer: ElementB
   if (dataType === 'BOOL') return readBooleans(scanner, buffer)
   return readIntegers(scanner, buffer, dataType.startsWith('INT'))
 }
-
-export const jsonInputTooLarge = (name: string, byteSize: number, maxBytes: number): ServerError =>
-  ServerError.withoutStack(
-    'INVALID_ARG',
-    `JSON input '${name}' has a byte_size (${byteSize} bytes) that exceeds the maximum allowed value of ${maxBytes} bytes. ` +
-      'Use --http-max-input-size to increase the limit.',
-  )

@@ -3,18 +3,9 @@ import type { Log } from '../../base/log.ts'
 import type { Backend, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
-import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { IdentityInstance } from './identity-instance.ts'
-
-/** What a model says in its `parameters`, with Triton's names and meaning. */
-export type IdentitySettings = {
-  readonly executeDelayMs: number
-  readonly instanceWiseDelayMultiplier: number
-  readonly creationDelayMs: number
-  /** Triton's identity always adds four example parameters to a response; here a model asks for them. */
-  readonly hasResponseParameters: boolean
-}
+import { identitySettings } from './identity-settings.ts'
 
 const inputBytesFamily = 'input_byte_size_counter'
 
@@ -78,14 +69,5 @@ export class IdentityBackend implements Backend {
 
   close(): Promise<void> {
     return Promise.resolve()
-  }
-}
-
-export function identitySettings(config: ModelConfig): IdentitySettings {
-  return {
-    executeDelayMs: readParameter(config, 'execute_delay_ms') ?? 0,
-    instanceWiseDelayMultiplier: readParameter(config, 'instance_wise_delay_multiplier') ?? 0,
-    creationDelayMs: (readParameter(config, 'creation_delay_sec') ?? 0) * 1000,
-    hasResponseParameters: readParameter(config, 'response_parameters') ?? false,
   }
 }

@@ -8,7 +8,7 @@ import type { InputSpec, ModelSignature, OutputSpec } from '../../config/model-s
 import { elementBytes } from '../../tensor/data-type.ts'
 import { elementCount } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import type { IdentitySettings } from './identity-backend.ts'
+import type { IdentitySettings } from './identity-settings.ts'
 
 const exampleParameters: Parameters = new Map<string, string | bigint | boolean | number>([
   ['param0', 'an example string parameter'],

@@ -1,7 +1,7 @@
 // Inline or offloaded? Any hop to another thread costs more than a short model, and a long one must not hold up the
 // main thread. So the time of each run is measured, and the place follows it with hysteresis.
 
-import type { Place } from './onnx-session.ts'
+import type { Place } from './session-settings.ts'
 
 /** A run estimated to be shorter than this takes place on the main thread. */
 export const defaultInlineLimitUs = 100

@@ -12,9 +12,9 @@ import { completeConfig, isComplete } from './auto-complete.ts'
 import { defaultInlineLimitUs, PlaceByTime } from './execution-place.ts'
 import { describeLoadError } from './load-error.ts'
 import { OnnxModel } from './onnx-model.ts'
-import type { OnnxBinding, OnnxSession, Place } from './onnx-session.ts'
+import type { OnnxBinding, OnnxSession } from './onnx-session.ts'
 import { openBinding } from './open-binding.ts'
-import { parseOnnxSettings, type OnnxSettings } from './session-settings.ts'
+import { parseOnnxSettings, type OnnxSettings, type Place } from './session-settings.ts'
 import { validateSignature } from './validate-signature.ts'
 
 const defaultMaxBatchSize = 4

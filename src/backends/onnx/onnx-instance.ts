@@ -12,7 +12,8 @@ import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { PlaceByTime } from './execution-place.ts'
 import { gatherInputs, type GatheredInputs, type InputPlaces } from './gather-inputs.ts'
-import type { OnnxRunner, Place, RunOutput, RunResult } from './onnx-session.ts'
+import type { OnnxRunner, RunOutput, RunResult } from './onnx-session.ts'
+import type { Place } from './session-settings.ts'
 import { splitOutput, type OutputBinding } from './split-outputs.ts'
 
 export type OnnxInstanceParts = InputPlaces & {

@@ -4,7 +4,7 @@
 import type { ServerError } from '../../base/server-error.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
-import type { SessionSettings } from './session-settings.ts'
+import type { Place, SessionSettings } from './session-settings.ts'
 
 /** An input or output as the model file declares it. */
 export type OnnxTensorSpec = {
@@ -18,9 +18,6 @@ export type OnnxTensorSpec = {
   /** Names of the open dimensions, '' where there is none; as long as `shape`. */
   readonly symbols: readonly string[]
 }
-
-/** Where a run takes place: on the main thread, or on one that may take its time. */
-export type Place = 'inline' | 'offloaded'
 
 export type RunInput = { readonly shape: Shape; readonly bytes: Uint8Array }
 

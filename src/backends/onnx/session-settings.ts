@@ -2,7 +2,9 @@
 
 import type { ModelConfig } from '../../config/model-config.ts'
 import { parameterRow, readParameter } from '../../config/model-parameters.ts'
-import type { Place } from './onnx-session.ts'
+
+/** Where a run takes place: on the main thread, or on one that may take its time. */
+export type Place = 'inline' | 'offloaded'
 
 export type SessionSettings = {
   /** 0: ONNX Runtime's own choice, one per physical core. */

@@ -1,6 +1,6 @@
 // The types of a custom backend, part of `galatea/model`.
 
-import type { BatchAnswer, ModelArgs, ModelLog } from './model-api.ts'
+import type { BatchAnswer, ModelArgs, ModelLog } from './model.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'

@@ -1,6 +1,6 @@
 import type { ModelConfig } from '../../config/model-config.ts'
 import { describe } from './element-arrays.ts'
-import type { Model, ModelArgs } from './model-api.ts'
+import type { Model, ModelArgs } from './model.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'
 

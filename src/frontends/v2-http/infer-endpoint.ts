@@ -12,7 +12,7 @@ import type { Parameters } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { TraceStamp } from '../../model/trace-stamp.ts'
-import type { ParsedInfer } from '../../protocol/infer-request-reader.ts'
+import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
 import {
   notASingleResponse,
   type EncodedInferResponse,

@@ -5,7 +5,8 @@ import fc from 'fast-check'
 
 import { emptyModelConfig, type ModelInput } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
-import { readInferRequest, type InferReadOptions, type ParsedInfer } from '../../protocol/infer-request-reader.ts'
+import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
+import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
 import { defaultRequestLimits } from '../../protocol/request-limits.ts'
 import { InferHeadMemo } from './infer-head-memo.ts'
 

@@ -3,7 +3,8 @@
 // place of five.
 
 import type { ModelSignature } from '../../config/model-signature.ts'
-import { readInferRequest, type InferReadOptions, type ParsedInfer } from '../../protocol/infer-request-reader.ts'
+import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
+import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 
 type KnownHead = {

@@ -6,7 +6,8 @@ import type { Parameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'
-import { readInferRequest, type InferReadOptions, type ParsedInfer } from '../../protocol/infer-request-reader.ts'
+import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
+import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
 import {
   writeInferResponse,
   type EncodedInferResponse,

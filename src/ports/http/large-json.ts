@@ -4,7 +4,7 @@
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import type { OutputSelection } from '../../protocol/infer-request-reader.ts'
+import type { OutputSelection } from '../../protocol/parsed-infer.ts'
 import type { InferResponseContext } from '../../protocol/infer-response-writer.ts'
 
 /**

@@ -1,6 +1,9 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import type { RepositoryStore } from '../repository-store.ts'
 import { ArchiveTree } from './archive-tree.ts'
 import { openAzure } from './azure-object-store.ts'
 import { BlobCache } from './blob-cache.ts'
@@ -11,11 +14,27 @@ import type { DownloadSettings } from './download-file.ts'
 import { openGcs } from './gcs-object-store.ts'
 import type { ObjectStore } from './object-store.ts'
 import { ObjectTree, type TreeDependencies } from './object-tree.ts'
-import type { CloudDependencies, CloudOptions } from './open-cloud-store.ts'
 import type { RemoteTree } from './remote-tree.ts'
 import { openS3 } from './s3-object-store.ts'
 import { defaultRetry } from './transient-retry.ts'
 import { Turnstile } from './turnstile.ts'
+
+export type CloudOptions = {
+  /** As they were named, secrets and all; the store itself knows them by `withoutSecrets`. */
+  readonly modelRepositories: readonly string[]
+  /** `--model-cache-dir`; '' chooses a folder. */
+  readonly modelCacheDirectory: string
+  /** `--model-cache-limit` */
+  readonly modelCacheLimitBytes: number
+}
+
+export type CloudDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly environment: Environment
+  /** For repositories on this machine. */
+  readonly local?: RepositoryStore
+}
 
 const parallelDownloads = 8
 const downloads: DownloadSettings = { retry: defaultRetry, stallMs: 30_000 }

@@ -10,7 +10,7 @@ import { createGrpcClient, createHttpClient, type InferenceClient } from '../../
 import type { OutputTensor } from '../../../src/client/output-tensor.ts'
 import { runInit } from '../../../src/cli/init.ts'
 import { runInspect } from '../../../src/cli/inspect.ts'
-import type { CommandIo } from '../../../src/cli/main.ts'
+import type { CommandIo } from '../../../src/cli/command-io.ts'
 import type { DataType } from '../../../src/tensor/data-type.ts'
 import type { ServerProcess } from '../server-process.ts'
 
