@@ -1,27 +1,12 @@
-import type { DataType } from '../tensor/data-type.ts'
+import type { DataType, ElementsOf, FixedSizeType } from '../tensor/data-type.ts'
+import { bf16Value, fp16Value } from '../tensor/half-float.ts'
 import type { Shape } from '../tensor/shape.ts'
-import { bf16Value, fp16Value } from './half-float.ts'
 import { InferenceError } from './inference-error.ts'
 import type { ParameterValue } from './infer-request.ts'
 import { bytesElements, typedValues, type TypedArray } from './tensor-data.ts'
 
 /** What `as(type)` gives: FP16 and BF16 as their bits; `float32()` turns those into numbers. */
-export type ValuesOfType = {
-  BOOL: Uint8Array
-  UINT8: Uint8Array
-  UINT16: Uint16Array
-  UINT32: Uint32Array
-  UINT64: BigUint64Array
-  INT8: Int8Array
-  INT16: Int16Array
-  INT32: Int32Array
-  INT64: BigInt64Array
-  FP16: Uint16Array
-  FP32: Float32Array
-  FP64: Float64Array
-  BF16: Uint16Array
-  BYTES: readonly Uint8Array[]
-}
+export type ValuesOfType = { readonly [T in FixedSizeType]: ElementsOf<T> } & { readonly BYTES: readonly Uint8Array[] }
 
 /** One line of a classification: `0.98:3:three`. */
 export type ClassScore = { readonly value: number; readonly index: number; readonly label: string | null }

@@ -1,12 +1,19 @@
 // The arrays that people have ⇄ the little-endian bytes of a tensor. Web globals only: this runs in browsers too.
 
-import { elementBytes, type DataType } from '../tensor/data-type.ts'
-import { bf16Bits, fp16Bits } from './half-float.ts'
+import { encodeBytesElements, splitBytesElements } from '../tensor/bytes-elements.ts'
+import {
+  elementArray,
+  elementBytes,
+  elementsOf,
+  fixedSizeTypes,
+  type DataType,
+  type ElementsOf,
+  type FixedSizeType,
+} from '../tensor/data-type.ts'
+import { bf16Bits, fp16Bits } from '../tensor/half-float.ts'
 import { InferenceError } from './inference-error.ts'
 
-export type NumberArray =
-  Uint8Array | Uint16Array | Uint32Array | Int8Array | Int16Array | Int32Array | Float32Array | Float64Array
-export type TypedArray = NumberArray | BigUint64Array | BigInt64Array
+export type TypedArray = ElementsOf<FixedSizeType>
 
 /** A typed array says its type by itself; strings are BYTES, booleans BOOL; plain numbers need a `dataType`. */
 export type TensorData =
@@ -18,41 +25,8 @@ export type EncodedData = {
   readonly elementCount: number
 }
 
-type ArrayMaker = {
-  new (length: number): TypedArray
-  new (buffer: ArrayBufferLike, offset: number, length: number): TypedArray
-  readonly name: string
-}
-
-/** The array that holds the elements of a type; FP16 and BF16 as their bits. */
-export const arrayOfType: Readonly<Record<Exclude<DataType, 'BYTES'>, ArrayMaker>> = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  UINT64: BigUint64Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  INT64: BigInt64Array,
-  FP16: Uint16Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-  BF16: Uint16Array,
-}
-
-const typeOfArray: readonly (readonly [ArrayMaker, DataType])[] = [
-  [Uint8Array, 'UINT8'],
-  [Uint16Array, 'UINT16'],
-  [Uint32Array, 'UINT32'],
-  [BigUint64Array, 'UINT64'],
-  [Int8Array, 'INT8'],
-  [Int16Array, 'INT16'],
-  [Int32Array, 'INT32'],
-  [BigInt64Array, 'INT64'],
-  [Float32Array, 'FP32'],
-  [Float64Array, 'FP64'],
-]
+/** The type that an array says by itself: the narrow floats and booleans lie in arrays of integers. */
+const ownTypes = fixedSizeTypes.filter((type) => type !== 'BOOL' && type !== 'FP16' && type !== 'BF16')
 
 const isView = (data: TensorData): data is TypedArray => ArrayBuffer.isView(data)
 
@@ -61,7 +35,7 @@ export function encodeTensorData(name: string, data: TensorData, dataType?: Data
   if (isView(data)) return encodeView(name, data, dataType)
   const type = dataType ?? typeOfElements(name, data)
   if (type === 'BYTES') return encodeBytes(name, data)
-  const values = new arrayOfType[type](data.length)
+  const values = new elementArray[type](data.length)
   for (let i = 0; i < data.length; i++) values[i] = elementOf(name, type, data[i])
   return { dataType: type, bytes: bytesOf(values), elementCount: values.length }
 }
@@ -89,17 +63,17 @@ function encodeView(name: string, data: TypedArray, dataType: DataType | undefin
   const isFloat = kind === 'FP32' || kind === 'FP64' || kind === 'FP16'
   if (!isFloat || (wanted !== 'FP16' && wanted !== 'BF16' && wanted !== 'FP32' && wanted !== 'FP64')) {
     throw InferenceError.ofArgument(
-      `input '${name}': a ${data.constructor.name} does not hold ${wanted}; give a ${arrayOfType[wanted].name}`,
+      `input '${name}': a ${data.constructor.name} does not hold ${wanted}; give a ${elementArray[wanted].name}`,
     )
   }
-  const values = new arrayOfType[wanted](elementCount)
+  const values = new elementArray[wanted](elementCount)
   for (let i = 0; i < elementCount; i++) values[i] = elementOf(name, wanted, data[i])
   return { dataType: wanted, bytes: bytesOf(values), elementCount }
 }
 
 /** Null for a DataView and the like. A Buffer is a Uint8Array. */
 function viewType(data: TypedArray): DataType | null {
-  for (const [kind, dataType] of typeOfArray) if (data instanceof kind) return dataType
+  for (const dataType of ownTypes) if (data instanceof elementArray[dataType]) return dataType
   // Float16Array is newer than some runtimes: known by its name.
   return data[Symbol.toStringTag] === ('Float16Array' as string) ? 'FP16' : null
 }
@@ -136,45 +110,24 @@ function elementOf(name: string, type: DataType, value: unknown): never {
   return (type === 'BF16' ? bf16Bits(number) : number) as never
 }
 
-const encoder = new TextEncoder()
-
-/** Four bytes of length (little-endian) before each element. */
 function encodeBytes(name: string, data: readonly unknown[]): EncodedData {
-  const elements = data.map((element) => {
-    if (typeof element === 'string') return encoder.encode(element)
-    if (element instanceof Uint8Array) return element
+  for (const element of data) {
+    if (typeof element === 'string' || element instanceof Uint8Array) continue
     throw InferenceError.ofArgument(`input '${name}': ${String(element)} is neither a string nor a Uint8Array`)
-  })
-  const bytes = new Uint8Array(elements.reduce((sum, element) => sum + 4 + element.length, 0))
-  const view = new DataView(bytes.buffer)
-  let at = 0
-  for (const element of elements) {
-    view.setUint32(at, element.length, true)
-    bytes.set(element, at + 4)
-    at += 4 + element.length
   }
-  return { dataType: 'BYTES', bytes, elementCount: elements.length }
+  const bytes = encodeBytesElements(data as readonly (string | Uint8Array)[])
+  return { dataType: 'BYTES', bytes, elementCount: data.length }
 }
 
 /** The elements of a BYTES tensor, as views. */
-export function bytesElements(name: string, bytes: Uint8Array): Uint8Array[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const elements: Uint8Array[] = []
-  for (let at = 0; at < bytes.length;) {
-    const length = at + 4 <= bytes.length ? view.getUint32(at, true) : Infinity
-    if (at + 4 + length > bytes.length) {
-      throw new InferenceError('PROTOCOL', `tensor '${name}': BYTES element ${elements.length} is cut short`)
-    }
-    elements.push(bytes.subarray(at + 4, at + 4 + length))
-    at += 4 + length
-  }
-  return elements
-}
+export const bytesElements = (name: string, bytes: Uint8Array): Uint8Array[] =>
+  splitBytesElements(
+    bytes,
+    (index) => new InferenceError('PROTOCOL', `tensor '${name}': BYTES element ${index} is cut short`),
+  )
 
-/** The numbers behind the bytes: a view when they are aligned for it, else a copy. */
-export function typedValues(dataType: Exclude<DataType, 'BYTES'>, bytes: Uint8Array): TypedArray {
-  const size = elementBytes[dataType]
-  // A Buffer's slice() would be a view again.
-  const aligned = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes)
-  return new arrayOfType[dataType](aligned.buffer, aligned.byteOffset, Math.floor(aligned.byteLength / size))
+/** The numbers behind the bytes, without a last one that is cut short. */
+export function typedValues(dataType: FixedSizeType, bytes: Uint8Array): TypedArray {
+  const rest = bytes.length % elementBytes[dataType]
+  return elementsOf(dataType, rest === 0 ? bytes : bytes.subarray(0, bytes.length - rest))
 }

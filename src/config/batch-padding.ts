@@ -5,7 +5,7 @@
 //   pad_buckets, pad_buckets.<input>        "32, 64, 128": lengths to fill up to; without: to the longest of the batch
 //   pad_outputs           "logits, h=mask"  outputs to cut back, to the length of the first padded input or the one named
 
-import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
+import { dataTypeOfConfig, elementBytes, integerBounds, type DataType } from '../tensor/data-type.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'
 import { problem, type ConfigProblem } from './config-problem.ts'
 import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
@@ -183,26 +183,15 @@ const outputsOfSameKind = (config: ModelConfig, input: string): CutOutput[] =>
     .filter((output) => output.dataType !== 'TYPE_STRING' && openCount(output) === 1)
     .map((output) => ({ name: output.name, axis: openAxis(output) + 1, input }))
 
-type Setter = 'setUint8' | 'setUint16' | 'setUint32' | 'setInt8' | 'setInt16' | 'setInt32'
-const integers: Readonly<Partial<Record<DataType, readonly [Setter, min: number, max: number]>>> = {
-  BOOL: ['setUint8', 0, 1],
-  UINT8: ['setUint8', 0, 0xff],
-  UINT16: ['setUint16', 0, 0xffff],
-  UINT32: ['setUint32', 0, 0xffffffff],
-  INT8: ['setInt8', -0x80, 0x7f],
-  INT16: ['setInt16', -0x8000, 0x7fff],
-  INT32: ['setInt32', -0x80000000, 0x7fffffff],
-}
-
 /** The bytes of one element; null when the type cannot hold the number. FP16 holds 0 only, here. */
 function elementOf(dataType: DataType, value: number): Uint8Array | null {
   const view = new DataView(new ArrayBuffer(8))
-  const integer = integers[dataType]
+  const bounds = integerBounds[dataType]
   const isWhole = Number.isSafeInteger(value)
-  if (integer !== undefined) {
-    const [setter, min, max] = integer
-    if (!isWhole || value < min || value > max) return null
-    view[setter](0, value, true)
+  if (bounds !== null) {
+    if (!isWhole || value < bounds[0] || value > bounds[1]) return null
+    // The type takes the lower bytes, which come first.
+    view.setInt32(0, value, true)
   } else if (dataType === 'INT64' || dataType === 'UINT64') {
     if (!isWhole || (dataType === 'UINT64' && value < 0)) return null
     view.setBigInt64(0, BigInt(value), true)

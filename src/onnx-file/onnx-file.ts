@@ -4,8 +4,7 @@
 
 import { open, type FileHandle } from 'node:fs/promises'
 import { ServerError } from '../base/server-error.ts'
-import type { DataType } from '../tensor/data-type.ts'
-import { elementBytes } from '../tensor/data-type.ts'
+import { dataTypeOfOnnx, elementBytes, isDataType, type DataType } from '../tensor/data-type.ts'
 import { ProtobufCursor } from '../protobuf/protobuf-cursor.ts'
 
 export type OnnxFileTensor = {
@@ -49,35 +48,23 @@ export type OnnxFile = {
 
 const limits = { text: 64 * 1024, tensors: 100_000, metadata: 1000, dims: 256, depth: 16, operators: 10_000 } as const
 
-const elementTypes: readonly (string | undefined)[] = [
-  'UNDEFINED',
-  'FP32',
-  'UINT8',
-  'INT8',
-  'UINT16',
-  'INT16',
-  'INT32',
-  'INT64',
-  'BYTES',
-  'BOOL',
-  'FP16',
-  'FP64',
-  'UINT32',
-  'UINT64',
-  'COMPLEX64',
-  'COMPLEX128',
-  'BF16',
-  'FLOAT8E4M3FN',
-  'FLOAT8E4M3FNUZ',
-  'FLOAT8E5M2',
-  'FLOAT8E5M2FNUZ',
-  'UINT4',
-  'INT4',
-  'FLOAT4E2M1',
-]
+/** What the protocol has no type for, by its number in TensorProto. */
+const otherElementTypes: Readonly<Record<number, string>> = {
+  0: 'UNDEFINED',
+  14: 'COMPLEX64',
+  15: 'COMPLEX128',
+  17: 'FLOAT8E4M3FN',
+  18: 'FLOAT8E4M3FNUZ',
+  19: 'FLOAT8E5M2',
+  20: 'FLOAT8E5M2FNUZ',
+  21: 'UINT4',
+  22: 'INT4',
+  23: 'FLOAT4E2M1',
+}
 
-const typeName = (elementType: number): string => elementTypes[elementType] ?? `type ${elementType}`
-const protocolType = (name: string): DataType | null => (Object.hasOwn(elementBytes, name) ? (name as DataType) : null)
+const typeName = (elementType: number): string =>
+  dataTypeOfOnnx(elementType) ?? otherElementTypes[elementType] ?? `type ${elementType}`
+const protocolType = (name: string): DataType | null => (isDataType(name) ? name : null)
 
 /** Rejects with a ServerError that says where the file stops making sense. */
 export async function readOnnxFile(path: string): Promise<OnnxFile> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { ServerError } from '../base/server-error.ts'
-import { parseBytesElements } from '../tensor/bytes-elements.ts'
+import { stringsOf } from '../tensor/typed-values.ts'
 import type { DataType } from '../tensor/data-type.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { bestIndices, classify, sixDecimals } from './classification.ts'
@@ -10,7 +10,7 @@ import { bestIndices, classify, sixDecimals } from './classification.ts'
 const tensorOf = (dataType: DataType, shape: number[], elements: ArrayBufferView): Tensor =>
   new Tensor('X', dataType, shape, new Uint8Array(elements.buffer))
 
-const texts = (tensor: Tensor): string[] => parseBytesElements(tensor.bytes).map((each) => Buffer.from(each).toString())
+const texts = (tensor: Tensor): string[] => stringsOf(tensor)
 
 test('each row of a batch has its own best classes', () => {
   const scores = tensorOf('FP32', [2, 3], Float32Array.of(1, 3, 2, 9, 7, 8))

@@ -2,7 +2,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import { encodeBytesElements } from '../tensor/bytes-elements.ts'
-import { elementBytes, type DataType } from '../tensor/data-type.ts'
+import { elementArray, elementBytes, type DataType, type FixedSizeType } from '../tensor/data-type.ts'
 import { elementCount } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 
@@ -48,19 +48,7 @@ export function classify(tensor: Tensor, count: number, labels: readonly string[
 function scoresOf(dataType: DataType, bytes: Uint8Array, offset: number, count: number): Scores {
   const buffer = new ArrayBuffer(count * elementBytes[dataType])
   new Uint8Array(buffer).set(bytes.subarray(offset, offset + buffer.byteLength))
-  const arrays: Partial<Record<DataType, () => Scores>> = {
-    FP32: () => new Float32Array(buffer),
-    FP64: () => new Float64Array(buffer),
-    INT8: () => new Int8Array(buffer),
-    INT16: () => new Int16Array(buffer),
-    INT32: () => new Int32Array(buffer),
-    INT64: () => new BigInt64Array(buffer),
-    UINT8: () => new Uint8Array(buffer),
-    UINT16: () => new Uint16Array(buffer),
-    UINT32: () => new Uint32Array(buffer),
-    UINT64: () => new BigUint64Array(buffer),
-  }
-  return arrays[dataType]!()
+  return new elementArray[dataType as FixedSizeType](buffer)
 }
 
 /** Larger scores first, equal ones by index, NaN after all others. */

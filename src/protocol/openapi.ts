@@ -3,8 +3,7 @@
 
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { ModelVersion } from '../model/model-version.ts'
-import type { DataType } from '../tensor/data-type.ts'
-import { dataTypes } from '../tensor/data-type.ts'
+import { dataTypes, integerBounds, type DataType } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
 import {
@@ -321,7 +320,7 @@ function inputSchema(spec: TensorSpec | null, isBatching = false): JsonObject {
       data: {
         type: 'array',
         description: 'Row by row, nested or flat; left out when the bytes follow the JSON',
-        ...(spec === null ? {} : { items: { anyOf: [elementSchemas[spec.dataType], { type: 'array' }] } }),
+        ...(spec === null ? {} : { items: { anyOf: [elementSchema(spec.dataType), { type: 'array' }] } }),
       },
     },
   }
@@ -336,7 +335,7 @@ function outputSchema(spec: TensorSpec | null, isBatching = false): JsonObject {
       datatype: spec === null ? { enum: [...dataTypes] } : { const: spec.dataType },
       shape: shapeSchema(spec?.dims ?? null, isBatching),
       parameters: binarySizeSchema,
-      data: { type: 'array', ...(spec === null ? {} : { items: elementSchemas[spec.dataType] }) },
+      data: { type: 'array', ...(spec === null ? {} : { items: elementSchema(spec.dataType) }) },
     },
   }
 }
@@ -349,23 +348,19 @@ function shapeSchema(dims: Shape | null, isBatching: boolean): JsonObject {
   return sizes.length === 0 ? schema : { ...schema, prefixItems: sizes }
 }
 
-const integer = (minimum: number, maximum: number): JsonObject => ({ type: 'integer', minimum, maximum })
 /** NaN and the infinities are written bare, which JSON Schema has no word for. */
 const real: Json = { type: 'number' }
 
-const elementSchemas: Readonly<Record<DataType, Json>> = {
+const otherSchemas: Readonly<Partial<Record<DataType, Json>>> = {
   BOOL: { type: 'boolean' },
-  UINT8: integer(0, 255),
-  UINT16: integer(0, 65535),
-  UINT32: integer(0, 4294967295),
   UINT64: { type: 'integer', minimum: 0, format: 'uint64' },
-  INT8: integer(-128, 127),
-  INT16: integer(-32768, 32767),
-  INT32: integer(-2147483648, 2147483647),
   INT64: { type: 'integer', format: 'int64' },
-  FP16: real,
-  FP32: real,
-  FP64: real,
   BYTES: { type: 'string' },
-  BF16: real,
+}
+
+function elementSchema(dataType: DataType): Json {
+  const bounds = integerBounds[dataType]
+  const other = otherSchemas[dataType]
+  if (other !== undefined) return other
+  return bounds === null ? real : { type: 'integer', minimum: bounds[0], maximum: bounds[1] }
 }

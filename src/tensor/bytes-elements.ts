@@ -1,55 +1,34 @@
-// Elements of a BYTES tensor: four bytes of length (little-endian), then the bytes, one after the other.
-
-import { ServerError } from '../base/server-error.ts'
+// Elements of a BYTES tensor: four bytes of length (little-endian), then the bytes, one after the other. Web globals only:
+// the SDK uses it in browsers too.
 
 const prefixBytes = 4
+const encoder = new TextEncoder()
 
-/** One buffer with all elements; strings are written as UTF-8. */
-export function encodeBytesElements(elements: readonly (string | Uint8Array)[]): Uint8Array {
-  let length = 0
-  for (const element of elements) {
-    length += prefixBytes + (typeof element === 'string' ? Buffer.byteLength(element) : element.length)
-  }
-  const bytes = Buffer.allocUnsafe(length)
-  let offset = 0
-  for (const element of elements) {
-    const start = offset + prefixBytes
-    let size: number
-    if (typeof element === 'string') {
-      size = bytes.write(element, start)
-    } else {
-      bytes.set(element, start)
-      size = element.length
-    }
-    bytes.writeUInt32LE(size, offset)
-    offset = start + size
+/** All elements in memory of their own; strings are written as UTF-8. */
+export function encodeBytesElements(elements: readonly (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
+  const encoded = elements.map((element) => (typeof element === 'string' ? encoder.encode(element) : element))
+  const bytes = new Uint8Array(encoded.reduce((sum, element) => sum + prefixBytes + element.length, 0))
+  const view = new DataView(bytes.buffer)
+  let at = 0
+  for (const element of encoded) {
+    view.setUint32(at, element.length, true)
+    bytes.set(element, at + prefixBytes)
+    at += prefixBytes + element.length
   }
   return bytes
 }
 
-/** The elements, as views. Throws when the last one is cut off. */
-export function parseBytesElements(bytes: Uint8Array): Uint8Array[] {
+/** The elements, as views. Throws what `cutShort` makes for the index of an element that reaches past the end. */
+export function splitBytesElements(bytes: Uint8Array, cutShort: (index: number) => Error): Uint8Array[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const elements: Uint8Array[] = []
-  let offset = 0
-  while (offset < bytes.length) {
-    const available = bytes.length - offset
-    if (available < prefixBytes) {
-      throw new ServerError(
-        'INVALID_ARG',
-        `incomplete string length indicator, expecting ${prefixBytes} bytes but only ${available} bytes available`,
-      )
-    }
-    const size = view.getUint32(offset, true)
-    const start = offset + prefixBytes
-    if (size > bytes.length - start) {
-      throw new ServerError(
-        'INVALID_ARG',
-        `incomplete string data, expecting string of length ${size} but only ${bytes.length - start} bytes available`,
-      )
-    }
-    offset = start + size
-    elements.push(bytes.subarray(start, offset))
+  let at = 0
+  while (at < bytes.length) {
+    const start = at + prefixBytes
+    const end = start > bytes.length ? Infinity : start + view.getUint32(at, true)
+    if (end > bytes.length) throw cutShort(elements.length)
+    elements.push(bytes.subarray(start, end))
+    at = end
   }
   return elements
 }

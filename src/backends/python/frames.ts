@@ -4,8 +4,6 @@
 // A frame is a 16-byte header (size, kind, count, id) and a body, padded to a multiple of 16 bytes, all little-endian.
 // Tensor bytes that travel inside a frame start at a multiple of 16, so arrays made on them are aligned.
 
-import type { DataType } from '../../tensor/data-type.ts'
-
 /** Server → worker. */
 export const toWorker = {
   execute: 1,
@@ -55,31 +53,6 @@ export const tensorHeadBytes = 24
 export const named = 0xffff
 export const inline = 0
 export const shared = 1
-
-/** Triton's numbers. */
-export const dataTypeCodes: Readonly<Record<DataType, number>> = {
-  BOOL: 1,
-  UINT8: 2,
-  UINT16: 3,
-  UINT32: 4,
-  UINT64: 5,
-  INT8: 6,
-  INT16: 7,
-  INT32: 8,
-  INT64: 9,
-  FP16: 10,
-  FP32: 11,
-  FP64: 12,
-  BYTES: 13,
-  BF16: 14,
-}
-
-export const dataTypeByCode: readonly (DataType | undefined)[] = Object.entries(dataTypeCodes).reduce<
-  (DataType | undefined)[]
->((table, [name, code]) => {
-  table[code] = name as DataType
-  return table
-}, [])
 
 export const align8 = (size: number): number => (size + 7) & ~7
 export const align16 = (size: number): number => (size + 15) & ~15

@@ -1,19 +1,8 @@
 // Tensor records inside frames: sizes, writing, reading.
 
-import type { DataType } from '../../tensor/data-type.ts'
+import { dataTypeCode, dataTypeOfCode } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import {
-  align8,
-  align16,
-  dataTypeByCode,
-  dataTypeCodes,
-  inline,
-  named,
-  readUint64,
-  shared,
-  tensorHeadBytes,
-  writeUint64,
-} from './frames.ts'
+import { align8, align16, inline, named, readUint64, shared, tensorHeadBytes, writeUint64 } from './frames.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
 export const recordBytes = (tensor: Tensor, isNamed: boolean): number =>
@@ -43,7 +32,7 @@ export class TensorRecordWriter {
     const frame = this.#frame
     const { shape, bytes } = tensor
     frame.writeUInt16LE(index, offset)
-    frame[offset + 2] = dataTypeCodes[tensor.dataType]
+    frame[offset + 2] = dataTypeCode[tensor.dataType]
     frame[offset + 3] = shape.length
     if (isInline(tensor, this.#regions)) {
       frame.writeUInt32LE(inline, offset + 4)
@@ -100,8 +89,8 @@ export class TensorRecordReader {
       offset += 8 + align8(nameBytes)
     }
     this.end = offset
-    const dataType: DataType | undefined = dataTypeByCode[code]
-    if (name === undefined || dataType === undefined) throw new Error('a tensor record names no known tensor')
+    const dataType = dataTypeOfCode(code)
+    if (name === undefined || dataType === null) throw new Error('a tensor record names no known tensor')
     if (place === inline) {
       if (start + size > frame.length) throw new Error('a tensor lies outside of its frame')
       return new Tensor(name, dataType, shape, frame.subarray(start, start + size))

@@ -1,64 +1,25 @@
 // Elements of a tensor ⇄ JavaScript values, one row per data type. Hosts are little-endian, as Node's platforms are.
 
-import type { DataType } from '../../tensor/data-type.ts'
+import { splitBytesElements } from '../../tensor/bytes-elements.ts'
+import { elementArray, elementsOf, integerBounds, type DataType, type FixedSizeType } from '../../tensor/data-type.ts'
+import { bf16Bits } from '../../tensor/half-float.ts'
 
-export type ElementArray =
-  | Uint8Array
-  | Uint16Array
-  | Uint32Array
-  | BigUint64Array
-  | Int8Array
-  | Int16Array
-  | Int32Array
-  | BigInt64Array
-  | Float16Array
-  | Float32Array
-  | Float64Array
+export type ElementArray = (typeof elementArrays)[FixedSizeType]['prototype']
 
-type ElementArrayClass = {
-  new (length: number): ElementArray
-  new (buffer: ArrayBufferLike, byteOffset: number, length: number): ElementArray
-  readonly BYTES_PER_ELEMENT: number
-  readonly name: string
-}
-
-/** The array whose memory is the tensor's bytes. BF16 has none in JavaScript: its bits lie in a Uint16Array. */
-export const elementArrays = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  UINT64: BigUint64Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  INT64: BigInt64Array,
-  FP16: Float16Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-  BF16: Uint16Array,
-} as const satisfies Record<Exclude<DataType, 'BYTES'>, ElementArrayClass>
-
-export type FixedSizeType = keyof typeof elementArrays
-
-const integerBounds: Partial<Record<DataType, readonly [lowest: number, highest: number]>> = {
-  UINT8: [0, 0xff],
-  UINT16: [0, 0xffff],
-  UINT32: [0, 0xffffffff],
-  INT8: [-0x80, 0x7f],
-  INT16: [-0x8000, 0x7fff],
-  INT32: [-0x80000000, 0x7fffffff],
-}
+/** FP16 in the array that computes with it. BF16 has none in JavaScript: its bits lie in a Uint16Array. */
+export const elementArrays = { ...elementArray, FP16: Float16Array } as const
 
 /** A view where the bytes are aligned, a copy where they are not. */
 export function viewElements<T extends FixedSizeType>(
   dataType: T,
   bytes: Uint8Array,
-): InstanceType<(typeof elementArrays)[T]> {
-  const ArrayClass: ElementArrayClass = elementArrays[dataType]
-  const length = bytes.byteLength / ArrayClass.BYTES_PER_ELEMENT
-  const aligned = bytes.byteOffset % ArrayClass.BYTES_PER_ELEMENT === 0 ? bytes : Uint8Array.from(bytes)
-  return new ArrayClass(aligned.buffer, aligned.byteOffset, length) as InstanceType<(typeof elementArrays)[T]>
+): (typeof elementArrays)[T]['prototype'] {
+  const { buffer, byteOffset, length } = elementsOf(dataType, bytes)
+  return new elementArrays[dataType](
+    buffer as ArrayBuffer,
+    byteOffset,
+    length,
+  ) as (typeof elementArrays)[T]['prototype']
 }
 
 /** Values of another form as elements of `dataType`; throws RangeError or TypeError with the offending value. */
@@ -66,7 +27,7 @@ export function convertElements(dataType: FixedSizeType, values: ArrayLike<unkno
   const length = values.length
   if (dataType === 'BF16') {
     const bits = new Uint16Array(length)
-    for (let i = 0; i < length; i++) bits[i] = bf16FromNumber(numberAt(dataType, values, i))
+    for (let i = 0; i < length; i++) bits[i] = bf16Bits(numberAt(dataType, values, i))
     return bits
   }
   if (dataType === 'INT64' || dataType === 'UINT64') {
@@ -82,7 +43,7 @@ export function convertElements(dataType: FixedSizeType, values: ArrayLike<unkno
   const bounds = integerBounds[dataType]
   for (let i = 0; i < length; i++) {
     const value = numberAt(dataType, values, i)
-    if (bounds !== undefined && !(Number.isInteger(value) && value >= bounds[0] && value <= bounds[1])) {
+    if (bounds !== null && !(Number.isInteger(value) && value >= bounds[0] && value <= bounds[1])) {
       throw new RangeError(`value ${value} at index ${i} does not fit ${dataType}`)
     }
     elements[i] = value
@@ -114,49 +75,9 @@ function bigintAt(dataType: 'INT64' | 'UINT64', values: ArrayLike<unknown>, inde
   return integer
 }
 
-const scratch = new DataView(new ArrayBuffer(4))
-
-/** The nearest BF16, ties to even; a NaN stays one. */
-export function bf16FromNumber(value: number): number {
-  scratch.setFloat32(0, value)
-  const bits = scratch.getUint32(0)
-  if (Number.isNaN(value)) return 0x7fc0
-  return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff
-}
-
-export function bf16ToFloat32(bits: Uint16Array): Float32Array {
-  const wide = new Uint32Array(bits.length)
-  for (let i = 0; i < bits.length; i++) wide[i] = (bits[i] ?? 0) << 16
-  return new Float32Array(wide.buffer)
-}
-
-/** Each element with its four bytes of length in front. */
-export function frameByteElements(elements: readonly (string | Uint8Array)[]): Uint8Array {
-  const encoded = elements.map((element) => (typeof element === 'string' ? Buffer.from(element, 'utf8') : element))
-  const bytes = Buffer.allocUnsafeSlow(encoded.reduce((total, element) => total + 4 + element.byteLength, 0))
-  let offset = 0
-  for (const element of encoded) {
-    bytes.writeUInt32LE(element.byteLength, offset)
-    bytes.set(element, offset + 4)
-    offset += 4 + element.byteLength
-  }
-  return bytes
-}
-
 /** Views on the framed elements; throws RangeError when a frame reaches past the end. */
-export function splitByteElements(bytes: Uint8Array): Uint8Array[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const elements: Uint8Array[] = []
-  let offset = 0
-  while (offset < bytes.byteLength) {
-    const start = offset + 4
-    const end = start > bytes.byteLength ? Infinity : start + view.getUint32(offset, true)
-    if (end > bytes.byteLength) throw new RangeError(`element ${elements.length} reaches past the end of the tensor`)
-    elements.push(bytes.subarray(start, end))
-    offset = end
-  }
-  return elements
-}
+export const splitByteElements = (bytes: Uint8Array): Uint8Array[] =>
+  splitBytesElements(bytes, (index) => new RangeError(`element ${index} reaches past the end of the tensor`))
 
 /** A value in an error message: its kind, never its contents. */
 export function describe(value: unknown): string {

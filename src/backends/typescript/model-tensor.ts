@@ -1,15 +1,14 @@
-import { elementBytes, type DataType } from '../../tensor/data-type.ts'
+import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
+import { elementBytes, type DataType, type FixedSizeType } from '../../tensor/data-type.ts'
+import { bf16ToFloat32 } from '../../tensor/half-float.ts'
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
 import {
-  bf16ToFloat32,
   convertElements,
   describe,
   elementArrays,
-  frameByteElements,
   splitByteElements,
   viewElements,
   type ElementArray,
-  type FixedSizeType,
 } from './element-arrays.ts'
 import { InferenceError } from './inference-error.ts'
 
@@ -200,7 +199,7 @@ function checkHead(name: unknown, dataType: string, shape: unknown): void {
 }
 
 function elementsToBytes(dataType: DataType, values: ArrayLike<unknown>): Uint8Array {
-  if (dataType === 'BYTES') return frameByteElements(byteElements(values))
+  if (dataType === 'BYTES') return encodeBytesElements(byteElements(values))
   const own = elementArrays[dataType]
   // 16-bit floats are also taken as their bits: what a decoder of weights or images has in hand.
   const isBits = values instanceof Uint16Array && (dataType === 'FP16' || dataType === 'BF16')

@@ -1,6 +1,6 @@
 // Tensors as the exported profile writes them: an object with the values by name, as JSON text.
 
-import { bf16Value, fp16Value } from '../../client/half-float.ts'
+import { bf16Value, fp16Value } from '../../tensor/half-float.ts'
 import { bytesElements, typedValues } from '../../client/tensor-data.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 

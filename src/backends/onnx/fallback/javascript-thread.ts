@@ -3,29 +3,14 @@
 import * as ort from 'onnxruntime-node'
 import { parentPort } from 'node:worker_threads'
 import { messageOf } from '../../../base/server-error.ts'
-import type { DataType } from '../../../tensor/data-type.ts'
+import { encodeBytesElements, splitBytesElements } from '../../../tensor/bytes-elements.ts'
+import { elementArray } from '../../../tensor/data-type.ts'
 import type { SessionSettings } from '../session-settings.ts'
 import { javaScriptTypes, type Answer, type Ask, type WireSpec, type WireTensor } from './javascript-messages.ts'
 
 // onnxruntime-node 1.30 loses the bytes of a Float16Array; without that class in this thread it takes Uint16Array.
 Reflect.deleteProperty(globalThis, 'Float16Array')
 
-type NumericArray = new (buffer: ArrayBuffer) => ort.Tensor['data']
-
-const arrays: Readonly<Record<Exclude<DataType, 'BYTES' | 'BF16'>, NumericArray>> = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  UINT64: BigUint64Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  INT64: BigInt64Array,
-  FP16: Uint16Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-}
 const typeNames = new Map(
   Object.entries(javaScriptTypes).map(([name, dataType]) => [dataType, name as ort.Tensor.Type]),
 )
@@ -34,6 +19,7 @@ const port = parentPort
 if (port === null) throw new Error('javascript-thread.ts runs as a worker thread')
 const answer = (message: Answer, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 
+const decoder = new TextDecoder()
 let session: ort.InferenceSession | null = null
 
 port.on('message', (ask: Ask) => {
@@ -96,14 +82,15 @@ function tensorOf({ dataType, shape, bytes }: WireTensor): ort.Tensor {
   if (dataType === 'BYTES') return new ort.Tensor('string', textsOf(bytes), shape)
   const type = typeNames.get(dataType)
   if (dataType === 'BF16' || type === undefined) throw new Error(`type ${dataType} needs the C API of ONNX Runtime`)
-  const data = new arrays[dataType](bytes.buffer)
+  const data = new elementArray[dataType](bytes.buffer)
   return new ort.Tensor(type as 'float32', data as Float32Array, shape)
 }
 
 function wireTensor(name: string, tensor: ort.Tensor): WireTensor {
   const dataType = javaScriptTypes[tensor.type]
   if (dataType === undefined) throw new Error(`output '${name}' has type ${tensor.type}, which cannot be returned`)
-  if (dataType === 'BYTES') return { name, dataType, shape: tensor.dims, bytes: framesOf(tensor.data as string[]) }
+  if (dataType === 'BYTES')
+    return { name, dataType, shape: tensor.dims, bytes: encodeBytesElements(tensor.data as string[]) }
   const { buffer, byteOffset, byteLength } = tensor.data as Uint8Array
   // A copy: what onnxruntime-node gives may be memory that cannot change hands.
   const bytes = new Uint8Array(byteLength)
@@ -111,28 +98,5 @@ function wireTensor(name: string, tensor: ort.Tensor): WireTensor {
   return { name, dataType, shape: tensor.dims, bytes }
 }
 
-function textsOf(bytes: Uint8Array): string[] {
-  const frames = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const texts: string[] = []
-  for (let at = 0; at < frames.length;) {
-    const length = at + 4 <= frames.length ? frames.readUInt32LE(at) : Infinity
-    if (at + 4 + length > frames.length) throw new Error('a string tensor is cut off')
-    texts.push(frames.toString('utf8', at + 4, at + 4 + length))
-    at += 4 + length
-  }
-  return texts
-}
-
-function framesOf(texts: readonly string[]): Uint8Array<ArrayBuffer> {
-  let total = 0
-  for (const text of texts) total += 4 + Buffer.byteLength(text)
-  const bytes = new Uint8Array(total)
-  const frames = Buffer.from(bytes.buffer)
-  let at = 0
-  for (const text of texts) {
-    const length = frames.write(text, at + 4)
-    frames.writeUInt32LE(length, at)
-    at += 4 + length
-  }
-  return bytes
-}
+const textsOf = (bytes: Uint8Array): string[] =>
+  splitBytesElements(bytes, () => new Error('a string tensor is cut off')).map((text) => decoder.decode(text))

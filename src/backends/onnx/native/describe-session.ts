@@ -2,7 +2,7 @@
 
 import koffi from 'koffi'
 import type { OnnxTensorSpec } from '../onnx-session.ts'
-import { dataTypeOfOrt } from './element-type.ts'
+import { dataTypeOfOnnx } from '../../../tensor/data-type.ts'
 import type { Address, OrtLibrary } from './ort-library.ts'
 
 const onnxTypeNames = ['unknown', 'tensor', 'sequence', 'map', 'opaque', 'sparse tensor', 'optional']
@@ -37,7 +37,7 @@ function describeType(library: OrtLibrary, name: string, typeInfo: Address): Onn
   // Belongs to `typeInfo`: not to be released.
   const info = library.made((out) => functions.castTypeInfoToTensorInfo(typeInfo, out))
   const elementType = library.made((out) => functions.getTensorElementType(info, out))
-  const dataType = dataTypeOfOrt(elementType)
+  const dataType = dataTypeOfOnnx(elementType)
   const typeText = dataType ?? `element type ${elementType}`
   if (!functions.tensorTypeAndShapeHasShape(info)) {
     return { name, dataType, typeText, shape: null, symbols: [] }

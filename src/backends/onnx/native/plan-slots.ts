@@ -1,11 +1,10 @@
 // One input or output of a plan: its shape, size and where its bytes lie. Worked out once per set of input shapes.
 
 import { ServerError } from '../../../base/server-error.ts'
-import { elementBytes } from '../../../tensor/data-type.ts'
+import { elementBytes, onnxElementType } from '../../../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../../../tensor/shape.ts'
 import type { OnnxTensorSpec, RunInput } from '../onnx-session.ts'
 import type { BufferPool } from './buffer-pool.ts'
-import { ortElementType } from './element-type.ts'
 import { addressOf, type Address, type OrtLibrary } from './ort-library.ts'
 
 /** Up to here a copy costs less than making and releasing an OrtValue (0.6 µs). bench/onnx-run.bench.ts */
@@ -73,7 +72,7 @@ export function inputSlot(spec: OnnxTensorSpec, index: number, given: RunInput, 
     shape: nativeShape,
     shapeAddress: addressOf(nativeShape),
     rank: shape.length,
-    elementType: ortElementType[spec.dataType],
+    elementType: onnxElementType[spec.dataType],
     elements,
     byteLength,
     alignment,

@@ -8,11 +8,10 @@
 // - An output that ONNX Runtime allocated and that is large is a view on its memory; `release` of the result frees it.
 
 import { ServerError } from '../../../base/server-error.ts'
-import { elementBytes } from '../../../tensor/data-type.ts'
+import { elementBytes, onnxElementType } from '../../../tensor/data-type.ts'
 import { elementCount, shapesEqual, type Shape } from '../../../tensor/shape.ts'
 import type { OnnxTensorSpec, RunInput, RunOutput } from '../onnx-session.ts'
 import { shapeOfValue } from './describe-session.ts'
-import { ortElementType } from './element-type.ts'
 import { addressOf, cString, detach, viewOf, type Address } from './ort-library.ts'
 import {
   inputSlot,
@@ -188,7 +187,7 @@ export class RunPlan {
       }
       for (const [i, { copy, shapeAddress, shape, spec }] of this.#outputSlots.entries()) {
         if (copy === null || shape === null || spec.dataType === null) continue
-        const value = library.createValue(copy, shapeAddress, shape.length, ortElementType[spec.dataType])
+        const value = library.createValue(copy, shapeAddress, shape.length, onnxElementType[spec.dataType])
         this.#outputValues[i] = BigInt(value)
       }
     } catch (reason) {
@@ -233,7 +232,7 @@ export class RunPlan {
     const buffer = this.#context.pool.take(slot.byteLength)
     slot.pooled = buffer
     const { library } = this.#context
-    const value = library.createValue(buffer, slot.shapeAddress, slot.shape.length, ortElementType[slot.spec.dataType])
+    const value = library.createValue(buffer, slot.shapeAddress, slot.shape.length, onnxElementType[slot.spec.dataType])
     this.#outputValues[i] = BigInt(value)
   }
 

@@ -22,6 +22,12 @@ export function bf16Bits(value: number): number {
 
 export const bf16Value = (bits: number): number => floatOf(bits << 16)
 
+export function bf16ToFloat32(bits: Uint16Array): Float32Array {
+  const wide = new Uint32Array(bits.length)
+  for (let i = 0; i < bits.length; i++) wide[i] = (bits[i] ?? 0) << 16
+  return new Float32Array(wide.buffer)
+}
+
 export function fp16Bits(value: number): number {
   const bits = bitsOf(value)
   const sign = (bits >>> 16) & 0x8000
