@@ -3,9 +3,10 @@
 
 import { deflateSync, gzipSync } from 'node:zlib'
 import { messageOf } from '../../base/server-error.ts'
-import type { AnswerHeaders, HeaderField } from '../../transport/http2/client-header-block.ts'
+import type { AnswerHeaders } from '../../transport/http2/client-headers.ts'
+import type { HeaderField } from '../../transport/http2/hpack-encoder.ts'
 import { GrpcMessageReader } from './grpc-message-reader.ts'
-import { Http2Connection, Http2Stream } from '../../transport/http2/client-connection.ts'
+import { Http2ClientConnection, Http2ClientStream } from '../../transport/http2/http2-client-connection.ts'
 import { Lane, type LaneSink } from './lane.ts'
 import { stampedHead, type PreparedRequest, type SequenceStamp } from './prepared-request.ts'
 import type { LoadTarget } from '../../transport/client-socket.ts'
@@ -20,18 +21,18 @@ const packers = { gzip: gzipSync, deflate: deflateSync }
 export class GrpcConnections {
   readonly #target: LoadTarget
   readonly #fields: readonly HeaderField[]
-  readonly #connections: Http2Connection[] = []
+  readonly #connections: Http2ClientConnection[] = []
 
   constructor(target: LoadTarget, fields: readonly HeaderField[]) {
     this.#target = target
     this.#fields = fields
   }
 
-  forLane(index: number): Http2Connection {
+  forLane(index: number): Http2ClientConnection {
     const at = Math.floor(index / lanesPerConnection)
     const known = this.#connections[at]
     if (known?.isUsable === true) return known
-    return (this.#connections[at] = new Http2Connection(this.#target, this.#fields))
+    return (this.#connections[at] = new Http2ClientConnection(this.#target, this.#fields))
   }
 
   close(): void {
@@ -85,7 +86,7 @@ abstract class GrpcLane extends Lane {
 }
 
 /** Passes what the connection says on to the lane. */
-class LaneStream extends Http2Stream {
+class LaneStream extends Http2ClientStream {
   readonly #lane: GrpcLane
 
   constructor(lane: GrpcLane) {
@@ -156,7 +157,7 @@ export class GrpcUnaryLane extends GrpcLane {
 export class GrpcStreamLane extends GrpcLane {
   readonly #isDecoupled: boolean
   #reader = new GrpcMessageReader()
-  #connection: Http2Connection | null = null
+  #connection: Http2ClientConnection | null = null
   /** The first error among the responses; '' while there is none. */
   #error = ''
 

@@ -1,6 +1,6 @@
 // What the threads that make the load are told, and what they tell.
 
-import type { HeaderField } from '../../transport/http2/client-header-block.ts'
+import type { HeaderField } from '../../transport/http2/hpack-encoder.ts'
 import type { PreparedRequest } from './prepared-request.ts'
 import type { SequenceSettings } from './sequence-source.ts'
 import type { LoadTarget } from '../../transport/client-socket.ts'

@@ -1,9 +1,9 @@
-// A client's bytes → frames. A frame inside one piece of input is a view on it; one that comes in several is collected,
+// The other side's bytes → frames. A frame inside one piece of input is a view on it; one that comes in several is collected,
 // except for data, which is handed on as it arrives. HOT: `push`, once per read of the socket.
 
-import { clientPreface, errorCodes, frameFlags, frameHeaderBytes, frameTypes } from './http2-format.ts'
+import { errorCodes, frameFlags, frameHeaderBytes, frameTypes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
-import { maxFrameBytes, maxHeaderBlockBytes } from './server-preface.ts'
+import { maxHeaderBlockBytes } from './frame-rules.ts'
 
 export interface FrameSink {
   /** True once nothing more is wanted. */
@@ -20,7 +20,9 @@ const nothing = Buffer.alloc(0)
 
 export class FrameReader {
   readonly #sink: FrameSink
-  /** Of the preface that every client begins with. */
+  readonly #maxFrameBytes: number
+  /** What comes before the first frame; empty where the other side is a server. */
+  readonly #preface: Buffer
   #prefaceBytes = 0
   readonly #header = Buffer.allocUnsafeSlow(frameHeaderBytes)
   #headerBytes = 0
@@ -34,14 +36,16 @@ export class FrameReader {
   #hasPadLength = false
   #collected: Buffer | null = null
 
-  constructor(sink: FrameSink) {
+  constructor(sink: FrameSink, maxFrameBytes: number, preface: Buffer) {
     this.#sink = sink
+    this.#maxFrameBytes = maxFrameBytes
+    this.#preface = preface
   }
 
   /** Throws Http2Error. */
   push(chunk: Buffer): void {
     let at = 0
-    if (this.#prefaceBytes < clientPreface.length) at = this.#readPreface(chunk)
+    if (this.#prefaceBytes < this.#preface.length) at = this.#readPreface(chunk)
     while (at < chunk.length && !this.#sink.isClosed) {
       if (!this.#isInFrame) at = this.#readHeader(chunk, at)
       else if (this.#type === frameTypes.DATA) at = this.#readData(chunk, at)
@@ -52,8 +56,8 @@ export class FrameReader {
 
   #readPreface(chunk: Buffer): number {
     const from = this.#prefaceBytes
-    const length = Math.min(clientPreface.length - from, chunk.length)
-    if (chunk.compare(clientPreface, from, from + length, 0, length) !== 0) {
+    const length = Math.min(this.#preface.length - from, chunk.length)
+    if (chunk.compare(this.#preface, from, from + length, 0, length) !== 0) {
       throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'this port speaks HTTP/2 (gRPC) alone')
     }
     this.#prefaceBytes += length
@@ -77,8 +81,9 @@ export class FrameReader {
     this.#type = header[at + 3] as number
     this.#flags = header[at + 4] as number
     this.#streamId = header.readUInt32BE(at + 5) & 0x7fffffff
-    if (length > maxFrameBytes) {
-      throw new Http2Error(errorCodes.FRAME_SIZE_ERROR, `a frame of ${length} bytes, expected at most ${maxFrameBytes}`)
+    if (length > this.#maxFrameBytes) {
+      const limit = `expected at most ${this.#maxFrameBytes}`
+      throw new Http2Error(errorCodes.FRAME_SIZE_ERROR, `a frame of ${length} bytes, ${limit}`)
     }
     this.#sink.onFrameHeader(this.#type, this.#flags, this.#streamId, length)
     this.#left = length

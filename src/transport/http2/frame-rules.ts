@@ -2,7 +2,9 @@
 
 import { errorCodes, frameFlags, frameTypes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
-import { maxHeaderBlockBytes } from './server-preface.ts'
+
+/** Of a header block as it arrives, and of any frame that is read as a whole. */
+export const maxHeaderBlockBytes = 64 * 1024
 
 type Rule = {
   /** On the connection (stream 0), on a stream, or either. */
@@ -37,7 +39,7 @@ const rules: readonly (Rule | null)[] = [
 export function validateFrameHeader(type: number, flags: number, streamId: number, length: number): void {
   if (type >= rules.length) return
   const rule = rules[type] as Rule | null
-  if (rule === null) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'clients do not push')
+  if (rule === null) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'a push that nobody asked for')
   if (rule.on !== 'both' && (streamId === 0) !== (rule.on === 'connection')) {
     throw new Http2Error(errorCodes.PROTOCOL_ERROR, `a frame of type ${type} on stream ${streamId}`)
   }

@@ -1,6 +1,6 @@
 import { errorCodes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
-import { maxHeaderBlockBytes } from './server-preface.ts'
+import { maxHeaderBlockBytes } from './frame-rules.ts'
 
 /** A block in many small frames costs more than it says. */
 const mostFrames = 32

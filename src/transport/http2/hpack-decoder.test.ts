@@ -4,7 +4,14 @@ import http2 from 'node:http2'
 import net from 'node:net'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
-import { encodeSettings, frameFlags, frameTypes, settingsAck } from './http2-format.ts'
+import {
+  clientPreface,
+  encodeSettings,
+  frameFlags,
+  frameTypes,
+  leastMaxFrameBytes,
+  settingsAck,
+} from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
@@ -136,7 +143,7 @@ class BlockSink implements FrameSink {
 
 test('what the encoder of node:http2 writes is read as it was meant, block after block', async () => {
   const sink = new BlockSink()
-  const reader = new FrameReader(sink)
+  const reader = new FrameReader(sink, leastMaxFrameBytes, clientPreface)
   const server = net.createServer((socket) => {
     socket.on('error', () => undefined)
     socket.write(Buffer.concat([encodeSettings([]), settingsAck]))

@@ -1,11 +1,11 @@
-// HPACK (RFC 7541): a client's header blocks → names and values. One decoder per connection: blocks build on each other.
+// HPACK (RFC 7541): the other side's header blocks → names and values. One decoder per connection: blocks build on each other.
 
 import { defaultHeaderTableBytes, errorCodes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
 import { staticFields } from './hpack-static-table.ts'
 import { decodeHuffman } from './huffman.ts'
 
-/** What clients may keep in the table: we do not change it. */
+/** What the other side may keep in the table at most. */
 const tableBytes = defaultHeaderTableBytes
 /** Each field counts as so much beside its name and value. */
 const fieldBytes = 32
@@ -125,10 +125,11 @@ export class HpackDecoder {
   }
 
   #insert(name: string, value: string): void {
-    this.tableVersion++
     const size = name.length + value.length + fieldBytes
-    this.#shrinkTo(this.#limitBytes - size)
     // A field larger than the table empties it and is not kept.
+    if (size > this.#limitBytes && this.#count === 0) return
+    this.tableVersion++
+    this.#shrinkTo(this.#limitBytes - size)
     if (size > this.#limitBytes) return
     this.#names[this.#head] = name
     this.#values[this.#head] = value
@@ -139,6 +140,7 @@ export class HpackDecoder {
 
   #resize(limitBytes: number): void {
     if (limitBytes > tableBytes) throw corrupt('the table is made larger than was agreed')
+    if (limitBytes === this.#limitBytes) return
     this.tableVersion++
     this.#limitBytes = limitBytes
     this.#shrinkTo(limitBytes)

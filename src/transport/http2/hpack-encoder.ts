@@ -4,16 +4,30 @@
 import { staticFieldIndex, staticFields, staticNameIndex } from './hpack-static-table.ts'
 import { defaultHeaderTableBytes } from './http2-format.ts'
 
-type Field = readonly [name: string, value: string]
+export type HeaderField = readonly [name: string, value: string]
 
 /** A block that needs nothing of the table and leaves nothing in it. */
-export function encodeHeaderBlock(fields: readonly Field[]): Buffer {
+export function encodeHeaderBlock(fields: readonly HeaderField[]): Buffer {
   const bytes: number[] = []
   for (const [name, value] of fields) {
     const known = staticFieldIndex(name, value)
     if (known === 0) pushLiteral(bytes, 0x00, 0x0f, name, value)
     else pushNumber(bytes, 0x80, 0x7f, known)
   }
+  return Buffer.from(bytes)
+}
+
+/** A field that the other side puts into its table. */
+export function encodeKept([name, value]: HeaderField): Buffer {
+  const bytes: number[] = []
+  pushLiteral(bytes, 0x40, 0x3f, name, value)
+  return Buffer.from(bytes)
+}
+
+/** A field of the tables; the newest of the other side's own has the index after the static ones. */
+export function encodeIndexed(index: number): Buffer {
+  const bytes: number[] = []
+  pushNumber(bytes, 0x80, 0x7f, index)
   return Buffer.from(bytes)
 }
 
@@ -25,8 +39,9 @@ function pushLiteral(bytes: number[], kind: number, mask: number, name: string, 
 }
 
 function pushText(bytes: number[], text: string): void {
-  pushNumber(bytes, 0x00, 0x7f, text.length)
-  for (const byte of Buffer.from(text, 'latin1')) bytes.push(byte)
+  const encoded = Buffer.from(text)
+  pushNumber(bytes, 0x00, 0x7f, encoded.length)
+  for (const byte of encoded) bytes.push(byte)
 }
 
 function pushNumber(bytes: number[], kind: number, mask: number, value: number): void {
@@ -40,28 +55,24 @@ function pushNumber(bytes: number[], kind: number, mask: number, value: number):
   bytes.push(rest)
 }
 
-const status: Field = [':status', '200']
-const contentType: Field = ['content-type', 'application/grpc']
-const statusOk: Field = ['grpc-status', '0']
+const status: HeaderField = [':status', '200']
+const contentType: HeaderField = ['content-type', 'application/grpc']
+const statusOk: HeaderField = ['grpc-status', '0']
 
 /** The head and the trailers of most answers; `HpackEncoder` knows shorter words for them. */
 export const plainHead: Buffer = encodeHeaderBlock([status, contentType])
 export const okTrailers: Buffer = encodeHeaderBlock([statusOk])
 
-const kept = ([name, value]: Field): Buffer => {
-  const bytes: number[] = []
-  pushLiteral(bytes, 0x40, 0x3f, name, value)
-  return Buffer.from(bytes)
-}
-const firstHead = Buffer.concat([encodeHeaderBlock([status]), kept(contentType)])
-const firstTrailers = kept(statusOk)
-/** The newest field of the table has the index after the static ones. */
-const newestField = 0x80 | (staticFields.length + 1)
-const laterHeads = [Buffer.of(0x88, newestField), Buffer.of(0x88, newestField + 1)]
-const laterTrailers = Buffer.of(newestField)
+const firstHead = Buffer.concat([encodeHeaderBlock([status]), encodeKept(contentType)])
+const firstTrailers = encodeKept(statusOk)
+const newestField = staticFields.length + 1
+const laterHeads = [newestField, newestField + 1].map((index) =>
+  Buffer.concat([encodeHeaderBlock([status]), encodeIndexed(index)]),
+)
+const laterTrailers = encodeIndexed(newestField)
 
 /** 'The table has no room from now on.' */
-const emptyTable = Buffer.of(0x20)
+export const emptyTable: Buffer = Buffer.of(0x20)
 
 export class HpackEncoder {
   #hasHead = false

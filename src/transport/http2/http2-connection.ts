@@ -8,6 +8,7 @@ import { NumberTable } from '../../base/number-table.ts'
 import { ClosedStreams } from './closed-streams.ts'
 import { FrameBudget } from './frame-budget.ts'
 import {
+  clientPreface,
   encodeGoaway,
   encodePing,
   encodeReset,
@@ -23,6 +24,7 @@ import { Http2Error } from './http2-error.ts'
 import {
   connectionWindowBytes,
   maxConcurrentStreams,
+  maxFrameBytes,
   maxHeaderListBytes,
   serverPreface,
   streamWindowBytes,
@@ -30,12 +32,13 @@ import {
 import type { FrameOutput } from './frame-output.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { headerBlockOf, validateFrameHeader } from './frame-rules.ts'
+import { HeaderBlockMemo } from './header-block-memo.ts'
 import { HeaderBlockCollector } from './header-block-collector.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
 import { encodeHeaderBlock } from './hpack-encoder.ts'
 import { Http2Stream, type StreamHost } from './http2-stream.ts'
-import { ClientSettings } from './client-settings.ts'
-import { areTrailersValid, RequestHeadMemo, type RequestHead } from './request-head.ts'
+import { PeerSettings } from './peer-settings.ts'
+import { areTrailersValid, parseRequestHead, type RequestHead } from './request-head.ts'
 import { SendQueue } from './send-queue.ts'
 
 /** Whoever holds the connection. */
@@ -62,12 +65,12 @@ export class Http2Connection implements FrameSink, StreamHost {
 
   readonly #socket: Socket
   readonly #user: ConnectionUser
-  readonly #reader = new FrameReader(this)
+  readonly #reader = new FrameReader(this, maxFrameBytes, clientPreface)
   readonly #decoder = new HpackDecoder()
-  readonly #heads = new RequestHeadMemo(this.#decoder)
+  readonly #heads = new HeaderBlockMemo(this.#decoder, maxHeaderListBytes, parseRequestHead)
   readonly #budget: FrameBudget
   readonly #queue: SendQueue
-  readonly #client = new ClientSettings()
+  readonly #client = new PeerSettings()
   readonly #streams = new NumberTable<Http2Stream>()
   readonly #closedStreams = new ClosedStreams()
   #block: HeaderBlockCollector | null = null

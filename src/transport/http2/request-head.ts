@@ -1,9 +1,6 @@
-// What a request's headers say, checked once (RFC 9113, 8.2 and 8.3). Clients repeat themselves: a block that comes again
-// while the table it refers to has not changed means the same again, and is neither decoded nor checked.
+// What a request's headers say, checked once (RFC 9113, 8.2 and 8.3).
 
 import { metadataValue } from '../grpc/grpc-transport.ts'
-import { maxHeaderListBytes } from './server-preface.ts'
-import type { HpackDecoder } from './hpack-decoder.ts'
 
 export class RequestHead {
   /** Name, value, name, value… with the pseudo headers among them. */
@@ -88,50 +85,4 @@ const timeoutUnitsNs: Readonly<Record<string, number>> = { H: 3.6e12, M: 6e10, S
 export function parseTimeoutNs(text: string | null): number | null {
   const match = text === null ? null : /^(\d{1,8})([HMSmun])$/.exec(text)
   return match === null ? null : Number(match[1]) * (timeoutUnitsNs[match[2] as string] as number)
-}
-
-type KnownBlock = { readonly block: Buffer; readonly head: RequestHead }
-
-/** Methods that one client calls in turn; one more displaces another. */
-const mostBlocks = 4
-const longestBlockBytes = 1024
-
-export class RequestHeadMemo {
-  readonly #decoder: HpackDecoder
-  readonly #known: KnownBlock[] = []
-  #next = 0
-  /** Of the table that the known blocks were decoded with. */
-  #tableVersion = 0
-
-  constructor(decoder: HpackDecoder) {
-    this.#decoder = decoder
-  }
-
-  /** Null for a malformed request; `isTooLarge` of the decoder is set for one that is too long. HOT: once per call. */
-  read(block: Buffer): RequestHead | null {
-    const decoder = this.#decoder
-    const { tableVersion } = decoder
-    if (tableVersion === this.#tableVersion) {
-      for (let i = 0; i < this.#known.length; i++) {
-        const known = this.#known[i] as KnownBlock
-        if (known.block.length === block.length && known.block.equals(block)) {
-          decoder.isTooLarge = false
-          return known.head
-        }
-      }
-    } else {
-      this.#known.length = 0
-      this.#next = 0
-      this.#tableVersion = tableVersion
-    }
-    const fields = decoder.decode(block, 0, block.length, maxHeaderListBytes)
-    if (decoder.isTooLarge) return null
-    const head = parseRequestHead(fields)
-    // A block that changed the table means something else the next time.
-    if (head !== null && decoder.tableVersion === tableVersion && block.length <= longestBlockBytes) {
-      this.#known[this.#next] = { block: Buffer.from(block), head }
-      this.#next = (this.#next + 1) % mostBlocks
-    }
-    return head
-  }
 }

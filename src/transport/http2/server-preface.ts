@@ -10,8 +10,6 @@ export const maxFrameBytes = 1024 * 1024
 export const maxConcurrentStreams = 10_000
 /** Names, values and 32 bytes for each field: what a request may carry. */
 export const maxHeaderListBytes = 16 * 1024
-/** Of a header block as it arrives, and of any frame that is read as a whole. */
-export const maxHeaderBlockBytes = 64 * 1024
 
 /** A server's first words. */
 export const serverPreface: Buffer = Buffer.concat([

@@ -10,11 +10,13 @@ import {
 } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
 
-/** What a client asks of us with SETTINGS. */
-export class ClientSettings {
+/** What the other side asks of us with SETTINGS. */
+export class PeerSettings {
   headerTableBytes: number = defaultHeaderTableBytes
   initialWindowBytes = defaultWindowBytes
   maxFrameBytes = leastMaxFrameBytes
+  /** Streams that a client may have open at once. */
+  maxStreams = Infinity
 
   /** Throws Http2Error. Settings that nobody knows are passed over. */
   apply(payload: Buffer): void {
@@ -27,6 +29,9 @@ export class ClientSettings {
           break
         case settingIds.ENABLE_PUSH:
           requireRange('ENABLE_PUSH', value, 0, 1, errorCodes.PROTOCOL_ERROR)
+          break
+        case settingIds.MAX_CONCURRENT_STREAMS:
+          this.maxStreams = value
           break
         case settingIds.INITIAL_WINDOW_SIZE:
           requireRange('INITIAL_WINDOW_SIZE', value, 0, largestWindowBytes, errorCodes.FLOW_CONTROL_ERROR)
