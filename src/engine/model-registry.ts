@@ -163,7 +163,7 @@ export class ModelRegistry {
       file,
       problems: problems.map(({ message, fix }) => (fix === '' ? message : `${message}; ${fix}`)),
       override: served?.upload ? 'files' : served?.override ? 'config' : '',
-      reason: rows.size === 0 ? (served?.pollFailure ?? '') : '',
+      reason: rows.size === 0 ? (served?.failure ?? '') : '',
       versions,
     }
   }

@@ -60,8 +60,8 @@ function stepProblem(
   const { label } = model
   const depends = `ensemble '${modelLabel(ensemble)}' depends on '${label}'`
   if (model.latest === null) {
-    if (graph.isEnsemble(model.key) && model.pollFailure !== '') {
-      return `${depends} which is not valid. Model '${label}' failed with error: ${model.pollFailure}`
+    if (graph.isEnsemble(model.key) && model.failure !== '') {
+      return `${depends} which is not valid. Model '${label}' failed with error: ${model.failure}`
     }
     const failure = failureText(model)
     const why = failure === '' ? '' : ` Model '${label}' loading failed with error: ${failure}`

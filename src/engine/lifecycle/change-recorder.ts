@@ -56,7 +56,7 @@ export class ChangeRecorder {
       isChanged = await work()
     } catch (reason) {
       // What is wrong with the entry itself is more than the client is told.
-      const text = model.pollFailure === '' ? messageOf(reason) : model.pollFailure
+      const text = model.failure === '' ? messageOf(reason) : model.failure
       this.#record({ ...change, versions: model.ready }, begin, 'failed', text.trimEnd())
       throw reason
     }

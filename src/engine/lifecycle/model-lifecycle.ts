@@ -3,56 +3,35 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { errorCodeText, messageOf, ServerError } from '../../base/server-error.ts'
-import type { ModelFiles } from '../../model/backend.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
-import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
-import { keyOfModel, type FoundModel, type PolledModel } from '../../repository/model-repository.ts'
-import { runRepositoryAgents } from '../../repository/repository-agents.ts'
+import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
 import { writeUploadedModel } from '../../repository/uploaded-models.ts'
-import { selectVersions } from '../../repository/version-policy.ts'
-import type { ModelLedger } from '../../telemetry/model-ledger.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 import type { ChangeRecorder } from './change-recorder.ts'
-import { draftOf, loadEnsemble } from '../ensembles/ensemble-loading.ts'
+import { draftOf } from '../ensembles/ensemble-loading.ts'
 import { EnsembleUpkeep, type Unloading } from '../ensembles/ensemble-upkeep.ts'
 import type { LoadOptions } from '../serving/load-options.ts'
 import { LoadGate } from './load-gate.ts'
 import type { LoadOverride } from './load-override.ts'
 import type { ModelSource } from './model-source.ts'
 import { watchLoad } from './load-progress.ts'
-import {
-  describeVersion,
-  loadVersion,
-  queueBound,
-  rescaledConfig,
-  type LoadDependencies,
-  type LoadSettings,
-} from '../serving/load-version.ts'
+import { describeVersion, filesOf, queueBound, type LoadSettings } from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
 import type { ServedModel } from '../serving/served-model.ts'
-import { ServedVersion } from '../serving/served-version.ts'
+import type { ServedVersion } from '../serving/served-version.ts'
 import { SleepingModel, type SleepingSettings } from '../serving/sleeping-model.ts'
-import type { ExpectedRequests } from '../serving/expected-requests.ts'
-import type { RequestCheck } from '../serving/request-check.ts'
-import { versionOrigin } from './version-origin.ts'
+import { planChange, planLoad, type LoadPlan, type SleepPlan } from './plan-change.ts'
+import { VersionSwitch, type SwitchDependencies } from './version-switch.ts'
 
-export type LifecycleDependencies = LoadDependencies & {
+export type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'giveUp' | 'changed'> & {
   readonly repository: ModelSource
   /** Where models that come into memory on demand are counted for metrics. */
   readonly residencyLedger?: ResidencyLedger
-  readonly ledger: ModelLedger
   readonly recorder: ChangeRecorder
-  /** Runs a step of an ensemble. */
-  infer(request: InferenceRequest): void
-  /** A request that waited for its model, which serves now; `version` is the one it was meant for. */
-  inferWoken(request: InferenceRequest, model: ServedModel, version: string): void
-  /** The requests that front ends have in hand now. */
-  readonly expected: ExpectedRequests
-  readonly check: RequestCheck
 }
 
 export type LifecycleSettings = LoadSettings & {
@@ -81,6 +60,7 @@ export class ModelLifecycle {
   readonly #ensembles: EnsembleUpkeep
   readonly #residency: ModelResidency
   readonly #residencyLedger: ResidencyLedger
+  readonly #switch: VersionSwitch
   readonly #gate: LoadGate
   /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
   readonly #changes = new Map<ModelKey, Promise<unknown>>()
@@ -110,6 +90,17 @@ export class ModelLifecycle {
       load: (model, options) => this.#loadPolled(model, options),
       unload: (key, origin) => this.#unloadOne(key, origin),
     })
+    this.#switch = new VersionSwitch(
+      {
+        ...dependencies,
+        log: this.#log,
+        models: this.#models,
+        isEnsemble: (key) => this.#ensembles.isEnsemble(key),
+        giveUp: this.#giveUp.promise,
+        changed: () => void this.#revision++,
+      },
+      settings,
+    )
     this.#residency = new ModelResidency(
       {
         clock: this.#clock,
@@ -225,23 +216,21 @@ export class ModelLifecycle {
 
   /** From now on it takes no requests; resolves when what was in flight has ended and everything is free. */
   #takeDown(model: ServedModel, isExit = false): Promise<void> {
-    const { sleeping } = model
-    if (!isExit) model.sleeping = null
-    model.override = null
+    const { sleeping, upload } = model
+    // At exit clients are told that the server goes, not that the model went.
+    if (!isExit) model.leave()
     const why = isExit ? 'Server exiting' : `model '${model.label}' was unloaded`
     sleeping?.dismiss(() => ServerError.withoutStack('UNAVAILABLE', why))
     this.#residency.unwatch(model)
-    const upload = model.takeUpload()
     const giveUp = this.#giveUp.promise
     const unloads = [...model.versions.values(), ...model.retiring].map((version) => version.unload(giveUp))
-    // At exit clients are told that the server goes, not that the model went.
-    if (!isExit) this.#touch(model)
+    if (!isExit) this.#revision++
     const free = async (): Promise<void> => {
       await Promise.all(unloads)
       await upload?.remove()
       if (isExit) return
       if (model.latest === null) model.memoryBytes = 0
-      this.#touch(model)
+      this.#revision++
     }
     return this.#inBackground(free())
   }
@@ -266,204 +255,110 @@ export class ModelLifecycle {
 
   /** False when it served already, and from the same files. */
   async #loadPolled(polled: PolledModel, options: LoadOptions): Promise<boolean> {
-    const { isForced, mayStayAsleep = false } = options
-    const key = keyOfModel(polled)
-    const model = this.#directory.open(key)
-    const load = async (): Promise<boolean | null> => {
-      if (options.isWanted?.() === false) return false
-      const isServing = model.latest !== null
-      if (isServing && !isForced && polled.error === null && polled.fingerprint === model.fingerprint) return false
-      if (mayStayAsleep && !isServing && polled.error === null && (await this.#layToSleep(polled))) return null
-      await watchLoad({ clock: this.#clock, log: this.#log }, model.label, () => this.#loadWithRetries(polled))
-      await model.servesFrom(options)?.remove()
-      return true
-    }
+    const model = this.#directory.open(keyOfModel(polled))
     let isChanged = true
-    await this.#change(key, async () => {
-      isChanged = await this.#dependencies.recorder.load(model, polled, options, load)
+    await this.#change(model.key, async () => {
+      isChanged = await this.#dependencies.recorder.load(model, polled, options, () =>
+        this.#loadWanted(model, polled, options),
+      )
     })
     return isChanged
   }
 
-  async #loadWithRetries(polled: PolledModel): Promise<void> {
-    for (let attempt = 0; ; attempt++) {
+  /** False when there was nothing to do, null when the model was not loaded on purpose. */
+  async #loadWanted(model: ServedModel, polled: PolledModel, options: LoadOptions): Promise<boolean | null> {
+    if (options.isWanted?.() === false) return false
+    const { isForced, mayStayAsleep = false } = options
+    const { fingerprint, versions } = model
+    const isEnsemble = this.#ensembles.isEnsemble(model.key)
+    const current = { state: model.state.kind, fingerprint, versions: versions.values() }
+    const plan = planChange(current, polled, {
+      isForced,
+      mayStayAsleep,
+      isLazy: polled.error === null && this.#residency.isLazy(polled),
+      isEnsemble,
+      hasRoom: (found, chosen) => this.#residency.hasRoom(this.#residency.estimate(found, chosen)),
+    })
+    if (plan.kind === 'GO_ON_SERVING') return false
+    if (plan.kind === 'GO_ON_SLEEPING') return null
+    if (plan.kind === 'SLEEP' && (await this.#layToSleep(model, plan))) return null
+    const replan = (): LoadPlan<ServedVersion> => planLoad(versions.values(), polled, isEnsemble)
+    const first = plan.kind === 'SLEEP' ? replan() : plan
+    const work = (): Promise<void> => this.#loadWithRetries(model, options, first, replan)
+    await watchLoad({ clock: this.#clock, log: this.#log }, model.label, work)
+    return true
+  }
+
+  async #loadWithRetries(
+    model: ServedModel,
+    options: LoadOptions,
+    first: LoadPlan<ServedVersion>,
+    replan: () => LoadPlan<ServedVersion>,
+  ): Promise<void> {
+    for (let attempt = 0, plan = first; ; attempt++, plan = replan()) {
       try {
-        await this.#loadOnce(polled)
+        await this.#carryOut(model, plan, options)
         return
       } catch (reason) {
         if (attempt >= this.#settings.modelLoadRetryCount) throw reason
-        this.#log.warning('loading failed, trying again', {
-          model: modelLabel(keyOfModel(polled)),
-          reason: messageOf(reason),
-        })
+        this.#log.warning('loading failed, trying again', { model: model.label, reason: messageOf(reason) })
       }
     }
   }
 
-  async #loadOnce(polled: PolledModel): Promise<void> {
-    const key = keyOfModel(polled)
-    const model = this.#directory.open(key)
-    if (polled.error !== null) {
-      const { message, cause } = polled.error
-      model.pollFailure = cause === undefined ? message : `${message}: ${messageOf(cause)}`
-      this.#touch(model)
-      throw pollFailed(key)
+  async #carryOut(model: ServedModel, plan: LoadPlan<ServedVersion>, options: LoadOptions): Promise<void> {
+    if (plan.kind === 'UNREADABLE') {
+      this.#noteFailure(model, plan.reason)
+      throw pollFailed(model.key)
     }
-    model.pollFailure = ''
+    const { polled, chosen, load, retire } = plan
+    model.failure = ''
     this.#directory.list(model, true)
-    this.#ensembles.requireParts(polled, (failure) => {
-      model.pollFailure = failure
-      this.#touch(model)
-    })
-    const chosen = this.#chooseVersions(model, polled)
+    this.#ensembles.requireParts(polled, (failure) => this.#noteFailure(model, failure))
+    if (chosen.length === 0) {
+      const reason = `at least one version must be available under the version policy of model '${model.label}'`
+      this.#noteFailure(model, reason)
+      throw new ServerError('INVALID_ARG', `load failed for model '${model.label}': ${reason}\n`)
+    }
     const residency = this.#residency.settingsOf(polled)
-    const kept = this.#unchanged(model, polled, chosen)
-    const added = chosen.filter((version) => !kept.some((old) => old.version === version))
-    const neededBytes = added.length === 0 ? 0 : this.#residency.estimate(polled, added)
-    const release = await this.#residency.reserve(key, neededBytes)
+    const neededBytes = load.length === 0 ? 0 : this.#residency.estimate(polled, load)
+    const release = await this.#residency.reserve(model.key, neededBytes)
     try {
-      const next = await this.#gate.run(() => this.#bringUpAll(model, polled, chosen, kept))
-      model.fingerprint = polled.fingerprint
+      const next = await this.#gate.run(() => this.#switch.bringUp(model, plan))
       this.#residency.adopt(model, residency)
-      await this.#takeOver(model, next, polled)
+      const { config = null, upload = null, origin } = options
+      // A model that was woken is as it was.
+      const override = origin?.by === 'demand' ? model.override : upload === null ? config : null
+      const oldUpload = model.upload
+      // Those that nobody uses are gone when the load is done; the others end what they have begun.
+      const isBusy = retire.some((version) => version.isInUse)
+      const from = { fingerprint: polled.fingerprint, override, upload }
+      const gone = this.#inBackground(this.#switch.takeOver(model, next, from, retire))
+      this.#log.info(`successfully loaded '${model.label}'`)
+      await this.#residency.account(model, polled)
+      this.#residency.watch(model)
+      if (!isBusy) await gone
+      await oldUpload?.remove()
+      this.#revision++
     } finally {
       release()
     }
   }
 
-  /** The versions that are to serve, some of them perhaps as they are. Throws when one of them does not load. */
-  async #bringUpAll(
-    model: ServedModel,
-    polled: FoundModel,
-    chosen: readonly string[],
-    kept: readonly ServedVersion[],
-  ): Promise<ServedVersion[]> {
-    const { key, label } = model
-    const { ledger, check } = this.#dependencies
-    const parts = { clock: this.#clock, log: this.#log, ledger, check }
-    const next = chosen.map(
-      (version) => kept.find((old) => old.version === version) ?? new ServedVersion(parts, key, version),
-    )
-    const fresh = next.filter((version) => !kept.includes(version))
-    // A first load shows itself as LOADING; a reload stays out of sight until it can take over.
-    if (model.latest === null) for (const version of fresh) model.versions.set(version.version, version)
-    this.#touch(model)
-    const checked = fresh.length === 0 ? Promise.resolve() : runRepositoryAgents(polled.config, polled.modelDirectory)
-    const brought = await Promise.all(fresh.map((version) => this.#bringUp(version, polled, checked)))
-    const failed = brought.filter((text) => text !== null)
-    if (failed.length === 0) {
-      for (const version of kept) {
-        const failure = await this.#rescale(version, polled)
-        if (failure !== null) failed.push(failure)
-      }
-    }
-    if (failed.length === 0) return next
-    await Promise.all(fresh.map((version) => version.unload(Promise.resolve())))
-    this.#touch(model)
-    throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
-  }
-
-  /** Versions that serve and differ from what is wanted in the number of their instances at most. */
-  #unchanged(model: ServedModel, polled: FoundModel, chosen: readonly string[]): ServedVersion[] {
-    if (this.#ensembles.isEnsemble(model.key)) return []
-    return chosen
-      .map((version) => model.versions.get(version))
-      .filter((old) => old !== undefined)
-      .filter((old) => old.state === 'READY' && old.origin !== '' && old.origin === versionOrigin(polled, old.version))
-  }
-
-  async #rescale(version: ServedVersion, polled: FoundModel): Promise<string | null> {
-    try {
-      const config = rescaledConfig(version.config, polled.config, this.#settings)
-      await version.rescale(config)
-      this.#revision++
-      return null
-    } catch (reason) {
-      return this.#failureText(version, reason)
-    }
-  }
-
-  /** Null when it serves, else the part of the error message that tells of this version. */
-  async #bringUp(version: ServedVersion, polled: FoundModel, checked: Promise<void>): Promise<string | null> {
-    this.#log.info(`loading: ${modelLabel(version.key)}:${version.version}`)
-    const files = filesOf(polled, version.version)
-    const infer = (request: InferenceRequest): void => this.#dependencies.infer(request)
-    try {
-      const onReadinessChange = (): void => {
-        this.#revision++
-        version.instancesChanged()
-      }
-      const { config } = polled
-      await checked
-      version.becomeReady(
-        this.#ensembles.isEnsemble(version.key)
-          ? await loadEnsemble({ ...this.#dependencies, models: this.#models, infer }, this.#settings, polled, files)
-          : await loadVersion(this.#dependencies, this.#settings, config, files, onReadinessChange),
-      )
-      version.origin = versionOrigin(polled, version.version)
-      return null
-    } catch (reason) {
-      const text = this.#failureText(version, reason)
-      version.becomeUnavailable(reasonText(reason))
-      return text
-    }
-  }
-
-  #failureText({ key, version }: ServedVersion, reason: unknown): string {
-    const text = reasonText(reason)
-    this.#log.error(`failed to load '${modelLabel(key)}' version ${version}: ${text}`)
-    return `version ${version} is at UNAVAILABLE state: ${text};`
-  }
-
-  /** One step, no await inside it: clients see the old set of versions or the new one. The old one drains afterwards. */
-  async #takeOver(model: ServedModel, next: readonly ServedVersion[], polled: FoundModel): Promise<void> {
-    const old = [...model.versions.values()].filter((version) => !next.includes(version))
-    // A version that is no longer chosen stays in the index, as unloaded.
-    for (const version of next) model.versions.set(version.version, version)
-    // Those that nobody uses are gone when the load is done; the others end what they have begun.
-    const isBusy = old.some((version) => version.isInUse)
-    const drained = this.#inBackground(Promise.all(old.map((version) => this.#retire(model, version))))
-    const woken = model.sleeping
-    model.sleeping = null
-    this.#touch(model)
-    for (const { request, version } of woken?.takeWaiting() ?? [])
-      this.#dependencies.inferWoken(request, model, version)
-    this.#log.info(`successfully loaded '${model.label}'`)
-    await this.#residency.account(model, polled)
-    this.#residency.watch(model)
-    if (!isBusy) await drained
-    this.#touch(model)
-  }
-
-  /** What front ends have in hand for this version, and the sequences that have begun on it, still come to it. */
-  async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
-    const passedOn = this.#dependencies.expected.passedOn()
-    if (old.state === 'READY' && (passedOn !== null || old.sequenceCount > 0)) {
-      model.retiring.add(old)
-      if (model.versions.get(old.version) === old) model.versions.delete(old.version)
-      await Promise.race([Promise.all([passedOn, old.sequencesEnded()]), this.#giveUp.promise])
-      model.retiring.delete(old)
-      if (!model.versions.has(old.version)) model.versions.set(old.version, old)
-    }
-    await old.unload(this.#giveUp.promise)
-    this.#touch(model)
+  #noteFailure(model: ServedModel, reason: string): void {
+    model.failure = reason
+    this.#revision++
   }
 
   /** False when it is to be loaded now. */
-  async #layToSleep(polled: FoundModel): Promise<boolean> {
+  async #layToSleep(model: ServedModel, { polled, versions }: SleepPlan): Promise<boolean> {
     const { fingerprint } = polled
-    const isLazy = this.#residency.isLazy(polled)
-    const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
-    if (chosen.length === 0) return false
-    if (!isLazy && this.#residency.hasRoom(this.#residency.estimate(polled, chosen))) return false
-    const model = this.#directory.open(keyOfModel(polled))
-    if (model.sleeping?.settings.fingerprint === fingerprint) return true
     const maxQueueSize = queueBound(this.#settings, polled.config, 1)
-    const reason = isLazy ? lazyReason : noRoomReason
+    const reason = this.#residency.isLazy(polled) ? lazyReason : noRoomReason
     const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
     try {
       const draft = draftOf(polled, this.#models)
-      for (const version of chosen) {
+      for (const version of versions) {
         const files = filesOf(polled, version)
         const { config, signature } = await describeVersion(this.#dependencies, this.#settings, draft, files)
         sleeping.add(version, config, signature)
@@ -476,10 +371,10 @@ export class ModelLifecycle {
       ServerError.withoutStack('UNAVAILABLE', `model '${model.label}' has changed, send it again`),
     )
     this.#residency.adopt(model, this.#residency.settingsOf(polled))
-    model.pollFailure = ''
+    model.failure = ''
     this.#directory.list(model, true)
-    model.sleeping = sleeping
-    this.#touch(model)
+    model.sleep(sleeping)
+    this.#revision++
     return true
   }
 
@@ -496,13 +391,12 @@ export class ModelLifecycle {
       const maxQueueSize = queueBound(this.#settings, latest.config, 1)
       const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
       for (const { version, config, signature } of ready) sleeping.add(version, config, signature)
-      model.sleeping = sleeping
+      model.sleep(sleeping)
       this.#residency.unwatch(model)
-      const unloads = ready.map((version) => version.unload(this.#giveUp.promise))
-      this.#touch(model)
-      await Promise.all(unloads)
+      this.#revision++
+      await Promise.all(ready.map((version) => version.unload(this.#giveUp.promise)))
       model.memoryBytes = 0
-      this.#touch(model)
+      this.#revision++
     })
     return isAsleep
   }
@@ -538,15 +432,6 @@ export class ModelLifecycle {
     this.#revision++
   }
 
-  #chooseVersions(model: ServedModel, polled: FoundModel): string[] {
-    const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
-    if (chosen.length > 0) return chosen
-    const reason = `at least one version must be available under the version policy of model '${model.label}'`
-    model.pollFailure = reason
-    this.#touch(model)
-    throw new ServerError('INVALID_ARG', `load failed for model '${model.label}': ${reason}\n`)
-  }
-
   async #change(key: ModelKey, act: () => Promise<void>): Promise<void> {
     const before = this.#changes.get(key) ?? Promise.resolve()
     const change = before.then(act, act)
@@ -568,20 +453,6 @@ export class ModelLifecycle {
     void entry.then(() => this.#background.delete(entry))
     return work
   }
-
-  #touch(model: ServedModel): void {
-    this.#revision++
-    model.refresh()
-  }
-}
-
-function filesOf({ repositoryPath, modelDirectory }: FoundModel, version: string): ModelFiles {
-  return { repositoryPath, modelDirectory, versionDirectory: `${modelDirectory}/${version}`, version }
-}
-
-function reasonText(reason: unknown): string {
-  const error = ServerError.from(reason)
-  return `${errorCodeText[error.code]}: ${error.message}`
 }
 
 export const pollFailed = (key: ModelKey): ServerError =>

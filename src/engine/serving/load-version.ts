@@ -12,6 +12,7 @@ import { readParameter } from '../../config/model-parameters.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
 import { readInitialStates } from '../../repository/initial-states.ts'
 import { readLabels } from '../../repository/labels.ts'
+import type { FoundModel } from '../../repository/model-repository.ts'
 import { DirectScheduler } from '../../scheduling/direct-scheduler.ts'
 import { DynamicBatchScheduler } from '../../scheduling/dynamic-batch-scheduler.ts'
 import { dynamicBatchSettings } from '../../scheduling/dynamic-batch-settings.ts'
@@ -83,6 +84,10 @@ export async function loadVersion(
     await loaded.close()
     throw reason
   }
+}
+
+export function filesOf({ repositoryPath, modelDirectory }: FoundModel, version: string): ModelFiles {
+  return { repositoryPath, modelDirectory, versionDirectory: `${modelDirectory}/${version}`, version }
 }
 
 async function requireBackend(dependencies: LoadDependencies, { backend: name }: ModelConfig): Promise<Backend> {

@@ -1,14 +1,46 @@
-import type { ModelConfig } from '../../config/model-config.ts'
+import { assert } from '../../base/assert.ts'
 import { ServerError } from '../../base/server-error.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import type { Chooser, VersionChoice } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { UploadedModel } from '../../repository/uploaded-models.ts'
+import { compareVersions } from '../../repository/version-policy.ts'
 import type { IndexEntry } from './index-entry.ts'
-import type { LoadOptions } from './load-options.ts'
+import type { ServedVersion } from './served-version.ts'
 import type { SleepingModel } from './sleeping-model.ts'
 import { canonicalVersion } from './version-text.ts'
-import type { ServedVersion } from './served-version.ts'
+
+/** What a model serves from. */
+export type ServedFrom = {
+  /** Of its files: a load of the same ones has nothing to do. */
+  readonly fingerprint: string
+  /** The configuration that came with a load request; null for the repository's. */
+  readonly override: ModelConfig | null
+  /** The folder of files that came with a load request; null for the repository's. */
+  readonly upload: UploadedModel | null
+}
+
+/**
+ * ABSENT: no request is taken. It was not loaded yet, could not be, or was unloaded.
+ * SLEEPING: it is not in memory, and the first request loads it. It stays SLEEPING until the load is done.
+ * SERVING: its versions take requests. A reload goes from SERVING to SERVING in one step.
+ * Every move is allowed; at exit the state stays what it was, because clients are told that the server goes.
+ */
+export type ServedModelState =
+  | { readonly kind: 'ABSENT' }
+  | { readonly kind: 'SLEEPING'; readonly sleeping: SleepingModel; readonly override: ModelConfig | null }
+  | {
+      readonly kind: 'SERVING'
+      /** The highest version; what a request without a version gets. */
+      readonly latest: ServedVersion
+      /** Lowest first. */
+      readonly ready: readonly ServedVersion[]
+      readonly readyVersions: readonly string[]
+      readonly from: ServedFrom
+    }
+
+const absent: ServedModelState = { kind: 'ABSENT' }
 
 /** A model the server has tried to load: its versions, or why there are none. */
 export class ServedModel implements VersionChoice {
@@ -18,26 +50,14 @@ export class ServedModel implements VersionChoice {
   readonly namespace: string | undefined
   /** As logs and errors show it. */
   readonly label: string
-  readonly versions = new Map<string, ServedVersion>()
-  /** Why the repository's entry could not even be read; '' when it could. */
-  pollFailure = ''
-  /** Of the files that serve now: a load of the same ones has nothing to do. */
-  fingerprint = ''
-  /** The folder of files that came with a load request; null for a model that serves from its repository. */
-  upload: UploadedModel | null = null
-  /** The configuration that came with a load request; null for the repository's. */
-  override: ModelConfig | null = null
-  /** Set while it is not in memory and is to be loaded on the first request. */
-  sleeping: SleepingModel | null = null
+  #state: ServedModelState = absent
+  /** Every version that was ever tried: the index lists those that are gone as well. */
+  readonly #versions = new Map<string, ServedVersion>()
+  readonly #retiring = new Set<ServedVersion>()
+  /** Why the last load failed before any version was tried; '' when it did not. The model may serve all the same. */
+  failure = ''
   /** What its versions take; 0 while it is not in memory. */
   memoryBytes = 0
-  /** Versions that were replaced and still have sequences to end. */
-  readonly retiring = new Set<ServedVersion>()
-  /** The highest version that serves; what a request without a version gets. */
-  latest: ServedVersion | null = null
-  /** The versions that serve, lowest first. */
-  ready: readonly ServedVersion[] = []
-  readyVersions: readonly string[] = []
   /** Chooses the version of each request; null: `find` does. Set by the ModelDirectory alone. */
   chooser: Chooser | null = null
 
@@ -49,6 +69,55 @@ export class ServedModel implements VersionChoice {
     this.label = modelLabel(key)
   }
 
+  get state(): ServedModelState {
+    return this.#state
+  }
+
+  get versions(): ReadonlyMap<string, ServedVersion> {
+    return this.#versions
+  }
+
+  /** Versions that were replaced and still have sequences to end. */
+  get retiring(): ReadonlySet<ServedVersion> {
+    return this.#retiring
+  }
+
+  /** Null unless it serves. */
+  get latest(): ServedVersion | null {
+    return this.#state.kind === 'SERVING' ? this.#state.latest : null
+  }
+
+  /** The versions that serve, lowest first. */
+  get ready(): readonly ServedVersion[] {
+    return this.#state.kind === 'SERVING' ? this.#state.ready : none
+  }
+
+  get readyVersions(): readonly string[] {
+    return this.#state.kind === 'SERVING' ? this.#state.readyVersions : none
+  }
+
+  /** Null unless it sleeps. */
+  get sleeping(): SleepingModel | null {
+    return this.#state.kind === 'SLEEPING' ? this.#state.sleeping : null
+  }
+
+  /** Of the files that it serves from, or was read from before it slept; '' for neither. */
+  get fingerprint(): string {
+    const state = this.#state
+    if (state.kind === 'SERVING') return state.from.fingerprint
+    return state.kind === 'SLEEPING' ? state.sleeping.settings.fingerprint : ''
+  }
+
+  get upload(): UploadedModel | null {
+    return this.#state.kind === 'SERVING' ? this.#state.from.upload : null
+  }
+
+  /** A model that sleeps keeps the configuration that it was loaded with. */
+  get override(): ModelConfig | null {
+    const state = this.#state
+    return state.kind === 'SERVING' ? state.from.override : state.kind === 'SLEEPING' ? state.override : null
+  }
+
   get identity(): { readonly name: string; readonly namespace?: string } {
     const { name, namespace } = this
     return namespace === undefined ? { name } : { name, namespace }
@@ -56,32 +125,32 @@ export class ServedModel implements VersionChoice {
 
   /** The version a request asks for; '' is the highest one that serves. Throws with Triton's texts. HOT. */
   find(version: string): ModelVersion {
-    const { label, sleeping } = this
-    if (this.versions.size === 0 && sleeping === null) throw unknownModel('NOT_FOUND', `'${label}' is not found`)
+    const { label } = this
+    const state = this.#state
     if (version === '') {
-      if (this.latest !== null) return this.latest
-      if (sleeping !== null) return sleeping.latest
-      throw unknownModel('NOT_FOUND', `'${label}' has no available versions`)
+      if (state.kind === 'SERVING') return state.latest
+      if (state.kind === 'SLEEPING') return state.sleeping.latest
+      const why = this.#versions.size === 0 ? 'is not found' : 'has no available versions'
+      throw unknownModel('NOT_FOUND', `'${label}' ${why}`)
     }
-    const found = this.versions.get(version) ?? this.versions.get(canonicalVersion(version))
-    if (found?.state !== 'READY' && sleeping !== null) {
-      const asleep = sleeping.versions.get(canonicalVersion(version))
-      if (asleep !== undefined) return asleep
+    if (this.#versions.size === 0 && state.kind !== 'SLEEPING') {
+      throw unknownModel('NOT_FOUND', `'${label}' is not found`)
     }
+    const found = this.#versions.get(version) ?? this.#versions.get(canonicalVersion(version))
+    if (found?.state === 'READY') return found
+    const asleep = this.sleeping?.versions.get(canonicalVersion(version))
+    if (asleep !== undefined) return asleep
     if (found === undefined) {
       throw unknownModel('NOT_FOUND', `'${label}' version ${canonicalVersion(version)} is not found`)
     }
-    if (found.state !== 'READY') {
-      throw unknownModel('UNAVAILABLE', `'${label}' version ${found.version} is not at ready state`)
-    }
-    return found
+    throw unknownModel('UNAVAILABLE', `'${label}' version ${found.version} is not at ready state`)
   }
 
   /** A model that sleeps is as it should be. */
   get isReady(): boolean {
-    if (this.sleeping !== null) return true
-    if (this.versions.size === 0) return false
-    for (const version of this.versions.values()) {
+    if (this.#state.kind === 'SLEEPING') return true
+    if (this.#versions.size === 0) return false
+    for (const version of this.#versions.values()) {
       if (!version.isReady && !(version.state === 'UNAVAILABLE' && version.reason === 'unloaded')) return false
     }
     return true
@@ -89,7 +158,7 @@ export class ServedModel implements VersionChoice {
 
   /** Whether requests are in flight or sequences have begun and not ended. */
   get isInUse(): boolean {
-    for (const version of this.versions.values()) if (version.state === 'READY' && version.isInUse) return true
+    for (const version of this.#versions.values()) if (version.state === 'READY' && version.isInUse) return true
     return false
   }
 
@@ -98,57 +167,74 @@ export class ServedModel implements VersionChoice {
     return this.ready.reduce((latest, version) => Math.max(latest, version.lastUsedNs), 0)
   }
 
-  /** To be called after every change of a version's state. */
-  refresh(): void {
-    const ready = [...this.versions.values()]
-      .filter((version) => version.state === 'READY')
-      .sort((a, b) => (BigInt(a.version) < BigInt(b.version) ? -1 : 1))
-    this.ready = ready
-    this.latest = ready.at(-1) ?? null
-    this.readyVersions = ready.map((version) => version.version)
+  /** Versions of a first load are in the index while they load. */
+  show(loading: readonly ServedVersion[]): void {
+    for (const version of loading) this.#versions.set(version.version, version)
+  }
+
+  /** From now on these versions take the requests, lowest first. Those that served before are the caller's to end. */
+  serve(ready: readonly ServedVersion[], from: ServedFrom): void {
+    this.show(ready)
+    const latest = ready.at(-1)
+    assert(latest !== undefined, `model '${this.label}' serves at least one version`)
+    this.#move({ kind: 'SERVING', latest, ready, readyVersions: ready.map(({ version }) => version), from })
+  }
+
+  sleep(sleeping: SleepingModel): void {
+    this.#move({ kind: 'SLEEPING', sleeping, override: this.override })
+  }
+
+  /** No request is taken any more. The versions that served are the caller's to end. */
+  leave(): void {
+    this.#move(absent)
+  }
+
+  #move(next: ServedModelState): void {
+    if (next.kind === 'SLEEPING') {
+      assert(next.sleeping.versions.size > 0, `model '${this.label}' has a version to be woken for`)
+      assert(this.upload === null && !this.isInUse, `nothing of model '${this.label}' is lost while it sleeps`)
+    }
+    this.#state = next
+  }
+
+  /** A version that was replaced takes no new sequences, and is in the index only where no other has its number. */
+  beginRetiring(old: ServedVersion): void {
+    this.#retiring.add(old)
+    if (this.#versions.get(old.version) === old) this.#versions.delete(old.version)
+  }
+
+  endRetiring(old: ServedVersion): void {
+    this.#retiring.delete(old)
+    if (!this.#versions.has(old.version)) this.#versions.set(old.version, old)
   }
 
   /** Every version that was ever tried, lowest first. */
   versionEntries(): IndexEntry[] {
     const entries: IndexEntry[] = []
     const { identity, sleeping } = this
-    for (const { version, state, reason } of this.versions.values()) {
+    for (const { version, state, reason } of this.#versions.values()) {
       const isAsleep = state === 'UNAVAILABLE' && sleeping?.versions.has(version) === true
       if (!isAsleep) entries.push({ ...identity, version, state, reason })
     }
-    for (const { version } of this.retiring) {
-      if (!this.versions.has(version)) entries.push({ ...identity, version, state: 'UNLOADING', reason: '' })
+    for (const { version } of this.#retiring) {
+      if (!this.#versions.has(version)) entries.push({ ...identity, version, state: 'UNLOADING', reason: '' })
     }
     for (const version of sleeping?.versions.keys() ?? []) {
       if (entries.some((entry) => entry.version === version)) continue
       const reason = sleeping?.failure?.message.trimEnd() ?? sleeping?.settings.reason ?? ''
       entries.push({ ...identity, version, state: 'UNAVAILABLE', reason })
     }
-    return entries.sort((a, b) => (BigInt(a.version) < BigInt(b.version) ? -1 : 1))
+    return entries.sort((a, b) => compareVersions(a.version, b.version))
   }
 
   /** The versions, or one entry without a version that says why there are none. */
   index(): IndexEntry[] {
-    if (this.versions.size > 0 || this.sleeping !== null) return this.versionEntries()
-    return [{ ...this.identity, version: '', state: 'UNAVAILABLE', reason: this.pollFailure }]
-  }
-
-  /** What serves now came from the repository or with a request. The folder of an earlier one is the caller's now. */
-  servesFrom({ config = null, upload = null, origin }: LoadOptions): UploadedModel | null {
-    const old = this.takeUpload()
-    this.upload = upload
-    // One that was woken is as it was.
-    if (origin?.by !== 'demand') this.override = upload === null ? config : null
-    return old
-  }
-
-  /** The folder is the caller's now. */
-  takeUpload(): UploadedModel | null {
-    const { upload } = this
-    this.upload = null
-    return upload
+    if (this.#versions.size > 0 || this.#state.kind === 'SLEEPING') return this.versionEntries()
+    return [{ ...this.identity, version: '', state: 'UNAVAILABLE', reason: this.failure }]
   }
 }
+
+const none: readonly never[] = []
 
 const unknownModel = (code: 'NOT_FOUND' | 'UNAVAILABLE', text: string): ServerError =>
   ServerError.withoutStack(code, `Request for unknown model: ${text}`)

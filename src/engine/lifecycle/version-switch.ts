@@ -1,0 +1,162 @@
+// Carries out a plan: brings versions to life, lets them take over from those that served, and lets those drain.
+
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { errorCodeText, ServerError } from '../../base/server-error.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import { modelLabel, type ModelKey } from '../../model/model-key.ts'
+import type { FoundModel } from '../../repository/model-repository.ts'
+import { runRepositoryAgents } from '../../repository/repository-agents.ts'
+import type { ModelLedger } from '../../telemetry/model-ledger.ts'
+import { loadEnsemble } from '../ensembles/ensemble-loading.ts'
+import type { ExpectedRequests } from '../serving/expected-requests.ts'
+import {
+  filesOf,
+  loadVersion,
+  rescaledConfig,
+  type LoadDependencies,
+  type LoadSettings,
+} from '../serving/load-version.ts'
+import type { RequestCheck } from '../serving/request-check.ts'
+import type { ServedFrom, ServedModel } from '../serving/served-model.ts'
+import { ServedVersion } from '../serving/served-version.ts'
+import type { ServePlan } from './plan-change.ts'
+import { versionOrigin } from './version-origin.ts'
+
+export type SwitchDependencies = LoadDependencies & {
+  readonly ledger: ModelLedger
+  /** The requests that front ends have in hand now. */
+  readonly expected: ExpectedRequests
+  readonly check: RequestCheck
+  readonly models: ReadonlyMap<ModelKey, ServedModel>
+  isEnsemble(key: ModelKey): boolean
+  /** Runs a step of an ensemble. */
+  infer(request: InferenceRequest): void
+  /** A request that waited for its model, which serves now; `version` is the one it was meant for. */
+  inferWoken(request: InferenceRequest, model: ServedModel, version: string): void
+  /** Resolves when requests in flight are not waited for any longer. */
+  readonly giveUp: Promise<void>
+  /** A model came, went or changed its readiness. */
+  changed(): void
+}
+
+export class VersionSwitch {
+  readonly #dependencies: SwitchDependencies
+  readonly #settings: LoadSettings
+  readonly #log: Log
+  readonly #clock: Clock
+
+  constructor(dependencies: SwitchDependencies, settings: LoadSettings) {
+    this.#dependencies = dependencies
+    this.#settings = settings
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log
+  }
+
+  /** All versions that are to serve, lowest first. Throws when one of them does not load; then nothing has changed. */
+  async bringUp(
+    model: ServedModel,
+    { polled, chosen, keep, load }: ServePlan<ServedVersion>,
+  ): Promise<ServedVersion[]> {
+    const { key, label } = model
+    const { ledger, check } = this.#dependencies
+    const parts = { clock: this.#clock, log: this.#log, ledger, check }
+    const fresh = load.map((version) => new ServedVersion(parts, key, version))
+    // A first load shows itself as LOADING; a reload stays out of sight until it can take over.
+    if (model.latest === null) model.show(fresh)
+    this.#dependencies.changed()
+    const checked = fresh.length === 0 ? Promise.resolve() : runRepositoryAgents(polled.config, polled.modelDirectory)
+    const brought = await Promise.all(fresh.map((version) => this.#bringUp(version, polled, checked)))
+    const failed = brought.filter((text) => text !== null)
+    if (failed.length === 0) {
+      for (const version of keep) {
+        const failure = await this.#rescale(version, polled)
+        if (failure !== null) failed.push(failure)
+      }
+    }
+    const all = [...keep, ...fresh]
+    if (failed.length === 0) return chosen.flatMap((number) => all.filter(({ version }) => version === number))
+    await Promise.all(fresh.map((version) => version.unload(Promise.resolve())))
+    this.#dependencies.changed()
+    throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
+  }
+
+  /**
+   * One step, no await inside it: clients see the old set of versions or the new one. The result resolves when the old
+   * ones are gone.
+   */
+  takeOver(
+    model: ServedModel,
+    next: readonly ServedVersion[],
+    from: ServedFrom,
+    retire: readonly ServedVersion[],
+  ): Promise<unknown> {
+    const woken = model.sleeping
+    model.serve(next, from)
+    const gone = Promise.all(retire.map((version) => this.#retire(model, version)))
+    this.#dependencies.changed()
+    for (const { request, version } of woken?.takeWaiting() ?? []) {
+      this.#dependencies.inferWoken(request, model, version)
+    }
+    return gone
+  }
+
+  async #rescale(version: ServedVersion, polled: FoundModel): Promise<string | null> {
+    try {
+      const config = rescaledConfig(version.config, polled.config, this.#settings)
+      await version.rescale(config)
+      this.#dependencies.changed()
+      return null
+    } catch (reason) {
+      return this.#failureText(version, reason)
+    }
+  }
+
+  /** Null when it serves, else the part of the error message that tells of this version. */
+  async #bringUp(version: ServedVersion, polled: FoundModel, checked: Promise<void>): Promise<string | null> {
+    this.#log.info(`loading: ${modelLabel(version.key)}:${version.version}`)
+    const files = filesOf(polled, version.version)
+    const onReadinessChange = (): void => {
+      this.#dependencies.changed()
+      version.instancesChanged()
+    }
+    try {
+      await checked
+      version.becomeReady(
+        this.#dependencies.isEnsemble(version.key)
+          ? await loadEnsemble(this.#dependencies, this.#settings, polled, files)
+          : await loadVersion(this.#dependencies, this.#settings, polled.config, files, onReadinessChange),
+      )
+      version.origin = versionOrigin(polled, version.version)
+      return null
+    } catch (reason) {
+      const text = this.#failureText(version, reason)
+      version.becomeUnavailable(reasonText(reason))
+      return text
+    }
+  }
+
+  #failureText({ key, version }: ServedVersion, reason: unknown): string {
+    const text = reasonText(reason)
+    this.#log.error(`failed to load '${modelLabel(key)}' version ${version}: ${text}`)
+    return `version ${version} is at UNAVAILABLE state: ${text};`
+  }
+
+  /** What front ends have in hand for this version, and the sequences that have begun on it, still come to it. */
+  async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
+    const { giveUp, expected } = this.#dependencies
+    const passedOn = expected.passedOn()
+    if (old.state === 'READY' && (passedOn !== null || old.sequenceCount > 0)) {
+      model.beginRetiring(old)
+      await Promise.race([Promise.all([passedOn, old.sequencesEnded()]), giveUp])
+      model.endRetiring(old)
+    }
+    await old.unload(giveUp)
+    this.#dependencies.changed()
+  }
+}
+
+function reasonText(reason: unknown): string {
+  const error = ServerError.from(reason)
+  return `${errorCodeText[error.code]}: ${error.message}`
+}
