@@ -3,7 +3,7 @@
 
 import { SystemClock } from '../src/base/clock.ts'
 import { silentLog } from '../src/base/log.ts'
-import { defaultGrpcOptions } from '../src/ports/grpc/grpc-options.ts'
+import { defaultOptions } from '../src/options/options-from-flags.ts'
 import { statusOk } from '../src/transport/grpc/grpc-status.ts'
 import type { GrpcCall } from '../src/transport/grpc/grpc-transport.ts'
 import { Http2Transport } from '../src/transport/grpc/http2-transport.ts'
@@ -20,7 +20,7 @@ const echo = (call: GrpcCall): void => {
 
 const transport = new Http2Transport(
   { clock: new SystemClock(), log: silentLog },
-  { ...defaultGrpcOptions, port: 0 },
+  { ...defaultOptions().grpc, port: 0 },
   echo,
 )
 const { port } = await transport.listen()

@@ -1,4 +1,5 @@
-import { environmentName, flagTable, placeholderOf, type FlagSpec } from '../src/cli/flag-table.ts'
+import type { Flag } from '../src/options/flag.ts'
+import { environmentName, flagGroups, flagTable } from '../src/options/flag-table.ts'
 
 const head = `# Flags of \`galatea serve\`
 
@@ -40,44 +41,35 @@ SageMaker or Vertex AI endpoint.`
 /** docs/reference/flags.md, made from the table of flags. */
 export function flagsDocument(): string {
   const parts = [head]
-  const working = flagTable.filter((spec) => spec.status === 'works')
-  for (const group of new Set(working.map((spec) => spec.group))) {
-    parts.push(
-      section(
-        group,
-        working.filter((spec) => spec.group === group),
-      ),
-    )
+  const having = (flags: readonly Flag[], status: Flag['traits']['status']): Flag[] =>
+    flags.filter(({ traits }) => traits.status === status)
+  for (const [title, flags] of flagGroups) {
+    const working = having(flags, 'works')
+    if (working.length > 0) parts.push(section(title, working))
   }
-  parts.push(
-    section(
-      'Deprecated',
-      flagTable.filter((spec) => spec.status === 'deprecated'),
-    ),
-  )
-  const accepted = flagTable.filter((spec) => spec.status === 'accepted')
+  parts.push(section('Deprecated', having(flagTable, 'deprecated')))
+  const accepted = having(flagTable, 'accepted')
   parts.push(section('Accepted, without effect in this version', accepted, acceptedIntroduction))
   parts.push(variables)
   return parts.join('\n')
 }
 
-function section(title: string, specs: readonly FlagSpec[], introduction = ''): string {
-  const rows = specs.map((spec) => `| ${cells(spec).map(escapeCell).join(' | ')} |`)
+function section(title: string, flags: readonly Flag[], introduction = ''): string {
+  const rows = flags.map((flag) => `| ${cells(flag).map(escapeCell).join(' | ')} |`)
   const head = introduction === '' ? [`## ${title}`, ''] : [`## ${title}`, '', introduction, '']
   return [...head, '| Flag | Default | What it does |', '|---|---|---|', ...rows, ''].join('\n')
 }
 
-function cells(spec: FlagSpec): string[] {
-  const value = placeholderOf(spec.form)
+function cells({ name, form, help, default: byDefault, traits }: Flag): string[] {
   const notes = [
-    spec.help.replaceAll('<', '\\<'),
-    spec.isRepeatable ? 'Repeatable' : '',
-    spec.tritonDefault === spec.default ? '' : `With \`--triton-defaults\`: \`${spec.tritonDefault}\``,
-    spec.isTritons ? '' : 'Galatea only',
+    help.replaceAll('<', '\\<'),
+    traits.isRepeatable ? 'Repeatable' : '',
+    traits.tritonDefault === byDefault ? '' : `With \`--triton-defaults\`: \`${traits.tritonDefault}\``,
+    traits.isTritons ? '' : 'Galatea only',
   ]
   return [
-    `\`--${spec.name}${value === '' ? '' : ` ${value}`}\``,
-    spec.default === '' ? '' : `\`${spec.default}\``,
+    `\`--${name}${form.placeholder === '' ? '' : ` ${form.placeholder}`}\``,
+    byDefault === '' ? '' : `\`${byDefault}\``,
     notes.filter((note) => note !== '').join('. '),
   ]
 }

@@ -5,7 +5,7 @@
 //   npm test -- --only static                  format, lint, types
 //   npm test -- --only unit                    what needs no preparation
 //   npm test -- --only e2e                     real processes
-//   npm test -- --only src/cli/flags.test.ts   one file, or every test file whose path contains the word
+//   npm test -- --only src/cli/parse-flags.test.ts   one file, or every test file whose path contains the word
 
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'

@@ -10,6 +10,7 @@ import type { ParameterValue } from './model/parameters.ts'
 import type { InferenceResponse } from './model/inference-response.ts'
 import type { ModelMetadata } from './model/model-metadata.ts'
 import type { ModelVersion } from './model/model-version.ts'
+import { defaultOptions } from './options/options-from-flags.ts'
 import type { EngineSettings } from './options/server-options.ts'
 import { buildEngine } from './server.ts'
 import type { DataType } from './tensor/data-type.ts'
@@ -21,32 +22,6 @@ export type EmbeddedEngineOptions = Partial<Omit<EngineSettings, 'modelRepositor
   readonly modelRepository: string | readonly string[]
   readonly clock?: Clock
   readonly log?: Log
-}
-
-/** What the command line's flags default to; a test keeps the two equal. */
-export const engineDefaults: Omit<EngineSettings, 'modelRepositories' | 'reportedVersion'> = {
-  id: 'galatea',
-  modelCacheDirectory: '',
-  modelCacheLimitBytes: 64e9,
-  modelControlMode: 'none',
-  repositoryPollSecs: 15,
-  loadModels: [],
-  modelConfigName: '',
-  hasModelNamespacing: false,
-  isAutoCompleteDisabled: false,
-  isStrictReadiness: true,
-  backendDirectory: '',
-  backendConfig: new Map(),
-  allowsPickleModels: false,
-  modelLoadThreadCount: 4,
-  modelLoadRetryCount: 0,
-  modelMemoryLimitBytes: 0,
-  isModelLoadLazy: false,
-  modelIdleUnloadSecs: 0,
-  defaultMaxQueueSize: 'auto',
-  rateLimit: null,
-  responseCache: null,
-  prunesEnsemblesLikeTriton: false,
 }
 
 /** Values of one input: a typed array of the input's type, or strings. Without a shape, that of the configuration is taken. */
@@ -100,7 +75,7 @@ export interface EmbeddedEngine {
 export async function createEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { modelRepository, clock = new SystemClock(), log = silentLog, ...rest } = options
   const modelRepositories = typeof modelRepository === 'string' ? [modelRepository] : modelRepository
-  const settings = { reportedVersion: '', ...engineDefaults, ...rest, modelRepositories }
+  const settings = { ...defaultOptions().engine, ...rest, modelRepositories }
   const { engine } = await buildEngine({ clock, log }, settings)
   await engine.start()
 

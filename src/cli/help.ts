@@ -1,7 +1,7 @@
 // What --help prints, made from the table of flags.
 
-import { flagTable, placeholderOf } from './flag-table.ts'
-import type { FlagSpec } from './flag-table.ts'
+import type { Flag } from '../options/flag.ts'
+import { flagGroups, flagTable } from '../options/flag-table.ts'
 
 export const overview = `Galatea serves machine-learning models over HTTP and gRPC, as NVIDIA's Triton Inference Server does.
 
@@ -27,28 +27,27 @@ export function serveHelp(): string {
     'Flags are written --flag=value or --flag value; a bare boolean flag means true. Each can also be set by an',
     'environment variable: GALATEA_HTTP_PORT for --http-port. * marks flags that may be repeated.',
   ]
-  for (const group of new Set(flagTable.map((spec) => spec.group))) {
-    const specs = flagTable.filter((spec) => spec.group === group)
-    const shown = specs.filter((spec) => spec.status === 'works')
-    if (shown.length > 0) lines.push('', `${group}:`, ...shown.flatMap(flagLines))
+  for (const [title, flags] of flagGroups) {
+    const shown = flags.filter(({ traits }) => traits.status === 'works')
+    if (shown.length > 0) lines.push('', `${title}:`, ...shown.flatMap(flagLines))
   }
-  const without = flagTable.filter((spec) => spec.status === 'accepted').map((spec) => `--${spec.name}`)
+  const without = flagTable.filter(({ traits }) => traits.status === 'accepted').map(({ name }) => `--${name}`)
   lines.push(
     '',
     "Flags of Triton's that are accepted and have no effect in this version:",
     ...wrap(without.join(' '), 2),
   )
-  const deprecated = flagTable.filter((spec) => spec.status === 'deprecated')
+  const deprecated = flagTable.filter(({ traits }) => traits.status === 'deprecated')
   lines.push('', 'Deprecated:', ...deprecated.flatMap(flagLines))
   return `${lines.join('\n')}\n`
 }
 
-function flagLines(spec: FlagSpec): string[] {
-  const value = placeholderOf(spec.form)
-  const head = `  --${spec.name}${value === '' ? '' : ` ${value}`}${spec.isRepeatable ? ' *' : ''}`
-  const isPlain = spec.default === '' || spec.form.kind === 'switch'
-  const triton = spec.tritonDefault === spec.default ? '' : `; ${spec.tritonDefault} with --triton-defaults`
-  const body = wrap(`${spec.help}${isPlain ? '' : ` (default ${spec.default}${triton})`}`, column)
+function flagLines({ name, form, help, default: byDefault, traits }: Flag): string[] {
+  const value = form.placeholder
+  const head = `  --${name}${value === '' ? '' : ` ${value}`}${traits.isRepeatable ? ' *' : ''}`
+  const isPlain = byDefault === '' || form.kind === 'switch'
+  const triton = traits.tritonDefault === byDefault ? '' : `; ${traits.tritonDefault} with --triton-defaults`
+  const body = wrap(`${help}${isPlain ? '' : ` (default ${byDefault}${triton})`}`, column)
   if (head.length + 2 > column) return [head, ...body]
   return [head.padEnd(column) + (body[0] ?? '').slice(column), ...body.slice(1)]
 }

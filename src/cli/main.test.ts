@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { flagTable } from './flag-table.ts'
+import { flagTable } from '../options/flag-table.ts'
 import { runCommandLine } from './main.ts'
 import { packageVersion } from './package-facts.ts'
 
@@ -24,7 +24,7 @@ test('--help names every command and every flag', async () => {
   assert.equal(code, 0)
   for (const command of ['serve', 'check', 'inspect', 'init'])
     assert.match(stdout, new RegExp(`galatea \\[?${command}`))
-  for (const spec of flagTable) assert.ok(stdout.includes(`--${spec.name}`), spec.name)
+  for (const { name } of flagTable) assert.ok(stdout.includes(`--${name}`), name)
   for (const line of stdout.split('\n')) assert.ok(line.length <= 118, line)
 })
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parseFlags } from './flags.ts'
-import { optionsFromFlags } from './options-from-flags.ts'
+import { optionsOf } from '../../test/fixtures/options-of.ts'
 import { modelRows, optionRows } from './start-tables.ts'
 import { textTable } from './text-table.ts'
 
@@ -51,8 +50,7 @@ test("the option table has Triton's rows in Triton's order", () => {
     '--load-model=a',
     '--load-model=b',
   ]
-  const options = optionsFromFlags(parseFlags(args, {}), { environment: {}, version: '1', examplesPath: '/e' })
-  assert.deepEqual(optionRows(options, ['x', 'y']), [
+  assert.deepEqual(optionRows(optionsOf(args), ['x', 'y']), [
     ['server_id', 'triton'],
     ['server_version', '2.51.0'],
     ['server_extensions', 'x y'],

@@ -6,7 +6,8 @@ import { ServerError, type ErrorCode } from '../base/server-error.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { readGenerateRequest, type ParsedGenerate } from './generate-request.ts'
-import { defaultRequestLimits, type RequestLimits } from './request-limits.ts'
+import { defaultRequestLimits } from '../../test/fixtures/request-limits.ts'
+import type { RequestLimits } from './request-limits.ts'
 
 const echo = signatureOf('echo', 0, everyType('IN', [-1]), everyType('OUT', [-1]))
 const ofInt32 = (dims: number[], maxBatchSize = 0): ModelSignature =>

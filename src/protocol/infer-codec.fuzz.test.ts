@@ -13,7 +13,7 @@ import { Tensor } from '../tensor/tensor.ts'
 import { readInferRequest } from './infer-request-reader.ts'
 import type { ParsedInfer } from './parsed-infer.ts'
 import { writeInferResponse } from './infer-response-writer.ts'
-import { defaultRequestLimits } from './request-limits.ts'
+import { defaultRequestLimits } from '../../test/fixtures/request-limits.ts'
 
 const signature = signatureOf('echo', 0, everyType('IN', [-1]), everyType('OUT', [-1]))
 

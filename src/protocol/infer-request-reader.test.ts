@@ -3,9 +3,10 @@ import { test } from 'node:test'
 import { everyType, signatureOf } from '../../test/fixtures/signature-of.ts'
 import { ServerError, type ErrorCode } from '../base/server-error.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
+import { defaultRequestLimits } from '../../test/fixtures/request-limits.ts'
 import { readInferRequest } from './infer-request-reader.ts'
 import type { ParsedInfer } from './parsed-infer.ts'
-import { defaultRequestLimits, type RequestLimits } from './request-limits.ts'
+import type { RequestLimits } from './request-limits.ts'
 
 const echo = signatureOf('echo', 0, everyType('IN', [-1]), everyType('OUT', [-1]))
 

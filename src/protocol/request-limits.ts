@@ -18,14 +18,6 @@ export type RequestLimits = InferLimits & {
   readonly maxInputBytes: number
 }
 
-export const defaultRequestLimits: RequestLimits = {
-  maxInputBytes: 64 * 1024 * 1024,
-  maxTensors: 256,
-  maxRank: 16,
-  maxParameters: 256,
-  maxIdBytes: 1024,
-}
-
 const refusal = (what: string, limit: number, flag: string): ServerError =>
   ServerError.withoutStack('INVALID_ARG', `${what}, the maximum is ${limit}. Use ${flag} to increase the limit.`)
 

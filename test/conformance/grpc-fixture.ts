@@ -4,7 +4,8 @@ import grpc from '@grpc/grpc-js'
 import { SystemClock } from '../../src/base/clock.ts'
 import type { Engine } from '../../src/engine/engine.ts'
 import { createGrpcFrontend, type GrpcFrontend } from '../../src/ports/grpc/grpc-port.ts'
-import { defaultGrpcOptions, type GrpcOptions } from '../../src/ports/grpc/grpc-options.ts'
+import { defaultOptions } from '../../src/options/options-from-flags.ts'
+import type { GrpcOptions } from '../../src/ports/grpc/grpc-options.ts'
 import { inferenceProtos } from './golden/grpc-exchange.ts'
 import { startHttpFixture } from './http-fixture.ts'
 
@@ -47,7 +48,7 @@ export class GrpcFixture {
     const http = await startHttpFixture({}, models)
     const { engine, log } = http
     const clock = new SystemClock()
-    const frontend = createGrpcFrontend({ engine, log, clock }, { ...defaultGrpcOptions, port: 0, ...options })
+    const frontend = createGrpcFrontend({ engine, log, clock }, { ...defaultOptions().grpc, port: 0, ...options })
     const { port } = await frontend.listen()
     return new GrpcFixture(frontend, engine, port, () => http.close())
   }

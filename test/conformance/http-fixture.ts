@@ -11,7 +11,8 @@ import { IdentityBackend } from '../../src/backends/identity/identity-backend.ts
 import { Engine } from '../../src/engine/engine.ts'
 import { createHttpPort } from '../../src/http-front-ends.ts'
 import type { HttpPort } from '../../src/ports/http/http-port.ts'
-import { defaultHttpOptions, type HttpOptions } from '../../src/ports/http/http-options.ts'
+import { defaultOptions } from '../../src/options/options-from-flags.ts'
+import type { HttpOptions } from '../../src/ports/http/http-options.ts'
 import type { Backend, Instance } from '../../src/model/backend.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
@@ -311,7 +312,7 @@ export async function startHttpFixture(
   await engine.start()
   const failures = engine.failures.map(({ name, reason }) => `${name}: ${reason}`)
   if (failures.length > 0) throw new Error(`fixture models did not load: ${failures.join('; ')}`)
-  const frontend = createHttpPort({ engine, log, clock }, { ...defaultHttpOptions, port: 0, ...options })
+  const frontend = createHttpPort({ engine, log, clock }, { ...defaultOptions().http, port: 0, ...options })
   const close = async (): Promise<void> => {
     await frontend.close()
     await engine.close(0)

@@ -4,9 +4,6 @@ import assert from 'node:assert/strict'
 import path from 'node:path'
 import test from 'node:test'
 import { createEngine, ServerError } from '../../src/index.ts'
-import { engineDefaults } from '../../src/embedded-engine.ts'
-import { parseFlags } from '../../src/cli/flags.ts'
-import { optionsFromFlags } from '../../src/cli/options-from-flags.ts'
 
 const examples = path.join(import.meta.dirname, '../../examples/models')
 const counting = Int32Array.from({ length: 16 }, (_, i) => i)
@@ -63,12 +60,4 @@ test('with explicit control the owner of the process loads and unloads', async (
   await engine.unload('simple')
   assert.deepEqual(engine.index(), [{ name: 'simple', version: '1', state: 'UNAVAILABLE', reason: 'unloaded' }])
   await engine.close()
-})
-
-test('what is not said defaults to what the command line defaults to', () => {
-  const flags = parseFlags([`--model-repository=${examples}`], {})
-  const options = optionsFromFlags(flags, { environment: {}, version: '0', examplesPath: examples })
-  for (const [name, value] of Object.entries(engineDefaults)) {
-    assert.deepEqual(options.engine[name as keyof typeof engineDefaults], value, name)
-  }
 })

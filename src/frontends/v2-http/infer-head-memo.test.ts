@@ -7,7 +7,7 @@ import { emptyModelConfig, type ModelInput } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
 import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
-import { defaultRequestLimits } from '../../protocol/request-limits.ts'
+import { defaultRequestLimits } from '../../../test/fixtures/request-limits.ts'
 import { InferHeadMemo } from './infer-head-memo.ts'
 
 const tensor = (name: string): ModelInput =>

@@ -12,7 +12,7 @@ import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { createHttpPort } from '../../http-front-ends.ts'
 import type { HttpPort } from '../../ports/http/http-port.ts'
-import { defaultHttpOptions } from '../../ports/http/http-options.ts'
+import { defaultOptions } from '../../options/options-from-flags.ts'
 import type { InjectedAnswer, InjectedInit } from '../../transport/http1/injected-request.ts'
 import { until } from '../../../test/until.ts'
 
@@ -48,7 +48,7 @@ beforeEach(async () => {
   const { engine, log } = fixture
   frontend = createHttpPort(
     { engine, log, clock: new SystemClock(), sharedMemory: registry },
-    { ...defaultHttpOptions, port: 0 },
+    { ...defaultOptions().http, port: 0 },
   )
 })
 afterEach(async () => {

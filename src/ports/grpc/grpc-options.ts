@@ -20,28 +20,6 @@ export type GrpcOptions = GrpcTransportOptions & {
   readonly requestLimits: InferLimits
 }
 
-/** A server whose operator said nothing. */
-export const defaultGrpcOptions: GrpcOptions = {
-  address: '127.0.0.1',
-  port: 8001,
-  reusePort: false,
-  maxMessageBytes: 64 * 1024 * 1024,
-  maxBacklogBytes: 1024 * 1024,
-  tls: null,
-  compressionLevel: 'none',
-  keepaliveTimeMs: 7_200_000,
-  keepaliveTimeoutMs: 20_000,
-  keepaliveWithoutCalls: false,
-  maxPingsWithoutData: 2,
-  minPingIntervalMs: 300_000,
-  maxPingStrikes: 2,
-  maxConnectionAgeMs: 0,
-  maxConnectionAgeGraceMs: 0,
-  headerForwardPattern: '',
-  restrictedProtocols: [],
-  requestLimits: { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 },
-}
-
 export function validateGrpcOptions(options: GrpcOptions): void {
   if (!Number.isInteger(options.port) || options.port < 0 || options.port > 65535) {
     throw new ServerError('INVALID_ARG', `gRPC port must be between 0 and 65535, got ${options.port}`)

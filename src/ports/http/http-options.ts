@@ -27,26 +27,6 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly requestLimits: InferLimits
 }
 
-/** The limits and time-outs of a server whose operator said nothing. */
-export const defaultHttpOptions: HttpOptions = {
-  address: '127.0.0.1',
-  port: 8000,
-  reusePort: false,
-  maxInputBytes: 64 * 1024 * 1024,
-  boundsBinaryBodies: true,
-  headersTimeoutMs: 10_000,
-  bodyIdleTimeoutMs: 30_000,
-  writeIdleTimeoutMs: 30_000,
-  keepAliveTimeoutMs: 75_000,
-  maxConnections: 0,
-  maxHeaderBytes: 16 * 1024,
-  headerForwardPattern: '',
-  corsOrigins: [],
-  restrictedApis: [],
-  requestLimits: { maxTensors: 256, maxRank: 16, maxParameters: 256, maxIdBytes: 1024 },
-  tls: null,
-}
-
 /** One buffer holds a body, and this is about the largest that every part of the house can still address. */
 const largestBodyBytes = 2 ** 31 - 1
 

@@ -1,10 +1,24 @@
-// --trace-config and the older flags it replaced → TraceOptions.
+// Which requests are traced: --trace-config and the older flags that it replaced.
 
 import { parseCollectorUrl } from '../base/collector-url.ts'
 import { messageOf } from '../base/server-error.ts'
-import type { TraceOptions } from '../options/server-options.ts'
-import { badOption, parseInteger, parseSetting } from './flag-forms.ts'
-import type { Flags } from './flags.ts'
+import { deprecated, flag, repeatable, settingsOf, type FlagValues, type Surroundings } from './flag.ts'
+import { badOption, choice, integer, parseInteger, setting, text, type Setting } from './flag-forms.ts'
+import type { TraceOptions } from './server-options.ts'
+
+const name = 'trace-config'
+
+export const traceFlags = [
+  flag(name, setting('[MODE,]KEY=VALUE'), '', 'Which requests are traced', repeatable).set('trace', traceOptions),
+  flag('trace-file', text('FILE'), '', 'Use --trace-config', deprecated).readBy(name),
+  flag('trace-level', choice('OFF', 'TIMESTAMPS', 'TENSORS'), 'OFF', 'Use --trace-config', {
+    ...deprecated,
+    ...repeatable,
+  }).readBy(name),
+  flag('trace-rate', integer(0), '1000', 'Use --trace-config', deprecated).readBy(name),
+  flag('trace-count', integer(-1), '-1', 'Use --trace-config', deprecated).readBy(name),
+  flag('trace-log-frequency', integer(0), '0', 'Use --trace-config', deprecated).readBy(name),
+]
 
 const levelWords: Readonly<Record<string, 'OFF' | 'TIMESTAMPS' | 'TENSORS'>> = {
   false: 'OFF',
@@ -18,31 +32,30 @@ const levelWords: Readonly<Record<string, 'OFF' | 'TIMESTAMPS' | 'TENSORS'>> = {
 }
 
 const maxUnsigned = 2 ** 32 - 1
-const flag = 'trace-config'
 
 type OpenTelemetryOptions = NonNullable<TraceOptions['openTelemetry']>
-type Environment = Readonly<Record<string, string | undefined>>
-type Settings = readonly { readonly owner: string; readonly key: string; readonly value: string }[]
+type Environment = Surroundings['environment']
+type Settings = readonly Setting[]
 
-export function traceOptions(flags: Flags, environment: Environment): TraceOptions {
-  const settings = flags.all(flag).map((value) => parseSetting(flag, value))
+function traceOptions(flags: FlagValues, { environment }: Surroundings): TraceOptions {
+  const settings = settingsOf(flags, name)
   const last = (owner: string, key: string): string | undefined =>
     settings.findLast((setting) => setting.owner === owner && setting.key === key)?.value
-  const integer = (text: string | undefined, older: number, min: number, max: number): number =>
-    text === undefined ? older : parseInteger(flag, text, min, max)
+  const number = (given: string | undefined, older: string, min: number, max: number): number =>
+    given === undefined ? flags.number(older) : parseInteger(name, given, min, max)
   refuseUnknown(settings)
   const file = last('triton', 'file') ?? flags.text('trace-file')
   const given = settings.filter(({ owner, key }) => owner === '' && key === 'level').map(({ value }) => value)
   const levels = levelsOf(given.length > 0 ? given : flags.all('trace-level'))
   const isOpenTelemetry = last('', 'mode')?.toLowerCase() === 'opentelemetry'
   if (levels.length > 0 && file === '' && !isOpenTelemetry) {
-    throw badOption(flag, 'tracing needs a file to write to: add --trace-config=triton,file=FILE')
+    throw badOption(name, 'tracing needs a file to write to: add --trace-config=triton,file=FILE')
   }
   return {
     levels,
-    rate: integer(last('', 'rate'), flags.integer('trace-rate'), isOpenTelemetry ? 0 : 1, maxUnsigned),
-    count: integer(last('', 'count'), flags.integer('trace-count'), -1, 2 ** 31 - 1),
-    logFrequency: integer(last('triton', 'log-frequency'), flags.integer('trace-log-frequency'), 0, maxUnsigned),
+    rate: number(last('', 'rate'), 'trace-rate', isOpenTelemetry ? 0 : 1, maxUnsigned),
+    count: number(last('', 'count'), 'trace-count', -1, 2 ** 31 - 1),
+    logFrequency: number(last('triton', 'log-frequency'), 'trace-log-frequency', 0, maxUnsigned),
     file,
     openTelemetry: isOpenTelemetry ? openTelemetryOptions(settings, environment) : null,
   }
@@ -56,19 +69,19 @@ function openTelemetryOptions(settings: Settings, environment: Environment): Ope
     settings.filter((setting) => setting.owner === 'opentelemetry' && setting.key === key).map(({ value }) => value)
   const number = (key: string, variable: string, standard: number): number => {
     const text = valuesOf(key).at(-1) ?? environment[variable]
-    return text === undefined || text === '' ? standard : parseInteger(flag, text, 1, 2 ** 31 - 1)
+    return text === undefined || text === '' ? standard : parseInteger(name, text, 1, 2 ** 31 - 1)
   }
   const url = valuesOf('url').at(-1) ?? defaultCollector
   try {
     parseCollectorUrl(url)
   } catch (reason) {
-    throw badOption(flag, messageOf(reason))
+    throw badOption(name, messageOf(reason))
   }
   const maxQueueSize = number('bsp_max_queue_size', 'OTEL_BSP_MAX_QUEUE_SIZE', 2048)
   const maxExportBatchSize = number('bsp_max_export_batch_size', 'OTEL_BSP_MAX_EXPORT_BATCH_SIZE', 512)
   if (maxExportBatchSize > maxQueueSize) {
     throw badOption(
-      flag,
+      name,
       `bsp_max_export_batch_size (${maxExportBatchSize}) must not be more than bsp_max_queue_size (${maxQueueSize})`,
     )
   }
@@ -88,12 +101,12 @@ function openTelemetryOptions(settings: Settings, environment: Environment): Ope
 
 function resourceOf(text: string): readonly [string, string] {
   const equals = text.indexOf('=')
-  if (equals < 1) throw badOption(flag, `resource: expected key=value, got '${text}'`)
+  if (equals < 1) throw badOption(name, `resource: expected key=value, got '${text}'`)
   return [text.slice(0, equals), text.slice(equals + 1)]
 }
 
-const serviceNameOf = ({ OTEL_SERVICE_NAME: name }: Environment): (readonly [string, string])[] =>
-  name === undefined || name === '' ? [] : [['service.name', name]]
+const serviceNameOf = ({ OTEL_SERVICE_NAME: service = '' }: Environment): (readonly [string, string])[] =>
+  service === '' ? [] : [['service.name', service]]
 
 /** `a=b,c=d`, percent-encoded, as these variables are written. What is no pair is left out, as the standard says. */
 function pairsOf(text: string): (readonly [string, string])[] {
@@ -113,7 +126,7 @@ function levelsOf(words: readonly string[]): ('TIMESTAMPS' | 'TENSORS')[] {
   const found = new Set(
     words.map((word) => {
       const level = levelWords[word.toLowerCase()]
-      if (level === undefined) throw badOption(flag, `invalid value for trace level option: ${word}`)
+      if (level === undefined) throw badOption(name, `invalid value for trace level option: ${word}`)
       return level
     }),
   )
@@ -130,10 +143,10 @@ const knownKeys: Readonly<Record<string, readonly string[]>> = {
 function refuseUnknown(settings: Settings): void {
   for (const { owner, key, value } of settings) {
     const keys = knownKeys[owner]
-    if (keys === undefined) throw badOption(flag, `unknown trace mode '${owner}' (expected triton or opentelemetry)`)
-    if (!keys.includes(key)) throw badOption(flag, `unknown setting '${key}' (expected ${keys.join(', ')})`)
+    if (keys === undefined) throw badOption(name, `unknown trace mode '${owner}' (expected triton or opentelemetry)`)
+    if (!keys.includes(key)) throw badOption(name, `unknown setting '${key}' (expected ${keys.join(', ')})`)
     if (key === 'mode' && !['triton', 'opentelemetry'].includes(value.toLowerCase())) {
-      throw badOption(flag, `invalid value for trace mode option: ${value}`)
+      throw badOption(name, `invalid value for trace mode option: ${value}`)
     }
   }
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { parseFlags } from './flags.ts'
-import { traceOptions } from './trace-flags.ts'
+import { optionsOf } from '../../test/fixtures/options-of.ts'
 
-const options = (...args: string[]) => traceOptions(parseFlags(args, {}), {})
+const options = (...args: string[]) => optionsOf(['--model-repository=/m', ...args]).trace
 
 test('without flags nothing is traced', () => {
   assert.deepEqual(options(), {
@@ -89,7 +88,7 @@ test('mode opentelemetry takes its settings from the command line, then from the
     OTEL_RESOURCE_ATTRIBUTES: 'zone=a%20b,broken',
     OTEL_EXPORTER_OTLP_HEADERS: 'api-key=secret',
   }
-  const { openTelemetry, levels, rate } = traceOptions(parseFlags(args, {}), environment)
+  const { openTelemetry, levels, rate } = optionsOf(['--model-repository=/m', ...args], environment).trace
   assert.deepEqual(levels, ['TIMESTAMPS'])
   assert.equal(rate, 0)
   assert.deepEqual(openTelemetry, {
@@ -104,8 +103,5 @@ test('mode opentelemetry takes its settings from the command line, then from the
     scheduleDelayMs: 100,
     maxExportBatchSize: 50,
   })
-  assert.equal(
-    traceOptions(parseFlags(['--trace-config=mode=opentelemetry'], {}), {}).openTelemetry?.url,
-    'http://localhost:4318/v1/traces',
-  )
+  assert.equal(options('--trace-config=mode=opentelemetry').openTelemetry?.url, 'http://localhost:4318/v1/traces')
 })

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as fc from 'fast-check'
-import { FlagError, UnknownFlagError } from './flag-forms.ts'
-import { environmentName, flagTable } from './flag-table.ts'
-import { misspeltVariables, parseFlags } from './flags.ts'
+import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
+import { environmentName, flagTable } from '../options/flag-table.ts'
+import { misspeltVariables, parseFlags } from './parse-flags.ts'
 
 const refusal = (args: string[], environment = {}): string => {
   try {
@@ -17,8 +17,8 @@ const refusal = (args: string[], environment = {}): string => {
 
 describe('the form of a flag', () => {
   test('--a=b and --a b mean the same', () => {
-    assert.equal(parseFlags(['--http-port=9000'], {}).integer('http-port'), 9000)
-    assert.equal(parseFlags(['--http-port', '9000'], {}).integer('http-port'), 9000)
+    assert.equal(parseFlags(['--http-port=9000'], {}).number('http-port'), 9000)
+    assert.equal(parseFlags(['--http-port', '9000'], {}).number('http-port'), 9000)
   })
 
   test('a value may hold equals signs and may be empty', () => {
@@ -44,7 +44,7 @@ describe('the form of a flag', () => {
     const flags = parseFlags(['--triton-defaults', '--reuse-http-port', '--http-port', '1'], {})
     assert.equal(flags.isOn('triton-defaults'), true)
     assert.equal(flags.isOn('reuse-http-port'), true)
-    assert.equal(flags.integer('http-port'), 1)
+    assert.equal(flags.number('http-port'), 1)
   })
 
   test('--disable-auto-complete-config takes no value', () => {
@@ -66,13 +66,13 @@ describe('the form of a flag', () => {
     assert.match(refusal(['--http-port=65536']), /out of bound\. Got 65536 \(expected 0 to 65535\)/)
     assert.match(refusal(['--http-max-input-size=0']), /out of bound/)
     assert.match(refusal(['--exit-timeout-secs', '-1']), /out of bound/)
-    assert.equal(parseFlags(['--http-headers-timeout-secs=0.25'], {}).milliseconds('http-headers-timeout-secs'), 250)
+    assert.equal(parseFlags(['--http-headers-timeout-secs=0.25'], {}).number('http-headers-timeout-secs'), 250)
   })
 
   test('log-verbose is a level or a boolean', () => {
-    assert.equal(parseFlags(['--log-verbose=3'], {}).integer('log-verbose'), 3)
-    assert.equal(parseFlags(['--log-verbose=true'], {}).integer('log-verbose'), 1)
-    assert.equal(parseFlags(['--log-verbose=false'], {}).integer('log-verbose'), 0)
+    assert.equal(parseFlags(['--log-verbose=3'], {}).number('log-verbose'), 3)
+    assert.equal(parseFlags(['--log-verbose=true'], {}).number('log-verbose'), 1)
+    assert.equal(parseFlags(['--log-verbose=false'], {}).number('log-verbose'), 0)
   })
 
   test('a word that is not among the choices is refused in Triton words', () => {
@@ -92,7 +92,7 @@ describe('the form of a flag', () => {
   })
 
   test('any list of words is parsed or refused with a FlagError', () => {
-    const names = flagTable.map((spec) => `--${spec.name}`)
+    const names = flagTable.map((flag) => `--${flag.name}`)
     const word = fc.oneof(
       fc.constantFrom(...names),
       fc.string(),
@@ -151,9 +151,9 @@ describe('flags of Triton that this version does not act on', () => {
 describe('environment variables', () => {
   test('GALATEA_… sets a flag, the command line beats it', () => {
     const environment = { GALATEA_HTTP_PORT: '7000', GALATEA_EXIT_ON_ERROR: 'off' }
-    assert.equal(parseFlags([], environment).integer('http-port'), 7000)
+    assert.equal(parseFlags([], environment).number('http-port'), 7000)
     assert.equal(parseFlags([], environment).isOn('exit-on-error'), false)
-    assert.equal(parseFlags(['--http-port=7001'], environment).integer('http-port'), 7001)
+    assert.equal(parseFlags(['--http-port=7001'], environment).number('http-port'), 7001)
   })
 
   test('semicolons separate the values of a repeatable flag; the command line replaces them all', () => {
@@ -163,7 +163,7 @@ describe('environment variables', () => {
   })
 
   test('an empty one is not set, a bad one is named', () => {
-    assert.equal(parseFlags([], { GALATEA_HTTP_PORT: '' }).integer('http-port'), 8000)
+    assert.equal(parseFlags([], { GALATEA_HTTP_PORT: '' }).number('http-port'), 8000)
     assert.match(refusal([], { GALATEA_HTTP_PORT: 'x' }), /^environment variable GALATEA_HTTP_PORT: Bad option/)
   })
 
@@ -177,25 +177,25 @@ describe('environment variables', () => {
 
 describe('the table', () => {
   test('has every name once, in kebab-case, with a sentence of help', () => {
-    const names = flagTable.map((spec) => spec.name)
+    const names = flagTable.map((flag) => flag.name)
     assert.equal(new Set(names).size, names.length)
-    for (const spec of flagTable) {
-      assert.match(spec.name, /^[a-z0-9]+(-[a-z0-9]+)*$/)
-      assert.ok(spec.help.length > 3, spec.name)
+    for (const flag of flagTable) {
+      assert.match(flag.name, /^[a-z0-9]+(-[a-z0-9]+)*$/)
+      assert.ok(flag.help.length > 3, flag.name)
     }
   })
 
   test('has defaults that its own forms accept', () => {
-    for (const spec of flagTable) {
-      if (spec.form.kind === 'switch') continue
-      for (const value of [spec.default, spec.tritonDefault]) {
-        if (value !== '') parseFlags([`--${spec.name}=${value}`], {})
+    for (const flag of flagTable) {
+      if (flag.form.kind === 'switch') continue
+      for (const value of [flag.default, flag.traits.tritonDefault]) {
+        if (value !== '') parseFlags([`--${flag.name}=${value}`], {})
       }
     }
   })
 
   test('gives each flag an environment variable of its own', () => {
     assert.equal(environmentName('http-port'), 'GALATEA_HTTP_PORT')
-    assert.equal(new Set(flagTable.map((spec) => environmentName(spec.name))).size, flagTable.length)
+    assert.equal(new Set(flagTable.map((flag) => environmentName(flag.name))).size, flagTable.length)
   })
 })

@@ -1,15 +1,31 @@
-import type { ResponseCacheOptions } from '../options/server-options.ts'
-import { badOption, parseBoolean, parseInteger, parseSetting } from './flag-forms.ts'
-import type { Flags } from './flags.ts'
+// The response cache.
+
+import { accepted, deprecated, flag, repeatable, settingsOf, type FlagValues, type Surroundings } from './flag.ts'
+import { badOption, integer, parseBoolean, parseInteger, setting, text } from './flag-forms.ts'
+import type { ResponseCacheOptions } from './server-options.ts'
+
+export const cacheFlags = [
+  flag(
+    'cache-config',
+    setting('CACHE,KEY=VALUE'),
+    '',
+    'Response cache: local,size=BYTES, or redis,host=NAME and redis,port=N',
+    repeatable,
+  ).set('engine.responseCache', responseCache),
+  flag('cache-directory', text('PATH'), '', 'Folder of cache implementations', accepted),
+  flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', 'Use --cache-config', deprecated).readBy(
+    'cache-config',
+  ),
+]
 
 /** Null when no cache is asked for. Throws for settings that contradict each other or mean nothing. */
-export function responseCacheOptions(flags: Flags): ResponseCacheOptions | null {
-  const deprecated = flags.integer('response-cache-byte-size')
-  const settings = flags.all('cache-config').map((value) => parseSetting('cache-config', value))
-  if (settings.length > 0 && deprecated > 0) {
+function responseCache(flags: FlagValues, { environment }: Surroundings): ResponseCacheOptions | null {
+  const bytesOfOldFlag = flags.number('response-cache-byte-size')
+  const settings = settingsOf(flags, 'cache-config')
+  if (settings.length > 0 && bytesOfOldFlag > 0) {
     throw badOption('response-cache-byte-size', 'it means --cache-config=local,size=N: give one of the two')
   }
-  if (deprecated > 0) return { kind: 'local', maxBytes: deprecated }
+  if (bytesOfOldFlag > 0) return { kind: 'local', maxBytes: bytesOfOldFlag }
   const [first] = settings
   if (first === undefined) return null
   const other = settings.find(({ owner }) => owner !== first.owner)
@@ -18,7 +34,7 @@ export function responseCacheOptions(flags: Flags): ResponseCacheOptions | null 
   }
   const values = new Map(settings.map(({ key, value }) => [key, value]))
   if (first.owner === 'local') return localOptions(values)
-  if (first.owner === 'redis') return redisOptions(values)
+  if (first.owner === 'redis') return redisOptions(values, environment)
   const known = 'local,size=<bytes> or redis,host=<name> with redis,port=<number>'
   throw badOption('cache-config', `there is no cache '${first.owner}'; give --cache-config=${known}`)
 }
@@ -43,7 +59,10 @@ const redisSettings = [
   'ttl_secs',
 ]
 
-function redisOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions {
+function redisOptions(
+  values: ReadonlyMap<string, string>,
+  environment: Surroundings['environment'],
+): ResponseCacheOptions {
   refuseUnknown('redis', values, redisSettings)
   const host = values.get('host') ?? ''
   if (host === '') throw badOption('cache-config', 'the redis cache needs redis,host=<name> and redis,port=<number>')
@@ -56,8 +75,8 @@ function redisOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions
     kind: 'redis',
     host,
     port: integer('port', 6379, 1, 65_535),
-    user: values.get('user') ?? process.env['TRITONCACHE_REDIS_USERNAME'] ?? '',
-    password: values.get('password') ?? process.env['TRITONCACHE_REDIS_PASSWORD'] ?? '',
+    user: values.get('user') ?? environment['TRITONCACHE_REDIS_USERNAME'] ?? '',
+    password: values.get('password') ?? environment['TRITONCACHE_REDIS_PASSWORD'] ?? '',
     database: integer('db', 0, 0, 65_535),
     connectTimeoutMs: integer('connect_timeout', 5000, 0, dayMs),
     socketTimeoutMs: integer('socket_timeout', 100, 0, dayMs),

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { ServerOptions } from '../options/server-options.ts'
+import { optionsOf } from '../../test/fixtures/options-of.ts'
 import { FlagError } from './flag-forms.ts'
-import { parseFlags } from './flags.ts'
-import { optionsFromFlags } from './options-from-flags.ts'
-
-function optionsOf(args: string[], environment: Record<string, string> = {}): ServerOptions {
-  const surroundings = { environment, version: '1.2.3', examplesPath: '/package/examples/models' }
-  return optionsFromFlags(parseFlags(args, environment), surroundings)
-}
+import { defaultOptions } from './options-from-flags.ts'
 
 const refusal = (args: string[]): string => {
   try {
@@ -67,6 +61,13 @@ describe('defaults', () => {
     assert.equal(options.process.exitOnError, true)
     assert.equal(options.engine.isStrictReadiness, true)
     assert.equal(options.process.exitTimeoutSecs, 30)
+  })
+
+  test('of tests and of embedding are those of a command line that says nothing', () => {
+    const { engine, ...others } = optionsOf(['--model-repository=/m'])
+    const { engine: embedded, ...parts } = defaultOptions()
+    assert.deepEqual(others, parts)
+    assert.deepEqual(engine, { ...embedded, modelRepositories: ['/m'], reportedVersion: '1.2.3' })
   })
 
   test("are Triton's with --triton-defaults, and an explicit flag still wins", () => {

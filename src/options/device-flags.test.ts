@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { parseFlags } from './flags.ts'
-import { rateLimit } from './rate-limit-flags.ts'
+import { optionsOf } from '../../test/fixtures/options-of.ts'
 
 test('the rate limiter is off unless asked for; resources are per device where a device is named', () => {
-  const limitOf = (...args: string[]) => rateLimit(parseFlags(args, {}))
+  const limitOf = (...args: string[]) => optionsOf(['--model-repository=/m', ...args]).engine.rateLimit
   assert.equal(limitOf(), null)
   assert.deepEqual(limitOf('--rate-limit=execution_count'), { resources: null })
   const given = limitOf('--rate-limit=execution_count', '--rate-limit-resource=R:2', '--rate-limit-resource=S:4:1')

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { parseFlags } from './flags.ts'
-import { metricsOptions } from './metrics-flags.ts'
+import { optionsOf } from '../../test/fixtures/options-of.ts'
 
-const options = (...args: string[]) => metricsOptions(parseFlags(args, {}), {})
+const options = (...args: string[]) => optionsOf(['--model-repository=/m', ...args]).metrics
 
 test('metrics are on, at the address of HTTP, with our own families', () => {
   assert.deepEqual(options('--http-address=10.0.0.1'), {
@@ -28,7 +27,7 @@ test('every part can be set or switched off', () => {
   assert.equal(options('--allow-metrics=false'), null)
   assert.equal(options('--allow-cpu-metrics=false')?.hasHost, false)
   assert.equal(options('--allow-gpu-metrics=false')?.hasGpu, false)
-  assert.equal(metricsOptions(parseFlags([], {}), { TRITON_SERVER_CPU_ONLY: '1' })?.hasGpu, false)
+  assert.equal(optionsOf(['--examples'], { TRITON_SERVER_CPU_ONLY: '1' }).metrics?.hasGpu, false)
   const set = options(
     '--metrics-config=counter_latencies=false',
     '--metrics-config=summary_latencies=true',

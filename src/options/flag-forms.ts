@@ -1,4 +1,4 @@
-// The inner forms of flag values: how each is read, and what is said when it cannot be.
+// The forms of flag values: how each is read, and what is said when it cannot be.
 
 import { apiNames } from '../access/api-name.ts'
 
@@ -24,6 +24,22 @@ export class UnknownFlagError extends FlagError {
 export const badOption = (flag: string, reason: string): FlagError =>
   new FlagError(`Bad option: "--${flag}".\n${reason}`)
 
+/** How the value of a flag is written, and what it is read as. */
+export type FlagForm<T> = {
+  /** boolean: alone it means true. switch: it takes no value. */
+  readonly kind: 'boolean' | 'switch' | 'value'
+  /** What --help and the reference show for the value. */
+  readonly placeholder: string
+  /** Throws a FlagError that says what is wrong. */
+  readonly parse: (flag: string, text: string) => T
+}
+
+export const formOf = <T>(placeholder: string, parse: FlagForm<T>['parse']): FlagForm<T> => ({
+  kind: 'value',
+  placeholder,
+  parse,
+})
+
 const trueWords = new Set(['true', 'on', '1'])
 const falseWords = new Set(['false', 'off', '0'])
 
@@ -47,7 +63,8 @@ export function parseInteger(flag: string, value: string, min: number, max: numb
 }
 
 /** Whole or broken seconds, as milliseconds. */
-export function parseSeconds(flag: string, value: string, min: number): number {
+function parseSeconds(flag: string, value: string): number {
+  const min = 0.001
   if (!/^\d+(\.\d+)?$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value} (expected seconds)`)
   const seconds = Number(value)
   // Node's timers hold 2^31 milliseconds, a good three weeks.
@@ -77,7 +94,7 @@ const byteUnits: Readonly<Record<string, number>> = {
 }
 
 /** `unlimited`, bytes, or a number with a unit: `500MB`, `1.5GiB`. */
-export function parseByteSize(flag: string, value: string): number {
+function parseByteSize(flag: string, value: string): number {
   if (value === 'unlimited') return Infinity
   const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(value) ?? []
   const factor = byteUnits[unit.toUpperCase()]
@@ -101,10 +118,9 @@ export function parseSetting(flag: string, value: string): Setting {
   return { owner: hasOwner ? value.slice(0, comma) : '', key, value: value.slice(equals + 1) }
 }
 
-export function parseRestrictedApis(
-  flag: string,
-  value: string,
-): { readonly apis: readonly string[]; readonly key: string; readonly value: string } {
+type RestrictedApis = { readonly apis: readonly string[]; readonly key: string; readonly value: string }
+
+function parseRestrictedApis(flag: string, value: string): RestrictedApis {
   const colon = value.indexOf(':')
   const equals = value.indexOf('=', colon + 1)
   if (colon <= 0 || equals <= colon + 1 || equals === value.length - 1) {
@@ -120,20 +136,45 @@ export function parseRestrictedApis(
   return { apis, key: value.slice(colon + 1, equals), value: value.slice(equals + 1) }
 }
 
-function checkPattern(pattern: RegExp, format: string): (flag: string, value: string) => void {
-  return (flag, value) => {
-    if (!pattern.test(value)) throw badOption(flag, `--${flag} option format is '${format}'. Got ${value}`)
+export const boolean: FlagForm<boolean> = { kind: 'boolean', placeholder: 'true|false', parse: parseBoolean }
+export const bareSwitch: FlagForm<boolean> = { kind: 'switch', placeholder: '', parse: parseBoolean }
+/** A number, or true for 1 and false for 0. */
+export const verbosity: FlagForm<number> = formOf('N', (flag, text) => {
+  if (isBooleanWord(text)) return parseBoolean(flag, text) ? 1 : 0
+  return parseInteger(flag, text, 0, 2 ** 31 - 1)
+})
+export const integer = (min: number, max: number = 2 ** 31 - 1): FlagForm<number> =>
+  formOf('N', (flag, text) => parseInteger(flag, text, min, max))
+export const port: FlagForm<number> = integer(0, 65535)
+export const bytes: FlagForm<number> = integer(1, Number.MAX_SAFE_INTEGER)
+/** Seconds on the command line, milliseconds in the options. */
+export const seconds: FlagForm<number> = formOf('SECONDS', parseSeconds)
+export const text = (placeholder: string): FlagForm<string> => formOf(placeholder, (_, given) => given)
+export const choice = <const C extends string>(...choices: C[]): FlagForm<C> =>
+  formOf(choices.join('|'), (flag, text) => {
+    const chosen = choices.find((word) => word === text)
+    if (chosen !== undefined) return chosen
+    throw badOption(flag, `invalid argument for --${flag}\nexpected ${choices.join(', ')}, got '${text}'`)
+  })
+export const byteSize: FlagForm<number> = formOf('SIZE', parseByteSize)
+export const setting = (placeholder: string): FlagForm<Setting> => formOf(placeholder, parseSetting)
+export const restrictedApis: FlagForm<RestrictedApis> = formOf('API,API:KEY=VALUE', parseRestrictedApis)
+/** One API may be named in one group only. */
+export function restrictedBy(flag: string, values: readonly string[], noun: string): RestrictedApis[] {
+  const groups = values.map((value) => parseRestrictedApis(flag, value))
+  const seen = new Set<string>()
+  for (const api of groups.flatMap((group) => group.apis)) {
+    if (seen.has(api)) {
+      throw badOption(flag, `restricted ${noun} '${api}' can not be specified in multiple config groups`)
+    }
+    seen.add(api)
   }
+  return groups
 }
 
-export const checkers = {
-  backendConfig: (flag: string, value: string): void => void parseSetting(flag, value),
-  setting: (flag: string, value: string): void => void parseSetting(flag, value),
-  byteSize: (flag: string, value: string): void => void parseByteSize(flag, value),
-  queueSize: (flag: string, value: string): void => void parseQueueSize(flag, value),
-  restrictedApis: (flag: string, value: string): void => void parseRestrictedApis(flag, value),
-  rateLimitResource: checkPattern(/^[^:]+:\d+(:\d+)?$/, '<name>:<count>[:<device>]'),
-  perDevice: checkPattern(/^\d+:\d+(\.\d+)?$/, '<device>:<number>'),
-  portRange: checkPattern(/^\d+-\d+$/, '<from>-<to>'),
-  number: checkPattern(/^\d+(\.\d+)?$/, '<number>'),
-}
+/** A text that is checked and not read. */
+export const matching = (placeholder: string, pattern: RegExp, format: string): FlagForm<string> =>
+  formOf(placeholder, (flag, given) => {
+    if (pattern.test(given)) return given
+    throw badOption(flag, `--${flag} option format is '${format}'. Got ${given}`)
+  })

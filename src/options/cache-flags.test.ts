@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { optionsOf } from '../../test/fixtures/options-of.ts'
+import type { ResponseCacheOptions } from './server-options.ts'
+
+const cacheOf = (...args: string[]): ResponseCacheOptions | null =>
+  optionsOf(['--model-repository=/m', ...args]).engine.responseCache
+
+test('the cache is off unless it is given a size, by either flag', () => {
+  assert.equal(cacheOf(), null)
+  assert.deepEqual(cacheOf('--cache-config=local,size=1048576'), { kind: 'local', maxBytes: 1_048_576 })
+  assert.deepEqual(cacheOf('--response-cache-byte-size=4096'), { kind: 'local', maxBytes: 4096 })
+})
+
+test("a cache in Redis takes Triton's settings, and has bounds where Triton waits for ever", () => {
+  const { password, ...others } = cacheOf(
+    '--cache-config=redis,host=h',
+    '--cache-config=redis,port=7000',
+    '--cache-config=redis,password=secret',
+    '--cache-config=redis,pool_size=2',
+  ) as ResponseCacheOptions & { kind: 'redis' }
+  assert.equal(password, 'secret')
+  assert.deepEqual(others, {
+    kind: 'redis',
+    host: 'h',
+    port: 7000,
+    user: '',
+    database: 0,
+    connectTimeoutMs: 5000,
+    socketTimeoutMs: 100,
+    poolSize: 2,
+    hasTls: false,
+    ttlSecs: 0,
+  })
+})
+
+test('another cache, another setting, a bad size, two sizes and two caches are refused with what there is', () => {
+  assert.throws(() => cacheOf('--cache-config=other,host=h'), /no cache 'other'.*local,size/s)
+  assert.throws(() => cacheOf('--cache-config=local,color=red'), /no setting 'color'/)
+  assert.throws(() => cacheOf('--cache-config=redis,host=h', '--cache-config=redis,color=red'), /no setting 'color'/)
+  assert.throws(() => cacheOf('--cache-config=redis,port=1'), /needs redis,host/)
+  assert.throws(() => cacheOf('--cache-config=local,size=0'), /out of bound/)
+  assert.throws(() => cacheOf('--cache-config=local,size=1', '--response-cache-byte-size=1'), /one of the two/)
+  assert.throws(() => cacheOf('--cache-config=local,size=1', '--cache-config=redis,host=h'), /one cache/)
+})

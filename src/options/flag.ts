@@ -1,0 +1,128 @@
+// One flag of `galatea serve`, and where in ServerOptions its value goes. Adding a flag is adding one of these to a table and
+// a field to the options.
+
+import { parseSetting, type FlagForm, type Setting } from './flag-forms.ts'
+import type { LeafPath, OptionPath, PathOf, ValueAt } from './option-path.ts'
+
+/** What was said about flags, by their names without the dashes. */
+export interface FlagValues {
+  /** Whether somebody set the flag, on the command line or in the environment. */
+  isGiven(name: string): boolean
+  /** All values of a repeatable flag, in order. */
+  all(name: string): readonly string[]
+  /** The last value given, else the default; '' when there is neither. */
+  text(name: string): string
+  isOn(name: string): boolean
+  /** Of a flag whose form reads as a number: of a time in seconds, the milliseconds. */
+  number(name: string): number
+}
+
+export type Surroundings = {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Galatea's own version. */
+  readonly version: string
+  /** Where the example models lie. */
+  readonly examplesPath: string
+}
+
+/** Undefined: the field stays as it is. */
+export type ReadOption = (flags: FlagValues, surroundings: Surroundings) => unknown
+
+/**
+ * works: does what it says. accepted: Triton's flag that this version takes, checks for form and does not act on.
+ * deprecated: still works; the help names what to use instead.
+ */
+export type FlagStatus = 'works' | 'accepted' | 'deprecated'
+
+export type Traits = {
+  readonly status?: FlagStatus
+  readonly isRepeatable?: boolean
+  /** The default with --triton-defaults, where it differs. */
+  readonly tritonDefault?: string
+  /** The value under which an accepted flag asks for no more than what happens anyway; then nobody need be warned. */
+  readonly harmlessValue?: string
+  /** Whether Triton has the flag too. */
+  readonly isTritons?: boolean
+}
+
+export const accepted: Traits = { status: 'accepted' }
+export const deprecated: Traits = { status: 'deprecated' }
+export const ours: Traits = { isTritons: false }
+export const repeatable: Traits = { isRepeatable: true }
+
+/** Of the values T; `P` are the fields that it fills. */
+export class Flag<T = unknown, P extends string = string> {
+  /** Without the dashes. */
+  readonly name: string
+  readonly form: FlagForm<T>
+  /** As it would be typed; '' when there is none. */
+  readonly default: string
+  readonly help: string
+  readonly traits: Required<Traits>
+  readonly targets: readonly (readonly [path: P, read: ReadOption])[]
+  /** The flag whose target reads this one too; '' where there is none. */
+  readonly reader: string
+
+  constructor(
+    row: Pick<Flag<T>, 'name' | 'form' | 'default' | 'help' | 'traits'>,
+    targets: Flag<T, P>['targets'] = [],
+    reader = '',
+  ) {
+    this.name = row.name
+    this.form = row.form
+    this.default = row.default
+    this.help = row.help
+    this.traits = row.traits
+    this.targets = targets
+    this.reader = reader
+  }
+
+  /** The flag's own value goes there. */
+  to<Q extends PathOf<T>>(path: Q): Flag<T, P | Q> {
+    return this.#with(path, (flags) => this.form.parse(this.name, flags.text(this.name)))
+  }
+
+  /** What goes there is made from several values or flags. Not called where the part of the options is off. */
+  set<Q extends OptionPath>(
+    path: Q,
+    read: (flags: FlagValues, surroundings: Surroundings) => ValueAt<Q>,
+  ): Flag<T, P | Q> {
+    return this.#with(path, read)
+  }
+
+  /** False leaves this part of the options out. */
+  switches(part: 'http' | 'grpc' | 'metrics'): this {
+    const read: ReadOption = (flags) => (flags.isOn(this.name) ? undefined : null)
+    return new Flag(this, [...this.targets, [part as P, read]]) as this
+  }
+
+  /** Its value is read together with that flag's. */
+  readBy(name: string): Flag<T, P> {
+    return new Flag(this, this.targets, name)
+  }
+
+  #with<Q extends string>(path: Q, read: ReadOption): Flag<T, P | Q> {
+    return new Flag<T, P | Q>(this, [...this.targets, [path, read]])
+  }
+}
+
+export function flag<T>(
+  name: string,
+  form: FlagForm<T>,
+  byDefault: string,
+  help: string,
+  traits: Traits = {},
+): Flag<T, never> {
+  const { status = 'works', isRepeatable = false, tritonDefault = byDefault } = traits
+  const { harmlessValue = '', isTritons = true } = traits
+  const all = { status, isRepeatable, tritonDefault, harmlessValue, isTritons }
+  return new Flag({ name, form, default: byDefault, help, traits: all })
+}
+
+/** Fields that none of the flags fills; `never` when all are filled. */
+export type Unfilled<P extends string> = { [L in LeafPath]: L extends P | `${P}.${string}` ? never : L }[LeafPath]
+
+export const settingsOf = (flags: FlagValues, name: string): Setting[] =>
+  flags.all(name).map((value) => parseSetting(name, value))
+
+export const unique = (words: readonly string[]): string[] => [...new Set(words)]

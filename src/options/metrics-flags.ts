@@ -1,0 +1,75 @@
+// The metrics port, and which metrics there are.
+
+import { flag, ours, repeatable, settingsOf, type FlagValues } from './flag.ts'
+import { badOption, boolean, formOf, integer, parseBoolean, parseSetting, port, text } from './flag-forms.ts'
+import type { MetricsOptions } from './server-options.ts'
+
+export const metricsFlags = [
+  flag('allow-metrics', boolean, 'true', 'Serve metrics').switches('metrics'),
+  flag('allow-gpu-metrics', boolean, 'true', 'Report GPUs, where nvidia-smi is').set(
+    'metrics.hasGpu',
+    (flags, { environment }) => flags.isOn('allow-gpu-metrics') && environment['TRITON_SERVER_CPU_ONLY'] === undefined,
+  ),
+  flag('allow-cpu-metrics', boolean, 'true', 'Report CPU and memory').to('metrics.hasHost'),
+  flag('metrics-address', text('ADDRESS'), '', 'Address to listen on; that of HTTP when not set').set(
+    'metrics.address',
+    (flags) => flags.text('metrics-address') || flags.text('http-address'),
+  ),
+  flag('metrics-port', port, '8002', 'Port to listen on').to('metrics.port'),
+  flag('metrics-interval-ms', integer(1), '2000', 'Milliseconds between two looks at the hardware').to(
+    'metrics.intervalMs',
+  ),
+  flag(
+    'metrics-config',
+    formOf('KEY=VALUE', (name, value) => readSetting(name, parseSetting(name, value))),
+    '',
+    'Which metrics there are, such as summary_latencies=true',
+    repeatable,
+  )
+    .set('metrics.hasCounters', (flags) => latencies(flags).hasCounters)
+    .set('metrics.hasSummaries', (flags) => latencies(flags).hasSummaries)
+    .set('metrics.quantiles', (flags) => latencies(flags).quantiles)
+    // The version whose defaults these are does not have that family yet.
+    .set('metrics.hasFirstResponses', (flags) => latencies(flags).hasFirstResponses && !flags.isOn('triton-defaults')),
+  flag('galatea-metrics', boolean, 'true', 'Serve the metrics that Triton does not have, too', {
+    ...ours,
+    tritonDefault: 'false',
+  }).to('metrics.hasOwnFamilies'),
+]
+
+type Latencies = Pick<MetricsOptions, 'hasCounters' | 'hasSummaries' | 'hasFirstResponses' | 'quantiles'>
+
+const latencies = (flags: FlagValues): Latencies =>
+  Object.assign(
+    { hasCounters: true, hasSummaries: false, hasFirstResponses: false, quantiles: [0.5, 0.9, 0.95, 0.99, 0.999] },
+    ...settingsOf(flags, 'metrics-config').map((setting) => readSetting('metrics-config', setting)),
+  ) as Latencies
+
+function readSetting(name: string, { owner, key, value }: ReturnType<typeof parseSetting>): Partial<Latencies> {
+  if (owner !== '') throw badOption(name, `unknown owner '${owner}' (expected KEY=VALUE)`)
+  switch (key) {
+    case 'counter_latencies':
+      return { hasCounters: parseBoolean(name, value) }
+    case 'summary_latencies':
+      return { hasSummaries: parseBoolean(name, value) }
+    case 'summary_quantiles':
+      return { quantiles: parseQuantiles(name, value) }
+    case 'histogram_latencies':
+      return { hasFirstResponses: parseBoolean(name, value) }
+    default:
+      throw badOption(
+        name,
+        `unknown setting '${key}' (expected counter_latencies, summary_latencies, summary_quantiles or histogram_latencies)`,
+      )
+  }
+}
+
+/** `0.5:0.05,0.99:0.001`: each with the error it may have. Ours is smaller than anybody asks for, so only the form counts. */
+function parseQuantiles(name: string, list: string): number[] {
+  return list.split(',').map((pair) => {
+    const match = /^(\d*\.?\d+):(\d*\.?\d+)$/.exec(pair.trim())
+    const quantile = Number(match?.[1] ?? NaN)
+    if (quantile > 0 && quantile < 1) return quantile
+    throw badOption(name, `summary_quantiles are '<quantile>:<error>,…' between 0 and 1, got '${pair}'`)
+  })
+}

@@ -1,0 +1,92 @@
+// The flags' values → ServerOptions, each where its row says; and the rules that join several flags.
+
+import type { FlagValues, ReadOption, Surroundings } from './flag.ts'
+import { FlagError } from './flag-forms.ts'
+import { flagTable } from './flag-table.ts'
+import { Flags } from './flags.ts'
+import type { ServerOptions } from './server-options.ts'
+
+export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings): ServerOptions {
+  refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode'))
+  refusePortCollision(flags)
+  const options = fill(flags, surroundings)
+  if (options.engine.modelRepositories.length > 0) return options
+  throw new FlagError(
+    'no model repository: name a folder of models with --model-repository, or try the examples with --examples',
+  )
+}
+
+type Everything = { readonly [K in keyof ServerOptions]: NonNullable<ServerOptions[K]> }
+
+/** Of a server whose operator said nothing: all ports are open, and there are no models. */
+export function defaultOptions(): Everything {
+  return fill(new Flags(new Map()), { environment: {}, version: '', examplesPath: '' }) as Everything
+}
+
+type Part = { [key: string]: unknown }
+
+/** The table is complete (flag-table.ts), and so are the options. */
+function fill(flags: FlagValues, surroundings: Surroundings): ServerOptions {
+  const options: Part = {}
+  for (const { targets } of flagTable) {
+    for (const [path, read] of targets) place(options, path, read, flags, surroundings)
+  }
+  return options as ServerOptions
+}
+
+function place(options: Part, path: string, read: ReadOption, flags: FlagValues, surroundings: Surroundings): void {
+  const keys = path.split('.')
+  const last = keys.pop() ?? ''
+  let part = options
+  for (const key of keys) {
+    // This part is off, such as HTTP with --allow-http=false.
+    if (part[key] === null) return
+    part = (part[key] ??= {}) as Part
+  }
+  const value = read(flags, surroundings)
+  if (value !== undefined) part[last] = value
+}
+
+function refuseStartupModels(names: readonly string[], controlMode: string): void {
+  if (names.length > 0 && controlMode !== 'explicit') {
+    throw new FlagError("Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well.")
+  }
+  if (names.includes('*') && new Set(names).size > 1) {
+    throw new FlagError("Error: Wildcard model name '*' must be the ONLY startup model if specified at all.")
+  }
+}
+
+type Endpoint = { readonly address: string; readonly port: number }
+
+function refusePortCollision(flags: FlagValues): void {
+  const httpAddress = flags.text('http-address')
+  const endpoints = [
+    { name: 'HTTP', protocol: 'http', address: httpAddress },
+    { name: 'GRPC', protocol: 'grpc', address: flags.text('grpc-address') },
+    { name: 'metrics', protocol: 'metrics', address: flags.text('metrics-address') || httpAddress },
+  ]
+  const open = endpoints
+    .filter(({ protocol }) => flags.isOn(`allow-${protocol}`))
+    .map(({ name, protocol, address }) => ({
+      name,
+      address,
+      flag: `${protocol}-port`,
+      port: flags.number(`${protocol}-port`),
+    }))
+    .filter(({ port }) => port !== 0)
+  for (const [i, one] of open.entries()) {
+    const other = open.slice(i + 1).find((candidate) => collide(one, candidate))
+    if (other !== undefined) {
+      throw new FlagError(
+        `The server cannot listen to ${one.name} requests and ${other.name} requests at the same port\n` +
+          `both are at ${one.address}:${one.port}: change --${one.flag} or --${other.flag}`,
+      )
+    }
+  }
+}
+
+const wildcards = new Set(['0.0.0.0', '::', ''])
+
+const collide = (one: Endpoint, other: Endpoint): boolean =>
+  one.port === other.port &&
+  (one.address === other.address || wildcards.has(one.address) || wildcards.has(other.address))
