@@ -3,7 +3,7 @@
 
 import { cacheFlags } from './cache-flags.ts'
 import { cloudFlags, deviceFlags } from './device-flags.ts'
-import type { Flag, Unfilled } from './flag.ts'
+import type { Flag, FlagGroups } from './flag.ts'
 import { grpcFlags } from './grpc-flags.ts'
 import { httpFlags, requestLimitFlags } from './http-flags.ts'
 import { metricsFlags } from './metrics-flags.ts'
@@ -25,7 +25,7 @@ const groups = {
 
 type FilledPath = (typeof groups)[keyof typeof groups][number]['targets'][number][0]
 /** Does not compile, and names the field, while ServerOptions has one that no flag fills. */
-const complete = groups satisfies Record<keyof typeof groups | Unfilled<FilledPath>, unknown>
+const complete = groups satisfies FlagGroups<FilledPath>
 
 /** By their titles in --help. */
 export const flagGroups: ReadonlyMap<string, readonly Flag[]> = new Map(Object.entries(complete))

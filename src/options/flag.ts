@@ -119,8 +119,13 @@ export function flag<T>(
   return new Flag({ name, form, default: byDefault, help, traits: all })
 }
 
-/** Fields that none of the flags fills; `never` when all are filled. */
-export type Unfilled<P extends string> = { [L in LeafPath]: L extends P | `${P}.${string}` ? never : L }[LeafPath]
+/** Fields that none of the flags fills. */
+type Unfilled<P extends string> = { [L in LeafPath]: L extends P | `${P}.${string}` ? never : L }[LeafPath]
+
+/** What the groups of all flags must be: they fill every field, or lack a group of the name of the field that is left. */
+export type FlagGroups<P extends string> = [Unfilled<P>] extends [never]
+  ? Readonly<Record<string, readonly Flag[]>>
+  : Readonly<Record<Unfilled<P>, readonly Flag[]>>
 
 export const settingsOf = (flags: FlagValues, name: string): Setting[] =>
   flags.all(name).map((value) => parseSetting(name, value))

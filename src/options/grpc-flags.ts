@@ -1,6 +1,6 @@
 // The gRPC port.
 
-import type { GrpcTls } from '../ports/grpc/grpc-options.ts'
+import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
 import { accepted, flag, ours, repeatable, type FlagValues } from './flag.ts'
 import { boolean, bytes, choice, integer, port, restrictedApis, restrictedBy, text } from './flag-forms.ts'
 
@@ -79,7 +79,7 @@ export const grpcFlags = [
 /** 0: no limit. */
 const optionalMs = (flags: FlagValues, name: string): number => (flags.text(name) === '' ? 0 : flags.number(name))
 
-function grpcTls(flags: FlagValues): GrpcTls | null {
+function grpcTls(flags: FlagValues): GrpcOptions['tls'] {
   const isMutual = flags.isOn('grpc-use-ssl-mutual')
   // As in Triton, mutual TLS is TLS.
   if (!isMutual && !flags.isOn('grpc-use-ssl')) return null

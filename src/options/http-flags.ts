@@ -1,6 +1,6 @@
 // The HTTP port, and the limits of a request on every port.
 
-import type { TlsOptions } from '../ports/http/http-options.ts'
+import type { HttpOptions } from '../ports/http/http-options.ts'
 import { accepted, flag, ours, repeatable, unique, type FlagValues } from './flag.ts'
 import {
   badOption,
@@ -107,7 +107,7 @@ function parseCorsOrigins(name: string, value: string): string[] {
   return origins
 }
 
-function httpTls(flags: FlagValues): TlsOptions | null {
+function httpTls(flags: FlagValues): HttpOptions['tls'] {
   const isMutual = flags.isOn('http-use-ssl-mutual')
   if (!isMutual && !flags.isOn('http-use-ssl')) return null
   for (const name of ['http-server-cert', 'http-server-key', ...(isMutual ? ['http-root-cert'] : [])]) {
