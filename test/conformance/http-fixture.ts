@@ -4,7 +4,7 @@
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-import { SystemClock } from '../../src/base/clock.ts'
+import { SystemClock, type Clock } from '../../src/base/clock.ts'
 import { MemoryLog } from '../../src/base/log.ts'
 import { ServerError, type ErrorCode } from '../../src/base/server-error.ts'
 import { IdentityBackend } from '../../src/backends/identity/identity-backend.ts'
@@ -283,10 +283,11 @@ export type HttpFixture = {
   close(): Promise<void>
 }
 
-/** Serves `models` beside the recorded ones. The server calls itself what the recorded one did. */
+/** Serves `models` beside the recorded ones. `portClock` is the time of the HTTP port alone. The server calls itself what the recorded one did. */
 export async function startHttpFixture(
   options: Partial<HttpOptions> = {},
   models: Record<string, FixtureModel> = {},
+  portClock: Clock = clock,
 ): Promise<HttpFixture> {
   const all = { ...recordedModels(), ...models }
   const log = new MemoryLog()
@@ -312,7 +313,8 @@ export async function startHttpFixture(
   await engine.start()
   const failures = engine.failures.map(({ name, reason }) => `${name}: ${reason}`)
   if (failures.length > 0) throw new Error(`fixture models did not load: ${failures.join('; ')}`)
-  const frontend = createHttpPort({ engine, log, clock }, { ...defaultOptions().http, port: 0, ...options })
+  const portOptions = { ...defaultOptions().http, port: 0, ...options }
+  const frontend = createHttpPort({ engine, log, clock: portClock }, portOptions)
   const close = async (): Promise<void> => {
     await frontend.close()
     await engine.close(0)

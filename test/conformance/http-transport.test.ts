@@ -3,9 +3,11 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
+import { ManualClock } from '../../src/base/clock.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
+import { until } from '../until.ts'
 import { startHttpFixture, type HttpFixture } from './http-fixture.ts'
 import { exchange, RawConnection, type RawAnswer } from './http-raw-client.ts'
 
@@ -277,44 +279,62 @@ test("a model's memory goes back after its bytes are written, and also when nobo
   }
 })
 
+/** A server whose time stands still, and a client whose bytes it has read. */
+async function heardOut(
+  wire: string,
+): Promise<{ clock: ManualClock; connection: RawConnection; patient: HttpFixture }> {
+  const clock = new ManualClock()
+  const patient = await startHttpFixture({}, { slow: { config: slowConfig, run: hold } }, clock)
+  const connection = new RawConnection((await patient.frontend.listen()).port)
+  connection.send(wire)
+  const { traffic } = patient.frontend
+  await until(() => traffic.totals().bytesRead === wire.length, 'the bytes of the client')
+  return { clock, connection, patient }
+}
+
 test('headers that do not come get 408 with the limit and its flag', async () => {
-  const impatient = await startHttpFixture({ headersTimeoutMs: 50 })
-  const connection = new RawConnection((await impatient.frontend.listen()).port)
-  connection.send('GET /v2 HTTP/1.1\r\nA: b')
+  const { clock, connection, patient } = await heardOut('GET /v2 HTTP/1.1\r\nA: b')
+  clock.advanceMs(10_000)
+  connection.send(': c')
+  clock.advanceMs(1000)
   const late = required(await connection.answer())
   assert.equal(late.status, 408)
-  assert.match(errorOf(late), /headers took longer than 0\.05 s .* Use --http-headers-timeout-secs/)
+  assert.match(errorOf(late), /headers took longer than 10 s .* Use --http-headers-timeout-secs/)
   await connection.closed()
-  await impatient.close()
+  await patient.close()
 })
 
 test('a body that stands still gets 408 with the limit and its flag', async () => {
-  const impatient = await startHttpFixture({ bodyIdleTimeoutMs: 50 })
-  const connection = new RawConnection((await impatient.frontend.listen()).port)
-  connection.send(post('Content-Length: 10\r\n', '{'))
+  const { clock, connection, patient } = await heardOut(post('Content-Length: 10\r\n', '{'))
+  clock.advanceMs(31_000)
   const stalled = required(await connection.answer())
   assert.equal(stalled.status, 408)
-  assert.match(errorOf(stalled), /no byte of the request body arrived for 0\.05 s\. Use --http-body-idle-timeout-secs/)
+  assert.match(errorOf(stalled), /no byte of the request body arrived for 30 s\. Use --http-body-idle-timeout-secs/)
   await connection.closed()
-  await impatient.close()
+  await patient.close()
 })
 
 test('waiting for a model is not idling', async () => {
   held.length = 0
-  const impatient = await startHttpFixture({ bodyIdleTimeoutMs: 30 }, { slow: { config: slowConfig, run: hold } })
-  const impatientPort = (await impatient.frontend.listen()).port
-  const waiting = new RawConnection(impatientPort)
-  waiting.send(slowWire)
+  const { clock, connection, patient } = await heardOut(slowWire)
   await whenHeld(1)
-  // A connection that came later and idles is closed: its time-out shows that the other's has passed too.
-  const idle = new RawConnection(impatientPort)
-  idle.send(post('Content-Length: 10\r\n', '{'))
-  await idle.closed()
+  clock.advanceMs(3_600_000)
   const request = held[0] as InferenceRequest
   request.respond(InferenceResponse.of([new Tensor('Y', 'INT32', [1], new Uint8Array(4))]))
-  assert.equal(required(await waiting.answer()).status, 200)
-  waiting.destroy()
-  await impatient.close()
+  assert.equal(required(await connection.answer()).status, 200)
+  connection.destroy()
+  await patient.close()
+})
+
+test('an idle connection is closed after the keep-alive time, not before', async () => {
+  const { clock, connection, patient } = await heardOut('GET /v2 HTTP/1.1\r\n\r\n')
+  assert.equal(required(await connection.answer()).status, 200)
+  clock.advanceMs(75_000)
+  connection.send('GET /v2 HTTP/1.1\r\n\r\n')
+  assert.equal(required(await connection.answer()).status, 200)
+  clock.advanceMs(76_000)
+  await connection.closed()
+  await patient.close()
 })
 
 test('a client that does not take its answer is hung up on, and the memory behind it goes back', async () => {
@@ -339,15 +359,6 @@ test('an offer to upgrade is not taken up, a tunnel is not opened', async () => 
   const offer = 'GET /v2/health/live HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n'
   assert.equal(required(await exchange(port, offer)).status, 200)
   assert.equal(await exchange(port, 'CONNECT localhost:1 HTTP/1.1\r\n\r\n'), 'closed')
-})
-
-test('an idle connection is closed after the keep-alive time', async () => {
-  const impatient = await startHttpFixture({ keepAliveTimeoutMs: 20 })
-  const connection = new RawConnection((await impatient.frontend.listen()).port)
-  connection.send('GET /v2 HTTP/1.1\r\n\r\n')
-  assert.equal(required(await connection.answer()).status, 200)
-  await connection.closed()
-  await impatient.close()
 })
 
 test('connections over the limit are closed', async () => {
