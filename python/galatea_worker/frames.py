@@ -1,5 +1,7 @@
 """The wire format between the server and this worker. The other half is src/backends/python/frames.ts.
 
+test/e2e/python-frames.test.ts compares both.
+
 A frame is a 16-byte header (size, kind, count, id) and a body, padded to a multiple of 16 bytes, all little-endian.
 Tensor bytes that travel inside a frame start at a multiple of 16, so arrays made on them are aligned.
 """

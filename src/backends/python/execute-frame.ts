@@ -86,10 +86,10 @@ function writeRequest(
   const { correlationId, requestedOutputs } = request
   const isText = typeof correlationId === 'string' && correlationId !== ''
   let flags = 0
-  if (request.isSequenceStart) flags |= requestFlags.start
-  if (request.isSequenceEnd) flags |= requestFlags.end
+  if (request.isSequenceStart) flags |= requestFlags.sequenceStart
+  if (request.isSequenceEnd) flags |= requestFlags.sequenceEnd
   if (isText) flags |= requestFlags.textCorrelation
-  if (request.isCancelled) flags |= requestFlags.cancelled
+  if (request.isCancelled) flags |= requestFlags.isCancelled
   const context = request.trace === null ? '' : contextJson(request.trace)
   if (context !== '') flags |= requestFlags.traced
   if (requestedOutputs.length === 0) flags |= requestFlags.allOutputs

@@ -1,5 +1,5 @@
-// The wire format between the server and a Python worker. The other half is python/galatea_worker/frames.py; a change
-// here is a change there.
+// The wire format between the server and a Python worker. The other half is python/galatea_worker/frames.py; the test
+// test/e2e/python-frames.test.ts compares both.
 //
 // A frame is a 16-byte header (size, kind, count, id) and a body, padded to a multiple of 16 bytes, all little-endian.
 // Tensor bytes that travel inside a frame start at a multiple of 16, so arrays made on them are aligned.
@@ -45,7 +45,14 @@ export const headerBytes = 16
 export const executionTimeBytes = 8
 /** Of a request inside an execute frame, before its tensors. */
 export const requestHeadBytes = 40
-export const requestFlags = { start: 1, end: 2, textCorrelation: 4, allOutputs: 8, cancelled: 16, traced: 32 } as const
+export const requestFlags = {
+  sequenceStart: 1,
+  sequenceEnd: 2,
+  textCorrelation: 4,
+  allOutputs: 8,
+  isCancelled: 16,
+  traced: 32,
+} as const
 export const responseHeadBytes = 16
 export const responseFlags = { final: 1, error: 2, parameters: 4, flagOnly: 8 } as const
 export const tensorHeadBytes = 24
@@ -53,6 +60,9 @@ export const tensorHeadBytes = 24
 export const named = 0xffff
 export const inline = 0
 export const shared = 1
+/** A log line and a metric's change name these by their place. */
+export const logLevels = ['info', 'warning', 'error', 'verbose'] as const
+export const metricOperations = ['increment', 'set', 'observe', 'remove'] as const
 
 export const align8 = (size: number): number => (size + 7) & ~7
 export const align16 = (size: number): number => (size + 15) & ~15

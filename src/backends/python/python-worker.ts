@@ -1,7 +1,7 @@
 // The Worker of one Python instance: sends batches, hands answers to their requests, serves the model's own calls.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
-import type { Log, LogLevel } from '../../base/log.ts'
+import type { Log } from '../../base/log.ts'
 import { NumberTable } from '../../base/number-table.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Prepare } from '../../model/backend.ts'
@@ -20,6 +20,7 @@ import {
   executionTimeBytes,
   fromWorker,
   headerBytes,
+  logLevels,
   readText,
   readUint64,
   toWorker,
@@ -63,7 +64,6 @@ const trimAfterNs = 5e9
 const freeBacklog = 8
 /** From here on copying the inputs of a batch is worth doing ahead of time. */
 const largeInputBytes = 256 * 1024
-const logLevels: readonly LogLevel[] = ['info', 'warning', 'error', 'verbose']
 
 export class PythonWorker implements Worker {
   readonly #clock: Clock
@@ -118,11 +118,11 @@ export class PythonWorker implements Worker {
     link.adopt({ onFrame: (frame) => this.#onFrame(frame), onExit: (reason) => this.#onExit(reason) })
   }
 
-  /** Nothing is added behind an execution that already takes long. */
   get processId(): number | undefined {
     return this.#link.pid
   }
 
+  /** Nothing is added behind an execution that already takes long. */
   get prefetchDepth(): number {
     const head = this.#batches[0]
     if (!this.#isParking || head === undefined) return 0

@@ -3,7 +3,7 @@
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { CustomMetricKind } from '../../model/custom-metrics.ts'
 import type { ModelServices } from '../../model/model-services.ts'
-import { headerBytes, readUint64, textFrame, toWorker } from './frames.ts'
+import { headerBytes, metricOperations, readUint64, textFrame, toWorker } from './frames.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
@@ -14,8 +14,6 @@ type Call =
   | { method: 'createFamily'; name: string; description: string; kind: CustomMetricKind }
   | { method: 'createMetric'; family: string; labels: Record<string, string>; buckets: number[] | null }
   | { method: 'metricValue'; metric: number }
-
-const metricOperations = ['increment', 'set', 'observe', 'remove'] as const
 
 export class ServiceCalls {
   readonly #services: ModelServices
