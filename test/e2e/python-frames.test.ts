@@ -91,7 +91,10 @@ test('both halves have the same numbers under the same names', () => {
 test('heads have the same size, and what is read by its offset has that layout', () => {
   const sizes: Readonly<Record<string, number>> = { B: 1, x: 1, H: 2, I: 4, Q: 8, q: 8, d: 8 }
   const sizeOf = (name: string): number =>
-    [...(report.structs[name] ?? '').slice(1)].reduce((sum, letter) => sum + (sizes[letter] ?? NaN), 0)
+    (report.structs[name] ?? '')
+      .slice(1)
+      .split('')
+      .reduce((sum, letter) => sum + (sizes[letter] ?? NaN), 0)
   assert.equal(sizeOf('HEADER'), frames.headerBytes)
   assert.equal(sizeOf('REQUEST'), frames.requestHeadBytes)
   assert.equal(sizeOf('RESPONSE_HEAD'), frames.responseHeadBytes)
