@@ -23,6 +23,7 @@ const uncertainty = 2 ** -48
  * moves behind the array when it holds numbers alone, as many as expected; otherwise what is wrong (or, when the text is
  * no JSON at this point, any problem: the caller scans it again for the syntax error), leaving the position undefined.
  */
+// oxlint-disable-next-line max-lines-per-function -- One loop over the text: a call for each number would cost more than reading it (bench/json-tensor.bench.ts).
 export function readFloats(scanner: JsonScanner, buffer: ElementBuffer): DataProblem | null {
   const { bytes, lastBracket } = scanner
   const { count } = buffer

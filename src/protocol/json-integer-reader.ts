@@ -15,6 +15,7 @@ const halves = new Float64Array(2)
 /**
  * Like `readFloats`, for integers. They are read as 64 bits and cut to the element's width without a check, as in Triton.
  */
+// oxlint-disable-next-line max-lines-per-function -- One loop over the text: a call for each number would cost more than reading it (bench/json-tensor.bench.ts).
 export function readIntegers(scanner: JsonScanner, buffer: ElementBuffer, isSigned: boolean): DataProblem | null {
   const { bytes, lastBracket } = scanner
   const { count, elementBytes } = buffer

@@ -1,12 +1,12 @@
 /** Files by the files that they import; of types, or when they run. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>
 
-/** Groups of files that reach each other by their imports: Tarjan's strongly connected components of more than one file. */
-export function findImportCycles(graph: ImportGraph): string[][] {
+/** Files that reach each other by their imports, a line for each group: Tarjan's strongly connected components. */
+export function findImportCycles(graph: ImportGraph): string[] {
   const order = new Map<string, number>()
   const lowest = new Map<string, number>()
   const open: string[] = []
-  const cycles: string[][] = []
+  const cycles: string[] = []
   const visit = (file: string): number => {
     const own = order.size
     order.set(file, own)
@@ -20,7 +20,7 @@ export function findImportCycles(graph: ImportGraph): string[][] {
     lowest.set(file, low)
     if (low === own) {
       const group = open.splice(open.indexOf(file))
-      if (group.length > 1) cycles.push(group.sort())
+      if (group.length > 1) cycles.push(group.sort().join(' '))
     }
     return low
   }

@@ -95,18 +95,21 @@ export async function downloadFile(
       (reason, delayMs) =>
         log.warning('a download is tried again', { name, reason: messageOf(reason), delayMs: Math.round(delayMs) }),
     )
-    const blob = { sha256: digests.sha256(), sizeBytes: haveBytes }
-    if (download.md5 !== null && digests.md5() !== download.md5) {
-      await rm(file, { force: true })
-      throw new ServerError('INTERNAL', `${name} came with other bytes than its MD5 says: it is not used`)
-    }
     if (haveBytes === 0) await (await open(file, 'a')).close()
+    await checkMd5(download, digests, file)
+    const blob = { sha256: digests.sha256(), sizeBytes: haveBytes }
     await cache.add(source, file, blob)
     return blob
   } catch (reason) {
     await cache.keepPartial(source, file)
     throw ServerError.from(reason, `${name}: `)
   }
+}
+
+async function checkMd5({ name, md5 }: Download, digests: Digests, file: string): Promise<void> {
+  if (md5 === null || digests.md5() === md5) return
+  await rm(file, { force: true })
+  throw new ServerError('INTERNAL', `${name} came with other bytes than its MD5 says: it is not used`)
 }
 
 function tooLong({ name, sizeBytes, limitBytes }: Download): ServerError {
