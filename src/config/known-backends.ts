@@ -12,7 +12,7 @@ export type KnownBackend = {
   readonly usesGpus: boolean
 }
 
-export const ensemblePlatform = 'ensemble'
+const ensemblePlatform = 'ensemble'
 export const tensorRtPlatform = 'tensorrt_plan'
 
 const cpuOnly = new Set(['onnxruntime', 'openvino', 'sklearn', 'lightgbm', 'typescript'])

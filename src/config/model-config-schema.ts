@@ -288,7 +288,7 @@ export type FieldSchema = {
   readonly message: MessageSchema | null
   readonly enum: EnumSchema | null
 }
-export type EnumSchema = { readonly name: string; readonly numbers: ReadonlyMap<string, number> }
+type EnumSchema = { readonly name: string; readonly numbers: ReadonlyMap<string, number> }
 export type MessageSchema = {
   readonly name: string
   readonly fields: readonly FieldSchema[]

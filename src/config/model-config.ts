@@ -43,7 +43,7 @@ type FieldOf<Row extends readonly unknown[]> = Row[3] extends 'repeated'
         : Value<Row[2]>
 
 /** A message by its name in the table. */
-export type MessageOf<Name extends MessageName> = {
+type MessageOf<Name extends MessageName> = {
   -readonly [Row in Messages[Name][number] as CamelCase<Row[0]>]: FieldOf<Row>
 }
 

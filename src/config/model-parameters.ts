@@ -183,7 +183,7 @@ export const modelParameters = {
   response_parameters: row(identity, onlyTrue, 'For tests of clients: whether an answer has parameters'),
 }
 
-export type ParameterKey = keyof typeof modelParameters
+type ParameterKey = keyof typeof modelParameters
 type ValueOf<Key extends ParameterKey> = (typeof modelParameters)[Key] extends ParameterRow<infer Value> ? Value : never
 type AnyRow = ParameterRow<unknown>
 

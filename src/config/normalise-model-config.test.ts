@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { configMessage, emptyModelConfig, type ModelConfig, type ModelInstanceGroup } from './model-config.ts'
-import { hostPolicyOf, normaliseModelConfig, normaliseInstanceGroups } from './normalise-model-config.ts'
+import { normaliseModelConfig, normaliseInstanceGroups } from './normalise-model-config.ts'
 
 const group = (part: Partial<ModelInstanceGroup> = {}): ModelInstanceGroup => configMessage('ModelInstanceGroup', part)
 const config = (part: Partial<ModelConfig> = {}): ModelConfig => ({ ...emptyModelConfig(), name: 'm', ...part })
@@ -75,13 +75,6 @@ test('KIND_AUTO uses all GPUs where there are some and all those listed exist, e
   assert.deepEqual(groupsOf({ instanceGroup: [group()] }, 2), [['m_0', 'KIND_GPU', 1, [0, 1]]])
   assert.deepEqual(groupsOf({ instanceGroup: [group({ gpus: [1] })] }, 2), [['m_0', 'KIND_GPU', 1, [1]]])
   assert.deepEqual(groupsOf({ instanceGroup: [group({ gpus: [5] })] }, 2), [['m_0', 'KIND_CPU', 1, [5]]])
-})
-
-test('the host policy follows the device unless one is written', () => {
-  assert.equal(hostPolicyOf(group({ kind: 'KIND_CPU' }), 0), 'cpu')
-  assert.equal(hostPolicyOf(group({ kind: 'KIND_GPU' }), 3), 'gpu_3')
-  assert.equal(hostPolicyOf(group({ kind: 'KIND_MODEL' }), 0), 'model')
-  assert.equal(hostPolicyOf(group({ hostPolicy: 'mine' }), 0), 'mine')
 })
 
 test('KIND_AUTO of a backend that runs on the CPU alone is the CPU, whatever GPUs there are', () => {

@@ -55,10 +55,3 @@ export function normaliseInstanceGroups(config: ModelConfig, { gpuCount }: { rea
 
 const canUseGpus = (group: ModelInstanceGroup, gpuCount: number): boolean =>
   gpuCount > 0 && group.gpus.every((id) => id >= 0 && id < gpuCount)
-
-/** What a group without a `host_policy` runs under. */
-export function hostPolicyOf(group: ModelInstanceGroup, deviceId: number): string {
-  if (group.hostPolicy !== '') return group.hostPolicy
-  if (group.kind === 'KIND_MODEL') return 'model'
-  return group.kind === 'KIND_GPU' ? `gpu_${deviceId}` : 'cpu'
-}

@@ -12,8 +12,8 @@ import { instanceGroupProblems } from './validate-instance-groups.ts'
 import { sequenceBatchingProblems, sequenceStateProblems } from './validate-sequence-batching.ts'
 import { tensorProblems } from './validate-tensors.ts'
 
-export type PollRules = { readonly isAutoCompleteDisabled: boolean }
-export type LoadRules = { readonly gpuCount: number }
+type PollRules = { readonly isAutoCompleteDisabled: boolean }
+type LoadRules = { readonly gpuCount: number }
 
 /** While polling: throws the first problem. The configuration is normalised, its backend detected. */
 export function validatePolledConfig(config: ModelConfig, rules: PollRules): void {

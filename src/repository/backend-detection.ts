@@ -12,7 +12,7 @@ import type { ModelConfig } from '../config/model-config.ts'
 import type { StoreEntryKind } from './repository-store.ts'
 
 /** What lies in the version folder that is looked at: names and kinds. */
-export type VersionFiles = ReadonlyMap<string, StoreEntryKind>
+type VersionFiles = ReadonlyMap<string, StoreEntryKind>
 
 /** Fills name, backend, platform and default_model_filename where they are empty. Throws when no backend fits. */
 export function completeBackendFields(config: ModelConfig, modelName: string, files: VersionFiles): void {
@@ -69,5 +69,5 @@ function fillTensorFlow(known: KnownBackend, config: ModelConfig): void {
   config.defaultModelFilename = known.fileNames[known.platforms.indexOf(config.platform)] ?? ''
 }
 
-export const undeterminable = (modelName: string): string =>
+const undeterminable = (modelName: string): string =>
   `Invalid model name: Could not determine backend for model '${modelName}' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'.`

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 
 /** What the file system says of a file; a write changes at least the last of them, which nobody can set back. */
-export type FileStat = {
+type FileStat = {
   readonly dev: number
   readonly ino: number
   readonly size: number

@@ -11,9 +11,9 @@ import { isVersionName } from './version-policy.ts'
 const looksLikeVersion = (name: string): boolean =>
   /^(v|ver|version)?[-_]?\d[\d.]*$/i.test(name) && !isVersionName(name)
 
-export const misnamedVersions = (layout: ModelLayout): string[] => layout.folders().filter(looksLikeVersion)
+const misnamedVersions = (layout: ModelLayout): string[] => layout.folders().filter(looksLikeVersion)
 
-export type LayoutRemark = {
+type LayoutRemark = {
   readonly what: string
   readonly fix: string
   /** Nothing can be served like this. */

@@ -4,7 +4,7 @@ import { knownBackends } from '../config/known-backends.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelInstanceGroup } from '../config/model-config.ts'
 import { nearestParameter, parameterRow } from '../config/model-parameters.ts'
 
-export type ConfigWarning = {
+type ConfigWarning = {
   readonly rule: string
   readonly path: string
   readonly message: string

@@ -1,6 +1,6 @@
 import type { Position } from './text-format-error.ts'
 
-export type LintSeverity = 'error' | 'warning'
+type LintSeverity = 'error' | 'warning'
 
 /** One thing `galatea check` has to say. An error keeps the model from loading; a warning does not. */
 export type LintFinding = {

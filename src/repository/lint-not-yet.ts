@@ -18,7 +18,7 @@ const block = (path: string, isUsed: NotYet['isUsed'], effect: string, isRefused
   isRefused,
 })
 
-export const blocksNotActedOn: readonly NotYet[] = [
+const blocksNotActedOn: readonly NotYet[] = [
   block(
     'model_repository_agents',
     (config) => config.modelRepositoryAgents?.agents.some(({ name }) => name !== 'checksum') ?? false,

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
 import { MemoryLog } from '../base/log.ts'
 import { emptyModelConfig } from '../config/model-config.ts'
-import { ModelRepository, type FoundModel, type LocalRepositoryOptions, type PolledModel } from './model-repository.ts'
+import { ModelRepository, type FoundModel, type ModelRepositoryOptions, type PolledModel } from './model-repository.ts'
 import { LocalStore } from './local-store.ts'
 
 type Files = Readonly<Record<string, string>>
@@ -13,7 +13,7 @@ type Files = Readonly<Record<string, string>>
 async function repositoryOf(
   context: TestContext,
   files: Files,
-  options: Partial<LocalRepositoryOptions> = {},
+  options: Partial<ModelRepositoryOptions> = {},
 ): Promise<{ root: string; repository: ModelRepository; log: MemoryLog }> {
   const { root, remove } = await temporaryRepository(files)
   context.after(remove)

@@ -1,5 +1,6 @@
 // Finds models in one or more repositories, reads their configurations and brings them to the point where a backend can
-// complete them. Never runs a model.
+// complete them. Never runs a model. A repository is a folder of this machine or a place in S3, Google Cloud Storage or Azure:
+// the RepositoryStore hides the difference, and `localise` brings a model's files to this machine.
 
 import { join } from 'node:path'
 import type { Log } from '../base/log.ts'
@@ -20,7 +21,8 @@ import type { RepositoryStore } from './repository-store.ts'
 import { TextFormatError } from './text-format-error.ts'
 import { parseModelConfigText } from './text-format-reader.ts'
 
-export type LocalRepositoryOptions = {
+export type ModelRepositoryOptions = {
+  /** Folders, and addresses such as `s3://bucket/models`. */
   readonly roots: readonly string[]
   /** `--model-config-name`; '' for none. */
   readonly modelConfigName: string
@@ -45,17 +47,18 @@ export type FoundModel = {
   readonly error: null
   /** Normalised and valid as far as it can be judged before a backend has completed it. A fresh object per poll. */
   readonly config: ModelConfig
+  /** On this machine, wherever the repository is. */
   readonly modelDirectory: string
   readonly repositoryPath: string
   /** All version folders, ascending. */
   readonly versions: readonly string[]
   /** Changes when any of the model's files does. */
   readonly fingerprint: string
-  /** The same for each version's folder alone, and under '' for what all versions share, configurations left out. */
+  /** A fingerprint of each version's folder alone, and under '' one of what all versions share, configurations left out. */
   readonly partFingerprints?: ReadonlyMap<string, string>
   /** By path inside the model's folder. */
   readonly files?: ReadonlyMap<string, LayoutEntry>
-  /** Bytes of files, by version; under '' of what all versions share. */
+  /** Bytes of files by version; under '' the bytes of what all versions share. */
   readonly partBytes?: ReadonlyMap<string, number>
   readonly hints: readonly string[]
 }
@@ -74,12 +77,12 @@ const notModels: ReadonlySet<string> = new Set(['lost+found', '__pycache__'])
 export class ModelRepository {
   readonly #log: Log
   readonly #store: RepositoryStore
-  readonly #options: LocalRepositoryOptions
-  /** What was last logged per model: polling every few seconds must not repeat itself. */
+  readonly #options: ModelRepositoryOptions
+  /** What was last logged per model: a poll every few seconds must not repeat the same lines. */
   #logged = new Map<string, string>()
 
-  constructor(deps: { readonly log: Log; readonly store: RepositoryStore }, options: LocalRepositoryOptions) {
-    this.#log = deps.log.from('local-repository.ts')
+  constructor(deps: { readonly log: Log; readonly store: RepositoryStore }, options: ModelRepositoryOptions) {
+    this.#log = deps.log.from('model-repository.ts')
     this.#store = deps.store
     this.#options = options
   }
@@ -109,14 +112,14 @@ export class ModelRepository {
     return [...(await this.#rootsByModel()).keys()].sort()
   }
 
-  /** Those that are in two or more repositories, which nobody can load. */
+  /** The models that are in two or more repositories: nobody can load them. */
   async duplicates(): Promise<ReadonlySet<ModelKey>> {
     if (this.#options.roots.length < 2) return new Set()
     const several = [...(await this.#rootsByModel())].filter(([, roots]) => roots.length > 1)
     return new Set(several.map(([key]) => key))
   }
 
-  /** The models that a name, or a name in full, stands for; without namespaces it is its own key. */
+  /** The models that a name, or a name with its namespace, stands for. Without namespaces a name is its own key. */
   async keysOf(name: string): Promise<ModelKey[]> {
     if (this.#options.hasModelNamespacing !== true) return [name]
     const namespace = this.#options.roots.map(namespaceOf).find((one) => name.startsWith(`${one}::`))
@@ -223,7 +226,7 @@ export class ModelRepository {
     }
   }
 
-  /** Triton looks at the first in alphabetical order, which need not be the lowest number. */
+  /** The first version in alphabetical order, as in Triton; that version need not have the lowest number. */
   #filesOfFirstVersion(layout: ModelLayout): ReturnType<ModelLayout['children']> {
     const [first] = layout.versions().sort()
     return first === undefined ? new Map() : layout.children(first)
@@ -242,7 +245,7 @@ export class ModelRepository {
   }
 }
 
-/** Clients see it, in errors and metrics. */
+/** Clients see a namespace in errors and metrics, so it must not hold secrets. */
 export const namespaceOf = (root: string): string => withoutSecrets(root)
 
 /** Names of the folders of a repository that are models. Throws INTERNAL when the repository cannot be read. */

@@ -35,7 +35,7 @@ const readers: Readonly<Record<string, (fields: Fields, value: unknown, keys: Ke
   lineage: (fields, value, keys, report) => take(fields, 'lineage', lineageOf(value, keys, report)),
 }
 
-export const registryKeys: readonly string[] = [...Object.keys(readers), 'versions']
+const registryKeys: readonly string[] = [...Object.keys(readers), 'versions']
 
 /** `positionOf` tells where the value of a key stands in the text. */
 export function readRegistryEntry(

@@ -5,7 +5,7 @@ import { CST, isMap, isScalar, Lexer, LineCounter, parseDocument, visit, type Do
 import { messageOf } from '../base/server-error.ts'
 import type { Position } from './text-format-error.ts'
 
-export type RegistryText = {
+type RegistryText = {
   readonly value: unknown
   /** Where the value of a key stands; null where that is not known. */
   readonly positionOf: (keys: readonly string[]) => Position | null

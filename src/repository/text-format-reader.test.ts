@@ -1,11 +1,23 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { arbitraryModelConfig } from '../../test/fixtures/model-config/arbitrary-model-config.ts'
+import { printModelConfigText } from '../../test/fixtures/model-config/print-model-config-text.ts'
 import { ServerError } from '../base/server-error.ts'
 import { TextFormatError } from './text-format-error.ts'
 import { inspectModelConfigText, parseModelConfigText } from './text-format-reader.ts'
 
 const parse = (text: string): ReturnType<typeof parseModelConfigText>['config'] => parseModelConfigText(text).config
+
+test('every configuration that the schema allows can be written as text and read back', () => {
+  fc.assert(
+    fc.property(arbitraryModelConfig, (config) => {
+      // A record of fast-check has no prototype; the clone has one, like what the reader makes.
+      assert.deepEqual(parse(printModelConfigText(config)), structuredClone(config))
+    }),
+    { numRuns: 60 },
+  )
+})
 
 describe('forms that mean the same', () => {
   test('a message is written with braces or angle brackets, with or without a colon', () => {

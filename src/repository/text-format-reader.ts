@@ -14,7 +14,7 @@ import { TextFormatError, type Position } from './text-format-error.ts'
 import { readScalar, type ScalarType } from './text-format-scalar.ts'
 import { describeToken, TextFormatTokens, type Token } from './text-format-tokens.ts'
 
-export type ParsedModelConfig = { readonly config: ModelConfig; readonly positions: FieldPositions }
+type ParsedModelConfig = { readonly config: ModelConfig; readonly positions: FieldPositions }
 
 /** Throws a TextFormatError (INVALID_ARG, `line:column: …`) at the first mistake. */
 export function parseModelConfigText(text: string): ParsedModelConfig {

@@ -3,7 +3,7 @@
 import { TextFormatError, type Position } from './text-format-error.ts'
 import { decodeStringBody } from './text-format-string.ts'
 
-export type TokenKind = 'identifier' | 'number' | 'string' | 'sign' | 'end'
+type TokenKind = 'identifier' | 'number' | 'string' | 'sign' | 'end'
 export type Token = Position & {
   readonly kind: TokenKind
   /** As written; of a string, its decoded bytes are in `bytes`. */

@@ -13,7 +13,7 @@ import { DownloadLog } from './download-log.ts'
 import { retryTransient } from './transient-retry.ts'
 import { unpackArchive, type ArchiveFile, type ArchiveLimits } from './unpack-archive.ts'
 
-export const defaultArchiveLimits: ArchiveLimits = { maxEntries: 100_000, maxUnpackedBytes: 256 * 2 ** 30 }
+const defaultArchiveLimits: ArchiveLimits = { maxEntries: 100_000, maxUnpackedBytes: 256 * 2 ** 30 }
 const maxArchiveBytes = 256 * 2 ** 30
 
 type Unpacked = { readonly tag: string; readonly files: readonly ArchiveFile[] }

@@ -23,7 +23,7 @@ export type ArchiveLocation = {
   readonly url: string
 }
 
-export type CloudLocation = BucketLocation | ArchiveLocation
+type CloudLocation = BucketLocation | ArchiveLocation
 
 const schemes = /^(s3|gs|as|https?):\/\//i
 

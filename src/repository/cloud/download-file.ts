@@ -29,7 +29,7 @@ export type DownloadSettings = {
   readonly stallMs: number
 }
 
-export type DownloadDependencies = { readonly clock: Clock; readonly log: Log; readonly cache: BlobCache }
+type DownloadDependencies = { readonly clock: Clock; readonly log: Log; readonly cache: BlobCache }
 
 /** An attempt that brings so much was no failure, however it ended. */
 const progressBytes = 1024 * 1024

@@ -61,7 +61,7 @@ export class DownloadLog {
   }
 }
 
-export function shownBytes(bytes: number): string {
+function shownBytes(bytes: number): string {
   const units = ['B', 'KB', 'MB', 'GB', 'TB']
   let value = bytes
   let unit = 0

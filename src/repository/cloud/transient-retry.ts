@@ -63,7 +63,7 @@ export class StalledError extends Error {
   }
 }
 
-export function isTransient(reason: unknown): boolean {
+function isTransient(reason: unknown): boolean {
   for (let error = reason, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
     const status = statusOf(error)
     if (status !== null) return status >= 500 || status === 408 || status === 425 || status === 429

@@ -17,7 +17,7 @@ export type ArchiveLimits = { readonly maxEntries: number; readonly maxUnpackedB
 export type ArchiveFile = { readonly path: string; readonly sha256: string; readonly sizeBytes: number }
 
 /** Takes an entry's bytes to the end and keeps them. */
-export type KeepEntry = (content: AsyncIterable<Uint8Array>) => Promise<{ sha256: string; sizeBytes: number }>
+type KeepEntry = (content: AsyncIterable<Uint8Array>) => Promise<{ sha256: string; sizeBytes: number }>
 
 type Link = { readonly path: string; readonly target: string }
 
