@@ -9,9 +9,9 @@ import { openSocket, type LoadTarget } from '../client-socket.ts'
 import { readAnswerHeaders, requestBlocks, tableBytes, type AnswerHeaders } from './client-headers.ts'
 import { FrameOutput } from './frame-output.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
-import { headerBlockOf, validateFrameHeader } from './frame-rules.ts'
-import { HeaderBlockCollector } from './header-block-collector.ts'
+import { validateFrameHeader } from './frame-rules.ts'
 import { HeaderBlockMemo } from './header-block-memo.ts'
+import { HeaderBlocks, type HeaderBlockSink } from './header-blocks.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
 import { emptyTable, type HeaderField } from './hpack-encoder.ts'
 import {
@@ -68,12 +68,13 @@ const openingBytes: Buffer = Buffer.concat([
   encodeWindowUpdate(0, largestWindowBytes - defaultWindowBytes),
 ])
 
-export class Http2ClientConnection implements FrameSink {
+export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
   readonly ready: Promise<void>
   isClosed = false
   readonly #fields: readonly HeaderField[]
   readonly #socket: Socket
   readonly #reader = new FrameReader(this, leastMaxFrameBytes, nothing)
+  readonly #blocks = new HeaderBlocks(this)
   readonly #answers = new HeaderBlockMemo(new HpackDecoder(), maxHeaderListBytes, readAnswerHeaders)
   readonly #output = new FrameOutput()
   readonly #server = new PeerSettings()
@@ -81,13 +82,12 @@ export class Http2ClientConnection implements FrameSink {
   readonly #pending = new Set<PendingMessage>()
   /** Streams that wait because the server allows no more at once. */
   readonly #waiting: { stream: Http2ClientStream; begin: () => void }[] = []
-  #blocks: { readonly first: Buffer; readonly later: Buffer }
+  #requests: { readonly first: Buffer; readonly later: Buffer }
   #usesTable: boolean
   #isFirst = true
   #mustEmptyTable = false
   #nextId = 1
   #isReading = false
-  #block: HeaderBlockCollector | null = null
   #sendWindow: number = defaultWindowBytes
   #receivedBytes = 0
   #isUsable = true
@@ -96,7 +96,7 @@ export class Http2ClientConnection implements FrameSink {
   constructor(target: LoadTarget, fields: readonly HeaderField[]) {
     this.#fields = fields
     this.#usesTable = tableBytes(fields) <= defaultHeaderTableBytes
-    this.#blocks = requestBlocks(fields, this.#usesTable)
+    this.#requests = requestBlocks(fields, this.#usesTable)
     this.ready = new Promise((resolve, reject) => {
       this.#tellReady = (failure) => (failure === null ? resolve() : reject(failure))
     })
@@ -129,7 +129,7 @@ export class Http2ClientConnection implements FrameSink {
     stream.sendWindow = this.#server.initialWindowBytes
     stream.receivedBytes = 0
     this.#streams.set(id, stream)
-    const block = this.#isFirst ? this.#blocks.first : this.#blocks.later
+    const block = this.#isFirst ? this.#requests.first : this.#requests.later
     this.#isFirst = false
     this.#writeHeader(block.length + (this.#mustEmptyTable ? 1 : 0), frameTypes.HEADERS, frameFlags.END_HEADERS, id)
     if (this.#mustEmptyTable) this.#output.copy(emptyTable)
@@ -234,6 +234,7 @@ export class Http2ClientConnection implements FrameSink {
 
   onFrameHeader(type: number, flags: number, id: number, length: number): void {
     validateFrameHeader(type, flags, id, length)
+    this.#blocks.expect(type, id)
     if (type !== frameTypes.DATA) return
     this.#receivedBytes += length
     if (this.#receivedBytes > windowTopUp) {
@@ -260,9 +261,9 @@ export class Http2ClientConnection implements FrameSink {
     const isAnswer = (flags & frameFlags.ACK) !== 0
     switch (type) {
       case frameTypes.HEADERS:
-        return this.#onHeaders(flags, id, payload)
+        return this.#blocks.onHeaders(flags, id, payload)
       case frameTypes.CONTINUATION:
-        return this.#onContinuation(flags, payload)
+        return this.#blocks.onContinuation(flags, payload)
       case frameTypes.SETTINGS:
         return isAnswer ? undefined : this.#onSettings(payload)
       case frameTypes.PING:
@@ -289,23 +290,7 @@ export class Http2ClientConnection implements FrameSink {
     }
   }
 
-  #onHeaders(flags: number, id: number, payload: Buffer): void {
-    const part = headerBlockOf(flags, payload)
-    const isEnd = (flags & frameFlags.END_STREAM) !== 0
-    if ((flags & frameFlags.END_HEADERS) !== 0) this.#onHeaderBlock(id, part, isEnd)
-    else this.#block = new HeaderBlockCollector(id, isEnd, part)
-  }
-
-  #onContinuation(flags: number, payload: Buffer): void {
-    const block = this.#block
-    if (block === null) throw new Error('the server sent CONTINUATION without HEADERS')
-    block.add(payload)
-    if ((flags & frameFlags.END_HEADERS) === 0) return
-    this.#block = null
-    this.#onHeaderBlock(block.streamId, block.finish(), block.endsStream)
-  }
-
-  #onHeaderBlock(id: number, block: Buffer, isEnd: boolean): void {
+  onHeaderBlock(id: number, block: Buffer, isEnd: boolean): void {
     const headers = this.#answers.read(block)
     if (headers === null) throw new Error(`the server sent headers of more than ${maxHeaderListBytes} bytes`)
     const stream = this.#streams.get(id)
@@ -322,7 +307,7 @@ export class Http2ClientConnection implements FrameSink {
     if (this.#usesTable && this.#server.headerTableBytes < tableBytes(this.#fields)) {
       this.#usesTable = false
       this.#mustEmptyTable = true
-      this.#blocks = requestBlocks(this.#fields, false)
+      this.#requests = requestBlocks(this.#fields, false)
     }
     this.#output.copy(settingsAck)
     this.#tellReady(null)

@@ -31,9 +31,9 @@ import {
 } from './server-preface.ts'
 import type { FrameOutput } from './frame-output.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
-import { headerBlockOf, validateFrameHeader } from './frame-rules.ts'
+import { validateFrameHeader } from './frame-rules.ts'
 import { HeaderBlockMemo } from './header-block-memo.ts'
-import { HeaderBlockCollector } from './header-block-collector.ts'
+import { HeaderBlocks, type HeaderBlockSink } from './header-blocks.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
 import { encodeHeaderBlock } from './hpack-encoder.ts'
 import { Http2Stream, type StreamHost } from './http2-stream.ts'
@@ -59,7 +59,7 @@ export interface ConnectionUser {
 const headersTooLarge = encodeHeaderBlock([[':status', '431']])
 const pingBytes = 8
 
-export class Http2Connection implements FrameSink, StreamHost {
+export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
   /** No more frames are read. */
   isClosed = false
 
@@ -67,13 +67,13 @@ export class Http2Connection implements FrameSink, StreamHost {
   readonly #user: ConnectionUser
   readonly #reader = new FrameReader(this, maxFrameBytes, clientPreface)
   readonly #decoder = new HpackDecoder()
+  readonly #blocks = new HeaderBlocks(this)
   readonly #heads = new HeaderBlockMemo(this.#decoder, maxHeaderListBytes, parseRequestHead)
   readonly #budget: FrameBudget
   readonly #queue: SendQueue
   readonly #client = new PeerSettings()
   readonly #streams = new NumberTable<Http2Stream>()
   readonly #closedStreams = new ClosedStreams()
-  #block: HeaderBlockCollector | null = null
   #hasSettings = false
   #lastStreamId = 0
   /** Streams beyond are not answered: the client was told so. */
@@ -236,10 +236,7 @@ export class Http2Connection implements FrameSink, StreamHost {
     if (!this.#hasSettings && (type !== frameTypes.SETTINGS || (flags & frameFlags.ACK) !== 0)) {
       throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'the first frame is not SETTINGS')
     }
-    const block = this.#block
-    if (block !== null && (type !== frameTypes.CONTINUATION || streamId !== block.streamId)) {
-      throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'a header block is interrupted')
-    }
+    this.#blocks.expect(type, streamId)
     if (type === frameTypes.DATA) this.#beginData(flags, streamId, length)
     else if (type > frameTypes.CONTINUATION) this.#budget.charge('idle frame')
   }
@@ -314,7 +311,7 @@ export class Http2Connection implements FrameSink, StreamHost {
   onFrame(type: number, flags: number, streamId: number, payload: Buffer): void {
     switch (type) {
       case frameTypes.HEADERS:
-        this.#onHeaders(flags, streamId, payload)
+        this.#blocks.onHeaders(flags, streamId, payload)
         break
       // Priorities are out of use. A client that says goodbye closes the connection after its last answer.
       case frameTypes.PRIORITY:
@@ -334,30 +331,14 @@ export class Http2Connection implements FrameSink, StreamHost {
         this.#onWindowUpdate(streamId, payload.readUInt32BE(0) & 0x7fffffff)
         break
       case frameTypes.CONTINUATION:
-        this.#onContinuation(flags, payload)
+        this.#blocks.onContinuation(flags, payload)
         break
       default:
     }
   }
 
-  #onHeaders(flags: number, streamId: number, payload: Buffer): void {
-    const part = headerBlockOf(flags, payload)
-    const endsStream = (flags & frameFlags.END_STREAM) !== 0
-    if ((flags & frameFlags.END_HEADERS) !== 0) this.#onHeaderBlock(streamId, part, endsStream)
-    else this.#block = new HeaderBlockCollector(streamId, endsStream, part)
-  }
-
-  #onContinuation(flags: number, payload: Buffer): void {
-    const block = this.#block
-    if (block === null) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'CONTINUATION without HEADERS')
-    block.add(payload)
-    if ((flags & frameFlags.END_HEADERS) === 0) return
-    this.#block = null
-    this.#onHeaderBlock(block.streamId, block.finish(), block.endsStream)
-  }
-
   /** HOT: once per call. Whatever becomes of the stream, the block is decoded: later ones build on it. */
-  #onHeaderBlock(streamId: number, block: Buffer, endsStream: boolean): void {
+  onHeaderBlock(streamId: number, block: Buffer, endsStream: boolean): void {
     if (streamId <= this.#lastStreamId || streamId % 2 === 0) {
       this.#onTrailers(streamId, block, endsStream)
       return
