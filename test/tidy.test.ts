@@ -28,7 +28,7 @@ describe('imports', () => {
     base: [],
     tensor: ['base'],
     protobuf: ['base'],
-    config: ['tensor', 'base'],
+    config: ['protobuf', 'tensor', 'base'],
     'onnx-file': ['config', 'protobuf', 'tensor', 'base'],
     access: ['base'],
     model: ['access', 'config', 'tensor', 'base'],

@@ -2,10 +2,15 @@
 // text reader, the JSON form and the binary form of a configuration all come from this table.
 // A row is [wire name, field number, type, kind, name of the oneof or type of the map key].
 
-export type FieldKind = 'single' | 'repeated' | 'oneof' | 'map'
-export type FieldRow = readonly [name: string, number: number, type: string, kind: FieldKind, oneofOrKeyType?: string]
-type EnumTable = Readonly<Record<string, Readonly<Record<string, number>>>>
-type MessageTable = Readonly<Record<string, readonly FieldRow[]>>
+import {
+  schemaFinder,
+  type EnumRows,
+  type FieldSchema,
+  type MessageRows,
+  type MessageSchema,
+} from '../protobuf/message-schema.ts'
+
+export type { FieldSchema, MessageSchema } from '../protobuf/message-schema.ts'
 
 export const enumTypes = {
   'ModelInstanceGroup.SecondaryDevice.SecondaryDeviceKind': { KIND_NVDLA: 0 },
@@ -45,7 +50,7 @@ export const enumTypes = {
     TYPE_STRING: 13,
     TYPE_BF16: 14,
   },
-} as const satisfies EnumTable
+} as const satisfies EnumRows
 
 export const messageTypes = {
   ModelRateLimiter: [
@@ -275,68 +280,9 @@ export const messageTypes = {
     ['response_cache', 24, 'ModelResponseCache', 'single'],
     ['model_metrics', 26, 'ModelMetrics', 'single'],
   ],
-} as const satisfies MessageTable
+} as const satisfies MessageRows
 
-export type FieldSchema = {
-  readonly wireName: string
-  readonly name: string
-  readonly number: number
-  readonly type: string
-  readonly kind: FieldKind
-  readonly oneof: string | null
-  readonly keyType: string | null
-  readonly message: MessageSchema | null
-  readonly enum: EnumSchema | null
-}
-type EnumSchema = { readonly name: string; readonly numbers: ReadonlyMap<string, number> }
-export type MessageSchema = {
-  readonly name: string
-  readonly fields: readonly FieldSchema[]
-  readonly byWireName: ReadonlyMap<string, FieldSchema>
-  readonly byName: ReadonlyMap<string, FieldSchema>
-  readonly byNumber: ReadonlyMap<number, FieldSchema>
-}
-
-export const camelCase = (wireName: string): string =>
-  wireName.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
-
-const messages = new Map<string, MessageSchema>()
-const enums = new Map<string, EnumSchema>()
-
-function enumSchema(name: string): EnumSchema | null {
-  const numbers = (enumTypes as EnumTable)[name]
-  if (numbers === undefined) return null
-  let schema = enums.get(name)
-  if (schema === undefined) enums.set(name, (schema = { name, numbers: new Map(Object.entries(numbers)) }))
-  return schema
-}
-
-export function messageSchema(name: string): MessageSchema {
-  const known = messages.get(name)
-  if (known !== undefined) return known
-  const rows = (messageTypes as MessageTable)[name]
-  if (rows === undefined) throw new Error(`no message type '${name}' in the ModelConfig schema`)
-  const fields: FieldSchema[] = rows.map(([wireName, number, type, kind, extra]) => ({
-    wireName,
-    name: camelCase(wireName),
-    number,
-    type,
-    kind,
-    oneof: kind === 'oneof' ? (extra ?? null) : null,
-    keyType: kind === 'map' ? (extra ?? null) : null,
-    message: type in messageTypes ? messageSchema(type) : null,
-    enum: enumSchema(type),
-  }))
-  const schema: MessageSchema = {
-    name,
-    fields,
-    byWireName: new Map(fields.map((field) => [field.wireName, field])),
-    byName: new Map(fields.map((field) => [field.name, field])),
-    byNumber: new Map(fields.map((field) => [field.number, field])),
-  }
-  messages.set(name, schema)
-  return schema
-}
+export const messageSchema = schemaFinder(messageTypes, enumTypes)
 
 export const modelConfigSchema = (): MessageSchema => messageSchema('ModelConfig')
 

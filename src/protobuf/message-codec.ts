@@ -1,7 +1,7 @@
 // Any message ⇄ a plain value, driven by the tables. For everything but inference in the server, whose messages have a
 // codec of their own.
 
-import type { WireField, WireMessage } from './message-schema.ts'
+import type { FieldSchema, MessageSchema } from './message-schema.ts'
 import { malformed, ProtobufReader } from './protobuf-reader.ts'
 import { ProtobufWriter } from './protobuf-writer.ts'
 
@@ -28,11 +28,11 @@ const deepest = 16
 type Decoding = { readonly form: ValueForm; entriesLeft: number }
 
 /** `bytes` fields of the value are views on the message. Throws MalformedMessage. */
-export function decodeWire(schema: WireMessage, bytes: Buffer, form: ValueForm): MessageValue {
+export function decodeWire(schema: MessageSchema, bytes: Buffer, form: ValueForm): MessageValue {
   return decode(new ProtobufReader(bytes), schema, { form, entriesLeft: form.mostEntries }, 0)
 }
 
-function decode(reader: ProtobufReader, schema: WireMessage, decoding: Decoding, depth: number): MessageValue {
+function decode(reader: ProtobufReader, schema: MessageSchema, decoding: Decoding, depth: number): MessageValue {
   if (depth > deepest) throw malformed('messages are nested too deeply')
   const { form } = decoding
   const message = emptyValue(schema, form)
@@ -59,7 +59,7 @@ function decode(reader: ProtobufReader, schema: WireMessage, decoding: Decoding,
 }
 
 /** The last one on the wire is the choice. */
-function forgetRivals(message: MessageValue, schema: WireMessage, oneof: string, form: ValueForm): void {
+function forgetRivals(message: MessageValue, schema: MessageSchema, oneof: string, form: ValueForm): void {
   for (const rival of schema.fields) {
     if (rival.oneof !== oneof) continue
     if (form.hasNulls) message[rival[form.fieldName]] = null
@@ -71,12 +71,12 @@ function spend(decoding: Decoding): void {
   if (--decoding.entriesLeft < 0) throw malformed(`it has more than ${decoding.form.mostEntries} entries`)
 }
 
-function append(list: unknown[], reader: ProtobufReader, field: WireField, decoding: Decoding, depth: number): void {
+function append(list: unknown[], reader: ProtobufReader, field: FieldSchema, decoding: Decoding, depth: number): void {
   spend(decoding)
   list.push(decodeValue(reader, field, decoding, depth))
 }
 
-function decodeEntry(reader: ProtobufReader, field: WireField, map: object, decoding: Decoding, depth: number): void {
+function decodeEntry(reader: ProtobufReader, field: FieldSchema, map: object, decoding: Decoding, depth: number): void {
   spend(decoding)
   const outerEnd = reader.end
   reader.end = reader.lengthEnd()
@@ -93,7 +93,7 @@ function decodeEntry(reader: ProtobufReader, field: WireField, map: object, deco
   decoding.form.setEntry(map, key, value)
 }
 
-function decodeValue(reader: ProtobufReader, field: WireField, decoding: Decoding, depth: number): unknown {
+function decodeValue(reader: ProtobufReader, field: FieldSchema, decoding: Decoding, depth: number): unknown {
   if (field.message !== null) {
     const outerEnd = reader.end
     reader.end = reader.lengthEnd()
@@ -103,7 +103,7 @@ function decodeValue(reader: ProtobufReader, field: WireField, decoding: Decodin
   }
   if (field.enum !== null) {
     const number = reader.int32()
-    for (const [name, value] of field.enum) if (value === number) return name
+    for (const [name, value] of field.enum.numbers) if (value === number) return name
     return number
   }
   switch (field.type) {
@@ -129,7 +129,7 @@ function decodeValue(reader: ProtobufReader, field: WireField, decoding: Decodin
 }
 
 /** A message with nothing set. */
-function emptyValue(schema: WireMessage, form: ValueForm): MessageValue {
+function emptyValue(schema: MessageSchema, form: ValueForm): MessageValue {
   const message: MessageValue = {}
   for (const field of schema.fields) {
     const name = field[form.fieldName]
@@ -143,23 +143,23 @@ function emptyValue(schema: WireMessage, form: ValueForm): MessageValue {
 
 const nothing = Buffer.alloc(0)
 
-function zeroOf(field: WireField, form: ValueForm): unknown {
-  if (field.enum !== null) return [...field.enum.keys()][0]
+function zeroOf(field: FieldSchema, form: ValueForm): unknown {
+  if (field.enum !== null) return [...field.enum.numbers.keys()][0]
   if (field.type === 'string') return ''
   if (field.type === 'bytes') return form.bytes(nothing)
   if (field.type === 'bool') return false
   return field.type.endsWith('64') ? form.long(0n) : 0
 }
 
-function wireTypeOf(field: WireField): number {
+function wireTypeOf(field: FieldSchema): number {
   if (field.message !== null || field.type === 'string' || field.type === 'bytes') return 2
   if (field.type === 'double') return 1
   return field.type === 'float' ? 5 : 0
 }
 
-const isPackable = (field: WireField): boolean => field.kind === 'repeated' && wireTypeOf(field) !== 2
+const isPackable = (field: FieldSchema): boolean => field.kind === 'repeated' && wireTypeOf(field) !== 2
 
-function fits(field: WireField, wireType: number): boolean {
+function fits(field: FieldSchema, wireType: number): boolean {
   if (field.kind === 'map') return wireType === 2
   return wireType === wireTypeOf(field) || (wireType === 2 && isPackable(field))
 }
@@ -168,7 +168,7 @@ function fits(field: WireField, wireType: number): boolean {
  * The message in pieces; written one after the other they are its bytes. Large `bytes` fields of the message itself are
  * not copied. What is missing in `value`, null or at its default is not written, as proto3 wants it.
  */
-export function encodeWire(schema: WireMessage, value: Readonly<MessageValue>, form: ValueForm): Uint8Array[] {
+export function encodeWire(schema: MessageSchema, value: Readonly<MessageValue>, form: ValueForm): Uint8Array[] {
   const writer = new ProtobufWriter()
   writeFields(writer, schema, value, form, true)
   return writer.pieces()
@@ -176,7 +176,7 @@ export function encodeWire(schema: WireMessage, value: Readonly<MessageValue>, f
 
 function writeFields(
   writer: ProtobufWriter,
-  schema: WireMessage,
+  schema: MessageSchema,
   value: Readonly<MessageValue>,
   form: ValueForm,
   isOutermost = false,
@@ -192,14 +192,14 @@ function writeFields(
   }
 }
 
-function isZero(value: unknown, field: WireField): boolean {
-  if (field.enum !== null) return (typeof value === 'number' ? value : field.enum.get(value as string)) === 0
+function isZero(value: unknown, field: FieldSchema): boolean {
+  if (field.enum !== null) return (typeof value === 'number' ? value : field.enum.numbers.get(value as string)) === 0
   if (value instanceof Uint8Array) return value.length === 0
   // Minus zero is not the default.
   return value === '' || value === false || value === 0n || Object.is(value, 0)
 }
 
-function writeMap(writer: ProtobufWriter, field: WireField, map: object, form: ValueForm): void {
+function writeMap(writer: ProtobufWriter, field: FieldSchema, map: object, form: ValueForm): void {
   for (const [key, value] of form.entriesOf(map)) {
     writer.nested(field.number, () => {
       if (field.keyType === 'string') {
@@ -216,7 +216,7 @@ function writeMap(writer: ProtobufWriter, field: WireField, map: object, form: V
 
 function writeList(
   writer: ProtobufWriter,
-  field: WireField,
+  field: FieldSchema,
   values: readonly unknown[],
   form: ValueForm,
   isOutermost: boolean,
@@ -234,7 +234,7 @@ function writeList(
   } else for (const value of values) writeOne(writer, field, value, form)
 }
 
-function writeOne(writer: ProtobufWriter, field: WireField, value: unknown, form: ValueForm): void {
+function writeOne(writer: ProtobufWriter, field: FieldSchema, value: unknown, form: ValueForm): void {
   const { message } = field
   if (message !== null) {
     writer.nested(field.number, () => writeFields(writer, message, value as MessageValue, form))
@@ -244,8 +244,9 @@ function writeOne(writer: ProtobufWriter, field: WireField, value: unknown, form
   writeScalar(writer, field, value)
 }
 
-function writeScalar(writer: ProtobufWriter, field: WireField, value: unknown): void {
-  if (field.enum !== null) writer.varint(typeof value === 'number' ? value : (field.enum.get(value as string) ?? 0))
+function writeScalar(writer: ProtobufWriter, field: FieldSchema, value: unknown): void {
+  if (field.enum !== null)
+    writer.varint(typeof value === 'number' ? value : (field.enum.numbers.get(value as string) ?? 0))
   else if (field.type === 'string') writer.string(String(value))
   else if (field.type === 'bytes') writer.raw(value as Uint8Array)
   else if (field.type === 'bool') writer.uint32(value === true ? 1 : 0)

@@ -1,28 +1,31 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ServerError } from '../base/server-error.ts'
-import { parseInferenceHeaderLength } from './inference-header-length.ts'
 
-test('the header length is read like atoi', () => {
-  const cases: [text: string | undefined, length: number | null][] = [
-    [undefined, null],
-    ['', 0],
-    ['abc', 0],
-    ['0x1', 0],
+import { parseHeaderLength } from './inference-header-length.ts'
+
+test('the header is read like atoi', () => {
+  for (const [text, length] of [
+    ['335', 335],
+    ['+335', 335],
+    [' 335 ', 335],
+    ['331x', 331],
     ['12.5', 12],
-    ['+33', 33],
-    ['33x', 33],
-    [' 33 ', 33],
-    ['100', 100],
-  ]
-  for (const [text, length] of cases) assert.equal(parseInferenceHeaderLength(text, 100), length)
+    ['0x14f', 0],
+    ['abc', 0],
+    ['', 0],
+    ['-', 0],
+    ['-0', 0],
+    ['000335', 335],
+  ] as const) {
+    assert.equal(parseHeaderLength(text, 400), length, text)
+  }
 })
 
-test('a length outside the body is refused with the text of the header', () => {
-  for (const text of ['-1', '101', '18446744073709551616']) {
-    assert.throws(
-      () => parseInferenceHeaderLength(text, 100),
-      new ServerError('INVALID_ARG', `inference header size should be in range (0, 100), got: ${text}`),
-    )
+test('beyond the body or below zero is refused with the text as it was sent', () => {
+  for (const text of ['-1', '401', '18446744073709551616', `1${'0'.repeat(400)}`]) {
+    assert.throws(() => parseHeaderLength(text, 400), {
+      code: 'INVALID_ARG',
+      message: `inference header size should be in range (0, 400), got: ${text}`,
+    })
   }
 })

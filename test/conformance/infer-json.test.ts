@@ -11,7 +11,7 @@ import { encodeErrorBody } from '../../src/protocol/error-body.ts'
 import { readInferRequest } from '../../src/protocol/infer-request-reader.ts'
 import type { ParsedInfer } from '../../src/protocol/parsed-infer.ts'
 import { writeInferResponse } from '../../src/protocol/infer-response-writer.ts'
-import { parseInferenceHeaderLength } from '../../src/protocol/inference-header-length.ts'
+import { parseHeaderLength } from '../../src/protocol/inference-header-length.ts'
 import { defaultRequestLimits } from '../fixtures/request-limits.ts'
 import { encodeBytesElements } from '../../src/tensor/bytes-elements.ts'
 import type { DataType } from '../../src/tensor/data-type.ts'
@@ -186,7 +186,7 @@ function answer({ path = '', body: text = '', binary_b64 = '', headers = [] }: R
   const body = Buffer.concat([Buffer.from(text), Buffer.from(binary_b64, 'base64')])
   const length = headers.find(([name]) => name.toLowerCase() === 'inference-header-content-length')?.[1]
   try {
-    const headerLength = parseInferenceHeaderLength(length, body.length)
+    const headerLength = length === undefined ? null : parseHeaderLength(length, body.length)
     const request = readInferRequest(body, { headerLength, signature, limits: defaultRequestLimits })
     const encoded = writeInferResponse(InferenceResponse.of(execute(request)), {
       modelName: model,

@@ -32,7 +32,7 @@ import {
 } from '../../transport/http1/http-message.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { InferHeadMemo } from './infer-head-memo.ts'
-import { parseHeaderLength } from './inference-header-length.ts'
+import { parseHeaderLength } from '../../protocol/inference-header-length.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { copyOutputs, isLargeAnswer, isLargeRequest } from '../../ports/http/large-json.ts'
 import { ResponseHeadMemo } from './response-head-memo.ts'

@@ -2,7 +2,8 @@
 // when somebody first asks.
 
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
-import type { FieldRow, RpcRows } from './service-messages.ts'
+import type { FieldRow } from '../../protobuf/message-schema.ts'
+import type { RpcRows } from './service-messages.ts'
 import { wireFiles, type WireFile } from './wire-schema.ts'
 
 const fieldTypes: Readonly<Record<string, number>> = {

@@ -1,10 +1,8 @@
 // Every message of the gRPC services except ModelConfig's, as tables: the general codec and server reflection read them.
 // A row is [wire name, field number, type, kind, name of the oneof or type of the map key], as in the ModelConfig schema.
 
-import type { FieldKind } from '../../config/model-config-schema.ts'
+import type { MessageRows } from '../../protobuf/message-schema.ts'
 
-export type FieldRow = readonly [name: string, number: number, type: string, kind: FieldKind, oneofOrKeyType?: string]
-export type MessageRows = Readonly<Record<string, readonly FieldRow[]>>
 /** RPC → request and response; `stream ` in front of a type makes it a stream. */
 export type RpcRows = Readonly<Record<string, readonly [request: string, response: string]>>
 

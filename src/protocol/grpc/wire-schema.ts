@@ -9,17 +9,16 @@ import {
   inferenceRpcs,
   reflectionMessages,
   reflectionRpcs,
-  type MessageRows,
   type RpcRows,
 } from './service-messages.ts'
-import type { WireField, WireMessage } from '../../protobuf/message-schema.ts'
+import { schemaFinder, type EnumRows, type MessageRows } from '../../protobuf/message-schema.ts'
 
 export type WireFile = {
   readonly name: string
   readonly package: string
   readonly dependencies: readonly string[]
   readonly messages: MessageRows
-  readonly enums: Readonly<Record<string, Readonly<Record<string, number>>>>
+  readonly enums: EnumRows
   readonly services: Readonly<Record<string, RpcRows>>
 }
 
@@ -65,38 +64,8 @@ export const wireFiles: readonly WireFile[] = [
   reflectionFile('v1alpha'),
 ]
 
-const allMessages: MessageRows = { ...messageTypes, ...inferenceMessages, ...healthMessages, ...reflectionMessages }
-const allEnums: WireFile['enums'] = { ...enumTypes, ...healthEnums }
-const known = new Map<string, WireMessage>()
-
-const camelCase = (wireName: string): string =>
-  wireName.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
-
 /** A message's fields by its name without the package; made when first asked for. */
-export function wireMessage(name: string): WireMessage {
-  const found = known.get(name)
-  if (found !== undefined) return found
-  const rows = allMessages[name]
-  if (rows === undefined) throw new Error(`no message '${name}' in the gRPC services`)
-  const fields: WireField[] = []
-  const byNumber = new Map<number, WireField>()
-  const message = { name, fields, byNumber }
-  known.set(name, message)
-  for (const [wireName, number, type, kind, extra] of rows) {
-    const numbers = allEnums[type]
-    const field: WireField = {
-      wireName,
-      name: camelCase(wireName),
-      number,
-      type,
-      kind,
-      oneof: kind === 'oneof' ? (extra ?? null) : null,
-      keyType: kind === 'map' ? (extra ?? '') : '',
-      message: type in allMessages ? wireMessage(type) : null,
-      enum: numbers === undefined ? null : new Map(Object.entries(numbers)),
-    }
-    fields.push(field)
-    byNumber.set(number, field)
-  }
-  return message
-}
+export const wireMessage = schemaFinder(
+  { ...messageTypes, ...inferenceMessages, ...healthMessages, ...reflectionMessages },
+  { ...enumTypes, ...healthEnums },
+)
