@@ -20,7 +20,7 @@ export type HttpDependencies = {
   readonly engine: Engine
   readonly log: Log
   readonly clock: Clock
-  /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
+  /** What `/v2/logging` shows and changes; without it the endpoint refuses. */
   readonly logControl?: LogControl
   /** The regions that clients registered, by whatever protocol; without it they may register none. */
   readonly sharedMemory?: SharedMemoryRegistry

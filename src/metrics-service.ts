@@ -93,7 +93,7 @@ export function createMetricsService(
   }
 }
 
-/** No flag changes these: a scrape has a short head and no body, and comes from few. */
+/** No flag changes these limits: few clients ask for metrics, with a short head and no body. */
 const metricsLimits = {
   bodyLimitBytes: 64 * 1024,
   maxHeaderBytes: 16 * 1024,

@@ -1,5 +1,5 @@
-// A server's TLS certificate, its key and the authority that vouches for clients, kept in step with their files.
-// Polled with stat rather than watched: mounted secrets are replaced by swapping links, which directory watches miss.
+// A server's TLS certificate, its key and the root that signs clients' certificates. Changed files are read again.
+// The files are polled with stat: mounted secrets are replaced by exchanging links, which a watch of the folder misses.
 
 import { readFile, stat } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
@@ -66,12 +66,12 @@ export class CertificateFiles {
     if (this.#onChange === null || (await this.#look()) === this.#fingerprint) return
     try {
       const certificates = await this.read()
-      // Closed meanwhile: whoever asked is gone.
+      // `close` was called while the files were read.
       if (this.#onChange === null) return
       this.#onChange(certificates)
       this.#log.info('TLS certificate replaced', { certificate: this.#paths.certificate })
     } catch (reason) {
-      // Perhaps the second file of a pair is still on its way: its change comes round again.
+      // Perhaps the second file of a pair is not written yet. Its change is seen at a later look.
       this.#log.warning('TLS certificate files changed but cannot be used, keeping the former ones', {
         reason: messageOf(reason),
       })
@@ -93,7 +93,7 @@ export class CertificateFiles {
     })
   }
 
-  /** Never throws: a file that is away for a moment is a change like another. */
+  /** Never throws: a file that is missing for a moment counts as a change. */
   async #look(): Promise<string> {
     const { certificate, key, root } = this.#paths
     const paths = root === '' ? [certificate, key] : [certificate, key, root]

@@ -1,4 +1,4 @@
-// Sockets of the load generator: one buffer for all that is read from each, no delays, TLS where asked for.
+// Sockets of the load generator. Each socket reads into one buffer, without delay, over TLS where that is asked for.
 
 import { connect as connectPlain, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -38,7 +38,7 @@ export function openSocket(target: LoadTarget, protocol: 'http/1.1' | 'h2', even
 }
 
 function plainSocket(host: string, port: number, events: SocketEvents): Socket {
-  // One buffer for all that is read: garbage would cost the load its core.
+  // One buffer for all reads: a new buffer per read would cost the load generator much CPU.
   const buffer = Buffer.allocUnsafeSlow(readBytes)
   const callback = (count: number): boolean => {
     events.onBytes(count === readBytes ? buffer : buffer.subarray(0, count))

@@ -38,7 +38,7 @@ export type ListenerSettings = {
   readonly cannotListen: (reason: Error) => ServerError
 }
 
-/** A connection, as far as the end of its port goes. */
+/** What the listener asks of a connection when the port closes. */
 export type HeldConnection = {
   /** Closes after the answers that are under way. */
   leave(): void
@@ -46,7 +46,7 @@ export type HeldConnection = {
 }
 
 export class Listener<C extends HeldConnection> {
-  /** What was accepted and has not gone yet. */
+  /** The open connections. */
   readonly connections = new Map<Socket, C>()
   readonly traffic = new TrafficMeter()
   readonly #log: Log
@@ -88,12 +88,12 @@ export class Listener<C extends HeldConnection> {
     return { address: bound.address, port: bound.port }
   }
 
-  /** The socket may be another one than the one that was accepted. */
+  /** The socket may have taken the place of the accepted one. */
   hold(socket: Socket, connection: C): void {
     this.connections.set(socket, connection)
     socket.once('close', () => this.connections.delete(socket))
     if (this.#certificates === null) this.traffic.track(socket)
-    // It may have come in while the port was being closed.
+    // The connection may have come in while the port was being closed.
     if (this.isDraining) connection.leave()
   }
 
@@ -103,7 +103,7 @@ export class Listener<C extends HeldConnection> {
       this.#certificates?.close()
       if (this.#server === null) resolve()
       else this.#server.close(() => resolve())
-      // A turn of the loop later: what clients had sent by now is read and answered, not cut off.
+      // One turn of the event loop later, so that requests that clients had sent by now are read and answered.
       setImmediate(() => {
         for (const connection of this.connections.values()) connection.leave()
       })
@@ -137,7 +137,7 @@ export class Listener<C extends HeldConnection> {
       this.#handshaking.add(socket)
       socket.on('close', () => this.#handshaking.delete(socket))
     })
-    // A failed or unfinished handshake is the client's affair; its socket is closed.
+    // A failed or unfinished handshake is not logged; its socket is closed.
     server.on('tlsClientError', (_reason, socket) => socket.destroy())
     // Open connections keep the certificate they were made with.
     files.watch((certificates) => server.setSecureContext(secureContextOf(certificates)))

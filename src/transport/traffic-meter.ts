@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 
-/** Bytes on the wire of all connections of a port. The sockets count by themselves: nothing is done per request. */
+/** Bytes on the wire of all connections of a port. The sockets count; nothing is done per request. */
 export class TrafficMeter {
   readonly #open = new Set<Socket>()
   #closedRead = 0

@@ -1,6 +1,6 @@
 /**
  * Which of `offered` an `Accept` or `Accept-Encoding` names, by its weight and then by our own order; null when it names
- * none of them. A wildcard names nothing: what is then meant is the fallback.
+ * none of them. A wildcard names nothing: the caller then takes its default.
  */
 export function preferenceFor(header: string, offered: readonly string[]): string | null {
   const weights = new Map<string, number>()
@@ -9,7 +9,7 @@ export function preferenceFor(header: string, offered: readonly string[]): strin
     if (!offered.includes(name)) continue
     const text = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
     const weight = text === undefined ? 1 : Number(text)
-    // One type may come several times, with versions: the best of them counts.
+    // One type may come several times, with versions. The highest weight counts.
     if (weight > 0) weights.set(name, Math.max(weight, weights.get(name) ?? 0))
   }
   let best: string | null = null

@@ -20,19 +20,19 @@ export type PageFormat = {
 export type MetricsParts = {
   readonly clock: Clock
   readonly log: Log
-  /** The first is for those who ask for none of them. */
+  /** The first is the default. */
   readonly formats: readonly PageFormat[]
 }
 
-/** Longer than this the page must not hold the main thread before others had their turn. */
+/** How long the page may be written before others get their turn on the main thread. */
 const sliceNs = 4e6
-/** Pieces are put together into buffers of about this size, so that the end of a long page takes no longer than its middle. */
+/** Pieces are joined into buffers of about this size, so that the last step of a long page is no longer than others. */
 const chunkChars = 64 * 1024
 /** Below this, compressing costs more than it saves. */
 const worthCompressingBytes = 1024
 
 const [gzipAsync, deflateAsync, brotliAsync] = [promisify(gzip), promisify(deflate), promisify(brotliCompress)]
-/** In the order of our own preference, where the client has none. All run in Node's threads. */
+/** In the order of preference where the client has none. All of them run in Node's threads. */
 const encodings: ReadonlyMap<string, (page: Buffer) => Promise<Buffer>> = new Map([
   ['gzip', (page: Buffer) => gzipAsync(page)],
   ['br', (page: Buffer) => brotliAsync(page, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } })],
@@ -55,7 +55,7 @@ class MetricsPages {
   readonly #log: Log
   readonly #clock: Clock
   readonly #formats: readonly PageFormat[]
-  /** The pages being written; those who ask meanwhile get the same one. */
+  /** The pages being written. Requests that come meanwhile get the same page. */
   readonly #pages = new Map<PageFormat, Promise<Buffer>>()
 
   constructor(parts: MetricsParts) {

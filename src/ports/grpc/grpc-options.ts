@@ -9,7 +9,7 @@ export type RestrictedProtocols = {
   readonly value: string
 }
 
-/** `--grpc-address` and so on: those of the transport, and these. */
+/** The flags `--grpc-…`: those of the transport, and these. */
 export type GrpcOptions = GrpcTransportOptions & {
   /** `--grpc-max-stream-backlog`: what a stream's client may leave unread before its answers are stopped. */
   readonly maxBacklogBytes: number

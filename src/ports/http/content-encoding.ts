@@ -8,7 +8,7 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 
 export type ContentEncoding = 'identity' | 'gzip' | 'deflate'
 
-/** Up to here sync. At zlib's best ratio of about 1000 this many bytes become 4 MB: a few milliseconds. */
+/** Up to this size zlib runs on the main thread. At its best ratio of about 1000 the result has 4 MB: a few milliseconds. */
 const inlineInputBytes = 4096
 const inlineOutputBytes = 16 * 1024
 
@@ -45,14 +45,14 @@ export function responseEncoding(header: string | null): ContentEncoding {
   return chosen
 }
 
-/** How zlib says that this was never a compressed stream. */
+/** zlib's errors for bytes that are no compressed stream. */
 const headerComplaints: ReadonlySet<string> = new Set([
   'incorrect header check',
   'unknown compression method',
   'invalid window size',
 ])
 
-/** At most so many bodies are inflated at the same time: each may grow to the limit, however small it arrived. */
+/** The most bodies that are inflated at the same time: each may grow to the limit, however small it arrived. */
 const mostInflating = 4
 
 /** Inflates request bodies, gzip and zlib alike whatever the label says. */

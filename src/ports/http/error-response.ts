@@ -28,7 +28,7 @@ export const errorResponse = (error: ServerError, contentType: string): HttpResp
 
 const noParts: readonly Uint8Array[] = []
 
-// Made afresh for each use would cost little, but these never change.
+// These bodies never change, so they are made once.
 export const notFoundBody = encodeErrorBody('Not Found')
 export const notAllowedBody = encodeErrorBody('Method Not Allowed')
 export const notReadyBody = encodeErrorBody('Model version not ready')

@@ -9,7 +9,7 @@ export type RestrictedApis = {
   readonly value: string
 }
 
-/** `--http-address` and so on: those of the transport, and these. */
+/** The flags `--http-…`: those of the transport, and these. */
 export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   /** `--http-max-input-size`: the most bytes of a body, as sent and after decompression. */
   readonly maxInputBytes: number
@@ -27,10 +27,10 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly requestLimits: InferLimits
 }
 
-/** One buffer holds a body, and this is about the largest that every part of the house can still address. */
+/** About the largest buffer that all code can address. A body is one buffer. */
 const largestBodyBytes = 2 ** 31 - 1
 
-/** The most bytes of a body that are ever collected, whatever they turn out to be. */
+/** The most bytes of a body that are collected, whatever the body holds. */
 export function bodyLimitBytes(options: HttpOptions): number {
   return options.boundsBinaryBodies ? Math.min(options.maxInputBytes, largestBodyBytes) : largestBodyBytes
 }

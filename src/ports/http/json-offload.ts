@@ -134,7 +134,7 @@ export class JsonOffload {
   }
 
   #submitBody(body: Buffer, jobOf: (owned: Uint8Array) => JsonJob, done: JsonDone<JsonResult>): OffloadedJson {
-    // A body that was collected has a buffer of its own; one that starts further in shares it with something before it.
+    // A body that was collected has a buffer of its own. A body that does not begin at 0 shares its buffer.
     const owned = body.byteOffset === 0 ? body : new Uint8Array(body)
     return this.#submit(jobOf(owned), [owned.buffer as ArrayBuffer], body.length, done)
   }
@@ -208,7 +208,7 @@ export class OffloadedJson {
     this.#withdraw = withdraw
   }
 
-  /** Nobody waits any more. A job that no thread has begun is dropped; of one in work the result is. */
+  /** Nobody waits for the job any more. A job that no thread has begun is dropped; otherwise its result is. */
   cancel(): void {
     if (this.#done === null) return
     this.#done = null
@@ -260,7 +260,7 @@ class Lane {
     try {
       this.#thread.post(job.message, job.transfer)
     } catch (reason) {
-      // Something in the job cannot be sent. Its owner has not got it back from us yet, so it hears of this later.
+      // The job cannot be sent to a thread. Its owner does not hold the job yet, so the owner is told later.
       const error = ServerError.from(reason)
       queueMicrotask(() => this.#onResult({ kind: 'failed', code: error.code, message: error.message }))
     }
@@ -277,7 +277,7 @@ class Lane {
     if (job === null || this.#isEnding) return
     this.#cancelTimer()
     this.#job = null
-    // The thread is given its next job before the result of this one is worked on.
+    // The thread gets its next job first, so that it does not wait while this result is read.
     this.#onFree()
     if (this.isFree) this.#cancelTimer = this.#clock.after(this.#settings.idleTimeoutMs * 1e6, () => this.end())
     if (result.kind === 'failed') job.finish(ServerError.withoutStack(result.code, result.message), null)

@@ -19,7 +19,7 @@ const largeRawStringBytes = 8 * 1024 * 1024
 /** Outputs above this are written by a thread: printing floats costs about 75 ms per MiB of them. */
 const largeResponseJsonBytes = 128 * 1024
 
-/** Whatever is asked for, less than this never takes long. */
+/** Outputs below this size never take long to print, whatever the client asks for. */
 const alwaysSmallBytes = 2048
 
 /** Ranking and printing one class costs as much as printing so many bytes of floats. */
@@ -51,7 +51,7 @@ function jsonBytes(outputs: readonly Tensor[], context: InferResponseContext): n
   return bytes
 }
 
-/** Not asked for, or written into shared memory. */
+/** The output was not asked for, or is written into shared memory. */
 const isLeftOut = (selection: OutputSelection | undefined, context: InferResponseContext): boolean =>
   selection === undefined ? context.outputs.length > 0 : selection.sharedMemory !== null
 

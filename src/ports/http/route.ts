@@ -17,7 +17,7 @@ export type Route = {
   readonly api: ApiName
   /** The type of a 405's body: Triton sets JSON before it looks at the method on some endpoints and after it on others. */
   readonly wrongMethodType: string
-  /** Tensors or models may come with it; other bodies are small. */
+  /** True where a body may hold tensors or models; other bodies are small. */
   readonly takesLargeBody?: boolean
   readonly handle: RouteHandler
 }

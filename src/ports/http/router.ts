@@ -9,7 +9,7 @@ export type RouteMatch = {
   readonly modelVersion: string
 }
 
-/** Where a `{}` of a pattern ends, in the order in which they are tried. */
+/** Where a `{}` of a pattern may end, in the order in which the branches are tried. */
 const parameterEnds = ['digits', 'colon', 'segment'] as const
 type ParameterEnd = (typeof parameterEnds)[number]
 
@@ -20,11 +20,11 @@ type Branch = {
   readonly next: Junction
 }
 
-/** A place in the patterns: which routes end here with some literal text, and where a parameter comes first. */
+/** A place in the patterns. Routes end here after some literal text, or a branch leads on. */
 class Junction {
   readonly endings = new Map<string, Route>()
   readonly branches: Branch[] = []
-  /** True where a path may fit both. Elsewhere the branches are asked first: a text that fits none costs least to tell. */
+  /** True where a path may fit an ending and a branch. Elsewhere branches are tried first: that costs less. */
   endingsFirst = false
 
   branchAt(text: string, end: ParameterEnd): Branch {
@@ -107,7 +107,7 @@ function endingAt(junction: Junction, path: string, at: number, name: string, ve
   return route === undefined ? null : { route, modelName: name, modelVersion: version }
 }
 
-/** Not after `start` where there is no parameter. */
+/** Where the parameter ends; not after `start` where there is none. */
 function parameterEnd(path: string, start: number, end: ParameterEnd): number {
   if (end === 'digits') return endOfDigits(path, start)
   const slash = path.indexOf('/', start)

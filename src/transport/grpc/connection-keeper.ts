@@ -1,17 +1,17 @@
-// What happens on a connection beside its calls: keep-alive pings, patience with the client's pings, and its age.
+// What happens on a connection beside its calls: the server's keep-alive pings, limits on the client's pings, the age.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import { errorCodes } from '../http2/http2-format.ts'
 import type { Http2Connection } from '../http2/http2-connection.ts'
 
-/** What gRPC's own servers expect of clients that ping without a call and were not permitted to. */
+/** The least time between two pings of a client without a call, as in gRPC's own servers. */
 const idlePingIntervalNs = 7_200e9
-/** Whoever connects and does not speak HTTP/2 by then is let go. */
+/** A connection whose client has not sent its settings by then is closed. */
 const prefaceTimeoutNs = 10e9
-/** Between the last words to a client and the end of its connection. */
+/** How long a client has to close its side after the last frame to it. */
 const farewellNs = 1e9
-/** So that clients that connected together do not all come back together. */
+/** The age limit differs by this share between connections, so that clients do not all connect anew at once. */
 const ageJitter = 0.1
 
 export class ConnectionKeeper {
@@ -25,7 +25,7 @@ export class ConnectionKeeper {
   #pingsWithoutData = 0
   #isLeaving = false
   #disarmPreface: Cancel
-  /** Counts the pings, and is what they carry: the answer to an older one proves nothing. */
+  /** The number of the last ping, which the ping carries: the answer to an older ping proves nothing. */
   readonly #ping = Buffer.alloc(8)
   #disarmPing: Cancel | null = null
 
@@ -55,7 +55,7 @@ export class ConnectionKeeper {
     this.#disarmPreface()
   }
 
-  /** Data went out: the client may have pinged to measure it, and our own pings count anew. */
+  /** Data was sent. A client may ping to measure the connection, so its strikes are forgiven; the server's pings count anew. */
   readonly sent = (): void => {
     this.#strikes = 0
     this.#lastPingNs = -Infinity
@@ -66,12 +66,12 @@ export class ConnectionKeeper {
   leave(): void {
     if (this.#isLeaving || this.#connection.isDestroyed) return
     this.#isLeaving = true
-    // A notice first: calls on their way are still answered.
+    // This GOAWAY is a notice: calls that are on their way are still answered.
     this.#connection.sendGoaway(errorCodes.NO_ERROR, false, '')
     if (this.#callCount === 0) this.#part()
   }
 
-  /** The connection has nothing more to say; a client that does not hang up then is hung up on. */
+  /** The last frame was sent. A client that does not close its side soon is cut off. */
   onEnded(): void {
     this.#isLeaving = true
     this.#after(farewellNs, () => this.#connection.destroy())
@@ -133,7 +133,7 @@ export class ConnectionKeeper {
     this.#lastPingNs = nowNs
     if (!isTooSoon || maxPingStrikes === 0 || ++this.#strikes <= maxPingStrikes) return
     if (this.#isLeaving) return
-    // gRPC's clients know these words, and ping less when they come back.
+    // gRPC's clients know this text: they ping less on their next connection.
     this.#connection.sendGoaway(errorCodes.ENHANCE_YOUR_CALM, true, 'too_many_pings')
     this.#connection.end()
     this.onEnded()

@@ -3,22 +3,22 @@ import type { ListenOptions } from '../listener.ts'
 export type GrpcTransportOptions = ListenOptions & {
   /** The most bytes of a message, as sent and after decompression. */
   readonly maxMessageBytes: number
-  /** Of answers. */
+  /** How hard answers are compressed. */
   readonly compressionLevel: 'none' | 'low' | 'medium' | 'high'
-  /** How often a client is asked whether it is still there. */
+  /** The time between two keep-alive pings of the server. */
   readonly keepaliveTimeMs: number
-  /** How long the client may take to say so. */
+  /** How long a client may take to answer a keep-alive ping. */
   readonly keepaliveTimeoutMs: number
-  /** Whether that is asked, and clients may ask, on connections without a call. */
+  /** Whether server and client may ping on a connection without a call. */
   readonly keepaliveWithoutCalls: boolean
-  /** 0: as many as keep-alive wants. */
+  /** The most pings of the server between two pieces of data; 0: no limit. */
   readonly maxPingsWithoutData: number
-  /** Between two pings of a client; more often is a strike. */
+  /** The least time between two pings of a client. A ping before that is a strike. */
   readonly minPingIntervalMs: number
-  /** 0: as many as the client likes. */
+  /** The most strikes of a client; 0: no limit. */
   readonly maxPingStrikes: number
-  /** 0: no limit. */
+  /** The age at which a connection is closed; 0: never. */
   readonly maxConnectionAgeMs: number
-  /** What calls may take beyond that age; 0: no limit. */
+  /** How long the calls of such a connection may still take; 0: no limit. */
   readonly maxConnectionAgeGraceMs: number
 }

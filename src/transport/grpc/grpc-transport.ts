@@ -1,5 +1,5 @@
 // What the gRPC front end knows of its transport: calls to answer, each a path, metadata, messages in and messages out.
-// Nothing of HTTP/2 in here, so that the transport underneath can be exchanged.
+// Nothing here speaks of HTTP/2, so that the transport can be exchanged.
 
 import type { TrafficMeter } from '../traffic-meter.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
@@ -15,7 +15,7 @@ export interface GrpcCall {
   readonly metadata: readonly string[]
   /** '' when unknown. Asking costs a system call. */
   readonly remoteAddress: string
-  /** True once the call was answered or is gone: what is sent then is dropped. */
+  /** True once the call was answered or is gone. What is sent after that is dropped. */
   readonly isEnded: boolean
   /** Bytes of messages that the client has not taken yet. */
   readonly backlogBytes: number
@@ -28,7 +28,7 @@ export interface GrpcCall {
   onCancel: (() => void) | null
   /** The call is over and its stream is gone, whatever the reason. */
   onClosed: (() => void) | null
-  /** The backlog is gone. */
+  /** The client has taken the whole backlog. */
   onDrain: (() => void) | null
   /** While paused no further message is delivered, and the client is held back by flow control. */
   setPaused(isPaused: boolean): void
@@ -38,13 +38,13 @@ export interface GrpcCall {
   sendLast(message: OutgoingMessage, release: (() => void) | null): void
   /** Ends the call; messages sent before go out first. Twice is fine. */
   finish(status: GrpcStatus): void
-  /** Drops what the client has not taken and breaks the call off; it sees RESOURCE_EXHAUSTED. */
+  /** Drops what the client has not taken and breaks the call off. The client sees RESOURCE_EXHAUSTED. */
   giveUp(): void
   /** For whoever writes down what becomes of calls: this one became an inference of that version of its model. */
   noteInference?(inference: InferenceRequest, version: string): void
   /** The same for one request of a stream, once it has ended. */
   inferenceEnded?(inference: InferenceRequest, version: string, code: StatusCode): void
-  /** Lets messages of this call be compressed if the client takes that. */
+  /** Messages of this call may be compressed, if the client accepts that. */
   allowCompression(): void
 }
 

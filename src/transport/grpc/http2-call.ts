@@ -35,7 +35,7 @@ export type CallSurroundings = {
   readonly options: GrpcTransportOptions
   readonly inflater: MessageInflater
   readonly remoteAddress: () => string
-  /** Something was sent: pings are welcome again. */
+  /** Something was sent to the client: its pings count anew. */
   readonly onSent: () => void
   /** Once, when the call and its stream are gone. */
   readonly onGone: () => void
@@ -62,7 +62,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   #isPaused = false
   #isInflating = false
   #hasClientEnded = false
-  /** Sends that wait for a compression before them. */
+  /** Sends that wait until a message before them is compressed. */
   #waiting: (() => void)[] | null = null
   #disarm: Cancel | null = null
 
@@ -154,7 +154,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     release: (() => void) | null,
     isLast: boolean,
   ): void {
-    // zlib wants one piece, which is a copy: the model's memory goes back at once.
+    // zlib wants one piece. That piece is a copy, so the model gets its memory back at once.
     const bytes = Buffer.concat(message.parts as Uint8Array[], message.byteLength)
     release?.()
     const begin = (): void => {
@@ -165,7 +165,7 @@ export class Http2Call implements GrpcCall, StreamUser {
         const waiting = this.#waiting ?? []
         this.#waiting = null
         while (waiting.length > 0 && this.#waiting === null) waiting.shift()?.()
-        // One of them began a compression of its own: the rest waits for that.
+        // One of these sends began to compress a message: the sends after it wait for that.
         if (this.#waiting !== null) (this.#waiting as (() => void)[]).push(...waiting)
       })
     }
@@ -196,7 +196,7 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** HOT: once per request. */
   onPiece(piece: Buffer): void {
-    // After an answer the rest of what the client says is of no interest.
+    // After the answer nobody reads what the client still sends.
     if (this.isEnded) return
     const assembler = this.#assembler
     if ((assembler === null || assembler.isBetweenMessages) && this.#isOneMessage(piece)) {
@@ -208,7 +208,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#deliver()
   }
 
-  /** Most are: whole, not compressed, and in a frame of their own. */
+  /** True for most messages: whole, not compressed, alone in a frame. */
   #isOneMessage(piece: Buffer): boolean {
     const bytes = piece.length - prefixBytes
     if (bytes < 0 || bytes > this.#surroundings.options.maxMessageBytes) return false
@@ -220,7 +220,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#deliver()
   }
 
-  /** Hands out the messages that are whole, as long as nobody asks to wait. */
+  /** Hands out the messages that are whole, until the call is paused. */
   #deliver(): void {
     const assembler = this.#assembler
     while (!this.isEnded && !this.#isPaused && !this.#isInflating) {
@@ -298,7 +298,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.isEnded = true
     const { onCancel } = this
     this.onCancel = null
-    // An answer that was sent needs no cancelling, but a stream of answers may still be going on.
+    // A call that was answered needs no cancelling. A stream may have more answers to come.
     if (wasOpen) onCancel?.()
     this.onClosed?.()
     this.#surroundings.onGone()

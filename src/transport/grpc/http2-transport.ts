@@ -1,5 +1,5 @@
-// gRPC on sockets: listens, with or without TLS, and holds the connections. HTTP/2 is our own (http2/): what node:http2
-// spends on events, streams and objects per call is most of a small inference. bench/grpc-infer.bench.ts
+// gRPC on sockets. HTTP/2 is our own (http2/), because the events, streams and objects that node:http2 makes per call cost
+// more than the rest of a small inference (bench/grpc-infer.bench.ts).
 
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'

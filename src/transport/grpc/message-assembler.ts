@@ -1,11 +1,11 @@
-// The length-prefixed messages in a call's body. A message that arrives in one piece is a view on it; one that does not
-// is collected in a single buffer that grows with what has arrived, never with what was announced.
+// The length-prefixed messages in a call's body. A message that arrives in one piece is a view on that piece. Other
+// messages are collected in one buffer, which grows with the bytes that arrived and not with the length announced.
 
 export type AssembledMessage = { readonly bytes: Buffer; readonly isCompressed: boolean }
 
 const prefixBytes = 5
 const leastBytes = 64 * 1024
-/** How much room is made for each byte that has come. More of it means fewer copies of what is there already. */
+/** How much larger each new buffer is. A higher number means fewer copies of the bytes collected so far. */
 const growth = 8
 
 export class MessageTooLarge extends Error {
@@ -19,15 +19,15 @@ export class MessageTooLarge extends Error {
 
 export class MessageAssembler {
   readonly #limitBytes: number
-  /** A prefix that arrives in pieces; most do not. */
+  /** A prefix that arrives in pieces; null as long as none did. */
   #prefix: Buffer | null = null
   #prefixLength = 0
   #flag = 0
-  /** Of the message being collected; -1 while its prefix is. */
+  /** The length of the message being collected; -1 while its prefix is being read. */
   #messageBytes = -1
   #collected: Buffer | null = null
   #collectedLength = 0
-  /** What was not looked at yet. */
+  /** The bytes that were not read yet, from `#at` on. */
   #chunk: Buffer | null = null
   #at = 0
 
@@ -40,7 +40,7 @@ export class MessageAssembler {
     return this.#prefixLength === 0 && this.#messageBytes < 0 && this.#chunk === null
   }
 
-  /** `next` gives the messages in it; it must have given null before more is pushed. */
+  /** `next` gives the messages in the chunk. It must have given null before the next chunk is pushed. */
   push(chunk: Buffer): void {
     this.#chunk = chunk
     this.#at = 0

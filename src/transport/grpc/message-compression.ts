@@ -17,7 +17,7 @@ export function chooseEncoding(accepted: string): MessageEncoding {
 
 const zlibLevels = { none: 0, low: 1, medium: 6, high: 9 } as const
 
-/** In one of zlib's threads. `null` when it failed or did not get smaller: then the message goes out as it is. */
+/** Compresses in one of zlib's threads. Gives null when zlib failed or saved nothing: then the message is sent as it is. */
 export function compressMessage(
   bytes: Buffer,
   encoding: 'gzip' | 'deflate',
@@ -32,7 +32,7 @@ export function compressMessage(
 
 export type Inflated = (error: 'too-large' | 'corrupt' | null, message: Buffer) => void
 
-/** So many messages are inflated at a time: a small message may become as large as the limit. */
+/** The most messages that are inflated at a time: each may become as large as the limit. */
 const mostAtOnce = 4
 
 export class MessageInflater {
@@ -44,7 +44,7 @@ export class MessageInflater {
     this.#limitBytes = limitBytes
   }
 
-  /** Never more than the limit comes out of it, whatever went in. `isWanted` is asked when its turn has come. */
+  /** Gives no more bytes than the limit. `isWanted` is called when the message's turn has come. */
   inflate(bytes: Buffer, encoding: 'gzip' | 'deflate', isWanted: () => boolean, done: Inflated): void {
     const start = (): void => {
       if (isWanted()) this.#run(bytes, encoding, done)

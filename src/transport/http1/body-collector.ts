@@ -1,13 +1,13 @@
-// Gathers a request's body into one buffer. A body that comes in one piece is used as it is; else what is set aside stays
-// below sixteen times what has arrived, whatever size the client announced, and is not touched before bytes come for it.
+// Collects a request's body in one buffer. A body that comes in one piece is used as it is. Otherwise the buffer has at most
+// sixteen times the bytes that arrived, whatever size the client announced, and is not touched before bytes come for it.
 
 const firstBytes = 16 * 1024
 const growth = 16
 
-/** More pieces than this in a chunked body are refused: each costs far more to take in than the few bytes it brings. */
+/** A chunked body of more pieces is refused: a small piece costs far more work than its bytes are worth. */
 const mostPieces = 65536
 
-/** A body over the limit is heard out, so that its client comes to read the answer, but not beyond this many times it. */
+/** A body over the limit is still received, so that its client reads the answer, up to this many times the limit. */
 const patience = 16
 
 export type BodyRefusal = 'too-large' | 'too-many-chunks' | 'no-memory'
@@ -34,18 +34,18 @@ export class BodyCollector {
     return this.#state
   }
 
-  /** What was announced, or what came, kept or not. */
+  /** The bytes that were announced, or those that came if they are more. */
   get bodyBytes(): number {
     return Math.max(this.#receivedBytes, this.#announcedBytes)
   }
 
-  /** The rest of the body is not worth waiting for: answer now and close. */
+  /** True when the rest of the body is not waited for: the request is answered now and the connection closed. */
   get isBeyondPatience(): boolean {
     if (this.#state === 'too-many-chunks' || this.#state === 'no-memory') return true
     return this.#state === 'too-large' && this.bodyBytes > this.#limitBytes * patience
   }
 
-  /** From here on pieces are copied as they come. */
+  /** True when the next piece will be copied. */
   get hasBegun(): boolean {
     return this.#receivedBytes > 0
   }
@@ -82,7 +82,7 @@ export class BodyCollector {
     piece.copy(buffer, offset)
   }
 
-  /** Null when the system has no more memory: that is this request's end, not the server's. */
+  /** Null when the system has no more memory: then this request is refused, and the server goes on. */
   #grown(): Buffer | null {
     try {
       return this.#allocate(this.#capacityFor(this.#receivedBytes))
@@ -95,7 +95,7 @@ export class BodyCollector {
   #capacityFor(neededBytes: number): number {
     const wanted = Math.max(neededBytes * growth, firstBytes)
     if (this.#announcedBytes >= 0) return Math.max(neededBytes, Math.min(wanted, this.#announcedBytes))
-    // Nobody said how long a chunked body gets: double it, so that little is set aside in vain.
+    // Nobody knows how long a chunked body gets. Doubling the buffer wastes little memory.
     return Math.min(Math.max(neededBytes * 2, Math.min(firstBytes, this.#limitBytes)), this.#limitBytes)
   }
 

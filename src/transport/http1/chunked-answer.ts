@@ -6,9 +6,9 @@ import {
   type ResponseStream,
 } from './http-message.ts'
 
-/** Whatever frames chunks and puts them into a socket. */
+/** Frames chunks and puts them into a socket. */
 export type ChunkWriter = {
-  /** `onTaken` when the system has the bytes. */
+  /** Calls `onTaken` when the system has taken the bytes. */
   write(piece: Uint8Array, onTaken: () => void): unknown
   end(): unknown
   destroy(): unknown

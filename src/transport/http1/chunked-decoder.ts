@@ -2,13 +2,13 @@
 
 import { isTrailerLine } from './request-head.ts'
 
-/** Of a chunk's size line with its extension, and of all trailers together: more is no honest client's. */
+/** The most bytes of a chunk's size line with its extension, and of all trailers. Honest clients send less. */
 const mostLineBytes = 1024
 const mostTrailerBytes = 16 * 1024
 /** 4 GiB: far above every limit on bodies, and safe to count with. */
 const mostSizeDigits = 8
 
-// No blanks, no control characters, quotes that end: what is odd here is read in two ways by programs that exist.
+// No blanks, no control characters, no open quotes: existing programs read such lines in different ways.
 const sizeLine =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
 

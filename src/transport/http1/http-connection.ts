@@ -28,10 +28,10 @@ const noBytes = Buffer.alloc(0)
 /** Stands for the head of a request that is refused before its head was read. */
 const noHead = parseRequestHead('GET / HTTP/1.1') as RequestHead
 
-/** `idle`: between requests. `waiting`: a request is whole and not yet answered; the client's turn comes after ours. */
+/** `idle`: between requests. `waiting`: a request is whole and not yet answered. */
 export type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
 
-/** One request and its one answer. It outlives nothing: an answer that comes too late or twice is dropped here. */
+/** One request and its one answer. An answer that comes too late, or a second one, is dropped here. */
 class HttpExchange implements HttpRequest {
   readonly head: RequestHead
   body: Buffer = noBytes
@@ -70,7 +70,7 @@ class HttpExchange implements HttpRequest {
     this.#connection.answer(this, response)
   }
 
-  /** Not answered before the last piece is written: until then a disconnect is told. */
+  /** The request counts as answered when the last piece is written. Until then `onDisconnect` is called. */
   stream(head: HttpResponse): ResponseStream {
     return this.#connection.stream(this, head)
   }
@@ -80,14 +80,14 @@ export class HttpConnection {
   readonly #host: ConnectionHost
   readonly #socket: Socket
   #phase: ConnectionPhase = 'idle'
-  /** Since when the phase lasts, or since when no byte came; the transport's sweep compares it with its limits. */
+  /** When the phase began, or when the last byte came. The transport compares it with its time limits. */
   sinceNs: number
   /** Bytes that arrived and are not read yet: half a head, or a request that came before its predecessor was answered. */
   #pending: Buffer | null = null
   #isConsuming = false
   #isClosed = false
 
-  /** The last head and its bytes: the next one is nearly always the same. */
+  /** The last head and its bytes. The next head is nearly always the same. */
   #headBytes: Buffer = noBytes
   #head: RequestHead | null = null
   /** The request that is being received or waits for its answer; null between requests. */
@@ -104,13 +104,13 @@ export class HttpConnection {
     this.#host = host
     this.#socket = socket
     this.sinceNs = host.clock.nowNs()
-    // A client that ends its side has gone away: HTTP clients that want an answer keep it open.
+    // A client that ends its side has gone away: clients that want an answer keep their side open.
     socket.on('end', () => this.#onEnd())
     socket.on('error', () => socket.destroy())
     socket.on('close', () => this.#onClose())
   }
 
-  /** Bytes that came in a buffer that will be written over: kept are copies, but for pieces of a body under way. */
+  /** Takes bytes of a buffer that is used again. They are copied, except for pieces of a body, which is collected anyway. */
   takeLent(bytes: Buffer): void {
     const isOfBody = this.#phase === 'body' && this.#decoder === null && bytes.length <= this.#leftBytes
     this.take(isOfBody && this.#collector?.hasBegun === true ? bytes : Buffer.from(bytes))
@@ -128,7 +128,7 @@ export class HttpConnection {
     this.#socket.destroy()
   }
 
-  /** After the answers that are under way. */
+  /** Closes the connection after the answer that is under way. */
   leave(): void {
     if (this.#phase !== 'waiting') this.#socket.destroySoon()
   }
@@ -147,14 +147,14 @@ export class HttpConnection {
       return
     }
     const { head } = exchange
-    // Behind a body that was not read to its end there may be anything.
+    // Behind a body that was not read to its end, nobody knows where the next request begins.
     const isRead = this.#phase === 'waiting'
     const closes = response.closesConnection || !head.keepsAlive || !isRead || this.#host.isDraining
     this.#write(response, head, closes)
     this.#finish(closes)
   }
 
-  /** Instead of `answer`: the head now, the body in pieces, the end when the stream ends. */
+  /** Instead of `answer`: writes the head now and the body in pieces. */
   stream(exchange: HttpExchange, response: HttpResponse): ResponseStream {
     const { head } = exchange
     // Before HTTP/1.1 there are no chunks: the body ends where the connection does.
@@ -175,7 +175,7 @@ export class HttpConnection {
     return answer
   }
 
-  /** The answer is written; what comes next on this connection? */
+  /** The answer is written: closes the connection, or goes on with the next request. */
   #finish(closes: boolean): void {
     this.#exchange = null
     this.#collector = null
@@ -183,7 +183,7 @@ export class HttpConnection {
     this.#phase = 'idle'
     this.sinceNs = this.#host.clock.nowNs()
     if (closes) {
-      // Whatever else the client has sent is not looked at any more.
+      // What the client has sent behind the request is not read any more.
       this.#isClosed = true
       this.#pending = null
       this.#socket.end()
@@ -222,7 +222,7 @@ export class HttpConnection {
     for (let i = 0; i < last; i++) socket.write(parts[i] as Uint8Array)
     if (release === null) socket.write(parts[last] as Uint8Array)
     else {
-      // An earlier answer's memory is written before this one's: the callbacks come in order.
+      // The callbacks come in order: when this answer is written, so is the one before it.
       const earlier = this.#release
       this.#release = earlier === null ? release : () => (earlier(), release())
       socket.write(parts[last] as Uint8Array, () => this.#releaseNow())
@@ -236,12 +236,12 @@ export class HttpConnection {
     release?.()
   }
 
-  /** Bytes as they came from the socket; they stay as they are. */
+  /** Bytes from the socket. Nobody changes them afterwards, so views on them are safe. */
   take(data: Buffer): void {
     if (this.#isClosed) return
     if (this.#phase !== 'head') this.sinceNs = this.#host.clock.nowNs()
     if (this.#phase === 'waiting') {
-      // The next request came before this one was answered: hold it, and let no more come.
+      // The next request came before this one was answered. It is kept, and nothing more is read.
       this.#pending = this.#pending === null ? data : Buffer.concat([this.#pending, data])
       this.#socket.pause()
       return
@@ -267,10 +267,10 @@ export class HttpConnection {
     this.#isConsuming = false
   }
 
-  /** Where to go on; -1 when more bytes are needed or the connection is done for. */
+  /** Gives where to go on; -1 when more bytes are needed or the connection is closed. */
   #consumeHead(data: Buffer, start: number): number {
     let at = start
-    // Some old clients end a body with a line end that nobody counted.
+    // Some old clients send a line end behind the body that its length does not count.
     while (this.#phase === 'idle' && (data[at] === 0x0d || data[at] === 0x0a)) at++
     if (at >= data.length) return at
     const isRepeated = this.#isRepeatedHead(data, at)
@@ -317,7 +317,7 @@ export class HttpConnection {
     const collector = new BodyCollector(bodyBytes, this.#host.bodyLimitBytes)
     this.#collector = collector
     this.#decoder = bodyBytes < 0 ? new ChunkedDecoder() : null
-    // A client that asks before it sends gets its refusal at once; others are heard out, so that they read the answer.
+    // A client that asks before it sends is refused at once. Others read the answer only after they have sent the body.
     if (collector.state === 'too-large' && (expectsContinue || collector.isBeyondPatience))
       this.#refuseBody(exchange, collector)
     else if (expectsContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n')
@@ -373,7 +373,7 @@ export class HttpConnection {
     exchange.respond(this.#host.service.refuseBody(exchange, reason, collector.bodyBytes))
   }
 
-  /** What cannot become a request is not worth waiting for. */
+  /** Ends the connection when the bytes so far cannot become a request. */
   #judgeHalfHead(half: Buffer): void {
     const lineEnd = half.indexOf(0x0a)
     if (half.length > this.#host.maxHeaderBytes) this.#refuseHead(431)

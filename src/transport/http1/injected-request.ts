@@ -5,7 +5,7 @@ export type InjectedInit = {
   readonly path: string
   readonly headers?: readonly (readonly [string, string])[]
   readonly body?: string | Uint8Array
-  /** Given the request as soon as it is made: `disconnect()` plays a client that goes away. */
+  /** Gets the request as soon as it is made. `disconnect()` acts like a client that goes away. */
   readonly onStart?: (request: { disconnect(): void }) => void
 }
 
@@ -55,7 +55,7 @@ export class InjectedRequest implements HttpRequest {
       this.#onAnswer({ status: response.status, reason: reasonOf(response.status), headers, body, isWhole: true })
   }
 
-  /** The pieces come together: a test without a socket sees the answer when it is whole. */
+  /** The pieces are put together: the test sees the answer when it is whole. */
   stream(head: HttpResponse): ResponseStream {
     const pieces: Uint8Array[] = []
     const finish = (isWhole: boolean): void => {

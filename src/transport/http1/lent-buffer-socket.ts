@@ -3,17 +3,17 @@
 
 import { Socket } from 'node:net'
 
-/** A read is over before the next one begins, whatever socket it is for: one buffer is enough for all of them. */
+/** One buffer is enough for all sockets: a read ends before the next one begins. */
 const lent = Buffer.allocUnsafeSlow(64 * 1024)
 
 type Accepted = { _handle: { readonly useUserBuffer?: unknown } | null; _server: unknown; server: unknown }
 
 /**
  * A socket in place of one that a server with `pauseOnConnect` has accepted. `onBytes` must be done with the bytes when it
- * returns. Null where the runtime gives no way to it; then the accepted socket is as good as before.
+ * returns. Null where the runtime does not allow this; the accepted socket then works as before.
  */
 export function readIntoLentBuffer(accepted: Socket, onBytes: (bytes: Buffer) => void): Socket | null {
-  // Only sockets that dial out can be told where to read to; an accepted connection must change hands for it.
+  // Only a socket made by us can be given a buffer, so the accepted connection is moved to such a socket.
   const before = accepted as unknown as Accepted
   const handle = before._handle
   if (handle === null || typeof handle?.useUserBuffer !== 'function') return null

@@ -1,5 +1,5 @@
 // HTTP/1.1 on plain sockets, written for many small requests on connections that stay open. Holds the connections and
-// their time limits; what happens on one of them is http-connection.ts.
+// their time limits; http-connection.ts serves one of them.
 
 import type { Socket } from 'node:net'
 
@@ -42,7 +42,7 @@ export class NetHttpTransport implements ConnectionHost {
     this.maxHeaderBytes = options.maxHeaderBytes
     this.#listener = new Listener(dependencies, options, {
       plainSockets: { ...socketOptions, pauseOnConnect: true },
-      // A handshake is as much a client's to finish as its headers are.
+      // A client has as long for the handshake as for its headers.
       tlsSockets: { ...socketOptions, handshakeTimeout: Math.ceil(options.headersTimeoutMs) },
       maxConnections: options.maxConnections,
       onSocket: options.tls === null ? (socket) => this.#onAccepted(socket) : (socket) => this.#readAsItComes(socket),
@@ -99,7 +99,7 @@ export class NetHttpTransport implements ConnectionHost {
     return connection
   }
 
-  /** One timer for all connections: ten thousand idle ones cost a loop now and then, not a timer each. */
+  /** One timer for all connections: ten thousand idle connections cost a short loop, not a timer each. */
   #sweepLater(): void {
     const { headersTimeoutMs, bodyIdleTimeoutMs, keepAliveTimeoutMs } = this.#options
     const shortestMs = Math.min(headersTimeoutMs, bodyIdleTimeoutMs, keepAliveTimeoutMs)
@@ -125,7 +125,7 @@ export class NetHttpTransport implements ConnectionHost {
       case 'body':
         if (forMs > bodyIdleTimeoutMs) connection.refuseStalled()
         break
-      // The model takes its time and the client waits in peace.
+      // The client waits for the model: no time limit of HTTP applies.
       case 'waiting':
       default:
     }

@@ -44,7 +44,7 @@ export function parseRequestHead(text: string): RequestHead | null {
     const value = trimmed(text, colon + 1, end)
     // A name that starts with a space is a folded line of the header before, which nobody may send any more.
     if (!token.test(name) || forbiddenInValue.test(value)) return null
-    // Behind blanks that only some cut off, `chunked` is another word to the others.
+    // Some programs cut these blanks off and others do not: `chunked` behind them would be read in two ways.
     if (text.charCodeAt(end - 1) === tab && name.toLowerCase() === 'transfer-encoding') return null
     headers.push(name, value)
     at = end + 2
@@ -54,7 +54,7 @@ export function parseRequestHead(text: string): RequestHead | null {
 
 const beyondAscii = /[\x80-\xff]/
 
-/** Names of models are UTF-8. Header values stay one character per byte: who they are for decides what they mean. */
+/** Names of models are UTF-8. Header values stay one character per byte: their readers decide what they mean. */
 const decoded = (latin1: string): string =>
   beyondAscii.test(latin1) ? Buffer.from(latin1, 'latin1').toString('utf8') : latin1
 
@@ -84,7 +84,7 @@ function judged(method: string, target: string, isHttp10: boolean, headers: read
         if (isChunked || isHttp10 || value.toLowerCase() !== 'chunked') return null
         isChunked = true
         break
-      // Never a standard, but read by the parsers that others use: closing once too often harms nobody.
+      // This header was never a standard, but other parsers read it. Closing a connection without need does no harm.
       case 'proxy-connection':
       case 'connection':
         connection += `,${value.toLowerCase()}`

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { ChunkWriter } from './chunked-answer.ts'
 
-/** Up to here a piece is copied between its frame: one write costs less than three. */
+/** A piece of up to so many bytes is copied together with its frame: one write costs less than three. */
 const joinBytes = 16 * 1024
 
 /** Puts the pieces of a streamed answer into a socket, framed as chunks where the client understands them. */

@@ -1,16 +1,16 @@
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 
-/** As much of a socket as tells whether its reader reads. */
+/** The part of a socket that tells whether its client reads. */
 export type WatchedSocket = {
-  /** Bytes handed to the socket that it has not got rid of; a large piece counts whole until its last byte is taken. */
+  /** Bytes that the socket has not written yet. A large piece counts as a whole until its last byte is written. */
   readonly writableLength: number
   destroy(): unknown
 }
 
 type Stall = { readonly marker: string; readonly sinceNs: number }
 
-/** How often per time-out the sockets are looked at: a client is given up between one and one and a quarter of it. */
+/** How often per time-out the sockets are looked at. A client is given up after 1 to 1.25 times the time-out. */
 const looksPerTimeout = 4
 
 /**
@@ -66,7 +66,7 @@ export class UnreadAnswers {
   }
 }
 
-/** What the system has yet to take of the piece under way. Node's own idle time-out looks at the same number. */
+/** Bytes of the piece under way that the system has not taken yet. Node's own idle time-out reads the same number. */
 function queuedBytes(socket: WatchedSocket): number {
   const handle = (socket as { _handle?: { writeQueueSize?: number } | null })._handle
   return handle?.writeQueueSize ?? 0

@@ -1,6 +1,5 @@
-// Header blocks of a gRPC client: those of requests are prepared once per connection, those of answers are read for the
-// fields that count. The connection tells the server to use no table of its own (SETTINGS_HEADER_TABLE_SIZE = 0), so equal
-// answers come as equal bytes.
+// Headers of a gRPC client. The blocks of requests are prepared once per connection. The server is told to use no table
+// (SETTINGS_HEADER_TABLE_SIZE = 0), so the headers of equal answers have equal bytes.
 
 import { encodeHeaderBlock, encodeIndexed, encodeKept, type HeaderField } from './hpack-encoder.ts'
 import { staticFieldIndex, staticFields } from './hpack-static-table.ts'
@@ -52,7 +51,7 @@ function percentDecoded(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    // A bare % is no reason to lose the message.
+    // The text is not encoded: it is shown as it came.
     return text
   }
 }

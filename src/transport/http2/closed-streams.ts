@@ -1,9 +1,9 @@
-/** How many are remembered: what a client sent before it heard of the end arrives soon after. */
+/** How many streams are remembered. Frames that a client sent before it knew of the end arrive soon. */
 const mostStreams = 256
 
-/** The streams that ended last, and whether it was we who broke them off: frames of those are still on their way. */
+/** The streams that ended last. Frames may still arrive for those that the server broke off. */
 export class ClosedStreams {
-  /** Ids; negative where we broke it off. */
+  /** Ids; negative where the server broke the stream off. */
   readonly #ids = new Int32Array(mostStreams)
   #next = 0
 

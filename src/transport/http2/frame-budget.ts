@@ -1,5 +1,5 @@
-// What a client may do that costs the server work and brings nobody anything: so much at once, and so much per second
-// ever after. A client beyond it is an attack (rapid reset, floods of pings, settings, empty frames), or broken.
+// Limits on frames that cost the server work and are of no use: so many at once, and so many per second after that. A
+// client beyond a limit attacks the server (rapid reset, floods of pings, settings, empty frames), or is broken.
 
 import type { Clock } from '../../base/clock.ts'
 import { errorCodes } from './http2-format.ts'
@@ -8,14 +8,14 @@ import { Http2Error } from './http2-error.ts'
 export type BudgetedEvent = 'reset' | 'ping' | 'settings' | 'empty data' | 'idle frame' | 'tiny frame'
 
 const budgets: Readonly<Record<BudgetedEvent, { readonly burst: number; readonly perSecond: number }>> = {
-  // Clients that cancel a lot are no attack; more than this at once is. Streams that we had to reset count too.
+  // An honest client may cancel many calls, but not more than this at once. Streams that the server had to reset count too.
   reset: { burst: 5000, perSecond: 500 },
   ping: { burst: 1000, perSecond: 50 },
   settings: { burst: 100, perSecond: 10 },
   'empty data': { burst: 1000, perSecond: 100 },
   // PRIORITY, unknown frames, and frames for streams that are gone.
   'idle frame': { burst: 10_000, perSecond: 1000 },
-  // Answers cut into crumbs by a window that is opened a few bytes at a time.
+  // Small frames of an answer, because the client opens its window by a few bytes at a time.
   'tiny frame': { burst: 20_000, perSecond: 1000 },
 }
 
@@ -23,14 +23,14 @@ type Account = { left: number; atNs: number }
 
 export class FrameBudget {
   readonly #clock: Clock
-  /** Only of what has happened: most connections know none of it. */
+  /** Made when an event first happens: on most connections none of them does. */
   readonly #accounts = new Map<BudgetedEvent, Account>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Throws Http2Error when there was too much of it. */
+  /** Throws Http2Error when the event happened too often. */
   charge(event: BudgetedEvent): void {
     const { burst, perSecond } = budgets[event]
     const nowNs = this.#clock.nowNs()

@@ -1,5 +1,5 @@
-// What one turn writes to one socket. Small pieces are copied together in a slab, large ones go out as views between
-// them. One for all connections: it is filled and emptied within one call. HOT.
+// The bytes of one write to one socket. Small pieces are copied together in a slab, large pieces stay views. The server has
+// one for all connections, because it is filled and emptied within one call. HOT.
 
 import type { Writable } from 'node:stream'
 
@@ -7,12 +7,12 @@ const slabBytes = 64 * 1024
 
 export class FrameOutput {
   #slab = Buffer.allocUnsafeSlow(slabBytes)
-  /** Of what is in the slab and not yet among the pieces. */
+  /** Where the bytes begin that are in the slab and not yet among the pieces. */
   #start = 0
   #at = 0
   readonly #pieces: Uint8Array[] = []
   #pieceBytes = 0
-  /** Where this turn began in the slab. */
+  /** Where the bytes of this write begin in the slab. */
   #turnStart = 0
   readonly #releases: (() => void)[] = []
 
@@ -20,7 +20,7 @@ export class FrameOutput {
     return this.#pieceBytes + this.#at - this.#start
   }
 
-  /** Where `bytes` bytes may be written, at `offset`. */
+  /** Gives a buffer in which `bytes` bytes may be written at `offset`. */
   reserve(bytes: number): Buffer {
     if (this.#at + bytes > this.#slab.length) {
       this.#cut()
@@ -32,7 +32,7 @@ export class FrameOutput {
     return this.#slab
   }
 
-  /** In the buffer that `reserve` gave; set it behind what was written. */
+  /** A place in the buffer of `reserve`. The writer moves it behind what it wrote. */
   get offset(): number {
     return this.#at
   }
@@ -46,7 +46,7 @@ export class FrameOutput {
     this.#at += bytes.length
   }
 
-  /** The bytes must not change until what `whenWritten` was told has been called. */
+  /** The bytes must not change until the callbacks of `whenWritten` were called. */
   addView(bytes: Uint8Array): void {
     this.#cut()
     this.#pieces.push(bytes)
@@ -77,7 +77,7 @@ export class FrameOutput {
     this.#reuse(socket.writableLength === 0)
   }
 
-  /** What the system has taken already need not be kept: the same bytes of the slab serve again. */
+  /** When the system has taken all bytes, their place in the slab is used again. */
   #reuse(isWritten: boolean): void {
     if (isWritten) this.#at = this.#turnStart
     this.#start = this.#at

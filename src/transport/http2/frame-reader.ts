@@ -1,5 +1,5 @@
-// The other side's bytes → frames. A frame inside one piece of input is a view on it; one that comes in several is collected,
-// except for data, which is handed on as it arrives. HOT: `push`, once per read of the socket.
+// The other side's bytes → frames. A frame that arrives in one piece is a view on that piece. A frame that arrives in
+// several pieces is collected, except for DATA, which is passed on piece by piece. HOT: `push`, once per read of the socket.
 
 import { errorCodes, frameFlags, frameHeaderBytes, frameTypes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
@@ -8,11 +8,11 @@ import { maxHeaderBlockBytes } from './frame-rules.ts'
 export interface FrameSink {
   /** True once nothing more is wanted. */
   readonly isClosed: boolean
-  /** Before the payload of a frame, so that a wrong one costs nothing. May throw Http2Error. */
+  /** Called before the payload of a frame is read, so that a wrong frame costs nothing. May throw Http2Error. */
   onFrameHeader(type: number, flags: number, streamId: number, length: number): void
   /** Any frame but DATA. `payload` is valid during the call. */
   onFrame(type: number, flags: number, streamId: number, payload: Buffer): void
-  /** Part of a DATA frame without its padding; once at least per frame, with `isLast` at its end. */
+  /** A part of a DATA frame, without padding. Called at least once per frame; `isLast` with the last part. */
   onDataPiece(flags: number, streamId: number, piece: Buffer, isLast: boolean): void
 }
 
@@ -30,7 +30,7 @@ export class FrameReader {
   #type = 0
   #flags = 0
   #streamId = 0
-  /** Of the payload, still to come; for data without the padding behind it. */
+  /** How many bytes of the payload are still to come; for DATA without the padding. */
   #left = 0
   #paddingLeft = 0
   #hasPadLength = false
@@ -90,7 +90,7 @@ export class FrameReader {
     this.#paddingLeft = 0
     this.#isInFrame = true
     if (this.#type === frameTypes.DATA) this.#hasPadLength = (this.#flags & frameFlags.PADDED) !== 0
-    // An empty payload is whole already, though the chunk may end here.
+    // A frame without a payload is whole now. The chunk may end here, so the loop of `push` would miss it.
     if (length === 0) this.#endEmpty()
     return end
   }
@@ -121,7 +121,7 @@ export class FrameReader {
     return end + padded
   }
 
-  /** Frames of a kind nobody knows are allowed, and mean nothing. */
+  /** Frames of an unknown type are allowed, and ignored. */
   #skipPayload(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.#left)
     this.#left -= end - at

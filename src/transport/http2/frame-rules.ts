@@ -1,9 +1,9 @@
-// What RFC 9113 says of a frame before its payload is looked at.
+// What RFC 9113 demands of a frame's header.
 
 import { errorCodes, frameFlags, frameTypes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
 
-/** Of a header block as it arrives, and of any frame that is read as a whole. */
+/** The most bytes of a header block, and of any frame that is read as a whole. */
 export const maxHeaderBlockBytes = 64 * 1024
 
 type Rule = {
@@ -18,7 +18,7 @@ const exactly =
     length === bytes
 const anySize = (): boolean => true
 
-/** By type. What has no rule is unknown, and passed over. */
+/** The rule of each frame type; null for pushes, which are refused. Types beyond the list are ignored. */
 const rules: readonly (Rule | null)[] = [
   { on: 'stream', isSizeValid: anySize },
   { on: 'stream', isSizeValid: anySize },
@@ -60,7 +60,7 @@ export function headerBlockOf(flags: number, payload: Buffer): Buffer {
     end -= payload[0] as number
     start = 1
   }
-  // Priorities were taken out of HTTP/2 again, but clients may still send them.
+  // RFC 9113 has no priorities any more, but clients may still send them.
   if ((flags & frameFlags.PRIORITY) !== 0) start += 5
   if (start > end) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'more padding than frame')
   return start === 0 && end === payload.length ? payload : payload.subarray(start, end)

@@ -1,12 +1,12 @@
 import type { HpackDecoder } from './hpack-decoder.ts'
 
-/** Methods that one client calls in turn, or the heads and trailers of a server; one more displaces another. */
+/** Enough for the methods that a client calls in turn, and for the heads and trailers of a server's answers. */
 const mostBlocks = 4
 const longestBlockBytes = 1024
 
 /**
- * Header blocks and what they mean. Both sides repeat themselves: a block that comes again while the table it refers to
- * has not changed means the same again, and is neither decoded nor checked.
+ * The last header blocks of a connection and what they mean. Clients and servers send the same blocks again and again. While
+ * the table has not changed, an equal block has the same meaning: it is neither decoded nor checked again.
  */
 export class HeaderBlockMemo<T> {
   readonly #decoder: HpackDecoder
@@ -14,7 +14,7 @@ export class HeaderBlockMemo<T> {
   readonly #parse: (fields: readonly string[]) => T | null
   readonly #known: { readonly block: Buffer; readonly meaning: T }[] = []
   #next = 0
-  /** Of the table that the known blocks were decoded with. */
+  /** The version of the table that the known blocks were decoded with. */
   #tableVersion = 0
 
   constructor(decoder: HpackDecoder, maxListBytes: number, parse: (fields: readonly string[]) => T | null) {
@@ -43,7 +43,7 @@ export class HeaderBlockMemo<T> {
     const fields = decoder.decode(block, 0, block.length, this.#maxListBytes)
     if (decoder.isTooLarge) return null
     const meaning = this.#parse(fields)
-    // A block that changed the table means something else the next time.
+    // A block that changed the table may mean something else the next time.
     if (meaning !== null && decoder.tableVersion === tableVersion && block.length <= longestBlockBytes) {
       this.#known[this.#next] = { block: Buffer.from(block), meaning }
       this.#next = (this.#next + 1) % mostBlocks

@@ -2,7 +2,7 @@ import { headerBlockOf, maxHeaderBlockBytes } from './frame-rules.ts'
 import { Http2Error } from './http2-error.ts'
 import { errorCodes, frameFlags, frameTypes } from './http2-format.ts'
 
-/** A block in many small frames costs more than it says. */
+/** A block in many small frames costs the reader much work. */
 const mostFrames = 32
 
 export interface HeaderBlockSink {
@@ -13,7 +13,7 @@ export interface HeaderBlockSink {
 /** Frames → header blocks. A block comes in one frame HEADERS, or in several: then CONTINUATION frames follow at once. */
 export class HeaderBlocks {
   readonly #sink: HeaderBlockSink
-  /** Of the block that is not yet whole; null between blocks. */
+  /** The parts of a block that is not whole yet; null between blocks. */
   #parts: Buffer[] | null = null
   #bytes = 0
   #streamId = 0
@@ -62,7 +62,7 @@ export class HeaderBlocks {
     if (this.#bytes > maxHeaderBlockBytes || parts.length >= mostFrames) {
       throw new Http2Error(errorCodes.ENHANCE_YOUR_CALM, 'a header block is too long')
     }
-    // A copy: the frame is valid only now.
+    // A copy: the frame is valid during the call only.
     parts.push(Buffer.from(part))
   }
 }

@@ -1,11 +1,11 @@
-// Parts of a request's body that nobody wants yet. Flow control bounds their sum; small ones are copied together, for a
-// view of one byte would hold on to all that arrived with it.
+// Pieces of a request's body that wait while the call is paused. Flow control bounds their sum. Small pieces are copied
+// together, because a view of one byte keeps the whole read of the socket in memory.
 
 const blockBytes = 16 * 1024
 
 export class HeldPieces {
   #pieces: Buffer[] = []
-  /** Bytes used of the last piece where that is a block of ours; -1 where it is a view. */
+  /** Bytes used of the last piece where that is a block of copies; -1 where it is a view. */
   #used = -1
 
   get isEmpty(): boolean {

@@ -1,4 +1,5 @@
-// HPACK (RFC 7541): the other side's header blocks → names and values. One decoder per connection: blocks build on each other.
+// HPACK (RFC 7541): the other side's header blocks → names and values. One decoder per connection, because
+// blocks refer to fields of earlier blocks.
 
 import { defaultHeaderTableBytes, errorCodes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
@@ -7,18 +8,18 @@ import { decodeHuffman } from './huffman.ts'
 
 /** What the other side may keep in the table at most. */
 const tableBytes = defaultHeaderTableBytes
-/** Each field counts as so much beside its name and value. */
+/** What each field counts for beside its name and value. */
 const fieldBytes = 32
-/** No more fields fit into the table, each of 32 bytes at least. A power of two. */
+/** The most fields that fit into the table: each takes at least 32 bytes. A power of two. */
 const mostFields = tableBytes / fieldBytes
 const staticCount = staticFields.length
-/** Larger numbers mean nothing in a block of 64 KiB. */
+/** A block of 64 KiB needs no larger numbers. */
 const largestNumber = 2 ** 24
 
 export class HpackDecoder {
-  /** Changes whenever the table does: the same block means the same as long as this stands still. */
+  /** Changes with the table. While it does not change, equal blocks have equal meanings. */
   tableVersion = 0
-  /** Of the last block: it held more than the limit, and what was beyond was not kept. */
+  /** True when the last block held more than the limit: then its fields were not kept. */
   isTooLarge = false
 
   /** A ring: the newest field is before `#head`. */

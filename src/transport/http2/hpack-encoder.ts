@@ -1,5 +1,5 @@
-// HPACK (RFC 7541): our header blocks. Only two fields are ever put into a client's table, the two of every answer that
-// went well; with them such an answer's headers are three bytes.
+// HPACK (RFC 7541): names and values → header blocks. The server puts two fields into a client's table, those of every
+// answer that went well. With them the headers of such an answer take three bytes.
 
 import { staticFieldIndex, staticFields, staticNameIndex } from './hpack-static-table.ts'
 import { defaultHeaderTableBytes } from './http2-format.ts'
@@ -59,7 +59,7 @@ const status: HeaderField = [':status', '200']
 const contentType: HeaderField = ['content-type', 'application/grpc']
 const statusOk: HeaderField = ['grpc-status', '0']
 
-/** The head and the trailers of most answers; `HpackEncoder` knows shorter words for them. */
+/** The head and the trailers of most answers. `HpackEncoder` writes shorter blocks in their place. */
 export const plainHead: Buffer = encodeHeaderBlock([status, contentType])
 export const okTrailers: Buffer = encodeHeaderBlock([statusOk])
 
@@ -95,7 +95,7 @@ export class HpackEncoder {
       this.#hasHead = true
       return firstHead
     }
-    // The trailers are the newest field for good once the head is in the table before them.
+    // The head must be in the table first: then the trailers stay the newest field.
     if (block === okTrailers && this.#hasHead) {
       if (this.#hasTrailers) return laterTrailers
       this.#hasTrailers = true

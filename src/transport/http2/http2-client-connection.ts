@@ -1,6 +1,5 @@
-// HTTP/2 as far as a gRPC client needs it, on a plain socket: header blocks prepared once, frames written into one buffer
-// per turn, both sides' flow-control windows honoured. node:http2 costs several times as much per call
-// (bench/perf-load.bench.ts).
+// The client's side of one HTTP/2 connection, as far as gRPC needs it. Header blocks are prepared once, the frames of a
+// turn are written together. node:http2 costs several times as much per call (bench/perf-load.bench.ts).
 
 import type { Socket } from 'node:net'
 import { NumberTable } from '../../base/number-table.ts'
@@ -32,17 +31,17 @@ import {
 } from './http2-format.ts'
 import { PeerSettings } from './peer-settings.ts'
 
-/** One call, as its connection sees it. A lane is one, again and again. */
+/** One call, as its connection sees it. The object serves again for later calls. */
 export abstract class Http2ClientStream {
   streamId = 0
-  /** Bytes that may still be sent on it. */
+  /** Bytes that may still be sent on the stream. */
   sendWindow = 0
   /** Bytes received since the server was last given room. */
   receivedBytes = 0
   abstract onHeaders(headers: AnswerHeaders, isEnd: boolean): void
   /** The bytes are valid during the call only. */
   abstract onData(bytes: Buffer, isEnd: boolean): void
-  /** The server reset it, or the connection is gone. */
+  /** The server reset the stream, or the connection is gone. */
   abstract onReset(reason: string, isConnection: boolean): void
 }
 
@@ -53,11 +52,11 @@ const copiedBytes = 8 * 1024
 const prefixBytes = 5
 const maxStreamId = 2 ** 31 - 1
 const maxHeaderListBytes = 256 * 1024
-/** The server gets new room when it has used this much of what it had. */
+/** The server's window is opened again when the server has used this many bytes of it. */
 const windowTopUp = 2 ** 29
 const nothing = Buffer.alloc(0)
 
-/** The preface, settings (no table, no pushes, as much room as there is) and room for the connection as a whole. */
+/** The preface, the settings (no table, no pushes, the largest window per stream) and the window of the connection. */
 const openingBytes: Buffer = Buffer.concat([
   clientPreface,
   encodeSettings([
@@ -100,7 +99,7 @@ export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
     this.ready = new Promise((resolve, reject) => {
       this.#tellReady = (failure) => (failure === null ? resolve() : reject(failure))
     })
-    // Whoever waits for it is told; nobody may be waiting any more.
+    // Without a handler a failure that nobody waits for would end the process.
     this.ready.catch(() => undefined)
     this.#socket = openSocket(target, 'h2', {
       onConnect: () => undefined,
@@ -110,7 +109,7 @@ export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
     this.#socket.write(openingBytes)
   }
 
-  /** False once the server has said goodbye, the connection broke, or its numbers are used up. */
+  /** False once the server has sent GOAWAY, the connection broke, or all stream ids are used. */
   get isUsable(): boolean {
     return this.#isUsable
   }
@@ -138,7 +137,7 @@ export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
     this.send(stream, head, tail, isEnd, isPacked)
   }
 
-  /** A message with gRPC's five bytes before it, which say whether it is compressed. */
+  /** Sends a message behind gRPC's prefix of five bytes: whether it is compressed, and its length. */
   send(stream: Http2ClientStream, head: Buffer, tail: Buffer, isEnd: boolean, isPacked: boolean): void {
     const messageBytes = head.length + tail.length
     const total = prefixBytes + messageBytes
@@ -188,7 +187,7 @@ export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
     if (this.#output.byteLength > 0) this.#output.writeTo(this.#socket)
   }
 
-  /** Sends what the windows allow; true when that was all of it. */
+  /** Sends what the windows allow; true when the whole message was sent. */
   #advance(message: PendingMessage): boolean {
     const { stream, isEnd } = message
     let left = message.parts.reduce((sum, part) => sum + part.length, 0)
@@ -219,7 +218,7 @@ export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
   }
 
   #read(chunk: Buffer): void {
-    // Requests that answers give rise to leave together, when all answers are read.
+    // Lanes send their next requests while answers are read. These requests are written together afterwards.
     this.#isReading = true
     try {
       this.#reader.push(chunk)
@@ -328,7 +327,7 @@ export class Http2ClientConnection implements FrameSink, HeaderBlockSink {
   #forget(id: number): void {
     this.#streams.delete(id)
     if (this.#pending.size > 0) {
-      // An answer may come before all of a request is sent: the rest is not wanted.
+      // An answer may come before the whole request is sent. The server does not want the rest.
       for (const message of this.#pending) if (message.stream.streamId === id) this.#pending.delete(message)
     }
     this.#waiting.shift()?.begin()

@@ -1,5 +1,5 @@
-// The server's side of one HTTP/2 connection (RFC 9113): frames in, streams out. What a frame may look like is
-// frame-rules.ts, what is sent back and when is send-queue.ts.
+// The server's side of one HTTP/2 connection (RFC 9113): frames in, streams out. frame-rules.ts says what a frame may look
+// like, send-queue.ts what is sent and when.
 
 import type { Socket } from 'node:net'
 
@@ -43,15 +43,15 @@ import { SendQueue } from './send-queue.ts'
 
 /** Whoever holds the connection. */
 export interface ConnectionUser {
-  /** A request that keeps the rules and speaks gRPC. The user of the stream must be set. */
+  /** A valid request of gRPC. The callee sets `stream.user`. */
   onStream(stream: Http2Stream, head: RequestHead): void
-  /** The client has said what it can do: it speaks HTTP/2. */
+  /** The client's first settings have arrived. */
   onSettings(): void
   onPing(): void
   onPingAnswer(payload: Buffer): void
   /** There is something to flush. */
   onOutput(connection: Http2Connection): void
-  /** The client broke the rules: no more frames are read, and after a last flush the connection ends. */
+  /** The client broke the rules of HTTP/2. No more frames are read; the connection ends after a last flush. */
   onFailed(reason: Http2Error): void
   onClosed(): void
 }
@@ -76,11 +76,11 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
   readonly #closedStreams = new ClosedStreams()
   #hasSettings = false
   #lastStreamId = 0
-  /** Streams beyond are not answered: the client was told so. */
+  /** Streams with a higher id are not answered: a GOAWAY has told the client so. */
   #lastWelcomeId = largestWindowBytes
   #receiveWindowBytes = connectionWindowBytes
   #uncreditedBytes = 0
-  /** The stream of the DATA frame being read; null where there is none to take it. */
+  /** The stream of the DATA frame being read; null where the stream is gone. */
   #dataStream: Http2Stream | null = null
   #dataLeft = 0
   #isFlushWanted = false
@@ -92,7 +92,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     this.#queue = new SendQueue(socket, this.#budget, (stream) => this.#onAllSent(stream))
     socket.on('data', (chunk: Buffer) => this.#onChunk(chunk))
     socket.on('drain', () => this.#wantFlush())
-    // What is wrong shows in 'close'.
+    // After an error comes 'close', which ends the connection.
     socket.on('error', () => undefined)
     socket.on('close', () => this.#onSocketClosed())
     socket.write(serverPreface)
@@ -106,7 +106,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     return this.#streams.size
   }
 
-  /** `isLast`: calls that the client makes from now on are not answered; else they still are. */
+  /** `isLast`: calls that the client makes from now on are not answered. Otherwise they are. */
   sendGoaway(code: Http2ErrorCode, isLast: boolean, reason: string): void {
     if (isLast) this.#lastWelcomeId = this.#lastStreamId
     this.#sendControl(encodeGoaway(isLast ? this.#lastStreamId : largestWindowBytes, code, reason))
@@ -116,14 +116,14 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     this.#sendControl(encodePing(payload, false))
   }
 
-  /** After everything that was sent so far. */
+  /** Ends the connection after everything that was sent so far. */
   end(): void {
     if (this.isClosed) return
     this.isClosed = true
     this.#wantFlush()
   }
 
-  /** At once; streams are gone when it returns. */
+  /** Ends the connection at once. No stream is left when `destroy` returns. */
   destroy(): void {
     this.isClosed = true
     this.#socket.destroy()
@@ -187,7 +187,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
 
   #onAllSent(stream: Http2Stream): void {
     const isWhole = stream.hasRemoteEnded
-    // The answer is there, and the rest of the question of no interest: the client may stop (RFC 9113, 8.1).
+    // The call is answered before its request was read to the end: the client may stop sending (RFC 9113, 8.1).
     if (!isWhole) this.#queue.addControl(encodeReset(stream.id, errorCodes.NO_ERROR))
     this.#closeStream(stream, !isWhole)
   }
@@ -241,7 +241,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     else if (type > frameTypes.CONTINUATION) this.#budget.charge('idle frame')
   }
 
-  /** Padding counts as data for the windows, whether somebody takes the data or not. */
+  /** The windows count padding as data, and count data that nobody takes. */
   #beginData(flags: number, streamId: number, length: number): void {
     if (this.#isIdle(streamId)) throw new Http2Error(errorCodes.PROTOCOL_ERROR, `data on idle stream ${streamId}`)
     this.#receiveWindowBytes -= length
@@ -268,7 +268,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     return streamId > this.#lastStreamId || streamId % 2 === 0
   }
 
-  /** Frames for a stream that is gone: those we broke off may be unaware of it. */
+  /** A frame for a stream that is gone. The client may not know yet that the server broke the stream off. */
   #refuseClosed(streamId: number): void {
     this.#budget.charge('idle frame')
     if (this.#closedStreams.reasonOf(streamId) === 'broken off') return
@@ -276,7 +276,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     this.#sendControl(encodeReset(streamId, errorCodes.STREAM_CLOSED))
   }
 
-  /** A stream whose client breaks the rules on it. */
+  /** Resets a stream on which the client broke the rules. */
   #breakOff(stream: Http2Stream, code: Http2ErrorCode): void {
     this.#budget.charge('reset')
     this.resetStream(stream, code)
@@ -295,7 +295,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     }
     if (!isLast) return
     if (this.#dataLeft > 0) {
-      // Padding is taken as soon as it is here.
+      // Nobody reads the padding: its bytes are given back to the windows at once.
       if (stream === null || stream.isClosed) this.#creditConnection(this.#dataLeft)
       else this.credit(stream, this.#dataLeft)
     }
@@ -313,7 +313,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
       case frameTypes.HEADERS:
         this.#blocks.onHeaders(flags, streamId, payload)
         break
-      // Priorities are out of use. A client that says goodbye closes the connection after its last answer.
+      // Priorities are ignored. A client that sends GOAWAY closes the connection itself after its last answer.
       case frameTypes.PRIORITY:
       case frameTypes.GOAWAY:
         this.#budget.charge('idle frame')
@@ -337,7 +337,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     }
   }
 
-  /** HOT: once per call. Whatever becomes of the stream, the block is decoded: later ones build on it. */
+  /** HOT: once per call. The block is decoded even if the stream is refused: later blocks build on its table. */
   onHeaderBlock(streamId: number, block: Buffer, endsStream: boolean): void {
     if (streamId <= this.#lastStreamId || streamId % 2 === 0) {
       this.#onTrailers(streamId, block, endsStream)

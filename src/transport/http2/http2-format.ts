@@ -42,12 +42,12 @@ export const settingIds = {
 export const frameHeaderBytes = 9
 export const clientPreface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 
-/** Where both sides start before any settings. */
+/** What holds for both sides before the first settings. */
 export const defaultWindowBytes = 65_535
 export const largestWindowBytes = 2 ** 31 - 1
 export const leastMaxFrameBytes = 16_384
 export const largestMaxFrameBytes = 2 ** 24 - 1
-/** What HPACK keeps of earlier fields. */
+/** The size of HPACK's table of earlier fields. */
 export const defaultHeaderTableBytes = 4096
 
 export function writeFrameHeader(

@@ -1,4 +1,4 @@
-// One stream of a connection: what its client sends, held back while nobody wants it, and what waits to be sent to it.
+// One stream of a connection: the body that its client sends, kept while the call is paused, and the messages to send.
 
 import type { OutgoingMessage } from '../grpc/grpc-transport.ts'
 import { frameFlags, frameHeaderBytes, frameTypes, writeFrameHeader, type Http2ErrorCode } from './http2-format.ts'
@@ -7,7 +7,7 @@ import type { FrameOutput } from './frame-output.ts'
 import { HeldPieces } from './held-pieces.ts'
 import type { HpackEncoder } from './hpack-encoder.ts'
 
-/** Whoever uses the stream. */
+/** The user of a stream: a call. */
 export interface StreamUser {
   /** Part of the body. Not called while paused. */
   onPiece(piece: Buffer): void
@@ -25,7 +25,7 @@ export interface StreamUser {
 export interface StreamHost {
   /** There is something to send. */
   readyToSend(stream: Http2Stream): void
-  /** So much of the body was taken. */
+  /** So many bytes of the body were used: the client may send as many again. */
   credit(stream: Http2Stream, bytes: number): void
   /** Breaks the stream off. */
   resetStream(stream: Http2Stream, code: Http2ErrorCode): void
@@ -33,21 +33,21 @@ export interface StreamHost {
 
 /** What all streams of a connection share when they send. */
 export interface SendLimits {
-  /** How much the client takes on the whole connection. */
+  /** How many bytes the client still takes on the whole connection. */
   windowBytes: number
   /** Largest frame the client takes. */
   readonly maxFrameBytes: number
   readonly encoder: HpackEncoder
-  /** A frame was cut short by a window. May throw. */
+  /** A window made a frame very small. May throw Http2Error. */
   onTinyFrame(): void
 }
 
-/** `idle`: nothing more to send now. `window`: waits for the client. `turn`: has had its turn. `ended`: all is sent. */
+/** `idle`: nothing more to send now. `… window`: the window is full. `turn`: others come first. `ended`: all is sent. */
 export type SendOutcome = 'idle' | 'stream window' | 'connection window' | 'turn' | 'ended'
 
 type Outgoing = {
   readonly message: OutgoingMessage
-  /** Of gRPC's prefix: whether the message is compressed. */
+  /** The first byte of gRPC's prefix: whether the message is compressed. */
   readonly flag: 0 | 1
   readonly release: (() => void) | null
   /** Bytes of prefix and body that are written. */
@@ -60,24 +60,24 @@ type Outgoing = {
 const prefixBytes = 5
 /** Bytes one stream may write before another has its turn. */
 const turnBytes = 128 * 1024
-/** From here on a piece goes out as a view; below, a copy costs less than one more piece to write. */
+/** A piece of so many bytes or more is written as a view. A smaller one is copied, which costs less than one more write. */
 const viewBytes = 8 * 1024
 const tinyFrameBytes = 128
 
 export class Http2Stream {
   readonly id: number
   user: StreamUser | null = null
-  /** How much the client takes on this stream; negative after it has changed its mind. */
+  /** How many bytes the client still takes on this stream; negative after the client has made its window smaller. */
   sendWindowBytes: number
-  /** How much the client may still send. */
+  /** How many bytes the client may still send. */
   receiveWindowBytes = streamWindowBytes
-  /** Taken from the body, and the client not yet told. */
+  /** Bytes that were used and that the client may not send again yet. */
   uncreditedBytes = 0
-  /** Of a body whose length was announced; -1 where it was not. */
+  /** Bytes still to come of a body whose length was announced; -1 where it was not. */
   expectedBytes: number
   hasRemoteEnded = false
   isClosed = false
-  /** In the connection's list of those that want to send. */
+  /** True while the stream is in the connection's list of streams that want to send. */
   isQueued = false
   /** Bytes of messages, with their prefixes, that are not yet sent. */
   backlogBytes = 0
@@ -182,7 +182,7 @@ export class Http2Stream {
     if (this.#first !== null) {
       const outcome = this.#writeMessages(output, limits)
       if (outcome !== 'idle') return outcome
-      // Its user had more to say when it heard that all was sent: that comes in another turn.
+      // The user sent more when it heard that all was sent. Those messages wait for the next turn.
       if (this.#first !== null) return 'idle'
     }
     if (this.#trailers === null) return 'idle'
@@ -225,7 +225,7 @@ export class Http2Stream {
     output.offset = at + block.length
   }
 
-  /** One DATA frame of so many bytes, of as many messages as that takes. */
+  /** One DATA frame of so many bytes, from one or more messages. */
   #writeData(output: FrameOutput, bytes: number): void {
     this.sendWindowBytes -= bytes
     this.backlogBytes -= bytes
@@ -243,7 +243,7 @@ export class Http2Stream {
   }
 }
 
-/** Up to `left` bytes of a message; gives how many of them are still free. */
+/** Writes up to `left` bytes of a message; gives how many bytes of the frame are still free. */
 function writeMessage(output: FrameOutput, outgoing: Outgoing, left: number): number {
   const { message } = outgoing
   let free = left
@@ -281,7 +281,7 @@ function writePrefix(output: FrameOutput, outgoing: Outgoing, left: number): num
     outgoing.sent = prefixBytes
     return left - prefixBytes
   }
-  // A window that ends inside the prefix.
+  // The window ends inside the prefix.
   const prefix = Buffer.of(outgoing.flag, 0, 0, 0, 0)
   prefix.writeUInt32BE(byteLength, 1)
   const length = Math.min(left, prefixBytes - outgoing.sent)

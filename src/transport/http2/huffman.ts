@@ -1,6 +1,6 @@
-// The Huffman code of HPACK (RFC 7541, appendix B). It is canonical: the lengths of its codes are all there is to know.
+// The Huffman code of HPACK (RFC 7541, appendix B). It is canonical: the codes follow from their lengths.
 
-/** Bits of each byte's code, and of the one that ends a text and never appears. */
+/** The length in bits of each byte's code. The last one is that of the end of text, which may not appear. */
 // prettier-ignore
 const codeLengths: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -16,7 +16,7 @@ const codeLengths: readonly number[] = [
 const endOfText = 256
 const shortestCodeBits = 5
 
-/** Two numbers per node, for a 0 and a 1: the next node, or -1 - byte at the end of a code. */
+/** Two numbers per node, for the bits 0 and 1: the next node, or -1 - byte where a code ends. */
 const tree = buildTree()
 
 function buildTree(): Int16Array {
@@ -40,12 +40,12 @@ function buildTree(): Int16Array {
   return nodes
 }
 
-/** Null where the code is wrong, is longer than its text needs or ends in something that is no padding. */
+/** Null where the code is wrong or the padding behind it is. */
 export function decodeHuffman(bytes: Uint8Array, start = 0, end = bytes.length): string | null {
   const text = Buffer.allocUnsafe(Math.ceil(((end - start) * 8) / shortestCodeBits))
   let length = 0
   let node = 0
-  /** Since the last whole code; padding is up to seven ones. */
+  /** Bits since the last whole code. Padding is up to seven bits, all 1. */
   let bits = 0
   let isAllOnes = true
   for (let at = start; at < end; at++) {

@@ -18,13 +18,13 @@ export class PeerSettings {
   /** Streams that a client may have open at once. */
   maxStreams = Infinity
 
-  /** Throws Http2Error. Settings that nobody knows are passed over. */
+  /** Throws Http2Error. Unknown settings are ignored. */
   apply(payload: Buffer): void {
     for (let at = 0; at < payload.length; at += 6) {
       const value = payload.readUInt32BE(at + 2)
       switch (payload.readUInt16BE(at)) {
         case settingIds.HEADER_TABLE_SIZE:
-          // The least of several in a row counts: what was cut off is gone, though there may be room again.
+          // The smallest value counts: fields that a smaller table lost do not come back when the table grows again.
           this.headerTableBytes = Math.min(this.headerTableBytes, value)
           break
         case settingIds.ENABLE_PUSH:

@@ -45,7 +45,7 @@ export const areTrailersValid = (fields: readonly string[]): boolean =>
   areFieldsValid(fields) && !(fields[0]?.startsWith(':') ?? false)
 
 const requestPseudoNames: ReadonlySet<string> = new Set([':method', ':scheme', ':path', ':authority'])
-/** These speak of a connection of HTTP/1. */
+/** Fields about a connection of HTTP/1, which HTTP/2 forbids. */
 const connectionNames: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -54,7 +54,7 @@ const connectionNames: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 const validName = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
-// eslint-disable-next-line no-control-regex -- Exactly those are looked for.
+// eslint-disable-next-line no-control-regex -- These characters are what the pattern looks for.
 const invalidValue = /[\0\r\n]|^[ \t]|[ \t]$/
 
 function areFieldsValid(fields: readonly string[]): boolean {
@@ -81,7 +81,7 @@ const pseudoValue = (fields: readonly string[], name: string): string | null => 
 
 const timeoutUnitsNs: Readonly<Record<string, number>> = { H: 3.6e12, M: 6e10, S: 1e9, m: 1e6, u: 1e3, n: 1 }
 
-/** `grpc-timeout`: up to eight digits and a unit. What is not that is no deadline. */
+/** `grpc-timeout`: up to eight digits and a unit. Any other text means no deadline. */
 export function parseTimeoutNs(text: string | null): number | null {
   const match = text === null ? null : /^(\d{1,8})([HMSmun])$/.exec(text)
   return match === null ? null : Number(match[1]) * (timeoutUnitsNs[match[2] as string] as number)

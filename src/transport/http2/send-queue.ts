@@ -1,5 +1,5 @@
 // Everything a connection has to send: control frames first, then its streams in turn, as far as the client's windows and
-// its socket allow. Written once per turn of the event loop, in one piece where it is small.
+// the socket allow. The queue is written once per turn of the event loop, in one piece where it is small.
 
 import type { Writable } from 'node:stream'
 
@@ -10,9 +10,9 @@ import type { FrameOutput } from './frame-output.ts'
 import { HpackEncoder } from './hpack-encoder.ts'
 import type { Http2Stream, SendLimits } from './http2-stream.ts'
 
-/** What is handed to the socket at a time; as much may wait in it for a client that does not read. */
+/** How many bytes are given to the socket at a time. As many may wait in it for a client that does not read. */
 const turnBytes = 512 * 1024
-/** Answers to pings and settings, and resets, for a client that does not read them. */
+/** The most bytes of control frames that wait for a client that does not read. */
 const mostControlBytes = 64 * 1024
 
 export class SendQueue implements SendLimits {
@@ -26,7 +26,7 @@ export class SendQueue implements SendLimits {
   #control: Buffer[] = []
   #controlBytes = 0
   #ready: Http2Stream[] = []
-  /** Those that wait for the connection's window. */
+  /** Streams that wait for the connection's window. */
   #starved: Http2Stream[] = []
 
   constructor(socket: Writable, budget: FrameBudget, onEnded: (stream: Http2Stream) => void) {
@@ -44,7 +44,7 @@ export class SendQueue implements SendLimits {
     return this.#control.length > 0
   }
 
-  /** Whether the client lets its answers lie while it asks for more. */
+  /** True when the client causes control frames and does not read them. */
   get isControlFull(): boolean {
     return this.#controlBytes > mostControlBytes
   }
@@ -55,7 +55,7 @@ export class SendQueue implements SendLimits {
     this.#ready.push(stream)
   }
 
-  /** True when somebody waited for it. Throws Http2Error. */
+  /** Gives true when a stream waited for the window. Throws Http2Error. */
   openWindow(bytes: number): boolean {
     if (bytes === 0) throw new Http2Error(errorCodes.PROTOCOL_ERROR, 'a window is opened by nothing')
     this.windowBytes += bytes
@@ -90,7 +90,7 @@ export class SendQueue implements SendLimits {
         const stream = turn[i] as Http2Stream
         if (stream.isClosed) continue
         if (output.byteLength >= turnBytes) {
-          // Those that had no turn come first the next time.
+          // Streams that had no turn come first the next time.
           this.#ready = turn.slice(i).concat(this.#ready)
           return
         }

@@ -1,17 +1,17 @@
-// What this server allows its clients, and its first words, which tell them.
+// What the server allows its clients, and the first frames, which tell clients so.
 
 import { defaultWindowBytes, encodeSettings, encodeWindowUpdate, settingIds } from './http2-format.ts'
 
-/** How much a client may send ahead of what was taken, on one stream and on the whole connection. */
+/** How many bytes a client may send before the server has used them, per stream and per connection. */
 export const streamWindowBytes = 1024 * 1024
 export const connectionWindowBytes = 16 * 1024 * 1024
-/** Data is taken out of its frame as it arrives, so that a large frame costs no memory and saves its client some work. */
+/** Large: data is passed on as it arrives, so a large frame costs the server no memory and saves the client work. */
 export const maxFrameBytes = 1024 * 1024
 export const maxConcurrentStreams = 10_000
-/** Names, values and 32 bytes for each field: what a request may carry. */
+/** The most that the fields of a request may take: names, values and 32 bytes for each field. */
 export const maxHeaderListBytes = 16 * 1024
 
-/** A server's first words. */
+/** The first frames of the server. */
 export const serverPreface: Buffer = Buffer.concat([
   encodeSettings([
     [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
