@@ -8,20 +8,19 @@ import { ServerError } from '../base/server-error.ts'
 import type { ChangeOrigin } from '../model/change-origin.ts'
 import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
-import { splitModelKey, type ModelKey } from '../model/model-key.ts'
+import type { ModelKey } from '../model/model-key.ts'
 import { modelMetadata, type ModelMetadata } from '../model/model-metadata.ts'
 import type { ModelStatistics } from '../model/model-statistics.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { RefusalCounts } from '../model/refusal-counts.ts'
 import type { TraceControl } from '../model/trace-control.ts'
 import { ContentIndex } from '../repository/content-index.ts'
-import { duplicateModelReason, type PolledModel } from '../repository/model-repository.ts'
+import type { PolledModel } from '../repository/model-repository.ts'
 import type { RegistryReader } from '../repository/registry-reader.ts'
 import { AuditLog } from '../telemetry/audit-log.ts'
 import { ModelLedger } from '../telemetry/model-ledger.ts'
 import type { ModelResidence } from '../telemetry/residency-families.ts'
 import type { ResidencyLedger } from '../telemetry/residency-ledger.ts'
-import { Statistics } from '../telemetry/statistics.ts'
 import { Tracer, type TracerOptions } from '../telemetry/tracer.ts'
 import { ChangeRecorder } from './lifecycle/change-recorder.ts'
 import type { LoadOverride } from './lifecycle/load-override.ts'
@@ -31,13 +30,13 @@ import type { IndexEntry } from './serving/index-entry.ts'
 import type { LoadDependencies } from './serving/load-version.ts'
 import type { Unloading } from './ensembles/ensemble-upkeep.ts'
 import { ExpectedRequests } from './serving/expected-requests.ts'
-import { healthReport, type HealthReport, type NotReadyReason } from './health-report.ts'
+import { healthReport, notReadyReasons, type HealthReport } from './health-report.ts'
 import type { LiveCheck, WatchedInstance } from './live-check.ts'
 import { ModelLifecycle, pollFailed, type LifecycleSettings } from './lifecycle/model-lifecycle.ts'
 import { ModelRegistry } from './model-registry.ts'
+import { repositoryIndex } from './repository-index.ts'
 import { RequestCheck } from './serving/request-check.ts'
 import { serverExtensions } from './server-extensions.ts'
-import type { SleepingModel } from './serving/sleeping-model.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import { canonicalVersion } from './serving/version-text.ts'
 
@@ -152,13 +151,8 @@ export class Engine {
   }
 
   /** Every reason there may be, and whether it holds. */
-  notReadyReasons(): readonly (readonly [reason: NotReadyReason, holds: boolean])[] {
-    const isServing = this.#state === 'READY'
-    return [
-      ['server_starting', this.#state === 'STARTING'],
-      ['server_exiting', this.#state !== 'STARTING' && !isServing],
-      ['model_not_ready', isServing && this.#options.isStrictReadiness && !this.isReady],
-    ]
+  notReadyReasons(): ReturnType<typeof notReadyReasons> {
+    return notReadyReasons(this.#state, this.isReady)
   }
 
   /** Of the models that serve. */
@@ -205,21 +199,15 @@ export class Engine {
   }
 
   /** Which models are in memory, for metrics. */
-  *residences(): IterableIterator<ModelResidence> {
-    for (const model of this.#models.values()) {
-      const { name, namespace, memoryBytes, sleeping } = model
-      const states = new Map(model.versionEntries().map(({ version, state }) => [version, state as string]))
-      if (model.latest === null) for (const version of sleeping?.versions.keys() ?? []) states.set(version, 'SLEEPING')
-      yield { model: name, namespace, states, memoryBytes }
-    }
+  residences(): Iterable<ModelResidence> {
+    return this.#models.values().map((model) => model.residence())
   }
 
   /** Every version that serves, or would with the first request. */
-  *models(): IterableIterator<ModelVersion> {
-    for (const model of this.#models.values()) {
-      for (const version of model.versions.values()) if (version.state === 'READY') yield version
-      if (model.latest === null && model.sleeping !== null) yield* model.sleeping.versions.values()
-    }
+  models(): Iterable<ModelVersion> {
+    return this.#models.values().flatMap(({ sleeping, ready }): Iterable<ModelVersion> => {
+      return sleeping === null ? ready.filter(({ state }) => state === 'READY') : sleeping.versions.values()
+    })
   }
 
   /**
@@ -251,22 +239,16 @@ export class Engine {
   }
 
   isModelReady(name: string, version: string): boolean {
-    const model = this.#byName.get(name)
-    if (model === undefined) return false
-    if (model.latest === null && model.sleeping !== null) {
-      const isKnown = version === '' || model.sleeping.versions.has(canonicalVersion(version))
-      return isKnown && model.sleeping.failure === null
-    }
-    return (version === '' ? model.latest : model.versions.get(canonicalVersion(version)))?.isReady ?? false
+    return this.#byName.get(name)?.isVersionReady(version) ?? false
   }
 
   modelMetadata(name: string, version: string): ModelMetadata {
-    const { readyVersions, sleeping } = this.#modelOf(name)
-    const found = this.findVersion(name, version)
-    if (version !== '') return modelMetadata(found.config, [found.version])
+    const model = this.#modelOf(name)
+    const found = model.find(version)
+    const offered = version === '' ? model.offered : [found]
     return modelMetadata(
       found.config,
-      readyVersions.length > 0 ? readyVersions : [...(sleeping?.versions.keys() ?? [])],
+      offered.map((one) => one.version),
     )
   }
 
@@ -280,22 +262,11 @@ export class Engine {
       return models.flatMap((model) => model.ready.map((served) => served.statistics()))
     }
     const wanted = version === '' ? '' : canonicalVersion(version)
-    const ready = this.#byName.get(name)?.ready ?? []
-    const asleep = ready.length === 0 ? this.#byName.get(name)?.sleeping : null
-    if (asleep !== null && asleep !== undefined) return this.#statisticsAsleep(asleep, wanted)
-    if (ready.length === 0) throw notAvailable(`requested model '${name}' is not available`)
-    const chosen = wanted === '' ? ready : ready.filter((served) => served.version === wanted)
+    const offered = this.#byName.get(name)?.offered ?? []
+    if (offered.length === 0) throw notAvailable(`requested model '${name}' is not available`)
+    const chosen = offered.filter((one) => wanted === '' || one.version === wanted)
     if (chosen.length === 0) throw notAvailable(`requested model version is not available for model '${name}'`)
-    return chosen.map((served) => served.statistics())
-  }
-
-  /** It has done nothing since it was put to sleep. */
-  #statisticsAsleep({ key, versions }: SleepingModel, wanted: string): ModelStatistics[] {
-    const { name } = splitModelKey(key)
-    const chosen = [...versions.keys()].filter((version) => wanted === '' || version === wanted)
-    if (chosen.length === 0) throw notAvailable(`requested model version is not available for model '${name}'`)
-    const nothing = new Statistics({ hasResponseStatistics: false })
-    return chosen.map((version) => nothing.snapshot(name, version, this.#clock.wallMs(), this.#clock.nowNs()))
+    return chosen.map((one) => one.statistics())
   }
 
   /** While true, front ends stamp the arrival of requests (`arrivalStamps`), so that they can be picked for tracing. HOT. */
@@ -408,23 +379,9 @@ export class Engine {
     return this.#lifecycle.unload(name, unloadDependents, origin)
   }
 
-  /** What is in the repositories and how it serves. A model that was never tried has neither version nor state. */
-  async repositoryIndex(isReadyOnly: boolean): Promise<IndexEntry[]> {
-    const entries: IndexEntry[] = []
-    const duplicates = await this.#dependencies.repository.duplicates?.()
-    for (const key of await this.#dependencies.repository.names()) {
-      const { name } = splitModelKey(key)
-      // Triton has it in its answer even when only what is ready was asked for.
-      if (duplicates?.has(key) === true) {
-        entries.push({ name, version: '', state: 'UNAVAILABLE', reason: duplicateModelReason })
-        continue
-      }
-      const known = this.#models.get(key)?.versionEntries() ?? []
-      entries.push(...(known.length > 0 ? known : [{ name, version: '', state: '', reason: '' } as const]))
-    }
-    return isReadyOnly
-      ? entries.filter(({ state, reason }) => state === 'READY' || reason === duplicateModelReason)
-      : entries
+  /** What is in the repositories and how it serves. */
+  repositoryIndex(isReadyOnly: boolean): Promise<IndexEntry[]> {
+    return repositoryIndex(this.#dependencies.repository, this.#models, isReadyOnly)
   }
 
   /** From now on nothing new is admitted and readiness is false; front ends go on answering what is in flight. */

@@ -48,6 +48,19 @@ export type ReportSources = {
   readonly liveCheck: LiveCheck | null
 }
 
+/** Every reason there may be, and whether it holds. Without strict readiness a server that serves is ready. */
+export function notReadyReasons(
+  state: EngineState,
+  isReady: boolean,
+): readonly (readonly [reason: NotReadyReason, holds: boolean])[] {
+  const isServing = state === 'READY'
+  return [
+    ['server_starting', state === 'STARTING'],
+    ['server_exiting', state !== 'STARTING' && !isServing],
+    ['model_not_ready', isServing && !isReady],
+  ]
+}
+
 export function healthReport(sources: ReportSources): HealthReport {
   const { state, isLive, isReady, isStrict } = sources
   const models = [...sources.models].flatMap((model) => versionsOf(model, sources.liveCheck))

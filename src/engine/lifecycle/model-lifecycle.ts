@@ -11,20 +11,20 @@ import { keyOfModel, type PolledModel } from '../../repository/model-repository.
 import { writeUploadedModel } from '../../repository/uploaded-models.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 import type { ChangeRecorder } from './change-recorder.ts'
-import { draftOf } from '../ensembles/ensemble-loading.ts'
+import { ChangeQueue } from './change-queue.ts'
 import { EnsembleUpkeep, type Unloading } from '../ensembles/ensemble-upkeep.ts'
 import type { LoadOptions } from '../serving/load-options.ts'
 import { LoadGate } from './load-gate.ts'
 import type { LoadOverride } from './load-override.ts'
 import type { ModelSource } from './model-source.ts'
 import { watchLoad } from './load-progress.ts'
-import { describeVersion, filesOf, queueBound, type LoadSettings } from '../serving/load-version.ts'
+import type { LoadSettings } from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
 import type { ServedModel } from '../serving/served-model.ts'
 import type { ServedVersion } from '../serving/served-version.ts'
-import { SleepingModel, type SleepingSettings } from '../serving/sleeping-model.ts'
-import { planChange, planLoad, type LoadPlan, type SleepPlan } from './plan-change.ts'
+import { ModelSleep, type SleepDependencies } from './model-sleep.ts'
+import { planChange, planLoad, type LoadPlan } from './plan-change.ts'
 import { VersionSwitch, type SwitchDependencies } from './version-switch.ts'
 
 export type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'giveUp' | 'changed'> & {
@@ -47,9 +47,6 @@ export type LifecycleSettings = LoadSettings & {
   readonly modelIdleUnloadSecs?: number
 }
 
-const lazyReason = 'not loaded yet: it is lazy, the first request loads it'
-const noRoomReason = 'not loaded yet: no room within --model-memory-limit, the first request loads it'
-
 export class ModelLifecycle {
   readonly #dependencies: LifecycleDependencies
   readonly #settings: LifecycleSettings
@@ -59,15 +56,10 @@ export class ModelLifecycle {
   readonly #models: ReadonlyMap<ModelKey, ServedModel>
   readonly #ensembles: EnsembleUpkeep
   readonly #residency: ModelResidency
-  readonly #residencyLedger: ResidencyLedger
   readonly #switch: VersionSwitch
+  readonly #sleep: ModelSleep
   readonly #gate: LoadGate
-  /** Loads and unloads of one model follow each other; those of different models do not wait for each other. */
-  readonly #changes = new Map<ModelKey, Promise<unknown>>()
-  /** Models that are loaded because a request waits for them. */
-  readonly #waking = new Set<Promise<void>>()
-  /** What goes on beside them: old versions that drain. */
-  readonly #background = new Set<Promise<unknown>>()
+  readonly #changes = new ChangeQueue()
   /** Resolves when requests in flight are not waited for any longer. */
   readonly #giveUp = Promise.withResolvers<void>()
   #revision = 0
@@ -78,7 +70,6 @@ export class ModelLifecycle {
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('model-lifecycle.ts')
     this.#gate = new LoadGate(settings.modelLoadThreadCount)
-    this.#residencyLedger = dependencies.residencyLedger ?? new ResidencyLedger()
     this.#directory = new ModelDirectory(settings.hasModelNamespacing ?? false)
     this.#models = this.#directory.byKey
     this.#ensembles = new EnsembleUpkeep({
@@ -90,31 +81,34 @@ export class ModelLifecycle {
       load: (model, options) => this.#loadPolled(model, options),
       unload: (key, origin) => this.#unloadOne(key, origin),
     })
-    this.#switch = new VersionSwitch(
-      {
-        ...dependencies,
-        log: this.#log,
-        models: this.#models,
-        isEnsemble: (key) => this.#ensembles.isEnsemble(key),
-        giveUp: this.#giveUp.promise,
-        changed: () => void this.#revision++,
-      },
-      settings,
-    )
+    const { residencyLedger: ledger = new ResidencyLedger() } = dependencies
     this.#residency = new ModelResidency(
       {
         clock: this.#clock,
         log: this.#log,
-        ledger: this.#residencyLedger,
+        ledger,
         models: this.#models,
         isCalled: (key) => this.#ensembles.isCalled(key),
-        putToSleep: (model, reason) => this.#putToSleep(model, reason),
+        putToSleep: (model, reason) => this.#sleep.putToSleep(model, reason),
       },
       {
         memoryLimitBytes: settings.modelMemoryLimitBytes ?? 0,
         isLazy: settings.isModelLoadLazy ?? false,
         idleUnloadSecs: settings.modelIdleUnloadSecs ?? 0,
       },
+    )
+    const shared = {
+      ...dependencies,
+      models: this.#models,
+      giveUp: this.#giveUp.promise,
+      changed: () => void this.#revision++,
+    }
+    const isEnsemble = (key: ModelKey): boolean => this.#ensembles.isEnsemble(key)
+    this.#switch = new VersionSwitch({ ...shared, isEnsemble }, settings)
+    const load: SleepDependencies['load'] = (model, isWanted) => this.#ensembles.wake(model, isWanted)
+    this.#sleep = new ModelSleep(
+      { ...shared, directory: this.#directory, residency: this.#residency, changes: this.#changes, ledger, load },
+      settings,
     )
   }
 
@@ -183,9 +177,7 @@ export class ModelLifecycle {
   /** Resolves when no load or unload is under way. */
   async settled(): Promise<void> {
     this.#residency.close()
-    while (this.#changes.size > 0 || this.#waking.size > 0) {
-      await Promise.allSettled([...this.#changes.values(), ...this.#waking])
-    }
+    await this.#changes.settled()
   }
 
   /** Everything, ensembles before what they call; requests in flight may end until `giveUp`. */
@@ -196,22 +188,19 @@ export class ModelLifecycle {
     for (const keys of this.#ensembles.outermostFirst(models.map(({ key }) => key))) {
       await Promise.all(keys.map((key) => this.#takeDown(this.#models.get(key) as ServedModel, true)))
     }
-    while (this.#background.size > 0) await Promise.allSettled(this.#background)
+    await this.#changes.quiet()
   }
 
-  async #unloadOne(key: ModelKey, origin?: ChangeOrigin): Promise<Unloading> {
-    let gone = Promise.resolve()
-    await this.#change(key, () => {
+  #unloadOne(key: ModelKey, origin?: ChangeOrigin): Promise<Unloading> {
+    return this.#changes.run(key, () => {
       const model = this.#models.get(key)
-      if (model === undefined) return Promise.resolve()
+      if (model === undefined) return Promise.resolve({ gone: Promise.resolve() })
       this.#log.info(`unloading '${model.label}'`)
       // One that only waits for a part keeps its name.
       if (!this.#ensembles.isHeldBack(key)) this.#directory.list(model, false)
       this.#dependencies.recorder.unloads(model, origin)
-      gone = this.#takeDown(model)
-      return Promise.resolve()
+      return Promise.resolve({ gone: this.#takeDown(model) })
     })
-    return { gone }
   }
 
   /** From now on it takes no requests; resolves when what was in flight has ended and everything is free. */
@@ -232,7 +221,7 @@ export class ModelLifecycle {
       if (model.latest === null) model.memoryBytes = 0
       this.#revision++
     }
-    return this.#inBackground(free())
+    return this.#changes.inBackground(free())
   }
 
   async #loadUploaded(name: string, { files, config }: LoadOverride, origin?: ChangeOrigin): Promise<void> {
@@ -254,15 +243,10 @@ export class ModelLifecycle {
   }
 
   /** False when it served already, and from the same files. */
-  async #loadPolled(polled: PolledModel, options: LoadOptions): Promise<boolean> {
+  #loadPolled(polled: PolledModel, options: LoadOptions): Promise<boolean> {
     const model = this.#directory.open(keyOfModel(polled))
-    let isChanged = true
-    await this.#change(model.key, async () => {
-      isChanged = await this.#dependencies.recorder.load(model, polled, options, () =>
-        this.#loadWanted(model, polled, options),
-      )
-    })
-    return isChanged
+    const work = (): Promise<boolean | null> => this.#loadWanted(model, polled, options)
+    return this.#changes.run(model.key, () => this.#dependencies.recorder.load(model, polled, options, work))
   }
 
   /** False when there was nothing to do, null when the model was not loaded on purpose. */
@@ -281,7 +265,7 @@ export class ModelLifecycle {
     })
     if (plan.kind === 'GO_ON_SERVING') return false
     if (plan.kind === 'GO_ON_SLEEPING') return null
-    if (plan.kind === 'SLEEP' && (await this.#layToSleep(model, plan))) return null
+    if (plan.kind === 'SLEEP' && (await this.#sleep.begin(model, plan))) return null
     const replan = (): LoadPlan<ServedVersion> => planLoad(versions.values(), polled, isEnsemble)
     const first = plan.kind === 'SLEEP' ? replan() : plan
     const work = (): Promise<void> => this.#loadWithRetries(model, options, first, replan)
@@ -333,7 +317,7 @@ export class ModelLifecycle {
       // Those that nobody uses are gone when the load is done; the others end what they have begun.
       const isBusy = retire.some((version) => version.isInUse)
       const from = { fingerprint: polled.fingerprint, override, upload }
-      const gone = this.#inBackground(this.#switch.takeOver(model, next, from, retire))
+      const gone = this.#changes.inBackground(this.#switch.takeOver(model, next, from, retire))
       this.#log.info(`successfully loaded '${model.label}'`)
       await this.#residency.account(model, polled)
       this.#residency.watch(model)
@@ -348,110 +332,6 @@ export class ModelLifecycle {
   #noteFailure(model: ServedModel, reason: string): void {
     model.failure = reason
     this.#revision++
-  }
-
-  /** False when it is to be loaded now. */
-  async #layToSleep(model: ServedModel, { polled, versions }: SleepPlan): Promise<boolean> {
-    const { fingerprint } = polled
-    const maxQueueSize = queueBound(this.#settings, polled.config, 1)
-    const reason = this.#residency.isLazy(polled) ? lazyReason : noRoomReason
-    const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
-    try {
-      const draft = draftOf(polled, this.#models)
-      for (const version of versions) {
-        const files = filesOf(polled, version)
-        const { config, signature } = await describeVersion(this.#dependencies, this.#settings, draft, files)
-        sleeping.add(version, config, signature)
-      }
-    } catch {
-      // A load tells what is wrong, as it would have without sleep.
-      return false
-    }
-    model.sleeping?.dismiss(() =>
-      ServerError.withoutStack('UNAVAILABLE', `model '${model.label}' has changed, send it again`),
-    )
-    this.#residency.adopt(model, this.#residency.settingsOf(polled))
-    model.failure = ''
-    this.#directory.list(model, true)
-    model.sleep(sleeping)
-    this.#revision++
-    return true
-  }
-
-  /** False when it is in use, being changed, or gone. */
-  async #putToSleep(model: ServedModel, reason: string): Promise<boolean> {
-    // To wait for a load of it could be to wait for each other: that load may want room as well.
-    if (this.#changes.has(model.key)) return false
-    let isAsleep = false
-    await this.#change(model.key, async () => {
-      const { latest, fingerprint, ready } = model
-      if (latest === null || model.isInUse || model.upload !== null) return
-      isAsleep = true
-      this.#dependencies.recorder.sleeps(model, reason)
-      const maxQueueSize = queueBound(this.#settings, latest.config, 1)
-      const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
-      for (const { version, config, signature } of ready) sleeping.add(version, config, signature)
-      model.sleep(sleeping)
-      this.#residency.unwatch(model)
-      this.#revision++
-      await Promise.all(ready.map((version) => version.unload(this.#giveUp.promise)))
-      model.memoryBytes = 0
-      this.#revision++
-    })
-    return isAsleep
-  }
-
-  #sleepingModel(key: ModelKey, settings: SleepingSettings): SleepingModel {
-    const wake = (model: SleepingModel): void => {
-      const waking = this.#wake(model)
-      this.#waking.add(waking)
-      void waking.then(() => this.#waking.delete(waking))
-    }
-    return new SleepingModel({ clock: this.#clock, wake }, key, settings)
-  }
-
-  async #wake(sleeping: SleepingModel): Promise<void> {
-    const { key } = sleeping
-    const startedNs = this.#clock.nowNs()
-    try {
-      const override = this.#models.get(key)?.override ?? null
-      const polled = await this.#dependencies.repository.pollOne(key, override)
-      if (polled === null) throw new ServerError('NOT_FOUND', `no repository has it any more`)
-      const isWanted = (): boolean => this.#models.get(key)?.sleeping === sleeping
-      // It may have been unloaded or replaced meanwhile, and those that waited been told.
-      if (isWanted()) {
-        await this.#ensembles.wake(polled, isWanted)
-        this.#residencyLedger.coldStart(splitModelKey(key).name, (this.#clock.nowNs() - startedNs) / 1e9)
-      }
-    } catch (reason) {
-      const error = ServerError.from(reason)
-      this.#log.error(`failed to load '${modelLabel(key)}' for the first request: ${error.message.trimEnd()}`)
-      sleeping.fail(error)
-    }
-    sleeping.isWaking = false
-    this.#revision++
-  }
-
-  async #change(key: ModelKey, act: () => Promise<void>): Promise<void> {
-    const before = this.#changes.get(key) ?? Promise.resolve()
-    const change = before.then(act, act)
-    const settled = change.catch(() => undefined)
-    this.#changes.set(key, settled)
-    try {
-      await change
-    } finally {
-      if (this.#changes.get(key) === settled) this.#changes.delete(key)
-    }
-  }
-
-  #inBackground<T>(work: Promise<T>): Promise<T> {
-    const entry = work.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#background.add(entry)
-    void entry.then(() => this.#background.delete(entry))
-    return work
   }
 }
 

@@ -50,7 +50,7 @@ export class VersionSwitch {
     this.#dependencies = dependencies
     this.#settings = settings
     this.#clock = dependencies.clock
-    this.#log = dependencies.log
+    this.#log = dependencies.log.from('version-switch.ts')
   }
 
   /** All versions that are to serve, lowest first. Throws when one of them does not load; then nothing has changed. */

@@ -6,9 +6,10 @@ import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { UploadedModel } from '../../repository/uploaded-models.ts'
 import { compareVersions } from '../../repository/version-policy.ts'
+import type { ModelResidence } from '../../telemetry/residency-families.ts'
 import type { IndexEntry } from './index-entry.ts'
 import type { ServedVersion } from './served-version.ts'
-import type { SleepingModel } from './sleeping-model.ts'
+import type { SleepingModel, SleepingVersion } from './sleeping-model.ts'
 import { canonicalVersion } from './version-text.ts'
 
 /** What a model serves from. */
@@ -146,6 +147,21 @@ export class ServedModel implements VersionChoice {
     throw unknownModel('UNAVAILABLE', `'${label}' version ${found.version} is not at ready state`)
   }
 
+  /** The versions that serve, or would with the first request, lowest first. */
+  get offered(): readonly (ServedVersion | SleepingVersion)[] {
+    const { sleeping } = this
+    return sleeping === null ? this.ready : [...sleeping.versions.values()]
+  }
+
+  /** '' is the highest version. */
+  isVersionReady(version: string): boolean {
+    const { sleeping } = this
+    if (sleeping === null) {
+      return (version === '' ? this.latest : this.#versions.get(canonicalVersion(version)))?.isReady ?? false
+    }
+    return sleeping.failure === null && (version === '' || sleeping.versions.has(canonicalVersion(version)))
+  }
+
   /** A model that sleeps is as it should be. */
   get isReady(): boolean {
     if (this.#state.kind === 'SLEEPING') return true
@@ -231,6 +247,14 @@ export class ServedModel implements VersionChoice {
   index(): IndexEntry[] {
     if (this.#versions.size > 0 || this.#state.kind === 'SLEEPING') return this.versionEntries()
     return [{ ...this.identity, version: '', state: 'UNAVAILABLE', reason: this.failure }]
+  }
+
+  /** Which of its versions are in memory, for metrics. */
+  residence(): ModelResidence {
+    const { name, namespace, memoryBytes } = this
+    const states = new Map<string, string>(this.versionEntries().map(({ version, state }) => [version, state]))
+    for (const version of this.sleeping?.versions.keys() ?? []) states.set(version, 'SLEEPING')
+    return { model: name, namespace, states, memoryBytes }
   }
 }
 

@@ -6,9 +6,11 @@ import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { modelLabel, type ModelKey } from '../../model/model-key.ts'
+import type { ModelStatistics } from '../../model/model-statistics.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { ModelVersion, ModelVersionState } from '../../model/model-version.ts'
 import { compareVersions } from '../../repository/version-policy.ts'
+import { Statistics } from '../../telemetry/statistics.ts'
 
 export class SleepingVersion implements ModelVersion {
   readonly model: SleepingModel
@@ -32,6 +34,13 @@ export class SleepingVersion implements ModelVersion {
 
   admit(request: InferenceRequest): void {
     this.model.admit(request, this.version)
+  }
+
+  /** It has done nothing since it was put to sleep. */
+  statistics(): ModelStatistics {
+    const { clock } = this.model
+    const nothing = new Statistics({ hasResponseStatistics: false })
+    return nothing.snapshot(this.name, this.version, clock.wallMs(), clock.nowNs())
   }
 }
 
@@ -63,7 +72,7 @@ export type SleepingDependencies = {
 export class SleepingModel {
   readonly key: ModelKey
   readonly settings: SleepingSettings
-  readonly #clock: Clock
+  readonly clock: Clock
   readonly #wake: (model: SleepingModel) => void
   readonly #versions = new Map<string, SleepingVersion>()
   readonly #waiting = new Set<Waiting>()
@@ -73,7 +82,7 @@ export class SleepingModel {
   isWaking = false
 
   constructor({ clock, wake }: SleepingDependencies, key: ModelKey, settings: SleepingSettings) {
-    this.#clock = clock
+    this.clock = clock
     this.#wake = wake
     this.key = key
     this.settings = settings
@@ -115,7 +124,7 @@ export class SleepingModel {
       request.fail(refusal)
       return false
     }
-    const sinceNs = this.#clock.nowNs()
+    const sinceNs = this.clock.nowNs()
     const leave = (end: () => void): void => {
       if (!this.#waiting.delete(waiting)) return
       waiting.cancelTimer()
@@ -125,7 +134,7 @@ export class SleepingModel {
     const expire = (): void =>
       leave(() => request.fail(ServerError.withoutStack('UNAVAILABLE', 'Request timeout expired')))
     const { timeoutUs } = request
-    const cancelTimer = timeoutUs > 0n ? this.#clock.after(Number(timeoutUs) * 1000, expire) : () => undefined
+    const cancelTimer = timeoutUs > 0n ? this.clock.after(Number(timeoutUs) * 1000, expire) : () => undefined
     const waiting: Waiting = { request, version, sinceNs, cancelTimer }
     this.#waiting.add(waiting)
     request.handOver({ onCancel: () => leave(() => request.failCancelled()) })
@@ -134,7 +143,7 @@ export class SleepingModel {
 
   /** Those that waited, in the order in which they came, with what is left of the time that they gave themselves. */
   takeWaiting(): { readonly request: InferenceRequest; readonly version: string }[] {
-    const nowNs = this.#clock.nowNs()
+    const nowNs = this.clock.nowNs()
     const taken = [...this.#waiting]
     this.#waiting.clear()
     for (const { request, sinceNs, cancelTimer } of taken) {
@@ -151,7 +160,7 @@ export class SleepingModel {
   fail(reason: ServerError): void {
     this.#failureCount++
     this.#failure = reason
-    this.#retryNs = this.#clock.nowNs() + wakeDelayMs(this.#failureCount) * 1e6
+    this.#retryNs = this.clock.nowNs() + wakeDelayMs(this.#failureCount) * 1e6
     for (const { request } of this.takeWaiting()) request.fail(this.#failedError(reason))
   }
 
@@ -161,7 +170,7 @@ export class SleepingModel {
   }
 
   #refusal(request: InferenceRequest): ServerError | null {
-    if (this.#failure !== null && !this.isWaking && this.#clock.nowNs() < this.#retryNs) {
+    if (this.#failure !== null && !this.isWaking && this.clock.nowNs() < this.#retryNs) {
       return this.#failedError(this.#failure)
     }
     if (this.#waiting.size < this.settings.maxQueueSize) return null
@@ -169,7 +178,7 @@ export class SleepingModel {
   }
 
   #failedError(reason: ServerError): ServerError {
-    const waitMs = Math.max(0, this.#retryNs - this.#clock.nowNs()) / 1e6
+    const waitMs = Math.max(0, this.#retryNs - this.clock.nowNs()) / 1e6
     return ServerError.withoutStack(
       'UNAVAILABLE',
       `model '${modelLabel(this.key)}' could not be loaded for this request: ${reason.message.trimEnd()}; it is tried again with the first request after ${(waitMs / 1000).toFixed(1)} s`,

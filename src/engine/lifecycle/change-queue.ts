@@ -1,0 +1,55 @@
+import type { ModelKey } from '../../model/model-key.ts'
+
+/** Changes of one model follow each other; those of different models do not wait for each other. */
+export class ChangeQueue {
+  readonly #last = new Map<ModelKey, Promise<unknown>>()
+  /** Models that a request has woken: each is read before its change begins. */
+  readonly #waking = new Set<Promise<void>>()
+  /** What goes on beside the changes: old versions that drain. */
+  readonly #background = new Set<Promise<unknown>>()
+
+  /** Whether a change of the model is under way. */
+  has(key: ModelKey): boolean {
+    return this.#last.has(key)
+  }
+
+  async run<T>(key: ModelKey, act: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key) ?? Promise.resolve()
+    const change = before.then(act, act)
+    const settled = change.catch(() => undefined)
+    this.#last.set(key, settled)
+    try {
+      return await change
+    } finally {
+      if (this.#last.get(key) === settled) this.#last.delete(key)
+    }
+  }
+
+  /** `waking` does not reject. */
+  include(waking: Promise<void>): void {
+    this.#waking.add(waking)
+    void waking.then(() => this.#waking.delete(waking))
+  }
+
+  inBackground<T>(work: Promise<T>): Promise<T> {
+    const entry = work.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#background.add(entry)
+    void entry.then(() => this.#background.delete(entry))
+    return work
+  }
+
+  /** Resolves when no change is under way and no model is being woken. */
+  async settled(): Promise<void> {
+    while (this.#last.size > 0 || this.#waking.size > 0) {
+      await Promise.all([...this.#last.values(), ...this.#waking])
+    }
+  }
+
+  /** Resolves when nothing goes on in the background. */
+  async quiet(): Promise<void> {
+    while (this.#background.size > 0) await Promise.all(this.#background)
+  }
+}

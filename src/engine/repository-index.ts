@@ -1,0 +1,27 @@
+import { splitModelKey, type ModelKey } from '../model/model-key.ts'
+import { duplicateModelReason } from '../repository/model-repository.ts'
+import type { ModelSource } from './lifecycle/model-source.ts'
+import type { IndexEntry } from './serving/index-entry.ts'
+import type { ServedModel } from './serving/served-model.ts'
+
+/** What is in the repositories and how it serves. A model that was never tried has neither version nor state. */
+export async function repositoryIndex(
+  repository: ModelSource,
+  models: ReadonlyMap<ModelKey, ServedModel>,
+  isReadyOnly: boolean,
+): Promise<IndexEntry[]> {
+  const entries: IndexEntry[] = []
+  const duplicates = await repository.duplicates?.()
+  for (const key of await repository.names()) {
+    const { name } = splitModelKey(key)
+    // Triton has it in its answer even when only what is ready was asked for.
+    if (duplicates?.has(key) === true) {
+      entries.push({ name, version: '', state: 'UNAVAILABLE', reason: duplicateModelReason })
+      continue
+    }
+    const known = models.get(key)?.versionEntries() ?? []
+    entries.push(...(known.length > 0 ? known : [{ name, version: '', state: '', reason: '' } as const]))
+  }
+  if (!isReadyOnly) return entries
+  return entries.filter(({ state, reason }) => state === 'READY' || reason === duplicateModelReason)
+}
