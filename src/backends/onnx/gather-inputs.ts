@@ -1,7 +1,7 @@
 // The inputs of a run from the requests of a batch.
 
 import { ServerError } from '../../base/server-error.ts'
-import { batchInputTensors, raggedTensor, type BatchLayout } from '../../model/batch-layout.ts'
+import { batchInputTensors, raggedTensor, type BatchLayout } from './batch-layout.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { gatherBytes } from '../../tensor/gather.ts'
 import type { RunInput } from './onnx-session.ts'

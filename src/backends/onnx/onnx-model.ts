@@ -3,7 +3,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
-import { batchLayoutOf, type BatchLayout } from '../../model/batch-layout.ts'
+import { batchLayoutOf, type BatchLayout } from './batch-layout.ts'
 import type { PlaceByTime } from './execution-place.ts'
 import { OnnxInstance } from './onnx-instance.ts'
 import type { OnnxSession } from './onnx-session.ts'

@@ -1,6 +1,6 @@
 // The outputs of a run, request by request.
 
-import { scatteredShape, type BatchLayout } from '../../model/batch-layout.ts'
+import { scatteredShape, type BatchLayout } from './batch-layout.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 import { splitElements, splitRows } from '../../tensor/gather.ts'

@@ -1,6 +1,6 @@
 import { dataTypeOfConfig } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
-import type { ModelConfig, ModelInput, ModelOutput } from '../config/model-config.ts'
+import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
 
 export type TensorMetadata = { readonly name: string; readonly datatype: string; readonly shape: Shape }
 export type ModelMetadata = {

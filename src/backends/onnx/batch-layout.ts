@@ -1,11 +1,11 @@
 // How a backend that runs a batch as one tensor per input lays it out: ragged inputs, inputs made from the batch's
 // shapes (`batch_input`), outputs handed out by the shape of an input (`batch_output`). Triton's rules.
 
-import { gatherBytes } from '../tensor/gather.ts'
-import { elementCount, type Shape } from '../tensor/shape.ts'
-import { Tensor } from '../tensor/tensor.ts'
-import type { InferenceRequest } from './inference-request.ts'
-import type { BatchInput, BatchInputKind, ModelConfig } from '../config/model-config.ts'
+import { gatherBytes } from '../../tensor/gather.ts'
+import { elementCount, type Shape } from '../../tensor/shape.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { BatchInput, BatchInputKind, ModelConfig } from '../../config/model-config.ts'
 
 /** The elements of an output that are one request's: as many as its shape has, which follows that of an input. */
 export type ScatterRule = {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { elementCount } from '../tensor/shape.ts'
-import { Tensor } from '../tensor/tensor.ts'
-import { numbersOf } from '../tensor/typed-values.ts'
+import { elementCount } from '../../tensor/shape.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { numbersOf } from '../../tensor/typed-values.ts'
 import { batchInputTensors, batchLayoutOf, raggedTensor, scatteredShape } from './batch-layout.ts'
-import { InferenceRequest } from './inference-request.ts'
-import { emptyModelConfig, type BatchInputKind, type ModelConfig } from '../config/model-config.ts'
+import { InferenceRequest } from '../../model/inference-request.ts'
+import { emptyModelConfig, type BatchInputKind, type ModelConfig } from '../../config/model-config.ts'
 
 const configWith = (part: Partial<ModelConfig>): ModelConfig => ({ ...emptyModelConfig(), maxBatchSize: 8, ...part })
 
