@@ -4,10 +4,11 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Clock } from './base/clock.ts'
+import type { Log } from './base/log.ts'
 import type { Backend } from './model/backend.ts'
 import type { ModelServices } from './model/model-services.ts'
 import type { EngineSettings } from './options/server-options.ts'
-import type { ServerDependencies } from './server.ts'
 
 export type BackendEntry = { readonly name: string; readonly path: string; readonly config: string }
 
@@ -19,7 +20,7 @@ export type BackendRegistry = {
   readonly close: () => Promise<void>
 }
 
-type BackendDependencies = ServerDependencies & { readonly services: ModelServices }
+type BackendDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
 type BackendSettings = ReadonlyMap<string, string>
 type BackendOptions = Pick<EngineSettings, 'backendConfig' | 'backendDirectory' | 'allowsPickleModels'>
 type MakeBackend = (

@@ -1,5 +1,6 @@
 // Galatea without a network: loads a repository and infers in the caller's own process, no port open.
 
+import { openOrClose } from './base/closing-stack.ts'
 import { SystemClock, type Clock } from './base/clock.ts'
 import { silentLog, type Log } from './base/log.ts'
 import { ServerError } from './base/server-error.ts'
@@ -12,7 +13,7 @@ import type { ModelMetadata } from './config/model-metadata.ts'
 import type { ModelVersion } from './model/model-version.ts'
 import { defaultOptions } from './options/options-from-flags.ts'
 import type { EngineSettings } from './options/server-options.ts'
-import { buildEngine } from './server.ts'
+import { buildEngine } from './build-engine.ts'
 import type { DataType } from './tensor/data-type.ts'
 import type { Shape } from './tensor/shape.ts'
 import type { Tensor } from './tensor/tensor.ts'
@@ -76,8 +77,11 @@ export async function createEngine(options: EmbeddedEngineOptions): Promise<Embe
   const { modelRepository, clock = new SystemClock(), log = silentLog, ...rest } = options
   const modelRepositories = typeof modelRepository === 'string' ? [modelRepository] : modelRepository
   const settings = { ...defaultOptions().engine, ...rest, modelRepositories }
-  const { engine } = await buildEngine({ clock, log }, settings)
-  await engine.start()
+  const engine = await openOrClose(async (closing) => {
+    const built = await buildEngine({ clock, log }, settings, closing)
+    await closing.add(built.engine, (opened) => opened.close(0)).start()
+    return built.engine
+  })
 
   const send = (
     model: string,

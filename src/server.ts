@@ -1,39 +1,31 @@
-// The composition root: builds the object graph by hand. The only file that names concrete backends and front ends.
+// The composition root: opens the parts of a server in their order, and closes them in theirs.
 
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
+import { openOrClose, type ClosingStack } from './base/closing-stack.ts'
 import type { Log } from './base/log.ts'
 import type { LogControl } from './base/log-control.ts'
-import { Engine } from './engine/engine.ts'
-import type { IndexEntry } from './engine/serving/index-entry.ts'
+import type { BackendEntry } from './backend-registry.ts'
+import { buildEngine } from './build-engine.ts'
+import type { Engine } from './engine/engine.ts'
 import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
-import type { ResponseCache } from './model/response-cache.ts'
+import type { IndexEntry } from './engine/serving/index-entry.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import type { HttpPort } from './ports/http/http-port.ts'
+import { createHttpPort } from './http-front-ends.ts'
+import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey } from './model/model-key.ts'
-import { RateLimiter } from './scheduling/rate-limiter.ts'
-import { ContentIndex } from './repository/content-index.ts'
-import { ModelRepository } from './repository/model-repository.ts'
-import { LocalStore } from './repository/local-store.ts'
-import { RegistryReader } from './repository/registry-reader.ts'
-import { withoutSecrets } from './repository/cloud/cloud-location.ts'
-import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
-import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
-import { createModelServices } from './engine-services.ts'
-import { createHttpPort } from './http-front-ends.ts'
-import { createMetricsService, type MetricsService } from './metrics-service.ts'
+import type { ServerOptions, TraceOptions } from './options/server-options.ts'
 import type { GrpcFrontend } from './ports/grpc/grpc-port.ts'
-import { openResponseCache } from './open-response-cache.ts'
-import type { EngineSettings, ServerOptions, TraceOptions } from './options/server-options.ts'
+import type { HttpPort } from './ports/http/http-port.ts'
+import type { ModelRepository } from './repository/model-repository.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
-import { countGpus } from './telemetry/gpu-count.ts'
-import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { ModelLedger } from './telemetry/model-ledger.ts'
 import { createSpanProcessor, openTelemetrySettings } from './telemetry/otlp/open-telemetry.ts'
 import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
+import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 
 export type ServerDependencies = {
@@ -51,14 +43,19 @@ export type StartReport = {
   readonly backends: readonly BackendEntry[]
 }
 
-export type RunningServer = {
-  readonly engine: Engine
+type Address = { readonly address: string; readonly port: number }
+
+type Addresses = {
   /** Null when `--allow-http=false`. */
-  readonly httpAddress: { readonly address: string; readonly port: number } | null
+  readonly httpAddress: Address | null
   /** Null when `--allow-grpc=false`. */
-  readonly grpcAddress: { readonly address: string; readonly port: number } | null
+  readonly grpcAddress: Address | null
   /** Null when `--allow-metrics=false`. */
-  readonly metricsAddress: { readonly address: string; readonly port: number } | null
+  readonly metricsAddress: Address | null
+}
+
+export type RunningServer = Addresses & {
+  readonly engine: Engine
   readonly report: StartReport
   /** After the file of `--audit-log` was renamed: from now on under its old name again. */
   reopenAuditLog(): void
@@ -69,69 +66,141 @@ export type RunningServer = {
   drain(budgetMs: number): Promise<boolean>
 }
 
-/** What stands beside the Engine; without it nothing is traced or kept and nobody asks for metrics. */
-type Observers = {
-  readonly liveCheck?: LiveCheck
-  readonly tracer?: Tracer
-  readonly ledger?: ModelLedger
-  readonly customMetrics?: CustomMetricRegistry
-  readonly residencyLedger?: ResidencyLedger
-  readonly audit?: AuditLog
-}
-
-type BuiltEngine = {
-  readonly engine: Engine
-  readonly repository: ModelRepository
-  /** Null: no answers are kept. */
-  readonly responseCache: ResponseCache | null
-  readonly usedBackends: () => readonly BackendEntry[]
-}
-
-/** An Engine over the repositories and backends that the options name; `start` loads its models. */
-export async function buildEngine(
-  dependencies: ServerDependencies & Observers,
-  options: EngineSettings,
-): Promise<BuiltEngine> {
-  const { log } = dependencies
-  const services = createModelServices(() => engine, dependencies.customMetrics ?? new CustomMetricRegistry())
-  const backends = createBackendRegistry({ ...dependencies, services }, options)
-  const contents = new ContentIndex()
-  const store = openCloudStore({ ...dependencies, environment: process.env, local: new LocalStore(contents) }, options)
-  const roots = options.modelRepositories.map(withoutSecrets)
-  const repository = new ModelRepository(
-    { log, store },
-    {
-      roots,
-      modelConfigName: options.modelConfigName,
-      isAutoCompleteDisabled: options.isAutoCompleteDisabled,
-      hasModelNamespacing: options.hasModelNamespacing,
-    },
-  )
-  const responseCache = await openResponseCache({ ...dependencies, contents }, options.responseCache)
-  const rateLimiter = options.rateLimit === null ? null : new RateLimiter(options.rateLimit.resources)
-  const engine: Engine = new Engine(
-    {
-      ...dependencies,
-      contents,
-      responseCache,
-      registryReader: new RegistryReader({ log, store }, roots),
-      rateLimiter,
-      repository,
-      findBackend: backends.find,
-      closeBackends: async () => {
-        contents.close()
-        await backends.close()
-        await store.close()
-        await responseCache?.close()
-      },
-    },
-    { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
-  )
-  return { engine, repository, responseCache, usedBackends: backends.used }
-}
-
 /** The last spans may take so long to leave; a collector that is away must not hold up the exit for longer. */
 const spanFlushMs = 3000
+
+/** `--allow-metrics=false`: only what the statistics tell is counted. */
+const unwatched = { hasSummaries: false, hasFirstResponses: false, hasOwnFamilies: false }
+
+/** Resolves when the models are loaded (or known to have failed) and the ports are open. Leaves nothing open when it fails. */
+export function startServer(options: ServerOptions, dependencies: ServerDependencies): Promise<RunningServer> {
+  return openOrClose((closing) => openServer(options, dependencies, closing))
+}
+
+/** How the server ends. A start that fails waits for nobody. */
+type Exit = { isOrderly: boolean; budgetMs: number; isInTime: boolean }
+
+/** Each part is added to the closings in the line that opens it; what is added last is closed first. */
+async function openServer(
+  options: ServerOptions,
+  dependencies: ServerDependencies,
+  closing: ClosingStack,
+): Promise<RunningServer> {
+  const exit: Exit = { isOrderly: false, budgetMs: 0, isInTime: true }
+  const audit = closing.add(await AuditLog.open(dependencies, options.process.auditLogFile), (opened) => opened.close())
+  // Metrics are served until nearly everything else has ended.
+  const metricsPlace = closing.place()
+  const spans = closing.add(createSpans(dependencies, options.trace), (opened) =>
+    opened?.close(exit.isOrderly ? spanFlushMs : 0),
+  )
+  const tracer = closing.add(createTracer(dependencies, options.trace, spans), (opened) => opened.close())
+  const isAllowed = options.process.allowsClientSharedMemory
+  const sharedMemory = closing.add(new SharedMemoryRegistry({ isAllowed }), (opened) => opened.close())
+  const portsPlace = closing.place()
+  const counts = {
+    ledger: new ModelLedger(options.metrics ?? unwatched),
+    residencyLedger: new ResidencyLedger(),
+    customMetrics: new CustomMetricRegistry(),
+  }
+  const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
+  const { engine, repository, responseCache, usedBackends } = await buildEngine(
+    { ...dependencies, ...counts, tracer, audit, ...(liveCheck === null ? {} : { liveCheck }) },
+    options.engine,
+    closing,
+  )
+  const ports: Ports = { http: null, grpc: null }
+  closing.add(engine, () => endServing(engine, ports, exit))
+  // Its code is read while the models load, and not at all where nobody wants it.
+  const grpcModule = options.grpc === null ? null : import('./ports/grpc/grpc-port.ts')
+  await engine.start()
+  if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
+  const report = { models: engine.index(), backends: usedBackends() }
+  const isServing = !(options.process.exitOnError && engine.hasFailures)
+  const parts = { ...dependencies, ...counts, engine, sharedMemory, responseCache, spans, audit, grpcModule }
+  const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
+  const { modelControlMode, repositoryPollSecs } = options.engine
+  if (modelControlMode === 'poll' && repositoryPollSecs > 0) {
+    const polled = { ...dependencies, engine, repository }
+    closing.add(createPoller(polled, repositoryPollSecs, report.models), (opened) => opened.close())
+  }
+  return {
+    engine,
+    ...addresses,
+    report,
+    reopenAuditLog: () => audit.reopen(),
+    drain: async (budgetMs) => {
+      Object.assign(exit, { isOrderly: true, budgetMs })
+      await closing.close()
+      return exit.isInTime
+    },
+  }
+}
+
+type Ports = { http: HttpPort | null; grpc: GrpcFrontend | null }
+
+/** Readiness goes false first. The ports answer what is in flight while the Engine waits for its end. */
+async function endServing(engine: Engine, { http, grpc }: Ports, exit: Exit): Promise<void> {
+  engine.beginExit()
+  const drained = Promise.all([http?.drain(), grpc?.drain()])
+  exit.isInTime = await engine.close(exit.budgetMs)
+  if (exit.isOrderly && exit.isInTime) await drained
+}
+
+type PortParts = ServerDependencies &
+  Omit<MetricsServiceDependencies, 'traffic'> & {
+    readonly sharedMemory: SharedMemoryRegistry
+    readonly grpcModule: Promise<typeof import('./ports/grpc/grpc-port.ts')> | null
+  }
+
+const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null }
+
+/** HTTP comes last: who finds this port ready may ask the others at once. */
+async function openPorts(
+  parts: PortParts,
+  options: ServerOptions,
+  ports: Ports,
+  { portsPlace, metricsPlace }: { readonly portsPlace: ClosingStack; readonly metricsPlace: ClosingStack },
+): Promise<Addresses> {
+  let grpcAddress: Address | null = null
+  let metricsAddress: Address | null = null
+  if (options.grpc !== null && parts.grpcModule !== null) {
+    const { createGrpcFrontend } = await parts.grpcModule
+    ports.grpc = portsPlace.add(createGrpcFrontend(parts, options.grpc), (opened) => opened.close())
+    grpcAddress = await ports.grpc.listen()
+  }
+  if (options.http !== null)
+    ports.http = portsPlace.add(createHttpPort(parts, options.http), (opened) => opened.close())
+  if (options.metrics !== null) {
+    const traffic = { http: ports.http?.traffic ?? null, grpc: ports.grpc?.traffic ?? null }
+    const metrics = metricsPlace.add(createMetricsService({ ...parts, traffic }, options.metrics), (opened) =>
+      opened.close(),
+    )
+    metricsAddress = await metrics.listen()
+  }
+  const httpAddress = (await ports.http?.listen()) ?? null
+  return { httpAddress, grpcAddress, metricsAddress }
+}
+
+function createPoller(
+  { clock, log, engine, repository }: ServerDependencies & { engine: Engine; repository: ModelRepository },
+  everySecs: number,
+  models: readonly IndexEntry[],
+): RepositoryPoller {
+  return new RepositoryPoller(
+    {
+      clock,
+      log,
+      poll: () => repository.poll(),
+      load: (key) => engine.follow(key),
+      unload: (key) => engine.unload(key, false, changeOrigin('poll')),
+    },
+    everySecs,
+    models.map(({ namespace, name }) => modelKey(namespace, name)),
+  )
+}
+
+const createSpans = (dependencies: ServerDependencies, { openTelemetry }: TraceOptions): SpanProcessor | null =>
+  openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
 
 function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {
   if (spans === null || options.openTelemetry === null) return new Tracer(log, options)
@@ -144,110 +213,4 @@ function createLiveCheck(
   instances: () => Iterable<WatchedInstance>,
 ): LiveCheck | null {
   return timeoutSecs === 0 ? null : new LiveCheck({ clock, log, instances }, timeoutSecs)
-}
-
-/** `--allow-metrics=false`: only what the statistics tell is counted. */
-const unwatched = { hasSummaries: false, hasFirstResponses: false, hasOwnFamilies: false }
-
-/** Resolves when the models are loaded (or known to have failed) and the ports are open. */
-export async function startServer(options: ServerOptions, dependencies: ServerDependencies): Promise<RunningServer> {
-  const { openTelemetry } = options.trace
-  const spans = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
-  const tracer = createTracer(dependencies, options.trace, spans)
-  const ledger = new ModelLedger(options.metrics ?? unwatched)
-  const residencyLedger = new ResidencyLedger()
-  const customMetrics = new CustomMetricRegistry()
-  const audit = await AuditLog.open(dependencies, options.process.auditLogFile)
-  const observers = { tracer, ledger, customMetrics, residencyLedger, audit }
-  const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
-  const { engine, repository, responseCache, usedBackends } = await buildEngine(
-    { ...dependencies, ...observers, ...(liveCheck === null ? {} : { liveCheck }) },
-    options.engine,
-  )
-  const sharedMemory = new SharedMemoryRegistry({ isAllowed: options.process.allowsClientSharedMemory })
-  let http: HttpPort | null = null
-  let grpc: GrpcFrontend | null = null
-  let metrics: MetricsService | null = null
-  let poller: RepositoryPoller | null = null
-  try {
-    // Its code is read while the models load, and not at all where nobody wants it.
-    const grpcModule = options.grpc === null ? null : import('./ports/grpc/grpc-port.ts')
-    await engine.start()
-    liveCheck?.start()
-    const report = { models: engine.index(), backends: usedBackends() }
-    let httpAddress: RunningServer['httpAddress'] = null
-    let grpcAddress: RunningServer['grpcAddress'] = null
-    let metricsAddress: RunningServer['metricsAddress'] = null
-    const isServing = !(options.process.exitOnError && engine.hasFailures)
-    if (options.grpc !== null && grpcModule !== null && isServing) {
-      grpc = (await grpcModule).createGrpcFrontend({ ...dependencies, engine, sharedMemory }, options.grpc)
-      grpcAddress = await grpc.listen()
-    }
-    if (options.http !== null && isServing) {
-      http = createHttpPort({ ...dependencies, engine, sharedMemory, customMetrics }, options.http)
-    }
-    if (options.metrics !== null && isServing) {
-      const traffic = { http: http?.traffic ?? null, grpc: grpc?.traffic ?? null }
-      const parts = {
-        ...dependencies,
-        engine,
-        ledger,
-        customMetrics,
-        residencyLedger,
-        responseCache,
-        traffic,
-        spans,
-        audit,
-      }
-      metrics = createMetricsService(parts, options.metrics)
-      metricsAddress = await metrics.listen()
-    }
-    // Last: who finds this port ready may ask the others at once.
-    if (http !== null) httpAddress = await http.listen()
-    if (options.engine.modelControlMode === 'poll' && options.engine.repositoryPollSecs > 0) {
-      poller = new RepositoryPoller(
-        {
-          ...dependencies,
-          poll: () => repository.poll(),
-          load: (key) => engine.follow(key),
-          unload: (key) => engine.unload(key, false, changeOrigin('poll')),
-        },
-        options.engine.repositoryPollSecs,
-        report.models.map(({ namespace, name }) => modelKey(namespace, name)),
-      )
-    }
-    return {
-      engine,
-      httpAddress,
-      grpcAddress,
-      metricsAddress,
-      report,
-      reopenAuditLog: () => audit.reopen(),
-      drain: async (budgetMs) => {
-        engine.beginExit()
-        liveCheck?.close()
-        poller?.close()
-        const frontendDrained = Promise.all([http?.drain(), grpc?.drain()])
-        const isInTime = await engine.close(budgetMs)
-        await (isInTime ? frontendDrained : Promise.resolve())
-        await http?.close()
-        await grpc?.close()
-        sharedMemory.close()
-        await tracer.close()
-        await spans?.close(spanFlushMs)
-        await metrics?.close()
-        await audit.close()
-        return isInTime
-      },
-    }
-  } catch (reason) {
-    liveCheck?.close()
-    await engine.close(0)
-    await audit.close()
-    await spans?.close(0)
-    await http?.close()
-    await grpc?.close()
-    await metrics?.close()
-    throw reason
-  }
 }

@@ -1,0 +1,92 @@
+// An Engine with the repositories, backends and caches that its settings name.
+
+import type { ClosingStack } from './base/closing-stack.ts'
+import type { Clock } from './base/clock.ts'
+import type { Log } from './base/log.ts'
+import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
+import { createModelServices } from './engine-services.ts'
+import { Engine } from './engine/engine.ts'
+import type { LiveCheck } from './engine/live-check.ts'
+import type { ResponseCache } from './model/response-cache.ts'
+import { openResponseCache } from './open-response-cache.ts'
+import type { EngineSettings } from './options/server-options.ts'
+import { withoutSecrets } from './repository/cloud/cloud-location.ts'
+import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
+import { ContentIndex } from './repository/content-index.ts'
+import { LocalStore } from './repository/local-store.ts'
+import { ModelRepository } from './repository/model-repository.ts'
+import { RegistryReader } from './repository/registry-reader.ts'
+import { RateLimiter } from './scheduling/rate-limiter.ts'
+import type { AuditLog } from './telemetry/audit-log.ts'
+import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
+import { countGpus } from './telemetry/gpu-count.ts'
+import type { ModelLedger } from './telemetry/model-ledger.ts'
+import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
+import type { Tracer } from './telemetry/tracer.ts'
+
+/** Without what stands beside the Engine nothing is traced or kept, and nobody asks for metrics. */
+type BuildDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly liveCheck?: LiveCheck
+  readonly tracer?: Tracer
+  readonly ledger?: ModelLedger
+  readonly customMetrics?: CustomMetricRegistry
+  readonly residencyLedger?: ResidencyLedger
+  readonly audit?: AuditLog
+}
+
+type BuiltEngine = {
+  readonly engine: Engine
+  readonly repository: ModelRepository
+  /** Null: no answers are kept. */
+  readonly responseCache: ResponseCache | null
+  readonly usedBackends: () => readonly BackendEntry[]
+}
+
+/** An Engine over the repositories and backends that the options name; `start` loads its models. */
+export async function buildEngine(
+  dependencies: BuildDependencies,
+  options: EngineSettings,
+  closing: ClosingStack,
+): Promise<BuiltEngine> {
+  const { log, customMetrics = new CustomMetricRegistry() } = dependencies
+  // Closed by the Engine after its models, and by whoever opened it when there is no Engine yet.
+  const resources = closing.place()
+  const contents = resources.add(new ContentIndex(), (opened) => opened.close())
+  const cacheParts = { ...dependencies, contents }
+  const responseCache = resources.add(await openResponseCache(cacheParts, options.responseCache), (opened) =>
+    opened?.close(),
+  )
+  const storeParts = { ...dependencies, environment: process.env, local: new LocalStore(contents) }
+  const store = resources.add(openCloudStore(storeParts, options), (opened) => opened.close())
+  const services = createModelServices(() => engine, customMetrics)
+  const backends = resources.add(createBackendRegistry({ ...dependencies, services }, options), (opened) =>
+    opened.close(),
+  )
+  const roots = options.modelRepositories.map(withoutSecrets)
+  const repository = new ModelRepository(
+    { log, store },
+    {
+      roots,
+      modelConfigName: options.modelConfigName,
+      isAutoCompleteDisabled: options.isAutoCompleteDisabled,
+      hasModelNamespacing: options.hasModelNamespacing,
+    },
+  )
+  const rateLimiter = options.rateLimit === null ? null : new RateLimiter(options.rateLimit.resources)
+  const engine: Engine = new Engine(
+    {
+      ...dependencies,
+      contents,
+      responseCache,
+      registryReader: new RegistryReader({ log, store }, roots),
+      rateLimiter,
+      repository,
+      findBackend: backends.find,
+      closeBackends: () => resources.close(),
+    },
+    { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
+  )
+  return { engine, repository, responseCache, usedBackends: backends.used }
+}
