@@ -12,7 +12,7 @@ import type { EngineSettings } from './options/server-options.ts'
 
 export type BackendEntry = { readonly name: string; readonly path: string; readonly config: string }
 
-export type BackendRegistry = {
+type BackendRegistry = {
   /** The same Backend for the same name, always; null when there is none of that name. */
   readonly find: (name: string) => Promise<Backend | null>
   /** Those that a model has asked for, for the start-up table. */

@@ -16,7 +16,7 @@ import { JsonOffload } from './ports/http/json-offload.ts'
 import { RestrictedApiGuard } from './ports/http/restricted-api-guard.ts'
 import type { Route } from './ports/http/route.ts'
 
-export type HttpDependencies = {
+type HttpDependencies = {
   readonly engine: Engine
   readonly log: Log
   readonly clock: Clock

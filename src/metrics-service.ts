@@ -38,7 +38,7 @@ export type MetricsServiceDependencies = {
   readonly traffic: Readonly<Record<string, TrafficMeter | null>>
 }
 
-export type MetricsService = {
+type MetricsService = {
   listen(): Promise<{ address: string; port: number }>
   /** Twice is fine. */
   close(): Promise<void>

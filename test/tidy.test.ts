@@ -5,6 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { findImportCycles } from './tidy/import-cycles.ts'
+import { findUnusedExports } from './tidy/unused-exports.ts'
 
 const root = path.join(import.meta.dirname, '..')
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
@@ -98,6 +99,16 @@ describe('imports', () => {
 
   test('name folders that the rule knows', () => {
     assertNone(sources.map(folderOf).filter((folder) => folder !== 'server' && allowed[folder] === undefined))
+  })
+
+  test('are there for every export: what nobody imports is not exported', () => {
+    /** What the package and its launcher offer to others. */
+    const doors = ['src/index.ts', 'src/backends/typescript/model-api.ts', 'src/client/web.ts', 'src/client/node.ts']
+    const launched = ['src/cli/main.ts: main']
+    const texts = (files: readonly string[]): Map<string, string> => new Map(files.map((file) => [file, read(file)]))
+    const users = texts([...code, ...globSync('test/fixtures/**/*.ts', { cwd: root })])
+    const found = findUnusedExports(texts(sources.filter((file) => !doors.includes(file))), users)
+    assertNone(found.filter((each) => !launched.includes(each)))
   })
 
   test('are of named exports: nothing exports a default', () => {

@@ -38,7 +38,7 @@ export type WorkerEvents = {
   onReadiness?(isReady: boolean): void
 }
 
-export type SupervisedInstanceOptions = {
+type SupervisedInstanceOptions = {
   readonly name: string
   readonly modelName: string
   /** Resolves when the model is initialised; rejects with a ServerError that says why it is not. */

@@ -25,7 +25,7 @@ export type AccessEntry = {
   readonly inference: AccessInference | null
 }
 
-export type AccessInference = {
+type AccessInference = {
   readonly modelName: string
   readonly id: string
   readonly traceId: string

@@ -8,7 +8,7 @@ import type { OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { dataTypeOfConfig } from '../tensor/data-type.ts'
 import { printable } from './printable.ts'
 
-export type DescribedModel = {
+type DescribedModel = {
   readonly inputs: readonly OnnxFileTensor[]
   readonly outputs: readonly OnnxFileTensor[]
   readonly facts: Readonly<Record<string, string | number>>

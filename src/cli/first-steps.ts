@@ -1,6 +1,6 @@
 // For whoever sits at a terminal: where the server is, and one command that gets an answer.
 
-export type ModelState = { readonly name: string; readonly state: string }
+type ModelState = { readonly name: string; readonly state: string }
 
 export function firstSteps(
   at: { readonly address: string; readonly port: number },
@@ -21,7 +21,7 @@ export function firstSteps(
 }
 
 /** The example model adds and subtracts two rows of 16 whole numbers. */
-export function simpleCurl(url: string): string[] {
+function simpleCurl(url: string): string[] {
   const ones = `[${Array.from({ length: 16 }, () => 1).join(',')}]`
   const counting = `[${Array.from({ length: 16 }, (_, i) => i).join(',')}]`
   return [

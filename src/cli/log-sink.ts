@@ -10,7 +10,7 @@ const retryMs = 10
 /** How often a file is looked for under its name, while it is written to. */
 const lookEveryMs = 1000
 
-export type LogSinkOptions = {
+type LogSinkOptions = {
   /** The line that stands for lines that are missing. */
   readonly droppedLine?: (count: number) => string
 }

@@ -14,7 +14,7 @@ export interface TextSink {
   reopen?(): void
 }
 
-export type LogWriterDependencies = {
+type LogWriterDependencies = {
   readonly stdout: TextSink
   readonly stderr: TextSink
   openFile(path: string): TextSink

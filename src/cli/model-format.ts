@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import path from 'node:path'
 import { ServerError } from '../base/server-error.ts'
 
-export type ModelFormat = { readonly backend: string; readonly fileName: string }
+type ModelFormat = { readonly backend: string; readonly fileName: string }
 
 const formats: Readonly<Record<string, ModelFormat>> = {
   '.onnx': { backend: 'onnxruntime', fileName: 'model.onnx' },

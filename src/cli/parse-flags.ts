@@ -6,7 +6,7 @@ import { FlagError, isBooleanWord, UnknownFlagError } from '../options/flag-form
 import { environmentName, flagsByName, flagTable } from '../options/flag-table.ts'
 import { Flags } from '../options/flags.ts'
 
-export type Environment = Readonly<Record<string, string | undefined>>
+type Environment = Readonly<Record<string, string | undefined>>
 
 /** Throws a FlagError for the first mistake. An explicit flag beats the environment, which beats the default. */
 export function parseFlags(args: readonly string[], environment: Environment): Flags {

@@ -3,7 +3,7 @@
 import { constants } from 'node:os'
 import type { LogWriter } from './log-writer.ts'
 
-export type ExitSignal = 'SIGTERM' | 'SIGINT'
+type ExitSignal = 'SIGTERM' | 'SIGINT'
 
 /** Nobody presses Ctrl-C twice as fast as this. */
 const echoMs = 200
@@ -36,7 +36,7 @@ export function createExitSignal(log: LogWriter): { readonly received: Promise<E
   return { received: promise }
 }
 
-export interface Drainable {
+interface Drainable {
   /** True when nothing had to be given up. */
   drain(budgetMs: number): Promise<boolean>
 }

@@ -11,7 +11,7 @@ import { messageOf, type ErrorCode } from '../base/server-error.ts'
  */
 export type InferenceErrorCode = ErrorCode | 'FORBIDDEN' | 'TIMEOUT' | 'UNREACHABLE' | 'PROTOCOL'
 
-export type InferenceErrorOptions = ErrorOptions & {
+type InferenceErrorOptions = ErrorOptions & {
   readonly status?: number | null
   /** True when it is certain that the server never saw the request, so that sending it again cannot do it twice. */
   readonly isUnsent?: boolean

@@ -19,7 +19,7 @@ export type TypedArray = ElementsOf<FixedSizeType>
 export type TensorData =
   TypedArray | readonly string[] | readonly Uint8Array[] | readonly boolean[] | readonly number[] | readonly bigint[]
 
-export type EncodedData = {
+type EncodedData = {
   readonly dataType: DataType
   readonly bytes: Uint8Array
   readonly elementCount: number
@@ -40,8 +40,7 @@ export function encodeTensorData(name: string, data: TensorData, dataType?: Data
   return { dataType: type, bytes: bytesOf(values), elementCount: values.length }
 }
 
-export const bytesOf = (values: TypedArray): Uint8Array =>
-  new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
+const bytesOf = (values: TypedArray): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
 
 function encodeView(name: string, data: TypedArray, dataType: DataType | undefined): EncodedData {
   const kind = viewType(data)

@@ -2,7 +2,7 @@ import { dataTypeOfConfig } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
 import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
 
-export type TensorMetadata = { readonly name: string; readonly datatype: string; readonly shape: Shape }
+type TensorMetadata = { readonly name: string; readonly datatype: string; readonly shape: Shape }
 export type ModelMetadata = {
   readonly name: string
   readonly versions: readonly string[]

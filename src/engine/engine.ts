@@ -40,7 +40,7 @@ import { serverExtensions } from './server-extensions.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import { canonicalVersion } from './serving/version-text.ts'
 
-export type EngineDependencies = LoadDependencies & {
+type EngineDependencies = LoadDependencies & {
   readonly repository: ModelSource
   /** Without one nothing is ever traced. */
   readonly tracer?: Tracer

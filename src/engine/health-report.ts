@@ -6,7 +6,7 @@ import type { LiveCheck } from './live-check.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import type { ServedVersion } from './serving/served-version.ts'
 
-export type InstanceHealth = {
+type InstanceHealth = {
   readonly name: string
   readonly isReady: boolean
   readonly isHung: boolean
@@ -15,7 +15,7 @@ export type InstanceHealth = {
   readonly lastError: string
 }
 
-export type VersionHealth = {
+type VersionHealth = {
   readonly model: string
   readonly version: string
   readonly state: ModelVersionState | 'SLEEPING'
@@ -27,7 +27,7 @@ export type VersionHealth = {
   readonly instances: readonly InstanceHealth[]
 }
 
-export type NotReadyReason = 'server_starting' | 'server_exiting' | 'model_not_ready'
+type NotReadyReason = 'server_starting' | 'server_exiting' | 'model_not_ready'
 
 export type HealthReport = {
   readonly state: EngineState
@@ -39,7 +39,7 @@ export type HealthReport = {
   readonly models: readonly VersionHealth[]
 }
 
-export type ReportSources = {
+type ReportSources = {
   readonly state: EngineState
   readonly isLive: boolean
   readonly isReady: boolean

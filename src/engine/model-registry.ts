@@ -26,7 +26,7 @@ import type { IndexEntry } from './serving/index-entry.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import { canonicalVersion } from './serving/version-text.ts'
 
-export type RegistryDependencies = {
+type RegistryDependencies = {
   readonly models: ReadonlyMap<string, ServedModel>
   /** Null: there are no folders to look at. */
   readonly reader: RegistryReader | null

@@ -9,7 +9,7 @@ export type ComputeStatistics = {
   readonly computeOutput: DurationStatistic
 }
 
-export type BatchStatistics = ComputeStatistics & {
+type BatchStatistics = ComputeStatistics & {
   /** Rows. */
   readonly batchSize: number
 }

@@ -1,7 +1,7 @@
 import type { ErrorCode, ServerError } from '../base/server-error.ts'
 
 export const refusalReasons = ['invalid', 'not_found', 'unavailable', 'unsupported', 'too_large', 'internal'] as const
-export type RefusalReason = (typeof refusalReasons)[number]
+type RefusalReason = (typeof refusalReasons)[number]
 
 const reasonOf: Readonly<Record<ErrorCode, RefusalReason>> = {
   UNKNOWN: 'invalid',

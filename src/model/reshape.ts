@@ -7,7 +7,7 @@ import type { InferenceResponse } from './inference-response.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 
 /** Puts the sizes of `shape`'s open dimensions (where `from` has -1) into the open dimensions of `to`, in order. */
-export function reshaped(shape: Shape, from: Shape, to: Shape, batchRank: 0 | 1): Shape {
+function reshaped(shape: Shape, from: Shape, to: Shape, batchRank: 0 | 1): Shape {
   const open: number[] = []
   for (let i = 0; i < from.length; i++) if (from[i] === -1) open.push(shape[i + batchRank] ?? 1)
   let next = 0

@@ -32,9 +32,9 @@ export type ReadOption = (flags: FlagValues, surroundings: Surroundings) => unkn
  * works: does what it says. accepted: Triton's flag that this version takes, checks for form and does not act on.
  * deprecated: still works; the help names what to use instead.
  */
-export type FlagStatus = 'works' | 'accepted' | 'deprecated'
+type FlagStatus = 'works' | 'accepted' | 'deprecated'
 
-export type Traits = {
+type Traits = {
   readonly status?: FlagStatus
   readonly isRepeatable?: boolean
   /** The default with --triton-defaults, where it differs. */

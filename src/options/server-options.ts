@@ -5,7 +5,7 @@ import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
 import type { HttpOptions } from '../ports/http/http-options.ts'
 import type { OpenTelemetryOptions } from '../telemetry/otlp/open-telemetry.ts'
 
-export type ModelControlMode = 'none' | 'poll' | 'explicit'
+type ModelControlMode = 'none' | 'poll' | 'explicit'
 
 export type LogFormat = 'default' | 'ISO8601' | 'json'
 
@@ -100,7 +100,7 @@ export type ResponseCacheOptions =
   { readonly kind: 'local'; readonly maxBytes: number } | ({ readonly kind: 'redis' } & RedisCacheOptions)
 
 /** The server as a process among others on its machine: its files, its liveness, its end. */
-export type ProcessOptions = {
+type ProcessOptions = {
   readonly log: LogSettings
   /** `--access-log`: '' for none, '-' for stdout. */
   readonly accessLogFile: string

@@ -3,7 +3,7 @@
 export type SearchRange = { readonly start: number; readonly end: number; readonly step: number }
 
 /** True when the load is within the threshold and its figures are stable. */
-export type Measure = (load: number) => Promise<boolean>
+type Measure = (load: number) => Promise<boolean>
 
 /** From the start up, until the end or the first load that is too much. `end` 0: without end. */
 export async function searchLinearly({ start, end, step }: SearchRange, measure: Measure): Promise<void> {

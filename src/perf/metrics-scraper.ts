@@ -16,7 +16,7 @@ export type MetricsSummary = {
 type Sample = { readonly name: string; readonly gpu: string; readonly value: number }
 
 /** Lines of the families that count; everything else is skipped. */
-export function parseMetrics(page: string): Sample[] {
+function parseMetrics(page: string): Sample[] {
   const samples: Sample[] = []
   for (const match of page.matchAll(/^(nv_(?:gpu|cpu)_\w+)(?:\{([^}]*)\})? +(\S+)/gm)) {
     const [, name = '', labels = '', value = ''] = match
@@ -25,7 +25,7 @@ export function parseMetrics(page: string): Sample[] {
   return samples
 }
 
-export function summariseMetrics(pages: readonly (readonly Sample[])[]): MetricsSummary {
+function summariseMetrics(pages: readonly (readonly Sample[])[]): MetricsSummary {
   const samples = pages.flat()
   const byGpu = (name: string, reduce: (values: readonly number[]) => number): Map<string, number> => {
     const values = new Map<string, number[]>()

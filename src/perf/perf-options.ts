@@ -10,15 +10,15 @@ import { bracketed, parseServerUrl } from './server-url.ts'
 import { readTlsOptions } from './tls-options.ts'
 import { failedToParse, WordReader } from './word-reader.ts'
 
-export type Range = { readonly start: number; readonly end: number; readonly step: number }
+type Range = { readonly start: number; readonly end: number; readonly step: number }
 
-export type LoadOptions =
+type LoadOptions =
   | ({ readonly kind: 'concurrency' } & Range)
   | ({ readonly kind: 'rate'; readonly distribution: 'constant' | 'poisson' } & Range)
   | { readonly kind: 'intervals'; readonly intervalsUs: readonly number[] }
   | ({ readonly kind: 'periodic'; readonly period: number } & Range)
 
-export type MeasurementOptions = {
+type MeasurementOptions = {
   readonly mode: 'time_windows' | 'count_windows'
   readonly intervalMs: number
   readonly requestCount: number
@@ -83,7 +83,7 @@ export type PerfOptions = {
   readonly reportFile: string
 }
 
-export type ReadOptions =
+type ReadOptions =
   | { readonly kind: 'help' }
   | { readonly kind: 'version' }
   | {

@@ -37,7 +37,7 @@ export type LevelResult = {
 }
 
 /** What happens while measuring, for whoever shows it. */
-export type ProfilerEvents = {
+type ProfilerEvents = {
   readonly onWindow: (window: MeasuredWindow, number: number) => void
   readonly onTick: (state: {
     readonly load: number

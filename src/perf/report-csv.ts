@@ -7,7 +7,7 @@ import type { LevelResult } from './profiler.ts'
 import { serverAverages, sixDigits, transportTimes } from './report-text.ts'
 import type { ServerWindow } from './server-statistics.ts'
 
-export type CsvFile = { readonly file: string; readonly text: string }
+type CsvFile = { readonly file: string; readonly text: string }
 
 /** The file itself, and one for each model that works for the measured one. */
 export function csvFiles(results: readonly LevelResult[], options: PerfOptions, model: ModelUnderTest): CsvFile[] {

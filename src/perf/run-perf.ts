@@ -28,7 +28,7 @@ import { targetOf } from './server-url.ts'
 /** perf_analyzer's. */
 export const exitCode = { ok: 0, unstable: 2, option: 3, generic: 99 } as const
 
-export type PerfHost = {
+type PerfHost = {
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
   /** Null where nobody looks. */

@@ -23,7 +23,7 @@ export type ServerWindow = {
 } & Readonly<Record<DurationName, StatisticDuration>>
 
 /** The statistics of all models at one moment. */
-export type StatisticsSnapshot = readonly ModelStatistics[]
+type StatisticsSnapshot = readonly ModelStatistics[]
 
 /** Null when the server keeps none. */
 export async function takeStatistics(

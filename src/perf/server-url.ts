@@ -3,7 +3,7 @@
 import type { LoadTarget, TlsTarget } from '../transport/client-socket.ts'
 import { failedToParse } from './word-reader.ts'
 
-export type ServerUrl = {
+type ServerUrl = {
   readonly host: string
   readonly port: number
   /** '' or '/under/which'. */

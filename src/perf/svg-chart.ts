@@ -10,7 +10,7 @@ export type ChartSeries = {
   readonly isDashed?: boolean
 }
 
-export type ChartAxis = {
+type ChartAxis = {
   readonly label: string
   /** Default: 0 or the smallest value, whichever is less. */
   readonly min?: number
@@ -19,7 +19,7 @@ export type ChartAxis = {
   readonly isLogarithmic?: boolean
 }
 
-export type LineChart = {
+type LineChart = {
   readonly title: string
   readonly x: ChartAxis
   readonly y: ChartAxis
@@ -28,7 +28,7 @@ export type LineChart = {
   readonly note?: string
 }
 
-export type BarChart = {
+type BarChart = {
   readonly title: string
   readonly y: ChartAxis
   /** Groups along the x axis. */

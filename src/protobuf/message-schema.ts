@@ -1,6 +1,6 @@
 // Messages of .proto files: rows of a table → what readers, writers and printers ask about a field.
 
-export type FieldKind = 'single' | 'oneof' | 'repeated' | 'map'
+type FieldKind = 'single' | 'oneof' | 'repeated' | 'map'
 /** The last member is the oneof of a `oneof` field, and the type of the keys of a `map`. */
 export type FieldRow = readonly [name: string, number: number, type: string, kind: FieldKind, oneofOrKeyType?: string]
 export type MessageRows = Readonly<Record<string, readonly FieldRow[]>>
@@ -17,7 +17,7 @@ export type FieldSchema = {
   readonly message: MessageSchema | null
   readonly enum: EnumSchema | null
 }
-export type EnumSchema = { readonly name: string; readonly numbers: ReadonlyMap<string, number> }
+type EnumSchema = { readonly name: string; readonly numbers: ReadonlyMap<string, number> }
 export type MessageSchema = {
   readonly name: string
   readonly fields: readonly FieldSchema[]
@@ -26,7 +26,7 @@ export type MessageSchema = {
   readonly byNumber: ReadonlyMap<number, FieldSchema>
 }
 
-export const camelCase = (wireName: string): string =>
+const camelCase = (wireName: string): string =>
   wireName.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 
 /** Finds a message by its name without the package. A schema is made when somebody first asks for it. */

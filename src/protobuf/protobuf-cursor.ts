@@ -10,7 +10,7 @@ const longestVarint = 10
  * `value` is the number of a varint field, or the length of a length-delimited one, whose bytes lie between the
  * cursor's position and `end`. Wherever the visitor leaves the cursor, the walk goes on after the field.
  */
-export type FieldVisitor = (field: number, value: number, end: number, isDelimited: boolean) => Promise<void> | void
+type FieldVisitor = (field: number, value: number, end: number, isDelimited: boolean) => Promise<void> | void
 
 export class ProtobufCursor {
   readonly #file: FileHandle

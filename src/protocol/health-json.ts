@@ -1,7 +1,7 @@
 // GET /v2/health/detail: the state of the server in words and numbers.
 
 /** As the engine reports it. */
-export type HealthFacts = {
+type HealthFacts = {
   readonly state: string
   readonly isLive: boolean
   readonly isReady: boolean
@@ -26,7 +26,7 @@ export type HealthFacts = {
 }
 
 /** Of the process. */
-export type ProcessFacts = {
+type ProcessFacts = {
   readonly uptimeSecs: number
   /** How late the main thread was just now. */
   readonly eventLoopDelayMs: number

@@ -25,14 +25,3 @@ export function asUnsigned(value: unknown, prefix = ''): bigint {
   if (typeof value === 'bigint' && value >= 0n) return value
   throw internal(`${prefix}attempt to access JSON non-unsigned-integer as unsigned-integer`)
 }
-
-/** -2⁶³ to 2⁶³-1. */
-export function asSigned(value: unknown, prefix = ''): bigint {
-  if (typeof value === 'bigint' && value < 2n ** 63n) return value
-  throw internal(`${prefix}attempt to access JSON non-signed-integer as signed-integer`)
-}
-
-export function asDouble(value: unknown, prefix = ''): number {
-  if (typeof value === 'number' || typeof value === 'bigint') return Number(value)
-  throw internal(`${prefix}attempt to access JSON non-number as double`)
-}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { ServerError } from '../base/server-error.ts'
-import { asBoolean, asDouble, asSigned, asString, asUnsigned } from './json-access.ts'
+import { asBoolean, asString, asUnsigned } from './json-access.ts'
 import { memberOf, parseJsonDocument, requiredMember, type JsonNode } from './json-document.ts'
 
 const parse = (text: string): JsonNode => parseJsonDocument(Buffer.from(text))
@@ -78,7 +78,5 @@ test('a value of another type is refused with the type that was asked for', () =
   refuses(asString, '1', 'non-string as string')
   refuses(asBoolean, '1', 'non-boolean as boolean')
   refuses(asUnsigned, '-1', 'non-unsigned-integer as unsigned-integer')
-  refuses(asSigned, '9223372036854775808', 'non-signed-integer as signed-integer')
-  refuses(asDouble, '"1"', 'non-number as double')
-  assert.deepEqual([asDouble(parse('1')), asSigned(parse('-1')), asUnsigned(parse('1'))], [1, -1n, 1n])
+  assert.equal(asUnsigned(parse('1')), 1n)
 })

@@ -4,7 +4,7 @@
 import { ServerError } from '../base/server-error.ts'
 import { char, JsonScanner, type JsonScalar } from './json-scanner.ts'
 
-export type JsonObject = ReadonlyMap<string, JsonNode>
+type JsonObject = ReadonlyMap<string, JsonNode>
 /**
  * An integer that fits 64 bits is a bigint, every other number a number: `1` is 1n, `1.0` is 1, as the wire tells them
  * apart. An object is a Map, so that no key can touch a prototype.

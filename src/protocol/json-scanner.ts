@@ -26,7 +26,7 @@ export const char = {
 } as const
 
 /** An array or object where a plain value may stand: callers that do not descend only need to know that there was one. */
-export class JsonContainer {
+class JsonContainer {
   readonly isArray: boolean
   constructor(isArray: boolean) {
     this.isArray = isArray

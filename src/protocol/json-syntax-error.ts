@@ -1,7 +1,7 @@
 import { ServerError } from '../base/server-error.ts'
 
 /** RapidJSON's texts for what is wrong with a document. */
-export const jsonSyntaxTexts = {
+const jsonSyntaxTexts = {
   documentEmpty: 'The document is empty.',
   rootNotSingular: 'The document root must not be followed by other values.',
   valueInvalid: 'Invalid value.',

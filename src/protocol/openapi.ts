@@ -16,7 +16,7 @@ import {
   type JsonObject,
 } from './openapi-parts.ts'
 
-export type OpenApiSource = {
+type OpenApiSource = {
   readonly serverName: string
   readonly serverVersion: string
   readonly models: Iterable<ModelVersion>

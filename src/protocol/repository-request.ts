@@ -52,7 +52,7 @@ export function readUnloadRequest(body: Uint8Array): boolean {
 const decodeBase64 = (text: string): Uint8Array =>
   /^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(text) ? Buffer.from(text, 'base64') : new Uint8Array(0)
 
-export type IndexRow = {
+type IndexRow = {
   readonly name: string
   readonly version: string
   readonly state: string

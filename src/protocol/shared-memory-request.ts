@@ -4,8 +4,8 @@ import { ServerError } from '../base/server-error.ts'
 import { asString, asUnsigned } from './json-access.ts'
 import { memberOf, parseJsonDocument, requiredMember } from './json-document.ts'
 
-export type SystemRegistration = { readonly key: string; readonly offset: bigint; readonly byteSize: bigint }
-export type CudaRegistration = {
+type SystemRegistration = { readonly key: string; readonly offset: bigint; readonly byteSize: bigint }
+type CudaRegistration = {
   readonly rawHandle: Uint8Array
   readonly deviceId: bigint
   readonly byteSize: bigint

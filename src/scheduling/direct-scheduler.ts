@@ -12,7 +12,7 @@ import { LinkedList, type Linked } from './linked-list.ts'
 import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
 import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 
-export type DirectSchedulerLimits = {
+type DirectSchedulerLimits = {
   /** Requests that may wait; Infinity for none. */
   readonly maxQueueSize: number
 }

@@ -12,7 +12,7 @@ import { EnsembleGate } from './ensemble-gate.ts'
 import { EnsembleRun, type EnsembleContext } from './ensemble-run.ts'
 import { stoppedError } from './refusals.ts'
 
-export type EnsembleDependencies = {
+type EnsembleDependencies = {
   readonly clock: Clock
   /** Runs a step's request by its model's name, also while the server drains. Never throws. */
   readonly infer: (request: InferenceRequest) => void

@@ -4,7 +4,7 @@ import type { ModelSignature } from '../config/model-signature.ts'
 import type { Shape } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 
-export type JoinOptions = {
+type JoinOptions = {
   /** Null or absent: nothing is padded. */
   readonly padding?: BatchPadding | null
 }

@@ -28,7 +28,7 @@ export type BatchLimits = {
 }
 
 /** `requestCount` requests from the front of the line make a batch of `batchSize` rows: now, or at `untilNs` if no more come. */
-export type BatchPlan =
+type BatchPlan =
   | { readonly kind: 'idle' }
   | { readonly kind: 'wait'; readonly untilNs: number; readonly requestCount: number; readonly batchSize: number }
   | { readonly kind: 'run'; readonly requestCount: number; readonly batchSize: number }

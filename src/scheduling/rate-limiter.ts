@@ -5,7 +5,7 @@ import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
 import type { Batch } from '../model/batch.ts'
 
-export type ResourceClaim = { readonly name: string; readonly count: number; readonly isGlobal: boolean }
+type ResourceClaim = { readonly name: string; readonly count: number; readonly isGlobal: boolean }
 
 export type InstanceClaim = {
   readonly resources: readonly ResourceClaim[]

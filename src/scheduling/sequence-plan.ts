@@ -10,7 +10,7 @@ export type SequenceBatchLimits = {
   readonly preferredSizes: readonly number[]
 }
 
-export type SequenceBatchPlan =
+type SequenceBatchPlan =
   | { readonly kind: 'idle' }
   | { readonly kind: 'wait'; readonly untilNs: number }
   | { readonly kind: 'run'; readonly sequenceCount: number }

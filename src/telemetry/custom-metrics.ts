@@ -7,7 +7,7 @@ import { modelFamilies } from './model-families.ts'
 import { residencyFamilies } from './residency-families.ts'
 import { serverFamilies } from './server-families.ts'
 
-export type CustomSeries = {
+type CustomSeries = {
   /** Sorted by name, as they are printed. */
   readonly labels: readonly (readonly [name: string, value: string])[]
   value: number

@@ -1,7 +1,7 @@
 import type { GpuState } from './gpu-metrics.ts'
 import { labelText, sampleLine, type MetricsText } from './metrics-text.ts'
 
-export type GpuFamily = {
+type GpuFamily = {
   readonly name: string
   readonly type: 'counter' | 'gauge'
   readonly help: string

@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 
 /** Null: the GPU does not tell. */
-export type GpuReading = {
+type GpuReading = {
   readonly uuid: string
   readonly name: string
   readonly utilization: number | null

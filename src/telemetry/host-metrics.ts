@@ -5,10 +5,10 @@ import os from 'node:os'
 import type { Cancel, Clock } from '../base/clock.ts'
 
 export type CpuTimes = { readonly busy: number; readonly total: number }
-export type Memory = { readonly totalBytes: number; readonly usedBytes: number }
+type Memory = { readonly totalBytes: number; readonly usedBytes: number }
 
 /** Where the figures come from. */
-export interface HostProbe {
+interface HostProbe {
   cpuTimes(): Promise<CpuTimes | null>
   memory(): Promise<Memory | null>
 }

@@ -2,7 +2,7 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 import { QuantileWindow } from './quantile-window.ts'
 
 /** Microseconds: how many, how long in all, and the quantiles of the last minute. */
-export class LatencySummary {
+class LatencySummary {
   readonly window = new QuantileWindow()
   count = 0
   sumUs = 0

@@ -13,7 +13,7 @@ import type { ModelTotals } from './model-totals.ts'
 import { residencyPieces, type ResidencySources } from './residency-families.ts'
 import { loopProbeMs, serverText, type ServerSources } from './server-families.ts'
 
-export type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
+type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly clock: Clock
   readonly ledger: ModelLedger
   /** Those that report; none on a machine without. */

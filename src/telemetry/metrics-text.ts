@@ -6,7 +6,7 @@ export type MetricType = 'counter' | 'gauge' | 'histogram' | 'summary'
 export type Labels = readonly (readonly [name: string, value: string])[]
 
 /** Exemplars of a histogram's buckets, and the moment at which the page is written on both clocks. */
-export type ExemplarContext = {
+type ExemplarContext = {
   readonly exemplars: BucketExemplars
   readonly nowNs: number
   readonly wallMs: number

@@ -32,7 +32,7 @@ export interface MeteredVersion {
   readonly workload: Workload
 }
 
-export type LedgerOptions = {
+type LedgerOptions = {
   /** `--metrics-config summary_latencies` */
   readonly hasSummaries: boolean
   /** `--metrics-config histogram_latencies` */

@@ -3,7 +3,7 @@ import { BucketExemplars } from './bucket-exemplars.ts'
 import { latencyBounds } from './latency-histogram.ts'
 import { failureReasons, type FailureReason, type Statistics } from './statistics.ts'
 
-export const durationKinds = [
+const durationKinds = [
   'request',
   'queue',
   'computeInput',
@@ -14,7 +14,7 @@ export const durationKinds = [
 ] as const
 export type DurationKind = (typeof durationKinds)[number]
 
-export const latencyKinds = ['request', 'queue', 'compute'] as const
+const latencyKinds = ['request', 'queue', 'compute'] as const
 export type LatencyKind = (typeof latencyKinds)[number]
 
 const zeros = (): number[] => Array.from({ length: latencyBounds.length + 1 }, () => 0)

@@ -18,7 +18,7 @@ export type ModelResidence = {
   readonly memoryBytes: number
 }
 
-export type ResidencyFamily = {
+type ResidencyFamily = {
   readonly name: string
   readonly type: 'counter' | 'gauge' | 'histogram'
   readonly help: string

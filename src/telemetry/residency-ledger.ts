@@ -1,11 +1,11 @@
 // Counts how models come into memory on demand and leave it.
 
-export type EvictionReason = 'memory' | 'idle'
+type EvictionReason = 'memory' | 'idle'
 
 /** Upper bounds of the buckets of cold starts, in seconds. */
 export const coldStartBounds: readonly number[] = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120]
 
-export type ColdStarts = { readonly counts: number[]; sum: number }
+type ColdStarts = { readonly counts: number[]; sum: number }
 
 export class ResidencyLedger {
   readonly #evictions = new Map<string, Map<EvictionReason, number>>()

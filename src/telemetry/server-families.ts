@@ -54,7 +54,7 @@ export type ServerSources = {
 
 type Sample = readonly [labels: string, value: number]
 
-export type ServerFamily = {
+type ServerFamily = {
   readonly name: string
   readonly type: 'counter' | 'gauge'
   readonly help: string

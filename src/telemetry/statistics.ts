@@ -13,7 +13,7 @@ export const failureReasons = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'] as co
 /** REJECTED by the scheduler; CANCELED by the client; BACKEND: it failed after its execution began. */
 export type FailureReason = (typeof failureReasons)[number]
 
-export type StatisticsOptions = {
+type StatisticsOptions = {
   /** True for a decoupled model whose backend reports on each response. */
   readonly hasResponseStatistics: boolean
   readonly hasSummaries?: boolean
@@ -182,7 +182,7 @@ export class Statistics {
   }
 }
 
-export function failureReason(request: InferenceRequest, response: InferenceResponse): FailureReason {
+function failureReason(request: InferenceRequest, response: InferenceResponse): FailureReason {
   if (response.error?.code === 'CANCELLED') return 'CANCELED'
   if (request.computeStartNs !== 0) return 'BACKEND'
   return response.error?.code === 'UNAVAILABLE' ? 'REJECTED' : 'OTHER'

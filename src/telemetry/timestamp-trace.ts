@@ -6,7 +6,7 @@ import type { TraceLevel } from '../model/trace-control.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { tensorText } from './tensor-text.ts'
 
-export type TimestampTraceSettings = {
+type TimestampTraceSettings = {
   readonly levels: readonly TraceLevel[]
   /** A number for each trace, those of children too. */
   readonly nextId: () => number

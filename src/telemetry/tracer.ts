@@ -21,7 +21,7 @@ export type TracerOptions = TraceSettings & {
 }
 
 /** Mode `opentelemetry`. */
-export type SpanTarget = {
+type SpanTarget = {
   readonly clock: Clock
   readonly sink: SpanSink
   readonly settings: TraceControl['modeSettings']

@@ -17,7 +17,7 @@ export type LoadTarget = {
   readonly tls: TlsTarget | null
 }
 
-export type SocketEvents = {
+type SocketEvents = {
   readonly onConnect: () => void
   /** The bytes are valid during the call only. */
   readonly onBytes: (bytes: Buffer) => void

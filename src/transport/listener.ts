@@ -27,7 +27,7 @@ export type ListenOptions = {
 }
 
 /** What differs between the protocols. */
-export type ListenerSettings = {
+type ListenerSettings = {
   readonly plainSockets: net.ServerOpts
   readonly tlsSockets: tls.TlsOptions
   /** 0: as many as the system gives. */
@@ -39,7 +39,7 @@ export type ListenerSettings = {
 }
 
 /** What the listener asks of a connection when the port closes. */
-export type HeldConnection = {
+type HeldConnection = {
   /** Closes after the answers that are under way. */
   leave(): void
   destroy(): void

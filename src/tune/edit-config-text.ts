@@ -13,7 +13,7 @@ const scalar = /(?:[^\s,;{}<>[\]#"']|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')+/y
 const closers: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
 
 /** `now`: what the server has the model with. `groupKind`: for a file that names no instance group. */
-export type ConfigEdit = { readonly now: Setting; readonly setting: Setting; readonly groupKind: string }
+type ConfigEdit = { readonly now: Setting; readonly setting: Setting; readonly groupKind: string }
 
 /** What stays as it is is not written. Throws when the result would not say what was asked. */
 export function editConfigText(text: string, edit: ConfigEdit): string {

@@ -22,7 +22,7 @@ import { runningServer, startServer, type TunedServer } from './tuned-server.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-export type TuneHost = {
+type TuneHost = {
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
   /** Shows how far a measurement is; '' clears it. Null where nobody looks. */

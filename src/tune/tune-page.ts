@@ -5,7 +5,7 @@ import { isWithin, type MeasuredPoint, type TuneLimits, type TuneStep, type Tune
 import { keyOf, settingText } from './setting.ts'
 import { tableText } from './tune-text.ts'
 
-export type PageFacts = {
+type PageFacts = {
   readonly model: string
   readonly command: string
   readonly date: string

@@ -42,7 +42,7 @@ async function memoryFromMetrics(url: string): Promise<number | null> {
   }
 }
 
-export type OwnServerSettings = {
+type OwnServerSettings = {
   /** `bin/galatea.js` */
   readonly launcher: string
   readonly repository: string

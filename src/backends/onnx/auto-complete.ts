@@ -5,7 +5,7 @@ import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../..
 import { configDataType } from '../../tensor/data-type.ts'
 import type { OnnxTensorSpec } from './onnx-session.ts'
 
-export type ModelDescription = {
+type ModelDescription = {
   readonly inputs: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]
 }

@@ -8,7 +8,7 @@ import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { BatchInput, BatchInputKind, ModelConfig } from '../../config/model-config.ts'
 
 /** The elements of an output that are one request's: as many as its shape has, which follows that of an input. */
-export type ScatterRule = {
+type ScatterRule = {
   readonly source: string
   /** With the batch dimension; -1 is taken from the same dimension of the source. */
   readonly shape: Shape

@@ -16,7 +16,7 @@ import type { OnnxRunner, RunOutput, RunResult } from './onnx-session.ts'
 import type { Place } from './session-settings.ts'
 import { splitOutput, type OutputBinding } from './split-outputs.ts'
 
-export type OnnxInstanceParts = InputPlaces & {
+type OnnxInstanceParts = InputPlaces & {
   readonly clock: Clock
   readonly name: string
   readonly runner: OnnxRunner

@@ -6,7 +6,7 @@ import type { ConfigDataType, ModelConfig } from '../../config/model-config.ts'
 import { configDataType } from '../../tensor/data-type.ts'
 import type { OnnxTensorSpec } from './onnx-session.ts'
 
-export type SessionDescription = {
+type SessionDescription = {
   readonly inputs: readonly OnnxTensorSpec[]
   readonly overridable: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]

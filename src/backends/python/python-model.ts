@@ -22,7 +22,7 @@ export type WorkerPlan = {
   readonly location: { readonly module: string; readonly paths: readonly string[]; readonly modelDir: string }
 }
 
-export type WorkerSupply = {
+type WorkerSupply = {
   /** A process that waits to be initialised. */
   launch(): WorkerLink
   learn(link: WorkerLink): void

@@ -18,7 +18,7 @@ export type PythonCommand = {
   readonly directory: string
 }
 
-export type ProcessEvents = {
+type ProcessEvents = {
   onFrame(frame: Buffer): void
   onLine(line: string, stream: 'stdout' | 'stderr'): void
   /** Once. No frame comes after it. */

@@ -34,9 +34,9 @@ import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { WorkerLink } from './worker-launch.ts'
 
-export type PythonWorkerDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+type PythonWorkerDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
 
-export type PythonWorkerSettings = {
+type PythonWorkerSettings = {
   readonly modelName: string
   readonly instanceName: string
   readonly signature: ModelSignature

@@ -7,7 +7,7 @@ import { fromWorker, readText, textFrame, toWorker } from './frames.ts'
 import { PythonProcess, type PythonCommand } from './python-process.ts'
 import { TensorRegions, type SharedMemoryLimits } from './tensor-regions.ts'
 
-export type WorkerGreeting = { readonly pid: number; readonly executable: string; readonly python: string }
+type WorkerGreeting = { readonly pid: number; readonly executable: string; readonly python: string }
 
 type StartFailure = { readonly message: string; readonly missing?: string; readonly executable?: string }
 type Pending = {
@@ -16,12 +16,12 @@ type Pending = {
   readonly reject: (reason: ServerError) => void
 }
 
-export type WorkerOwner = {
+type WorkerOwner = {
   onFrame(frame: Buffer): void
   onExit(reason: string): void
 }
 
-export type LaunchSettings = {
+type LaunchSettings = {
   readonly command: PythonCommand
   readonly memory: SharedMemoryLimits | null
   /** How the log names it. */

@@ -5,7 +5,7 @@ import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../..
 import { configDataType, dataTypeOfConfig, isDataType, type DataType } from '../../tensor/data-type.ts'
 import { shapesEqual, shapeText, type Shape } from '../../tensor/shape.ts'
 
-export type TensorDescription = {
+type TensorDescription = {
   readonly name: string
   /** `FP32` or `TYPE_FP32`. */
   readonly dataType: DataType | ConfigDataType

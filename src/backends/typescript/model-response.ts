@@ -12,7 +12,7 @@ type ResponseParameters = Readonly<Record<string, ParameterValue>> | ReadonlyMap
 export type ModelResponse =
   readonly ModelTensor[] | { readonly outputs: readonly ModelTensor[]; readonly parameters?: ResponseParameters }
 
-export type CheckedResponse = {
+type CheckedResponse = {
   readonly outputs: readonly ModelTensor[]
   readonly parameters: ReadonlyMap<string, ParameterValue> | null
 }

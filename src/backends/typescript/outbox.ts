@@ -3,7 +3,7 @@
 import type { ModelTensor } from './model-tensor.ts'
 import type { FromWorker, TensorMessage, WorkerMessage } from './worker-protocol.ts'
 
-export type Post = (envelope: FromWorker, transfer: ArrayBuffer[]) => void
+type Post = (envelope: FromWorker, transfer: ArrayBuffer[]) => void
 
 /** Smaller outputs are copied: a copy of 16 KiB costs less than handing over its memory. */
 const handOverBytes = 16 * 1024

@@ -92,7 +92,7 @@ function placeOf(
   }
 }
 
-export function workerLimits(config: ModelConfig): WorkerLimits {
+function workerLimits(config: ModelConfig): WorkerLimits {
   return {
     maxExecutionMs: readParameter(config, 'max_execution_ms') ?? 0,
     maxInitializeMs: readParameter(config, 'max_initialize_ms') ?? defaultInitializeMs,

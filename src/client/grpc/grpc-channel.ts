@@ -14,7 +14,7 @@ import type { Compression } from '../infer-request.ts'
 import { codeOfGrpc, InferenceError } from '../inference-error.ts'
 import { tlsSettings, type TlsOptions } from '../node/tls-settings.ts'
 
-export type ChannelOptions = {
+type ChannelOptions = {
   readonly origin: string
   readonly headers: Readonly<Record<string, string>>
   readonly tls: TlsOptions

@@ -122,7 +122,7 @@ export class HttpTransport {
 const closedError = (): InferenceError => new InferenceError('CANCELLED', 'the client was closed')
 
 /** `localhost:8000` → `http://localhost:8000`, without a slash at the end. */
-export function baseUrl(url: string): string {
+function baseUrl(url: string): string {
   const whole = /^[a-z][a-z+.-]*:\/\//i.test(url) ? url : `http://${url}`
   let parsed: URL
   try {

@@ -8,7 +8,7 @@ import { OutputTensor } from '../output-tensor.ts'
 import { bytesElements, encodeTensorData, typedValues, type TensorData } from '../tensor-data.ts'
 import { jsonObjectEnd, parseWireJson, wireJsonText } from './wire-json.ts'
 
-export type InferBody = {
+type InferBody = {
   readonly bytes: Uint8Array<ArrayBuffer>
   /** Bytes of JSON at the beginning; null when there is nothing else. */
   readonly headerLength: number | null

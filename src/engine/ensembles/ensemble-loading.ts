@@ -20,7 +20,7 @@ import type { LoadedParts, ServedVersion } from '../serving/served-version.ts'
 
 export type ServedModels = ReadonlyMap<ModelKey, ServedModel>
 
-export type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'responseCache'> & {
+type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'responseCache'> & {
   readonly models: ServedModels
   readonly infer: (request: InferenceRequest) => void
 }

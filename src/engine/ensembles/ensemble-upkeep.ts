@@ -13,7 +13,7 @@ import { ensembleProblem, missingPart, type ServedModels } from './ensemble-load
 
 export type Unloading = { readonly gone: Promise<void> }
 
-export type EnsembleUpkeepDependencies = {
+type EnsembleUpkeepDependencies = {
   readonly log: Log
   readonly models: ServedModels
   /** Null when no repository has it. */

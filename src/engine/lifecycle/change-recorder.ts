@@ -15,7 +15,7 @@ import type { ServedModel } from '../serving/served-model.ts'
 import type { ServedVersion } from '../serving/served-version.ts'
 import type { LoadOverride } from './load-override.ts'
 
-export type RecorderDependencies = {
+type RecorderDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly audit: AuditLog

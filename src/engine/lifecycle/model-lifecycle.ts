@@ -27,7 +27,7 @@ import { ModelSleep, type SleepDependencies } from './model-sleep.ts'
 import { planChange, planLoad, type LoadPlan } from './plan-change.ts'
 import { VersionSwitch, type SwitchDependencies } from './version-switch.ts'
 
-export type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'giveUp' | 'changed'> & {
+type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'giveUp' | 'changed'> & {
   readonly repository: ModelSource
   /** Where models that come into memory on demand are counted for metrics. */
   readonly residencyLedger?: ResidencyLedger

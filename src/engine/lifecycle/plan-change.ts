@@ -55,7 +55,7 @@ export type LoadPlan<V extends KnownVersion> =
   /** The repository's entry cannot be read. */
   | { readonly kind: 'UNREADABLE'; readonly reason: string }
 
-export type ChangePlan<V extends KnownVersion> =
+type ChangePlan<V extends KnownVersion> =
   | LoadPlan<V>
   | SleepPlan
   /** It serves from these files already. */

@@ -7,7 +7,7 @@ import type { ModelKey } from '../../model/model-key.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
 
 /** What the poller needs of a repository and of the Engine. */
-export type PollerDependencies = {
+type PollerDependencies = {
   readonly clock: Clock
   readonly log: Log
   poll(): Promise<readonly PolledModel[]>
@@ -17,7 +17,7 @@ export type PollerDependencies = {
 }
 
 /** What one look at the repositories tells to do. Pure. */
-export type PollPlan = { readonly load: readonly string[]; readonly unload: readonly string[] }
+type PollPlan = { readonly load: readonly string[]; readonly unload: readonly string[] }
 
 type Fingerprints = ReadonlyMap<string, string>
 

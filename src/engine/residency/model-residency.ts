@@ -11,12 +11,12 @@ import { residencyOf, type Residency, type ResidencyDefaults } from './residency
 import type { ServedModel } from '../serving/served-model.ts'
 import type { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 
-export type ResidencySettings = ResidencyDefaults & {
+type ResidencySettings = ResidencyDefaults & {
   /** `--model-memory-limit`; 0: none. */
   readonly memoryLimitBytes: number
 }
 
-export type ResidencyDependencies = {
+type ResidencyDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly ledger: ResidencyLedger

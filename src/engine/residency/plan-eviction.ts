@@ -1,7 +1,7 @@
 import type { ModelKey } from '../../model/model-key.ts'
 
 /** A model in memory that nobody uses now. */
-export type IdleModel = { readonly key: ModelKey; readonly bytes: number; readonly lastUsedNs: number }
+type IdleModel = { readonly key: ModelKey; readonly bytes: number; readonly lastUsedNs: number }
 
 /** Who has to go so that `neededBytes` become free: those that were used longest ago. Null: all of them are not enough. */
 export function planEviction(idle: readonly IdleModel[], neededBytes: number): ModelKey[] | null {

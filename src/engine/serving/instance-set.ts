@@ -8,7 +8,7 @@ import type { Scheduler } from '../../model/scheduler.ts'
 import type { LimitedInstance, RateLimiter } from '../../scheduling/rate-limiter.ts'
 import { BusyMeter } from './busy-meter.ts'
 
-export type InstanceSetDependencies = {
+type InstanceSetDependencies = {
   readonly clock: Clock
   readonly loaded: LoadedModel
   /** Null: they run whenever they can. */

@@ -28,7 +28,7 @@ export type ServedFrom = {
  * SERVING: its versions take requests. A reload goes from SERVING to SERVING in one step.
  * Every move is allowed; at exit the state stays what it was, because clients are told that the server goes.
  */
-export type ServedModelState =
+type ServedModelState =
   | { readonly kind: 'ABSENT' }
   | { readonly kind: 'SLEEPING'; readonly sleeping: SleepingModel; readonly override: ModelConfig | null }
   | {

@@ -39,7 +39,7 @@ const allowedMoves: Readonly<Record<ModelVersionState, readonly ModelVersionStat
   UNAVAILABLE: [],
 }
 
-export type VersionDependencies = {
+type VersionDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly ledger: ModelLedger

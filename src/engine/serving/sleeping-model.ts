@@ -61,9 +61,9 @@ export type SleepingSettings = {
 }
 
 /** Between two tries to load a model that fails: 1 s, doubling to one minute. */
-export const wakeDelayMs = (failures: number): number => Math.min(1000 * 2 ** (failures - 1), 60_000)
+const wakeDelayMs = (failures: number): number => Math.min(1000 * 2 ** (failures - 1), 60_000)
 
-export type SleepingDependencies = {
+type SleepingDependencies = {
   readonly clock: Clock
   /** Loads the model, because a request waits for it. Clears `isWaking` in the end. */
   readonly wake: (model: SleepingModel) => void

@@ -20,7 +20,7 @@ import { dataTypeOfConfig, elementBytes, type DataType } from '../../tensor/data
 import { elementCount } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 
-export type WarmUpSource = {
+type WarmUpSource = {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly modelDirectory: string

@@ -10,15 +10,15 @@ import { SharedMemoryRegion } from './shared-memory-region.ts'
 /** A piece of a registered region, as a request names it. */
 export type RegionReference = { readonly region: string; readonly offset: bigint; readonly byteSize: bigint }
 
-export type SystemRegionStatus = {
+type SystemRegionStatus = {
   readonly name: string
   readonly key: string
   readonly offset: number
   readonly byteSize: number
 }
-export type CudaRegionStatus = { readonly name: string; readonly deviceId: number; readonly byteSize: number }
+type CudaRegionStatus = { readonly name: string; readonly deviceId: number; readonly byteSize: number }
 
-export type SharedMemorySettings = {
+type SharedMemorySettings = {
   /** `--allow-client-shared-memory`: whether clients may register and unregister. */
   readonly isAllowed: boolean
   /** Where POSIX shared memory objects are; another folder in tests. */

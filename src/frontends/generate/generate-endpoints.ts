@@ -37,7 +37,7 @@ import { traceOriginOf } from '../../ports/http/trace-origin.ts'
 import { TracedRequest } from '../../ports/http/traced-request.ts'
 
 /** A model that cannot be paused and a client that does not read: the request is given up with this much unread. */
-export const mostUnreadBytes = 16 * 1024 * 1024
+const mostUnreadBytes = 16 * 1024 * 1024
 
 /** An error as the first answer is a 400 whatever its code, as in Triton. */
 const firstErrorStatus = 400

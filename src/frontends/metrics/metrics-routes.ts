@@ -10,7 +10,7 @@ import { everyOtherPath, get, type Route } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { preferenceFor } from './accept-header.ts'
 
-export type PageFormat = {
+type PageFormat = {
   /** `type/subtype; parameter=value…` */
   readonly contentType: string
   /** The page, piece by piece. */

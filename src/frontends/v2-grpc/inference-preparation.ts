@@ -23,7 +23,7 @@ import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { MetadataForwarding } from './metadata-forwarding.ts'
 
-export type InferenceDependencies = {
+type InferenceDependencies = {
   readonly engine: Engine
   readonly clock: Clock
   /** Null where there is no client shared memory. */

@@ -16,9 +16,9 @@ import { statisticsMessage } from './statistics-message.ts'
 import { traceSettingMethod } from './trace-setting-method.ts'
 
 export type UnaryMethod = (request: MessageValue, call: GrpcCall) => MessageValue | Promise<MessageValue>
-export type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
+type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
 
-export type MethodDependencies = {
+type MethodDependencies = {
   readonly engine: Engine
   readonly log: Log
   /** Null where the log belongs to somebody else. */

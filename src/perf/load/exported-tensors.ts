@@ -4,7 +4,7 @@ import { bf16Value, fp16Value } from '../../tensor/half-float.ts'
 import { bytesElements, typedValues } from '../../client/tensor-data.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 
-export type ExportedTensor = { readonly name: string; readonly dataType: DataType; readonly bytes: Uint8Array }
+type ExportedTensor = { readonly name: string; readonly dataType: DataType; readonly bytes: Uint8Array }
 
 /** Tensors with more elements are left out; a picture would make the file as large as the traffic. */
 const maxElements = 256

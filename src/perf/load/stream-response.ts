@@ -1,6 +1,6 @@
 // What the load needs to know of a ModelStreamInferResponse, read off the wire without building objects.
 
-export type StreamResponse = {
+type StreamResponse = {
   /** '' for a good one. */
   readonly error: string
   readonly isFinal: boolean

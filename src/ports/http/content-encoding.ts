@@ -6,7 +6,7 @@ import { deflate, deflateSync, gzip, gzipSync, unzip, unzipSync } from 'node:zli
 import { RingQueue } from '../../base/ring-queue.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 
-export type ContentEncoding = 'identity' | 'gzip' | 'deflate'
+type ContentEncoding = 'identity' | 'gzip' | 'deflate'
 
 /** Up to this size zlib runs on the main thread. At its best ratio of about 1000 the result has 4 MB: a few milliseconds. */
 const inlineInputBytes = 4096

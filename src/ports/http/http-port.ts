@@ -19,7 +19,7 @@ import type { RestrictedApiGuard } from './restricted-api-guard.ts'
 import type { Route } from './route.ts'
 import { Router } from './router.ts'
 
-export type HttpPortDependencies = HttpTransportDependencies & {
+type HttpPortDependencies = HttpTransportDependencies & {
   readonly guard: RestrictedApiGuard
   /** Where bodies that the port itself refuses are counted; without them they are not. */
   readonly refusals?: RefusalCounts
@@ -29,7 +29,7 @@ export type HttpPortDependencies = HttpTransportDependencies & {
   readonly offload?: { close(): void }
 }
 
-export type HttpPortOptions = HttpTransportOptions & {
+type HttpPortOptions = HttpTransportOptions & {
   /** Whose pages may call the server from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
   /** True: the limits have flags of the name `--http-…`, and refusals say which. */

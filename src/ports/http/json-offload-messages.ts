@@ -17,20 +17,20 @@ import { readLoadRequest, type LoadParameters } from '../../protocol/repository-
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 
-export type ReadJob = { readonly kind: 'read'; readonly body: Uint8Array; readonly options: InferReadOptions }
-export type WriteJob = {
+type ReadJob = { readonly kind: 'read'; readonly body: Uint8Array; readonly options: InferReadOptions }
+type WriteJob = {
   readonly kind: 'write'
   readonly outputs: readonly Tensor[]
   readonly parameters: Parameters | null
   readonly context: InferResponseContext
 }
-export type GenerateJob = {
+type GenerateJob = {
   readonly kind: 'generate'
   readonly body: Uint8Array
   readonly signature: ModelSignature
   readonly limits: RequestLimits
 }
-export type LoadJob = { readonly kind: 'load'; readonly body: Uint8Array }
+type LoadJob = { readonly kind: 'load'; readonly body: Uint8Array }
 export type JsonJob = ReadJob | WriteJob | GenerateJob | LoadJob
 
 export type JsonResult =
@@ -40,7 +40,7 @@ export type JsonResult =
   | { readonly kind: 'written'; readonly head: Uint8Array; readonly parts: readonly Uint8Array[] }
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string }
 
-export type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBuffer[] }
+type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBuffer[] }
 
 /** In the thread: the very functions that small requests go through on the main thread. */
 export function runJsonJob(job: JsonJob): Transferred<JsonResult> {

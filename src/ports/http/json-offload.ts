@@ -30,7 +30,7 @@ export type JsonOffloadSettings = {
 }
 
 /** 512 MiB are about five seconds of work for two threads; a job of 64 MiB takes half a second to four. */
-export const defaultJsonOffloadSettings: JsonOffloadSettings = {
+const defaultJsonOffloadSettings: JsonOffloadSettings = {
   maxThreads: Math.max(1, Math.min(2, availableParallelism() - 1)),
   maxWaitingBytes: 512 * 1024 * 1024,
   jobTimeoutMs: 60_000,
@@ -38,7 +38,7 @@ export const defaultJsonOffloadSettings: JsonOffloadSettings = {
 }
 
 /** Called exactly once unless the job was cancelled; one of the two is null. */
-export type JsonDone<T> = (error: ServerError | null, value: T | null) => void
+type JsonDone<T> = (error: ServerError | null, value: T | null) => void
 
 export class JsonOffload {
   readonly #clock: Clock
@@ -187,7 +187,7 @@ export class JsonOffload {
 }
 
 /** One large body on its way. */
-export class OffloadedJson {
+class OffloadedJson {
   readonly message: JsonJob
   readonly transfer: readonly ArrayBuffer[]
   readonly bytes: number

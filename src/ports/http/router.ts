@@ -1,7 +1,7 @@
 import { assert } from '../../base/assert.ts'
 import { everyOtherPath, type Route } from './route.ts'
 
-export type RouteMatch = {
+type RouteMatch = {
   readonly route: Route
   /** The first `{}` of the path that is not its version; '' where there is none. */
   readonly modelName: string

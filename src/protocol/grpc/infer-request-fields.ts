@@ -7,9 +7,9 @@ import { Tensor } from '../../tensor/tensor.ts'
 import { encodeContents, encodeContentsInSteps } from './infer-contents.ts'
 import type { WireInferRequest, WireInput, WireOutput, WireParameter, WireParameters } from './infer-request-reader.ts'
 
-export const emptyFinalParameter = 'triton_enable_empty_final_response'
+const emptyFinalParameter = 'triton_enable_empty_final_response'
 
-export type RequestParameters = {
+type RequestParameters = {
   readonly custom: Map<string, ParameterValue>
   correlationId: bigint | string
   isSequenceStart: boolean
@@ -20,7 +20,7 @@ export type RequestParameters = {
 }
 
 /** Where a tensor lies in a registered shared memory region. */
-export type SharedMemoryPlace = { readonly region: string; readonly offset: bigint; readonly byteSize: bigint }
+type SharedMemoryPlace = { readonly region: string; readonly offset: bigint; readonly byteSize: bigint }
 
 export type OutputSelection = {
   readonly name: string
@@ -109,7 +109,7 @@ function correlationText(text: string): string {
   return text
 }
 
-export type RequestInputs = {
+type RequestInputs = {
   readonly tensors: Tensor[]
   /** Index of an input → where its bytes lie; its tensor has none yet. */
   readonly sharedMemory: ReadonlyMap<number, SharedMemoryPlace>
@@ -224,7 +224,7 @@ function readClassification(parameters: WireParameters | null): number {
   return count <= 0n ? 0 : Number(count > 0x7fffffffn ? 0x7fffffffn : count)
 }
 
-export function readSharedMemoryPlace(tensor: string, parameters: WireParameters | null): SharedMemoryPlace | null {
+function readSharedMemoryPlace(tensor: string, parameters: WireParameters | null): SharedMemoryPlace | null {
   if (parameters === null) return null
   const region = parameters.get('shared_memory_region')
   if (region === undefined) {

@@ -6,7 +6,7 @@ import type { InferLimits } from '../request-limits.ts'
 import { idTooLong, tooManyDimensions, tooManyParameters, tooManyTensors } from '../request-limits.ts'
 import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 
-export type ParameterKind = 'bool_param' | 'int64_param' | 'string_param' | 'double_param' | 'uint64_param' | 'not set'
+type ParameterKind = 'bool_param' | 'int64_param' | 'string_param' | 'double_param' | 'uint64_param' | 'not set'
 
 /** An InferParameter: which of the choices was made, and its value. */
 export class WireParameter {

@@ -33,7 +33,7 @@ const reflectionFile = (version: 'v1' | 'v1alpha'): WireFile => ({
   services: { ServerReflection: reflectionRpcs },
 })
 
-export const modelConfigFile: WireFile = {
+const modelConfigFile: WireFile = {
   name: 'model_config.proto',
   package: 'inference',
   dependencies: [],

@@ -87,7 +87,7 @@ export function isCredentialFailure(reason: unknown): boolean {
 }
 
 /** The HTTP status, wherever the provider's library put it. */
-export function statusOf(error: unknown): number | null {
+function statusOf(error: unknown): number | null {
   const { $metadata, statusCode, status, code } = error as {
     $metadata?: { httpStatusCode?: unknown }
     statusCode?: unknown

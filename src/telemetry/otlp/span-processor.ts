@@ -14,7 +14,7 @@ export interface SpanExporter {
   close(): void
 }
 
-export type SpanProcessorOptions = {
+type SpanProcessorOptions = {
   readonly url: string
   readonly resource: readonly SpanAttribute[]
   /** Spans that wait to be sent; what comes on top is dropped. */

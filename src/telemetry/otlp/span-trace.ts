@@ -6,7 +6,7 @@ import type { Span, SpanAttribute, SpanEvent, SpanSink } from './span.ts'
 import { createSpanId, encodeTraceparent } from './trace-context.ts'
 
 /** What the spans of one trace have in common. */
-export type SpanTraceSettings = {
+type SpanTraceSettings = {
   readonly sink: SpanSink
   readonly traceId: string
   readonly traceState: string

@@ -3,7 +3,7 @@
 import { randomFillSync } from 'node:crypto'
 import type { TraceOrigin } from '../../model/trace-stamp.ts'
 
-export type ParentContext = {
+type ParentContext = {
   readonly traceId: string
   readonly spanId: string
   /** Whether whoever called records the trace too. */

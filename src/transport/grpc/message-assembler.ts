@@ -1,7 +1,7 @@
 // The length-prefixed messages in a call's body. A message that arrives in one piece is a view on that piece. Other
 // messages are collected in one buffer, which grows with the bytes that arrived and not with the length announced.
 
-export type AssembledMessage = { readonly bytes: Buffer; readonly isCompressed: boolean }
+type AssembledMessage = { readonly bytes: Buffer; readonly isCompressed: boolean }
 
 const prefixBytes = 5
 const leastBytes = 64 * 1024

@@ -30,7 +30,7 @@ export function compressMessage(
   )
 }
 
-export type Inflated = (error: 'too-large' | 'corrupt' | null, message: Buffer) => void
+type Inflated = (error: 'too-large' | 'corrupt' | null, message: Buffer) => void
 
 /** The most messages that are inflated at a time: each may become as large as the limit. */
 const mostAtOnce = 4

@@ -11,7 +11,7 @@ const mostPieces = 65536
 const patience = 16
 
 export type BodyRefusal = 'too-large' | 'too-many-chunks' | 'no-memory'
-export type BodyState = 'receiving' | 'complete' | BodyRefusal
+type BodyState = 'receiving' | 'complete' | BodyRefusal
 
 export class BodyCollector {
   readonly #limitBytes: number

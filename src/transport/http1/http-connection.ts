@@ -29,7 +29,7 @@ const noBytes = Buffer.alloc(0)
 const noHead = parseRequestHead('GET / HTTP/1.1') as RequestHead
 
 /** `idle`: between requests. `waiting`: a request is whole and not yet answered. */
-export type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
+type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
 
 /** One request and its one answer. An answer that comes too late, or a second one, is dropped here. */
 class HttpExchange implements HttpRequest {

@@ -82,7 +82,7 @@ export class HttpResponse {
 }
 
 /** Triton's library says `Not Allowed` for 405; everything else is what everybody says. */
-export const reasonPhrases: Readonly<Record<number, string>> = {
+const reasonPhrases: Readonly<Record<number, string>> = {
   200: 'OK',
   400: 'Bad Request',
   403: 'Forbidden',

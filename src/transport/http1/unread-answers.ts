@@ -2,7 +2,7 @@ import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 
 /** The part of a socket that tells whether its client reads. */
-export type WatchedSocket = {
+type WatchedSocket = {
   /** Bytes that the socket has not written yet. A large piece counts as a whole until its last byte is written. */
   readonly writableLength: number
   destroy(): unknown

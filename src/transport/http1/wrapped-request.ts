@@ -44,7 +44,7 @@ export class WrappedRequest implements HttpRequest {
   }
 }
 
-export type StreamEnd = { readonly bytes: number; readonly isAborted: boolean }
+type StreamEnd = { readonly bytes: number; readonly isAborted: boolean }
 
 /**
  * A stream whose end is told once: how much was written, and whether it was broken off. Told first, while everything of the

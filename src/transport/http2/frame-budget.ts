@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import { errorCodes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
 
-export type BudgetedEvent = 'reset' | 'ping' | 'settings' | 'empty data' | 'idle frame' | 'tiny frame'
+type BudgetedEvent = 'reset' | 'ping' | 'settings' | 'empty data' | 'idle frame' | 'tiny frame'
 
 const budgets: Readonly<Record<BudgetedEvent, { readonly burst: number; readonly perSecond: number }>> = {
   // An honest client may cancel many calls, but not more than this at once. Streams that the server had to reset count too.

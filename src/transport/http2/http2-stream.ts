@@ -43,7 +43,7 @@ export interface SendLimits {
 }
 
 /** `idle`: nothing more to send now. `… window`: the window is full. `turn`: others come first. `ended`: all is sent. */
-export type SendOutcome = 'idle' | 'stream window' | 'connection window' | 'turn' | 'ended'
+type SendOutcome = 'idle' | 'stream window' | 'connection window' | 'turn' | 'ended'
 
 type Outgoing = {
   readonly message: OutgoingMessage

@@ -9,10 +9,10 @@ import { threadCpu, WorkerPulse } from '../../worker-pulse.ts'
 import { carrierCalls, controlFields, createControl, type CarrierCall, type CarrierControl } from './carrier-control.ts'
 import { carrierSource, type CarrierSetting } from './carrier-thread.ts'
 
-export type CarrierFunctions = Omit<CarrierSetting, keyof CarrierControl>
+type CarrierFunctions = Omit<CarrierSetting, keyof CarrierControl>
 
 /** `status` is what the call returned; null when the thread was lost and nobody knows. */
-export type CarrierDone = (status: number | null, elapsedNs: number) => void
+type CarrierDone = (status: number | null, elapsedNs: number) => void
 
 export class CarrierJob {
   readonly call: CarrierCall

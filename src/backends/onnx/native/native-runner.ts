@@ -14,7 +14,7 @@ const maxKeptPlans = 16
 
 type Finished = (result: RunResult) => void
 
-export type RunnerParts = {
+type RunnerParts = {
   readonly library: OrtLibrary
   readonly clock: Clock
   readonly carriers: CarrierPool

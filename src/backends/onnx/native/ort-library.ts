@@ -80,9 +80,9 @@ const prototypes = {
 } as const
 
 type FunctionName = keyof typeof prototypes
-export type OrtFunctions = Readonly<Record<FunctionName, Native>>
+type OrtFunctions = Readonly<Record<FunctionName, Native>>
 
-export const libraryPath = (): string => {
+const libraryPath = (): string => {
   const packageFolder = path.dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
   const file = { win32: 'onnxruntime.dll', darwin: 'libonnxruntime.1.dylib' }[process.platform as string]
   const name = file ?? 'libonnxruntime.so.1'
@@ -106,7 +106,7 @@ export class OrtError extends Error {
 }
 
 /** Made and not yet released, per kind of thing. Zero when nothing is loaded and nobody holds an output. */
-export type OrtCounts = { values: number; statuses: number; valuesCreated: number; statusesCreated: number }
+type OrtCounts = { values: number; statuses: number; valuesCreated: number; statusesCreated: number }
 
 export class OrtLibrary {
   readonly functions: OrtFunctions

@@ -23,7 +23,7 @@ import {
 } from './plan-slots.ts'
 import { createStringValue, readStringValue } from './string-tensor.ts'
 
-export type Collected = { readonly outputs: RunOutput[]; readonly release: (() => void) | null }
+type Collected = { readonly outputs: RunOutput[]; readonly release: (() => void) | null }
 
 const alignUp = (offset: number): number => (offset + 7) & ~7
 
