@@ -8,13 +8,14 @@ import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts
 import { ManualClock } from '../base/clock.ts'
 import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { Backend, ModelVersionSource } from '../model/backend.ts'
+import type { ModelVersionSource } from '../model/backend.ts'
 import { ContentIndex } from '../repository/content-index.ts'
 import { ModelRepository } from '../repository/model-repository.ts'
 import { LocalStore } from '../repository/local-store.ts'
 import { Engine } from './engine.ts'
 import { RepositoryPoller } from './lifecycle/repository-poller.ts'
 import { engineOptions } from '../../test/fixtures/engine-options.ts'
+import { FakeBackend } from '../../test/fakes/fake-backend.ts'
 
 const config = `backend: "reading"
 input { name: "IN" data_type: TYPE_INT32 dims: 1 }
@@ -22,30 +23,15 @@ output { name: "OUT" data_type: TYPE_INT32 dims: 1 }
 `
 
 /** Its models are what is in their `weights` at the moment of the load. */
-class ReadingBackend implements Backend {
-  readonly name = 'reading'
-  /** What was loaded, in order. */
-  readonly loaded: string[] = []
+class ReadingBackend extends FakeBackend {
   /** Called between the decision to load and the read. */
   beforeRead: () => Promise<void> = () => Promise.resolve()
 
-  complete(draft: ModelVersionSource['config']) {
-    return Promise.resolve(draft)
-  }
-  async load({ files }: ModelVersionSource) {
+  override async read({ files }: ModelVersionSource): Promise<string> {
     await this.beforeRead()
-    const text = await readFile(join(files.versionDirectory, 'weights'), 'utf8').catch((reason: unknown) => {
+    return readFile(join(files.versionDirectory, 'weights'), 'utf8').catch((reason: unknown) => {
       throw ServerError.from(reason, 'cannot read the weights: ')
     })
-    this.loaded.push(text)
-    return {
-      createInstance: ({ name }: { name: string }) =>
-        Promise.resolve({ name, isReady: true, execute: () => undefined, close: () => Promise.resolve() }),
-      close: () => Promise.resolve(),
-    }
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
   }
 }
 
@@ -54,7 +40,7 @@ async function polledFolder(context: test.TestContext, files: Record<string, str
   context.after(remove)
   const clock = new ManualClock()
   const log = new MemoryLog()
-  const backend = new ReadingBackend()
+  const backend = new ReadingBackend('reading')
   const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled: false }
   const repository = new ModelRepository({ log, store: new LocalStore(new ContentIndex()) }, options)
   const engine = new Engine(

@@ -3,65 +3,15 @@ import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
 import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { Backend, Instance } from '../model/backend.ts'
-import type { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
-import { InferenceResponse } from '../model/inference-response.ts'
-import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
+import { emptyModelConfig } from '../config/model-config.ts'
 import type { PolledModel } from '../repository/model-repository.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { Engine, type EngineOptions } from './engine.ts'
 import { engineOptions } from '../../test/fixtures/engine-options.ts'
+import { FakeBackend } from '../../test/fakes/fake-backend.ts'
 import { until } from '../../test/until.ts'
-
-/** Holds every batch until told to answer; fails to load what it is told to. */
-class HoldingBackend implements Backend {
-  readonly name = 'holding'
-  readonly held: Batch[] = []
-  readonly failing = new Set<string>()
-  readonly openInstances = new Set<string>()
-  isInstanceReady = true
-  isClosed = false
-  readonly readinessListeners: (() => void)[] = []
-
-  complete(draft: ModelConfig): Promise<ModelConfig> {
-    return Promise.resolve(draft)
-  }
-  load({ name, version }: { name: string; version: string }) {
-    if (this.failing.has(`${name}/${version}`)) return Promise.reject(new ServerError('INVALID_ARG', 'no such weights'))
-    return Promise.resolve({
-      createInstance: (spec: { name: string; onReadinessChange: () => void }): Promise<Instance> => {
-        const key = `${name}/${version}/${spec.name}`
-        this.openInstances.add(key)
-        this.readinessListeners.push(spec.onReadinessChange)
-        const isReady = (): boolean => this.isInstanceReady
-        return Promise.resolve({
-          name: spec.name,
-          get isReady() {
-            return isReady()
-          },
-          execute: (batch: Batch) => void this.held.push(batch),
-          close: () => {
-            this.openInstances.delete(key)
-            return Promise.resolve()
-          },
-        })
-      },
-      close: () => Promise.resolve(),
-    })
-  }
-  close(): Promise<void> {
-    this.isClosed = true
-    return Promise.resolve()
-  }
-  answerAll(): void {
-    for (const batch of this.held.splice(0)) {
-      for (const request of batch.requests) request.respond(InferenceResponse.of(request.inputs))
-      batch.executed()
-    }
-  }
-}
 
 function polled(name: string, versions: string[], extra = '', fingerprint = versions.join()): PolledModel {
   const { config } = parseModelConfigText(`
@@ -82,8 +32,8 @@ function polled(name: string, versions: string[], extra = '', fingerprint = vers
 }
 
 function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> = {}) {
-  const backend = new HoldingBackend()
   const clock = new ManualClock()
+  const backend = new FakeBackend('holding', clock)
   const log = new MemoryLog()
   const shelf = new Map(models.map((model) => [model.name, model]))
   const engine = new Engine(
@@ -182,8 +132,7 @@ test('a model whose every instance is down is not ready, and neither is the serv
   await engine.start()
   assert.equal(engine.isModelReady('m', ''), true)
   const before = engine.revision
-  backend.isInstanceReady = false
-  for (const notify of backend.readinessListeners) notify()
+  backend.areInstancesReady = false
   assert.equal(engine.isModelReady('m', ''), false)
   assert.equal(engine.isReady, false)
   assert.ok(engine.revision > before)
@@ -216,7 +165,7 @@ test('every version the policy chose must load, or none of them serves', async (
   backend.failing.add('m/2')
   await engine.start()
   assert.equal(engine.isModelReady('m', '1'), false)
-  assert.equal(backend.openInstances.size, 0, 'what had been loaded is freed')
+  assert.equal(backend.instances.size, 0, 'what had been loaded is freed')
 })
 
 test('a reload takes over in one step while requests of the old version end on it', async () => {
@@ -232,8 +181,8 @@ test('a reload takes over in one step while requests of the old version end on i
   backend.answerAll()
   await reloaded
   assert.deepEqual(outcomes, ['ok'])
-  await until(() => backend.openInstances.size === 1, 'the old instance to be freed')
-  assert.deepEqual([...backend.openInstances], ['m/2/m_0'])
+  await until(() => backend.instances.size === 1, 'the old instance to be freed')
+  assert.deepEqual([...backend.instances], ['m/2#2:0'])
 })
 
 test('a failed reload changes nothing that clients see', async () => {
@@ -257,11 +206,11 @@ test('unload refuses new requests at once and frees the model after the last one
   assert.throws(() => engine.findVersion('m', ''), {
     message: "Request for unknown model: 'm' has no available versions",
   })
-  assert.equal(backend.openInstances.size, 1)
+  assert.equal(backend.instances.size, 1)
   backend.answerAll()
   await gone
   assert.deepEqual(outcomes, ['ok'])
-  assert.equal(backend.openInstances.size, 0)
+  assert.equal(backend.instances.size, 0)
   assert.deepEqual(engine.index(), [{ name: 'm', version: '1', state: 'UNAVAILABLE', reason: 'unloaded' }])
   assert.equal(engine.isReady, true, 'an unloaded model is tolerated')
 })
@@ -321,7 +270,7 @@ test('statistics belong to the versions that serve, and begin anew with a reload
   await engine.start()
   clock.advanceMs(1)
   send('m', '1')
-  const { requests } = backend.held[0] as Batch
+  const requests = backend.held[0]?.batch.requests ?? []
   Object.assign(requests[0] as InferenceRequest, { computeStartNs: clock.nowNs() })
   clock.advanceMs(5)
   backend.answerAll()

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
-import type { Instance } from '../model/backend.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
-import { HeldInstance } from '../../test/held-instance.ts'
+import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import { DirectScheduler } from './direct-scheduler.ts'
 
 function schedulerUnderTest(settings: { instanceCount?: number; maxQueueSize?: number } = {}) {
@@ -121,15 +120,8 @@ test('closing answers what still waits', async () => {
 
 test('an instance that finishes before execute returns does not deepen the stack', () => {
   const outcomes: string[] = []
-  const instance: Instance = {
-    name: 'inline',
-    isReady: true,
-    execute: (batch) => {
-      for (const request of batch.requests) request.respond(InferenceResponse.of([]))
-      batch.executed()
-    },
-    close: () => Promise.resolve(),
-  }
+  const instance = new HeldInstance('inline')
+  instance.isHolding = false
   const scheduler = new DirectScheduler({ clock: new ManualClock() }, [instance], { maxQueueSize: Infinity })
   let left = 50_000
   // Each answer brings the next request, as a client in a closed loop does.

@@ -7,7 +7,7 @@ import type { BatchPadding } from '../config/batch-padding.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { HeldInstance } from '../../test/held-instance.ts'
+import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import type { QueuePolicy } from './batch-queue.ts'
 import { DynamicBatchScheduler } from './dynamic-batch-scheduler.ts'
 

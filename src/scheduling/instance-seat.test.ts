@@ -2,16 +2,14 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
 import type { Instance } from '../model/backend.ts'
-import type { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
-import { InferenceResponse } from '../model/inference-response.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { ModelSignature } from '../config/model-signature.ts'
 import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { HeldInstance } from '../../test/held-instance.ts'
+import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import { DirectScheduler } from './direct-scheduler.ts'
 import { DynamicBatchScheduler } from './dynamic-batch-scheduler.ts'
 import { dynamicBatchSettings } from './dynamic-batch-settings.ts'
@@ -90,28 +88,21 @@ for (const [name, make] of Object.entries(makers)) {
 
 test('a sole instance that takes batches ahead has all of them behind it before it leaves', async () => {
   const clock = new ManualClock()
-  const parked: Batch[] = []
-  const ahead: Instance = {
-    name: 'ahead',
-    isReady: true,
-    prefetchDepth: 2,
-    execute: (batch) => void parked.push(batch),
-    close: () => Promise.resolve(),
-  }
+  const ahead = new HeldInstance('ahead')
+  ahead.prefetchDepth = 2
   const scheduler = new DirectScheduler({ clock }, [ahead], { maxQueueSize: 100 })
   let answered = 0
   const send = (): void =>
     scheduler.enqueue(new InferenceRequest({ modelName: 'm', inputs: [], sink: () => void answered++ }))
   send()
   send()
-  assert.equal(parked.length, 2)
+  assert.equal(ahead.batches.length, 2)
   const other = new HeldInstance('other')
   let hasLeft = false
   const left = scheduler.setInstances([other]).then(() => (hasLeft = true))
-  for (const batch of parked) {
+  while (ahead.isBusy) {
     assert.equal(hasLeft, false)
-    batch.requests[0]?.respond(InferenceResponse.of([]))
-    batch.executed()
+    ahead.finish()
     await Promise.resolve()
   }
   await left

@@ -1,29 +1,21 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
-import type { Instance } from '../model/backend.ts'
-import type { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
-import { InferenceResponse } from '../model/inference-response.ts'
 import { DirectScheduler } from './direct-scheduler.ts'
 import { RateLimiter, type InstanceClaim } from './rate-limiter.ts'
+import { HeldInstance } from '../../test/fakes/held-instance.ts'
 
 function limiterUnderTest(given: Record<string, number> | null = null) {
   const limiter = new RateLimiter(given === null ? null : new Map(Object.entries(given)))
   const running: string[] = []
-  const held = new Map<string, Batch>()
+  const instances = new Map<string, HeldInstance>()
   /** One model with one instance that executes until it is told to finish. */
   const model = (name: string, count: number, claim: Partial<InstanceClaim & { isGlobal: boolean }> = {}) => {
     const { priority = 1, deviceId = 0, isGlobal = false } = claim
-    const instance: Instance = {
-      name,
-      isReady: true,
-      execute: (batch) => {
-        running.push(name)
-        held.set(name, batch)
-      },
-      close: () => Promise.resolve(),
-    }
+    const instance = new HeldInstance(name, running)
+    instance.describe = () => name
+    instances.set(name, instance)
     const limited = limiter.limit(instance, { resources: [{ name: 'R', count, isGlobal }], priority, deviceId })
     const scheduler = new DirectScheduler({ clock: new ManualClock() }, [limited], { maxQueueSize: 100 })
     limited.wake = () => scheduler.instancesChanged()
@@ -34,11 +26,8 @@ function limiterUnderTest(given: Record<string, number> | null = null) {
     }
   }
   const finish = async (name: string): Promise<void> => {
-    const batch = held.get(name)
-    held.delete(name)
     running.splice(running.indexOf(name), 1)
-    for (const request of batch?.requests ?? []) request.respond(InferenceResponse.of([]))
-    batch?.executed()
+    instances.get(name)?.finish()
     await Promise.resolve()
   }
   return { model, running, finish, limiter }

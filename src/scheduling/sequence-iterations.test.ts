@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { Instance } from '../model/backend.ts'
 import type { Batch } from '../model/batch.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
@@ -12,35 +11,20 @@ import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { SequenceScheduler } from './sequence-scheduler.ts'
+import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import { sequenceSettings } from './sequence-settings.ts'
 
 /** Counts up its state with every execution, and answers a request when the count is what the request's X says. */
-class CountingInstance implements Instance {
-  readonly name = 'counting'
-  isReady = true
-  batch: Batch | null = null
-  readonly seen: string[] = []
+class CountingInstance extends HeldInstance {
+  override answer = (request: InferenceRequest): void => {
+    const count = byteOf(request, 'S') + 1
+    const outputs = [new Tensor('Y', 'UINT8', [1, 1], Uint8Array.of(count)), stateOf(count)]
+    if (count < byteOf(request, 'X')) request.reschedule([stateOf(count)])
+    else request.respond(InferenceResponse.of(outputs))
+  }
 
-  execute(batch: Batch): void {
-    assert.equal(this.batch, null, 'one batch at a time')
-    this.batch = batch
-    const texts = batch.requests.map((request) => `${request.id}:${byteOf(request, 'ID')}${byteOf(request, 'START')}`)
-    this.seen.push(texts.join(' '))
-  }
-  finish(error: ServerError | null = null): void {
-    const batch = this.batch as Batch
-    this.batch = null
-    for (const request of batch.requests) {
-      const count = byteOf(request, 'S') + 1
-      const outputs = [new Tensor('Y', 'UINT8', [1, 1], Uint8Array.of(count)), stateOf(count)]
-      if (error !== null) request.fail(error)
-      else if (count < byteOf(request, 'X')) request.reschedule([stateOf(count)])
-      else request.respond(InferenceResponse.of(outputs))
-    }
-    batch.executed()
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
+  override describe({ requests }: Batch): string {
+    return requests.map((request) => `${request.id}:${byteOf(request, 'ID')}${byteOf(request, 'START')}`).join(' ')
   }
 }
 
@@ -63,7 +47,7 @@ function schedulerUnderTest({ batching = 'oldest { max_candidate_sequences: 4 }'
   normaliseModelConfig(config)
   assert.ok(config.sequenceBatching !== null)
   const clock = new ManualClock()
-  const instance = new CountingInstance()
+  const instance = new CountingInstance('counting')
   const outcomes: string[] = []
   const settings = sequenceSettings(config, config.sequenceBatching, new ModelSignature(config), {
     maxQueueSize: 3,
@@ -164,9 +148,7 @@ test('a request that fails or whose worker dies after it was rescheduled ends, a
   endTurn()
   dying.reschedule()
   dying.fail(new ServerError('INTERNAL', 'died'))
-  const batch = instance.batch as Batch
-  instance.batch = null
-  batch.executed()
+  instance.batches.shift()?.executed()
   endTurn()
   finish()
   assert.deepEqual(outcomes, ['a INTERNAL no', 'b INTERNAL died', 'c Y=1'])

@@ -3,7 +3,6 @@ import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
 import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
-import type { Instance } from '../model/backend.ts'
 import type { Batch } from '../model/batch.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
@@ -13,39 +12,19 @@ import { normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { SequenceScheduler } from './sequence-scheduler.ts'
+import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import { sequenceSettings } from './sequence-settings.ts'
 
-/** Executes when told to. Adds its input X to the state S, if there is one, and gives both out. */
-class HeldInstance implements Instance {
-  readonly name: string
-  isReady = true
-  batch: Batch | null = null
-  readonly seen: string[]
+/** Adds its input X to the state S, if there is one, and gives both out. */
+class AddingInstance extends HeldInstance {
+  override answer = (request: InferenceRequest): void => request.respond(InferenceResponse.of(outputsOf(request)))
 
-  constructor(name: string, seen: string[]) {
-    this.name = name
-    this.seen = seen
-  }
-  execute(batch: Batch): void {
-    assert.equal(this.batch, null, 'one batch at a time')
-    this.batch = batch
-    const texts = batch.requests.map(({ id, inputs }) => {
+  override describe({ requests }: Batch): string {
+    const texts = requests.map(({ id, inputs }) => {
       const ready = inputs.find(({ name }) => name === 'READY')
       return ready?.bytes[0] === 0 ? '-' : id
     })
-    this.seen.push(`${this.name}:${texts.join('+')}`)
-  }
-  finish(error: ServerError | null = null): void {
-    const batch = this.batch as Batch
-    this.batch = null
-    for (const request of batch.requests) {
-      if (error !== null) request.fail(error)
-      else request.respond(InferenceResponse.of(outputsOf(request)))
-    }
-    batch.executed()
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
+    return `${this.name}:${texts.join('+')}`
   }
 }
 
@@ -69,7 +48,7 @@ function schedulerUnderTest(setup: Setup = {}) {
   const clock = new ManualClock()
   const seen: string[] = []
   const outcomes: string[] = []
-  const instances = Array.from({ length: instanceCount }, (_, i) => new HeldInstance(`i${i}`, seen))
+  const instances = Array.from({ length: instanceCount }, (_, i) => new AddingInstance(`i${i}`, seen))
   assert.ok(config.sequenceBatching !== null)
   const initialStates = new Map(batching.includes('data_file') ? [['S', Uint8Array.of(7)]] : [])
   const settings = sequenceSettings(config, config.sequenceBatching, new ModelSignature(config), {

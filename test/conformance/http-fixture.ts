@@ -13,66 +13,20 @@ import { createHttpPort } from '../../src/http-front-ends.ts'
 import type { HttpPort } from '../../src/ports/http/http-port.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { HttpOptions } from '../../src/ports/http/http-options.ts'
-import type { Backend, Instance } from '../../src/model/backend.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
-import { emptyModelConfig, type ModelConfig } from '../../src/config/model-config.ts'
+import { emptyModelConfig } from '../../src/config/model-config.ts'
 import type { PolledModel } from '../../src/repository/model-repository.ts'
 import { parseModelConfigText } from '../../src/repository/text-format-reader.ts'
 import { dataTypes, type DataType } from '../../src/tensor/data-type.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { engineOptions } from '../fixtures/engine-options.ts'
+import { FakeBackend } from '../fakes/fake-backend.ts'
+import { answerWanted, answerWithCopy } from '../fakes/held-instance.ts'
 
 export type ScriptedModel = (request: InferenceRequest) => void
 
 const clock = new SystemClock()
-
-/** Runs a function per request; the function answers, now or later. */
-class ScriptedBackend implements Backend {
-  readonly name = 'python'
-  readonly models: ReadonlyMap<string, ScriptedModel>
-
-  constructor(models: ReadonlyMap<string, ScriptedModel>) {
-    this.models = models
-  }
-  complete(draft: ModelConfig): Promise<ModelConfig> {
-    return Promise.resolve(draft)
-  }
-  load({ name }: { name: string }) {
-    const run = this.models.get(name) ?? echo
-    const createInstance = (spec: { name: string }): Promise<Instance> =>
-      Promise.resolve({
-        name: spec.name,
-        isReady: true,
-        execute: (batch) => {
-          for (const request of batch.requests) {
-            request.computeStartNs = clock.nowNs()
-            run(request)
-          }
-          batch.executed()
-        },
-        close: () => Promise.resolve(),
-      })
-    return Promise.resolve({ createInstance, close: () => Promise.resolve() })
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
-  }
-}
-
-const answer = (request: InferenceRequest, outputs: Tensor[]): void => {
-  const wanted = request.requestedOutputs
-  const kept = wanted.length === 0 ? outputs : outputs.filter((output) => wanted.includes(output.name))
-  request.respond(InferenceResponse.of(kept))
-}
-
-const echo: ScriptedModel = (request) =>
-  answer(
-    request,
-    request.inputs.map(
-      ({ name, dataType, shape, bytes }) => new Tensor(name.replace('IN', 'OUT'), dataType, shape, bytes),
-    ),
-  )
 
 const inputOf = (request: InferenceRequest, name: string): Tensor =>
   request.inputs.find((input) => input.name === name) as Tensor
@@ -115,7 +69,7 @@ export const bytesOf = (name: string, shape: readonly number[], texts: readonly 
 const addSub: ScriptedModel = (request) => {
   const [a, b] = [inputOf(request, 'INPUT0'), inputOf(request, 'INPUT1')]
   const [left, right] = [numbers(a), numbers(b)]
-  answer(request, [
+  answerWanted(request, [
     tensorOf(
       'OUTPUT0',
       a.dataType,
@@ -135,7 +89,7 @@ const classify: ScriptedModel = (request) => {
   const scores = inputOf(request, 'SCORES')
   const values = numbers(scores)
   const kinds = Object.keys(arrays) as DataType[]
-  answer(request, [
+  answerWanted(request, [
     ...kinds.map((kind) => tensorOf(`OUT_${kind}`, kind, scores.shape, values)),
     bytesOf('OUT_BYTES', scores.shape, values.map(String)),
   ])
@@ -194,7 +148,7 @@ const inspectRequest: ScriptedModel = (request) => {
     inputs: request.inputs.map((input) => [input.name, input.shape]),
   }
   const first = request.inputs[0] as Tensor
-  answer(request, [
+  answerWanted(request, [
     bytesOf('SEEN', [1], [pythonJson(seen)]),
     new Tensor('ECHO', first.dataType, first.shape, first.bytes),
   ])
@@ -292,7 +246,10 @@ export async function startHttpFixture(
   const all = { ...recordedModels(), ...models }
   const log = new MemoryLog()
   const scripts = Object.entries(all).flatMap(([name, { run }]) => (run === undefined ? [] : [[name, run] as const]))
-  const scripted = new ScriptedBackend(new Map(scripts))
+  const runs = new Map(scripts)
+  const scripted = new FakeBackend('python', clock)
+  scripted.isHolding = false
+  scripted.answer = (request) => (runs.get(request.modelName) ?? answerWithCopy)(request)
   const identity = new IdentityBackend({ clock, log })
   const shelf = Object.entries(all).map(([name, model]) => polled(name, model))
   const engine = new Engine(

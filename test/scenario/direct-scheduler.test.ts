@@ -4,47 +4,21 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../src/base/clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
-import type { Instance } from '../../src/model/backend.ts'
 import type { Batch } from '../../src/model/batch.ts'
 import { DirectScheduler } from '../../src/scheduling/direct-scheduler.ts'
 import { testHistories, type Histories } from './histories.ts'
 import { Ledger } from './ledger.ts'
-import { Departures, rescaled } from './simulated-instance.ts'
+import { Departures, rescaled, SimulatedInstance } from './simulated-instance.ts'
 
 type Setup = { readonly instanceCount: number; readonly depth: number; readonly maxQueueSize: number }
 type Step = { readonly do: keyof typeof weights; readonly value: number }
 const weights = { arrive: 20, finish: 16, cancel: 4, advance: 6, die: 2, flip: 2, depth: 2, rescale: 1, drain: 0 }
 
-type OnStart = (instance: SimulatedInstance, batch: Batch) => void
-
-class SimulatedInstance implements Instance {
-  readonly name = 'simulated'
-  isReady = true
-  hasLeft = false
-  prefetchDepth: number
-  /** The first executes, the others are parked. */
-  batches: Batch[] = []
-  readonly #onStart: OnStart
-
-  constructor(prefetchDepth: number, onStart: OnStart) {
-    this.prefetchDepth = prefetchDepth
-    this.#onStart = onStart
-  }
-  execute(batch: Batch): void {
-    assert.ok(this.isReady, 'only a ready instance is given work')
-    assert.ok(this.batches.length === 0 || this.batches.length <= this.prefetchDepth, 'no more batches than it takes')
+class DirectInstance extends SimulatedInstance {
+  override execute(batch: Batch): void {
     assert.equal(batch.requests.length, 1, 'one request per execution')
-    if (this.batches.length > 0) {
-      assert.equal(batch.requests[0]?.timeoutUs, 0n, 'a request that may expire waits where it can')
-    }
-    this.batches.push(batch)
-    this.#onStart(this, batch)
-  }
-  get isBusy(): boolean {
-    return this.batches.length > 0
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
+    if (this.isBusy) assert.equal(batch.requests[0]?.timeoutUs, 0n, 'a request that may expire waits where it can')
+    super.execute(batch)
   }
 }
 
@@ -110,7 +84,9 @@ class Simulation {
   }
 
   #createInstance(): SimulatedInstance {
-    return new SimulatedInstance(this.#setup.depth, (instance, batch) => this.#onStart(instance, batch))
+    const instance = new DirectInstance((started, batch) => this.#onStart(started, batch))
+    instance.prefetchDepth = this.#setup.depth
+    return instance
   }
 
   finish(instance: SimulatedInstance): void {
@@ -127,8 +103,7 @@ class Simulation {
 
   /** Everything it holds fails, parked batches too. */
   #drop(instance: SimulatedInstance): void {
-    const batches = instance.batches
-    instance.batches = []
+    const batches = instance.batches.splice(0)
     for (const { requests } of batches) for (const request of requests) request.fail(died)
     for (const batch of batches) batch.executed()
   }

@@ -250,9 +250,8 @@ export class SequenceSimulation {
   }
 
   #letGo(instance: SequenceInstance): void {
-    const { batch } = instance
-    if (batch === null) return
-    instance.batch = null
+    const batch = instance.batches.shift()
+    if (batch === undefined) return
     instance.unanswered.push(...batch.requests)
     batch.executed()
   }

@@ -1,46 +1,33 @@
 import assert from 'node:assert/strict'
-import type { Instance } from '../../src/model/backend.ts'
 import type { Batch } from '../../src/model/batch.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
+import { HeldInstance } from '../fakes/held-instance.ts'
 
-type OnStart = (instance: SimulatedInstance, batch: Batch) => void
+type OnStart<Self> = (instance: Self, batch: Batch) => void
 
 /** Executes until the history says that it is done. */
-export class SimulatedInstance implements Instance {
-  readonly name = 'simulated'
-  isReady = true
+export class SimulatedInstance extends HeldInstance {
   /** Taken away, and free as the scheduler said: from then on it may be closed at any moment. */
   hasLeft = false
-  batch: Batch | null = null
-  readonly #onStart: OnStart
+  readonly #onStart: OnStart<SimulatedInstance>
 
-  constructor(onStart: OnStart) {
+  constructor(onStart: OnStart<SimulatedInstance>) {
+    super('simulated')
     this.#onStart = onStart
   }
 
-  execute(batch: Batch): void {
+  override execute(batch: Batch): void {
     assert.ok(this.isReady, 'only a ready instance is given work')
     assert.ok(!this.hasLeft, 'one that has left is given nothing')
-    assert.equal(this.batch, null, 'one batch at a time')
-    this.batch = batch
+    super.execute(batch)
     this.#onStart(this, batch)
   }
 
-  get isBusy(): boolean {
-    return this.batch !== null
-  }
-
-  /** The execution is over: each of its requests ends as `end` says. */
+  /** The first execution is over: each of its requests ends as `end` says. */
   end(end: (request: InferenceRequest) => void): void {
-    const { batch } = this
-    if (batch === null) return
-    this.batch = null
-    for (const request of batch.requests) end(request)
-    batch.executed()
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve()
+    if (this.batch === null) return
+    this.answer = end
+    this.finish()
   }
 }
 

@@ -48,7 +48,8 @@ const moves: Readonly<Record<string, readonly string[]>> = {
   UNAVAILABLE: ['LOADING', 'READY', 'UNLOADING'],
 }
 
-class SimulatedBackend implements Backend {
+/** Stricter than the contract of a backend, which lets an instance be closed twice: the engine closes each once. */
+class StrictBackend implements Backend {
   readonly name = 'simulated'
   readonly held: { batch: Batch; content: number }[] = []
   readonly openModels = new Set<string>()
@@ -116,7 +117,7 @@ class Simulation {
   readonly #setup: Setup
   readonly #clock = new ManualClock()
   readonly #shelf = new Map<string, Shelved>()
-  readonly #backend = new SimulatedBackend(this.#clock, this.#shelf)
+  readonly #backend = new StrictBackend(this.#clock, this.#shelf)
   readonly #engine: Engine
   readonly #states = new Map<string, string>()
   readonly #open = new Set<InferenceRequest>()

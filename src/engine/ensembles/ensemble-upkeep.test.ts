@@ -2,59 +2,14 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../base/clock.ts'
 import { MemoryLog } from '../../base/log.ts'
-import { ServerError } from '../../base/server-error.ts'
-import type { Backend, Instance } from '../../model/backend.ts'
-import type { Batch } from '../../model/batch.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
-import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
+import { emptyModelConfig } from '../../config/model-config.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'
 import { parseModelConfigText } from '../../repository/text-format-reader.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { Engine, type EngineOptions } from '../engine.ts'
-
-/** Gives its input back as its output, at once or when told to. */
-class EchoBackend implements Backend {
-  readonly name = 'echo'
-  readonly loaded: string[] = []
-  readonly failing = new Set<string>()
-  readonly held: Batch[] = []
-  isHolding = false
-  areInstancesReady = true
-
-  complete(draft: ModelConfig): Promise<ModelConfig> {
-    return Promise.resolve(draft)
-  }
-  load({ name }: { name: string }) {
-    if (this.failing.has(name)) return Promise.reject(new ServerError('INTERNAL', 'no such weights'))
-    this.loaded.push(name)
-    const isReady = (): boolean => this.areInstancesReady
-    const instance: Instance = {
-      name,
-      get isReady() {
-        return isReady()
-      },
-      execute: (batch) => {
-        this.held.push(batch)
-        if (!this.isHolding) this.answerAll()
-      },
-      close: () => Promise.resolve(),
-    }
-    return Promise.resolve({ createInstance: () => Promise.resolve(instance), close: () => Promise.resolve() })
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
-  }
-  answerAll(): void {
-    for (const batch of this.held.splice(0)) {
-      for (const request of batch.requests) {
-        const [input] = request.inputs
-        request.respond(InferenceResponse.of(input === undefined ? [] : [new Tensor('OUT', 'UINT8', [1], input.bytes)]))
-      }
-      batch.executed()
-    }
-  }
-}
+import { FakeBackend } from '../../../test/fakes/fake-backend.ts'
 
 const tensors = `input { name: "IN" data_type: TYPE_UINT8 dims: 1 } output { name: "OUT" data_type: TYPE_UINT8 dims: 1 }`
 
@@ -77,7 +32,9 @@ function ensemble(name: string, ...parts: string[]): FoundModel {
 }
 
 function engineUnderTest(models: FoundModel[], loadModels: string[] | null = null) {
-  const backend = new EchoBackend()
+  const backend = new FakeBackend('echo')
+  backend.isHolding = false
+  backend.failureCode = 'INTERNAL'
   const shelf = new Map(models.map((model) => [model.name, model]))
   const options: EngineOptions = {
     id: 'galatea',

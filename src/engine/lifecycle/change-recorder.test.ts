@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test'
 import { temporaryRepository } from '../../../test/fixtures/temporary-repository.ts'
 import { ManualClock } from '../../base/clock.ts'
 import { MemoryLog } from '../../base/log.ts'
-import type { Backend, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelVersionSource } from '../../model/backend.ts'
 import { changeOrigin } from '../../model/change-origin.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { ContentIndex } from '../../repository/content-index.ts'
@@ -17,30 +17,21 @@ import { LocalStore } from '../../repository/local-store.ts'
 import { RegistryReader } from '../../repository/registry-reader.ts'
 import { parseModelConfigText } from '../../repository/text-format-reader.ts'
 import { Engine } from '../engine.ts'
+import { FakeBackend } from '../../../test/fakes/fake-backend.ts'
 
 const config = `backend: "reading"
 input { name: "IN" data_type: TYPE_INT32 dims: 1 }
 output { name: "OUT" data_type: TYPE_INT32 dims: 1 }
 `
 
-class ReadingBackend implements Backend {
-  readonly name = 'reading'
+class ReadingBackend extends FakeBackend {
   /** Called with the weights that a load has read, before it goes on. */
   afterRead: (weights: string) => Promise<void> = () => Promise.resolve()
 
-  complete(draft: ModelVersionSource['config']) {
-    return Promise.resolve(draft)
-  }
-  async load({ files }: ModelVersionSource) {
-    await this.afterRead(await readFile(join(files.versionDirectory, 'weights'), 'utf8'))
-    return {
-      createInstance: ({ name }: { name: string }) =>
-        Promise.resolve({ name, isReady: true, execute: () => undefined, close: () => Promise.resolve() }),
-      close: () => Promise.resolve(),
-    }
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
+  override async read({ files }: ModelVersionSource): Promise<string> {
+    const weights = await readFile(join(files.versionDirectory, 'weights'), 'utf8')
+    await this.afterRead(weights)
+    return weights
   }
 }
 
@@ -58,7 +49,7 @@ async function engineOver(context: TestContext, files: Record<string, string>) {
   })
   const clock = new ManualClock()
   const log = new MemoryLog()
-  const backend = new ReadingBackend()
+  const backend = new ReadingBackend('reading')
   const contents = new ContentIndex()
   const store = new LocalStore(contents)
   const options = { roots: [root], modelConfigName: '', isAutoCompleteDisabled: false }

@@ -2,67 +2,15 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../base/clock.ts'
 import { MemoryLog } from '../../base/log.ts'
-import { ServerError } from '../../base/server-error.ts'
-import type { Backend, Instance, LoadedModel } from '../../model/backend.ts'
-import type { Batch } from '../../model/batch.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../../model/inference-request.ts'
-import { InferenceResponse } from '../../model/inference-response.ts'
-import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
+import { emptyModelConfig } from '../../config/model-config.ts'
 import type { FoundModel, PolledModel } from '../../repository/model-repository.ts'
 import { parseModelConfigText } from '../../repository/text-format-reader.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { Engine, type EngineOptions } from '../engine.ts'
 import { engineOptions } from '../../../test/fixtures/engine-options.ts'
-
-/** Loads when it is let, holds every batch until told to answer. */
-class HoldingBackend implements Backend {
-  readonly name = 'holding'
-  readonly held: { readonly batch: Batch; readonly owner: string }[] = []
-  readonly failing = new Set<string>()
-  readonly instances = new Set<string>()
-  /** Set: loads wait until they are called. */
-  gates: (() => void)[] | null = null
-  loadCount = 0
-
-  complete(draft: ModelConfig): Promise<ModelConfig> {
-    return Promise.resolve(draft)
-  }
-  async load({ name, version }: { name: string; version: string }): Promise<LoadedModel> {
-    this.loadCount++
-    const owner = `${name}/${version}#${this.loadCount}`
-    const { gates } = this
-    if (gates !== null) await new Promise<void>((resolve) => gates.push(resolve))
-    if (this.failing.has(name)) throw new ServerError('INVALID_ARG', 'no such weights')
-    return {
-      createInstance: (spec): Promise<Instance> => {
-        const key = `${owner}:${spec.index}`
-        this.instances.add(key)
-        return Promise.resolve({
-          name: spec.name,
-          isReady: true,
-          execute: (batch: Batch) => void this.held.push({ batch, owner }),
-          close: () => {
-            this.instances.delete(key)
-            return Promise.resolve()
-          },
-        })
-      },
-      close: () => Promise.resolve(),
-    }
-  }
-  close(): Promise<void> {
-    return Promise.resolve()
-  }
-  /** Who executed them. */
-  answerAll(): string[] {
-    return this.held.splice(0).map(({ batch, owner }) => {
-      for (const request of batch.requests) request.respond(InferenceResponse.of([]))
-      batch.executed()
-      return owner
-    })
-  }
-}
+import { FakeBackend } from '../../../test/fakes/fake-backend.ts'
 
 type ModelOptions = { readonly extra?: string; readonly content?: string; readonly instances?: number }
 
@@ -96,8 +44,8 @@ const lazy = parameter('lazy', 'true')
 const sequences = 'sequence_batching { max_sequence_idle_microseconds: 5000000 }'
 
 function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> = {}) {
-  const backend = new HoldingBackend()
   const clock = new ManualClock()
+  const backend = new FakeBackend('holding', clock)
   const log = new MemoryLog()
   const residencyLedger = new ResidencyLedger()
   const shelf = new Map(models.map((model) => [model.name, model]))

@@ -1,22 +1,17 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../base/clock.ts'
-import type { Instance } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'
 import { BusyMeter } from './busy-meter.ts'
+import { HeldInstance } from '../../../test/fakes/held-instance.ts'
 
 test('an instance is busy from its first batch to the end of its last, overlaps counted once', () => {
   const clock = new ManualClock()
-  const executing: Batch[] = []
-  const instance: Instance = {
-    name: 'm_0',
-    isReady: true,
-    execute: (batch) => void executing.push(batch),
-    close: () => Promise.resolve(),
-  }
+  const instance = new HeldInstance('m_0')
+  instance.prefetchDepth = 1
   const meter = new BusyMeter(clock, instance)
   const begin = (): void => instance.execute(new Batch([], 1, () => undefined))
-  const end = (): void => executing.shift()?.executed()
+  const end = (): void => instance.finish()
   begin()
   clock.advanceUs(10)
   begin()
