@@ -1,5 +1,5 @@
-// Padding, beyond Triton: inputs of different length run together, each filled up at its end, and outputs are cut back.
-// Asked for with model parameters; off without them.
+// Padding, beyond Triton: inputs of different length run together. Each input is filled up at its end, and outputs are cut
+// back. A model asks for padding with its parameters; without them there is none.
 //   pad_inputs            "ids, mask"       inputs to fill up; each has exactly one -1 in its dims
 //   pad_value, pad_value.<input>            what to fill with; 0
 //   pad_buckets, pad_buckets.<input>        "32, 64, 128": lengths to fill up to; without: to the longest of the batch
@@ -18,14 +18,14 @@ export type PaddedInput = {
   readonly axis: number
   /** The bytes of one element. */
   readonly fill: Uint8Array
-  /** Ascending; empty: as long as the longest of the batch. */
+  /** Lengths to fill up to, ascending. Empty: the length of the longest input of the batch. */
   readonly buckets: readonly number[]
 }
 
 export type CutOutput = {
   readonly name: string
   readonly axis: number
-  /** The padded input whose length it has. */
+  /** The output has the length of this padded input. */
   readonly input: string
 }
 
@@ -35,10 +35,10 @@ export type BatchPadding = {
 }
 
 const maxBuckets = 256
-/** Of one input in a full batch: short requests cost as much as long ones. */
+/** The most bytes of one input in a full batch: padding makes short requests cost as much as long ones. */
 const maxPaddedBytes = 1 << 30
 
-/** Null: the model asks for none. The configuration is valid. */
+/** Null: the model asks for no padding. The configuration must be valid. */
 export function batchPaddingOf(config: ModelConfig): BatchPadding | null {
   const names = namesOf(readParameter(config, 'pad_inputs'))
   if (names.length === 0) return null
@@ -55,21 +55,21 @@ export function batchPaddingOf(config: ModelConfig): BatchPadding | null {
   return { inputs, outputs }
 }
 
-/** Without buckets all lengths up to this one run together; above it, those between two powers of two. */
+/** Without buckets all lengths up to this one run together. Longer inputs run together between two powers of two. */
 const shortLength = 16
 
 /**
- * Equal for lengths that may run together. Without buckets no request is filled up to more than twice its length, or to
- * more than a short one: else one long request would make a batch of short ones cost many times their bytes.
+ * Inputs whose lengths have the same class may run together. Without buckets a request is filled up to at most twice its
+ * length, or to `shortLength`: else one long request would make a batch of short requests cost many times their bytes.
  */
 export function lengthClass(buckets: readonly number[], length: number): number {
   if (buckets.length === 0) return length <= shortLength ? shortLength : 2 ** Math.ceil(Math.log2(length))
   for (const edge of buckets) if (edge >= length) return edge
-  // Longer than the last edge: it is not filled up, and runs only with those of its own length.
+  // An input longer than the last edge is not filled up, and runs only with inputs of its own length.
   return length
 }
 
-/** The length that one of `length` is filled up to, in a batch whose longest has `longest`. */
+/** The length that an input of `length` is filled up to, in a batch whose longest input has `longest`. */
 export const paddedLength = (buckets: readonly number[], length: number, longest: number): number =>
   buckets.length === 0 ? longest : lengthClass(buckets, length)
 
@@ -177,13 +177,13 @@ const openAxis = (tensor: ModelInput | ModelOutput): number => modelDims(tensor)
 const outputNamed = (config: ModelConfig, name: string): ModelOutput =>
   config.output.find((output) => output.name === name) as ModelOutput
 
-/** Without `pad_outputs`: every output of numbers with one open dimension. Where its size is another, nothing is cut. */
+/** Without `pad_outputs` every output of numbers with one open dimension is cut back, if its size is the padded one. */
 const outputsOfSameKind = (config: ModelConfig, input: string): CutOutput[] =>
   config.output
     .filter((output) => output.dataType !== 'TYPE_STRING' && openCount(output) === 1)
     .map((output) => ({ name: output.name, axis: openAxis(output) + 1, input }))
 
-/** The bytes of one element; null when the type cannot hold the number. FP16 holds 0 only, here. */
+/** The bytes of one element; null when the type cannot hold the number. For FP16 only 0 is supported. */
 function elementOf(dataType: DataType, value: number): Uint8Array | null {
   const view = new DataView(new ArrayBuffer(8))
   const bounds = integerBounds[dataType]

@@ -1,5 +1,5 @@
-// Does the configuration describe the model that is in the file? For backends that know their tensors before they run
-// (ONNX), and for `galatea check`. The texts are Triton's; what to do about it is in each problem's `fix`.
+// Compares a configuration with the model in the file, for `galatea check` and for backends that know their tensors before
+// they run (ONNX). The texts are Triton's; the `fix` of each problem says what to do.
 
 import { shapeText, type Shape } from '../tensor/shape.ts'
 import { problem, type ConfigProblem } from './config-problem.ts'
@@ -8,7 +8,7 @@ import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from './mod
 export type TensorDescription = {
   readonly name: string
   readonly dataType: ConfigDataType
-  /** As in the model, the batch dimension included; -1 is open. */
+  /** The shape in the model, with the batch dimension; -1 is open. */
   readonly shape: Shape
 }
 export type FileSignature = {
@@ -32,7 +32,7 @@ export function* signatureProblems(config: ModelConfig, actual: FileSignature): 
   }
 }
 
-/** Names the model gets from the server and not from clients: sequence controls, states, batch inputs. */
+/** Names of inputs that the server gives the model, not the client: sequence controls, states, batch inputs. */
 function serverInputs(config: ModelConfig): string[] {
   const controls = (config.sequenceBatching?.controlInput ?? []).map((control) => control.name)
   const states = (config.sequenceBatching?.state ?? []).map((state) => state.inputName)
@@ -91,7 +91,7 @@ function* shapeProblems(
     yield* raggedProblems(config, tensor, actual, path)
     return
   }
-  // The shape of what is handed out by the shape of an input need not be the model's.
+  // An output of `batch_output` is cut by the shape of an input, so its dims need not be the model's.
   if (kind === 'output' && config.batchOutput.some(({ targetName }) => targetName.includes(tensor.name))) return
   const which = `model '${config.name}', tensor '${tensor.name}'`
   const dims = tensor.reshape?.shape ?? tensor.dims
@@ -113,7 +113,7 @@ function* shapeProblems(
   yield problem(`${path}.dims`, message, shapeFix(tensor.name, kind, dims, actual.shape, isBatching))
 }
 
-/** The model is given the elements of the whole batch in one row. */
+/** A ragged input: the model gets the elements of the whole batch in one row. */
 function* raggedProblems(
   config: ModelConfig,
   { name }: ModelInput,
@@ -132,7 +132,7 @@ const areCompatible = (a: Shape, b: Shape): boolean =>
 
 const dimsText = (shape: Shape): string => `[ ${shape.join(', ')} ]`
 
-/** Says what is wrong the way a person would: swapped channels, a batch dimension too many. */
+/** Names the usual mistakes: swapped channels, a batch dimension too many. */
 function shapeFix(name: string, kind: string, dims: Shape, actual: Shape, isBatching: boolean): string {
   const wanted = isBatching ? actual.slice(1) : actual
   const facts = `model ${kind} '${name}' expects ${shapeText(wanted)}, config says ${shapeText(dims)}`

@@ -7,7 +7,7 @@ export type ConfigProblem = {
   /** Triton's text. */
   readonly message: string
   readonly code: ErrorCode
-  /** What to do about it, for people; never on the wire. */
+  /** What a person can do; never on the wire. '' when the message says enough. */
   readonly fix: string
 }
 

@@ -1,5 +1,5 @@
-// Whether the steps of an ensemble fit the models they call. Asked when all of those are loaded: only then are their
-// inputs and outputs known. The texts are Triton's.
+// Checks whether the steps of an ensemble fit the models that they call. The check runs when all these models are loaded:
+// only then are their inputs and outputs known. The texts are Triton's.
 
 import { shapeText, type Shape } from '../tensor/shape.ts'
 import type { ModelConfig, ModelEnsemblingStep, ModelInput, ModelOutput } from './model-config.ts'
@@ -7,17 +7,17 @@ import type { ModelConfig, ModelEnsemblingStep, ModelInput, ModelOutput } from '
 /** The configuration, as it serves, of the model that a step calls. */
 export type ComposingConfigs = (step: ModelEnsemblingStep) => ModelConfig
 
-/** What is known of one tensor that steps share, and from whom. */
+/** What is known of one tensor that steps share, and the model that says it. */
 type SharedTensor = {
   readonly modelName: string
   readonly dataType: string
   /** Without the batch dimension. */
   readonly dims: Shape
-  /** With it, where the model batches. */
+  /** With the batch dimension, where the model batches. */
   readonly fullDims: Shape
 }
 
-/** What is wrong, or null. */
+/** The first thing that does not fit; null: all fits. */
 export function ensembleInconsistency(config: ModelConfig, models: ComposingConfigs): string | null {
   const tensors = new Map<string, SharedTensor>()
   for (const tensor of [...config.input, ...config.output]) tensors.set(tensor.name, sharedTensor(config, tensor))
@@ -40,7 +40,7 @@ function sharedTensor(config: ModelConfig, { dataType, dims }: ModelInput | Mode
   return { modelName: config.name, dataType, dims, fullDims: config.maxBatchSize > 0 ? [-1, ...dims] : dims }
 }
 
-/** A model that does not batch may still take part: it is given the one row without its batch dimension. */
+/** A model that does not batch may be a step of an ensemble that batches: it gets one row, without the batch dimension. */
 function batchProblem(config: ModelConfig, model: ModelConfig): string | null {
   if (model.maxBatchSize === 0 || model.maxBatchSize >= config.maxBatchSize) return null
   return (
@@ -101,7 +101,7 @@ function difference(a: SharedTensor, b: SharedTensor): string | null {
 const canBeEqual = (a: Shape, b: Shape): boolean =>
   a.length === b.length && a.every((size, i) => size === b[i] || size === -1 || b[i] === -1)
 
-/** Responses of two decoupled steps have no common order, so nothing may need tensors of both. */
+/** Responses of two decoupled steps have no common order, so no step may need tensors of both. */
 function originProblem(config: ModelConfig, models: ComposingConfigs): string | null {
   const steps = config.ensembleScheduling?.step ?? []
   const producers = new Map(steps.flatMap((step) => [...step.outputMap.values()].map((name) => [name, step] as const)))
@@ -123,6 +123,6 @@ function originProblem(config: ModelConfig, models: ComposingConfigs): string | 
   for (const step of steps) originOfStep(step)
   const ends = new Set(config.output.map(({ name }) => originOfTensor(name)).filter((origin) => origin !== null))
   if (!isMixed && ends.size <= 1) return null
-  // Triton names the ensemble where it means the model.
+  // Triton's text has the name of the ensemble here, although the model is meant.
   return `in ensemble ${config.name}, step of model '${config.name}' receives inputs originated from different decoupled models`
 }

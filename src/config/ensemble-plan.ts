@@ -5,9 +5,9 @@ import type { ModelConfig } from './model-config.ts'
 import type { ModelSignature } from './model-signature.ts'
 
 export type StepInput = {
-  /** Of the called model. */
+  /** The tensor's name in the called model. */
   readonly name: string
-  /** Of the ensemble. */
+  /** The tensor's name in the ensemble. */
   readonly tensor: string
   /** Dimensions that the called model expects, its batch dimension included. */
   readonly rank: number
@@ -23,8 +23,8 @@ export type EnsembleStep = {
   readonly outputs: readonly { readonly name: string; readonly tensor: string }[]
   readonly isDecoupled: boolean
   /**
-   * The decoupled step whose single responses this one works on, by index; -1 when it runs once per request.
-   * Consistency sees to it that there is no second one.
+   * The index of the decoupled step whose single responses this step works on; -1 when this step runs once per request.
+   * The rules of consistency allow only one such step.
    */
   readonly origin: number
 }
@@ -32,11 +32,11 @@ export type EnsembleStep = {
 /** What has to run for the outputs that one kind of request asks for. */
 export type EnsembleSelection = {
   readonly steps: readonly EnsembleStep[]
-  /** Tensors that somebody needs: a step that runs, or the client. */
+  /** Tensors that a running step or the client needs. */
   readonly tensors: ReadonlySet<string>
-  /** The client's, in the order in which they are answered. */
+  /** The outputs that the client asks for, in the order of the answer. */
   readonly outputs: readonly string[]
-  /** The decoupled step whose every response gives one of the ensemble; -1 when there is one response. */
+  /** The decoupled step whose every response makes one response of the ensemble; -1 when the ensemble answers once. */
   readonly origin: number
 }
 
@@ -92,7 +92,7 @@ export class EnsemblePlan {
     for (const step of this.steps) for (const { tensor } of step.outputs) this.#producers.set(tensor, step)
   }
 
-  /** Worked out once per combination of outputs; there are few that clients ask for, and few are kept. */
+  /** One entry per combination of outputs. Clients ask for few combinations, and only a few are kept. */
   select(requestedOutputs: readonly string[]): EnsembleSelection {
     const key = requestedOutputs.join('\n')
     let selection = this.#selections.get(key)
@@ -138,8 +138,9 @@ export class EnsemblePlan {
   }
 
   /**
-   * Triton drops a step as soon as as many of its outputs were called unneeded as it has, counting those twice that
-   * other steps or the client still need. Such a request then fails, and golden records say so.
+   * Triton counts the unneeded outputs of a step, and drops the step when the count reaches the number of its outputs. It
+   * counts some of them twice, so it also drops steps whose other outputs are still needed. A request for these outputs then
+   * fails; golden records show this.
    */
   #prunedByTriton(unrequested: readonly string[]): Set<EnsembleStep> {
     const pruned = new Set<EnsembleStep>()

@@ -1,4 +1,4 @@
-// What is fixed about the backends Triton and Galatea know by name. Any other name is a custom backend.
+// What is fixed about the backends that Triton and Galatea know by name. Any other name is a custom backend.
 
 export type KnownBackend = {
   readonly name: string
@@ -8,7 +8,7 @@ export type KnownBackend = {
   readonly fileNames: readonly string[]
   /** Instances of a KIND_CPU group that gives no count. */
   readonly cpuInstanceCount: number
-  /** False: a group that leaves the kind open is one on the CPU, whatever GPUs there are. */
+  /** False: an instance group without a kind runs on the CPU, even where there are GPUs. */
   readonly usesGpus: boolean
 }
 
@@ -24,7 +24,7 @@ const backend = (
   cpuInstanceCount = 1,
 ): KnownBackend => ({ name, platforms, fileNames, cpuInstanceCount, usesGpus: !cpuOnly.has(name) })
 
-/** In the order in which a version folder is looked at when a configuration names no backend. */
+/** When a configuration names no backend, the files of a version folder are compared with these backends in this order. */
 export const knownBackends: readonly KnownBackend[] = [
   backend('tensorflow', ['tensorflow_savedmodel', 'tensorflow_graphdef'], ['model.savedmodel', 'model.graphdef'], 2),
   backend('tensorrt', [tensorRtPlatform], ['model.plan']),

@@ -11,7 +11,7 @@ export type ModelMetadata = {
   readonly outputs: readonly TensorMetadata[]
 }
 
-/** What clients are told of a model's tensors: the configuration's dims, with the batch dimension in front. */
+/** The description of a model for clients: the dims of the configuration, with the batch dimension in front. */
 export function modelMetadata(config: ModelConfig, versions: readonly string[]): ModelMetadata {
   const tensor = ({ name, dataType, dims }: ModelInput | ModelOutput): TensorMetadata => ({
     name,

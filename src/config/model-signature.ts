@@ -1,4 +1,4 @@
-// What a ModelConfig says about inputs and outputs, worked out once at load so that a request only looks things up.
+// What a ModelConfig says about inputs and outputs. It is computed once at load, so that a request only looks up values.
 
 import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
@@ -8,9 +8,9 @@ export type InputSpec = {
   readonly name: string
   readonly index: number
   readonly dataType: DataType
-  /** Without the batch dimension; -1 is open. What clients send. */
+  /** The shape that clients send, without the batch dimension; -1 is open. */
   readonly dims: Shape
-  /** What the model is given instead of `dims`; null when the configuration has no reshape. */
+  /** The shape that the model gets instead of `dims`; null when the configuration has no reshape. */
   readonly reshape: Shape | null
   readonly isOptional: boolean
   readonly allowsRagged: boolean

@@ -12,7 +12,7 @@ export function* dynamicBatchingProblems(config: ModelConfig): Generator<ConfigP
   if (batching.preserveOrdering) yield* orderingProblems(config, batching, at)
 }
 
-/** Shared by the dynamic batcher and the sequence batcher's `oldest` strategy, which only call the sizes differently. */
+/** For the dynamic batcher and for the sequence batcher's `oldest` strategy; `what` is Triton's name for the sizes. */
 export function* preferredSizeProblems(
   config: ModelConfig,
   sizes: readonly number[],

@@ -1,4 +1,5 @@
-// Rules an ensemble's own configuration must keep; whether its steps fit the models they name is seen when all are loaded.
+// Rules for an ensemble's own configuration. Whether its steps fit the models that they call is checked later, when these
+// models are loaded (ensemble-consistency.ts).
 
 import { problem, type ConfigProblem } from './config-problem.ts'
 import { isEnsemble } from './known-backends.ts'
@@ -45,7 +46,7 @@ function* forbiddenProblems(config: ModelConfig): Generator<ConfigProblem> {
 
 type EnsembleTensor = {
   readonly path: string
-  /** The tensors of the step that writes it; empty for an ensemble input. */
+  /** The input tensors of the step that writes this tensor; empty for an input of the ensemble. */
   readonly needs: string[]
   readonly feeds: string[]
   isWritten: boolean

@@ -27,7 +27,7 @@ export function validateLoadedConfig(config: ModelConfig, rules: LoadRules): voi
 
 export function* pollProblems(config: ModelConfig, rules: PollRules): Generator<ConfigProblem> {
   yield* configProblems(config)
-  // Nobody will complete the inputs and outputs, so they can be judged now.
+  // No backend will complete the inputs and outputs, so the rules for them can run now.
   if (rules.isAutoCompleteDisabled) yield* tensorProblems(config)
 }
 
@@ -66,7 +66,7 @@ function* backendProblems(config: ModelConfig): Generator<ConfigProblem> {
     yield problem('backend', message, "remove 'backend'")
     return
   }
-  // Only these four are held to their platform; with any other backend the platform is free text.
+  // Only backends with platforms of their own are held to them; with any other backend the platform is free text.
   const isBound = (knownBackend(backend)?.platforms.length ?? 0) > 0
   if (isBound && backendOfPlatform(platform)?.name !== backend) {
     const message = `unexpected 'platform' and 'backend' pair, got:${platform}, ${backend}`

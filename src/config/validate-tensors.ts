@@ -21,7 +21,7 @@ function* everyTensorProblem(config: ModelConfig): Generator<ConfigProblem> {
   yield* batchOutputProblems(config)
 }
 
-/** Names that are no client's: a batch input and an input of one name would be two tensors for one place. */
+/** A batch input may not have the name of an input: the model would get two tensors of one name. */
 function* targetNameProblems(config: ModelConfig): Generator<ConfigProblem> {
   const seen = new Set(config.input.map((input) => input.name))
   for (const [index, { targetName }] of config.batchInput.entries()) {
@@ -125,7 +125,7 @@ function* reshapeProblems(
   }
 }
 
-/** [2,4,-1,6] → [8,6]: what a reshape must leave alone. */
+/** [2,4,-1,6] → [8,6]: the products between open dimensions, which a reshape may not change. */
 function elementsBetweenWildcards(shape: Shape): number[] {
   const counts = [1]
   for (const size of shape) {

@@ -9,7 +9,7 @@ import { ProtobufCursor } from '../protobuf/protobuf-cursor.ts'
 
 export type OnnxFileTensor = {
   readonly name: string
-  /** Null for what is not a tensor of a type that the protocol knows. */
+  /** Null when it is no tensor, or a tensor of a type that the protocol does not have. */
   readonly dataType: DataType | null
   /** `FP32`, `FLOAT8E4M3FN`, `sequence(FP32)`, `map`… */
   readonly typeText: string
@@ -28,7 +28,7 @@ export type OnnxFile = {
   readonly graphName: string
   /** Operator sets, the default one under the name `ai.onnx`. */
   readonly opsets: readonly { readonly domain: string; readonly version: number }[]
-  /** Without those that have an initializer: these are what a request must bring. */
+  /** Inputs without an initializer: a request must bring them. */
   readonly inputs: readonly OnnxFileTensor[]
   /** Inputs that have an initializer: a request may bring them. */
   readonly optionalInputs: readonly OnnxFileTensor[]
@@ -41,14 +41,14 @@ export type OnnxFile = {
   readonly initializerCount: number
   /** Bytes of weights, in the file and in external files. */
   readonly initializerBytes: number
-  /** Files with weights, as written in the model: relative to its folder, and not to be trusted. */
+  /** Files with weights, as the model names them: relative to its folder. The names are not checked. */
   readonly externalFiles: readonly string[]
   readonly metadata: ReadonlyMap<string, string>
 }
 
 const limits = { text: 64 * 1024, tensors: 100_000, metadata: 1000, dims: 256, depth: 16, operators: 10_000 } as const
 
-/** What the protocol has no type for, by its number in TensorProto. */
+/** Element types that the protocol does not have, by their number in TensorProto. */
 const otherElementTypes: Readonly<Record<number, string>> = {
   0: 'UNDEFINED',
   14: 'COMPLEX64',
@@ -66,7 +66,7 @@ const typeName = (elementType: number): string =>
   dataTypeOfOnnx(elementType) ?? otherElementTypes[elementType] ?? `type ${elementType}`
 const protocolType = (name: string): DataType | null => (isDataType(name) ? name : null)
 
-/** Rejects with a ServerError that says where the file stops making sense. */
+/** Rejects with a ServerError that names the position of the first byte that makes no sense. */
 export async function readOnnxFile(path: string): Promise<OnnxFile> {
   const file = await open(path, 'r')
   try {

@@ -5,7 +5,7 @@ import type { FileSignature, TensorDescription } from '../config/compare-signatu
 import type { ConfigDataType } from '../config/model-config.ts'
 import { readOnnxFile, type OnnxFileTensor } from './onnx-file.ts'
 
-/** Null when the file is no .onnx, or does not give a shape for everything. Rejects when it cannot be read. */
+/** Null when the file is no .onnx, or leaves out a shape. Rejects when the file cannot be read. */
 export async function readOnnxSignature(path: string): Promise<FileSignature | null> {
   if (!/\.onnx$/i.test(path)) return null
   const file = await readOnnxFile(path)

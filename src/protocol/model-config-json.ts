@@ -12,14 +12,14 @@ import type { ModelConfig } from '../config/model-config.ts'
 
 type Message = Record<string, unknown>
 
-/** 64-bit integers that stay strings, because Triton forgets them when it turns protobuf's strings into numbers. */
+/** 64-bit integers that stay strings: Triton turns protobuf's strings into numbers, but not those of these fields. */
 const fieldsLeftAsStrings: ReadonlySet<string> = new Set([
   'ModelSequenceBatching.InitialState.dims',
   'ModelOptimizationPolicy.Cuda.GraphSpec.Shape.dim',
   'ModelInstanceGroup.SecondaryDevice.device_id',
 ])
 
-/** Younger than the recorded server, which therefore does not print it when it has its default. */
+/** Fields that the recorded version of Triton does not have, so its answers do not print their default. */
 const fieldsLeftOutAtDefault: ReadonlySet<string> = new Set(['ModelEnsembling.max_inflight_requests'])
 
 /** Triton's /config text: snake_case, every scalar printed, absent messages and unset choices left out. */
@@ -67,7 +67,7 @@ function encodeNumber(field: FieldSchema, value: number): string {
 
 /** 0.1 rather than 0.10000000149011612: the fewest digits that still mean this 32-bit number. */
 export function shortestFloat(value: number): number {
-  // Digits would lose the sign of minus zero.
+  // toPrecision would lose the sign of minus zero.
   if (value === 0) return value
   for (let digits = 6; digits <= 9; digits++) {
     const rounded = Number(value.toPrecision(digits))
@@ -76,7 +76,7 @@ export function shortestFloat(value: number): number {
   return value
 }
 
-/** No real configuration comes near; a megabyte of `{}` would hold up the server while it is parsed. */
+/** No real configuration is so long. Parsing a megabyte of `{}` would hold up the server. */
 export const modelConfigJsonLimitBytes = 256 * 1024
 
 /** A load request's `config` text. Throws INVALID_ARG. Follows protobuf's JSON mapping. */

@@ -1,4 +1,4 @@
-// Which backend runs a model whose configuration leaves it open, judged by the files in its first version folder.
+// Finds the backend of a model whose configuration names none, from the files in its first version folder.
 
 import { ServerError } from '../base/server-error.ts'
 import {
@@ -11,7 +11,7 @@ import {
 import type { ModelConfig } from '../config/model-config.ts'
 import type { StoreEntryKind } from './repository-store.ts'
 
-/** What lies in the version folder that is looked at: names and kinds. */
+/** Names and kinds of what lies in the version folder. */
 type VersionFiles = ReadonlyMap<string, StoreEntryKind>
 
 /** Fills name, backend, platform and default_model_filename where they are empty. Throws when no backend fits. */
@@ -57,13 +57,13 @@ function fillFrom(known: KnownBackend, config: ModelConfig, files: VersionFiles)
   if (config.defaultModelFilename === '') config.defaultModelFilename = fileName ?? known.fileNames[0] ?? ''
 }
 
-/** Where a backend has several platforms, the file tells which: model.graphdef is second in its list, as is its platform. */
+/** A backend with several platforms has its files in the same order: model.graphdef is second, and so is its platform. */
 function platformOf(known: KnownBackend, fileName: string): string {
   if (known.name === 'tensorflow') return known.platforms[known.fileNames.indexOf(fileName)] ?? ''
   return fileName === 'model.pt2' ? 'torch_aoti' : (known.platforms[0] ?? '')
 }
 
-/** Of TensorFlow alone Triton asks that the platform be known: without it the model is refused a little later. */
+/** Only for TensorFlow does Triton need the platform: without it the model is refused a little later. */
 function fillTensorFlow(known: KnownBackend, config: ModelConfig): void {
   if (config.defaultModelFilename !== '') return
   config.defaultModelFilename = known.fileNames[known.platforms.indexOf(config.platform)] ?? ''

@@ -3,8 +3,8 @@ import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelLayout } from './model-layout.ts'
 
 /**
- * Model files that a configuration names lie in the version's folder. Throws INVALID_ARG for one that does not, or that
- * is a link which leads out of the repository: a configuration may come with a load request, and what it names is run.
+ * Model files that a configuration names must lie in the version's folder. Throws INVALID_ARG for a file that does not, and
+ * for a link that leads out of the repository: a configuration may come with a load request, and the server runs the files.
  */
 export function refuseOutsideModelFiles(config: ModelConfig, layout: ModelLayout): void {
   const named: [field: string, file: string][] = [

@@ -1,10 +1,10 @@
-// Knows files by what is in them, not by their time stamps: a file that was touched, or copied anew with the same bytes,
-// keeps its identity. Bytes are read only when a file's stat has changed.
+// Knows files by their bytes, not by their time stamps: a file that was touched, or copied again with the same bytes, keeps
+// its identity. The bytes are read only when the file's stat has changed.
 
 import { createHash } from 'node:crypto'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 
-/** What the file system says of a file; a write changes at least the last of them, which nobody can set back. */
+/** What the file system says about a file. Every write changes at least the last field, and no program can set it back. */
 type FileStat = {
   readonly dev: number
   readonly ino: number
@@ -15,16 +15,16 @@ type FileStat = {
 
 type KnownFile = {
   statKey: string
-  /** Stands for the content: equal as long as the bytes are. */
+  /** Stands for the content: equal as long as the bytes are equal. */
   contentId: string
   /** Null until the bytes were read. */
   hash: string | null
 }
 
-/** Up to here a file is read at first sight; a larger one in the background, so that no start waits for it. */
+/** A file up to this size is read at once; a larger file in the background, so that no start waits for it. */
 const readAtOnceBytes = 1024 * 1024
 const chunkBytes = 256 * 1024
-/** Files that are gone leave their entries behind; beyond this many everything is forgotten and begins anew. */
+/** Removed files leave their entries behind. Beyond this many entries the index is emptied and fills again. */
 const maxFiles = 200_000
 
 const statKeyOf = ({ dev, ino, size, mtimeMs, ctimeMs }: FileStat): string =>
@@ -37,8 +37,8 @@ export class ContentIndex {
   #isClosed = false
 
   /**
-   * What stands for the file's content. `isExact` reads a file whose stat has changed whatever its size; else a large
-   * one counts as changed, because it may still be growing.
+   * Returns what stands for the file's content. With `isExact` a file whose stat has changed is read, whatever its size;
+   * without, a large file counts as changed, because it may still be growing.
    */
   async identify(path: string, found: FileStat, isExact: boolean): Promise<string> {
     const statKey = statKeyOf(found)
@@ -49,14 +49,14 @@ export class ContentIndex {
       return `stat ${statKey}`
     }
     const hash = await this.#hash(path)
-    // Gone or unreadable between listing and reading: whoever wants to load it will say why.
+    // The file was removed or became unreadable after the listing: the load will say why.
     if (hash === null) return `stat ${statKey}`
     const contentId = known !== undefined && known.hash === hash ? known.contentId : hash
     this.#remember(path, { statKey, contentId, hash })
     return contentId
   }
 
-  /** SHA-256 of the file's bytes, read only when that is not known already; null when it cannot be read. */
+  /** SHA-256 of the file's bytes. The file is read only when the hash is not known; null when it cannot be read. */
   async hash(path: string): Promise<string | null> {
     // A file that waits to be read is not read twice.
     for (let attempt = 0; attempt < 2; attempt++) {
@@ -79,7 +79,7 @@ export class ContentIndex {
     return null
   }
 
-  /** The same for content that was identified before; null when the file has changed since. */
+  /** SHA-256 of content that was identified before; null when the file has changed since. */
   async hashOf(path: string, contentId: string): Promise<string | null> {
     if (/^[0-9a-f]{64}$/.test(contentId)) return contentId
     const hash = await this.hash(path)

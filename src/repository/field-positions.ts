@@ -4,7 +4,7 @@ import type { Position } from './text-format-error.ts'
 export class FieldPositions {
   readonly #positions = new Map<string, Position>()
 
-  /** The first place wins: the field, not its repetition. */
+  /** The first place counts: the field, not its repetition. */
   set(path: string, position: Position): void {
     if (!this.#positions.has(path)) this.#positions.set(path, { line: position.line, column: position.column })
   }
@@ -17,7 +17,7 @@ export class FieldPositions {
     return this.#positions.has(path)
   }
 
-  /** The field itself or, where it is not written, the nearest thing around it that is; null for the whole file. */
+  /** The field's place or, where the field is not written, that of the nearest block around it; null for the whole file. */
   nearest(path: string): Position | null {
     for (let at = path; at !== ''; at = parentPath(at)) {
       const position = this.#positions.get(at)

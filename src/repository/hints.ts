@@ -1,5 +1,5 @@
-// Mistakes people really make with repositories, said in words they can act on. Hints go to the log, the start-up table
-// and `galatea check`; what is on the wire stays Triton's.
+// The usual mistakes in repositories, with what to do. Hints go to the log, the start-up table and `galatea check`; the texts
+// on the wire are Triton's.
 
 import type { ServerError } from '../base/server-error.ts'
 import type { ModelConfig } from '../config/model-config.ts'
@@ -16,7 +16,7 @@ const misnamedVersions = (layout: ModelLayout): string[] => layout.folders().fil
 type LayoutRemark = {
   readonly what: string
   readonly fix: string
-  /** Nothing can be served like this. */
+  /** The model cannot be served. */
   readonly isFatal: boolean
 }
 
@@ -66,7 +66,7 @@ export function configHints(config: ModelConfig): string[] {
   return hints
 }
 
-/** What an error's own text may not say. */
+/** What helps a person and may not be in the error's own text. */
 export function errorHints(error: ServerError): string[] {
   const { cause } = error
   if (cause instanceof TextFormatError) return [cause.hint === '' ? cause.message : `${cause.message}; ${cause.hint}`]

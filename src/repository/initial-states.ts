@@ -4,7 +4,7 @@ import { realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 
-/** The content of each `initial_state.data_file`, by the state's input name. They lie in `<model>/initial_state/`. */
+/** The content of each `initial_state.data_file`, by the state's input name. The files lie in `<model>/initial_state/`. */
 export async function readInitialStates(config: ModelConfig, modelDirectory: string): Promise<Map<string, Uint8Array>> {
   const states = new Map<string, Uint8Array>()
   for (const { inputName, initialState } of config.sequenceBatching?.state ?? []) {

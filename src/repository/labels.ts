@@ -2,7 +2,7 @@ import { LocalStore } from './local-store.ts'
 import { readModelText } from './model-text-file.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 
-/** More class names than any classifier has. */
+/** No classifier has so many class names. */
 const labelFileLimitBytes = 64 * 1024 * 1024
 
 /** The class names of each output that has a label file, by output name: one label per line. */

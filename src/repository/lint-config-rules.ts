@@ -1,4 +1,4 @@
-// What a configuration may say without being refused, but hardly means. All of these are warnings.
+// Warnings about what the server accepts in a configuration, but nobody is likely to mean.
 
 import { knownBackends } from '../config/known-backends.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelInstanceGroup } from '../config/model-config.ts'
@@ -11,7 +11,7 @@ type ConfigWarning = {
   readonly fix: string
 }
 
-/** Known by name, so that their models are understood, and run by nothing here. */
+/** Backends of Triton whose models are recognised by their files, but which Galatea does not have. */
 const absentBackends = ['tensorrt']
 const shippedBackends = [
   ...knownBackends.map(({ name }) => name).filter((name) => !absentBackends.includes(name)),
@@ -102,7 +102,7 @@ function* ensembleWarnings(config: ModelConfig): Generator<ConfigWarning> {
   yield { rule: 'ensemble-file', path: 'default_model_filename', message, fix: 'remove it' }
 }
 
-/** A model may have parameters of its own, so only one that was nearly right is worth a word. */
+/** A model may have parameters of its own, so only a key that is nearly right gets a warning. */
 function* parameterWarnings({ backend, parameters }: ModelConfig): Generator<ConfigWarning> {
   for (const key of parameters.keys()) {
     const near = parameterRow(backend, key) === null ? nearestParameter(backend, key) : null

@@ -39,7 +39,7 @@ function lintEnsemble(model: LintedModel, models: ReadonlyMap<string, LintedMode
 
 type MapProblem = { readonly field: string; readonly message: string; readonly fix: string }
 
-/** Only where the called model lists its tensors itself: what a backend fills in is not known here. */
+/** Only where the configuration of the called model lists its tensors: what a backend fills in is not known here. */
 function* mapProblems(ensemble: string, step: ModelEnsemblingStep, callee: ModelConfig | null): Generator<MapProblem> {
   const inputs = callee?.input.map((input) => input.name) ?? []
   const outputs = callee?.output.map((output) => output.name) ?? []

@@ -2,7 +2,7 @@ import type { Position } from './text-format-error.ts'
 
 type LintSeverity = 'error' | 'warning'
 
-/** One thing `galatea check` has to say. An error keeps the model from loading; a warning does not. */
+/** One finding of `galatea check`. An error keeps the model from loading; a warning does not. */
 export type LintFinding = {
   readonly severity: LintSeverity
   /** A short name for the rule, stable across versions: `text`, `poll`, `load`, `no-version`… */
@@ -34,7 +34,7 @@ export class ModelFindings {
   }
 
   #add(severity: LintSeverity, rule: string, file: string, at: Position | null, message: string, fix: string): void {
-    // Polling and loading judge some things twice.
+    // The rules of polling and of loading overlap.
     if (this.findings.some((known) => known.file === file && known.message === message)) return
     const { line, column } = at ?? { line: null, column: null }
     this.findings.push({ severity, rule, model: this.#model, file, line, column, message, fix })

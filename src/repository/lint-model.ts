@@ -128,7 +128,7 @@ class ModelLinter {
     for (const error of errors) this.#found.error('text', this.#configFile, error.position, error.what, error.hint)
     this.#config = config
     this.#positions = positions
-    // What is missing because it could not be read would be reported a second time, as missing.
+    // A field that could not be read would be reported a second time, as missing.
     this.#isReadable = errors.length === 0
   }
 
@@ -153,7 +153,7 @@ class ModelLinter {
 
   async #checkConfig(layout: ModelLayout): Promise<void> {
     const config = this.#config
-    // Before the defaults are filled in: a person is shown what a person wrote.
+    // Before the defaults are filled in: a warning must be about what the person wrote.
     for (const { rule, path, message, fix } of configWarnings(config)) {
       this.#found.warning(rule, this.#configFile, this.#positions.nearest(path), message, fix)
     }

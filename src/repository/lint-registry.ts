@@ -3,7 +3,7 @@ import { ModelFindings, type LintFinding } from './lint-finding.ts'
 import { readRegistryFile } from './registry-reader.ts'
 import type { RepositoryStore } from './repository-store.ts'
 
-/** What is wrong with the registry file of a model. Warnings only: it keeps no model from serving. */
+/** What is wrong with the registry file of a model. Warnings only: the file never keeps a model from serving. */
 export async function lintRegistry(
   store: RepositoryStore,
   root: string,

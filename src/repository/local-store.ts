@@ -10,7 +10,7 @@ import type { ListOptions, RepositoryStore, StoreEntry, StoreEntryKind, StoreSta
 export class LocalStore implements RepositoryStore {
   readonly #contents: ContentIndex | null
 
-  /** Without `contents` files are known by time and size. */
+  /** Without `contents` a file is known by its time and size. */
   constructor(contents: ContentIndex | null = null) {
     this.#contents = contents
   }
@@ -53,7 +53,7 @@ export class LocalStore implements RepositoryStore {
     return real
   }
 
-  /** `folder` is the real path of `path` and inside the root, so what is no link in it is inside too. */
+  /** `folder` is the real path of `path` and lies inside the root, so everything in it that is no link lies inside too. */
   async #entry(root: string, path: string, folder: string, entry: Dirent, isExact: boolean): Promise<StoreEntry> {
     const isLink = entry.isSymbolicLink()
     const named = { name: entry.name, isLink, modifiedMs: 0, sizeBytes: 0 }
@@ -66,12 +66,12 @@ export class LocalStore implements RepositoryStore {
       if (kind !== 'file') return { ...named, kind }
       const file = { ...named, kind, modifiedMs: found.mtimeMs, sizeBytes: found.size }
       if (this.#contents === null) return file
-      // By the name it has in the repository: a link that was turned to a copy of the same bytes changes nothing.
+      // Under the name in the repository: a link that now leads to a copy of the same bytes changes nothing.
       const contentId = await this.#contents.identify(join(root, path, entry.name), found, isExact)
       return { ...file, contentId }
     } catch (reason) {
       if (reason instanceof ServerError && reason.code === 'INVALID_ARG') return { ...named, kind: 'outside' }
-      // Removed between listing and looking: as good as not there.
+      // The entry was removed after the listing.
       if ((reason as NodeJS.ErrnoException).code === 'ENOENT') return { ...named, kind: 'other' }
       throw reason
     }

@@ -10,7 +10,7 @@ export type LayoutEntry = {
   readonly isLink: boolean
   /** Of files; 0 for everything else. */
   readonly sizeBytes: number
-  /** Of files, where the store knows it. */
+  /** Stands for a file's content, where the store knows it. */
   readonly contentId: string | null
 }
 
@@ -19,9 +19,9 @@ export class ModelLayout {
   readonly entries: ReadonlyMap<string, LayoutEntry>
   /** Changes whenever a file is added, removed or written. */
   readonly fingerprint: string
-  /** The same for each version's folder alone, and under '' for what all versions share, configurations left out. */
+  /** A fingerprint of each version's folder alone, and under '' one of what all versions share, configurations left out. */
   readonly partFingerprints: ReadonlyMap<string, string>
-  /** Bytes of files, by version; under '' of what all versions share. */
+  /** Bytes of files by version; under '' the bytes of what all versions share. */
   readonly partBytes: ReadonlyMap<string, number>
 
   constructor(
@@ -60,7 +60,7 @@ export class ModelLayout {
     return this.folders().filter(isVersionName).sort(compareVersions)
   }
 
-  /** A link that leads out of the repository and that the model would be loaded through, if there is one. */
+  /** The first link that leads out of the repository and that loading the model would follow; null: there is none. */
   firstOutside(): string | null {
     for (const [path, { kind }] of this.entries) if (kind === 'outside' && path.split('/').length <= 2) return path
     return null
@@ -68,7 +68,7 @@ export class ModelLayout {
 }
 
 const maxDepth = 12
-/** A model with more files (an unpacked Python environment, say) is watched by the first of them only. */
+/** Of a model with more files (for example an unpacked Python environment) only the first ones are watched. */
 export const maxEntries = 20_000
 const notWatched: ReadonlySet<string> = new Set(['__pycache__'])
 
@@ -85,7 +85,7 @@ export async function readModelLayout(
   const note = (path: string, line: string, sizeBytes: number): void => {
     hash.update(line)
     const top = path.split('/', 1)[0] as string
-    // Configurations are compared by what they say; what is said about a model does not change it.
+    // Configurations are compared by their values, not by their text; and a registry file does not change the model.
     if (top === 'configs' || top === 'config.pbtxt' || registryFileNames.includes(path)) return
     const part = isVersionName(top) ? top : ''
     const partHash = parts.get(part) ?? createHash('sha256')
@@ -101,7 +101,7 @@ export async function readModelLayout(
       entries.set(path, { kind, isLink, sizeBytes, contentId: contentId ?? null })
       if (notWatched.has(name)) continue
       note(path, `${path}\0${kind}\0${contentId ?? `${modifiedMs}\0${sizeBytes}`}\n`, sizeBytes)
-      // A linked folder is followed only where versions lie: deeper down it may lead back to its own parent.
+      // A linked folder is followed only in the model's folder: deeper down a link may lead back to its own parent.
       if (kind === 'directory' && depth < maxDepth && (!isLink || depth === 0)) await walk(path, depth + 1)
     }
   }

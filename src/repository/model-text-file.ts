@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { ServerError } from '../base/server-error.ts'
 import type { RepositoryStore } from './repository-store.ts'
 
-/** A file beside a model; when it is missing, Triton's text. */
+/** The text of a file in a model's folder. When the file is missing, the error has Triton's text. */
 export async function readModelText(
   store: RepositoryStore,
   modelDirectory: string,

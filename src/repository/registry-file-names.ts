@@ -1,2 +1,2 @@
-/** Beside config.pbtxt; the first that is there is read. None of them is part of what a model is loaded from. */
+/** They lie beside config.pbtxt; the first one that exists is read. A model is not loaded from them. */
 export const registryFileNames: readonly string[] = ['galatea.yaml', 'galatea.yml', 'galatea.json']

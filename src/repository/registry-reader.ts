@@ -1,5 +1,5 @@
-// Reads what lies beside config.pbtxt about a model: its owner, its tags, where it comes from. Nothing in it can keep a
-// model from serving.
+// Reads the registry file of a model, beside config.pbtxt: its owner, its tags, where it comes from. A mistake in the file
+// never keeps the model from serving.
 
 import { readdir } from 'node:fs/promises'
 import type { Log } from '../base/log.ts'
@@ -14,7 +14,7 @@ import type { RepositoryStore } from './repository-store.ts'
 import { compareVersions, isVersionName } from './version-policy.ts'
 
 export type RegistryRecord = {
-  /** Its name inside the model's folder; '' when there is none. */
+  /** The file's name inside the model's folder; '' when there is no file. */
   readonly file: string
   readonly entry: RegistryEntry
   readonly problems: readonly RegistryProblem[]
@@ -23,12 +23,12 @@ export type RegistryRecord = {
 export const noRegistryRecord: RegistryRecord = { file: '', entry: emptyRegistryEntry, problems: [] }
 
 const maxFileBytes = 64 * 1024
-/** Models that are gone leave their records behind; beyond this many all are forgotten and read anew. */
+/** Removed models leave their records behind. Beyond this many records all are dropped and read again. */
 const maxRecords = 20_000
 
 type Known = { readonly stamp: string; readonly record: RegistryRecord; isLogged: boolean }
 
-/** The registry file in a model's folder. Never throws: what is wrong is among the problems. */
+/** Reads the registry file in a model's folder. Never throws: `problems` has what is wrong. */
 export async function readRegistryFile(store: RepositoryStore, root: string, name: string): Promise<RegistryRecord> {
   const found = await findFiles(store, root, name)
   const [first] = found
@@ -40,7 +40,7 @@ type FoundFile = { readonly file: string; readonly stamp: string }
 async function findFiles(store: RepositoryStore, root: string, name: string): Promise<FoundFile[]> {
   const found: FoundFile[] = []
   for (const file of registryFileNames) {
-    // What is not there yet, or leads out of the repository, is as good as not there.
+    // `stat` throws for a model that is not here yet, and for a link that leads out of the repository: there is no file then.
     const stat = await store.stat(root, `${name}/${file}`).catch(() => null)
     if (stat === null || stat.isDirectory) continue
     found.push({ file, stamp: `${root}\0${file}\0${stat.modifiedMs}\0${stat.sizeBytes}` })
@@ -62,7 +62,7 @@ async function readFound(
   }))
   try {
     const text = await store.readText(root, `${name}/${file}`, maxFileBytes)
-    // The reader of YAML is loaded by those who have such a file.
+    // The YAML library is loaded only when there is a YAML file.
     const { parseRegistryText, RegistryTextError } = await import('./registry-text.ts')
     try {
       const { value, positionOf } = parseRegistryText(text, file.endsWith('.json') ? 'json' : 'yaml')
@@ -91,7 +91,7 @@ export class RegistryReader {
     this.#roots = roots
   }
 
-  /** Of the model in the folder `root`, or in whichever repository has it. Read again only when the file has changed. */
+  /** The record of the model in the folder `root`, or in the repository that has the model. Cached until the file changes. */
   async read(key: ModelKey, root: string | null = null): Promise<RegistryRecord> {
     const { name } = splitModelKey(key)
     for (const place of root === null ? this.#rootsOf(key) : [root]) {
@@ -110,7 +110,7 @@ export class RegistryReader {
     return noRegistryRecord
   }
 
-  /** Says in the log what is wrong with the file, once for each state of it. */
+  /** Logs what is wrong with the file, once per content of the file. */
   async report(key: ModelKey, root: string | null = null): Promise<void> {
     const { file, problems } = await this.read(key, root)
     const known = this.#known.get(key)
@@ -122,7 +122,7 @@ export class RegistryReader {
     }
   }
 
-  /** The model's folder on this machine; null when it is in no repository, or not here yet. */
+  /** The model's folder on this machine; null when no repository has the model, or when it is not downloaded yet. */
   async directoryOf(key: ModelKey): Promise<string | null> {
     const { name } = splitModelKey(key)
     for (const root of this.#rootsOf(key)) {
@@ -132,7 +132,7 @@ export class RegistryReader {
     return null
   }
 
-  /** Where it may lie; with namespaces that is in its key. */
+  /** The repositories that may have the model; with namespaces the key names the repository. */
   #rootsOf(key: ModelKey): readonly string[] {
     const { namespace, name } = splitModelKey(key)
     if (modelNameProblem(name) !== null) return []

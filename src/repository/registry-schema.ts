@@ -1,10 +1,10 @@
-// What a registry file may say. A value that is not as it should be is left out with a word about it; the rest counts.
+// The keys and values of a registry file. A value that breaks a rule is left out and reported; the rest of the file counts.
 
 import { nearestWord } from '../base/nearest-word.ts'
 import type { RegistryEntry, RegistryFields, RegistryValue } from '../model/registry-entry.ts'
 import type { Position } from './text-format-error.ts'
 
-/** What, which key, expected and got in `message`; what to do in `fix`, '' when the message says it all. */
+/** `message` names the key, what was expected and what it has; `fix` says what to do, '' when the message is enough. */
 export type RegistryProblem = {
   readonly message: string
   readonly fix: string
@@ -20,10 +20,10 @@ const maxListItems = 100
 const maxMetrics = 500
 const maxVersions = 1000
 const maxExtraDepth = 8
-/** Whoever has mended so many sees the next ones. */
+/** At most so many problems are reported at once; a person who has mended these sees the next ones. */
 const maxProblems = 50
 
-/** By key, in the order in which they are shown. */
+/** By key, in the order in which the registry shows the keys. */
 const readers: Readonly<Record<string, (fields: Fields, value: unknown, keys: Keys, report: Report) => void>> = {
   owner: (fields, value, keys, report) => take(fields, 'owner', textOf(value, keys, report)),
   description: (fields, value, keys, report) => take(fields, 'description', textOf(value, keys, report)),
@@ -47,7 +47,7 @@ export function readRegistryEntry(
     if (problems.length < maxProblems) problems.push({ message, fix, position: positionOf(keys) })
   }
   const versions = new Map<string, RegistryFields>()
-  // An empty file says nothing, which is fine.
+  // An empty file is no mistake.
   if (value === null || value === undefined) return { entry: { fields: {}, versions }, problems }
   if (!isMapping(value)) {
     report([], `the file must be a mapping of keys to values, got ${described(value)}`, 'begin with: owner: …')
@@ -81,7 +81,7 @@ function readFields(mapping: Mapping, within: Keys, report: Report): RegistryFie
   const extra = Object.create(null) as Record<string, RegistryValue>
   for (const [key, value] of Object.entries(mapping)) {
     const keys = [...within, key]
-    // `approved-by` is as good as `approved_by`.
+    // `approved-by` means `approved_by`.
     const name = key.replaceAll('-', '_')
     if (name === 'versions' && within.length === 0) continue
     if (Object.hasOwn(readers, name)) {
@@ -178,7 +178,7 @@ function depthOf(value: unknown, depth = 1): number {
   return Object.values(value).reduce<number>((deepest, item) => Math.max(deepest, depthOf(item, depth + 1)), depth)
 }
 
-/** Without prototypes, whatever the keys are called. */
+/** The copy has no prototype, so that no key can mean a member of Object.prototype. */
 function plain(value: unknown): RegistryValue {
   if (Array.isArray(value)) return value.map(plain)
   if (isMapping(value)) {

@@ -47,7 +47,7 @@ function parseYaml(text: string): RegistryText {
     schema: 'core',
     merge: false,
     stringKeys: true,
-    // Compared pair by pair, which thousands of keys make slow; `refuseDuplicates` looks them up.
+    // The library compares keys pair by pair, which is slow for thousands of keys; `refuseDuplicates` uses a set.
     uniqueKeys: false,
     prettyErrors: false,
     logLevel: 'silent',
@@ -69,7 +69,7 @@ function parseYaml(text: string): RegistryText {
 const maxFlowDepth = 16
 const maxIndent = 64
 const maxDashesPerLine = 4
-/** Each costs a tenth of a millisecond at worst; a file that people write has a few hundred. */
+/** A token costs a tenth of a millisecond at worst; a file that people write has a few hundred tokens. */
 const maxWords = 5000
 
 const refused: Readonly<Record<string, string>> = {
@@ -82,7 +82,7 @@ const refused: Readonly<Record<string, string>> = {
   'doc-end': 'only one document is read',
 }
 
-/** One pass over the words of the language, before anything is built from them. */
+/** One pass over the tokens, before any value is built from them. */
 function refuseUnsafe(text: string): void {
   let offset = 0
   let flowDepth = 0

@@ -8,7 +8,7 @@ import type { ModelConfig, ModelRepositoryAgentsAgent } from '../config/model-co
 
 const algorithms: Readonly<Record<string, string>> = { md5: 'MD5', sha256: 'SHA256' }
 
-/** Throws what an agent has against the model, in the words of Triton's agents. */
+/** Throws when an agent refuses the model. The texts are those of Triton's agents. */
 export async function runRepositoryAgents(config: ModelConfig, modelDirectory: string): Promise<void> {
   for (const agent of config.modelRepositoryAgents?.agents ?? []) {
     if (agent.name !== 'checksum') {

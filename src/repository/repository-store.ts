@@ -5,18 +5,18 @@ export type StoreEntryKind = 'file' | 'directory' | 'outside' | 'other'
 
 export type StoreEntry = {
   readonly name: string
-  /** Of what a link leads to; `outside` when that is not in the repository, `other` for dangling links and devices. */
+  /** A link has the kind of its target; `outside`: the target is not in the repository; `other`: dangling links and devices. */
   readonly kind: StoreEntryKind
   readonly isLink: boolean
   /** Of files; 0 for everything else. */
   readonly modifiedMs: number
   readonly sizeBytes: number
-  /** Of files, where the store knows: equal as long as the bytes are. Without it time and size stand in. */
+  /** Stands for a file's content: equal as long as the bytes are equal. Where the store does not know it, time and size count. */
   readonly contentId?: string
 }
 
 export type ListOptions = {
-  /** Whether to read what may have changed, however large it is, to know its content. */
+  /** Whether to read files that may have changed, however large they are, to know their content. */
   readonly isExact?: boolean
 }
 
@@ -27,12 +27,12 @@ export type StoreStat = {
 }
 
 export interface RepositoryStore {
-  /** What lies in a folder, by name. Throws NOT_FOUND when it is not there. */
+  /** What lies in a folder, sorted by name. Throws NOT_FOUND when there is no such folder. */
   list(root: string, path: string, options?: ListOptions): Promise<StoreEntry[]>
-  /** Null when there is nothing. */
+  /** Null when there is nothing at this path. */
   stat(root: string, path: string): Promise<StoreStat | null>
-  /** Throws NOT_FOUND when it is not there, INVALID_ARG when it is longer than `limitBytes`. */
+  /** Throws NOT_FOUND when there is no such file, INVALID_ARG when the file is longer than `limitBytes`. */
   readText(root: string, path: string, limitBytes: number): Promise<string>
-  /** A folder on this machine with the content of `path`, made if need be. */
+  /** A folder on this machine with the content of `path`; files that lie elsewhere are downloaded first. */
   localise(root: string, path: string): Promise<string>
 }

@@ -62,7 +62,7 @@ class TextFormatReader {
     this.#errors = errors
   }
 
-  /** Up to `opening`'s counterpart, or to the end of the file when there is none. */
+  /** Reads fields up to the bracket that closes `opening`, or to the end of the file when `opening` is null. */
   readFields(schema: MessageSchema, message: Message, path: string, opening: Token | null): void {
     const end = opening === null ? null : closing[opening.text]
     for (;;) {
@@ -159,14 +159,14 @@ class TextFormatReader {
     return message
   }
 
-  /** `{ key: … value: … }`; either may be left out, and of two equal keys the later wins. */
+  /** `{ key: … value: … }`. Key and value may be left out; of two entries with one key the later counts. */
   #readMapEntry(field: FieldSchema, map: Map<unknown, unknown>, path: string, at: Position): void {
     const opening = this.#takeOpening(field.wireName)
     const end = closing[opening.text] ?? ''
     const keyType: ScalarType = { type: field.keyType ?? 'string', enum: null, label: 'key' }
     let key: unknown
     let value: unknown
-    // The key is usually written first and then names the entry; positions inside a value before its key are lost.
+    // Positions inside an entry go by its key, so those in a value that stands before its key are lost. Few files have this.
     const entryPath = (): string => `${path}["${String(key ?? scalarDefault(keyType))}"]`
     while (!this.#isSign(end)) {
       const name = this.#tokens.take()
@@ -211,7 +211,7 @@ class TextFormatReader {
     throw new TextFormatError(token, what, hint)
   }
 
-  /** A wrong value that is a single token can be stepped over; anything else ends the reading. */
+  /** After a wrong value of a single token reading goes on behind the token; any other mistake ends the reading. */
   #readScalarOrSkip(scalar: ScalarType): unknown {
     try {
       return readScalar(this.#tokens, scalar)
@@ -286,7 +286,7 @@ function unknownField(name: Token, schema: MessageSchema): TextFormatError {
 function unknownFieldHint(name: string, schema: MessageSchema): string {
   const camel = schema.byName.get(name)
   if (camel !== undefined) return `write it '${camel.wireName}'`
-  // A field written one level too deep is the commonest mistake, and then the name itself is right.
+  // The commonest mistake is a field one level too deep; then the name itself is right.
   if (schema.name !== 'ModelConfig' && modelConfigSchema().byWireName.has(name)) {
     return `'${name}' is a field of the model itself: move it out to the top level of the file`
   }
@@ -304,7 +304,7 @@ function topLevelOwner(name: string): string | null {
   return owners.length === 1 ? (owners[0]?.wireName ?? null) : null
 }
 
-/** Why the field may not be given now, or null. Setting a scalar again that still has its default is no conflict. */
+/** Why the field may not be given now, or null. A scalar that still has its default may be given again. */
 function conflictOf(schema: MessageSchema, field: FieldSchema, message: Message): string | null {
   if (field.kind === 'repeated' || field.kind === 'map') return null
   if (field.kind === 'oneof') {

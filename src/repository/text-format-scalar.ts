@@ -30,7 +30,7 @@ function expected(scalar: ScalarType, what: string, found: Token, hint = ''): Te
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Adjacent strings are one. */
+/** Adjacent strings are one value. */
 function readString(tokens: TextFormatTokens, scalar: ScalarType): string {
   const first = tokens.current
   if (first.kind !== 'string') {
@@ -88,7 +88,7 @@ const enumExpectation = (numbers: ReadonlyMap<string, number>): string =>
     ? `one of ${[...numbers.keys()].slice(1, 4).join(', ')}, …`
     : `one of ${[...numbers.keys()].join(', ')}`
 
-/** What other frameworks call the types. */
+/** The names of data types in other frameworks. */
 const usualNames: Readonly<Record<string, string>> = {
   FLOAT16: 'FP16',
   HALF: 'FP16',
@@ -114,7 +114,7 @@ function enumHint(token: Token, numbers: ReadonlyMap<string, number>): string {
   return `known are ${[...numbers.keys()].join(', ')}`
 }
 
-/** Decimal, hexadecimal (0x1f) or octal (017); null when it is none of them. */
+/** Decimal, hexadecimal (0x1f) or octal (017); null for any other text. */
 function parseInteger(text: string): bigint | null {
   if (/^0[0-7]+$/.test(text)) return BigInt(`0o${text.slice(1)}`)
   return /^(?:0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)$/.test(text) ? BigInt(text) : null
@@ -137,7 +137,7 @@ function readInteger(tokens: TextFormatTokens, scalar: ScalarType): number | big
   }
   const value = isNegative ? -magnitude : magnitude
   const [low, high] = integerRanges[scalar.type] ?? [0n, 0n]
-  // Not even -0 is an unsigned number.
+  // Not even -0 is allowed for an unsigned number.
   if (value < low || value > high || (isNegative && low === 0n)) {
     const what = `${isNegative ? '-' : ''}${magnitude} is out of range for '${scalar.label}' (${scalar.type}: ${low} to ${high})`
     throw new TextFormatError(start, what)

@@ -1,5 +1,5 @@
-// The inside of a quoted string of protobuf text format. Octal and hexadecimal escapes are bytes, so that the result is
-// bytes too, and becomes text only when all pieces of a string are together.
+// Reads the inside of a quoted string of protobuf text format. Octal and hexadecimal escapes mean bytes, so the result is
+// bytes too. The bytes become text when all pieces of a string are together.
 
 type Fail = (at: number, what: string) => never
 
@@ -48,7 +48,7 @@ function byteOf(value: number, whole: string, at: number, fail: Fail): Uint8Arra
   return Uint8Array.of(value)
 }
 
-/** Returns where reading goes on: two surrogates written one after the other are one character. */
+/** Returns the position behind the escape: two surrogates one after the other are one character. */
 function pushCodePoint(
   body: string,
   slash: number,

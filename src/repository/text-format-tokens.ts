@@ -1,4 +1,4 @@
-// Cuts protobuf text format into tokens: identifiers, numbers, strings and signs; comments and blanks fall away.
+// Cuts protobuf text format into tokens: identifiers, numbers, strings and signs. Comments and blanks are left out.
 
 import { TextFormatError, type Position } from './text-format-error.ts'
 import { decodeStringBody } from './text-format-string.ts'
@@ -6,7 +6,7 @@ import { decodeStringBody } from './text-format-string.ts'
 type TokenKind = 'identifier' | 'number' | 'string' | 'sign' | 'end'
 export type Token = Position & {
   readonly kind: TokenKind
-  /** As written; of a string, its decoded bytes are in `bytes`. */
+  /** The text as written. The decoded bytes of a string are in `bytes`. */
   readonly text: string
   readonly bytes: Uint8Array | null
 }
@@ -25,7 +25,7 @@ export class TextFormatTokens {
   #current: Token
 
   constructor(text: string) {
-    // An editor's byte order mark means nothing and cannot be seen.
+    // Some editors write a byte order mark, which nobody sees.
     this.#text = text.startsWith('\uFEFF') ? text.slice(1) : text
     this.#current = this.#read()
   }
@@ -34,7 +34,7 @@ export class TextFormatTokens {
     return this.#current
   }
 
-  /** Steps on and returns the token it leaves behind. */
+  /** Goes on to the next token and returns the one before it. */
   take(): Token {
     const token = this.#current
     this.#current = this.#read()

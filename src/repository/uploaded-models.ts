@@ -1,5 +1,5 @@
-// Models that come with a load request instead of from a repository: their files lie in a folder of their own while the
-// model serves, and nowhere else.
+// Models whose files come with a load request instead of from a repository. The files lie in a folder of their own as long as
+// the model serves.
 
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ export type UploadedFiles = ReadonlyMap<string, Uint8Array>
 export type UploadedModel = {
   /** A repository that holds this one model. */
   readonly root: string
-  /** Takes the folder away. Twice is fine. */
+  /** Removes the folder. A second call does nothing. */
   remove(): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-// What a version of a model is made of, as one hash: equal on every server that has the same files.
+// One hash of everything that a version of a model is made of. Servers that have the same files get the same hash.
 
 import { createHash } from 'node:crypto'
 import { readdir, stat } from 'node:fs/promises'
@@ -10,15 +10,15 @@ import type { ContentIndex } from './content-index.ts'
 import type { FoundModel } from './model-repository.ts'
 import { maxEntries } from './model-layout.ts'
 
-/** Python writes it while the model runs. */
+/** Python writes this folder while the model runs. */
 const notContent = '__pycache__'
 
 /** By path inside the version's folder. */
 type ContentFile = { readonly sizeBytes: number; hash(): Promise<string | null> }
 
 /**
- * Of a version as it was polled: of the files that it is loaded from, though they may change while it loads. Null when that
- * cannot be told.
+ * The hash of a version as it was polled: of the files that the server loads, which may change during the load. Null when
+ * the hash cannot be known.
  */
 export function polledContent(
   contents: ContentIndex,
@@ -37,7 +37,7 @@ export function polledContent(
   return isWhole ? contentOf(files) : Promise.resolve(null)
 }
 
-/** Of the files in a folder now. What is known already is not read again. */
+/** The hash of the files that are in a folder now. A file whose hash is known is not read again. */
 export async function versionContent(contents: ContentIndex, versionDirectory: string): Promise<VersionContent | null> {
   const entries = await readdir(versionDirectory, { recursive: true, withFileTypes: true }).catch(() => [])
   if (entries.length >= maxEntries) return null
@@ -72,14 +72,14 @@ async function contentOf(files: ReadonlyMap<string, ContentFile>): Promise<Versi
   return { hash: hash.digest('hex'), fileCount: byPath.length, byteSize }
 }
 
-/** Of the files and the configuration together: what an answer depends on. */
+/** The hash of the files and the configuration together: an answer depends on both. */
 export async function versionContentHash(
   contents: ContentIndex,
   config: ModelConfig,
   files: ModelFiles,
 ): Promise<string> {
   const content = await versionContent(contents, files.versionDirectory)
-  // Files that cannot be read may be anything: nobody else's answers are right for them.
+  // Files that cannot be read may hold anything, so answers of another server may not be used for them.
   const ofFiles = content?.hash ?? crypto.randomUUID()
   return createHash('sha256')
     .update(JSON.stringify([JSON.stringify(config, writable), ofFiles]))

@@ -8,7 +8,7 @@ export const isVersionName = (name: string): boolean => /^[1-9][0-9]{0,18}$/.tes
 export const compareVersions = (a: string, b: string): number =>
   a.length === b.length ? (a < b ? -1 : Number(a > b)) : a.length - b.length
 
-/** The versions to serve, ascending, of those present. Without a policy the latest one. */
+/** Which of the present versions to serve, ascending. Without a policy: the latest one. */
 export function selectVersions(policy: ModelVersionPolicy | null, versions: readonly string[]): string[] {
   const present = versions.toSorted(compareVersions)
   if (policy?.all) return present
@@ -22,7 +22,7 @@ export function selectVersions(policy: ModelVersionPolicy | null, versions: read
   return count === 0 ? [] : present.slice(-count)
 }
 
-/** Versions a `specific` policy asks for that are not there: worth a warning, not a refusal. */
+/** Versions that a `specific` policy asks for and that do not exist. They cause a warning, not a refusal. */
 export function absentVersions(policy: ModelVersionPolicy | null, versions: readonly string[]): string[] {
   const present = new Set(versions)
   return (policy?.specific?.versions ?? []).map(String).filter((version) => !present.has(version))

@@ -1,4 +1,4 @@
-// Triton's parameters of an ONNX model, turned into what a session is made with. Pure.
+// The settings of a session of ONNX Runtime, from a model's parameters. Pure.
 
 import type { ModelConfig } from '../../config/model-config.ts'
 import { parameterRow, readParameter } from '../../config/model-parameters.ts'
@@ -23,9 +23,9 @@ export type SessionSettings = {
 
 export type OnnxSettings = {
   readonly session: SessionSettings
-  /** Null: by measured time. */
+  /** Null: the place follows from the measured time. */
   readonly execution: Place | null
-  /** 0: a run may take for ever. */
+  /** 0: no limit. */
   readonly maxExecutionMs: number
   /** One line each, for the log. */
   readonly warnings: readonly string[]

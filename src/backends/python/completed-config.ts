@@ -1,4 +1,4 @@
-// What auto_complete_config returned, taken over into the configuration: only what a backend may change.
+// Takes over what auto_complete_config returned into the configuration: only the fields that a backend may change.
 
 import { ServerError } from '../../base/server-error.ts'
 import {
@@ -17,7 +17,7 @@ export type CompletedJson = {
   output?: TensorJson[]
   dynamic_batching?: unknown
   model_transaction_policy?: { decoupled?: unknown }
-  /** Of the framework backends: the names of the classes by output. */
+  /** From the framework backends: the names of the classes, by output. */
   class_names?: Record<string, string[]>
 }
 
@@ -64,7 +64,7 @@ function takeTensor(target: ModelInput | ModelOutput, json: TensorJson, refuse: 
   target.name = json.name
   target.dataType = json.data_type as ConfigDataType
   target.dims = dims as number[]
-  // A row that is one number: Triton's own auto_complete_config has no way to say so.
+  // The framework backends say so that a row is one number; Triton's auto_complete_config has no way to say it.
   if (isEmptyReshape(json.reshape)) target.reshape = { shape: [] }
 }
 

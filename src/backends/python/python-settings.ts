@@ -1,4 +1,4 @@
-// --backend-config=python,<key>=<value>
+// The settings of --backend-config=python,<key>=<value>.
 
 import { ServerError } from '../../base/server-error.ts'
 import type { SharedMemoryLimits } from './tensor-regions.ts'
@@ -7,7 +7,7 @@ export type PythonSettings = {
   readonly interpreter: string
   /** Null: tensors travel through the socket, as they do where there is no shared memory. */
   readonly memory: SharedMemoryLimits | null
-  /** Seconds that finalize may take: Triton's name for it. */
+  /** Seconds that `finalize` may take. The name is Triton's. */
   readonly stubTimeoutSeconds: number
   /** Where unpacked environments are kept; '' for the user's cache folder. */
   readonly environmentDirectory: string
@@ -16,7 +16,7 @@ export type PythonSettings = {
 const mebibyte = 1024 * 1024
 const minimumRegionBytes = mebibyte
 const defaultMaxBytes = 4 * 1024 * mebibyte
-/** Copying through the socket beats a block of shared memory up to about here (docs/internals/python-worker.md). */
+/** Up to about this size the socket is faster than a block of shared memory (docs/internals/python-worker.md). */
 const defaultInlineBytes = 8 * 1024
 
 /** Keys of Triton's that mean nothing here (queue sizes, thread pools, names of regions) are accepted and ignored. */
