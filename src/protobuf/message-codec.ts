@@ -202,13 +202,8 @@ function isZero(value: unknown, field: FieldSchema): boolean {
 function writeMap(writer: ProtobufWriter, field: FieldSchema, map: object, form: ValueForm): void {
   for (const [key, value] of form.entriesOf(map)) {
     writer.nested(field.number, () => {
-      if (field.keyType === 'string') {
-        writer.tag(1, 2)
-        writer.string(key as string)
-      } else {
-        writer.tag(1, 0)
-        writer.varint(BigInt(key as bigint | string))
-      }
+      if (field.keyType === 'string') writer.textField(1, key as string)
+      else writer.integerField(1, BigInt(key as bigint | string))
       writeOne(writer, { ...field, number: 2, kind: 'single' }, value, form)
     })
   }

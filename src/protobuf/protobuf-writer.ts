@@ -115,6 +115,17 @@ export class ProtobufWriter {
     return true
   }
 
+  /** A whole field, whatever its value is. */
+  textField(field: number, text: string): void {
+    this.tag(field, 2)
+    this.string(text)
+  }
+
+  integerField(field: number, value: number | bigint): void {
+    this.tag(field, 0)
+    this.varint(value)
+  }
+
   raw(bytes: Uint8Array): void {
     this.uint32(bytes.length)
     this.reserve(bytes.length)

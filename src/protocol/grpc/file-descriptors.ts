@@ -24,14 +24,14 @@ const [optionalLabel, repeatedLabel] = [1, 3]
 /** FileDescriptorProto: name 1, package 2, dependency 3, message_type 4, enum_type 5, service 6, syntax 12. */
 export function encodeFileDescriptor(file: WireFile): Buffer {
   const writer = new ProtobufWriter(4096)
-  text(writer, 1, file.name)
-  text(writer, 2, file.package)
-  for (const dependency of file.dependencies) text(writer, 3, dependency)
+  writer.textField(1, file.name)
+  writer.textField(2, file.package)
+  for (const dependency of file.dependencies) writer.textField(3, dependency)
   for (const name of childrenOf(file.messages, '')) writer.nested(4, () => writeMessageType(writer, file, name))
   for (const name of childrenOf(file.enums, '')) writer.nested(5, () => writeEnumType(writer, file, name))
   for (const [name, rpcs] of Object.entries(file.services))
     writer.nested(6, () => writeService(writer, file, name, rpcs))
-  text(writer, 12, 'proto3')
+  writer.textField(12, 'proto3')
   return writer.finish()
 }
 
@@ -57,26 +57,16 @@ const childrenOf = (all: Readonly<Record<string, unknown>>, parent: string): str
   Object.keys(all).filter((name) => parentOf(name) === parent)
 const lastOf = (name: string): string => name.split('.').at(-1) ?? ''
 
-function text(writer: ProtobufWriter, field: number, value: string): void {
-  writer.tag(field, 2)
-  writer.string(value)
-}
-
-function number(writer: ProtobufWriter, field: number, value: number): void {
-  writer.tag(field, 0)
-  writer.varint(value)
-}
-
 /** DescriptorProto: name 1, field 2, nested_type 3, enum_type 4, options 7, oneof_decl 8. */
 function writeMessageType(writer: ProtobufWriter, file: WireFile, name: string): void {
   const rows = file.messages[name] ?? []
   const oneofs = [...new Set(rows.flatMap((row) => (row[3] === 'oneof' ? [row[4] ?? ''] : [])))]
-  text(writer, 1, lastOf(name))
+  writer.textField(1, lastOf(name))
   for (const row of rows) writer.nested(2, () => writeField(writer, file, name, row, oneofs))
   for (const child of childrenOf(file.messages, name)) writer.nested(3, () => writeMessageType(writer, file, child))
   for (const row of rows) if (row[3] === 'map') writer.nested(3, () => writeEntryType(writer, file, row))
   for (const child of childrenOf(file.enums, name)) writer.nested(4, () => writeEnumType(writer, file, child))
-  for (const oneof of oneofs) writer.nested(8, () => text(writer, 1, oneof))
+  for (const oneof of oneofs) writer.nested(8, () => writer.textField(1, oneof))
 }
 
 /** `some_name` → `SomeNameEntry`, the message that a map's entries are. */
@@ -84,10 +74,10 @@ const entryName = (wireName: string): string =>
   `${wireName.replace(/(^|_)([a-z0-9])/g, (_, _start, letter: string) => letter.toUpperCase())}Entry`
 
 function writeEntryType(writer: ProtobufWriter, file: WireFile, [wireName, , type, , keyType]: FieldRow): void {
-  text(writer, 1, entryName(wireName))
+  writer.textField(1, entryName(wireName))
   writer.nested(2, () => writeField(writer, file, '', ['key', 1, keyType ?? 'string', 'single'], []))
   writer.nested(2, () => writeField(writer, file, '', ['value', 2, type, 'single'], []))
-  writer.nested(7, () => number(writer, 7, 1))
+  writer.nested(7, () => writer.integerField(7, 1))
 }
 
 /** FieldDescriptorProto: name 1, number 3, label 4, type 5, type_name 6, oneof_index 9, json_name 10. */
@@ -102,14 +92,13 @@ function writeField(
   const named = isMap ? `.${file.package}.${owner}.${entryName(wireName)}` : typeNameOf(type)
   const scalar = fieldTypes[type]
   const typeNumber = isMap ? 11 : (scalar ?? (isEnum(type) ? 14 : 11))
-  text(writer, 1, wireName)
-  number(writer, 3, fieldNumber)
-  number(writer, 4, kind === 'repeated' || isMap ? repeatedLabel : optionalLabel)
-  number(writer, 5, typeNumber)
-  if (typeNumber === 11 || typeNumber === 14) text(writer, 6, named === '' ? typeNameIn(file, type) : named)
-  if (kind === 'oneof') number(writer, 9, oneofs.indexOf(extra ?? ''))
-  text(
-    writer,
+  writer.textField(1, wireName)
+  writer.integerField(3, fieldNumber)
+  writer.integerField(4, kind === 'repeated' || isMap ? repeatedLabel : optionalLabel)
+  writer.integerField(5, typeNumber)
+  if (typeNumber === 11 || typeNumber === 14) writer.textField(6, named === '' ? typeNameIn(file, type) : named)
+  if (kind === 'oneof') writer.integerField(9, oneofs.indexOf(extra ?? ''))
+  writer.textField(
     10,
     wireName.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
   )
@@ -127,29 +116,29 @@ function typeNameOf(type: string): string {
 
 /** EnumDescriptorProto: name 1, value 2 { name 1, number 2 }. */
 function writeEnumType(writer: ProtobufWriter, file: WireFile, name: string): void {
-  text(writer, 1, lastOf(name))
+  writer.textField(1, lastOf(name))
   for (const [value, valueNumber] of Object.entries(file.enums[name] ?? {})) {
     writer.nested(2, () => {
-      text(writer, 1, value)
-      number(writer, 2, valueNumber)
+      writer.textField(1, value)
+      writer.integerField(2, valueNumber)
     })
   }
 }
 
 /** ServiceDescriptorProto: name 1, method 2 { name 1, input 2, output 3, client_streaming 5, server_streaming 6 }. */
 function writeService(writer: ProtobufWriter, file: WireFile, name: string, rpcs: RpcRows): void {
-  text(writer, 1, name)
+  writer.textField(1, name)
   for (const [rpc, types] of Object.entries(rpcs)) {
     const [input, output] = types.map((type) => ({
       isStream: type.startsWith('stream '),
       name: typeNameIn(file, type.replace('stream ', '')),
     })) as [{ isStream: boolean; name: string }, { isStream: boolean; name: string }]
     writer.nested(2, () => {
-      text(writer, 1, rpc)
-      text(writer, 2, input.name)
-      text(writer, 3, output.name)
-      if (input.isStream) number(writer, 5, 1)
-      if (output.isStream) number(writer, 6, 1)
+      writer.textField(1, rpc)
+      writer.textField(2, input.name)
+      writer.textField(3, output.name)
+      if (input.isStream) writer.integerField(5, 1)
+      if (output.isStream) writer.integerField(6, 1)
     })
   }
 }

@@ -126,26 +126,17 @@ function writeHead(
 }
 
 function writeText(writer: ProtobufWriter, field: number, text: string): void {
-  if (text === '') return
-  writer.tag(field, 2)
-  writer.string(text)
+  if (text !== '') writer.textField(field, text)
 }
 
 function writeParameter(writer: ProtobufWriter, field: number, name: string, value: ParameterValue): void {
   writer.nested(field, () => {
-    writer.tag(1, 2)
-    writer.string(name)
+    writer.textField(1, name)
     writer.nested(2, () => {
-      if (typeof value === 'boolean') {
-        writer.tag(1, 0)
-        writer.uint32(value ? 1 : 0)
-      } else if (typeof value === 'bigint') {
-        writer.tag(2, 0)
-        writer.varint(value)
-      } else if (typeof value === 'string') {
-        writer.tag(3, 2)
-        writer.string(value)
-      } else {
+      if (typeof value === 'boolean') writer.integerField(1, value ? 1 : 0)
+      else if (typeof value === 'bigint') writer.integerField(2, value)
+      else if (typeof value === 'string') writer.textField(3, value)
+      else {
         writer.tag(4, 1)
         writer.double(value)
       }

@@ -5,7 +5,6 @@ import type { Span, SpanAttribute } from './span.ts'
 
 const bytesType = 2
 const fixed64Type = 1
-const varintType = 0
 
 /** As Triton's: its tracer and the kind of all its spans. */
 const scopeName = 'triton-server'
@@ -19,7 +18,7 @@ export function encodeSpans(resource: readonly SpanAttribute[], spans: readonly 
       for (const attribute of resource) writeAttribute(writer, 1, attribute)
     })
     writer.nested(2, () => {
-      writer.nested(1, () => writeText(writer, 1, scopeName))
+      writer.nested(1, () => writer.textField(1, scopeName))
       for (const span of spans) writer.nested(2, () => writeSpan(writer, span))
     })
   })
@@ -30,46 +29,36 @@ function writeSpan(writer: ProtobufWriter, span: Span): void {
   const { originNs } = span
   writeId(writer, 1, span.traceId)
   writeId(writer, 2, span.spanId)
-  if (span.traceState !== '') writeText(writer, 3, span.traceState)
+  if (span.traceState !== '') writer.textField(3, span.traceState)
   if (span.parentSpanId !== '') writeId(writer, 4, span.parentSpanId)
-  writeText(writer, 5, span.name)
-  writer.tag(6, varintType)
-  writer.uint32(serverKind)
+  writer.textField(5, span.name)
+  writer.integerField(6, serverKind)
   writeTime(writer, 7, originNs, span.startNs)
   writeTime(writer, 8, originNs, span.endNs)
   for (const attribute of span.attributes) writeAttribute(writer, 9, attribute)
   for (const [name, ns] of span.events) {
     writer.nested(11, () => {
       writeTime(writer, 1, originNs, ns)
-      writeText(writer, 2, name)
+      writer.textField(2, name)
     })
   }
   const { error } = span
   if (error !== null) {
     writer.nested(15, () => {
-      writeText(writer, 2, error)
-      writer.tag(3, varintType)
-      writer.uint32(errorStatus)
+      writer.textField(2, error)
+      writer.integerField(3, errorStatus)
     })
   }
 }
 
 function writeAttribute(writer: ProtobufWriter, field: number, [key, value]: SpanAttribute): void {
   writer.nested(field, () => {
-    writeText(writer, 1, key)
+    writer.textField(1, key)
     writer.nested(2, () => {
-      if (typeof value === 'string') writeText(writer, 1, value)
-      else {
-        writer.tag(3, varintType)
-        writer.varint(value)
-      }
+      if (typeof value === 'string') writer.textField(1, value)
+      else writer.integerField(3, value)
     })
   })
-}
-
-function writeText(writer: ProtobufWriter, field: number, text: string): void {
-  writer.tag(field, bytesType)
-  writer.string(text)
 }
 
 function writeId(writer: ProtobufWriter, field: number, hex: string): void {
