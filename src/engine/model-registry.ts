@@ -121,7 +121,7 @@ export class ModelRegistry {
   }
 
   #record(key: ModelKey): Promise<RegistryRecord> {
-    const upload = this.#dependencies.models.get(key)?.upload ?? null
+    const upload = this.#dependencies.models.get(key)?.from.upload ?? null
     return this.#dependencies.reader?.read(key, upload?.root ?? null) ?? Promise.resolve(noRegistryRecord)
   }
 
@@ -134,7 +134,7 @@ export class ModelRegistry {
     const { namespace = '', name } = splitModelKey(key)
     const rows = new Map(served?.versionEntries().map((row) => [row.version, row]))
     // What came with a request has nothing to do with the folder.
-    const folders = directory === null || served?.upload ? [] : await versionFolders(directory)
+    const folders = directory === null || served?.from.upload ? [] : await versionFolders(directory)
     const versions: RegisteredVersion[] = []
     for (const version of [...new Set([...rows.keys(), ...folders])].sort(compareVersions)) {
       const { state = '', reason = '' } = rows.get(version) ?? {}
@@ -162,7 +162,7 @@ export class ModelRegistry {
       fields: entry.fields,
       file,
       problems: problems.map(({ message, fix }) => (fix === '' ? message : `${message}; ${fix}`)),
-      override: served?.upload ? 'files' : served?.override ? 'config' : '',
+      override: served?.from.upload ? 'files' : served?.from.override ? 'config' : '',
       reason: rows.size === 0 ? (served?.failure ?? '') : '',
       versions,
     }

@@ -205,11 +205,12 @@ export class ModelLifecycle {
 
   /** From now on it takes no requests; resolves when what was in flight has ended and everything is free. */
   #takeDown(model: ServedModel, isExit = false): Promise<void> {
-    const { sleeping, upload } = model
+    const { sleeping } = model
+    const { upload } = model.from
     // At exit clients are told that the server goes, not that the model went.
     if (!isExit) model.leave()
     const why = isExit ? 'Server exiting' : `model '${model.label}' was unloaded`
-    sleeping?.dismiss(() => ServerError.withoutStack('UNAVAILABLE', why))
+    sleeping?.dismiss(why)
     this.#residency.unwatch(model)
     const giveUp = this.#giveUp.promise
     const unloads = [...model.versions.values(), ...model.retiring].map((version) => version.unload(giveUp))
@@ -237,7 +238,7 @@ export class ModelLifecycle {
       await this.#ensembles.load(polled, { ...options, upload })
     } catch (reason) {
       // An ensemble that follows may have failed though the model itself serves from these files.
-      if (this.#models.get(key)?.upload !== upload) await upload.remove()
+      if (this.#models.get(key)?.from.upload !== upload) await upload.remove()
       throw reason
     }
   }
@@ -253,9 +254,9 @@ export class ModelLifecycle {
   async #loadWanted(model: ServedModel, polled: PolledModel, options: LoadOptions): Promise<boolean | null> {
     if (options.isWanted?.() === false) return false
     const { isForced, mayStayAsleep = false } = options
-    const { fingerprint, versions } = model
+    const { from, versions } = model
     const isEnsemble = this.#ensembles.isEnsemble(model.key)
-    const current = { state: model.state.kind, fingerprint, versions: versions.values() }
+    const current = { state: model.state.kind, fingerprint: from.fingerprint, versions: versions.values() }
     const plan = planChange(current, polled, {
       isForced,
       mayStayAsleep,
@@ -312,8 +313,8 @@ export class ModelLifecycle {
       this.#residency.adopt(model, residency)
       const { config = null, upload = null, origin } = options
       // A model that was woken is as it was.
-      const override = origin?.by === 'demand' ? model.override : upload === null ? config : null
-      const oldUpload = model.upload
+      const override = origin?.by === 'demand' ? model.from.override : upload === null ? config : null
+      const oldUpload = model.from.upload
       // Those that nobody uses are gone when the load is done; the others end what they have begun.
       const isBusy = retire.some((version) => version.isInUse)
       const from = { fingerprint: polled.fingerprint, override, upload }

@@ -57,10 +57,9 @@ export class ModelSleep {
   /** Of a model that does not serve. False when it is to be loaded now. */
   async begin(model: ServedModel, { polled, versions }: SleepPlan): Promise<boolean> {
     const { directory, residency } = this.#dependencies
-    const { fingerprint } = polled
     const maxQueueSize = queueBound(this.#settings, polled.config, 1)
     const reason = residency.isLazy(polled) ? lazyReason : noRoomReason
-    const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
+    const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason })
     try {
       const draft = draftOf(polled, directory.byKey)
       for (const version of versions) {
@@ -72,13 +71,11 @@ export class ModelSleep {
       // A load tells what is wrong, as it would have without sleep.
       return false
     }
-    model.sleeping?.dismiss(() =>
-      ServerError.withoutStack('UNAVAILABLE', `model '${model.label}' has changed, send it again`),
-    )
+    model.sleeping?.dismiss(`model '${model.label}' has changed, send it again`)
     residency.adopt(model, residency.settingsOf(polled))
     model.failure = ''
     directory.list(model, true)
-    model.sleep(sleeping)
+    model.sleep(sleeping, polled.fingerprint)
     this.#dependencies.changed()
     return true
   }
@@ -89,13 +86,13 @@ export class ModelSleep {
     // To wait for a load of it could be to wait for each other: that load may want room as well.
     if (changes.has(model.key)) return false
     return changes.run(model.key, async () => {
-      const { latest, fingerprint, ready } = model
-      if (latest === null || model.isInUse || model.upload !== null) return false
+      const { latest, from, ready } = model
+      if (latest === null || model.isInUse || from.upload !== null) return false
       recorder.sleeps(model, reason)
       const maxQueueSize = queueBound(this.#settings, latest.config, 1)
-      const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason, fingerprint })
+      const sleeping = this.#sleepingModel(model.key, { maxQueueSize, reason })
       for (const { version, config, signature } of ready) sleeping.add(version, config, signature)
-      model.sleep(sleeping)
+      model.sleep(sleeping, from.fingerprint)
       residency.unwatch(model)
       this.#dependencies.changed()
       await Promise.all(ready.map((version) => version.unload(giveUp)))
@@ -107,7 +104,7 @@ export class ModelSleep {
 
   #sleepingModel(key: ModelKey, settings: SleepingSettings): SleepingModel {
     const wake = (model: SleepingModel): void => this.#dependencies.changes.include(this.#wake(model))
-    return new SleepingModel({ clock: this.#clock, wake }, key, settings)
+    return new SleepingModel(this.#clock, wake, key, settings)
   }
 
   /** Never rejects. */
@@ -117,7 +114,7 @@ export class ModelSleep {
     const models = directory.byKey
     const startedNs = this.#clock.nowNs()
     try {
-      const polled = await repository.pollOne(key, models.get(key)?.override ?? null)
+      const polled = await repository.pollOne(key, models.get(key)?.from.override ?? null)
       if (polled === null) throw new ServerError('NOT_FOUND', `no repository has it any more`)
       const isWanted = (): boolean => models.get(key)?.sleeping === sleeping
       // It may have been unloaded or replaced meanwhile, and those that waited been told.

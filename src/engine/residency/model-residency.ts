@@ -180,7 +180,8 @@ export class ModelResidency {
     const idle: { key: ModelKey; bytes: number; lastUsedNs: number }[] = []
     for (const model of this.#dependencies.models.values()) {
       const { key, memoryBytes: bytes, lastUsedNs } = model
-      const isFree = model.latest !== null && !model.isInUse && !this.#of(model).isKeptWarm && model.upload === null
+      const isFree =
+        model.latest !== null && !model.isInUse && !this.#of(model).isKeptWarm && model.from.upload === null
       if (isFree && key !== except && !this.#dependencies.isCalled(key)) idle.push({ key, bytes, lastUsedNs })
     }
     return idle

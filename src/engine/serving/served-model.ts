@@ -12,7 +12,7 @@ import type { ServedVersion } from './served-version.ts'
 import type { SleepingModel, SleepingVersion } from './sleeping-model.ts'
 import { canonicalVersion } from './version-text.ts'
 
-/** What a model serves from. */
+/** What a model serves from, or will when it wakes. */
 export type ServedFrom = {
   /** Of its files: a load of the same ones has nothing to do. */
   readonly fingerprint: string
@@ -30,7 +30,7 @@ export type ServedFrom = {
  */
 type ServedModelState =
   | { readonly kind: 'ABSENT' }
-  | { readonly kind: 'SLEEPING'; readonly sleeping: SleepingModel; readonly override: ModelConfig | null }
+  | { readonly kind: 'SLEEPING'; readonly sleeping: SleepingModel; readonly from: ServedFrom }
   | {
       readonly kind: 'SERVING'
       /** The highest version; what a request without a version gets. */
@@ -42,6 +42,7 @@ type ServedModelState =
     }
 
 const absent: ServedModelState = { kind: 'ABSENT' }
+const nothing: ServedFrom = { fingerprint: '', override: null, upload: null }
 
 /** A model the server has tried to load: its versions, or why there are none. */
 export class ServedModel implements VersionChoice {
@@ -102,21 +103,8 @@ export class ServedModel implements VersionChoice {
     return this.#state.kind === 'SLEEPING' ? this.#state.sleeping : null
   }
 
-  /** Of the files that it serves from, or was read from before it slept; '' for neither. */
-  get fingerprint(): string {
-    const state = this.#state
-    if (state.kind === 'SERVING') return state.from.fingerprint
-    return state.kind === 'SLEEPING' ? state.sleeping.settings.fingerprint : ''
-  }
-
-  get upload(): UploadedModel | null {
-    return this.#state.kind === 'SERVING' ? this.#state.from.upload : null
-  }
-
-  /** A model that sleeps keeps the configuration that it was loaded with. */
-  get override(): ModelConfig | null {
-    const state = this.#state
-    return state.kind === 'SERVING' ? state.from.override : state.kind === 'SLEEPING' ? state.override : null
+  get from(): ServedFrom {
+    return this.#state.kind === 'ABSENT' ? nothing : this.#state.from
   }
 
   get identity(): { readonly name: string; readonly namespace?: string } {
@@ -196,8 +184,9 @@ export class ServedModel implements VersionChoice {
     this.#move({ kind: 'SERVING', latest, ready, readyVersions: ready.map(({ version }) => version), from })
   }
 
-  sleep(sleeping: SleepingModel): void {
-    this.#move({ kind: 'SLEEPING', sleeping, override: this.override })
+  /** A model that sleeps keeps the configuration that came with the request for it. */
+  sleep(sleeping: SleepingModel, fingerprint: string): void {
+    this.#move({ kind: 'SLEEPING', sleeping, from: { ...this.from, fingerprint } })
   }
 
   /** No request is taken any more. The versions that served are the caller's to end. */
@@ -208,7 +197,7 @@ export class ServedModel implements VersionChoice {
   #move(next: ServedModelState): void {
     if (next.kind === 'SLEEPING') {
       assert(next.sleeping.versions.size > 0, `model '${this.label}' has a version to be woken for`)
-      assert(this.upload === null && !this.isInUse, `nothing of model '${this.label}' is lost while it sleeps`)
+      assert(next.from.upload === null && !this.isInUse, `nothing of model '${this.label}' is lost while it sleeps`)
     }
     this.#state = next
   }

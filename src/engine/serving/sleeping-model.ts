@@ -1,7 +1,7 @@
 // A model that is not in memory and will be when the first request for it comes. Front ends see it like any other: it has
 // a configuration and a signature. Requests wait here while it loads.
 
-import type { Cancel, Clock } from '../../base/clock.ts'
+import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
@@ -10,6 +10,8 @@ import type { ModelStatistics } from '../../model/model-statistics.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { ModelVersion, ModelVersionState } from '../../model/model-version.ts'
 import { compareVersions } from '../../repository/version-policy.ts'
+import { queueFullError } from '../../scheduling/refusals.ts'
+import { RequestWait } from '../../scheduling/request-wait.ts'
 import { Statistics } from '../../telemetry/statistics.ts'
 
 export class SleepingVersion implements ModelVersion {
@@ -44,44 +46,31 @@ export class SleepingVersion implements ModelVersion {
   }
 }
 
-type Waiting = {
-  readonly request: InferenceRequest
-  readonly version: string
-  readonly sinceNs: number
-  readonly cancelTimer: Cancel
-}
-
 export type SleepingSettings = {
   /** Requests that may wait; one more is refused. */
   readonly maxQueueSize: number
   /** Why it is not in memory, as the index tells it. */
   readonly reason: string
-  /** Of the files that it was read from. */
-  readonly fingerprint: string
 }
 
 /** Between two tries to load a model that fails: 1 s, doubling to one minute. */
 const wakeDelayMs = (failures: number): number => Math.min(1000 * 2 ** (failures - 1), 60_000)
 
-type SleepingDependencies = {
-  readonly clock: Clock
-  /** Loads the model, because a request waits for it. Clears `isWaking` in the end. */
-  readonly wake: (model: SleepingModel) => void
-}
-
 export class SleepingModel {
   readonly key: ModelKey
   readonly settings: SleepingSettings
   readonly clock: Clock
+  /** Loads the model, because a request waits for it. Clears `isWaking` in the end. */
   readonly #wake: (model: SleepingModel) => void
   readonly #versions = new Map<string, SleepingVersion>()
-  readonly #waiting = new Set<Waiting>()
+  /** With the version that each is meant for. */
+  readonly #waiting = new Map<RequestWait, string>()
   #failureCount = 0
   #failure: ServerError | null = null
   #retryNs = 0
   isWaking = false
 
-  constructor({ clock, wake }: SleepingDependencies, key: ModelKey, settings: SleepingSettings) {
+  constructor(clock: Clock, wake: (model: SleepingModel) => void, key: ModelKey, settings: SleepingSettings) {
     this.clock = clock
     this.#wake = wake
     this.key = key
@@ -97,10 +86,6 @@ export class SleepingModel {
     return [...this.#versions.values()].sort((a, b) => compareVersions(b.version, a.version))[0] as SleepingVersion
   }
 
-  get waitingCount(): number {
-    return this.#waiting.size
-  }
-
   /** Of the last try to load it; null when there was none. */
   get failure(): ServerError | null {
     return this.#failure
@@ -110,49 +95,24 @@ export class SleepingModel {
     this.#versions.set(version, new SleepingVersion(this, version, config, signature))
   }
 
-  /** Takes the request over; it runs when the model is loaded. Never throws. */
+  /** Takes the request over: it runs when the model is loaded, or is answered because it cannot wait. Never throws. */
   admit(request: InferenceRequest, version: string): void {
-    if (!this.wait(request, version) || this.isWaking) return
+    const refusal = this.#refusal(request)
+    if (refusal !== null) {
+      request.fail(refusal)
+      return
+    }
+    this.#waiting.set(new RequestWait(this.clock, request, (left) => this.#waiting.delete(left)), version)
+    if (this.isWaking) return
     this.isWaking = true
     this.#wake(this)
   }
 
-  /** Takes the request over until the model is loaded. False: it was answered, because it cannot wait. */
-  wait(request: InferenceRequest, version: string): boolean {
-    const refusal = this.#refusal(request)
-    if (refusal !== null) {
-      request.fail(refusal)
-      return false
-    }
-    const sinceNs = this.clock.nowNs()
-    const leave = (end: () => void): void => {
-      if (!this.#waiting.delete(waiting)) return
-      waiting.cancelTimer()
-      request.handOver(null)
-      end()
-    }
-    const expire = (): void =>
-      leave(() => request.fail(ServerError.withoutStack('UNAVAILABLE', 'Request timeout expired')))
-    const { timeoutUs } = request
-    const cancelTimer = timeoutUs > 0n ? this.clock.after(Number(timeoutUs) * 1000, expire) : () => undefined
-    const waiting: Waiting = { request, version, sinceNs, cancelTimer }
-    this.#waiting.add(waiting)
-    request.handOver({ onCancel: () => leave(() => request.failCancelled()) })
-    return true
-  }
-
   /** Those that waited, in the order in which they came, with what is left of the time that they gave themselves. */
   takeWaiting(): { readonly request: InferenceRequest; readonly version: string }[] {
-    const nowNs = this.clock.nowNs()
-    const taken = [...this.#waiting]
+    const taken = [...this.#waiting].map(([wait, version]) => ({ wait, request: wait.request, version }))
     this.#waiting.clear()
-    for (const { request, sinceNs, cancelTimer } of taken) {
-      cancelTimer()
-      request.handOver(null)
-      if (request.timeoutUs === 0n) continue
-      const leftUs = request.timeoutUs - BigInt(Math.floor((nowNs - sinceNs) / 1000))
-      request.timeoutUs = leftUs > 1n ? leftUs : 1n
-    }
+    for (const { wait } of taken) wait.end()
     return taken
   }
 
@@ -165,8 +125,8 @@ export class SleepingModel {
   }
 
   /** It will not be loaded any more. */
-  dismiss(error: (request: InferenceRequest) => ServerError): void {
-    for (const { request } of this.takeWaiting()) request.fail(error(request))
+  dismiss(why: string): void {
+    for (const { request } of this.takeWaiting()) request.fail(ServerError.withoutStack('UNAVAILABLE', why))
   }
 
   #refusal(request: InferenceRequest): ServerError | null {
@@ -174,7 +134,7 @@ export class SleepingModel {
       return this.#failedError(this.#failure)
     }
     if (this.#waiting.size < this.settings.maxQueueSize) return null
-    return ServerError.withoutStack('UNAVAILABLE', `${request.errorPrefix}Exceeds maximum queue size`)
+    return queueFullError(request)
   }
 
   #failedError(reason: ServerError): ServerError {
