@@ -15,8 +15,7 @@ import { readInitialStates } from './initial-states.ts'
 import { readLabels } from './labels.ts'
 import { configWarnings } from './lint-config-rules.ts'
 import { ModelFindings, type LintFinding } from './lint-finding.ts'
-import { notActedOn } from './lint-not-yet.ts'
-import { chooseConfigFile, configFileName } from './model-repository.ts'
+import { chooseConfigFile, configFileName, configLimitBytes } from './model-repository.ts'
 import { readModelLayout, type ModelLayout } from './model-layout.ts'
 import type { RepositoryStore } from './repository-store.ts'
 import { inspectModelConfigText } from './text-format-reader.ts'
@@ -36,8 +35,6 @@ export type LintedModel = {
   readonly configFile: string
   readonly positions: FieldPositions
 }
-
-const configLimitBytes = 4 * 1024 * 1024
 
 export async function lintModel(
   deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
@@ -157,11 +154,11 @@ class ModelLinter {
     for (const { rule, path, message, fix } of configWarnings(config)) {
       this.#found.warning(rule, this.#configFile, this.#positions.nearest(path), message, fix)
     }
-    for (const { path, effect, isRefused } of notActedOn(config)) {
-      const at = this.#positions.nearest(path)
+    if (config.modelRepositoryAgents?.agents.some(({ name }) => name !== 'checksum') ?? false) {
+      const path = 'model_repository_agents'
+      const effect = 'of repository agents there is `checksum` alone'
       const message = `${path} is not available in this version of Galatea: ${effect}`
-      if (isRefused) this.#found.error('not-available', this.#configFile, at, message)
-      else this.#found.warning('not-available', this.#configFile, at, message)
+      this.#found.error('not-available', this.#configFile, this.#positions.nearest(path), message)
     }
     const versions = layout.versions()
     const [first] = versions.toSorted()

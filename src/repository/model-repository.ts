@@ -69,7 +69,7 @@ export const keyOfModel = ({ namespace, name }: PolledModel): ModelKey => modelK
 
 export const duplicateModelReason = 'model appears in two or more repositories'
 export const configFileName = 'config.pbtxt'
-const configLimitBytes = 4 * 1024 * 1024
+export const configLimitBytes = 4 * 1024 * 1024
 const parallelPolls = 16
 /** Folders that file systems and tools make; Triton would try to load them. Names with a leading dot are left out too. */
 const notModels: ReadonlySet<string> = new Set(['lost+found', '__pycache__'])
