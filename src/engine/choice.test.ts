@@ -1,59 +1,20 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { anonymous, type Caller } from '../access/caller.ts'
-import type { Batch } from '../model/batch.ts'
 import type { Chooser, RequestFacts, RequestHead } from '../model/choice.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
-import { InferenceResponse } from '../model/inference-response.ts'
 import { ManualClock } from '../base/clock.ts'
-import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
-import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import type { FoundModel, PolledModel } from '../repository/model-repository.ts'
-import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { engineOptions } from '../../test/fixtures/engine-options.ts'
-import { Engine, type EngineOptions } from './engine.ts'
+import { engineOnShelf, plainModelText, shelvedModel } from '../../test/fakes/engine-on-shelf.ts'
+import type { EngineOptions } from './engine.ts'
 
 /** Answers at once, and tells by name which version did. */
 async function engineUnderTest(models: readonly PolledModel[], options: Partial<EngineOptions> = {}) {
-  const shelf = new Map(models.map((model) => [model.name, model]))
-  const executed: string[] = []
-  const backend = {
-    name: 'echo',
-    complete: (draft: ModelConfig) => Promise.resolve(draft),
-    load: ({ name, version }: { name: string; version: string }) =>
-      Promise.resolve({
-        createInstance: (spec: { name: string }) =>
-          Promise.resolve({
-            name: spec.name,
-            isReady: true,
-            execute: (batch: Batch): void => {
-              executed.push(`${name}/${version}`)
-              for (const request of batch.requests) request.respond(InferenceResponse.of(request.inputs))
-              batch.executed()
-            },
-            close: () => Promise.resolve(),
-          }),
-        close: () => Promise.resolve(),
-      }),
-    close: () => Promise.resolve(),
-  }
-  const engine = new Engine(
-    {
-      clock: new ManualClock(),
-      log: new MemoryLog(),
-      repository: {
-        poll: () => Promise.resolve([...shelf.values()]),
-        pollOne: (name) => Promise.resolve(shelf.get(name) ?? null),
-        pollDirectory: (name) => Promise.resolve(shelf.get(name) as PolledModel),
-        names: () => Promise.resolve([...shelf.keys()].sort()),
-      },
-      findBackend: () => Promise.resolve(backend),
-      closeBackends: () => backend.close(),
-    },
-    { ...engineOptions, ...options },
-  )
+  const { engine, backend, shelf } = engineOnShelf(new ManualClock(), models, options)
+  backend.isHolding = false
+  const { executed } = backend
   await engine.start()
   const ask = (model: string, said: Said = {}, version = ''): string => {
     try {
@@ -73,24 +34,11 @@ async function engineUnderTest(models: readonly PolledModel[], options: Partial<
   return { engine, shelf, executed, ask, run }
 }
 
-function polled(name: string, versions: readonly string[], extra = '', fingerprint = ''): FoundModel {
-  const { config } = parseModelConfigText(`
-    name: "${name}" backend: "echo" version_policy { all {} } ${extra}
-    input { name: "IN" data_type: TYPE_FP32 dims: 1 }
-    output { name: "OUT" data_type: TYPE_FP32 dims: 1 }
-    instance_group { name: "${name}" kind: KIND_CPU count: 1 }
-  `)
-  const paths = { modelDirectory: `/models/${name}`, repositoryPath: '/models' }
-  return {
-    ...paths,
-    name,
-    error: null,
-    config: { ...emptyModelConfig(), ...config },
+const polled = (name: string, versions: readonly string[], extra = '', fingerprint = ''): FoundModel =>
+  shelvedModel(name, plainModelText(name, `version_policy { all {} } ${extra}`), {
     versions: [...versions],
-    hints: [],
     fingerprint,
-  }
-}
+  })
 
 type Said = {
   readonly headers?: Readonly<Record<string, string>>

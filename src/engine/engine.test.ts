@@ -1,56 +1,20 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../base/clock.ts'
-import { MemoryLog } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
-import { emptyModelConfig } from '../config/model-config.ts'
 import type { PolledModel } from '../repository/model-repository.ts'
-import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { Engine, type EngineOptions } from './engine.ts'
-import { engineOptions } from '../../test/fixtures/engine-options.ts'
-import { FakeBackend } from '../../test/fakes/fake-backend.ts'
+import type { EngineOptions } from './engine.ts'
+import { engineOnShelf, plainModelText, shelvedModel } from '../../test/fakes/engine-on-shelf.ts'
 import { until } from '../../test/until.ts'
 
-function polled(name: string, versions: string[], extra = '', fingerprint = versions.join()): PolledModel {
-  const { config } = parseModelConfigText(`
-    name: "${name}" backend: "holding" ${extra}
-    input { name: "IN" data_type: TYPE_FP32 dims: 1 }
-    output { name: "OUT" data_type: TYPE_FP32 dims: 1 }
-    instance_group { name: "${name}" kind: KIND_CPU count: 1 }
-  `)
-  const model = {
-    name,
-    error: null,
-    config: { ...emptyModelConfig(), ...config },
-    versions,
-    hints: [],
-    fingerprint,
-  }
-  return { ...model, modelDirectory: `/models/${name}`, repositoryPath: '/models' }
-}
+const polled = (name: string, versions: string[], extra = '', fingerprint = versions.join()): PolledModel =>
+  shelvedModel(name, plainModelText(name, extra), { versions, fingerprint })
 
 function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> = {}) {
   const clock = new ManualClock()
-  const backend = new FakeBackend('holding', clock)
-  const log = new MemoryLog()
-  const shelf = new Map(models.map((model) => [model.name, model]))
-  const engine = new Engine(
-    {
-      clock,
-      log,
-      repository: {
-        poll: () => Promise.resolve([...shelf.values()]),
-        pollOne: (name) => Promise.resolve(shelf.get(name) ?? null),
-        pollDirectory: (name) => Promise.resolve(shelf.get(name) as PolledModel),
-        names: () => Promise.resolve([...shelf.keys()].sort()),
-      },
-      findBackend: (name) => Promise.resolve(name === 'holding' ? backend : null),
-      closeBackends: () => backend.close(),
-    },
-    { ...engineOptions, ...options },
-  )
+  const { engine, backend, log, shelf } = engineOnShelf(clock, models, options)
   const outcomes: string[] = []
   const send = (name: string, version = ''): InferenceRequest => {
     const request = new InferenceRequest({

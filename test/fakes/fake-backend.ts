@@ -25,6 +25,8 @@ export class FakeBackend implements Backend {
   readonly loaded: string[] = []
   /** `name/version#load:index` of those that are not closed. */
   readonly instances = new Set<string>()
+  /** `name/version` of each batch, in order. */
+  readonly executed: string[] = []
   /** Batches that wait, in the order in which they came. */
   readonly held: { readonly batch: Batch; readonly owner: string; readonly instance: HeldInstance }[] = []
   isClosed = false
@@ -88,6 +90,7 @@ export class FakeBackend implements Backend {
     instance.answer = (request) => this.answer(request)
     const execute = instance.execute.bind(instance)
     instance.execute = (batch) => {
+      this.executed.push(owner.replace(/#.*/, ''))
       instance.isHolding = this.isHolding
       if (this.isHolding) this.held.push({ batch, owner, instance })
       execute(batch)

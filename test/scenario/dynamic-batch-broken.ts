@@ -1,9 +1,8 @@
 // The dynamic batcher with one mistake each: what the simulation is worth is how soon it finds them.
 
 import type { Cancel, Clock } from '../../src/base/clock.ts'
-import type { Instance } from '../../src/model/backend.ts'
-import { Batch } from '../../src/model/batch.ts'
 import { DynamicBatchScheduler } from '../../src/scheduling/dynamic-batch-scheduler.ts'
+import { deafClock, freeTooSoon } from './broken-parts.ts'
 import type { SchedulerMaker } from './dynamic-batch-simulation.ts'
 
 const offByOne: SchedulerMaker = (dependencies, instances, settings) => {
@@ -61,31 +60,11 @@ const priorityInversion: SchedulerMaker = (dependencies, instances, settings) =>
   return scheduler
 }
 
-/** The instance counts as free as soon as it has begun. */
-const slotReleasedTwice: SchedulerMaker = (dependencies, instances, settings) => {
-  const eager = instances.map((instance): Instance => ({
-    name: instance.name,
-    get isReady() {
-      return instance.isReady
-    },
-    execute: (batch) => {
-      instance.execute(new Batch(batch.requests, batch.batchSize, () => undefined))
-      batch.executed()
-    },
-    close: () => instance.close(),
-  }))
-  return new DynamicBatchScheduler(dependencies, eager, settings)
-}
+const slotReleasedTwice: SchedulerMaker = (dependencies, instances, settings) =>
+  new DynamicBatchScheduler(dependencies, instances.map(freeTooSoon), settings)
 
-const lostWakeUp: SchedulerMaker = ({ clock, afterThisTurn }, instances, settings) => {
-  const deaf: Clock = {
-    nowNs: () => clock.nowNs(),
-    wallMs: () => clock.wallMs(),
-    after: (waitNs, fire) => clock.after(waitNs, fire),
-    afterExactly: () => () => undefined,
-  }
-  return new DynamicBatchScheduler({ clock: deaf, afterThisTurn }, instances, settings)
-}
+const lostWakeUp: SchedulerMaker = ({ clock, afterThisTurn }, instances, settings) =>
+  new DynamicBatchScheduler({ clock: deafClock(clock), afterThisTurn }, instances, settings)
 
 /** Whatever comes may join, and padding does not help. */
 const everybodyJoins: SchedulerMaker = (dependencies, instances, settings) =>

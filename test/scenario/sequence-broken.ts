@@ -1,10 +1,9 @@
 // The sequence scheduler with one mistake each: what the simulation is worth is how soon it finds them.
 
-import type { Clock } from '../../src/base/clock.ts'
 import type { Instance } from '../../src/model/backend.ts'
-import { Batch } from '../../src/model/batch.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { SequenceScheduler } from '../../src/scheduling/sequence-scheduler.ts'
+import { deafClock, freeTooSoon } from './broken-parts.ts'
 import type { SequenceSchedulerMaker } from './sequence-simulation.ts'
 
 const oneRowTooMany: SequenceSchedulerMaker = (dependencies, instances, settings) => {
@@ -12,31 +11,11 @@ const oneRowTooMany: SequenceSchedulerMaker = (dependencies, instances, settings
   return new SequenceScheduler(dependencies, instances, { ...settings, limits })
 }
 
-/** The instance counts as free as soon as it has begun, and again when it is done. */
-const slotReleasedTwice: SequenceSchedulerMaker = (dependencies, instances, settings) => {
-  const eager = instances.map((instance): Instance => ({
-    name: instance.name,
-    get isReady() {
-      return instance.isReady
-    },
-    execute: (batch) => {
-      instance.execute(new Batch(batch.requests, batch.batchSize, () => undefined))
-      batch.executed()
-    },
-    close: () => instance.close(),
-  }))
-  return new SequenceScheduler(dependencies, eager, settings)
-}
+const slotReleasedTwice: SequenceSchedulerMaker = (dependencies, instances, settings) =>
+  new SequenceScheduler(dependencies, instances.map(freeTooSoon), settings)
 
-const lostWakeUp: SequenceSchedulerMaker = ({ clock, afterThisTurn }, instances, settings) => {
-  const deaf: Clock = {
-    nowNs: () => clock.nowNs(),
-    wallMs: () => clock.wallMs(),
-    after: (waitNs, fire) => clock.after(waitNs, fire),
-    afterExactly: () => () => undefined,
-  }
-  return new SequenceScheduler({ clock: deaf, afterThisTurn }, instances, settings)
-}
+const lostWakeUp: SequenceSchedulerMaker = ({ clock, afterThisTurn }, instances, settings) =>
+  new SequenceScheduler({ clock: deafClock(clock), afterThisTurn }, instances, settings)
 
 /** A sequence without a place is given the place of another instance's. */
 const instancesSwapped: SequenceSchedulerMaker = (dependencies, instances, settings) => {

@@ -1,25 +1,16 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../base/clock.ts'
-import { MemoryLog } from '../../base/log.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
-import { emptyModelConfig } from '../../config/model-config.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'
-import { parseModelConfigText } from '../../repository/text-format-reader.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { Engine, type EngineOptions } from '../engine.ts'
-import { FakeBackend } from '../../../test/fakes/fake-backend.ts'
+import { engineOnShelf, shelvedModel } from '../../../test/fakes/engine-on-shelf.ts'
 
 const tensors = `input { name: "IN" data_type: TYPE_UINT8 dims: 1 } output { name: "OUT" data_type: TYPE_UINT8 dims: 1 }`
 
-function polled(name: string, text: string): FoundModel {
-  const { config } = parseModelConfigText(`name: "${name}" ${text}`)
-  const found = { name, error: null, config: { ...emptyModelConfig(), ...config }, versions: ['1'], hints: [] }
-  return { ...found, fingerprint: text, modelDirectory: `/models/${name}`, repositoryPath: '/models' }
-}
 const plain = (name: string): FoundModel =>
-  polled(name, `backend: "echo" ${tensors} instance_group { kind: KIND_CPU count: 1 }`)
+  shelvedModel(name, `backend: "fake" ${tensors} instance_group { kind: KIND_CPU count: 1 }`)
 
 /** Calls one model after the other. */
 function ensemble(name: string, ...parts: string[]): FoundModel {
@@ -28,42 +19,14 @@ function ensemble(name: string, ...parts: string[]): FoundModel {
     (part, i) =>
       `step { model_name: "${part}" model_version: -1 input_map { key: "IN" value: "${tensor(i)}" } output_map { key: "OUT" value: "${tensor(i + 1)}" } }`,
   )
-  return polled(name, `platform: "ensemble" ${tensors} ensemble_scheduling { ${steps.join(' ')} }`)
+  return shelvedModel(name, `platform: "ensemble" ${tensors} ensemble_scheduling { ${steps.join(' ')} }`)
 }
 
 function engineUnderTest(models: FoundModel[], loadModels: string[] | null = null) {
-  const backend = new FakeBackend('echo')
+  const control = { isModelControlExplicit: loadModels !== null, loadModels: loadModels ?? [] }
+  const { engine, backend, shelf } = engineOnShelf(new ManualClock(), models, control)
   backend.isHolding = false
   backend.failureCode = 'INTERNAL'
-  const shelf = new Map(models.map((model) => [model.name, model]))
-  const options: EngineOptions = {
-    id: 'galatea',
-    reportedVersion: '0',
-    isStrictReadiness: true,
-    isModelControlExplicit: loadModels !== null,
-    loadModels: loadModels ?? [],
-    modelLoadThreadCount: 2,
-    modelLoadRetryCount: 0,
-    isAutoCompleteDisabled: false,
-    gpuCount: 0,
-    defaultMaxQueueSize: 'auto',
-  }
-  const repository = {
-    poll: () => Promise.resolve([...shelf.values()]),
-    pollOne: (name: string) => Promise.resolve(shelf.get(name) ?? null),
-    pollDirectory: (name: string) => Promise.resolve(shelf.get(name) as FoundModel),
-    names: () => Promise.resolve([...shelf.keys()].sort()),
-  }
-  const engine = new Engine(
-    {
-      clock: new ManualClock(),
-      log: new MemoryLog(),
-      repository,
-      findBackend: (name) => Promise.resolve(name === 'echo' ? backend : null),
-      closeBackends: () => backend.close(),
-    },
-    options,
-  )
   const outcomes: string[] = []
   const send = (name: string): void => {
     const sink = ({ error, outputs }: InferenceResponse): void =>
@@ -182,7 +145,7 @@ test('a part that changes so that it no longer fits takes the ensemble down, and
   await engine.start()
   const before = shelf.get('x') as FoundModel
   const wider = tensors.replaceAll('dims: 1', 'dims: 2')
-  shelf.set('x', polled('x', `backend: "echo" ${wider} instance_group { kind: KIND_CPU count: 1 }`))
+  shelf.set('x', shelvedModel('x', `backend: "fake" ${wider} instance_group { kind: KIND_CPU count: 1 }`))
   await engine.load('x')
   assert.deepEqual(ready(), ['x'])
   shelf.set('x', before)

@@ -1,42 +1,24 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../base/clock.ts'
-import { MemoryLog } from '../../base/log.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../../model/inference-request.ts'
-import { emptyModelConfig } from '../../config/model-config.ts'
 import type { FoundModel, PolledModel } from '../../repository/model-repository.ts'
-import { parseModelConfigText } from '../../repository/text-format-reader.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { Engine, type EngineOptions } from '../engine.ts'
-import { engineOptions } from '../../../test/fixtures/engine-options.ts'
-import { FakeBackend } from '../../../test/fakes/fake-backend.ts'
+import type { EngineOptions } from '../engine.ts'
+import { engineOnShelf, plainModelText, shelvedModel } from '../../../test/fakes/engine-on-shelf.ts'
 
 type ModelOptions = { readonly extra?: string; readonly content?: string; readonly instances?: number }
 
-function polled(name: string, { extra = '', content = '0', instances = 1 }: ModelOptions = {}): PolledModel {
-  const { config } = parseModelConfigText(`
-    name: "${name}" backend: "holding" ${extra}
-    input { name: "IN" data_type: TYPE_FP32 dims: 1 }
-    output { name: "OUT" data_type: TYPE_FP32 dims: 1 }
-    instance_group { name: "${name}" kind: KIND_CPU count: ${instances} }
-  `)
-  return {
-    name,
-    error: null,
-    config: { ...emptyModelConfig(), ...config },
-    versions: ['1'],
-    hints: [],
+const polled = (name: string, { extra = '', content = '0', instances = 1 }: ModelOptions = {}): FoundModel =>
+  shelvedModel(name, plainModelText(name, extra, instances), {
     fingerprint: `${content}/${instances}/${extra}`,
     partFingerprints: new Map([
       ['', content],
       ['1', content],
     ]),
     partBytes: new Map([['1', 10]]),
-    modelDirectory: `/models/${name}`,
-    repositoryPath: '/models',
-  }
-}
+  })
 
 const parameter = (key: string, value: string): string =>
   `parameters { key: "${key}" value { string_value: "${value}" } }`
@@ -45,30 +27,9 @@ const sequences = 'sequence_batching { max_sequence_idle_microseconds: 5000000 }
 
 function engineUnderTest(models: PolledModel[], options: Partial<EngineOptions> = {}) {
   const clock = new ManualClock()
-  const backend = new FakeBackend('holding', clock)
-  const log = new MemoryLog()
   const residencyLedger = new ResidencyLedger()
-  const shelf = new Map(models.map((model) => [model.name, model]))
-  const engine = new Engine(
-    {
-      clock,
-      log,
-      residencyLedger,
-      repository: {
-        poll: () => Promise.resolve([...shelf.values()]),
-        pollOne: (name) => Promise.resolve(shelf.get(name) ?? null),
-        pollDirectory: (name) => Promise.resolve(shelf.get(name) as PolledModel),
-        names: () => Promise.resolve([...shelf.keys()].sort()),
-      },
-      findBackend: () => Promise.resolve(backend),
-      closeBackends: () => backend.close(),
-    },
-    {
-      ...engineOptions,
-      defaultMaxQueueSize: 3,
-      ...options,
-    },
-  )
+  const settings = { defaultMaxQueueSize: 3, ...options }
+  const { engine, backend, log, shelf } = engineOnShelf(clock, models, settings, { residencyLedger })
   const outcomes: string[] = []
   const send = (name: string, fields: Partial<InferenceRequestFields> = {}): InferenceRequest => {
     const request = new InferenceRequest({
