@@ -1,5 +1,5 @@
-// Which backends there are, by name. Each is imported and made when the first model asks for it: a server that serves
-// ONNX only never pays for the others.
+// The backends by their names. A backend is imported and made when the first model asks for it: a server that serves only
+// ONNX models never reads the code of the other backends.
 
 import { existsSync } from 'node:fs'
 import path from 'node:path'
@@ -13,9 +13,9 @@ import type { EngineSettings } from './options/server-options.ts'
 export type BackendEntry = { readonly name: string; readonly path: string; readonly config: string }
 
 type BackendRegistry = {
-  /** The same Backend for the same name, always; null when there is none of that name. */
+  /** Always the same Backend for the same name; null when there is no Backend of that name. */
   readonly find: (name: string) => Promise<Backend | null>
-  /** Those that a model has asked for, for the start-up table. */
+  /** The backends that models have asked for, for the start-up table. */
   readonly used: () => readonly BackendEntry[]
   readonly close: () => Promise<void>
 }
@@ -29,7 +29,7 @@ type MakeBackend = (
   options: BackendOptions,
 ) => Promise<Backend>
 
-/** Served by python/backends/<name>/model.py, whose framework the user's Python brings. */
+/** python/backends/<name>/model.py serves these. The user's Python has the framework. */
 const frameworks = ['lightgbm', 'openvino', 'pytorch', 'sklearn', 'tensorflow', 'xgboost']
 
 const makeFrameworkBackend =
@@ -95,7 +95,7 @@ export function createBackendRegistry(dependencies: BackendDependencies, options
 
 type Located = { readonly path: string; readonly make: MakeBackend }
 
-/** Built in, then written in TypeScript, then in Python (`<directory>/<name>/model.py` serves every model of that name). */
+/** Looks for a built-in backend, then for one in TypeScript, then for `<directory>/<name>/model.py` in Python. */
 async function locate(name: string, directory: string, settings: BackendSettings): Promise<Located | null> {
   const makeBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (makeBuiltIn !== undefined) return { path: 'built in', make: makeBuiltIn }
@@ -105,7 +105,7 @@ async function locate(name: string, directory: string, settings: BackendSettings
   if (file !== null) {
     return { path: file, make: async (dependencies) => createCustomBackend(dependencies, name, file, settings) }
   }
-  // The name comes from config.pbtxt: a plain folder name and nothing else.
+  // The name comes from config.pbtxt. It must be a plain folder name, so that it leads to no other place.
   const folder = path.resolve(directory, name)
   if (!/^[\w-][\w.-]*$/.test(name) || !existsSync(path.join(folder, 'model.py'))) return null
   const { PythonBackend } = await import('./backends/python/python-backend.ts')

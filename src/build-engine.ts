@@ -24,7 +24,7 @@ import type { ModelLedger } from './telemetry/model-ledger.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import type { Tracer } from './telemetry/tracer.ts'
 
-/** Without what stands beside the Engine nothing is traced or kept, and nobody asks for metrics. */
+/** The optional parts watch the Engine: an embedded Engine has none of them. */
 type BuildDependencies = {
   readonly clock: Clock
   readonly log: Log
@@ -51,7 +51,7 @@ export async function buildEngine(
   closing: ClosingStack,
 ): Promise<BuiltEngine> {
   const { log, customMetrics = new CustomMetricRegistry() } = dependencies
-  // Closed by the Engine after its models, and by whoever opened it when there is no Engine yet.
+  // The Engine closes these after its models. While there is no Engine yet, a failure closes these.
   const resources = closing.place()
   const contents = resources.add(new ContentIndex(), (opened) => opened.close())
   const cacheParts = { ...dependencies, contents }

@@ -7,7 +7,7 @@ import type { CustomMetrics } from './model/custom-metrics.ts'
 import type { ModelServices } from './model/model-services.ts'
 import { encodeModelConfigJson, parseModelConfigJson } from './protocol/model-config-json.ts'
 
-/** The Engine is asked for late: backends are made before it, and call it only while it serves. */
+/** The Engine comes as a function, because backends are made before the Engine. Backends call it only while it serves. */
 export function createModelServices(engine: () => Engine, metrics: CustomMetrics): ModelServices {
   return {
     infer: (request) => engine().inferByName(request),

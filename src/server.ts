@@ -1,4 +1,4 @@
-// The composition root: opens the parts of a server in their order, and closes them in theirs.
+// The composition root: opens the parts of a server one after the other, and closes them in the reverse order.
 
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
@@ -57,16 +57,16 @@ type Addresses = {
 export type RunningServer = Addresses & {
   readonly engine: Engine
   readonly report: StartReport
-  /** After the file of `--audit-log` was renamed: from now on under its old name again. */
+  /** Call this after the file of `--audit-log` was renamed: the next lines go to a new file of the old name. */
   reopenAuditLog(): void
   /**
-   * Readiness goes false at once and nothing new is admitted; what is in flight may end within the budget. Then
-   * everything is closed. True when nothing had to be given up.
+   * Readiness goes false at once, and new requests are refused. Requests in flight may end within the budget. Then
+   * everything is closed. True when every request in flight has ended.
    */
   drain(budgetMs: number): Promise<boolean>
 }
 
-/** The last spans may take so long to leave; a collector that is away must not hold up the exit for longer. */
+/** How long the exit waits for the last spans to reach their collector. */
 const spanFlushMs = 3000
 
 /** `--allow-metrics=false`: only what the statistics tell is counted. */
@@ -80,7 +80,7 @@ export function startServer(options: ServerOptions, dependencies: ServerDependen
 /** How the server ends. A start that fails waits for nobody. */
 type Exit = { isOrderly: boolean; budgetMs: number; isInTime: boolean }
 
-/** Each part is added to the closings in the line that opens it; what is added last is closed first. */
+/** The line that opens a part also adds its closing. The part that is added last is closed first. */
 async function openServer(
   options: ServerOptions,
   dependencies: ServerDependencies,
@@ -110,7 +110,7 @@ async function openServer(
   )
   const ports: Ports = { http: null, grpc: null }
   closing.add(engine, () => endServing(engine, ports, exit))
-  // Its code is read while the models load, and not at all where nobody wants it.
+  // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
   const grpcModule = options.grpc === null ? null : import('./ports/grpc/grpc-port.ts')
   await engine.start()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
@@ -138,7 +138,7 @@ async function openServer(
 
 type Ports = { http: HttpPort | null; grpc: GrpcFrontend | null }
 
-/** Readiness goes false first. The ports answer what is in flight while the Engine waits for its end. */
+/** Readiness goes false first. The ports answer the requests in flight while the Engine waits for the end of these requests. */
 async function endServing(engine: Engine, { http, grpc }: Ports, exit: Exit): Promise<void> {
   engine.beginExit()
   const drained = Promise.all([http?.drain(), grpc?.drain()])
@@ -154,7 +154,7 @@ type PortParts = ServerDependencies &
 
 const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null }
 
-/** HTTP comes last: who finds this port ready may ask the others at once. */
+/** HTTP listens last: a client that finds HTTP ready may use the other ports at once. */
 async function openPorts(
   parts: PortParts,
   options: ServerOptions,

@@ -1,4 +1,4 @@
-// argv and environment → the value of every flag. Knows forms and names; what the values mean, the table of flags knows.
+// The command line and the environment → the value of every flag. The table of flags says what each value means.
 
 import { nearestWord } from '../base/nearest-word.ts'
 import type { Flag } from '../options/flag.ts'
@@ -8,7 +8,7 @@ import { Flags } from '../options/flags.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Throws a FlagError for the first mistake. An explicit flag beats the environment, which beats the default. */
+/** Throws a FlagError for the first mistake. The command line counts before the environment, and both before the default. */
 export function parseFlags(args: readonly string[], environment: Environment): Flags {
   const given = fromEnvironment(environment)
   const onCommandLine = new Set<string>()

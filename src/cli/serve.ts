@@ -66,7 +66,7 @@ function openAccessLog(path: string): AccessLogWriter | null {
   }
 }
 
-/** Whoever rotates logs renames the files and then says so. */
+/** A program that rotates logs renames the files and then sends SIGHUP. */
 function reopenOnHangup(log: LogWriter, accessLog: AccessLogWriter | null): void {
   process.on('SIGHUP', () => {
     log.reopen()
@@ -75,7 +75,7 @@ function reopenOnHangup(log: LogWriter, accessLog: AccessLogWriter | null): void
   })
 }
 
-/** Triton's order: an unknown option before the usage line, any other reason after it. */
+/** The order is Triton's: an unknown option stands before the usage line, any other reason after it. */
 function usageError(error: FlagError, args: readonly string[]): string {
   const isTriton = args.some((arg) => arg === '--triton-defaults' || arg === '--triton-defaults=true')
   const program = isTriton ? 'tritonserver' : 'galatea'
@@ -127,11 +127,10 @@ async function serve(
     return fail(log, `error: creating server: ${startFailure(server.engine.startError)}`)
   }
   announce(log, server, isExamples)
-  // A server ends by a signal, perhaps a hard one; the next start should find the compiled code all the same.
+  // The signal that ends a server may be SIGKILL. The next start should find the compiled code all the same.
   flushCompileCache()
   returnStartMemory()
-  // Without a file the signal keeps its usual meaning.
-  if (options.process.auditLogFile !== '') process.on('SIGHUP', () => server.reopenAuditLog())
+  process.on('SIGHUP', () => server.reopenAuditLog())
   await signals.received
   const drainable = {
     drain: async (budgetMs: number): Promise<boolean> => {
@@ -143,7 +142,7 @@ async function serve(
   return shutDown(log, drainable, options.process.exitTimeoutSecs)
 }
 
-/** A model that was asked for by name and failed is named; otherwise the tables say which ones did. */
+/** Names the model that was to be loaded by its name and failed. In other cases the tables name the models that failed. */
 function startFailure(error: ServerError | null): string {
   if (error === null || !error.message.startsWith('load failed for model'))
     return 'Internal - failed to load all models'

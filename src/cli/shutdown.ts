@@ -5,16 +5,16 @@ import type { LogWriter } from './log-writer.ts'
 
 type ExitSignal = 'SIGTERM' | 'SIGINT'
 
-/** Nobody presses Ctrl-C twice as fast as this. */
+/** Nobody presses Ctrl-C twice within this time. */
 const echoMs = 200
 
 type Arrival = { readonly signal: ExitSignal; readonly atMs: number }
 
-/** Ctrl-C under `npm start` arrives twice: from the terminal, and passed on by npm. The second is no second wish. */
+/** Ctrl-C under `npm start` arrives twice: from the terminal, and passed on by npm. The second arrival is no second wish. */
 export const isEcho = (first: Arrival, next: Arrival): boolean =>
   next.signal === first.signal && next.atMs - first.atMs < echoMs
 
-/** Listens from now on, so that a signal during start-up counts too. */
+/** Listens from this call on, so that a signal during the start counts too. */
 export function createExitSignal(log: LogWriter): { readonly received: Promise<ExitSignal> } {
   const { promise, resolve } = Promise.withResolvers<ExitSignal>()
   let first: Arrival | null = null
@@ -52,6 +52,6 @@ export async function shutDown(log: LogWriter, server: Drainable, exitTimeoutSec
     })
   }
   await log.flush()
-  // Not by leaving the event loop empty: a stray timer or a native thread must not keep a drained server alive.
+  // The process does not wait for an empty event loop: a forgotten timer or a native thread could keep it alive.
   process.exit(isInTime ? 0 : 1)
 }

@@ -48,7 +48,7 @@ export function writeOptionTable(log: LogWriter, options: ServerOptions, extensi
 
 const controlModeText = { none: 'MODE_NONE', poll: 'MODE_POLL', explicit: 'MODE_EXPLICIT' } as const
 
-/** Triton's rows in Triton's order. What this version has not (GPU memory) stands at its neutral value. */
+/** Triton's rows in Triton's order. Options that this version does not have (GPU memory) are shown with Triton's default. */
 export function optionRows(
   { engine, process }: ServerOptions,
   extensions: readonly string[],

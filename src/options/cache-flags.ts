@@ -44,7 +44,7 @@ function localOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions
   return { kind: 'local', maxBytes: parseInteger('cache-config', values.get('size') ?? '', 1, Number.MAX_SAFE_INTEGER) }
 }
 
-/** Triton's names. `wait_timeout` is for a connection from the pool, which nothing waits for here. */
+/** Triton's names. `wait_timeout` has no effect: no request waits for a connection from the pool here. */
 const redisSettings = [
   'host',
   'port',

@@ -62,7 +62,7 @@ export const cloudFlags = [
   flag('vertex-ai-default-model', text('NAME'), '', 'Model that answers', accepted),
 ]
 
-/** Null: off. A resource without a device is of that size on every device, and as a global one. */
+/** Null: off. A resource that names no device has this size on every device, and as a global resource. */
 function rateLimit(flags: FlagValues): EngineSettings['rateLimit'] {
   if (flags.text('rate-limit') === 'off') return null
   const given = flags.all('rate-limit-resource').map((value): [string, number] => {

@@ -2,7 +2,7 @@
 
 import { apiNames } from '../access/api-name.ts'
 
-/** A mistake on the command line, in the words to show to whoever made it. */
+/** A mistake on the command line. The message is shown to the user. */
 export class FlagError extends Error {
   constructor(message: string) {
     super(message)
@@ -26,7 +26,7 @@ export const badOption = (flag: string, reason: string): FlagError =>
 
 /** How the value of a flag is written, and what it is read as. */
 export type FlagForm<T> = {
-  /** boolean: alone it means true. switch: it takes no value. */
+  /** boolean: the flag alone means true. switch: the flag takes no value. */
   readonly kind: 'boolean' | 'switch' | 'value'
   /** What --help and the reference show for the value. */
   readonly placeholder: string
@@ -62,12 +62,12 @@ export function parseInteger(flag: string, value: string, min: number, max: numb
   return number
 }
 
-/** Whole or broken seconds, as milliseconds. */
+/** Seconds, with or without a fraction, as milliseconds. */
 function parseSeconds(flag: string, value: string): number {
   const min = 0.001
   if (!/^\d+(\.\d+)?$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value} (expected seconds)`)
   const seconds = Number(value)
-  // Node's timers hold 2^31 milliseconds, a good three weeks.
+  // Node's timers hold 2^31 milliseconds, which is a little more than three weeks.
   if (seconds < min || seconds > 2_000_000) {
     throw badOption(flag, `Provided option value is out of bound. Got ${value} (expected ${min} to 2000000)`)
   }
@@ -172,7 +172,7 @@ export function restrictedBy(flag: string, values: readonly string[], noun: stri
   return groups
 }
 
-/** A text that is checked and not read. */
+/** A text that must match the pattern. */
 export const matching = (placeholder: string, pattern: RegExp, format: string): FlagForm<string> =>
   formOf(placeholder, (flag, given) => {
     if (pattern.test(given)) return given

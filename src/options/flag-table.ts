@@ -24,10 +24,10 @@ const groups = {
 }
 
 type FilledPath = (typeof groups)[keyof typeof groups][number]['targets'][number][0]
-/** Does not compile, and names the field, while ServerOptions has one that no flag fills. */
+/** While ServerOptions has a field that no flag fills, this line does not compile, and the error names the field. */
 const complete = groups satisfies FlagGroups<FilledPath>
 
-/** By their titles in --help. */
+/** The flags by the title of their group in --help. */
 export const flagGroups: ReadonlyMap<string, readonly Flag[]> = new Map(Object.entries(complete))
 
 export const flagTable: readonly Flag[] = [...flagGroups.values()].flat()

@@ -1,5 +1,5 @@
-// One flag of `galatea serve`, and where in ServerOptions its value goes. Adding a flag is adding one of these to a table and
-// a field to the options.
+// One flag of `galatea serve`, and the field of ServerOptions that its value goes to. Who adds a flag adds a row of this kind
+// to the table of its subject, and a field to the options.
 
 import { parseSetting, type FlagForm, type Setting } from './flag-forms.ts'
 import type { LeafPath, OptionPath, PathOf, ValueAt } from './option-path.ts'
@@ -13,7 +13,7 @@ export interface FlagValues {
   /** The last value given, else the default; '' when there is neither. */
   text(name: string): string
   isOn(name: string): boolean
-  /** Of a flag whose form reads as a number: of a time in seconds, the milliseconds. */
+  /** The value of a flag whose form is a number. A time in seconds is read as milliseconds. */
   number(name: string): number
 }
 
@@ -25,7 +25,7 @@ export type Surroundings = {
   readonly examplesPath: string
 }
 
-/** Undefined: the field stays as it is. */
+/** Reads the value of a field from the flags. Undefined leaves the field as it is. */
 export type ReadOption = (flags: FlagValues, surroundings: Surroundings) => unknown
 
 /**
@@ -39,7 +39,7 @@ type Traits = {
   readonly isRepeatable?: boolean
   /** The default with --triton-defaults, where it differs. */
   readonly tritonDefault?: string
-  /** The value under which an accepted flag asks for no more than what happens anyway; then nobody need be warned. */
+  /** With this value an accepted flag asks only for what happens anyway, and no warning is written. */
   readonly harmlessValue?: string
   /** Whether Triton has the flag too. */
   readonly isTritons?: boolean
@@ -50,12 +50,12 @@ export const deprecated: Traits = { status: 'deprecated' }
 export const ours: Traits = { isTritons: false }
 export const repeatable: Traits = { isRepeatable: true }
 
-/** Of the values T; `P` are the fields that it fills. */
+/** T is the type of the flag's values; P are the paths of the fields that the flag fills. */
 export class Flag<T = unknown, P extends string = string> {
   /** Without the dashes. */
   readonly name: string
   readonly form: FlagForm<T>
-  /** As it would be typed; '' when there is none. */
+  /** As a user would type it; '' when there is none. */
   readonly default: string
   readonly help: string
   readonly traits: Required<Traits>
@@ -77,12 +77,12 @@ export class Flag<T = unknown, P extends string = string> {
     this.reader = reader
   }
 
-  /** The flag's own value goes there. */
+  /** Puts the flag's own value into that field. */
   to<Q extends PathOf<T>>(path: Q): Flag<T, P | Q> {
     return this.#with(path, (flags) => this.form.parse(this.name, flags.text(this.name)))
   }
 
-  /** What goes there is made from several values or flags. Not called where the part of the options is off. */
+  /** Puts what `read` makes of several values or flags into that field. `read` is not called while that part is off. */
   set<Q extends OptionPath>(
     path: Q,
     read: (flags: FlagValues, surroundings: Surroundings) => ValueAt<Q>,
@@ -90,13 +90,13 @@ export class Flag<T = unknown, P extends string = string> {
     return this.#with(path, read)
   }
 
-  /** False leaves this part of the options out. */
+  /** The value false turns this part of the options off: the part is null. */
   switches(part: 'http' | 'grpc' | 'metrics'): this {
     const read: ReadOption = (flags) => (flags.isOn(this.name) ? undefined : null)
     return new Flag(this, [...this.targets, [part as P, read]]) as this
   }
 
-  /** Its value is read together with that flag's. */
+  /** The flag of this name reads the value together with its own. */
   readBy(name: string): Flag<T, P> {
     return new Flag(this, this.targets, name)
   }
@@ -122,7 +122,7 @@ export function flag<T>(
 /** Fields that none of the flags fills. */
 type Unfilled<P extends string> = { [L in LeafPath]: L extends P | `${P}.${string}` ? never : L }[LeafPath]
 
-/** What the groups of all flags must be: they fill every field, or lack a group of the name of the field that is left. */
+/** The type of all flags in groups. While a field is unfilled, the type asks for a group of that field's name. */
 export type FlagGroups<P extends string> = [Unfilled<P>] extends [never]
   ? Readonly<Record<string, readonly Flag[]>>
   : Readonly<Record<Unfilled<P>, readonly Flag[]>>

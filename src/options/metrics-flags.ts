@@ -29,7 +29,7 @@ export const metricsFlags = [
     .set('metrics.hasCounters', (flags) => latencies(flags).hasCounters)
     .set('metrics.hasSummaries', (flags) => latencies(flags).hasSummaries)
     .set('metrics.quantiles', (flags) => latencies(flags).quantiles)
-    // The version whose defaults these are does not have that family yet.
+    // The version of Triton that --triton-defaults follows does not have this family yet.
     .set('metrics.hasFirstResponses', (flags) => latencies(flags).hasFirstResponses && !flags.isOn('triton-defaults')),
   flag('galatea-metrics', boolean, 'true', 'Serve the metrics that Triton does not have, too', {
     ...ours,
@@ -64,7 +64,7 @@ function readSetting(name: string, { owner, key, value }: ReturnType<typeof pars
   }
 }
 
-/** `0.5:0.05,0.99:0.001`: each with the error it may have. Ours is smaller than anybody asks for, so only the form counts. */
+/** `0.5:0.05,0.99:0.001`: a quantile and the error that it may have. The error is not used: ours is always smaller. */
 function parseQuantiles(name: string, list: string): number[] {
   return list.split(',').map((pair) => {
     const match = /^(\d*\.?\d+):(\d*\.?\d+)$/.exec(pair.trim())

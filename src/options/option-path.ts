@@ -1,4 +1,4 @@
-// Paths into ServerOptions, such as `http.requestLimits.maxRank`, and the types of what lies there. Types only.
+// Paths of fields in ServerOptions, such as `http.requestLimits.maxRank`, and the types of these fields. Types only.
 
 import type { ServerOptions } from './server-options.ts'
 
@@ -17,7 +17,7 @@ type Under<O, Depth extends 1 | 2 | 3, IsLeaf extends boolean> = {
 
 export type OptionPath = Under<ServerOptions, 3, false>
 
-/** Of fields that have no fields of their own. */
+/** Paths of fields that have no fields of their own. */
 export type LeafPath = Under<ServerOptions, 3, true>
 
 type At<O, P extends string> = P extends `${infer K}.${infer Rest}`

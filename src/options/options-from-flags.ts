@@ -18,14 +18,14 @@ export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings):
 
 type Everything = { readonly [K in keyof ServerOptions]: NonNullable<ServerOptions[K]> }
 
-/** Of a server whose operator said nothing: all ports are open, and there are no models. */
+/** The options of a server whose operator said nothing. All ports are open, and there are no models. */
 export function defaultOptions(): Everything {
   return fill(new Flags(new Map()), { environment: {}, version: '', examplesPath: '' }) as Everything
 }
 
 type Part = { [key: string]: unknown }
 
-/** The table is complete (flag-table.ts), and so are the options. */
+/** The flags fill every field: flag-table.ts does not compile otherwise. */
 function fill(flags: FlagValues, surroundings: Surroundings): ServerOptions {
   const options: Part = {}
   for (const { targets } of flagTable) {
@@ -39,7 +39,7 @@ function place(options: Part, path: string, read: ReadOption, flags: FlagValues,
   const last = keys.pop() ?? ''
   let part = options
   for (const key of keys) {
-    // This part is off, such as HTTP with --allow-http=false.
+    // A part that is null is off, such as HTTP with --allow-http=false.
     if (part[key] === null) return
     part = (part[key] ??= {}) as Part
   }

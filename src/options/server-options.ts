@@ -1,4 +1,4 @@
-// Everything the command line decides, as plain values: what startServer builds a server from. Types only.
+// What the command line decides, as plain values. `startServer` builds a server from these options. Types only.
 
 import type { RedisCacheOptions } from '../engine/cache/redis-response-cache.ts'
 import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
@@ -23,7 +23,7 @@ export type MetricsOptions = {
   readonly address: string
   /** 0 lets the system choose one. */
   readonly port: number
-  /** Between two looks at the machine. */
+  /** The time between two looks at the machine. */
   readonly intervalMs: number
   /** `--allow-gpu-metrics` */
   readonly hasGpu: boolean
@@ -34,19 +34,19 @@ export type MetricsOptions = {
   /** `--metrics-config summary_latencies` */
   readonly hasSummaries: boolean
   readonly quantiles: readonly number[]
-  /** `--metrics-config histogram_latencies`; never with `--triton-defaults`, whose version has it not. */
+  /** `--metrics-config histogram_latencies`; never with `--triton-defaults`: that version of Triton does not have it. */
   readonly hasFirstResponses: boolean
   /** `--galatea-metrics`: the families that Triton does not have. */
   readonly hasOwnFamilies: boolean
 }
 
 export type TraceOptions = {
-  /** Empty: off at start. */
+  /** Empty: tracing is off at the start. */
   readonly levels: readonly ('TIMESTAMPS' | 'TENSORS')[]
   readonly rate: number
   readonly count: number
   readonly logFrequency: number
-  /** '' : none, and then tracing cannot be switched on in mode `triton`. */
+  /** '' : none. Without a file, tracing cannot be switched on in mode `triton`. */
   readonly file: string
   /** Null: mode `triton`. */
   readonly openTelemetry: OpenTelemetryOptions | null

@@ -108,7 +108,7 @@ function resourceOf(text: string): readonly [string, string] {
 const serviceNameOf = ({ OTEL_SERVICE_NAME: service = '' }: Environment): (readonly [string, string])[] =>
   service === '' ? [] : [['service.name', service]]
 
-/** `a=b,c=d`, percent-encoded, as these variables are written. What is no pair is left out, as the standard says. */
+/** `a=b,c=d`, percent-encoded. A part that is no pair is left out, as the standard of OpenTelemetry says. */
 function pairsOf(text: string): (readonly [string, string])[] {
   return text.split(',').flatMap((pair) => {
     const equals = pair.indexOf('=')
@@ -121,7 +121,7 @@ function pairsOf(text: string): (readonly [string, string])[] {
   })
 }
 
-/** `off` anywhere means off. */
+/** One `off` among the levels means off. */
 function levelsOf(words: readonly string[]): ('TIMESTAMPS' | 'TENSORS')[] {
   const found = new Set(
     words.map((word) => {

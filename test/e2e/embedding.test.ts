@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import path from 'node:path'
 import test from 'node:test'
 import { createEngine, ServerError } from '../../src/index.ts'
+import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 
 const examples = path.join(import.meta.dirname, '../../examples/models')
 const counting = Int32Array.from({ length: 16 }, (_, i) => i)
@@ -60,4 +61,20 @@ test('with explicit control the owner of the process loads and unloads', async (
   await engine.unload('simple')
   assert.deepEqual(engine.index(), [{ name: 'simple', version: '1', state: 'UNAVAILABLE', reason: 'unloaded' }])
   await engine.close()
+})
+
+test('every setting of an Engine counts, the response cache too', async () => {
+  const config = `backend: "identity" max_batch_size: 0 response_cache { enable: true }
+    input { name: "IN" data_type: TYPE_INT32 dims: [ 16 ] }
+    output { name: "OUT" data_type: TYPE_INT32 dims: [ 16 ] }`
+  const repository = await temporaryRepository({ 'echo/config.pbtxt': config, 'echo/1/': '' })
+  const responseCache = { kind: 'local', maxBytes: 1_000_000 } as const
+  const engine = await createEngine({ modelRepository: repository.root, responseCache })
+  for (const _ of [1, 2]) {
+    const { outputs } = await engine.infer('echo', { IN: counting })
+    assert.deepEqual(outputs['OUT']?.data, counting)
+  }
+  assert.equal(engine.engine.statistics('echo', '')[0]?.inferenceStats.cacheHit.count, 1)
+  await engine.close()
+  await repository.remove()
 })
