@@ -181,6 +181,12 @@ describe('calls', () => {
     assertNone(chances.map(({ text }) => text))
   })
 
+  test('of tests that wait go through `until`, which has a deadline', () => {
+    const loop = /\bwhile \(.*\)\s*\{?\s*await (new Promise|delay|once|fetch)\b/
+    const tests = code.filter((file) => isTest(file) || file.startsWith('test/'))
+    assertNone(tests.filter((file) => loop.test(withoutComments(read(file)))))
+  })
+
   test('to the console do not happen in the server: it has a Log', () => {
     assertNone(sources.filter((file) => /\bconsole\.\w+\(/.test(withoutComments(read(file)))))
   })

@@ -2,7 +2,7 @@
 
 import { inspect } from 'node:util'
 
-export type UntilOptions = {
+type UntilOptions = {
   /** How long to wait before the test fails. */
   readonly seconds?: number
   /** A pause between two looks. Left out: without a pause at first, later with one of 5 ms. */

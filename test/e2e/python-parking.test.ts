@@ -129,7 +129,7 @@ test('behind an execution that takes long nothing more is parked', async () => {
   const { head, parked, release } = await parkBehind('long', ['a'])
   // Its own clock says when it is long: some milliseconds.
   const later: Asked[] = []
-  while (version().pendingCount === 0 && later.length < parkingDepth) {
+  for (let i = 0; i < parkingDepth && version().pendingCount === 0; i++) {
     await new Promise((resolve) => setTimeout(resolve, 10))
     later.push(ask('b'))
   }

@@ -1,5 +1,5 @@
 /** Files by the files that they import; of types, or when they run. */
-export type ImportGraph = ReadonlyMap<string, readonly string[]>
+type ImportGraph = ReadonlyMap<string, readonly string[]>
 
 /** Files that reach each other by their imports, a line for each group: Tarjan's strongly connected components. */
 export function findImportCycles(graph: ImportGraph): string[] {

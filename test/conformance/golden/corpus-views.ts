@@ -8,7 +8,7 @@ import type { HttpAnswer, RecordedHttpRequest } from './http-exchange.ts'
 import { goldenFolder, loadCases, type RecordedStep } from './recorded-case.ts'
 
 /** One request over HTTP, and what the recorded server answered. */
-export type HttpView = {
+type HttpView = {
   readonly name: string
   readonly group: string
   readonly repository: string
