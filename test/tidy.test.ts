@@ -36,7 +36,7 @@ describe('imports', () => {
     protocol: ['config', 'model', 'protobuf', 'tensor', 'base'],
     repository: ['config', 'model', 'tensor', 'base'],
     scheduling: ['config', 'model', 'tensor', 'base'],
-    telemetry: ['config', 'model', 'protobuf', 'transport', 'tensor', 'base'],
+    telemetry: ['config', 'model', 'protobuf', 'tensor', 'base'],
     backends: ['config', 'model', 'onnx-file', 'tensor', 'base'],
     engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'tensor', 'base'],
     transport: ['model', 'base'],

@@ -1,7 +1,6 @@
 // Every metric family that is of the server and not of a model: the page prints this table and the reference is made from it.
 
 import { performance, type ELDHistogram } from 'node:perf_hooks'
-import type { TrafficMeter } from '../transport/traffic-meter.ts'
 import { refusalReasons, type RefusalCounts } from '../model/refusal-counts.ts'
 import type { HostMetrics } from './host-metrics.ts'
 import { sampleLine, type MetricsText } from './metrics-text.ts'
@@ -25,10 +24,16 @@ export type SpanFigures = {
   readonly failedCount: number
 }
 
+/** What the connections of a port count. */
+type TrafficFigures = {
+  readonly connectionCount: number
+  totals(): { readonly bytesRead: number; readonly bytesWritten: number }
+}
+
 /** One port that clients speak to. */
 export type TrafficSource = {
   readonly protocol: string
-  readonly meter: TrafficMeter
+  readonly meter: TrafficFigures
 }
 
 export type ServerSources = {
@@ -128,7 +133,7 @@ const ofSpans = (
   read: ({ spans }) => (spans === null ? noSamples : read(spans)),
 })
 
-const byProtocol = ({ traffic }: ServerSources, read: (meter: TrafficMeter) => number): readonly Sample[] =>
+const byProtocol = ({ traffic }: ServerSources, read: (meter: TrafficFigures) => number): readonly Sample[] =>
   traffic.map(({ protocol, meter }) => [`protocol="${protocol}"`, read(meter)])
 
 /** How often the loop is probed. */

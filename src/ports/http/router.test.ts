@@ -124,3 +124,13 @@ test('one route may take every path that no other route takes', () => {
   assert.equal(all.find('/a/b')?.route.path, '/a/{b}')
   for (const target of ['/', '/a', '/a/b/c', '*', 'http://host']) assert.equal(all.find(target)?.route.path, '*')
 })
+
+test('more targets than are remembered are all found, each with its own name', () => {
+  for (let round = 0; round < 2; round++) {
+    for (let i = 0; i < 600; i++) {
+      assert.equal(found(`/v2/models/m${i}/infer`), `/v2/models/{model}[/versions/{version}]/infer m${i}`)
+    }
+  }
+  const long = 'm'.repeat(1000)
+  assert.equal(found(`/v2/models/${long}`), `/v2/models/{model}[/versions/{version}] ${long}`)
+})

@@ -24,8 +24,6 @@ type Branch = {
 class Junction {
   readonly endings = new Map<string, Route>()
   readonly branches: Branch[] = []
-  /** True where a path may fit an ending and a branch. Elsewhere branches are tried first: that costs less. */
-  endingsFirst = false
 
   branchAt(text: string, end: ParameterEnd): Branch {
     let branch = this.branches.find((known) => known.text === text && known.end === end)
@@ -38,12 +36,18 @@ class Junction {
   }
 }
 
+/** Bounds of what the router remembers: about 128 KiB. All is forgotten when the bound is reached. */
+const mostKnownTargets = 256
+const longestKnownTarget = 256
+
 /**
  * Finds the route of a request's target. Paths are compared as they were sent: no percent-decoding, no trailing slash,
  * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
  */
 export class Router {
   readonly #root = new Junction()
+  /** The last targets that were found. */
+  readonly #known = new Map<string, RouteMatch>()
   /** The match of every path that no other route has; null where there is none. */
   readonly #others: RouteMatch | null
 
@@ -51,7 +55,6 @@ export class Router {
     const others = routes.find(({ path }) => path === everyOtherPath)
     this.#others = others === undefined ? null : { route: others, modelName: '', modelVersion: '' }
     for (const route of routes) for (const pattern of withoutBrackets(route.path)) this.#add(route, pattern)
-    settleOrder(this.#root)
   }
 
   #add(route: Route, pattern: string): void {
@@ -68,26 +71,31 @@ export class Router {
     junction.endings.set(ending, route)
   }
 
-  /** HOT: once per request. */
+  /** HOT: once per request. Clients ask for the same targets again and again. */
   find(target: string): RouteMatch | null {
+    return this.#known.get(target) ?? this.#search(target)
+  }
+
+  #search(target: string): RouteMatch | null {
+    if (target.length > longestKnownTarget) return this.#match(target)
+    // A copy: a piece of a string keeps the whole string in memory, here the head of a request.
+    const own = Buffer.from(target).toString()
+    const match = this.#match(own)
+    if (match === null) return null
+    if (this.#known.size >= mostKnownTargets) this.#known.clear()
+    this.#known.set(own, match)
+    return match
+  }
+
+  #match(target: string): RouteMatch | null {
     return matchFrom(this.#root, pathOf(target), 0, '', '') ?? this.#others
   }
 }
 
-function settleOrder(junction: Junction): void {
-  const { branches, endings } = junction
-  junction.endingsFirst = branches.some(({ text }) => [...endings.keys()].some((ending) => ending.startsWith(text)))
-  for (const { next } of branches) settleOrder(next)
-}
-
 function matchFrom(junction: Junction, path: string, at: number, name: string, version: string): RouteMatch | null {
-  if (junction.endingsFirst) {
-    const match = endingAt(junction, path, at, name, version)
-    if (match !== null) return match
-  }
-  const { branches } = junction
-  for (let i = 0; i < branches.length; i++) {
-    const { text, end, next } = branches[i] as Branch
+  const route = junction.endings.get(path.slice(at))
+  if (route !== undefined) return { route, modelName: name, modelVersion: version }
+  for (const { text, end, next } of junction.branches) {
     if (!path.startsWith(text, at)) continue
     const start = at + text.length
     const stop = parameterEnd(path, start, end)
@@ -99,12 +107,7 @@ function matchFrom(junction: Junction, path: string, at: number, name: string, v
         : matchFrom(next, path, stop, name === '' ? value : name, version)
     if (match !== null) return match
   }
-  return junction.endingsFirst ? null : endingAt(junction, path, at, name, version)
-}
-
-function endingAt(junction: Junction, path: string, at: number, name: string, version: string): RouteMatch | null {
-  const route = junction.endings.get(at === 0 ? path : path.slice(at))
-  return route === undefined ? null : { route, modelName: name, modelVersion: version }
+  return null
 }
 
 /** Where the parameter ends; not after `start` where there is none. */

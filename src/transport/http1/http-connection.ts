@@ -80,7 +80,7 @@ export class HttpConnection {
   readonly #host: ConnectionHost
   readonly #socket: Socket
   #phase: ConnectionPhase = 'idle'
-  /** When the phase began, or when the last byte came. The transport compares it with its time limits. */
+  /** When the phase began; of a body when its last byte came. The transport compares it with its time limits. */
   sinceNs: number
   /** Bytes that arrived and are not read yet: half a head, or a request that came before its predecessor was answered. */
   #pending: Buffer | null = null
@@ -239,8 +239,8 @@ export class HttpConnection {
   /** Bytes from the socket. Nobody changes them afterwards, so views on them are safe. */
   take(data: Buffer): void {
     if (this.#isClosed) return
-    if (this.#phase !== 'head') this.sinceNs = this.#host.clock.nowNs()
-    if (this.#phase === 'waiting') {
+    const before = this.#phase
+    if (before === 'waiting') {
       // The next request came before this one was answered. It is kept, and nothing more is read.
       this.#pending = this.#pending === null ? data : Buffer.concat([this.#pending, data])
       this.#socket.pause()
@@ -249,6 +249,10 @@ export class HttpConnection {
     const pending = this.#pending
     this.#pending = null
     this.#consume(pending === null ? data : Buffer.concat([pending, data]))
+    // A request that came whole has no time limit, so most reads need no look at the clock.
+    if (this.#phase === 'body' || (this.#phase === 'head' && before !== 'head')) {
+      this.sinceNs = this.#host.clock.nowNs()
+    }
   }
 
   #consume(data: Buffer): void {
