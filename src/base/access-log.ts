@@ -19,9 +19,9 @@ export type AccessEntry = {
   readonly isAborted: boolean
   /** The trace that the client says its request is part of, or ''. */
   readonly traceparent: string
-  /** Which version of the model took it; '' for none. */
+  /** The version of the model that took the request; '' for none. */
   readonly modelVersion: string
-  /** Null: it was no inference, or it was refused before it became one. */
+  /** Null for a request that was no inference, or that was refused before it became one. */
   readonly inference: AccessInference | null
 }
 
@@ -37,7 +37,7 @@ type AccessInference = {
 }
 
 export interface AccessLog {
-  /** Never waits and never throws: what there is no room for is counted and dropped. */
+  /** Never waits and never throws. Without room the entry is counted and dropped. */
   write(entry: AccessEntry): void
   /** Entries that were dropped. */
   readonly droppedCount: number

@@ -37,8 +37,8 @@ export class SystemClock implements Clock {
     return () => clearTimeout(timer)
   }
 
-  // A timer sleeps through all but the last millisecond or two, which it cannot see; for that rest the loop is turned
-  // until the time has come, serving sockets at every turn. An idle server has no such wait and so no such turns.
+  // A timer waits until one or two milliseconds before the end, because it counts whole milliseconds. Then the event loop
+  // turns until the time has come, and serves sockets at every turn. An idle server has no such wait.
   // Measured: 2 µs late in the median, later by whatever callback runs at that moment. Atomics.waitAsync was ruled out:
   // its timeouts count milliseconds too.
   afterExactly(delayNs: number, fire: () => void): Cancel {

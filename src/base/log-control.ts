@@ -15,6 +15,6 @@ export type AdjustableLogSettings = {
 export interface LogControl {
   /** `file` is '' when there is none. */
   readonly settings: AdjustableLogSettings & { readonly file: string }
-  /** From now on. */
+  /** The settings hold from now on. */
   configure(changes: Partial<AdjustableLogSettings>): void
 }

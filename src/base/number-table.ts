@@ -1,13 +1,13 @@
-// What is under way, by its number. A Map would do, but V8's leaves every table it has outgrown or cleaned up pointing at
-// the one that took its place, with its entries: once a full collection has moved one of those into the old space, each
-// later one keeps all that passed through alive until the next full collection. At 100,000 calls per second a young
-// collection then copied 2 MB for nothing, 5 ms every 30 (bench/grpc-infer.bench.ts).
+// Values by a number. A Map would do, but V8's Map keeps old memory alive: when a Map grows or is cleaned up, its old table
+// points at the new one. Once a full collection has moved an old table into the old space, that table keeps all later
+// tables and their entries alive until the next full collection. At 100,000 calls per second each young collection then
+// copied 2 MB for nothing, 5 ms every 30 (bench/grpc-infer.bench.ts).
 
 const leastSlots = 8
 /** Knuth's multiplicative hash: numbers that follow one another, or differ by a power of two, spread out. */
 const spread = 0x9e3779b1
 
-/** Keys are integers from 0 to 2^53. Open addressing without gravestones: what is taken out leaves nothing behind. */
+/** Keys are integers from 0 to 2^53. Open addressing: an entry that is taken out leaves no mark in its slot. */
 export class NumberTable<T extends object> {
   #keys: number[] = Array.from({ length: leastSlots }, () => 0)
   #values: (T | undefined)[] = Array.from({ length: leastSlots })
@@ -38,7 +38,7 @@ export class NumberTable<T extends object> {
     let hole = this.#slotOf(key)
     if (this.#values[hole] === undefined) return false
     this.#size--
-    // Those behind that were pushed there by others move up, so that a search still ends at the first empty slot.
+    // Entries behind the gap that belong before it move up, so that a search still ends at the first empty slot.
     for (let slot = (hole + 1) & this.#mask; this.#values[slot] !== undefined; slot = (slot + 1) & this.#mask) {
       const home = this.#homeOf(this.#keys[slot] as number)
       if (((slot - home) & this.#mask) < ((slot - hole) & this.#mask)) continue

@@ -1,8 +1,8 @@
-// A set whose members know their place in it: nothing is allocated for a member, and one that leaves leaves nothing behind
-// (a Set does, for the reason told in number-table.ts).
+// A set whose members know their place in it. Adding a member allocates nothing, and a removed member is not kept alive.
+// A Set may keep removed members alive: number-table.ts says why.
 
 export interface Placed {
-  /** Of the set that the member is in. */
+  /** The member's place in the set that it is in. */
   place: number
 }
 

@@ -21,7 +21,7 @@ export class RingQueue<T> {
     this.#size++
   }
 
-  /** In front of all others: what was taken and is given back. */
+  /** Puts an item that was taken back, in front of all others. */
   pushFirst(item: T): void {
     if (this.#size === this.#slots.length) this.#grow()
     this.#head = (this.#head - 1) & (this.#slots.length - 1)

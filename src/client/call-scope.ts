@@ -9,8 +9,8 @@ const longestDelayMs = 2000
 const longestTimeoutMs = 2 ** 31 - 1
 
 /**
- * `idempotent`: doing it twice is doing it once. `once`: again only when the server certainly never saw it.
- * `unavailable`: as `once`, and after UNAVAILABLE.
+ * `idempotent`: the call may be sent again. `once`: the call is sent again only when the server never saw it.
+ * `unavailable`: as `once`, and also after the answer UNAVAILABLE.
  */
 export type RetryRule = 'idempotent' | 'once' | 'unavailable'
 

@@ -87,7 +87,7 @@ export type WireRequest = {
   readonly outputs: readonly RequestedOutput[]
 }
 
-/** Parameters that have an option of their own: given as plain ones they would be taken for those. */
+/** Parameters that have an option of their own. The server would take a plain parameter of that name for the option. */
 const optionOfParameter: Readonly<Record<string, string>> = {
   sequence_id: 'sequence',
   sequence_start: 'sequence',

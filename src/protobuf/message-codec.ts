@@ -1,5 +1,5 @@
-// Any message ⇄ a plain value, driven by the tables. For everything but inference in the server, whose messages have a
-// codec of their own.
+// Any message ⇄ a plain value, driven by the tables of messages. The server has a faster codec of its own for inference
+// (protocol/grpc).
 
 import type { FieldSchema, MessageSchema } from './message-schema.ts'
 import { malformed, ProtobufReader } from './protobuf-reader.ts'

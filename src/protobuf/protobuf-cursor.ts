@@ -1,4 +1,4 @@
-// Walks the fields of a protobuf message in a file, through a small window: what nobody asks for is never read.
+// Walks the fields of a protobuf message in a file, through a small window. Bytes that nobody asks for are never read.
 
 import type { FileHandle } from 'node:fs/promises'
 import { MalformedMessage, ProtobufReader } from './protobuf-reader.ts'
@@ -62,7 +62,7 @@ export class ProtobufCursor {
     while (this.position < end) visit(await this.#number('int64Number', end))
   }
 
-  /** UTF-8 text at the position. Longer than the limit is refused, not read. */
+  /** The UTF-8 text at the position. A text longer than the limit is refused and not read. */
   async text(length: number, limit: number): Promise<string> {
     if (length > limit) throw this.#corrupt(this.position, `a text is longer than ${limit} bytes`)
     if (!this.#isLoaded(length)) await this.#load()

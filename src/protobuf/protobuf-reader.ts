@@ -1,11 +1,11 @@
-// Walks the wire form of a protobuf message that lies in memory. Every length is checked against what contains it before
-// anything is made of it.
+// Walks the wire form of a protobuf message that lies in memory. The reader checks every length against the message that
+// contains it before it makes anything of that length.
 
 import { isUtf8 } from 'node:buffer'
 
 import { ServerError, withoutStack } from '../base/server-error.ts'
 
-/** Clients bring it about, perhaps thousands of times a second: see `malformed`. */
+/** Clients can cause thousands of these errors a second: `malformed` makes one without a stack. */
 export class MalformedMessage extends ServerError {
   readonly problem: string
 
@@ -17,7 +17,7 @@ export class MalformedMessage extends ServerError {
 
 export const malformed = (problem: string): MalformedMessage => withoutStack(() => new MalformedMessage(problem))
 
-/** Groups are no part of proto3; what skips them must still not recurse without end. */
+/** Groups are no part of proto3. They are skipped, and the depth of the recursion for that has a limit. */
 const deepestGroup = 32
 
 type KnownText = { readonly bytes: Uint8Array; readonly text: string }
@@ -149,13 +149,13 @@ export class ProtobufReader {
     const end = this.lengthEnd()
     const start = this.at
     const text = this.bytes.toString('utf8', start, end)
-    // What is no UTF-8 comes out as this character; bytes that mean it are fine.
+    // Node puts U+FFFD for bytes that are no UTF-8. The bytes of U+FFFD itself are valid.
     if (text.includes('\ufffd') && !isUtf8(this.bytes.subarray(start, end))) throw malformed('a text is not UTF-8')
     this.at = end
     return text
   }
 
-  /** A text that comes again and again, as the name of a model does: nearly always the same string as the last time. */
+  /** A text that comes with every request, as the name of a model does: the reader returns the string of the last time. */
   name(): string {
     const start = this.at
     const length = this.lengthEnd() - this.at
@@ -184,7 +184,7 @@ export class ProtobufReader {
     return view
   }
 
-  /** Over a field that nobody asked for. */
+  /** Skips a field that nobody asked for. */
   skip(tag: number, depth = 0): void {
     switch (tag & 7) {
       case 0:

@@ -1,4 +1,5 @@
-// Writes the wire form of a protobuf message into one buffer that grows. What is large may stay where it is, as a view.
+// Writes the wire form of a protobuf message into one buffer that grows. Large bytes need not be copied: the message
+// then has several pieces, and one of them is a view on those bytes.
 
 const leastBytes = 256
 /** Copying this much is cheaper than one more piece to write. */
@@ -7,14 +8,14 @@ export const smallBytes = 8 * 1024
 export class ProtobufWriter {
   bytes: Buffer
   length = 0
-  /** What comes before `bytes`; null while nothing was left where it is. */
+  /** The pieces before `bytes`. Null while there is no view. */
   #before: Uint8Array[] | null = null
 
   constructor(capacity = leastBytes) {
     this.bytes = Buffer.allocUnsafe(capacity)
   }
 
-  /** The message, when no view is in it. */
+  /** The message, when it has no view. */
   finish(): Buffer {
     return this.bytes.subarray(0, this.length)
   }
@@ -24,7 +25,7 @@ export class ProtobufWriter {
     return this.#before !== null
   }
 
-  /** The message: written one after the other these are its bytes. To be called once, at the end. */
+  /** The pieces of the message in their order. To be called once, at the end. */
   pieces(): Uint8Array[] {
     const pieces = this.#before ?? []
     if (this.length > 0) pieces.push(this.finish())
@@ -89,7 +90,7 @@ export class ProtobufWriter {
   /** Length and UTF-8. */
   string(text: string): void {
     const { length } = text
-    // Names are short, and then the length takes one byte whatever the characters are.
+    // A short text has at most 127 bytes of UTF-8, so its length takes one byte.
     if (length <= 42) {
       this.reserve(1 + length * 3)
       const written = this.#ascii(text) ? length : this.bytes.write(text, this.length + 1)
@@ -103,7 +104,7 @@ export class ProtobufWriter {
     this.length += this.bytes.write(text, this.length)
   }
 
-  /** Most names are ASCII, and are written here for less than a call into Node costs; false for any other. */
+  /** Most names are ASCII: this loop costs less than a call into Node. Returns false for a text that is not ASCII. */
   #ascii(text: string): boolean {
     const { bytes } = this
     const start = this.length + 1
@@ -133,7 +134,7 @@ export class ProtobufWriter {
     this.length += bytes.length
   }
 
-  /** As `raw`, but what is large is not copied. Not inside another message, whose length is counted in one buffer. */
+  /** As `raw`, but large bytes are not copied. Not inside `nested`, which counts the length in one buffer. */
   rawOrView(bytes: Uint8Array): void {
     if (bytes.length <= smallBytes) {
       this.raw(bytes)
@@ -153,7 +154,7 @@ export class ProtobufWriter {
     this.length += fields.length
   }
 
-  /** A message inside this one: its length is known only once it is written, so it is moved up behind it. */
+  /** A message inside this one. Its length is known when it is written; then it is moved to make room for the length. */
   nested(field: number, write: () => void): void {
     const start = this.beginNested(field)
     write()

@@ -2,29 +2,29 @@
 
 import type { ChangeCause, ChangeOrigin } from '../model/change-origin.ts'
 
-/** `reload` is a load while it served; `sleep` takes it out of memory until somebody calls it. */
+/** `reload` loads a model that served already; `sleep` takes a model out of memory until the next request. */
 export type AuditAction = 'load' | 'reload' | 'unload' | 'sleep'
-/** `unchanged`: it served already, and from the same files. */
+/** `unchanged`: the model served already, from the same files. */
 export type AuditOutcome = 'ok' | 'unchanged' | 'failed'
 
 export type AuditedVersion = {
   readonly version: string
-  /** Of its files; '' when that is not known. */
+  /** The hash of the version's files; '' when it is not known. */
   readonly contentHash: string
 }
 
 export type AuditEntry = {
-  /** When it began. */
+  /** When the change began. */
   readonly timeMs: number
   readonly action: AuditAction
   readonly model: string
-  /** Those that serve after a load, or served before an unload. */
+  /** The versions that serve after a load, or that served before an unload. */
   readonly versions: readonly AuditedVersion[]
   readonly outcome: AuditOutcome
-  /** Why it failed, or was put to sleep; '' when there is nothing to say. */
+  /** Why the change failed or the model was put to sleep; '' without a reason. */
   readonly reason: string
   readonly durationMs: number
-  /** What came with the request in place of the repository's. */
+  /** What the request brought in place of the repository's files. */
   readonly override: '' | 'config' | 'files'
   readonly origin: ChangeOrigin
 }
@@ -33,7 +33,7 @@ const maxNameChars = 256
 const maxReasonChars = 2000
 const maxVersions = 100
 
-/** As on the wire and in the file. What has nothing to say is left out. */
+/** The entry as on the wire and in the file. Empty members are left out. */
 export type AuditJson = {
   readonly time: string
   readonly action: string
@@ -82,7 +82,7 @@ export const auditLine = (json: AuditJson): string =>
 // JSON itself escapes what is below U+0020. These are the others: controls, line ends, and marks that turn text around.
 const hidden = /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 
-/** A line that was written earlier; null when it is none. */
+/** Reads a line that was written earlier; null when the text is no such line. */
 export function parseAuditLine(line: string): AuditJson | null {
   let value: unknown
   try {

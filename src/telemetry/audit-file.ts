@@ -5,10 +5,10 @@ import { open, type FileHandle } from 'node:fs/promises'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 
-/** What waits for a slow disk is bounded: beyond this, lines are dropped and counted. */
+/** The most characters that wait for a slow disk. Further lines are dropped and counted. */
 const maxPendingLines = 10_000
 
-/** For its owner alone: it tells who did what. */
+/** Only the owner may read the file: it says who did what. */
 const mode = 0o600
 
 export class AuditFile {
@@ -48,7 +48,7 @@ export class AuditFile {
     this.#start()
   }
 
-  /** After the file was renamed: from now on under its old name again. */
+  /** The file was renamed: a new file of the old name takes the lines from now on. */
   reopen(): void {
     this.#mustReopen = true
     this.#start()
@@ -122,7 +122,7 @@ export async function lastLines(path: string, limitBytes: number): Promise<strin
     const bytes = Buffer.alloc(size - start)
     const { bytesRead } = await file.read(bytes, 0, bytes.length, start)
     const lines = bytes.toString('utf8', 0, bytesRead).split('\n')
-    // The first is cut off where the file is longer, the last is empty or being written.
+    // The first line is cut off where the file is longer. The last line is empty or not yet complete.
     return lines.slice(start === 0 ? 0 : 1, -1)
   } catch {
     return []

@@ -14,16 +14,16 @@ import {
 import { AuditFile, lastLines } from './audit-file.ts'
 
 const keptPerModel = 50
-/** Anybody may ask for models that do not exist: those not heard of for longest are forgotten. */
+/** Clients may name any number of models that do not exist: the model with the oldest change is forgotten. */
 const keptModels = 2000
 /** How much of the file is read at start, so that history goes on after a restart. */
 const tailBytes = 1024 * 1024
-/** A line waits so long for the hash of large files, and is then written without it. */
+/** A line waits this long for the hash of large files. Then it is written without the hash. */
 const hashPatienceNs = 10e9
 
 export type AuditDraft = Omit<AuditEntry, 'versions'> & {
   readonly versions: readonly string[]
-  /** Of one of the versions; null when it cannot be told. */
+  /** The hash of one of the versions; null when it cannot be computed. */
   readonly contentHash: (version: string) => Promise<string | null>
 }
 
@@ -39,7 +39,7 @@ export class AuditLog {
     this.#file = file
   }
 
-  /** '' : in memory only. Throws when the file cannot be opened. */
+  /** '' keeps the log in memory only. Throws when the file cannot be opened. */
   static async open(dependencies: { readonly clock: Clock; readonly log: Log }, path: string): Promise<AuditLog> {
     if (path === '') return new AuditLog(dependencies.clock)
     const log = new AuditLog(dependencies.clock, await AuditFile.open(path, dependencies.log))
@@ -50,12 +50,12 @@ export class AuditLog {
     return log
   }
 
-  /** Null: there is no file. */
+  /** Null without a file. */
   get lostLines(): number | null {
     return this.#file?.lostLines ?? null
   }
 
-  /** Never throws and never waits. The model's history has it at once, the file as soon as the hashes are known. */
+  /** Never throws and never waits. The model's history has the entry at once, the file when the hashes are known. */
   record(draft: AuditDraft): void {
     const { versions, contentHash, ...rest } = draft
     const list = this.#keep(auditJson({ ...rest, versions: versions.map((version) => ({ version, contentHash: '' })) }))
@@ -96,7 +96,7 @@ export class AuditLog {
 
   #keep(entry: AuditJson): AuditJson[] {
     const list = this.#byModel.get(entry.model) ?? []
-    // The one heard of last is the last of the map.
+    // The model with the newest change is the last of the map.
     this.#byModel.delete(entry.model)
     this.#byModel.set(entry.model, list)
     list.push(entry)
@@ -105,7 +105,7 @@ export class AuditLog {
     return list
   }
 
-  /** Null when it takes too long. */
+  /** Null when the hash takes too long. */
   async #patiently<T>(work: Promise<T>): Promise<T | null> {
     let cancel = (): void => undefined
     const late = new Promise<null>((resolve) => {

@@ -1,9 +1,9 @@
-/** Of each bucket of a histogram the last request whose trace can be looked up. Made on the first such request. */
+/** For each bucket of a histogram, the last request whose trace can be looked up. Made when the first such request comes. */
 export class BucketExemplars {
-  /** '' : none yet. */
+  /** '' for a bucket without an exemplar. */
   readonly traceIds: string[]
   readonly durationsNs: number[]
-  /** On the monotonic clock. */
+  /** Times on the monotonic clock. */
   readonly timesNs: number[]
 
   constructor(bucketCount: number) {
@@ -18,7 +18,7 @@ export class BucketExemplars {
     this.timesNs[bucket] = timeNs
   }
 
-  /** The newer of two stays. */
+  /** Keeps the newer exemplar of each bucket. */
   merge(other: BucketExemplars): void {
     for (let i = 0; i < this.traceIds.length; i++) {
       if (other.traceIds[i] === '' || (other.timesNs[i] as number) < (this.timesNs[i] as number)) continue

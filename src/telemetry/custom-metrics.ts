@@ -27,7 +27,7 @@ export type CustomFamily = {
 type Series = CustomSeries & { readonly key: string; readonly family: Family; ownerCount: number }
 type Family = Omit<CustomFamily, 'series'> & { readonly series: Map<string, Series> }
 
-/** More is a mistake in a model (a label made from request data) that would fill the memory of every scraper. */
+/** More series are a mistake of the model, as a label made from request data is, and would fill every scraper's memory. */
 const seriesLimit = 100_000
 
 /** A second family of one name would make the whole page unreadable to Prometheus. */

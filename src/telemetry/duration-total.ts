@@ -1,5 +1,5 @@
-// How often something happened and how long it took in all. Sums of durations outgrow the integers a number holds
-// exactly after a hundred days, which a busy server reaches in one: what has been added up moves to a bigint in time.
+// How often something happened and how long it took in all. A number holds a sum of nanoseconds exactly up to a hundred
+// days, and a busy server adds up as much in one day. So the sum moves to a bigint before it is too large.
 
 import type { DurationStatistic } from '../model/model-statistics.ts'
 
@@ -18,7 +18,7 @@ export class DurationTotal {
     return this.#foldedNs + BigInt(this.#recentNs)
   }
 
-  /** HOT. The clock's fractions of a nanosecond are rounded away, and a time that was not reached counts as none. */
+  /** HOT. Rounds to whole nanoseconds. A time that was not reached counts as 0. */
   add(durationNs: number): void {
     this.#count++
     if (!(durationNs > 0)) return

@@ -30,7 +30,7 @@ const deviceFiles = (folder: string): number =>
 /** `nvidia-smi -L` has one line per GPU; the slices of a divided one are indented below it. */
 export const listedGpus = (text: string): number => text.match(/^GPU \d+:/gm)?.length ?? 0
 
-/** CUDA takes the entries up to the first that is no device. */
+/** CUDA reads the list up to the first entry that is no device. */
 export function visibleCount(list: string): number {
   const entries = list.split(',').map((entry) => entry.trim())
   const end = entries.findIndex((entry) => !/^(\d+|GPU-.+|MIG-.+)$/.test(entry))

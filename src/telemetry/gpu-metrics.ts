@@ -5,7 +5,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 
-/** Null: the GPU does not tell. */
+/** Null where the GPU does not report the figure. */
 type GpuReading = {
   readonly uuid: string
   readonly name: string
@@ -20,7 +20,7 @@ export type GpuState = GpuReading & { readonly energyJoules: number }
 
 const fields = ['uuid', 'name', 'utilization.gpu', 'memory.total', 'memory.used', 'power.draw', 'power.limit']
 
-/** A line is about a hundred characters; what never ends is not one. */
+/** A line has about a hundred characters. Longer text without an end is no line. */
 const maxLineLength = 10_000
 
 export class GpuMetrics {
@@ -44,7 +44,7 @@ export class GpuMetrics {
     const args = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits', `--loop-ms=${intervalMs}`]
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] })
     this.#child = child
-    // Not there: then there is no GPU to tell of, and nothing to say.
+    // Without nvidia-smi there are no GPU metrics, and the log says nothing.
     child.on('error', () => undefined)
     child.on('exit', (code) => {
       if (this.#child === null || this.#gpus.size === 0) return

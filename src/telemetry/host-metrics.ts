@@ -1,4 +1,4 @@
-// CPU and memory of the machine, looked at now and then.
+// CPU and memory of the machine, read at intervals.
 
 import { readFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -29,7 +29,7 @@ export class HostMetrics {
     this.#intervalNs = intervalMs * 1e6
   }
 
-  /** 0 to 1, since the look before the last; 0 until there were two. */
+  /** From 0 to 1, between the last two readings; 0 until there are two. */
   get cpuUtilization(): number {
     return this.#cpuUtilization
   }
@@ -38,7 +38,7 @@ export class HostMetrics {
     return this.#memory
   }
 
-  /** Looks now and then at every interval, until `close`. */
+  /** Reads the figures now and at every interval, until `close`. */
   async start(): Promise<void> {
     await this.#look()
     if (this.#isClosed) return
@@ -51,7 +51,7 @@ export class HostMetrics {
   }
 
   async #look(): Promise<void> {
-    // A figure that cannot be had stays what it was: metrics must not end the server.
+    // A figure that cannot be read stays as it was: metrics must not end the server.
     const [times, memory] = await Promise.all([
       this.#probe.cpuTimes().catch(() => null),
       this.#probe.memory().catch(() => null),
@@ -74,7 +74,7 @@ export function parseProcStat(text: string): CpuTimes | null {
   return { busy: total - (times[3] ?? 0) - (times[4] ?? 0), total }
 }
 
-/** Used is what is not available. */
+/** Used memory is all memory that is not available. */
 export function parseMemInfo(text: string): Memory | null {
   const kib = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? NaN)
   const [total, available] = [kib('MemTotal'), kib('MemAvailable')]

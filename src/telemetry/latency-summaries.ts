@@ -1,7 +1,7 @@
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { QuantileWindow } from './quantile-window.ts'
 
-/** Microseconds: how many, how long in all, and the quantiles of the last minute. */
+/** The count and the sum in microseconds of all durations, and the quantiles of the last minute. */
 class LatencySummary {
   readonly window = new QuantileWindow()
   count = 0
@@ -25,7 +25,7 @@ export class LatencySummaries {
   readonly cacheHit = new LatencySummary()
   readonly cacheMiss = new LatencySummary()
 
-  /** Of a request that succeeded. */
+  /** Adds the times of a request that succeeded. */
   add(request: InferenceRequest, queueNs: number): void {
     const { endNs } = request
     this.request.add(endNs - request.receivedNs, endNs)

@@ -16,11 +16,11 @@ import { loopProbeMs, serverText, type ServerSources } from './server-families.t
 type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly clock: Clock
   readonly ledger: ModelLedger
-  /** Those that report; none on a machine without. */
+  /** GPUs that report; empty on a machine without GPUs. */
   readonly gpus: () => Iterable<GpuState>
-  /** Those that models made themselves. */
+  /** Metrics that models made themselves. */
   readonly customFamilies: () => Iterable<CustomFamily>
-  /** Which models are in memory; absent: nobody tells. */
+  /** Which models are in memory; absent where that is not tracked. */
   readonly residency?: ResidencySources
 }
 

@@ -20,7 +20,7 @@ export interface MetricsText {
   /** A number as a value, or as the label `quantile`. */
   valueText(value: number | bigint): string
   boundText(value: number): string
-  /** What follows the count of a bucket; '' where the format has no such thing. */
+  /** The exemplar behind the count of a bucket; '' where the format has no exemplars. */
   exemplarText(bucket: number, context: ExemplarContext): string
 }
 
@@ -39,7 +39,7 @@ export const namespaceLabel = (namespace: string | undefined): Labels =>
 export const sampleLine = (text: MetricsText, name: string, labels: string, value: number | bigint): string =>
   labels === '' ? `${name} ${text.valueText(value)}\n` : `${name}{${labels}} ${text.valueText(value)}\n`
 
-/** `counts` one per bound and one above, not cumulative; bounds ascend. */
+/** `counts` has one count per bound and one for values above all bounds; not cumulative. The bounds ascend. */
 export function histogramLines(
   text: MetricsText,
   name: string,

@@ -135,7 +135,7 @@ export const modelFamilies: readonly ModelFamily[] = [
     'nv_inference_request_summary_us',
     'Summary of inference request duration in microseconds (includes cached requests)',
     'request',
-    // Triton's omission, whatever its text says.
+    // Triton leaves models with a response cache out here, although its help text says otherwise.
     { only: 'uncached' },
   ),
   summary(

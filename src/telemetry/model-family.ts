@@ -32,7 +32,7 @@ export type ModelFamily = {
   readonly help: string
   /** Labels beside model, version and the model's own tags. */
   readonly extraLabel: string
-  /** Which settings it needs; all of them have it when left out. */
+  /** The settings under which the family is there; always, when left out. */
   readonly isOn: (settings: FamilySettings) => boolean
   /** True: the series stay when the version is gone. */
   readonly outlivesVersion: boolean
@@ -69,7 +69,7 @@ export const counter = (name: string, help: string, read: (totals: ModelTotals) 
     sampleLine(text, name, entry.labelText, settings.hasCounters ? read(totals) : 0),
   )
 
-/** What Triton has only with counter_latencies. */
+/** Families that Triton has only with counter_latencies. */
 export const latencyCounter = (
   name: string,
   help: string,
@@ -86,7 +86,7 @@ export const duration = (name: string, help: string, kind: DurationKind, traits:
 
 export const ownTraits: Traits = { isOn: ({ hasOwnFamilies }) => hasOwnFamilies }
 
-/** One that Triton does not have, with a figure of the versions that serve. */
+/** A family that Triton does not have, with a figure of the versions that serve. */
 export const own = (
   name: string,
   type: 'counter' | 'gauge',
@@ -109,7 +109,7 @@ export const summary = (name: string, help: string, kind: DurationKind, traits: 
     (entry, totals, { settings, text, nowNs }) => {
       const { quantiles } = settings
       const { count, sumUs } = totals.summaries[kind]
-      // While a reload goes on there are two; the newer one tells the quantiles.
+      // During a reload two versions serve: the quantiles are those of the newer one.
       const newest = [...entry.live].at(-1)?.statistics.summaries?.[kind]
       const values = newest?.window.quantiles(quantiles, nowNs) ?? quantiles.map(() => NaN)
       const before = `${entry.labelText},quantile="`

@@ -4,17 +4,17 @@ import { ModelTotals } from './model-totals.ts'
 import { labelText, namespaceLabel, type Labels } from './metrics-text.ts'
 import type { Statistics } from './statistics.ts'
 
-/** What its instances have been doing, read when somebody asks. */
+/** What the instances of a version have done so far. */
 export interface Workload {
   readonly count: number
   readonly readyCount: number
-  /** How often one of their Workers was started anew. */
+  /** How often a Worker of the instances was started anew. */
   readonly restartCount: number
-  /** How long they had something to execute, up to now, added up. */
+  /** The time in which the instances had something to execute, added up until now. */
   busyNs(nowNs: number): number
 }
 
-/** Of a model without instances: an ensemble. */
+/** The workload of a model without instances, as an ensemble is. */
 export const noWorkload: Workload = { count: 0, readyCount: 0, restartCount: 0, busyNs: () => 0 }
 
 /** A version that serves, as metrics see it. */
@@ -27,7 +27,7 @@ export interface MeteredVersion {
   readonly pendingCount: number
   /** Requests admitted and not ended. */
   readonly inFlightCount: number
-  /** How long it took from the decision to load it until it could serve. */
+  /** The time from the decision to load the version until it could serve. */
   readonly loadSeconds: number
   readonly workload: Workload
 }
@@ -37,7 +37,7 @@ type LedgerOptions = {
   readonly hasSummaries: boolean
   /** `--metrics-config histogram_latencies` */
   readonly hasFirstResponses: boolean
-  /** `--galatea-metrics`; false: what only those show is not measured. */
+  /** `--galatea-metrics`. When false, figures that only those metrics show are not measured. */
   readonly hasOwnFamilies: boolean
 }
 
@@ -56,7 +56,7 @@ export class LedgerEntry {
     this.labelText = labelText(labels)
   }
 
-  /** False once its last version is gone: then only the failures are still told. */
+  /** False when the last version is gone. Then the page shows the failures only. */
   get isServing(): boolean {
     return this.live.size > 0
   }
@@ -68,7 +68,7 @@ export class LedgerEntry {
     return totals
   }
 
-  /** True when answers of one that serves are kept. */
+  /** True when a version that serves has a response cache. */
   get hasCache(): boolean {
     for (const { statistics } of this.live) if (statistics.hasCache) return true
     return false
@@ -93,7 +93,7 @@ export class LedgerEntry {
     return this.sum(({ workload }) => workload.restartCount) + this.#goneRestarts
   }
 
-  /** Of the version that was loaded last. */
+  /** The load time of the version that was loaded last. */
   loadSeconds(): number {
     return [...this.live].at(-1)?.version.loadSeconds ?? 0
   }

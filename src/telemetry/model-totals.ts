@@ -37,15 +37,15 @@ export class ModelTotals {
   cacheMissCount = 0
   readonly failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
   readonly latencies: Record<LatencyKind, number[]> = { request: zeros(), queue: zeros(), compute: zeros() }
-  /** Null: no request of theirs was traced. */
+  /** Null when no request of these versions was traced. */
   readonly exemplars: Record<LatencyKind, BucketExemplars | null> = { request: null, queue: null, compute: null }
-  /** What summaries have counted; their quantiles are of those that serve. */
+  /** Counts and sums of the summaries. Their quantiles come from the versions that serve. */
   readonly summaries = Object.fromEntries(durationKinds.map((kind) => [kind, { count: 0, sumUs: 0 }])) as Record<
     DurationKind,
     { count: number; sumUs: number }
   >
   readonly executionsBySize = new Map<number, number>()
-  /** Of the newest version that has it. */
+  /** The histogram of the newest version that has one. */
   firstResponses: BucketCounts | null = null
 
   add(statistics: Statistics): void {
@@ -116,7 +116,7 @@ export class ModelTotals {
     this.firstResponses = sum
   }
 
-  /** All but the failures: their series outlive the model, as in Triton. */
+  /** Forgets all but the failures: the series of failures outlive the model, as in Triton. */
   withoutSuccesses(): ModelTotals {
     const kept = new ModelTotals()
     Object.assign(kept.failures, this.failures)

@@ -39,19 +39,19 @@ export type TrafficSource = {
 export type ServerSources = {
   /** Null: `--allow-cpu-metrics=false`. */
   readonly host: HostMetrics | null
-  /** Null: there is none. */
+  /** Null without a response cache. */
   readonly cache: (() => CacheFigures) | null
   readonly traffic: readonly TrafficSource[]
   readonly refusals: RefusalCounts
   /** Null: `--galatea-metrics=false`. */
   readonly loopDelay: ELDHistogram | null
-  /** Null: no spans are made. */
+  /** Null where no spans are made. */
   readonly spans: SpanFigures | null
   /** Null: `--access-log` was not given. */
   readonly accessLog: { readonly droppedCount: number } | null
-  /** Without a file nothing can be lost. */
+  /** Null without a file: then no entry can be lost. */
   readonly audit?: { readonly lostLines: number | null }
-  /** Whether `/v2/health/ready` says so. */
+  /** The answer of `/v2/health/ready`. */
   readonly isReady: () => boolean
   /** Every reason there may be, and whether it holds now. */
   readonly notReady: () => readonly (readonly [reason: string, holds: boolean])[]
@@ -64,9 +64,9 @@ type ServerFamily = {
   readonly type: 'counter' | 'gauge'
   readonly help: string
   readonly label: string
-  /** In words, for the reference; '' is always. */
+  /** When the family is there, in words, for the reference; '' for always. */
   readonly when: string
-  /** Nothing: the family is not there. */
+  /** Without lines the family is not on the page. */
   readonly read: (sources: ServerSources) => readonly Sample[]
 }
 
@@ -99,7 +99,7 @@ const hostGauge = (name: string, help: string, read: (host: HostMetrics) => numb
   read: ({ host }) => (host === null ? noSamples : [['', read(host)]]),
 })
 
-/** One that Triton does not have. */
+/** A family that Triton does not have. */
 const own = (
   name: string,
   type: 'counter' | 'gauge',
@@ -237,7 +237,7 @@ export const serverFamilies: readonly ServerFamily[] = [
     'gauge',
     'How late the main thread was, 99th percentile since the page was last asked for',
     (_sources, loopDelay) => {
-      // What is measured is the time between two probes: a loop that is never late shows the interval itself.
+      // The time between two probes is measured. For a loop that is never late it is the interval of the probes.
       const lateNs = Math.max(0, loopDelay.percentile(99) - loopProbeMs * 1e6)
       loopDelay.reset()
       return lateNs / 1e9

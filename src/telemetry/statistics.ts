@@ -19,15 +19,15 @@ type StatisticsOptions = {
   readonly hasSummaries?: boolean
   /** Bounds in milliseconds of the histogram of first responses; without them there is none. */
   readonly firstResponseBounds?: readonly number[] | null
-  /** True: its steps do the work, and fail. */
+  /** True for an ensemble: its steps do the work, and failures are theirs. */
   readonly isEnsemble?: boolean
-  /** True: answers of this model are kept, and looked for before it is asked. */
+  /** True for a model with a response cache. */
   readonly hasCache?: boolean
-  /** False: nobody asks for the histograms of latencies, and they stay empty. */
+  /** False when nobody asks for the histograms of latencies. Then they stay empty. */
   readonly hasHistograms?: boolean
 }
 
-/** More would let one endless stream fill the memory; what comes later is counted under the last index. */
+/** An endless stream must not fill the memory: later responses are counted under the last index. */
 const maxResponseIndex = 9999
 
 export class Statistics {
@@ -44,7 +44,7 @@ export class Statistics {
   }
   /** Milliseconds from a request to its first response; null unless it was asked for. */
   readonly firstResponses: BucketCounts | null
-  /** Null unless they were asked for. */
+  /** Null unless summaries were asked for. */
   readonly summaries: LatencySummaries | null
   readonly failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
   readonly hasCache: boolean
@@ -84,10 +84,10 @@ export class Statistics {
     else this.#addSuccess(request)
   }
 
-  /** After the requests of the batch were stamped; `nowNs` stands in for what they have not reached. */
+  /** The requests of the batch have their times. `nowNs` stands for times that they have not reached. */
   recordExecution(batch: ExecutedBatch, nowNs: number): void {
     for (const request of batch.requests) {
-      // Left before anything was executed for it: cancelled, or its Worker was not there.
+      // The request ended before anything was executed for it: it was cancelled, or its Worker was gone.
       if (request.computeStartNs === 0) continue
       this.#executionCount++
       this.#noteInference(nowNs)
@@ -162,13 +162,12 @@ export class Statistics {
   #addFailure(request: InferenceRequest, response: InferenceResponse): void {
     this.fail.add(request.endNs - request.receivedNs)
     const reason = failureReason(request, response)
-    // Whatever went wrong with a step, it was not the ensemble's own doing.
+    // The model of a step counts the reason of its failure. For the ensemble the reason is OTHER.
     this.failures[this.#options.isEnsemble === true && reason !== 'CANCELED' ? 'OTHER' : reason]++
   }
 
   #addResponse(request: InferenceRequest, response: InferenceResponse, previousNs: number): void {
     const index = Math.min(request.responseCount, maxResponseIndex)
-    // Of a stream longer than what is told apart, only the bare end is a response more than the last.
     let totals = this.#responses[index]
     if (totals === undefined) {
       totals = new ResponseTotals()
@@ -193,7 +192,7 @@ class ComputeTotals {
   readonly infer = new DurationTotal()
   readonly output = new DurationTotal()
 
-  /** A stamp that was not set is taken to be the next one that was: its phase then has no length. */
+  /** A time that was not set is taken from the next stage that has one. Then the stage has no length. */
   add(request: InferenceRequest, endNs: number): void {
     const outputEndNs = request.computeEndNs === 0 ? endNs : request.computeEndNs
     const inferEndNs = request.computeOutputStartNs === 0 ? outputEndNs : request.computeOutputStartNs

@@ -72,12 +72,12 @@ export class TimestampTrace implements RequestTrace {
   }
 
   stamp(name: string, ns: number): void {
-    // 0: not reached.
+    // 0 is the time of a stage that was not reached.
     if (!this.#hasTimestamps || ns === 0) return
     this.#add(`"timestamps":[{"name":"${name}","ns":${Math.round(ns)}}]`)
   }
 
-  /** Its records are written with ours. */
+  /** The records of the child are written with those of this trace. */
   beginChild(child: InferenceRequest): void {
     this.retain()
     child.trace = new TimestampTrace(this.#settings, this.id, [], (records) => {

@@ -41,7 +41,7 @@ export class TraceFile {
     this.#writes.add(write)
   }
 
-  /** What comes later is dropped. */
+  /** Records that come later are dropped. */
   async close(): Promise<void> {
     this.#isClosed = true
     const stream = this.#stream
@@ -56,7 +56,7 @@ export class TraceFile {
     await Promise.all([isEnded, ...this.#writes])
   }
 
-  /** Tracing must never hurt serving: it is said once and then left. */
+  /** A failure of tracing must not hurt serving: the log tells of it once. */
   #onError(path: string, reason: unknown): void {
     if (!this.#hasFailed) this.#log.error('trace cannot be written', { file: path, reason: messageOf(reason) })
     this.#hasFailed = true

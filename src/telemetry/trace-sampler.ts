@@ -14,7 +14,7 @@ export class TraceSampler {
     this.#settings = settings
   }
 
-  /** `count` is what is left of it. */
+  /** `count` is the number of requests that are still to be traced. */
   get settings(): TraceSettings {
     return this.#settings
   }
@@ -44,7 +44,7 @@ export class TraceSampler {
     if (++this.#gatheredCount >= logFrequency) this.flush()
   }
 
-  /** What was gathered for a numbered file and is not enough to fill it. */
+  /** Records for a numbered file that is not full yet. */
   flush(): void {
     this.#file.appendNumbered(this.#gathered)
     this.#gathered = []

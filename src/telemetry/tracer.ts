@@ -16,7 +16,7 @@ import { TraceFile } from './trace-file.ts'
 import { TraceSampler } from './trace-sampler.ts'
 
 export type TracerOptions = TraceSettings & {
-  /** '' : none, and then tracing cannot be switched on in mode `triton`. */
+  /** '' for no file. Then mode `triton` cannot trace. */
   readonly file: string
 }
 
@@ -38,7 +38,7 @@ export class Tracer implements TraceControl {
   readonly #target: SpanTarget | null
   readonly #origin: WallOrigin | null
   #global: TraceSampler
-  /** Models with settings of their own, and which those are. */
+  /** Models that have settings of their own, with those settings. */
   readonly #models = new Map<string, { own: OwnSettings; sampler: TraceSampler }>()
   #isOn: boolean
   #lastId = 0
@@ -66,7 +66,7 @@ export class Tracer implements TraceControl {
     return this.#file.path
   }
 
-  /** False: no request can be picked, and nobody need ask. HOT. */
+  /** False when no request can be picked. Then nobody need ask for a trace. HOT. */
   get isOn(): boolean {
     return this.#isOn
   }
@@ -92,7 +92,7 @@ export class Tracer implements TraceControl {
     return new TimestampTrace(settings, 0, request.arrivalStamps ?? [], (records) => sampler.add(records))
   }
 
-  /** A caller that records the trace wants our part of it, whatever the rate is. */
+  /** A request whose caller records the trace is always traced, whatever the rate is. */
   #beginSpans(request: InferenceRequest, sampler: TraceSampler, { sink }: SpanTarget): RequestTrace | null {
     const { traceOrigin } = request
     const parent = traceOrigin === null ? null : parseTraceOrigin(traceOrigin)
@@ -125,7 +125,7 @@ export class Tracer implements TraceControl {
     this.#global.flush()
     this.#global = new TraceSampler(this.#file, next)
     for (const model of this.#models.values()) {
-      // What a model has spent of a count of its own stays spent.
+      // A model with a count of its own goes on with the rest of that count.
       if (model.own.count !== undefined) model.own.count = model.sampler.settings.count
       model.sampler.flush()
       model.sampler = new TraceSampler(this.#file, { ...next, ...model.own })
@@ -150,7 +150,7 @@ export class Tracer implements TraceControl {
 
   #validate({ levels, rate }: TraceSettings): void {
     if (levels.length === 0) return
-    // With spans the rate 0 leaves those requests whose callers record the trace.
+    // In mode `opentelemetry` rate 0 still traces the requests whose callers record the trace.
     if (this.#target !== null) return
     if (rate === 0) throw invalidSetting('sample rate must be non-zero')
     if (this.#file.path === '') throw invalidSetting('trace file name is not given')

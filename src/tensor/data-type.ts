@@ -5,8 +5,8 @@ type Bounds = readonly [lowest: number, highest: number]
 type Row = readonly [array: unknown, code: number, onnx: number, bounds: Bounds | null]
 
 /**
- * The array whose memory is the tensor's bytes (null for BYTES; FP16 and BF16 lie there as their bits), Triton's number in
- * model_config.proto, ONNX's number in TensorProto, and the least and largest value of the integers that a number holds.
+ * A row has: the array whose memory is the tensor's bytes (null for BYTES; FP16 and BF16 are there as their bits), Triton's
+ * number in model_config.proto, ONNX's number in TensorProto, and the bounds of integers that fit a JavaScript number.
  */
 const rows = {
   BOOL: [Uint8Array, 1, 9, [0, 1]],

@@ -4,7 +4,7 @@ import { elementBytes, type DataType } from './data-type.ts'
 import type { Shape } from './shape.ts'
 import { elementCount } from './shape.ts'
 
-/** All parts in a row: one fresh buffer, 1 copy; or a view where they lie in a row already, as padded inputs do. */
+/** All parts one after the other: in a fresh buffer (1 copy), or as a view where they already lie so, as padded inputs do. */
 export function gatherBytes(parts: readonly Uint8Array[]): Uint8Array {
   let total = 0
   let isRow = true

@@ -1,4 +1,4 @@
-// Blocks of a region: first fit, neighbours merged when they come back. Counts only; the memory is somebody else's.
+// Blocks of a region: first fit, and free neighbours are merged. Only offsets and sizes: TensorRegions has the memory.
 
 export const blockBytes = 64
 
@@ -43,7 +43,7 @@ export class BlockAllocator {
     return -1
   }
 
-  /** False when no block starts there: the other side speaks of something it does not have. */
+  /** False when no block starts there: then the worker named a block that it does not have. */
   free(offset: number): boolean {
     const size = this.#used.get(offset)
     if (size === undefined) return false

@@ -23,7 +23,7 @@ type BlsHead = {
   readonly priority: string
   readonly outputs: readonly string[]
   readonly parameters: string | null
-  /** Handle of the request whose trace it belongs to; 0: none. */
+  /** The handle of the request whose trace the call belongs to; 0 for none. */
   readonly traceOf: number
 }
 
@@ -69,7 +69,7 @@ export class BlsCalls {
     const head = JSON.parse(frame.toString('utf8', end, end + jsonBytes)) as BlsHead
     let isEnqueuing = true
     const request = requestOf(head, inputs, (response, inner) => {
-      // What the core refuses is told apart from what the model answers, as in Triton.
+      // The text says whether the server refused the request or the called model failed, as in Triton.
       const isRefusal = isEnqueuing && inner.computeStartNs === 0
       this.#answer(callId, head, response, isRefusal)
       if (!response.isFinal) return

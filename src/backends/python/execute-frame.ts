@@ -23,10 +23,10 @@ const frameLimitBytes = 0x7fff_fff0
 /** Before the trace context of a request that has one. */
 const traceLengthBytes = 2
 
-/** `blocks`: of the shared memory, with inputs in them. The worker gives them back when it is done with them. */
+/** `blocks` are the blocks of shared memory that hold inputs. The worker gives the blocks back when it has used them. */
 export type ExecuteFrame = { readonly frame: Buffer; readonly blocks: readonly number[] }
 
-/** Throws ServerError when the batch does not fit; nothing is kept then. */
+/** Throws ServerError when the batch does not fit. Then no block stays taken. */
 export function encodeExecute(
   batchId: number,
   requests: readonly InferenceRequest[],
@@ -126,7 +126,7 @@ function writeRequest(
   return align8(offset)
 }
 
-/** As Triton's models read it; '' for a trace that nobody else could join. */
+/** The trace context as Triton's models read it; '' for a trace that nobody else could join. */
 function contextJson({ context }: RequestTrace): string {
   if (context === null) return ''
   const { traceparent, tracestate } = context

@@ -34,7 +34,7 @@ export class FrameWriter {
     })
   }
 
-  /** Until `release` frames are collected, and then leave in one call. */
+  /** Collects frames until `release`, which writes them in one call. */
   hold(): void {
     this.#isHeld = true
   }
@@ -56,7 +56,7 @@ export class FrameWriter {
     if (frames.length === 0 || this.#isClosed) return
     this.#waiting = []
     let written = 0
-    // Order: what the stream still holds comes first. And a stream that has ended may have closed the descriptor.
+    // Bytes that the stream still holds must go first. And a stream that has ended may have closed the descriptor.
     const canWrite = this.#socket.writable && this.#socket.writableLength === 0
     if (this.#fd !== null && canWrite) written = writeNow(this.#fd, frames)
     for (const frame of frames) {

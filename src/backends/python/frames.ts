@@ -43,7 +43,7 @@ export const fromWorker = {
 export const headerBytes = 16
 /** Before the responses of an executed frame: how long the execution took, in ns. */
 export const executionTimeBytes = 8
-/** Of a request inside an execute frame, before its tensors. */
+/** The size of a request's head inside an execute frame, before its tensors. */
 export const requestHeadBytes = 40
 export const requestFlags = {
   sequenceStart: 1,
@@ -60,7 +60,7 @@ export const tensorHeadBytes = 24
 export const named = 0xffff
 export const inline = 0
 export const shared = 1
-/** A log line and a metric's change name these by their place. */
+/** A log line names its level, and a metric's change its operation, by the place in these lists. */
 export const logLevels = ['info', 'warning', 'error', 'verbose'] as const
 export const metricOperations = ['increment', 'set', 'observe', 'remove'] as const
 

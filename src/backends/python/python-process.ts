@@ -30,7 +30,7 @@ export const inputsFd = 4
 export const outputsFd = 5
 /** More than any batch of responses that travels inline; a worker that announces more is broken. */
 const maxFrameBytes = 0xffff_fff0
-/** What a worker printed or answered last still counts after its end, but a process that it left behind may keep the pipes open. */
+/** The output of a worker is read for this long after its end. A process that it started may keep the pipes open longer. */
 const lastWordsNs = 50e6
 const lineLimit = 16 * 1024
 
@@ -52,7 +52,7 @@ export class PythonProcess {
     const frames = new FrameStream((frame) => this.#events.onFrame(frame), maxFrameBytes)
     const onBytes = (chunk: Buffer): void => {
       if (this.#hasEnded) return
-      // Answers bring the next batches; those of one chunk leave together.
+      // Answers let the scheduler send the next batches. The batches for the answers of one chunk leave in one write.
       this.#writer.hold()
       try {
         frames.push(chunk)

@@ -42,27 +42,27 @@ type PythonWorkerSettings = {
   readonly signature: ModelSignature
   /** How long finalize may take before the process is ended. */
   readonly stopGraceMs: number
-  /** Whether every batch of the model comes here: what is prepared here is of no use to other workers. */
+  /** True when every batch of the model comes to this worker. Inputs prepared for one worker are useless to another. */
   readonly isAlone: boolean
 }
 
 type HeldBatch = {
   readonly batch: Batch
   readonly executed: () => void
-  /** 0 while it is not sent. */
+  /** 0 while the batch is not sent. */
   id: number
   firstHandle: number
   sentNs: number
-  /** When it became the first. Of one that was parked the worker itself tells how long it took. */
+  /** When the batch became the first one. For a parked batch the worker itself says how long it took. */
   headSinceNs: number
   isParked: boolean
 }
 
 /** An idle worker gives surplus memory back after this long. */
 const trimAfterNs = 5e9
-/** Freed blocks wait for the next frame to ride on, but no more of them than this. */
+/** Freed blocks are told with the next frame. When so many wait, they are told at once. */
 const freeBacklog = 8
-/** From here on copying the inputs of a batch is worth doing ahead of time. */
+/** Inputs of at least this size are copied ahead of time. */
 const largeInputBytes = 256 * 1024
 
 export class PythonWorker implements Worker {
@@ -139,7 +139,7 @@ export class PythonWorker implements Worker {
     else if (before.id !== 0) this.#park(held)
   }
 
-  /** One that does not fit into the shared memory beside those before it is sent when it is the first. */
+  /** A batch that does not fit into the shared memory beside those before it is sent when it is the first. */
   #park(held: HeldBatch): void {
     try {
       this.#sendBatch(held)
@@ -166,7 +166,7 @@ export class PythonWorker implements Worker {
     for (const request of requests) request.computeInputEndNs = inputEndNs
   }
 
-  /** Worth it where inputs are so large that copying them takes its time: that is done while the batch before executes. */
+  /** Only for large inputs, which take long to copy. They are copied while the batch before executes. */
   get prepare(): Prepare | undefined {
     return this.#areInputsLarge && this.#settings.isAlone ? this.#prepare : undefined
   }
@@ -175,7 +175,7 @@ export class PythonWorker implements Worker {
     try {
       return this.#encode(requests)
     } catch {
-      // Not beside the inputs of the batch that executes: its time comes.
+      // The inputs do not fit beside those of the batch that executes. They are copied when the batch is the first.
       return null
     }
   }
@@ -189,7 +189,7 @@ export class PythonWorker implements Worker {
     return new PreparedExecution(this, id, firstHandle, encoded)
   }
 
-  /** Of one that nobody will execute. */
+  /** Gives back the blocks of a prepared batch that nobody will execute. */
   giveBack(blocks: readonly number[]): void {
     if (!this.#link.isGone) for (const block of blocks) this.#link.regions?.freeInput(block)
   }
@@ -211,7 +211,7 @@ export class PythonWorker implements Worker {
     for (let i = 0; i < requests.length; i++) this.#open.set(firstHandle + i, requests[i] as InferenceRequest)
     held.id = id
     held.firstHandle = firstHandle
-    // The last one that fits brings the others along: no more will come before the worker has answered.
+    // The last batch that may be parked sends the others with it: no more come before the worker has answered.
     if (held.isParked && this.#batches.length <= parkingDepth) this.#link.sendSoon(this.#withFreed(frame))
     else this.#send(frame)
     held.sentNs = this.#clock.nowNs()
@@ -220,7 +220,7 @@ export class PythonWorker implements Worker {
   #failHead(held: HeldBatch, error: ServerError): void {
     const nowNs = this.#clock.nowNs()
     held.batch.requests.forEach((request, i) => {
-      // One that was sent may have been answered already.
+      // A batch that was sent may have been answered already.
       if (held.id !== 0 && !this.#open.delete(held.firstHandle + i)) return
       this.#flow?.forget(request)
       this.#stampEnd(request, nowNs)
@@ -229,7 +229,7 @@ export class PythonWorker implements Worker {
     this.#finishHead(held)
   }
 
-  /** Its scheduler may hand over the next batch meanwhile, which waits for its turn like those that were parked. */
+  /** The scheduler may hand over the next batch meanwhile. That batch waits for its turn, as parked batches do. */
   #finishHead(held: HeldBatch): void {
     this.#batches.shift()
     held.executed()
@@ -254,7 +254,7 @@ export class PythonWorker implements Worker {
     this.#flow?.changed(request)
   }
 
-  /** While the model executes nobody reads what is sent; the system still knows whether the process can run. */
+  /** While the model executes, the worker reads no frames. The system still knows whether the process can run. */
   pulse(): Promise<boolean> {
     return this.#pulse.beat(
       () => this.#send(emptyFrame(toWorker.ping)),
@@ -390,7 +390,7 @@ export class PythonWorker implements Worker {
     this.#finishHead(head)
   }
 
-  /** Of a parked batch: when the worker began it, not when it was sent, nor when we heard of the end of the one before. */
+  /** When the worker began a parked batch: neither when it was sent, nor when the batch before was answered. */
   #stampStart(head: HeldBatch, executionNs: number): void {
     const startNs = Math.max(head.sentNs, this.#clock.nowNs() - executionNs)
     for (const request of head.batch.requests) {
@@ -399,7 +399,7 @@ export class PythonWorker implements Worker {
     }
   }
 
-  /** Everybody who asked had given up before the worker came to it. Nothing was executed, and no time counts as such. */
+  /** All requests of the batch were cancelled before the worker began it. Nothing was executed, and nothing counts. */
   #onSkipped(head: HeldBatch): void {
     head.batch.requests.forEach((request, i) => {
       if (!this.#open.delete(head.firstHandle + i)) return
@@ -416,7 +416,7 @@ export class PythonWorker implements Worker {
       const record = readResponse(frame, offset, this.#reader, (blocks) => this.#free(blocks))
       offset = record.end
       const request = this.#open.get(record.handle)
-      // It ended meanwhile, by our own hand; a second answer is dropped.
+      // The server has ended the request meanwhile. A second answer is dropped.
       if (request === undefined) {
         record.response.release()
         continue

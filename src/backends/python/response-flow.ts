@@ -1,10 +1,10 @@
-// What the worker may send before it must wait: it is told how many answers were passed on, and told nothing while their
-// reader is behind (python/galatea_worker/flow.py).
+// How much the worker may send before it must wait. The server confirms answers that were passed on, and confirms none
+// while their reader is behind (python/galatea_worker/flow.py).
 
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 
-/** Told when this much was taken: the worker may be twice as far ahead. */
+/** The server confirms when this much was taken. The worker may be twice as far ahead. */
 const takenAtResponses = 16
 const takenAtBytes = 256 * 1024
 
@@ -26,7 +26,7 @@ export class ResponseFlow {
     this.#tell = tell
   }
 
-  /** HOT: once per answer that is not the last, after it was passed on: its reader may have said that it is too much. */
+  /** HOT: once per answer that is not the last. The answer was passed on before, and its reader may have paused then. */
   passedOn(request: InferenceRequest, handle: number, response: InferenceResponse): void {
     let taken = this.#open.get(request)
     if (taken === undefined) {
@@ -52,7 +52,7 @@ export class ResponseFlow {
     this.#open.clear()
   }
 
-  /** Whatever the worker still sends for a request that ended by other hands is dropped: nobody is behind. */
+  /** Answers to a request that has ended are dropped, so no reader is behind: the worker need not wait. */
   #mustWait(request: InferenceRequest): boolean {
     return request.isPaused && !request.isEnded
   }

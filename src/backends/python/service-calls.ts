@@ -20,7 +20,7 @@ export class ServiceCalls {
   readonly #reader: TensorRecordReader
   readonly #send: (frame: Buffer) => void
   readonly #free: (blocks: readonly number[]) => void
-  /** Series that this worker made: they end with it, whether it said so or not. */
+  /** Series that this worker made. They end with the worker, also when the worker did not remove them. */
   readonly #metrics = new Set<number>()
 
   constructor(
@@ -68,7 +68,7 @@ export class ServiceCalls {
     )
   }
 
-  /** Moves a series; there is no answer, so what goes wrong is dropped. The worker checks before it sends. */
+  /** Changes a series. There is no answer, so an error is dropped: the worker has checked the change before. */
   metric(frame: Buffer): void {
     const metric = readUint64(frame, 8)
     const operation = metricOperations[frame.readUInt32LE(headerBytes)]

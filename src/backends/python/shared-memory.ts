@@ -27,7 +27,7 @@ const streamCloseOnExec = 0o2000001
 
 let loaded: { readonly libc: Libc | null; readonly whyNot: string } | null = null
 
-/** Null, with a reason, where there is no memfd or no way to call it: tensors then travel through the socket. */
+/** Null, with a reason, where memfd is missing or cannot be called. Then tensors travel through the socket. */
 export function sharedMemorySupport(): { readonly libc: Libc | null; readonly whyNot: string } {
   return (loaded ??= loadLibc())
 }
@@ -84,7 +84,7 @@ export class SharedMemory {
     if (fd < 0) throw new Error('memfd_create failed: out of descriptors or memory')
     const memory = new SharedMemory(libc, fd)
     memory.grow(bytes)
-    // What cannot shrink cannot make a reader of a mapping crash.
+    // A file that cannot shrink cannot make a reader of its mapping crash.
     libc.fcntl(fd, addSeals, 'int', sealShrink)
     return memory
   }

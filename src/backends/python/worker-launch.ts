@@ -60,7 +60,7 @@ export class WorkerLink {
     return this.#exitReason !== null
   }
 
-  /** From now on frames and the end go to `owner`. */
+  /** From now on `owner` gets the frames, and is told of the end of the process. */
   adopt(owner: WorkerOwner): void {
     this.#owner = owner
     if (this.#exitReason !== null) owner.onExit(this.#exitReason)

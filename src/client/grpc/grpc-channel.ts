@@ -67,7 +67,7 @@ export class GrpcChannel {
         { endStream: false },
       )
     } catch (reason) {
-      // The connection went between the look at it and its use.
+      // The connection broke after it was checked and before it was used.
       throw new InferenceError('UNREACHABLE', messageOf(reason), { cause: reason, isUnsent: true })
     }
     hold(connection, stream)
@@ -119,7 +119,7 @@ export class GrpcChannel {
       session.on('error', reject)
       session.once('close', () => reject(new Error('the connection was closed')))
     })
-    // Calls that wait are told by `ready`, calls under way by their streams; when there are neither, nobody asks.
+    // Waiting calls learn of the end by `ready`, open calls by their streams. Without calls nobody needs to know.
     ready.catch(() => null)
     session.on('error', forget)
     session.on('close', forget)
@@ -221,7 +221,7 @@ const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, s
 const headerText = (value: string | number | string[] | undefined): string =>
   String((Array.isArray(value) ? value[0] : value) ?? '')
 
-/** At most eight digits and a unit, as gRPC has it. */
+/** gRPC writes a timeout with at most eight digits and a unit. */
 const timeoutText = (ms: number): string =>
   ms < 90_000 ? `${Math.ceil(ms * 1000)}u` : `${Math.min(99_999_999, Math.ceil(ms))}m`
 

@@ -261,7 +261,7 @@ export class GrpcClient implements InferenceClient {
     return this.#options.retries ?? 2
   }
 
-  /** No retries: "not now" is an answer. */
+  /** Not tried again: "the server is not ready" is the answer. */
   async #claim(rpc: RpcName, request: MessageValue, field: string, options: CallOptions): Promise<boolean> {
     try {
       return (await this.#call(rpc, request, options, 'once'))[field] === true

@@ -14,7 +14,7 @@ const jsonForm: ValueForm = {
   // The answer's size has a limit, and a list takes at most a few times its bytes.
   mostEntries: Infinity,
   long: (exact) => (Number.isSafeInteger(Number(exact)) ? Number(exact) : exact),
-  // Tensors are handed out as these: plain arrays, as over HTTP, not Buffers with a slice() of their own.
+  // Callers get these bytes as tensors: plain arrays, as over HTTP. The slice() of a Buffer would be a view.
   bytes: (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength),
   newMap: () => ({}),
   // A key `__proto__` must become a member like any other.

@@ -120,7 +120,7 @@ export class HttpClient implements InferenceClient {
   async generate(model: string, fields: GenerateFields, options: ModelOptions = {}): Promise<GenerateFields> {
     const path = `${modelPath(model, options.version)}/generate`
     const answer = (await this.#post(path, fields, options, 'once')) as GenerateFields
-    // A model that answers more than once is told so with status 200.
+    // The server reports a model that answers more than once with status 200 and an error.
     throwIfError(answer)
     return answer
   }
@@ -262,7 +262,7 @@ export class HttpClient implements InferenceClient {
     await this.close()
   }
 
-  /** A question whose answer is its status. No retries: "not now" is an answer. */
+  /** The status of the reply is the answer. Not tried again: "the server is not ready" is the answer. */
   async #claim(path: string, options: CallOptions): Promise<boolean> {
     try {
       return await this.#transport.exchange({ method: 'GET', path, rule: 'once' }, options, async (response) => {

@@ -155,7 +155,7 @@ function errorText(text: string): string | null {
     const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
     return typeof error === 'string' ? error : null
   } catch {
-    // Whatever stands between this client and the server may answer in its own words.
+    // A proxy between this client and the server may answer with a page of its own.
     return null
   }
 }
@@ -169,7 +169,7 @@ const neverSentCodes: ReadonlySet<unknown> = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
-/** Node says why a connection failed, in the cause; of several addresses that were tried, all must have. Browsers do not. */
+/** Node gives the reason in the cause, one for each address that it tried: all must say so. Browsers give no reason. */
 function isNeverSent(reason: unknown): boolean {
   if (typeof reason !== 'object' || reason === null) return false
   if ('errors' in reason && Array.isArray(reason.errors) && reason.errors.length > 0) {

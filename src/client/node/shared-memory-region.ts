@@ -26,7 +26,7 @@ export type SharedMemoryRegionOptions = {
 
 export type PlacedInput = Extract<InputTensor, { readonly sharedMemory: SharedMemoryRange }>
 
-/** Made here, so it does not exist before; throws ALREADY_EXISTS when it does. */
+/** Makes the region. Throws ALREADY_EXISTS when an object of that name exists. */
 export async function createSharedMemoryRegion(options: SharedMemoryRegionOptions): Promise<SharedMemoryRegion> {
   const { byteSize, name = `galatea-${randomUUID()}`, mode = 0o600 } = options
   if (!/^[\w.-]{1,200}$/.test(name) || /^\.+$/.test(name)) {
@@ -58,7 +58,7 @@ export async function createSharedMemoryRegion(options: SharedMemoryRegionOption
 }
 
 export class SharedMemoryRegion {
-  /** Under which it is registered. */
+  /** The name under which the region is registered. */
   readonly name: string
   /** The object's name, as the server wants it. */
   readonly key: string
@@ -75,7 +75,7 @@ export class SharedMemoryRegion {
     this.byteSize = byteSize
   }
 
-  /** Tells the server of it; `close` takes that back. */
+  /** Registers the region with the server. `close` unregisters it. */
   async register(client: InferenceClient): Promise<void> {
     await client.registerSystemSharedMemory({ name: this.name, key: this.key, byteSize: this.byteSize })
     this.#clients.add(client)

@@ -25,9 +25,9 @@ const fillable: readonly (readonly string[])[] = [
 /** Wire type of one element of each field. */
 const elementWireType: readonly number[] = [0, 0, 0, 0, 0, 0, 5, 1, 2]
 
-/** Between two steps lie so many bytes or elements at most: about a millisecond. */
+/** A step walks at most so many bytes or elements, for about a millisecond. */
 const stepSize = 32 * 1024
-/** Copied in one step; what is copied is not looked at. */
+/** A step copies at most so many bytes. Copying costs less than walking. */
 const copyBytes = 1024 * 1024
 
 /** `what` is "input tensor 'X' for model 'M'" of Triton's refusals. */
@@ -160,7 +160,7 @@ function* writePacked(reader: ProtobufReader, write: ElementWriter, target: Targ
   }
 }
 
-/** Numbers of fixed size lie in the message as they do in a tensor. That none of them is cut was seen when counting. */
+/** Numbers of fixed size lie in the message as they do in a tensor. Counting has checked that none of them is cut. */
 function* copyPacked(reader: ProtobufReader, target: Target): Generator<void, void> {
   while (reader.at < reader.end) {
     const to = Math.min(reader.end, reader.at + copyBytes)

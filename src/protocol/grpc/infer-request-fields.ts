@@ -44,7 +44,7 @@ const newParameters = (): RequestParameters => ({
 })
 const noParameters = newParameters()
 
-/** `isKept`: nobody adds to `custom`, so that requests without parameters can share what they have not. HOT. */
+/** `isKept`: nobody adds to `custom`, so all requests without parameters share one object. HOT. */
 export function readRequestParameters(parameters: WireParameters | null, isKept: boolean): RequestParameters {
   if (parameters === null && isKept) return noParameters
   const read = newParameters()
@@ -135,7 +135,7 @@ export function hasLargeContents(request: WireInferRequest): boolean {
 /** For a request with large contents, before `readInputs`: others may be served between the steps. */
 export function* decodeContentsInSteps(request: WireInferRequest, modelName: string): Generator<void, DecodedContents> {
   const decoded = new Map<WireInput, Uint8Array | ServerError>()
-  // Beside raw contents or a region they are refused, and not worth reading.
+  // Typed contents beside raw contents or a region are refused later, so they are not read.
   if (request.rawContentsCount > 0) return decoded
   for (const input of request.inputs) {
     if (input.contents === null || input.parameters?.has('shared_memory_region') === true) continue

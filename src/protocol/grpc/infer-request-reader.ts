@@ -114,7 +114,7 @@ export function readInferRequestId(bytes: Buffer, limits: InferLimits): string {
       reader.at = end
     }
   } catch {
-    // What can be read before the damage is all there is.
+    // The id is read if it comes before the damage.
   }
   return id
 }

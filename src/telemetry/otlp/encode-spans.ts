@@ -6,7 +6,7 @@ import type { Span, SpanAttribute } from './span.ts'
 const bytesType = 2
 const fixed64Type = 1
 
-/** As Triton's: its tracer and the kind of all its spans. */
+/** The name of Triton's tracer, and the kind of all its spans. */
 const scopeName = 'triton-server'
 const serverKind = 2
 const errorStatus = 2

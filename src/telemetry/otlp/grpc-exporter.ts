@@ -11,7 +11,7 @@ export function createGrpcExporter(origin: URL, headers: Readonly<Record<string,
   const open = (): ClientHttp2Session => {
     if (session !== null && !session.closed && !session.destroyed) return session
     const opened = connect(origin)
-    // The call that was under way hears of it too; without a listener it would end the server.
+    // The open call gets the error too. Without this listener the error would end the server.
     opened.on('error', () => opened.destroy())
     opened.on('goaway', () => opened.close())
     // An idle connection to a collector must not keep the process alive.

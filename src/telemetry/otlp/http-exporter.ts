@@ -2,7 +2,7 @@ import { Agent as TlsAgent, request as httpsRequest } from 'node:https'
 import { nodeHttp } from './node-http.ts'
 import type { SpanExporter } from './span-processor.ts'
 
-/** For the whole exchange. */
+/** The time limit of a whole exchange. */
 export const exportTimeoutMs = 10_000
 
 /** OTLP over HTTP: one POST of protobuf per batch, over a connection that is kept. */
@@ -23,7 +23,7 @@ export function createHttpExporter(url: URL, headers: Readonly<Record<string, st
         request.on('error', reject)
         request.on('response', (response) => {
           const { statusCode = 0 } = response
-          // Whatever it says besides: read, so that the connection can be used again.
+          // The body is read to its end, so that the connection can be used again.
           response.on('error', reject)
           response.on('end', () => {
             if (statusCode >= 200 && statusCode < 300) resolve()

@@ -25,7 +25,7 @@ export function createSpanProcessor(
   dependencies: { readonly clock: Clock; readonly log: Log },
   options: OpenTelemetryOptions,
 ): SpanProcessor {
-  // A key that is given twice counts as given last; the name of the service is there in any case.
+  // Of a key that is given twice the last value counts. The name of the service is always there.
   const resource = new Map([['service.name', defaultServiceName], ...options.resource])
   const exporter = createExporter(options)
   return new SpanProcessor({ ...dependencies, exporter }, { ...options, resource: [...resource] })
@@ -36,7 +36,7 @@ function createExporter({ url, headers }: OpenTelemetryOptions): SpanExporter {
   return target.isGrpc ? createGrpcExporter(target.url, headers) : createHttpExporter(target.url, headers)
 }
 
-/** As the trace extension shows them. */
+/** The settings as the trace extension shows them. */
 export const openTelemetrySettings = (options: OpenTelemetryOptions): readonly (readonly [string, string])[] => [
   ['url', options.url],
   ...options.resource.map(([key, value]) => ['resource', `${key}=${value}`] as const),

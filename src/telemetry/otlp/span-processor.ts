@@ -1,4 +1,4 @@
-// Spans on their way out: gathered, sent in batches behind everybody's back, dropped rather than kept without bound.
+// Collects spans and sends them in batches, in the background. When too many spans wait, new ones are dropped.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'

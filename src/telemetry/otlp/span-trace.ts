@@ -15,7 +15,7 @@ type SpanTraceSettings = {
   readonly nextId: () => number
 }
 
-/** A stream of any length makes a span of bounded size. */
+/** The most events of a span: a stream may have any length. */
 const maxEvents = 128
 const maxErrorChars = 256
 
@@ -28,9 +28,9 @@ export class SpanTrace implements RequestTrace {
   readonly #settings: SpanTraceSettings
   readonly #id: number
   readonly #parentId: number
-  /** Of the caller: outside, or the span of the model that makes this request; '' for none. */
+  /** The span of the caller: a client's, or that of the model that makes this request; '' for none. */
   readonly #parentSpanId: string
-  /** '' of a request that came through no front end. */
+  /** '' for a request that came through no front end. */
   readonly #rootSpanId: string
   readonly #modelSpanId = createSpanId()
   readonly #rootEvents: SpanEvent[]
@@ -101,7 +101,7 @@ export class SpanTrace implements RequestTrace {
     if (this.#rootSpanId !== '' && ns !== 0 && this.#rootEvents.length < maxEvents) this.#rootEvents.push([name, ns])
   }
 
-  /** A request that was refused reached no model and has no such span. */
+  /** A request that was refused reached no model, so it has no span of a model. */
   #endModel(): void {
     const request = this.#request
     if (request === null) return
@@ -129,7 +129,7 @@ export class SpanTrace implements RequestTrace {
     this.#add('InferRequest', this.#rootSpanId, this.#parentSpanId, this.#rootEvents, [], this.#error)
   }
 
-  /** From the first of its events to the last. */
+  /** The span lasts from the first of its events to the last. */
   #add(
     name: string,
     spanId: string,

@@ -8,13 +8,13 @@ export type Span = {
   readonly parentSpanId: string
   readonly traceState: string
   readonly name: string
-  /** Nanoseconds since 1970 at the zero of the monotonic clock, which the times below are on. */
+  /** Nanoseconds since 1970 at the zero of the monotonic clock. The times below are on the monotonic clock. */
   readonly originNs: bigint
   readonly startNs: number
   readonly endNs: number
   readonly attributes: readonly SpanAttribute[]
   readonly events: readonly SpanEvent[]
-  /** Null: all went well, as far as is known. */
+  /** Null when no error is known. */
   readonly error: string | null
 }
 

@@ -1,4 +1,4 @@
-// W3C Trace Context: who a request belongs to, as it is written in headers.
+// W3C Trace Context: the headers that say which trace a request is part of.
 
 import { randomFillSync } from 'node:crypto'
 import type { TraceOrigin } from '../../model/trace-stamp.ts'
@@ -6,19 +6,19 @@ import type { TraceOrigin } from '../../model/trace-stamp.ts'
 type ParentContext = {
   readonly traceId: string
   readonly spanId: string
-  /** Whether whoever called records the trace too. */
+  /** True when the caller records the trace too. */
   readonly isSampled: boolean
   readonly traceState: string
 }
 
-// Of later versions the first four fields mean the same, and more may follow.
+// Later versions of the header have the same first four fields, and may have more.
 const pattern = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const zeros = /^0+$/
-/** The standard asks for at least so much to be passed on. */
+/** The standard asks every program to pass on at least this many characters. */
 const maxStateChars = 512
 const visible = /^[\x20-\x7e]*$/
 
-/** Null for what is not valid: the request then begins a trace of its own, as the standard says. */
+/** Null when the header is not valid. Then the request begins a trace of its own, as the standard says. */
 export function parseTraceOrigin({ traceparent, tracestate }: TraceOrigin): ParentContext | null {
   const match = pattern.exec(traceparent.trim())
   if (match === null) return null

@@ -3,8 +3,8 @@ import type { Clock } from '../../base/clock.ts'
 const msNs = 1e6
 
 /**
- * Where the zero of the monotonic clock is on the wall. The wall clock is read in whole milliseconds, always rounded down:
- * so the largest difference seen is the truest, until the wall clock itself was set back.
+ * The wall-clock time at the zero of the monotonic clock. The wall clock gives whole milliseconds, rounded down, so the
+ * largest difference of both clocks is the most exact one. When the wall clock was set back, a new one is measured.
  */
 export class WallOrigin {
   readonly #clock: Clock
@@ -19,7 +19,7 @@ export class WallOrigin {
   read(): bigint {
     const wallMs = this.#clock.wallMs()
     const nowNs = this.#clock.nowNs()
-    // Whole milliseconds and the rest apart: together they are more than a double holds.
+    // Whole milliseconds and the rest are kept apart: a double cannot hold both together exactly.
     const differenceNs = wallMs * msNs - nowNs
     if (differenceNs > this.#originNs || differenceNs < this.#originNs - msNs) {
       this.#originNs = differenceNs
