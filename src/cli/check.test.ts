@@ -129,6 +129,19 @@ test('an ensemble is compared with the models it calls', async (context) => {
   ])
 })
 
+test('a parameter with a value that its backend cannot read is an error, a key that is nearly right a warning', async (context) => {
+  const parameter = (key: string, value: string): string =>
+    `parameters { key: "${key}" value { string_value: "${value}" } }\n`
+  const root = await repositoryOf(context, {
+    'm/config.pbtxt': `${good}${parameter('max_execution_ms', 'soon')}${parameter('lasy', 'true')}${parameter('own', 'x')}`,
+    'm/1/model.py': '',
+  })
+  assert.deepEqual(await findings(root), [
+    "load m/config.pbtxt:4 parameter 'max_execution_ms' of model 'm' must be a whole number from 0 to 2147483647, got 'soon'",
+    "parameter m/config.pbtxt:5 parameter 'lasy' means nothing to the server",
+  ])
+})
+
 test('a block this version does not act on is named', async (context) => {
   const root = await repositoryOf(context, {
     'm/config.pbtxt': `${good}model_repository_agents { agents { name: "decrypt" } }\n`,

@@ -44,7 +44,7 @@ type FieldOf<Row extends readonly unknown[]> = Row[3] extends 'repeated'
 
 /** A message by its name in the table. */
 type MessageOf<Name extends MessageName> = {
-  -readonly [Row in Messages[Name][number] as CamelCase<Row[0]>]: FieldOf<Row>
+  [Row in Messages[Name][number] as CamelCase<Row[0]>]: FieldOf<Row>
 }
 
 export type BatchInput = MessageOf<'BatchInput'>
