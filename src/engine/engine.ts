@@ -42,21 +42,21 @@ import { canonicalVersion } from './serving/version-text.ts'
 
 type EngineDependencies = LoadDependencies & {
   readonly repository: ModelSource
-  /** Without one nothing is ever traced. */
+  /** Absent: no request is traced. */
   readonly tracer?: Tracer
-  /** Where the versions that serve are counted for metrics. */
+  /** Counts the versions that serve, for metrics. */
   readonly ledger?: ModelLedger
   /** Called once, after the last model is gone. */
   closeBackends(): Promise<void>
-  /** `--live-check=compute`; without it only the server itself counts. */
+  /** `--live-check=compute`; absent: a Worker that hangs does not make the server dead. */
   readonly liveCheck?: LiveCheck
-  /** Where models that come into memory on demand are counted for metrics. */
+  /** Counts models that are loaded on demand, for metrics. */
   readonly residencyLedger?: ResidencyLedger
-  /** Where changes of models are put on record; without one they are kept in memory. */
+  /** Records changes of models; absent: the record is kept in memory. */
   readonly audit?: AuditLog
-  /** Knows files by their content. */
+  /** Remembers the content hashes of files. */
   readonly contents?: ContentIndex
-  /** Reads the registry files beside configurations; without one there are none. */
+  /** Reads the registry files beside configurations; absent: there are none. */
   readonly registryReader?: RegistryReader
 }
 
@@ -155,7 +155,7 @@ export class Engine {
     return notReadyReasons(this.#state, this.isReady)
   }
 
-  /** Of the models that serve. */
+  /** The Instances of all models that serve. */
   *instances(): IterableIterator<WatchedInstance> {
     for (const { name: model, versions } of this.#models.values()) {
       for (const { version, instances } of versions.values()) {
@@ -168,7 +168,7 @@ export class Engine {
     return { name: this.#options.id, version: this.#options.reportedVersion, extensions: serverExtensions }
   }
 
-  /** Loads what the control mode says. Never throws for a model's sake: `index` tells what became of each. */
+  /** Loads the models that the control mode names. A model that fails does not make this throw: `index` tells why. */
   async start(): Promise<void> {
     assert(this.#state === 'STARTING', 'an engine starts once')
     const wanted = this.#options.loadModels
@@ -179,7 +179,7 @@ export class Engine {
     if (this.#state === 'STARTING') this.#state = 'READY'
   }
 
-  /** The first thing that went wrong with a model that was to be loaded at start by its name; null without one. */
+  /** The first error of a model that was named to be loaded at start; null: there was none. */
   get startError(): ServerError | null {
     return this.#startError
   }
@@ -188,7 +188,7 @@ export class Engine {
     return this.#startError !== null || this.failures.length > 0
   }
 
-  /** Models that were tried and do not serve. One that sleeps was not tried. */
+  /** Models that could not be loaded. A model that sleeps was not tried. */
   get failures(): readonly IndexEntry[] {
     const awake = [...this.#models.values()].filter((model) => model.sleeping === null)
     return awake.flatMap((model) => model.index()).filter((entry) => entry.state !== 'READY')
@@ -321,15 +321,15 @@ export class Engine {
     version.admit(request)
   }
 
-  /** Once per request, though one that had to wait for its model passes by twice. */
+  /** Once per request: a request that waited for its model comes through `infer` twice. */
   #beginTrace(request: InferenceRequest): void {
     request.trace = this.#tracer.begin(request)
     request.arrivalStamps = null
   }
 
   /**
-   * The version that the request goes to: one that was replaced while it still has the request's sequence, and for one
-   * that stopped serving since the request was read the one that serves in its place.
+   * The version that the request goes to. A sequence stays with the version that it began on, even when that one was
+   * replaced. When `version` has stopped serving since the request was read, another version serves in its place.
    */
   #servingVersion(request: InferenceRequest, version: ModelVersion): ModelVersion {
     const { modelName, modelVersion, correlationId } = request
@@ -350,7 +350,7 @@ export class Engine {
     else this.infer(request, found, true)
   }
 
-  /** Clients may load and unload only where the operator said so. */
+  /** Throws unless the operator lets clients load and unload models. */
   requireExplicitControl(): void {
     if (this.#options.isModelControlExplicit) return
     throw ServerError.withoutStack('UNAVAILABLE', 'explicit model load / unload is not allowed if polling is enabled')
@@ -365,15 +365,16 @@ export class Engine {
     await this.#lifecycle.load(name, override, origin)
   }
 
-  /** Like `load`, for a model whose files have changed by themselves: a lazy one that nobody has called goes on sleeping. */
+  /** Like `load`, for a model whose files have changed in the repository: a lazy model that sleeps goes on sleeping. */
   async follow(name: string): Promise<void> {
     if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
     await this.#lifecycle.follow(name)
   }
 
   /**
-   * Stops serving the model at once; `gone` resolves when what was in flight has ended and its memory is free. Ensembles
-   * that call it go with it. `unloadDependents` takes along the models it calls that nobody asked for and nobody else calls.
+   * Stops serving the model at once; `gone` resolves when its requests have ended and its memory is free. Ensembles that
+   * call the model are unloaded with it. `unloadDependents` also unloads the models that it calls, unless a client asked
+   * for them or another ensemble calls them.
    */
   unload(name: string, unloadDependents = false, origin?: ChangeOrigin): Promise<Unloading> {
     return this.#lifecycle.unload(name, unloadDependents, origin)

@@ -1,4 +1,4 @@
-// What is not ready and why, for whoever is called because of it.
+// What is not ready and why, for the operator who is called because of it.
 
 import type { ModelVersionState } from '../model/model-version.ts'
 import type { EngineState } from './engine-state.ts'
@@ -11,7 +11,7 @@ type InstanceHealth = {
   readonly isReady: boolean
   readonly isHung: boolean
   readonly restartCount: number
-  /** Why its Worker last ended; '' when it never did. */
+  /** Why the Worker last ended; '' when it never did. */
   readonly lastError: string
 }
 

@@ -2,7 +2,7 @@ import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { Instance } from '../model/backend.ts'
 
-/** An Instance and whose it is. */
+/** An Instance, and the model version that it belongs to. */
 export type WatchedInstance = { readonly model: string; readonly version: string; readonly instance: Instance }
 
 const beatsPerTimeout = 4

@@ -34,12 +34,12 @@ type RegistryDependencies = {
   readonly audit: AuditLog
   /** Every model in the repositories. */
   keys(): Promise<ModelKey[]>
-  /** Those that a name stands for: with namespaces any number of them. */
+  /** The models that a name stands for: with namespaces any number of them. */
   keysOf(name: string): Promise<readonly ModelKey[]>
   index(isReadyOnly: boolean): Promise<IndexEntry[]>
 }
 
-/** Files are small and known after the first look: so many are looked at together. */
+/** How many registry files are read at a time. */
 const parallelReads = 16
 
 export class ModelRegistry {
@@ -56,7 +56,7 @@ export class ModelRegistry {
     return model
   }
 
-  /** The same of one version. Throws NOT_FOUND. */
+  /** Everything about one version of a model. Throws NOT_FOUND. */
   async describeVersion(
     name: string,
     version: string,
@@ -68,7 +68,7 @@ export class ModelRegistry {
     return { model, version: found }
   }
 
-  /** Models by name that fit, a page at a time. */
+  /** The models that fit the query, by name, a page at a time. */
   async search(query: RegistryQuery): Promise<RegistryPage> {
     const keys = (await this.#dependencies.keys()).sort((a, b) => (modelLabel(a) < modelLabel(b) ? -1 : 1))
     const fitting: ModelKey[] = []
@@ -125,7 +125,7 @@ export class ModelRegistry {
     return this.#dependencies.reader?.read(key, upload?.root ?? null) ?? Promise.resolve(noRegistryRecord)
   }
 
-  /** Null when it is nowhere. `isExact` reads files to know their content. */
+  /** Null when neither the server nor a repository knows the model. `isExact` reads files to know their content. */
   async #describe(key: ModelKey, isExact: boolean): Promise<RegisteredModel | null> {
     const served = this.#dependencies.models.get(key)
     const directory = (await this.#dependencies.reader?.directoryOf(key)) ?? null
@@ -133,7 +133,7 @@ export class ModelRegistry {
     const { file, entry, problems } = await this.#record(key)
     const { namespace = '', name } = splitModelKey(key)
     const rows = new Map(served?.versionEntries().map((row) => [row.version, row]))
-    // What came with a request has nothing to do with the folder.
+    // A model that came with a load request has nothing to do with the folder of that name.
     const folders = directory === null || served?.from.upload ? [] : await versionFolders(directory)
     const versions: RegisteredVersion[] = []
     for (const version of [...new Set([...rows.keys(), ...folders])].sort(compareVersions)) {

@@ -14,7 +14,7 @@ export async function repositoryIndex(
   const duplicates = await repository.duplicates?.()
   for (const key of await repository.names()) {
     const { name } = splitModelKey(key)
-    // Triton has it in its answer even when only what is ready was asked for.
+    // Triton lists a duplicate even when only ready models were asked for.
     if (duplicates?.has(key) === true) {
       entries.push({ name, version: '', state: 'UNAVAILABLE', reason: duplicateModelReason })
       continue

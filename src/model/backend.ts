@@ -37,12 +37,12 @@ export type InstanceSpec = {
   readonly onReadinessChange: () => void
 }
 
-/** One kind of executor: `onnxruntime`, `python`, `typescript`… Made once, in server.ts. */
+/** One kind of executor: `onnxruntime`, `python`, `typescript`… Made once, when the first model needs it. */
 export interface Backend {
   readonly name: string
   /** Fills in what config.pbtxt left out and the model file knows. Works on and returns `draft`; throws ServerError. */
   complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig>
-  /** The names of an output's classes where the files know them, by output; a label file goes before them. */
+  /** The names of the classes of each output, where the model's files tell them. A label file takes precedence. */
   classNames?(config: ModelConfig, files: ModelFiles): ReadonlyMap<string, readonly string[]>
   load(source: ModelVersionSource): Promise<LoadedModel>
   /** After the last model is gone, at process exit. */
@@ -64,12 +64,13 @@ export interface Instance {
   /** False while its Worker is being replaced. The spec's `onReadinessChange` is called whenever this changes. */
   readonly isReady: boolean
   /**
-   * Of one that shares something with others: whether it may execute now. A no stands in line, and the scheduler is told
-   * of the next chance with `instancesChanged`, until the Instance executes or `withdraw` says that its work is gone.
+   * Whether the Instance may execute now; absent: it always may. An Instance that shares a resource with others and gets
+   * a no stands in line: the scheduler is told of the next chance with `instancesChanged`, until the Instance executes
+   * or `withdraw` says that it has no more work.
    */
   claim?(): boolean
   withdraw?(): void
-  /** How often its Worker ended and was started anew; absent: it has none. */
+  /** How often the Worker of the Instance was started again; absent: the Instance has no Worker. */
   readonly restartCount?: number
   /**
    * How many further batches it takes while one executes, so that its Worker finds the next one at hand; absent or 0:
@@ -77,9 +78,9 @@ export interface Instance {
    */
   readonly prefetchDepth?: number
   /**
-   * Makes of requests what it takes to run them together, while every Instance of the model is busy: the result comes
-   * back as the `prepared` of a Batch of exactly these requests, to any Instance of the model, or is dropped. Null: there
-   * is nothing to make. Absent: there is no use for it, at the moment.
+   * Prepares a Batch of these requests while every Instance of the model is busy. The result comes back as `prepared` of
+   * a Batch of exactly these requests, at any Instance of the model, or is dropped. Null: there is nothing to prepare.
+   * Absent: to prepare would not help at the moment.
    */
   readonly prepare?: Prepare | undefined
   /**
@@ -88,14 +89,14 @@ export interface Instance {
    * computeEndNs on each request before answering it.
    */
   execute(batch: Batch): void
-  /** Why its Worker last ended; '' when it never did. Absent: it has none. */
+  /** Why the Worker last ended; '' when it never did. Absent: the Instance has no Worker. */
   readonly lastError?: string
   /**
-   * A word goes through its Worker's message loop. False: neither that nor anything else shows a sign of life since it was
-   * last asked. Never waits for the Worker. Absent: nothing can hang apart from the server itself.
+   * Sends a message through the message loop of the Worker. False: the Worker has answered neither this message nor
+   * anything else since the last call. Never waits for the Worker. Absent: the Instance runs in the server's own thread.
    */
   pulse?(): Promise<boolean>
-  /** Memory that it has for itself, as that of its process; null or absent when it cannot tell. */
+  /** The memory that this Instance alone uses, such as that of its process; null or absent when it is not known. */
   memoryBytes?(): Promise<number | null>
   close(): Promise<void>
 }

@@ -16,7 +16,7 @@ export type CachedAnswer = {
 /** One load of one version of a model. */
 export type CachedModel = { readonly config: ModelConfig; readonly files: ModelFiles }
 
-/** How long it took in all, for metrics. Whoever calls the cache adds to it. */
+/** How long lookups and insertions took in all, for metrics. Whoever calls the cache adds the times. */
 export class CacheTimings {
   lookupNs = 0
   insertNs = 0
@@ -24,7 +24,7 @@ export class CacheTimings {
 
 export interface ResponseCache {
   readonly timings: CacheTimings
-  /** What it may hold and holds now, where that is its own to know; 0 where another server keeps the answers. */
+  /** How many bytes the cache may hold and holds now; 0 where another server keeps the answers. */
   readonly maxBytes: number
   readonly byteSize: number
   readonly entryCount: number
@@ -32,21 +32,21 @@ export interface ResponseCache {
   readonly hitCount: number
   readonly evictionCount: number
 
-  /** What the keys of a model begin with. Models that may answer differently have different ones. */
+  /** What the keys of a model begin with. Two models that may answer differently have different prefixes. */
   prefixFor(model: CachedModel): string | Promise<string>
-  /** A cache that has to ask somebody else promises its answer, and never rejects: whatever fails is a miss. */
+  /** A cache that asks another server returns a promise. The promise never rejects: a failure is a miss. */
   lookup(key: string): CachedAnswer | null | Promise<CachedAnswer | null>
-  /** Copies the outputs: what they are views on is given back when the client has its answer. One that is there stays. */
+  /** Copies the outputs, because their memory is reused once the client has its answer. An answer that is there stays. */
   insert(key: string, response: InferenceResponse): void
-  /** For a model that is gone. */
+  /** Forgets the answers of a model that was unloaded. */
   dropPrefix(prefix: string): void
   close(): Promise<void>
 }
 
 /**
  * Two requests have one key when the model would be asked the same: inputs with name, type, shape and bytes in any
- * order, the outputs that are wanted, in their order, and the parameters, which a model can read. A hash that cannot be aimed at, for clients choose the bytes:
- * nobody may get another's answer.
+ * order, the outputs that are wanted, in their order, and the parameters, which a model can read.
+ * Clients choose the bytes, so the hash must be one for which nobody can find two inputs with the same key.
  */
 export function cacheKey(prefix: string, request: InferenceRequest): string {
   const hash = createHash('sha256')

@@ -15,7 +15,7 @@ export interface Sequences {
 export interface Scheduler {
   /** Takes the request over: from here on it ends, whatever happens. Never throws. */
   enqueue(request: InferenceRequest): void
-  /** For a request that is answered without being enqueued: its answer keeps its place where the model preserves order. */
+  /** For a request that is answered without `enqueue`: where the model preserves order, its answer waits for its turn. */
   joinOrder?(request: InferenceRequest): void
   /** Requests waiting, not those running. */
   readonly pendingCount: number
@@ -26,12 +26,12 @@ export interface Scheduler {
   /** An Instance became ready or stopped being ready. */
   instancesChanged(): void
   /**
-   * The Instances to use from now on. Resolves when those that were taken away execute nothing and are bound to nothing;
-   * until then they end what they have begun. Absent where there are none.
+   * The Instances to use from now on. An Instance that is no longer among them ends the batches and sequences that it has
+   * begun; the result resolves when none of these Instances has any left. Absent: the Scheduler has no Instances.
    */
   setInstances?(instances: readonly Instance[]): Promise<void>
   /** Refuses new requests from now on; resolves when the last admitted one has ended. */
   drain(): Promise<void>
-  /** Gives up on what still waits, with an answer to each. For the end of the time that draining was given. */
+  /** Fails every request that still waits. For the end of the time that draining was given. */
   close(): void
 }

@@ -53,7 +53,7 @@ export abstract class FrontScheduler implements Scheduler {
     return this.inner.setInstances?.(instances) ?? Promise.resolve()
   }
 
-  /** Who waits may yet go on: until none is left the inner scheduler must take it. */
+  /** A request that waits here may still go on, so the inner scheduler drains only when no request waits. */
   async drain(): Promise<void> {
     await this.#drain.drained()
     await this.inner.drain()
@@ -82,7 +82,7 @@ export abstract class FrontScheduler implements Scheduler {
     return wait
   }
 
-  /** The request is ours to go on with, with what is left of its time; false when it had left already. */
+  /** The caller takes the request over, with what is left of its time. False: the request has been answered already. */
   protected endWait(wait: RequestWait): boolean {
     if (!this.#forget(wait)) return false
     wait.end()

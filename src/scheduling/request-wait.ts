@@ -8,7 +8,7 @@ export class RequestWait implements RequestHolder {
   readonly #clock: Clock
   readonly #startNs: number
   readonly #stopTimer: Cancel | null
-  /** Called when it has left of its own accord, before it is told so. */
+  /** Called when the request was cancelled or ran out of its time, before it is answered. */
   readonly #onLeave: (wait: RequestWait) => void
 
   constructor(clock: Clock, request: InferenceRequest, onLeave: (wait: RequestWait) => void) {
@@ -26,14 +26,14 @@ export class RequestWait implements RequestHolder {
     this.request.failCancelled()
   }
 
-  /** It goes on, with what is left of its time. */
+  /** The request goes on to its scheduler, with what is left of its time. */
   end(): void {
     this.#stopTimer?.()
     const { request } = this
     request.handOver(null)
     if (request.timeoutUs === 0n) return
     const leftUs = request.timeoutUs - BigInt(Math.floor((this.#clock.nowNs() - this.#startNs) / 1000))
-    // 0 would mean that it may wait for ever.
+    // A timeout of 0 would mean that the request may wait for ever.
     request.timeoutUs = leftUs > 1n ? leftUs : 1n
   }
 

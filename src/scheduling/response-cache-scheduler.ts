@@ -5,11 +5,11 @@ import type { Scheduler } from '../model/scheduler.ts'
 import { FrontScheduler } from './front-scheduler.ts'
 import { type CachedAnswer, cacheKey, type ResponseCache } from '../model/response-cache.ts'
 
-/** In front of a model's scheduler: what the cache knows is answered without waiting, the rest is kept once it is answered. */
+/** In front of a model's scheduler: answers a request from the cache, or puts the answer that the model gives into it. */
 export class ResponseCacheScheduler extends FrontScheduler {
   readonly #cache: ResponseCache
   readonly #prefix: string
-  /** Lookups that are under way elsewhere, and the end of the last of them: requests go on in the order they came. */
+  /** Lookups that another server has not answered yet, and the last of them: requests go on in the order they came. */
   #lookupsUnderWay = 0
   #lastLookup: Promise<void> = Promise.resolve()
   #isClosed = false
@@ -71,7 +71,7 @@ export class ResponseCacheScheduler extends FrontScheduler {
   #keepAnswer(request: InferenceRequest): void {
     const pass = (response: InferenceResponse): InferenceResponse => {
       const isAnswer = response.error === null && response.isFinal && !response.isFlagOnly
-      // One that shared another's answer need not keep it again, and of a model that is gone nothing is kept.
+      // An answer that was shared is in the cache already, and answers of a model that was unloaded are of no use.
       if (isAnswer && !request.isCacheHit && !this.#isClosed) {
         const startNs = this.clock.nowNs()
         this.#cache.insert(request.contentKey, response)

@@ -8,18 +8,18 @@ import { FrontScheduler } from './front-scheduler.ts'
 import type { RequestWait } from './request-wait.ts'
 import { cacheKey } from '../model/response-cache.ts'
 
-/** One execution under way, and who else waits for its answer, in the order they came. */
+/** One execution under way, and the requests that wait for its answer, in the order they came. */
 type Flight = { readonly followers: Set<RequestWait> }
 
-/** Ends that say something about the one request, not about its inputs: those who wait with it are not meant. */
+/** Errors that concern the one request and not its inputs: the requests that wait for its answer do not get them. */
 const ownEnds: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELLED', 'UNAVAILABLE'])
 
 /**
- * In front of a model's scheduler: a request that asks what another one is already being computed for waits for that
- * answer. When the one that runs is cancelled, expires or is refused, the next of those that wait runs in its place.
+ * In front of a model's scheduler: while a request runs, requests with the same inputs wait for its answer. When the
+ * request that runs is cancelled, expires or is refused, the next one that waits runs in its place.
  */
 export class SingleFlightScheduler extends FrontScheduler {
-  /** Who may wait for others in all; what comes above it is refused, as above the bound of a queue. */
+  /** How many requests may wait in all; one more is refused, as by a full queue. */
   readonly #maxFollowers: number
   readonly #flights = new Map<string, Flight>()
 
@@ -36,7 +36,7 @@ export class SingleFlightScheduler extends FrontScheduler {
   }
 
   override close(): void {
-    // They end with the scheduler, not with the answer of the one they wait for.
+    // Requests that wait end with the scheduler, not with the answer that they wait for.
     for (const { followers } of this.#flights.values()) followers.clear()
     super.close()
   }
@@ -58,10 +58,10 @@ export class SingleFlightScheduler extends FrontScheduler {
     flight.followers.add(this.startWait(request, (left) => flight.followers.delete(left)))
   }
 
-  /** The one that ran has its last answer. Returns what it gets itself: all of them share the memory, which goes last. */
+  /** The request that ran has its last answer. Returns the answer for it; the last one that reads the memory frees it. */
   #land(leader: InferenceRequest, flight: Flight, response: InferenceResponse): InferenceResponse {
     if (response.error !== null && ownEnds.has(response.error.code) && flight.followers.size > 0) {
-      // Not within the end of the first: a scheduler is told of one request's end before it is given another.
+      // Later, because the scheduler must see the end of this request before it gets the next.
       queueMicrotask(() => this.#relaunch(leader.contentKey, flight))
       return response
     }
@@ -86,7 +86,7 @@ export class SingleFlightScheduler extends FrontScheduler {
     return InferenceResponse.of(outputs, { parameters, release })
   }
 
-  /** The first of those who wait runs now, and the others wait for it. Until now they could leave as before. */
+  /** The first request that waits runs now, and the others wait for its answer. */
   #relaunch(key: string, flight: Flight): void {
     const [next] = flight.followers
     if (next === undefined) {

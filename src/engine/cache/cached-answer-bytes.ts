@@ -29,7 +29,7 @@ export function encodeAnswer(response: InferenceResponse): Buffer {
   return Buffer.concat([length, text, ...response.outputs.map((output) => output.bytes)])
 }
 
-/** Null for bytes that nobody here wrote: another may write into the same store. */
+/** Null for bytes that are no answer: others may write into the same store. */
 export function decodeAnswer(bytes: Buffer): CachedAnswer | null {
   try {
     const headEnd = 4 + bytes.readUInt32LE(0)

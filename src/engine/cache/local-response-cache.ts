@@ -46,7 +46,7 @@ export class LocalResponseCache implements ResponseCache {
     return this.#evictionCount
   }
 
-  /** Of the keys of one load of a model version: what was kept of an earlier load is never found again. */
+  /** New for each load of a model version: answers of an earlier load are never found. */
   prefixFor({ config, files }: CachedModel): string {
     this.#loadCount++
     return `${this.#loadCount} ${config.name} ${files.version} `

@@ -20,7 +20,7 @@ export type RedisCacheOptions = {
   readonly database: number
   /** 0 waits for ever. */
   readonly connectTimeoutMs: number
-  /** Longer than this and a lookup is a miss; 0 waits for ever. */
+  /** A lookup that takes longer is a miss; 0 waits for ever. */
   readonly socketTimeoutMs: number
   readonly poolSize: number
   readonly hasTls: boolean
@@ -31,7 +31,7 @@ export type RedisCacheOptions = {
 export type RedisCacheDependencies = {
   readonly clock: Clock
   readonly log: Log
-  /** Of this run of the server, unlike any other's. */
+  /** Unique to this run of the server. */
   readonly runId: string
   /** Knows files that were read already. */
   readonly contents?: ContentIndex
@@ -61,7 +61,7 @@ export class RedisResponseCache implements ResponseCache {
   #hitCount = 0
   #ensembleCount = 0
 
-  // Redis knows these, and its own exporter tells them.
+  // The exporter of Redis reports these.
   readonly maxBytes = 0
   readonly byteSize = 0
   readonly entryCount = 0
@@ -94,8 +94,8 @@ export class RedisResponseCache implements ResponseCache {
   }
 
   /**
-   * Equal for equal files and configuration, so that servers share and a changed model starts anew. An ensemble answers
-   * with what other models compute, which its own files do not tell: what it keeps ends with this load of it.
+   * Equal for equal files and configuration, so that servers share answers and a changed model has none. The answers of
+   * an ensemble depend on other models, which its own files do not show: its prefix is new with each load.
    */
   async prefixFor({ config, files }: CachedModel): Promise<string> {
     const isEnsemble = config.ensembleScheduling !== null
@@ -126,7 +126,7 @@ export class RedisResponseCache implements ResponseCache {
       .finally(() => (this.#unsentBytes -= byteSize))
   }
 
-  /** Other servers may use them, and so may this one after its next start. */
+  /** Nothing is dropped: other servers may use the answers, and so may this one after its next start. */
   dropPrefix(): void {}
 
   async close(): Promise<void> {
@@ -141,7 +141,7 @@ export class RedisResponseCache implements ResponseCache {
     const stopTimer = socketTimeoutMs > 0 ? this.#clock.after(socketTimeoutMs * 1e6, () => late.resolve(null)) : null
     try {
       const asked = client.get(key)
-      // Nobody listens to an answer that comes after its time.
+      // It may fail after the lookup has ended as a miss; that failure must not end the process.
       asked.catch(() => undefined)
       const found = (await Promise.race([asked, late.promise])) as Buffer | null
       const answer = found === null ? null : decodeAnswer(found)

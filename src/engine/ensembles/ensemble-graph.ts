@@ -3,11 +3,11 @@ import type { ModelConfig, ModelEnsemblingStep } from '../../config/model-config
 import { modelKey, modelLabel, type ModelKey } from '../../model/model-key.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
 
-/** Which ensembles call which models, by key. Kept from what was last read of each, whether it serves or not. */
+/** Which ensembles call which models, by key. It holds what was last read of each ensemble, loaded or not. */
 export class EnsembleGraph {
   readonly #parts = new Map<ModelKey, readonly ModelKey[]>()
 
-  /** With namespaces, the steps say by now whose model they call. */
+  /** With namespaces, each step must name the namespace of the model that it calls. */
   note(model: PolledModel): void {
     const parts = partsOf(model)
     const key = keyOfModel(model)
@@ -24,7 +24,7 @@ export class EnsembleGraph {
     return this.#parts.get(key) ?? []
   }
 
-  /** All that call the model, directly or through others, those that call it directly first. */
+  /** All ensembles that call the model, directly or through others; direct ones first. */
   dependentsOf(key: ModelKey): ModelKey[] {
     const found = new Set<ModelKey>()
     const open = [key]
@@ -55,13 +55,13 @@ export class EnsembleGraph {
     return null
   }
 
-  /** How many ensembles lie one inside the other below this model; 0 for a model that is none. */
+  /** How deep ensembles are nested in this model; 0 for a model that is no ensemble. */
   depthOf(key: ModelKey): number {
     const known = new Map<ModelKey, number>()
     const depth = (model: ModelKey): number => {
       const found = known.get(model)
       if (found !== undefined) return found
-      // While it is being worked out it counts 0, so that a cycle ends.
+      // A model counts 0 while its depth is being computed, so that a cycle ends.
       known.set(model, 0)
       const deepest = this.partsOf(model).reduce((most, part) => Math.max(most, 1 + depth(part)), 0)
       known.set(model, deepest)

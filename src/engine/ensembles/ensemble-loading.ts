@@ -1,4 +1,4 @@
-// Brings one version of an ensemble to life. It has no Backend and no Instances: its Scheduler calls other models.
+// Loads one version of an ensemble. An ensemble has no Backend and no Instances: its Scheduler calls other models.
 
 import { assert } from '../../base/assert.ts'
 import type { LoadedModel, ModelFiles } from '../../model/backend.ts'
@@ -28,7 +28,7 @@ type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'responseCache'
 const invalidText = (ensemble: ModelKey, part: string): string =>
   `ensemble ${modelLabel(ensemble)} contains models that are not available or ambiguous: ${part}`
 
-/** A part that no repository has, or whose entry cannot be read: the ensemble is then not even tried. */
+/** The error for a part that no repository has, or whose entry cannot be read; null: all parts are there. */
 export function missingPart(key: ModelKey, graph: EnsembleGraph, models: ServedModels): string | null {
   for (const part of graph.partsOf(key)) {
     const model = models.get(part)
@@ -98,7 +98,7 @@ function composingConfigs(models: ServedModels, namespace: string | undefined): 
   }
 }
 
-/** `ensembleProblem` has found none. The polled configuration is not changed. */
+/** To be called when `ensembleProblem` has found no problem. The polled configuration is not changed. */
 export async function loadEnsemble(
   dependencies: EnsembleLoadDependencies,
   settings: LoadSettings,
@@ -125,7 +125,7 @@ export async function loadEnsemble(
   return { config, signature, loaded: nothingToClose, instances: null, scheduler, isReady }
 }
 
-/** What can be said of an ensemble that is not loaded: whether a part of it, as far as they are known, answers more than once. */
+/** The configuration of an ensemble that is not loaded. It is decoupled when a part that is known is decoupled. */
 export function draftOf({ config, namespace }: FoundModel, models: ServedModels): ModelConfig {
   const isDecoupled = stepsOf(config).some((step) => {
     const model = models.get(keyOfStep(step, namespace))
@@ -157,7 +157,7 @@ const nothingToClose: LoadedModel = {
   close: () => Promise.resolve(),
 }
 
-/** Its steps call models by what tells them from others of the same name. */
+/** The configuration with steps that name models in full: with namespaces several models may have one name. */
 function callingInFull(
   config: ModelConfig,
   namespace: string,

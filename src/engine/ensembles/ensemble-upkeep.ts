@@ -1,5 +1,5 @@
-// Keeps ensembles in step with the models they call: loads parts first, takes ensembles down before their parts, and
-// brings them back with them. It knows what to do with which model and when; the Engine does it.
+// Keeps ensembles in step with the models that they call, their parts: parts are loaded before their ensemble, and an
+// ensemble is unloaded before its parts and loaded again when they come back. ModelLifecycle does the loads and unloads.
 
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
@@ -20,20 +20,20 @@ type EnsembleUpkeepDependencies = {
   poll(key: ModelKey): Promise<PolledModel | null>
   /** The models that a name stands for: with namespaces any number of them. */
   keysOf(name: string): Promise<readonly ModelKey[]>
-  /** One model by itself. False when it served already, and from the same files. */
+  /** Loads one model without its parts. False when it served from the same files already. */
   load(model: PolledModel, options: LoadOptions): Promise<boolean>
-  /** Whether it waits for its first request. */
+  /** Whether the first request for the model loads it. */
   isLazy(model: FoundModel): boolean
-  /** One model by itself. */
+  /** Unloads one model without its parts and ensembles. */
   unload(key: ModelKey, origin?: ChangeOrigin): Promise<Unloading>
 }
 
 export class EnsembleUpkeep {
   readonly #dependencies: EnsembleUpkeepDependencies
   readonly #graph = new EnsembleGraph()
-  /** Models that were asked for by name, and not just because an ensemble calls them. */
+  /** Models that somebody asked for by name. Other models are there because an ensemble calls them. */
   readonly #askedFor = new Set<ModelKey>()
-  /** Ensembles that do not serve for want of a part: they come back with it. */
+  /** Ensembles that do not serve because a part is missing. They are loaded when the part comes back. */
   readonly #heldBack = new Set<ModelKey>()
 
   constructor(dependencies: EnsembleUpkeepDependencies) {
@@ -44,12 +44,12 @@ export class EnsembleUpkeep {
     return this.#graph.isEnsemble(key)
   }
 
-  /** Whether it is an ensemble that comes back when a part does. */
+  /** Whether the model is an ensemble that waits for a part to come back. */
   isHeldBack(key: ModelKey): boolean {
     return this.#heldBack.has(key)
   }
 
-  /** Whether an ensemble that serves calls it. */
+  /** Whether an ensemble that serves calls the model. */
   isCalled(key: ModelKey): boolean {
     return this.#graph.dependentsOf(key).some((ensemble) => this.#isServing(ensemble))
   }
@@ -68,7 +68,7 @@ export class EnsembleUpkeep {
     note(failure)
     log.error(`Invalid argument: ${failure}`)
     const label = modelLabel(key)
-    // Of what is wrong with the graph itself Triton's answer says little, and its log the rest.
+    // Triton's answer says little about an error in the graph of ensembles, and its log says the rest.
     if (missing !== null && model.namespace === undefined) {
       throw new ServerError('INTERNAL', `failed to load '${label}', failed to poll from model repository`)
     }
@@ -86,7 +86,7 @@ export class EnsembleUpkeep {
     const loadNext = async (): Promise<void> => {
       for (let model = queue.shift(); model !== undefined; model = queue.shift()) {
         const key = keyOfModel(model)
-        // Parts come first in the queue, so somebody is at work on them; those of a cycle wait for nobody.
+        // Parts are before their ensemble in the queue, so their loads have begun. Ensembles of a cycle do not wait.
         const parts = this.#graph.cycleText(key) === null ? this.#graph.partsOf(key) : []
         for (const part of parts) await settled.get(part)?.promise
         await this.#dependencies
@@ -102,7 +102,7 @@ export class EnsembleUpkeep {
     return failure
   }
 
-  /** Loads one model, before it what it calls, and after it the ensembles that call what has changed. */
+  /** Loads the parts of a model, then the model, then the ensembles that call any model that has changed. */
   async load(model: PolledModel, options: LoadOptions): Promise<void> {
     const { mayStayAsleep = false } = options
     const key = keyOfModel(model)
@@ -116,7 +116,7 @@ export class EnsembleUpkeep {
     await this.#loadWithParts(model, { ...options, mayStayAsleep: false })
   }
 
-  /** A model that slept is needed now, and so is what it calls. */
+  /** Loads a model that slept, and its parts. */
   async wake(model: PolledModel, isWanted: () => boolean): Promise<void> {
     await this.#loadWithParts(model, { isForced: false, isWanted, origin: changeOrigin('demand') })
   }
@@ -128,7 +128,7 @@ export class EnsembleUpkeep {
     for (const part of await this.#withParts([model])) {
       const partKey = keyOfModel(part)
       if (partKey === key) continue
-      // Why a part does not serve is told by the ensemble's own failure.
+      // The error of the ensemble tells why the part does not serve.
       const isChanged = await this.#dependencies.load(part, { isForced: false, ...along }).catch(() => false)
       if (isChanged) changed.add(partKey)
     }
@@ -137,8 +137,8 @@ export class EnsembleUpkeep {
   }
 
   /**
-   * Ensembles that call the model go with it. `unloadDependents` takes along the models it calls that nobody asked for
-   * and nobody else calls.
+   * Unloads the ensembles that call the model, then the model. `unloadDependents` also unloads its parts, unless somebody
+   * asked for them or another ensemble calls them.
    */
   async unload(key: ModelKey, unloadDependents: boolean, origin?: ChangeOrigin): Promise<Unloading> {
     this.#heldBack.delete(key)
@@ -153,7 +153,7 @@ export class EnsembleUpkeep {
       this.#heldBack.add(dependent)
       before.push((await this.#dependencies.unload(dependent, along.origin)).gone)
     }
-    // What is under way in an ensemble still calls this model: then it goes when they are done.
+    // Requests in an ensemble still call this model: then the model is unloaded after them.
     const dependentsGone = Promise.all(before)
     const goNow = async (): Promise<Unloading> => {
       await dependentsGone
@@ -164,7 +164,7 @@ export class EnsembleUpkeep {
     return { gone: gone.then(() => this.#unloadParts(key, along.origin)) }
   }
 
-  /** Models in the order in which they can be closed together: ensembles before what they call. */
+  /** Groups of models that can be unloaded together, ensembles before their parts. */
   outermostFirst(keys: readonly ModelKey[]): ModelKey[][] {
     const byDepth = Map.groupBy(keys, (key) => this.#graph.depthOf(key))
     return [...byDepth.keys()].sort((a, b) => b - a).map((depth) => byDepth.get(depth) ?? [])
@@ -175,7 +175,7 @@ export class EnsembleUpkeep {
     this.#graph.note(model)
   }
 
-  /** A step calls the model in its ensemble's own namespace, or else the only one of that name. */
+  /** A step calls the model in the namespace of its ensemble, or else the only model of that name. */
   async #resolveSteps(model: PolledModel): Promise<void> {
     if (model.namespace === undefined || model.error !== null || !isEnsemble(model.config)) return
     for (const step of stepsOf(model.config)) {
@@ -240,14 +240,14 @@ export class EnsembleUpkeep {
       await this.#note(polled)
       await this.#dependencies.load(polled, { isForced: true, ...along }).catch(async (reason: unknown) => {
         this.#logFailure(key, reason)
-        // It would call a model that it no longer fits.
+        // The ensemble does not fit the part that has changed.
         if (isServing) await this.#dependencies.unload(key, along.origin)
         this.#heldBack.add(key)
       })
     }
   }
 
-  /** With namespaces also those whose steps have found no model of that name yet. */
+  /** With namespaces also the ensembles with a step for which no model of that name was found before. */
   #dependentsOf(key: ModelKey): ModelKey[] {
     const { namespace, name } = splitModelKey(key)
     const dependents = this.#graph.dependentsOf(key)
@@ -260,12 +260,12 @@ export class EnsembleUpkeep {
 
   #logFailure(key: ModelKey, reason: unknown): void {
     const text = messageOf(reason).trimEnd()
-    // What is wrong with a version was logged when it failed.
+    // The error of a version was logged when the version failed.
     if (text.includes('is at UNAVAILABLE state')) this.#dependencies.log.info(`failed to load '${modelLabel(key)}'`)
     else this.#dependencies.log.error(`failed to load '${modelLabel(key)}': ${text}`)
   }
 }
 
-/** Of a model that nobody asked for: it goes or comes because another one does. */
+/** For a model that is loaded or unloaded because another one is: `because` names the other one. */
 const broughtAlong = (origin: ChangeOrigin | undefined, because: ModelKey): { readonly origin?: ChangeOrigin } =>
   origin === undefined ? {} : { origin: { ...origin, because: modelLabel(because) } }

@@ -1,4 +1,4 @@
-// Puts on record who changed which model and how that ended, and what each version was loaded from.
+// Records who changed which model, how the change ended, and what each version was loaded from.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -39,7 +39,7 @@ export class ChangeRecorder {
     this.#dependencies = dependencies
   }
 
-  /** Runs a load. `work` is false when there was nothing to do and null when the model was not loaded on purpose. */
+  /** Runs a load and records it. `work` gives false: there was nothing to do, or null: the model sleeps. */
   async load(
     model: ServedModel,
     polled: PolledModel,
@@ -55,7 +55,7 @@ export class ChangeRecorder {
     try {
       isChanged = await work()
     } catch (reason) {
-      // What is wrong with the entry itself is more than the client is told.
+      // The client is told less than the record: Triton's answer leaves out what is wrong with the repository's entry.
       const text = model.failure === '' ? messageOf(reason) : model.failure
       this.#record({ ...change, versions: model.ready }, begin, 'failed', text.trimEnd())
       throw reason
@@ -69,15 +69,13 @@ export class ChangeRecorder {
     return isChanged !== false
   }
 
-  /** It failed before there was anything to load. */
+  /** The load failed before there was anything to load. */
   failed(name: string, options: LoadOptions, reason: unknown): void {
-    const { clock } = this.#dependencies
-    const begin = { timeMs: clock.wallMs(), startNs: clock.nowNs() }
     const change: Change = { model: name, action: 'load', origin: options.origin, override: overrideOf(options) }
-    this.#record(change, begin, 'failed', messageOf(reason).trimEnd())
+    this.#now(change, 'failed', messageOf(reason).trimEnd())
   }
 
-  /** To be called before it is done: the versions that serve are the ones that go. */
+  /** To be called before the unload: it records the versions that serve. */
   unloads(model: ServedModel, origin: ChangeOrigin | undefined): void {
     const isThere = model.latest !== null || model.sleeping !== null
     if (!isThere && !isWorthNoting(origin)) return
@@ -86,27 +84,17 @@ export class ChangeRecorder {
   }
 
   sleeps(model: ServedModel, reason: string): void {
-    const change: Change = {
-      model: model.label,
-      action: 'sleep',
-      origin: changeOrigin('residency'),
-      versions: model.ready,
-    }
-    this.#now(change, 'ok', reason)
+    const { label, ready: versions } = model
+    this.#now({ model: label, action: 'sleep', origin: changeOrigin('residency'), versions }, 'ok', reason)
   }
 
-  /** The log says as well that it is not the repository's model that serves. */
+  /** Says in the log that the model does not serve from its repository. */
   overridden(name: string, { files }: LoadOverride, origin: ChangeOrigin | undefined): void {
     const what =
       files.size === 0 ? 'a configuration' : `a configuration and ${files.size} file${files.size === 1 ? '' : 's'}`
     const { by, address } = origin ?? embedding
-    this.#dependencies.log.info(
-      `loading '${name}' from ${what} that came with the request, in place of the repository's`,
-      {
-        by,
-        ...(address === '' ? {} : { address }),
-      },
-    )
+    const text = `loading '${name}' from ${what} that came with the request, in place of the repository's`
+    this.#dependencies.log.info(text, { by, ...(address === '' ? {} : { address }) })
   }
 
   #now(change: Change, outcome: AuditOutcome, reason = ''): void {
@@ -136,7 +124,7 @@ export class ChangeRecorder {
     })
   }
 
-  /** In the background: a load does not wait for its files to be read once more. */
+  /** In the background, because hashing the files may take long. */
   #learn(model: ServedModel, polled: FoundModel): void {
     for (const version of model.ready) {
       if (version.hasContent) continue
@@ -157,5 +145,5 @@ const embedding = changeOrigin('embedding')
 const overrideOf = ({ config = null, upload = null }: LoadOptions): '' | 'config' | 'files' =>
   upload === null ? (config === null ? '' : 'config') : 'files'
 
-/** Nothing was done, but somebody wanted it. What comes along with an ensemble was not asked for. */
+/** Whether a change that had nothing to do is recorded: only when a client asked for it by name. */
 const isWorthNoting = (origin: ChangeOrigin = embedding): boolean => isAskedByClient(origin.by) && origin.because === ''

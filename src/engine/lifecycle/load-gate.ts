@@ -1,4 +1,4 @@
-/** At most so many at a time; the others wait in line. */
+/** Lets at most `limit` tasks run at a time; further tasks wait in line. */
 export class LoadGate {
   #free: number
   readonly #line: (() => void)[] = []

@@ -4,6 +4,6 @@ import type { UploadedFiles } from '../../repository/uploaded-models.ts'
 /** What a load request may bring along. */
 export type LoadOverride = {
   readonly config: ModelConfig
-  /** Files that stand in for the repository's; none of those is then looked at. */
+  /** Files that replace those of the repository; with any, no file of the repository is read. */
   readonly files: UploadedFiles
 }

@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts'
 const firstLineSecs = 2
 const laterLineSecs = 10
 
-/** Tells of a load that takes long, so that nobody takes it for dead: after two seconds and then every ten. */
+/** Logs that a load is still going on, after two seconds and then every ten. */
 export async function watchLoad(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   name: string,

@@ -8,11 +8,11 @@ import { ServedModel } from '../serving/served-model.ts'
 export class ModelDirectory {
   readonly hasNamespaces: boolean
   readonly #models = new Map<ModelKey, ServedModel>()
-  /** With namespaces: what a name, or a name in full, stands for alone. */
+  /** With namespaces: the names, and names in full, that stand for exactly one model. */
   readonly #alone = new Map<string, ServedModel>()
-  /** With namespaces: those of a name that have been found and not been unloaded since. */
+  /** With namespaces: the models of each name that were found and not unloaded since. */
   readonly #listed = new Map<string, Set<ServedModel>>()
-  /** By name, or name in full. A Chooser belongs to the name: it is there before the model and after it. */
+  /** By name, or name in full. A Chooser belongs to the name: it may be set before the model is first loaded. */
   readonly #choosers = new Map<string, Chooser>()
 
   constructor(hasNamespaces: boolean) {
@@ -23,12 +23,12 @@ export class ModelDirectory {
     return this.#models
   }
 
-  /** What a client means by a name. One map either way: requests look models up here. */
+  /** The model that a client means by a name. Every request looks its model up in this one map. */
   get byName(): ReadonlyMap<string, ServedModel> {
     return this.hasNamespaces ? this.#alone : this.#models
   }
 
-  /** Made when it is asked for first. */
+  /** The model is made when it is first asked for. */
   open(key: ModelKey): ServedModel {
     const known = this.#models.get(key)
     if (known !== undefined) return known
@@ -38,7 +38,7 @@ export class ModelDirectory {
     return model
   }
 
-  /** From now on it chooses the versions of every model that the name stands for; null: nobody does. */
+  /** From now on `chooser` chooses the versions of every model of that name; null removes the Chooser. */
   setChooser(name: string, chooser: Chooser | null): void {
     if (chooser === null) this.#choosers.delete(nameInFull(name))
     else this.#choosers.set(nameInFull(name), chooser)
@@ -48,7 +48,7 @@ export class ModelDirectory {
     }
   }
 
-  /** The models that a client means who wants all of a name, listed or not. */
+  /** All models of a name, listed or not. */
   allOf(name: string): ModelKey[] {
     if (!this.hasNamespaces) return [name]
     const inFull = nameInFull(name)
@@ -60,7 +60,7 @@ export class ModelDirectory {
     return [...(this.#listed.get(name) ?? [])].map(({ key }) => key)
   }
 
-  /** From now on its name stands for it, or no longer does. */
+  /** From now on the name stands for this model too, or no longer does. */
   list(model: ServedModel, isListed: boolean): void {
     if (!this.hasNamespaces) return
     const { name, label } = model

@@ -1,5 +1,5 @@
-// Brings models to life and takes them away: what is loaded, how a new set of versions takes over from the old one, and in
-// which order changes to one model happen. The Engine decides who may ask.
+// Loads and unloads models: joins the plan of a change, the order of changes, ensembles, sleep and memory. The Engine
+// decides who may ask.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -29,7 +29,7 @@ import { VersionSwitch, type SwitchDependencies } from './version-switch.ts'
 
 type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'giveUp' | 'changed'> & {
   readonly repository: ModelSource
-  /** Where models that come into memory on demand are counted for metrics. */
+  /** Counts models that are loaded on demand, for metrics. */
   readonly residencyLedger?: ResidencyLedger
   readonly recorder: ChangeRecorder
 }
@@ -144,18 +144,18 @@ export class ModelLifecycle {
     }
   }
 
-  /** As the repository has it now: a lazy model that sleeps goes on sleeping. */
+  /** Loads the model as the repository has it now; a lazy model that sleeps goes on sleeping. */
   async follow(key: ModelKey): Promise<void> {
     const options = { isForced: false, mayStayAsleep: true, origin: changeOrigin('poll') }
     await this.#ensembles.load(await this.#pollOne(key, null, options), options)
   }
 
-  /** What the repositories have under a name, and what came with a request under it. */
+  /** The models of that name, from the repositories and from load requests. */
   async keysOf(name: string): Promise<readonly ModelKey[]> {
     return [...new Set([...(await this.#keysOf(name)), ...this.#directory.listedOf(name)])]
   }
 
-  /** What the repositories have under a name. */
+  /** The models of that name in the repositories. */
   #keysOf(name: string): Promise<readonly ModelKey[]> {
     return this.#dependencies.repository.keysOf?.(nameInFull(name)) ?? Promise.resolve([name])
   }
@@ -180,11 +180,11 @@ export class ModelLifecycle {
     await this.#changes.settled()
   }
 
-  /** Everything, ensembles before what they call; requests in flight may end until `giveUp`. */
+  /** Unloads everything, ensembles before the models that they call; requests in flight may end until `giveUp`. */
   async unloadAll(giveUp: Promise<void>): Promise<void> {
     void giveUp.then(this.#giveUp.resolve)
     const models = [...this.#models.values()]
-    // What is under way in an ensemble still needs the models it calls.
+    // A request in an ensemble still needs the models that the ensemble calls.
     for (const keys of this.#ensembles.outermostFirst(models.map(({ key }) => key))) {
       await Promise.all(keys.map((key) => this.#takeDown(this.#models.get(key) as ServedModel, true)))
     }
@@ -196,18 +196,18 @@ export class ModelLifecycle {
       const model = this.#models.get(key)
       if (model === undefined) return Promise.resolve({ gone: Promise.resolve() })
       this.#log.info(`unloading '${model.label}'`)
-      // One that only waits for a part keeps its name.
+      // An ensemble that waits for a part to come back keeps its name.
       if (!this.#ensembles.isHeldBack(key)) this.#directory.list(model, false)
       this.#dependencies.recorder.unloads(model, origin)
       return Promise.resolve({ gone: this.#takeDown(model) })
     })
   }
 
-  /** From now on it takes no requests; resolves when what was in flight has ended and everything is free. */
+  /** From now on the model takes no requests; resolves when its requests have ended and its memory is free. */
   #takeDown(model: ServedModel, isExit = false): Promise<void> {
     const { sleeping } = model
     const { upload } = model.from
-    // At exit clients are told that the server goes, not that the model went.
+    // At exit the state stays: clients are told that the server exits, not that the model was unloaded.
     if (!isExit) model.leave()
     const why = isExit ? 'Server exiting' : `model '${model.label}' was unloaded`
     sleeping?.dismiss(why)
@@ -237,20 +237,20 @@ export class ModelLifecycle {
       const polled = await this.#dependencies.repository.pollDirectory(key, upload.root, config)
       await this.#ensembles.load(polled, { ...options, upload })
     } catch (reason) {
-      // An ensemble that follows may have failed though the model itself serves from these files.
+      // The model may serve from these files, and an ensemble that calls it may have failed.
       if (this.#models.get(key)?.from.upload !== upload) await upload.remove()
       throw reason
     }
   }
 
-  /** False when it served already, and from the same files. */
+  /** False when the model served from the same files already. */
   #loadPolled(polled: PolledModel, options: LoadOptions): Promise<boolean> {
     const model = this.#directory.open(keyOfModel(polled))
     const work = (): Promise<boolean | null> => this.#loadWanted(model, polled, options)
     return this.#changes.run(model.key, () => this.#dependencies.recorder.load(model, polled, options, work))
   }
 
-  /** False when there was nothing to do, null when the model was not loaded on purpose. */
+  /** False: there was nothing to do. Null: the model sleeps, and the first request loads it. */
   async #loadWanted(model: ServedModel, polled: PolledModel, options: LoadOptions): Promise<boolean | null> {
     if (options.isWanted?.() === false) return false
     const { isForced, mayStayAsleep = false } = options
@@ -312,10 +312,10 @@ export class ModelLifecycle {
       const next = await this.#gate.run(() => this.#switch.bringUp(model, plan))
       this.#residency.adopt(model, residency)
       const { config = null, upload = null, origin } = options
-      // A model that was woken is as it was.
+      // A model that was woken keeps the configuration that it had before it slept.
       const override = origin?.by === 'demand' ? model.from.override : upload === null ? config : null
       const oldUpload = model.from.upload
-      // Those that nobody uses are gone when the load is done; the others end what they have begun.
+      // A load waits for idle versions to be freed. It does not wait for versions that still have requests.
       const isBusy = retire.some((version) => version.isInUse)
       const from = { fingerprint: polled.fingerprint, override, upload }
       const gone = this.#changes.inBackground(this.#switch.takeOver(model, next, from, retire))

@@ -54,7 +54,7 @@ export class ModelSleep {
     this.#clock = dependencies.clock
   }
 
-  /** Of a model that does not serve. False when it is to be loaded now. */
+  /** Puts a model to sleep that does not serve. False: the model must be loaded now. */
   async begin(model: ServedModel, { polled, versions }: SleepPlan): Promise<boolean> {
     const { directory, residency } = this.#dependencies
     const maxQueueSize = queueBound(this.#settings, polled.config, 1)
@@ -68,7 +68,7 @@ export class ModelSleep {
         sleeping.add(version, config, signature)
       }
     } catch {
-      // A load tells what is wrong, as it would have without sleep.
+      // The load that follows tells the client what is wrong.
       return false
     }
     model.sleeping?.dismiss(`model '${model.label}' has changed, send it again`)
@@ -80,10 +80,10 @@ export class ModelSleep {
     return true
   }
 
-  /** Takes a model that serves out of memory. False when it is in use, being changed, or gone. */
+  /** Takes a model that serves out of memory. False: the model is in use, is being changed, or does not serve. */
   async putToSleep(model: ServedModel, reason: string): Promise<boolean> {
     const { changes, recorder, residency, giveUp } = this.#dependencies
-    // To wait for a load of it could be to wait for each other: that load may want room as well.
+    // A load of this model may wait for room too: to wait for that load here could be a deadlock.
     if (changes.has(model.key)) return false
     return changes.run(model.key, async () => {
       const { latest, from, ready } = model
@@ -117,7 +117,7 @@ export class ModelSleep {
       const polled = await repository.pollOne(key, models.get(key)?.from.override ?? null)
       if (polled === null) throw new ServerError('NOT_FOUND', `no repository has it any more`)
       const isWanted = (): boolean => models.get(key)?.sleeping === sleeping
-      // It may have been unloaded or replaced meanwhile, and those that waited been told.
+      // The model may have been unloaded or replaced meanwhile; then its requests have been answered.
       if (isWanted()) {
         await this.#dependencies.load(polled, isWanted)
         ledger.coldStart(splitModelKey(key).name, (this.#clock.nowNs() - startedNs) / 1e9)

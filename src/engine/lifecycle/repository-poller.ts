@@ -1,4 +1,4 @@
-// Poll mode: looks at the repositories every few seconds and makes what serves follow what is there.
+// Poll mode: looks at the repositories every few seconds, and loads and unloads what has changed there.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -16,14 +16,14 @@ type PollerDependencies = {
   unload(key: ModelKey): Promise<unknown>
 }
 
-/** What one look at the repositories tells to do. Pure. */
+/** What is to be done after one look at the repositories. */
 type PollPlan = { readonly load: readonly string[]; readonly unload: readonly string[] }
 
 type Fingerprints = ReadonlyMap<string, string>
 
 /**
- * A model is loaded when its files are the same in two looks in a row, so that one that is still being copied waits, and
- * differ from those that were tried last, so that one that fails is not tried again and again.
+ * A model is loaded when its files were the same in two looks in a row and differ from those that were tried last. So a
+ * model that is still being copied waits, and a model that fails is not tried again and again. Pure.
  */
 export function planPoll(seen: Fingerprints, before: Fingerprints, tried: Fingerprints): PollPlan {
   const load: string[] = []
@@ -33,7 +33,7 @@ export function planPoll(seen: Fingerprints, before: Fingerprints, tried: Finger
   return { load, unload: [...tried.keys()].filter((name) => !seen.has(name)) }
 }
 
-/** A model that cannot be read now has no fingerprint of its own; its mistake stands in for it. */
+/** A model that cannot be read has no fingerprint; the error message serves as one. */
 const fingerprintOf = (model: PolledModel): string =>
   model.error === null ? model.fingerprint : `unreadable: ${model.error.message}`
 
@@ -46,8 +46,8 @@ export class RepositoryPoller {
   #isClosed = false
 
   /**
-   * `atStart` names what the server has just loaded, or tried to. Each is asked for once more when its files have stood
-   * still, because they may have changed while it was loading; the Engine leaves those alone that have not.
+   * `atStart` names the models that the server has just loaded or tried to load. Each of them is loaded once more after
+   * two looks, because its files may have changed during the first load. The Engine ignores models that have not changed.
    */
   constructor(dependencies: PollerDependencies, everySecs: number, atStart: Iterable<string>) {
     this.#dependencies = dependencies
@@ -61,7 +61,7 @@ export class RepositoryPoller {
     this.#cancel?.()
   }
 
-  /** The next look comes a period after this one has ended, however long loading takes. */
+  /** The period begins when a look, and the loads that it caused, have ended. */
   #wait(): void {
     this.#cancel = this.#dependencies.clock.after(this.#everyNs, () => {
       void this.look().finally(() => {
@@ -70,7 +70,7 @@ export class RepositoryPoller {
     })
   }
 
-  /** Never throws: a repository that is away for a moment is looked at again later. */
+  /** Never rejects: a repository that cannot be read now is looked at again later. */
   async look(): Promise<void> {
     const { log } = this.#dependencies
     let seen: Fingerprints

@@ -1,4 +1,4 @@
-// Carries out a plan: brings versions to life, lets them take over from those that served, and lets those drain.
+// Carries out a plan: loads versions, lets them take over from the versions that served, and unloads those.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -32,7 +32,7 @@ export type SwitchDependencies = LoadDependencies & {
   isEnsemble(key: ModelKey): boolean
   /** Runs a step of an ensemble. */
   infer(request: InferenceRequest): void
-  /** A request that waited for its model, which serves now; `version` is the one it was meant for. */
+  /** A request that waited for its model, which serves now. `version` is the version that was chosen for the request. */
   inferWoken(request: InferenceRequest, model: ServedModel, version: string): void
   /** Resolves when requests in flight are not waited for any longer. */
   readonly giveUp: Promise<void>
@@ -142,7 +142,7 @@ export class VersionSwitch {
     return `version ${version} is at UNAVAILABLE state: ${text};`
   }
 
-  /** What front ends have in hand for this version, and the sequences that have begun on it, still come to it. */
+  /** The version still takes the requests that front ends have in hand, and the sequences that have begun on it. */
   async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
     const { giveUp, expected } = this.#dependencies
     const passedOn = expected.passedOn()

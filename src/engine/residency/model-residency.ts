@@ -1,5 +1,5 @@
-// Which models are in memory: makes room within `--model-memory-limit` by putting those to sleep that were used longest
-// ago, and puts to sleep what nobody has asked for. Never one in use, never one that is to be kept warm.
+// Decides which models are in memory: makes room within `--model-memory-limit` by putting the models to sleep that were
+// used longest ago, and puts idle models to sleep. A model in use, or one to be kept warm, stays.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -21,9 +21,9 @@ type ResidencyDependencies = {
   readonly log: Log
   readonly ledger: ResidencyLedger
   readonly models: ReadonlyMap<ModelKey, ServedModel>
-  /** Whether a model that serves calls it. */
+  /** Whether an ensemble that serves calls the model. */
   isCalled(key: ModelKey): boolean
-  /** Takes the model out of memory, unless it is in use by then; false when it was. */
+  /** Takes the model out of memory. False: the model is in use, and stays. */
   putToSleep(model: ServedModel, reason: string): Promise<boolean>
 }
 
@@ -38,7 +38,7 @@ export class ModelResidency {
   readonly #settings: ResidencySettings
   /** Bytes promised to loads under way. */
   readonly #promised = new Map<ModelKey, number>()
-  /** What the models that were loaded say of their memory. */
+  /** The settings of the models that were loaded. */
   readonly #adopted = new Map<ModelKey, Residency>()
   readonly #timers = new Map<ServedModel, Cancel>()
   #isClosed = false
@@ -48,7 +48,7 @@ export class ModelResidency {
     this.#settings = settings
   }
 
-  /** Whether anybody wants to know how much memory models take. */
+  /** Whether there is a limit, so that the memory of models must be known. */
   get isAccounting(): boolean {
     return this.#settings.memoryLimitBytes > 0
   }
@@ -57,7 +57,7 @@ export class ModelResidency {
     return residencyOf(model.config, this.#settings)
   }
 
-  /** From now on the model is in memory as `residency` says. */
+  /** From now on `residency` are the settings of the model. */
   adopt(model: ServedModel, residency: Residency): void {
     this.#adopted.set(model.key, residency)
   }
@@ -66,7 +66,7 @@ export class ModelResidency {
     return this.#adopted.get(model.key) ?? alwaysResident
   }
 
-  /** Before a model was ever loaded: what it says itself, or the size of its files. */
+  /** The bytes that a load of the versions needs: what the configuration declares, or the size of the files. */
   estimate(model: FoundModel, versions: readonly string[]): number {
     const { declaredBytes } = this.settingsOf(model)
     if (declaredBytes !== null) return declaredBytes
@@ -78,12 +78,12 @@ export class ModelResidency {
     try {
       return this.settingsOf(model).isLazy
     } catch {
-      // Its load tells what is wrong with the parameter.
+      // The load of the model tells what is wrong with the parameter.
       return false
     }
   }
 
-  /** What the model takes now: what it says itself, else what its processes have, else the size of its files. */
+  /** Notes the bytes of the model: those that its configuration declares, else of its processes, else of its files. */
   async account(model: ServedModel, found: FoundModel): Promise<void> {
     const { declaredBytes } = this.#of(model)
     const versions = model.ready
@@ -109,13 +109,13 @@ export class ModelResidency {
     return memoryLimitBytes === 0 || this.usedBytes() + bytes <= memoryLimitBytes
   }
 
-  /** Promises the memory to the load of a model, after putting others to sleep if need be. Throws when there is none. */
+  /** Reserves memory for the load of a model and puts others to sleep where needed. Throws when there is no room. */
   async reserve(key: ModelKey, bytes: number): Promise<() => void> {
     const { clock } = this.#dependencies
     const { memoryLimitBytes } = this.#settings
     if (memoryLimitBytes > 0 && bytes > memoryLimitBytes) throw this.#noRoom(key, bytes, 'alone it needs more')
     const giveUpNs = clock.nowNs() + roomWaitNs
-    // While a model is reloaded both copies are in memory; for the budget the new one stands in for the old.
+    // During a reload both copies are in memory. Only the new copy is counted.
     const ownBytes = (): number => this.#dependencies.models.get(key)?.memoryBytes ?? 0
     while (!this.hasRoom(bytes - ownBytes())) {
       const missing = this.usedBytes() + bytes - ownBytes() - memoryLimitBytes
@@ -131,7 +131,7 @@ export class ModelResidency {
     return () => void this.#promised.delete(key)
   }
 
-  /** The model has just been loaded, and may take more than it was reckoned to. */
+  /** To be called after a load: the model may need more memory than was reserved, and may become idle. */
   watch(model: ServedModel): void {
     this.#promised.delete(model.key)
     const excess = this.usedBytes() - this.#settings.memoryLimitBytes

@@ -3,7 +3,7 @@ import type { ModelKey } from '../../model/model-key.ts'
 /** A model in memory that nobody uses now. */
 type IdleModel = { readonly key: ModelKey; readonly bytes: number; readonly lastUsedNs: number }
 
-/** Who has to go so that `neededBytes` become free: those that were used longest ago. Null: all of them are not enough. */
+/** The models to put to sleep so that `neededBytes` become free, used longest ago first. Null: all are not enough. */
 export function planEviction(idle: readonly IdleModel[], neededBytes: number): ModelKey[] | null {
   const keys: ModelKey[] = []
   let freed = 0

@@ -11,13 +11,13 @@ export type ResidencyDefaults = {
 }
 
 export type Residency = {
-  /** Loaded on the first request for it. */
+  /** The first request loads the model. */
   readonly isLazy: boolean
-  /** Once in memory it stays there, whoever else needs room. */
+  /** Once loaded, the model stays in memory, even when others need room. */
   readonly isKeptWarm: boolean
-  /** Without a request for so long it leaves the memory; 0: it does not. */
+  /** Without a request for so long the model is put to sleep; 0: never. */
   readonly idleUnloadNs: number
-  /** What the model says it needs; null: it says nothing. */
+  /** The bytes that the configuration declares; null: none are declared. */
   readonly declaredBytes: number | null
 }
 

@@ -2,15 +2,15 @@ import type { Clock } from '../../base/clock.ts'
 import type { Instance } from '../../model/backend.ts'
 import type { Batch } from '../../model/batch.ts'
 
-/** How long an Instance had something to execute. Costs two looks at the clock per batch, and makes nothing. */
+/** Measures how long an Instance was executing. It reads the clock twice per batch and allocates nothing. */
 export class BusyMeter {
   readonly #clock: Clock
-  /** More than one where an Instance takes batches ahead. */
+  /** Batches under way; more than one where an Instance prefetches. */
   #batchCount = 0
   #busySinceNs = 0
   #busyNs = 0
 
-  /** Steps in front of `execute`: a wrapper would have to know everything else that an Instance can do. */
+  /** Replaces `execute` of the Instance. A wrapper object would have to pass on all other members. */
   constructor(clock: Clock, instance: Instance) {
     this.#clock = clock
     const execute = instance.execute.bind(instance)
@@ -28,7 +28,7 @@ export class BusyMeter {
     if (this.#batchCount === 0) this.#busyNs += this.#clock.nowNs() - this.#busySinceNs
   }
 
-  /** What executes now counts up to now. */
+  /** Includes the time so far of a batch that is executing. */
   busyNs(nowNs: number): number {
     return this.#busyNs + (this.#batchCount === 0 ? 0 : nowNs - this.#busySinceNs)
   }

@@ -2,7 +2,7 @@ import { Drain } from '../../base/drain.ts'
 
 /** Requests that front ends have in hand and will pass on: an exit or a reload that begins meanwhile waits for them. */
 export class ExpectedRequests {
-  /** Who waits for each of them. */
+  /** For each request, the functions to call when it was passed on or given up. */
   readonly #pending = new Set<(() => void)[]>()
   readonly #drain = new Drain(() => this.#pending.size === 0)
 
@@ -17,7 +17,7 @@ export class ExpectedRequests {
     }
   }
 
-  /** The end of those that are expected now, whatever comes later; null when there are none. */
+  /** Resolves when the requests that are expected now were passed on; null when there are none. */
   passedOn(): Promise<void> | null {
     if (this.#pending.size === 0) return null
     const ends = [...this.#pending].map((waiters) => new Promise<void>((resolve) => waiters.push(resolve)))

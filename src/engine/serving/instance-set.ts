@@ -1,5 +1,5 @@
-// The Instances of one loaded version. Their number can change while it serves: those that stay keep what they have in
-// memory, new ones are warmed up before they are used, and those that go end what they have begun.
+// The Instances of one loaded version. Their number can change while the version serves: Instances that stay are not
+// touched, new ones are warmed up before they are used, and those that leave end what they have begun.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Instance, InstanceSpec, LoadedModel } from '../../model/backend.ts'
@@ -11,10 +11,10 @@ import { BusyMeter } from './busy-meter.ts'
 type InstanceSetDependencies = {
   readonly clock: Clock
   readonly loaded: LoadedModel
-  /** Null: they run whenever they can. */
+  /** Null: no Instance waits for resources. */
   readonly rateLimiter: RateLimiter | null
   readonly onReadinessChange: () => void
-  /** Before they are used. */
+  /** Runs before new Instances are used. */
   warmUp(instances: readonly Instance[]): Promise<void>
 }
 
@@ -22,7 +22,7 @@ type InstancePlan = Pick<InstanceSpec, 'kind' | 'deviceId'> & {
   readonly name: string
   readonly isPassive: boolean
   readonly rateLimiter: ModelRateLimiter | null
-  /** All else that its group says. */
+  /** All other fields of its group, as text to compare. */
   readonly traits: string
 }
 
@@ -30,9 +30,9 @@ type Member = {
   readonly plan: InstancePlan
   readonly instance: Instance
   readonly meter: BusyMeter
-  /** As a scheduler is to see it. */
+  /** What the scheduler uses: the Instance, or the Instance behind the rate limiter. */
   readonly scheduled: Instance
-  /** The same, where the rate limiter says when it runs. */
+  /** The Instance behind the rate limiter; null without a limit. */
   readonly limited: LimitedInstance | null
 }
 
@@ -41,9 +41,9 @@ type WakingScheduler = Pick<Scheduler, 'instancesChanged'>
 export class InstanceSet {
   readonly #dependencies: InstanceSetDependencies
   #members: readonly Member[] = []
-  /** No longer used and not yet closed: until then what they have done is read from them. */
+  /** Members that are no longer used and not yet closed. Their counts are still read from them. */
   readonly #closing = new Set<Member>()
-  /** Of Instances that are gone. */
+  /** The counts of Instances that are closed. */
   #goneRestarts = 0
   #goneBusyNs = 0
   #madeCount = 0
@@ -91,12 +91,12 @@ export class InstanceSet {
     return this.#members.map(({ instance }) => instance)
   }
 
-  /** Those that take requests, as a scheduler is to see them. */
+  /** The Instances that take requests, for the scheduler. */
   get scheduled(): readonly Instance[] {
     return this.#members.filter(({ plan }) => !plan.isPassive).map(({ scheduled }) => scheduled)
   }
 
-  /** The scheduler is told when one that was held back by the rate limiter may run. */
+  /** From now on `scheduler` is told when an Instance that the rate limiter held back may run. */
   start(scheduler: WakingScheduler): void {
     this.#scheduler = scheduler
     for (const { limited } of this.#members) {
@@ -104,7 +104,7 @@ export class InstanceSet {
     }
   }
 
-  /** All that they hold in memory of their own; null when none of them can tell. */
+  /** The memory of all Instances; null when none of them knows its own. */
   async memoryBytes(): Promise<number | null> {
     const known = await Promise.all(
       this.#members.map(({ instance }) => instance.memoryBytes?.() ?? Promise.resolve(null)),
@@ -114,14 +114,14 @@ export class InstanceSet {
   }
 
   /**
-   * Makes the set what `groups`, normalised, ask for. `use` is given those to schedule and resolves when the others are
-   * free. A failure changes nothing. Resolves when the new ones are in use; those that go may still be at work.
+   * Changes the set to what `groups`, normalised, ask for. `use` gets the Instances to schedule, and resolves when the
+   * others have nothing to do. A failure changes nothing. Resolves when new Instances are in use; others may still execute.
    */
   async resize(
     groups: readonly ModelInstanceGroup[],
     use: (instances: readonly Instance[]) => Promise<void>,
   ): Promise<void> {
-    // Those whose Worker is down go first.
+    // Instances whose Worker is down leave first.
     const free = new Set(this.#members.toSorted((a, b) => Number(b.instance.isReady) - Number(a.instance.isReady)))
     const missing: InstancePlan[] = []
     const staying: Member[] = []
@@ -143,7 +143,7 @@ export class InstanceSet {
     this.#leaving.add(leaving)
   }
 
-  /** Resolves when all are closed, those that were leaving too; rejects with the first failure. */
+  /** Resolves when all Instances are closed, also those that were leaving; rejects with the first failure. */
   async close(): Promise<void> {
     const members = this.#members
     this.#members = []

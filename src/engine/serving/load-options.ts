@@ -8,11 +8,11 @@ export type LoadOptions = {
   readonly isForced: boolean
   /** A lazy model that does not serve is only made known. */
   readonly mayStayAsleep?: boolean
-  /** Asked when its turn comes: whether anybody still wants it. */
+  /** Asked when the load begins: whether anybody still wants the model. */
   isWanted?(): boolean
   /** Who asked for it. */
   readonly origin?: ChangeOrigin
-  /** What came with the request in place of the repository's. */
+  /** The configuration or the files that came with the load request, in place of those of the repository. */
   readonly config?: ModelConfig | null
   readonly upload?: UploadedModel | null
 }

@@ -1,4 +1,4 @@
-// Brings one version of a model to life: complete its configuration, check it, load it, make its instances.
+// Loads one version of a model: completes its configuration, checks it, loads the files, makes the Instances.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -43,7 +43,7 @@ export type LoadSettings = {
   readonly gpuCount: number
   /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
-  /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded steps refuses. */
+  /** `--triton-defaults`: leave out steps that an answer does not need as Triton does, with the same refusals. */
   readonly prunesEnsemblesLikeTriton?: boolean
 }
 
@@ -99,7 +99,7 @@ async function requireBackend(dependencies: LoadDependencies, { backend: name }:
   )
 }
 
-/** Without a Backend what the draft leaves out stays out. */
+/** Without a Backend, the configuration is not completed from the model's files. */
 async function completeVersion(
   backend: Backend | null,
   settings: LoadSettings,
@@ -116,7 +116,7 @@ async function completeVersion(
   return { config, signature: new ModelSignature(config, labels) }
 }
 
-/** What can be said about a version without loading it. Its Backend is asked only when the draft does not say enough. */
+/** Configuration and signature of a version that is not loaded. A draft with inputs and outputs needs no Backend. */
 export async function describeVersion(
   dependencies: LoadDependencies,
   settings: LoadSettings,
@@ -128,7 +128,7 @@ export async function describeVersion(
   return completeVersion(backend, settings, draft, files)
 }
 
-/** The configuration with the instances and versions that another one asks for, and all else as it is. */
+/** `config` with the instance groups and the version policy of `draft`. */
 export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings: LoadSettings): ModelConfig {
   const { instanceGroup, versionPolicy } = structuredClone(draft)
   const rescaled = { ...config, instanceGroup, versionPolicy }
@@ -137,7 +137,7 @@ export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings
   return rescaled
 }
 
-/** Where the model wants it, requests that ask the same share an answer: one that is kept, or one under way. */
+/** Puts in front of `scheduler` what the configuration asks for: the response cache, single flight, both or neither. */
 export async function sharingScheduler(
   { clock, responseCache }: Pick<LoadDependencies, 'clock' | 'responseCache'>,
   model: CachedModel,

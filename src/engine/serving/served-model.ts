@@ -12,9 +12,9 @@ import type { ServedVersion } from './served-version.ts'
 import type { SleepingModel, SleepingVersion } from './sleeping-model.ts'
 import { canonicalVersion } from './version-text.ts'
 
-/** What a model serves from, or will when it wakes. */
+/** What a model is loaded from, or will be when it wakes. */
 export type ServedFrom = {
-  /** Of its files: a load of the same ones has nothing to do. */
+  /** Of the model's files: a load of the same files has nothing to do. */
   readonly fingerprint: string
   /** The configuration that came with a load request; null for the repository's. */
   readonly override: ModelConfig | null
@@ -23,10 +23,10 @@ export type ServedFrom = {
 }
 
 /**
- * ABSENT: no request is taken. It was not loaded yet, could not be, or was unloaded.
- * SLEEPING: it is not in memory, and the first request loads it. It stays SLEEPING until the load is done.
- * SERVING: its versions take requests. A reload goes from SERVING to SERVING in one step.
- * Every move is allowed; at exit the state stays what it was, because clients are told that the server goes.
+ * ABSENT: the model takes no requests. It was not loaded yet, could not be loaded, or was unloaded.
+ * SLEEPING: the model is not in memory, and the first request loads it. It is SLEEPING until that load is done.
+ * SERVING: the model's versions take requests. A reload goes from SERVING to SERVING in one step.
+ * Every move is allowed. At exit the state stays: clients are told that the server exits, not that the model is gone.
  */
 type ServedModelState =
   | { readonly kind: 'ABSENT' }
@@ -58,7 +58,7 @@ export class ServedModel implements VersionChoice {
   readonly #retiring = new Set<ServedVersion>()
   /** Why the last load failed before any version was tried; '' when it did not. The model may serve all the same. */
   failure = ''
-  /** What its versions take; 0 while it is not in memory. */
+  /** The memory of its versions; 0 while the model is not in memory. */
   memoryBytes = 0
   /** Chooses the version of each request; null: `find` does. Set by the ModelDirectory alone. */
   chooser: Chooser | null = null
@@ -150,7 +150,7 @@ export class ServedModel implements VersionChoice {
     return sleeping.failure === null && (version === '' || sleeping.versions.has(canonicalVersion(version)))
   }
 
-  /** A model that sleeps is as it should be. */
+  /** Readiness of the server needs this of every model. A model that sleeps counts as ready. */
   get isReady(): boolean {
     if (this.#state.kind === 'SLEEPING') return true
     if (this.#versions.size === 0) return false

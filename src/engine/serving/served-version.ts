@@ -20,15 +20,15 @@ import { Statistics } from '../../telemetry/statistics.ts'
 import type { InstanceSet } from './instance-set.ts'
 import type { CheckedRequests, RequestCheck } from './request-check.ts'
 
-/** What loading a version brings to life and unloading it takes away. */
+/** What a load of a version makes, and an unload frees. */
 export type LoadedParts = {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly loaded: LoadedModel
-  /** Null for a model that has none. */
+  /** Null for an ensemble, which has no Instances. */
   readonly instances: InstanceSet | null
   readonly scheduler: Scheduler
-  /** Of a model without Instances: whether it can serve. */
+  /** Whether an ensemble can serve; absent: at least one Instance must be ready. */
   readonly isReady?: () => boolean
 }
 
@@ -54,7 +54,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
   readonly version: string
   /** What it was loaded from, all but the number of its instances; '' when that is not known. */
   origin = ''
-  /** As statistics tell it; 0: not told. */
+  /** The memory that statistics report; 0: they report none. */
   memoryBytes = 0
   /** When it began to serve, by the wall clock; 0 before. */
   readyMs = 0
@@ -137,7 +137,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#content
   }
 
-  /** The same, once it is known. */
+  /** Resolves with `content` once it is known. */
   get contentKnown(): Promise<VersionContent | null> {
     return this.#contentKnown ?? Promise.resolve(null)
   }
@@ -229,7 +229,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     this.#requireParts().scheduler.enqueue(request)
   }
 
-  /** Refuses new requests, waits until `giveUp` for those in flight, then frees everything. Twice is once. */
+  /** Refuses new requests, waits until `giveUp` for those in flight, then frees everything. May be called twice. */
   unload(giveUp: Promise<void>): Promise<void> {
     if (this.#state === 'READY') this.#gone = this.#end(giveUp)
     return this.#gone
@@ -244,7 +244,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     await instances?.close().catch((reason: unknown) => this.#logCloseFailure(reason))
     await loaded.close().catch((reason: unknown) => this.#logCloseFailure(reason))
     this.#leaveLedger?.(this.#clock.nowNs())
-    // The index lists it for as long as the server runs: what served it must not last that long.
+    // The index lists the version as long as the server runs, and the memory must be free before that.
     this.#parts = { config, signature, loaded: nothingLeft, instances: null, scheduler: refusing }
     this.#workload = noWorkload
     this.becomeUnavailable('unloaded')
@@ -256,7 +256,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#parts?.scheduler.sequences?.sequencesEnded() ?? Promise.resolve()
   }
 
-  /** All its instances have of their own; null when they cannot tell. */
+  /** The memory of the version's Instances; null when it is not known. */
   measureBytes(): Promise<number | null> {
     return this.#parts?.instances?.memoryBytes() ?? Promise.resolve(null)
   }

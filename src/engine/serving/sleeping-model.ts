@@ -1,5 +1,5 @@
-// A model that is not in memory and will be when the first request for it comes. Front ends see it like any other: it has
-// a configuration and a signature. Requests wait here while it loads.
+// A model that is not in memory, and is loaded by the first request. Front ends see it like any other model: it has a
+// configuration and a signature. Requests wait here while the model loads.
 
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
@@ -38,7 +38,7 @@ export class SleepingVersion implements ModelVersion {
     this.model.admit(request, this.version)
   }
 
-  /** It has done nothing since it was put to sleep. */
+  /** All zero: the version has done nothing since it was put to sleep. */
   statistics(): ModelStatistics {
     const { clock } = this.model
     const nothing = new Statistics({ hasResponseStatistics: false })
@@ -49,7 +49,7 @@ export class SleepingVersion implements ModelVersion {
 export type SleepingSettings = {
   /** Requests that may wait; one more is refused. */
   readonly maxQueueSize: number
-  /** Why it is not in memory, as the index tells it. */
+  /** Why the model is not in memory, for the index. */
   readonly reason: string
 }
 
@@ -63,7 +63,7 @@ export class SleepingModel {
   /** Loads the model, because a request waits for it. Clears `isWaking` in the end. */
   readonly #wake: (model: SleepingModel) => void
   readonly #versions = new Map<string, SleepingVersion>()
-  /** With the version that each is meant for. */
+  /** Requests, each with the version that was chosen for it. */
   readonly #waiting = new Map<RequestWait, string>()
   #failureCount = 0
   #failure: ServerError | null = null
@@ -81,12 +81,12 @@ export class SleepingModel {
     return this.#versions
   }
 
-  /** The highest; there is one. */
+  /** The highest version. */
   get latest(): SleepingVersion {
     return [...this.#versions.values()].sort((a, b) => compareVersions(b.version, a.version))[0] as SleepingVersion
   }
 
-  /** Of the last try to load it; null when there was none. */
+  /** Why the last load failed; null when no load has failed. */
   get failure(): ServerError | null {
     return this.#failure
   }
@@ -108,7 +108,7 @@ export class SleepingModel {
     this.#wake(this)
   }
 
-  /** Those that waited, in the order in which they came, with what is left of the time that they gave themselves. */
+  /** The requests that waited, in the order in which they came, each with what is left of its timeout. */
   takeWaiting(): { readonly request: InferenceRequest; readonly version: string }[] {
     const taken = [...this.#waiting].map(([wait, version]) => ({ wait, request: wait.request, version }))
     this.#waiting.clear()
@@ -116,7 +116,7 @@ export class SleepingModel {
     return taken
   }
 
-  /** It could not be loaded. Those that wait are told, and so are those that come before it is tried again. */
+  /** The load failed: requests that wait fail, and so do those that come before the next try. */
   fail(reason: ServerError): void {
     this.#failureCount++
     this.#failure = reason
@@ -124,7 +124,7 @@ export class SleepingModel {
     for (const { request } of this.takeWaiting()) request.fail(this.#failedError(reason))
   }
 
-  /** It will not be loaded any more. */
+  /** The model will not be loaded any more: requests that wait fail. */
   dismiss(why: string): void {
     for (const { request } of this.takeWaiting()) request.fail(ServerError.withoutStack('UNAVAILABLE', why))
   }

@@ -1,5 +1,5 @@
-// model_warmup: requests that run on every Instance before the version is READY, so that the first real ones find
-// everything allocated. They go past the scheduler and are in nobody's statistics.
+// model_warmup: requests that run on every Instance before the version is READY, so that the first real requests find
+// everything allocated. Warm-up requests go past the scheduler, and no statistics count them.
 
 import { randomFillSync } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -80,7 +80,7 @@ async function readSample(setting: ModelWarmup, source: WarmUpSource): Promise<S
     throw sampleFailed(setting.name, 'INVALID_ARG', [reason])
   }
   const sample = { name: setting.name, inputs, rows, runs: Math.max(1, setting.count) }
-  // What no request can be made of is told before any Instance runs.
+  // A sample that is wrong is refused before any Instance runs.
   makeRequest(sample, source, () => undefined)
   return sample
 }
@@ -107,7 +107,7 @@ async function readInput(name: string, input: ModelWarmupInput, source: WarmUpSo
   return new Tensor(name, dataType, shape, await readBytes(name, input, dataType, byteSize, source))
 }
 
-/** The most bytes that one warm-up tensor may have: a configuration is not to fill the memory. */
+/** The most bytes that one warm-up tensor may have, so that a configuration cannot fill the memory. */
 const maxTensorBytes = 2 ** 31
 
 async function readBytes(
@@ -208,7 +208,7 @@ function runSample(instance: Instance, sample: Sample, source: WarmUpSource): Pr
         if (response.isFinal) endOne()
       }),
     )
-    // An iterative model that wants it again has run, which is all that was asked of it.
+    // An iterative model that reschedules the request has run, and warm-up needs no more.
     if (source.config.sequenceBatching?.iterativeSequence === true) {
       for (const request of requests) request.lend({ takeBack: endOne })
     }

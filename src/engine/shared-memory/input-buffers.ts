@@ -1,7 +1,7 @@
-/** Up to here a fresh buffer costs next to nothing. */
+/** Up to this size a fresh buffer costs next to nothing. */
 const leastBytes = 64 * 1024
 
-/** What is kept for later, of all sizes together. */
+/** The most bytes that are kept for later, of all sizes together. */
 const mostKeptBytes = 128 * 1024 * 1024
 
 /**

@@ -16,7 +16,7 @@ export class RequestRegions {
   readonly #registry: SharedMemoryRegistry
   readonly #inputs = new Map<number, Piece>()
   readonly #outputs = new Map<string, Piece>()
-  /** What the inputs were read into. */
+  /** The buffers that the inputs were read into. */
   #buffers: Buffer[] = []
   /** True once outputs are in place: the model is done with its inputs. After a failure it may still look at them. */
   #isAnswered = false
@@ -87,7 +87,7 @@ export class RequestRegions {
     for (const { name, bytes } of outputs) {
       const piece = this.#outputs.get(name)
       if (piece === undefined) {
-        // It leaves by another way, later: what it may be a view on is not used again.
+        // The front end writes this output later. The output may be a view on an input, whose buffer is then not reused.
         this.#buffers = this.#buffers.filter((buffer) => buffer.buffer !== bytes.buffer)
         continue
       }

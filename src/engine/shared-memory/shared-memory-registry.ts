@@ -33,7 +33,7 @@ const pageBytes = 4096n
 
 const longestName = 255
 
-/** Each holds a descriptor, of which a process has few. */
+/** The most regions: each holds a file descriptor, and a process has few. */
 const mostRegions = 512
 
 export class SharedMemoryRegistry {
@@ -131,7 +131,7 @@ export class SharedMemoryRegistry {
     if (region === undefined || region.isLeaving) throw notFound(`Unable to find shared memory region: '${name}'`)
     const size = BigInt(region.byteSize)
     if (offset < 0n || offset >= size) throw invalid(`Invalid offset for shared memory region: '${name}'`)
-    // Nothing at the very start is refused too: Triton computes the last byte, and there it is before the first.
+    // Zero bytes at offset 0 are refused too: Triton computes the last byte, which is then before the first.
     if (byteSize < 0n || offset + byteSize > size || offset + byteSize === 0n) {
       throw invalid(`Invalid offset + byte size for shared memory region: '${name}'`)
     }
