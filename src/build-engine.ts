@@ -1,15 +1,16 @@
 // An Engine with the repositories, backends and caches that its settings name.
 
+import { randomUUID } from 'node:crypto'
 import type { ClosingStack } from './base/closing-stack.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
+import { LocalResponseCache } from './engine/cache/local-response-cache.ts'
 import { Engine } from './engine/engine.ts'
 import type { LiveCheck } from './engine/live-check.ts'
 import type { ResponseCache } from './model/response-cache.ts'
-import { openResponseCache } from './open-response-cache.ts'
-import type { EngineSettings } from './options/server-options.ts'
+import type { EngineSettings, ResponseCacheOptions } from './options/server-options.ts'
 import { withoutSecrets } from './repository/cloud/cloud-location.ts'
 import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { ContentIndex } from './repository/content-index.ts'
@@ -89,4 +90,15 @@ export async function buildEngine(
     { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
   return { engine, repository, responseCache, usedBackends: backends.used }
+}
+
+/** Null where `--cache-config` asks for none. */
+async function openResponseCache(
+  dependencies: { clock: Clock; log: Log; contents: ContentIndex },
+  options: ResponseCacheOptions | null,
+): Promise<ResponseCache | null> {
+  if (options === null) return null
+  if (options.kind === 'local') return new LocalResponseCache(options.maxBytes)
+  const { RedisResponseCache } = await import('./engine/cache/redis-response-cache.ts')
+  return RedisResponseCache.open({ ...dependencies, runId: randomUUID() }, options)
 }

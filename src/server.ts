@@ -19,7 +19,6 @@ import { modelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
 import type { GrpcFrontend } from './ports/grpc/grpc-port.ts'
 import type { HttpPort } from './ports/http/http-port.ts'
-import type { ModelRepository } from './repository/model-repository.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
 import { ModelLedger } from './telemetry/model-ledger.ts'
@@ -90,9 +89,9 @@ async function openServer(
   const audit = closing.add(await AuditLog.open(dependencies, options.process.auditLogFile), (opened) => opened.close())
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
-  const spans = closing.add(createSpans(dependencies, options.trace), (opened) =>
-    opened?.close(exit.isOrderly ? spanFlushMs : 0),
-  )
+  const { openTelemetry } = options.trace
+  const processor = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
+  const spans = closing.add(processor, (opened) => opened?.close(exit.isOrderly ? spanFlushMs : 0))
   const tracer = closing.add(createTracer(dependencies, options.trace, spans), (opened) => opened.close())
   const isAllowed = options.process.allowsClientSharedMemory
   const sharedMemory = closing.add(new SharedMemoryRegistry({ isAllowed }), (opened) => opened.close())
@@ -102,7 +101,9 @@ async function openServer(
     residencyLedger: new ResidencyLedger(),
     customMetrics: new CustomMetricRegistry(),
   }
-  const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
+  const liveSecs = options.process.liveCheckTimeoutSecs
+  const liveParts = { ...dependencies, instances: (): Iterable<WatchedInstance> => engine.instances() }
+  const liveCheck = liveSecs === 0 ? null : new LiveCheck(liveParts, liveSecs)
   const { engine, repository, responseCache, usedBackends } = await buildEngine(
     { ...dependencies, ...counts, tracer, audit, ...(liveCheck === null ? {} : { liveCheck }) },
     options.engine,
@@ -120,8 +121,17 @@ async function openServer(
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
   const { modelControlMode, repositoryPollSecs } = options.engine
   if (modelControlMode === 'poll' && repositoryPollSecs > 0) {
-    const polled = { ...dependencies, engine, repository }
-    closing.add(createPoller(polled, repositoryPollSecs, report.models), (opened) => opened.close())
+    const poller = new RepositoryPoller(
+      {
+        ...dependencies,
+        poll: () => repository.poll(),
+        load: (key) => engine.follow(key),
+        unload: (key) => engine.unload(key, false, changeOrigin('poll')),
+      },
+      repositoryPollSecs,
+      report.models.map(({ namespace, name }) => modelKey(namespace, name)),
+    )
+    closing.add(poller, (opened) => opened.close())
   }
   return {
     engine,
@@ -181,36 +191,7 @@ async function openPorts(
   return { httpAddress, grpcAddress, metricsAddress }
 }
 
-function createPoller(
-  { clock, log, engine, repository }: ServerDependencies & { engine: Engine; repository: ModelRepository },
-  everySecs: number,
-  models: readonly IndexEntry[],
-): RepositoryPoller {
-  return new RepositoryPoller(
-    {
-      clock,
-      log,
-      poll: () => repository.poll(),
-      load: (key) => engine.follow(key),
-      unload: (key) => engine.unload(key, false, changeOrigin('poll')),
-    },
-    everySecs,
-    models.map(({ namespace, name }) => modelKey(namespace, name)),
-  )
-}
-
-const createSpans = (dependencies: ServerDependencies, { openTelemetry }: TraceOptions): SpanProcessor | null =>
-  openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
-
 function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {
   if (spans === null || options.openTelemetry === null) return new Tracer(log, options)
   return new Tracer(log, options, { clock, sink: spans, settings: openTelemetrySettings(options.openTelemetry) })
-}
-
-function createLiveCheck(
-  { clock, log }: ServerDependencies,
-  timeoutSecs: number,
-  instances: () => Iterable<WatchedInstance>,
-): LiveCheck | null {
-  return timeoutSecs === 0 ? null : new LiveCheck({ clock, log, instances }, timeoutSecs)
 }

@@ -5,17 +5,13 @@ import { badOption, integer, parseBoolean, parseInteger, setting, text } from '.
 import type { ResponseCacheOptions } from './server-options.ts'
 
 export const cacheFlags = [
-  flag(
-    'cache-config',
-    setting('CACHE,KEY=VALUE'),
-    '',
-    'Response cache: local,size=BYTES, or redis,host=NAME and redis,port=N',
-    repeatable,
-  ).set('engine.responseCache', responseCache),
-  flag('cache-directory', text('PATH'), '', 'Folder of cache implementations', accepted),
-  flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', 'Use --cache-config', deprecated).readBy(
-    'cache-config',
-  ),
+  flag('cache-config', setting('CACHE,KEY=VALUE'), '', repeatable)
+    .says('Response cache: local,size=BYTES, or redis,host=NAME and redis,port=N')
+    .set('engine.responseCache', responseCache),
+  flag('cache-directory', text('PATH'), '', accepted).says('Folder of cache implementations'),
+  flag('response-cache-byte-size', integer(0, Number.MAX_SAFE_INTEGER), '0', deprecated)
+    .says('Use --cache-config')
+    .readBy('cache-config'),
 ]
 
 /** Null when no cache is asked for. Throws for settings that contradict each other or mean nothing. */
@@ -45,19 +41,8 @@ function localOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions
 }
 
 /** Triton's names. `wait_timeout` has no effect: no request waits for a connection from the pool here. */
-const redisSettings = [
-  'host',
-  'port',
-  'user',
-  'password',
-  'db',
-  'connect_timeout',
-  'socket_timeout',
-  'pool_size',
-  'wait_timeout',
-  'tls_enabled',
-  'ttl_secs',
-]
+const redisSettings =
+  'host port user password db connect_timeout socket_timeout pool_size wait_timeout tls_enabled ttl_secs'.split(' ')
 
 function redisOptions(
   values: ReadonlyMap<string, string>,

@@ -9,57 +9,49 @@ const perDevice = (placeholder: string) => matching(placeholder, /^\d+:\d+(\.\d+
 const anyBytes = integer(0, Number.MAX_SAFE_INTEGER)
 
 export const deviceFlags = [
-  flag(
-    'rate-limit',
-    choice('off', 'execution_count'),
-    'off',
-    'execution_count: an instance runs only while its resources are free',
-  ).set('engine.rateLimit', rateLimit),
+  flag('rate-limit', choice('off', 'execution_count'), 'off')
+    .says('execution_count: an instance runs only while its resources are free')
+    .set('engine.rateLimit', rateLimit),
   flag(
     'rate-limit-resource',
     matching('NAME:COUNT[:DEVICE]', /^[^:]+:\d+(:\d+)?$/, '<name>:<count>[:<device>]'),
     '',
-    'How much there is of a resource that instances claim, on each device or on one',
     repeatable,
-  ).readBy('rate-limit'),
-  flag('repoagent-directory', text('PATH'), '', 'Folder of repository agents', accepted),
-  flag('host-policy', setting('POLICY,KEY=VALUE'), '', 'Cores and memory of instances', { ...accepted, ...repeatable }),
-  flag('enable-peer-access', boolean, 'true', 'Let GPUs reach each other', { ...accepted, harmlessValue: 'false' }),
-  flag('pinned-memory-pool-byte-size', anyBytes, '268435456', 'Pinned memory', accepted),
-  flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', 'Memory per GPU', { ...accepted, ...repeatable }),
-  flag('cuda-virtual-address-size', perDevice('GPU:BYTES'), '', 'Address space per GPU', {
-    ...accepted,
-    ...repeatable,
-  }),
-  flag(
-    'min-supported-compute-capability',
-    matching('X.Y', /^\d+(\.\d+)?$/, '<number>'),
-    '6.0',
-    'Oldest GPU that is used',
-    accepted,
+  )
+    .says('How much there is of a resource that instances claim, on each device or on one')
+    .readBy('rate-limit'),
+  flag('repoagent-directory', text('PATH'), '', accepted).says('Folder of repository agents'),
+  flag('host-policy', setting('POLICY,KEY=VALUE'), '', { ...accepted, ...repeatable }).says(
+    'Cores and memory of instances',
   ),
-  flag('buffer-manager-thread-count', integer(0), '0', 'Threads that copy tensors', accepted),
-  flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', 'Most memory of a GPU for models', {
-    ...accepted,
-    ...repeatable,
-  }),
+  flag('enable-peer-access', boolean, 'true', { ...accepted, harmlessValue: 'false' }).says(
+    'Let GPUs reach each other',
+  ),
+  flag('pinned-memory-pool-byte-size', anyBytes, '268435456', accepted).says('Pinned memory'),
+  flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says('Memory per GPU'),
+  flag('cuda-virtual-address-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says(
+    'Address space per GPU',
+  ),
+  flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0', accepted).says(
+    'Oldest GPU that is used',
+  ),
+  flag('buffer-manager-thread-count', integer(0), '0', accepted).says('Threads that copy tensors'),
+  flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', { ...accepted, ...repeatable }).says(
+    'Most memory of a GPU for models',
+  ),
 ]
 
 export const cloudFlags = [
-  flag('allow-sagemaker', boolean, 'false', 'Serve SageMaker', { ...accepted, harmlessValue: 'false' }),
-  flag('sagemaker-port', port, '8080', 'Port to listen on', accepted),
-  flag('sagemaker-thread-count', integer(1), '8', 'Threads', accepted),
-  flag(
-    'sagemaker-safe-port-range',
-    matching('FROM-TO', /^\d+-\d+$/, '<from>-<to>'),
-    '',
+  flag('allow-sagemaker', boolean, 'false', { ...accepted, harmlessValue: 'false' }).says('Serve SageMaker'),
+  flag('sagemaker-port', port, '8080', accepted).says('Port to listen on'),
+  flag('sagemaker-thread-count', integer(1), '8', accepted).says('Threads'),
+  flag('sagemaker-safe-port-range', matching('FROM-TO', /^\d+-\d+$/, '<from>-<to>'), '', accepted).says(
     'Ports that may be used',
-    accepted,
   ),
-  flag('allow-vertex-ai', boolean, 'false', 'Serve Vertex AI', { ...accepted, harmlessValue: 'false' }),
-  flag('vertex-ai-port', port, '8080', 'Port to listen on', accepted),
-  flag('vertex-ai-thread-count', integer(1), '8', 'Threads', accepted),
-  flag('vertex-ai-default-model', text('NAME'), '', 'Model that answers', accepted),
+  flag('allow-vertex-ai', boolean, 'false', { ...accepted, harmlessValue: 'false' }).says('Serve Vertex AI'),
+  flag('vertex-ai-port', port, '8080', accepted).says('Port to listen on'),
+  flag('vertex-ai-thread-count', integer(1), '8', accepted).says('Threads'),
+  flag('vertex-ai-default-model', text('NAME'), '', accepted).says('Model that answers'),
 ]
 
 /** Null: off. A resource that names no device has this size on every device, and as a global resource. */

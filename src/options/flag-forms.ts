@@ -80,27 +80,13 @@ export function parseQueueSize(flag: string, value: string): 'auto' | 'unlimited
   return parseInteger(flag, value, 1, 2 ** 31 - 1)
 }
 
-const byteUnits: Readonly<Record<string, number>> = {
-  '': 1,
-  B: 1,
-  KB: 1e3,
-  MB: 1e6,
-  GB: 1e9,
-  TB: 1e12,
-  KIB: 2 ** 10,
-  MIB: 2 ** 20,
-  GIB: 2 ** 30,
-  TIB: 2 ** 40,
-}
-
 /** `unlimited`, bytes, or a number with a unit: `500MB`, `1.5GiB`. */
 function parseByteSize(flag: string, value: string): number {
   if (value === 'unlimited') return Infinity
-  const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(value) ?? []
-  const factor = byteUnits[unit.toUpperCase()]
-  if (number === '' || factor === undefined) {
-    throw badOption(flag, `expected a size such as 20GB, 500MiB or unlimited, got '${value}'`)
-  }
+  const match = /^(\d+(?:\.\d+)?) ?(?:(?:([KMGT])(I)?)?B)?$/i.exec(value)
+  if (match === null) throw badOption(flag, `expected a size such as 20GB, 500MiB or unlimited, got '${value}'`)
+  const [, number, prefix = ' ', binary] = match
+  const factor = (binary === undefined ? 1000 : 1024) ** ' KMGT'.indexOf(prefix.toUpperCase())
   return Math.round(Number(number) * factor)
 }
 

@@ -26,16 +26,11 @@ export type Surroundings = {
 }
 
 /** Reads the value of a field from the flags. Undefined leaves the field as it is. */
-export type ReadOption = (flags: FlagValues, surroundings: Surroundings) => unknown
-
-/**
- * works: does what it says. accepted: Triton's flag that this version takes, checks for form and does not act on.
- * deprecated: still works; the help names what to use instead.
- */
-type FlagStatus = 'works' | 'accepted' | 'deprecated'
+type ReadOption = (flags: FlagValues, surroundings: Surroundings) => unknown
 
 type Traits = {
-  readonly status?: FlagStatus
+  /** accepted: checked for its form, without effect. deprecated: works; the help names what to use instead. */
+  readonly status?: 'works' | 'accepted' | 'deprecated'
   readonly isRepeatable?: boolean
   /** The default with --triton-defaults, where it differs. */
   readonly tritonDefault?: string
@@ -57,67 +52,56 @@ export class Flag<T = unknown, P extends string = string> {
   readonly form: FlagForm<T>
   /** As a user would type it; '' when there is none. */
   readonly default: string
-  readonly help: string
   readonly traits: Required<Traits>
-  readonly targets: readonly (readonly [path: P, read: ReadOption])[]
+  help = ''
+  readonly targets: (readonly [path: P, read: ReadOption])[] = []
   /** The flag whose target reads this one too; '' where there is none. */
-  readonly reader: string
+  reader = ''
 
-  constructor(
-    row: Pick<Flag<T>, 'name' | 'form' | 'default' | 'help' | 'traits'>,
-    targets: Flag<T, P>['targets'] = [],
-    reader = '',
-  ) {
-    this.name = row.name
-    this.form = row.form
-    this.default = row.default
-    this.help = row.help
-    this.traits = row.traits
-    this.targets = targets
-    this.reader = reader
+  constructor(name: string, form: FlagForm<T>, byDefault: string, traits: Traits) {
+    this.name = name
+    this.form = form
+    this.default = byDefault
+    const others = { status: 'works', isRepeatable: false, harmlessValue: '', isTritons: true } as const
+    this.traits = { ...others, tritonDefault: byDefault, ...traits }
+  }
+
+  says(help: string): this {
+    this.help = help
+    return this
   }
 
   /** Puts the flag's own value into that field. */
   to<Q extends PathOf<T>>(path: Q): Flag<T, P | Q> {
-    return this.#with(path, (flags) => this.form.parse(this.name, flags.text(this.name)))
+    return this.#fill(path, (flags) => this.form.parse(this.name, flags.text(this.name)))
   }
 
   /** Puts what `read` makes of several values or flags into that field. `read` is not called while that part is off. */
-  set<Q extends OptionPath>(
-    path: Q,
-    read: (flags: FlagValues, surroundings: Surroundings) => ValueAt<Q>,
-  ): Flag<T, P | Q> {
-    return this.#with(path, read)
+  set<Q extends OptionPath>(path: Q, read: (...from: Parameters<ReadOption>) => ValueAt<Q>): Flag<T, P | Q> {
+    return this.#fill(path, read)
   }
 
   /** The value false turns this part of the options off: the part is null. */
-  switches(part: 'http' | 'grpc' | 'metrics'): this {
-    const read: ReadOption = (flags) => (flags.isOn(this.name) ? undefined : null)
-    return new Flag(this, [...this.targets, [part as P, read]]) as this
+  switches(part: 'http' | 'grpc' | 'metrics'): Flag<T, P> {
+    return this.#fill<never>(part as never, (flags) => (flags.isOn(this.name) ? undefined : null))
   }
 
   /** The flag of this name reads the value together with its own. */
-  readBy(name: string): Flag<T, P> {
-    return new Flag(this, this.targets, name)
+  readBy(name: string): this {
+    this.reader = name
+    return this
   }
 
-  #with<Q extends string>(path: Q, read: ReadOption): Flag<T, P | Q> {
-    return new Flag<T, P | Q>(this, [...this.targets, [path, read]])
+  #fill<Q extends string>(path: Q, read: ReadOption): Flag<T, P | Q> {
+    const flag = this as unknown as Flag<T, P | Q>
+    flag.targets.push([path, read])
+    return flag
   }
 }
 
-export function flag<T>(
-  name: string,
-  form: FlagForm<T>,
-  byDefault: string,
-  help: string,
-  traits: Traits = {},
-): Flag<T, never> {
-  const { status = 'works', isRepeatable = false, tritonDefault = byDefault } = traits
-  const { harmlessValue = '', isTritons = true } = traits
-  const all = { status, isRepeatable, tritonDefault, harmlessValue, isTritons }
-  return new Flag({ name, form, default: byDefault, help, traits: all })
-}
+/** A row of the table; `says` and where its value goes follow. */
+export const flag = <T>(name: string, form: FlagForm<T>, byDefault: string, traits: Traits = {}): Flag<T, never> =>
+  new Flag(name, form, byDefault, traits)
 
 /** Fields that none of the flags fills. */
 type Unfilled<P extends string> = { [L in LeafPath]: L extends P | `${P}.${string}` ? never : L }[LeafPath]

@@ -7,73 +7,59 @@ import { boolean, bytes, choice, integer, port, restrictedApis, restrictedBy, te
 const ms = integer(0)
 
 export const grpcFlags = [
-  flag('allow-grpc', boolean, 'true', 'Serve gRPC').switches('grpc'),
-  flag('grpc-address', text('ADDRESS'), '127.0.0.1', 'Address to listen on', { tritonDefault: '0.0.0.0' }).to(
-    'grpc.address',
-  ),
-  flag('grpc-port', port, '8001', 'Port to listen on').to('grpc.port'),
-  flag('reuse-grpc-port', boolean, 'false', 'Let several servers share the port').to('grpc.reusePort'),
-  flag('grpc-max-message-size', integer(1), '67108864', 'Most bytes of a message, also after decompression', {
-    ...ours,
-    tritonDefault: '2147483647',
-  }).to('grpc.maxMessageBytes'),
-  flag(
-    'grpc-max-stream-backlog',
-    bytes,
-    '1048576',
-    'Most bytes a stream keeps for a client that does not read',
-    ours,
-  ).to('grpc.maxBacklogBytes'),
-  flag('grpc-header-forward-pattern', text('REGEX'), '', 'Metadata whose name matches becomes parameters').to(
-    'grpc.headerForwardPattern',
-  ),
-  flag('grpc-infer-thread-count', integer(2, 128), '2', 'Threads that take requests', accepted),
-  flag('grpc-infer-allocation-pool-size', integer(1), '8', 'Request objects kept for reuse', accepted),
-  flag('grpc-max-response-pool-size', integer(1), '2147483647', 'Response objects kept for reuse', accepted),
-  flag('grpc-use-ssl', boolean, 'false', 'Serve over TLS').set('grpc.tls', grpcTls),
-  flag('grpc-use-ssl-mutual', boolean, 'false', 'Ask clients for a certificate').readBy('grpc-use-ssl'),
-  flag('grpc-server-cert', text('FILE'), '', 'PEM certificate of the server').readBy('grpc-use-ssl'),
-  flag('grpc-server-key', text('FILE'), '', 'PEM key of the server').readBy('grpc-use-ssl'),
-  flag('grpc-root-cert', text('FILE'), '', 'PEM certificate authorities for clients').readBy('grpc-use-ssl'),
-  flag(
-    'grpc-infer-response-compression-level',
-    choice('none', 'low', 'medium', 'high'),
-    'none',
-    'Compression of responses',
-  ).to('grpc.compressionLevel'),
-  flag('grpc-keepalive-time', ms, '7200000', 'Milliseconds between keep-alive pings').to('grpc.keepaliveTimeMs'),
-  flag('grpc-keepalive-timeout', ms, '20000', 'Milliseconds to wait for the answer to a ping').to(
-    'grpc.keepaliveTimeoutMs',
-  ),
-  flag('grpc-keepalive-permit-without-calls', boolean, 'false', 'Ping connections without calls').to(
-    'grpc.keepaliveWithoutCalls',
-  ),
-  flag('grpc-http2-max-pings-without-data', integer(0), '2', 'Most pings without data between them').to(
-    'grpc.maxPingsWithoutData',
-  ),
-  flag('grpc-http2-min-recv-ping-interval-without-data', ms, '300000', 'Least milliseconds between pings').to(
-    'grpc.minPingIntervalMs',
-  ),
-  flag('grpc-http2-max-ping-strikes', integer(0), '2', 'Bad pings before a connection is closed').to(
-    'grpc.maxPingStrikes',
-  ),
-  flag('grpc-max-connection-age', ms, '', 'Milliseconds after which a connection is closed').set(
-    'grpc.maxConnectionAgeMs',
-    (flags) => optionalMs(flags, 'grpc-max-connection-age'),
-  ),
-  flag('grpc-max-connection-age-grace', ms, '', 'Milliseconds it has left then').set(
-    'grpc.maxConnectionAgeGraceMs',
-    (flags) => optionalMs(flags, 'grpc-max-connection-age-grace'),
-  ),
-  flag(
-    'grpc-restricted-protocol',
-    restrictedApis,
-    '',
-    'These APIs answer only to requests with that metadata',
-    repeatable,
-  ).set('grpc.restrictedProtocols', (flags) =>
-    restrictedBy('grpc-restricted-protocol', flags.all('grpc-restricted-protocol'), 'protocol'),
-  ),
+  flag('allow-grpc', boolean, 'true').says('Serve gRPC').switches('grpc'),
+  flag('grpc-address', text('ADDRESS'), '127.0.0.1', { tritonDefault: '0.0.0.0' })
+    .says('Address to listen on')
+    .to('grpc.address'),
+  flag('grpc-port', port, '8001').says('Port to listen on').to('grpc.port'),
+  flag('reuse-grpc-port', boolean, 'false').says('Let several servers share the port').to('grpc.reusePort'),
+  flag('grpc-max-message-size', integer(1), '67108864', { ...ours, tritonDefault: '2147483647' })
+    .says('Most bytes of a message, also after decompression')
+    .to('grpc.maxMessageBytes'),
+  flag('grpc-max-stream-backlog', bytes, '1048576', ours)
+    .says('Most bytes a stream keeps for a client that does not read')
+    .to('grpc.maxBacklogBytes'),
+  flag('grpc-header-forward-pattern', text('REGEX'), '')
+    .says('Metadata whose name matches becomes parameters')
+    .to('grpc.headerForwardPattern'),
+  flag('grpc-infer-thread-count', integer(2, 128), '2', accepted).says('Threads that take requests'),
+  flag('grpc-infer-allocation-pool-size', integer(1), '8', accepted).says('Request objects kept for reuse'),
+  flag('grpc-max-response-pool-size', integer(1), '2147483647', accepted).says('Response objects kept for reuse'),
+  flag('grpc-use-ssl', boolean, 'false').says('Serve over TLS').set('grpc.tls', grpcTls),
+  flag('grpc-use-ssl-mutual', boolean, 'false').says('Ask clients for a certificate').readBy('grpc-use-ssl'),
+  flag('grpc-server-cert', text('FILE'), '').says('PEM certificate of the server').readBy('grpc-use-ssl'),
+  flag('grpc-server-key', text('FILE'), '').says('PEM key of the server').readBy('grpc-use-ssl'),
+  flag('grpc-root-cert', text('FILE'), '').says('PEM certificate authorities for clients').readBy('grpc-use-ssl'),
+  flag('grpc-infer-response-compression-level', choice('none', 'low', 'medium', 'high'), 'none')
+    .says('Compression of responses')
+    .to('grpc.compressionLevel'),
+  flag('grpc-keepalive-time', ms, '7200000').says('Milliseconds between keep-alive pings').to('grpc.keepaliveTimeMs'),
+  flag('grpc-keepalive-timeout', ms, '20000')
+    .says('Milliseconds to wait for the answer to a ping')
+    .to('grpc.keepaliveTimeoutMs'),
+  flag('grpc-keepalive-permit-without-calls', boolean, 'false')
+    .says('Ping connections without calls')
+    .to('grpc.keepaliveWithoutCalls'),
+  flag('grpc-http2-max-pings-without-data', integer(0), '2')
+    .says('Most pings without data between them')
+    .to('grpc.maxPingsWithoutData'),
+  flag('grpc-http2-min-recv-ping-interval-without-data', ms, '300000')
+    .says('Least milliseconds between pings')
+    .to('grpc.minPingIntervalMs'),
+  flag('grpc-http2-max-ping-strikes', integer(0), '2')
+    .says('Bad pings before a connection is closed')
+    .to('grpc.maxPingStrikes'),
+  flag('grpc-max-connection-age', ms, '')
+    .says('Milliseconds after which a connection is closed')
+    .set('grpc.maxConnectionAgeMs', (flags) => optionalMs(flags, 'grpc-max-connection-age')),
+  flag('grpc-max-connection-age-grace', ms, '')
+    .says('Milliseconds it has left then')
+    .set('grpc.maxConnectionAgeGraceMs', (flags) => optionalMs(flags, 'grpc-max-connection-age-grace')),
+  flag('grpc-restricted-protocol', restrictedApis, '', repeatable)
+    .says('These APIs answer only to requests with that metadata')
+    .set('grpc.restrictedProtocols', (flags) =>
+      restrictedBy('grpc-restricted-protocol', flags.all('grpc-restricted-protocol'), 'protocol'),
+    ),
 ]
 
 /** 0: no limit. */

@@ -16,79 +16,75 @@ import {
 } from './flag-forms.ts'
 
 export const httpFlags = [
-  flag('allow-http', boolean, 'true', 'Serve HTTP/REST').switches('http'),
-  flag('http-address', text('ADDRESS'), '127.0.0.1', 'Address to listen on; 0.0.0.0 for all', {
-    tritonDefault: '0.0.0.0',
-  }).to('http.address'),
-  flag('http-port', port, '8000', 'Port to listen on; 0 takes a free one and prints it').to('http.port'),
-  flag('reuse-http-port', boolean, 'false', 'Let several servers share the port (SO_REUSEPORT)').to('http.reusePort'),
-  flag('http-max-input-size', bytes, '67108864', 'Most bytes of a request body, as sent and decompressed').to(
-    'http.maxInputBytes',
-  ),
-  flag('http-header-forward-pattern', text('REGEX'), '', 'Request headers whose name matches become parameters').to(
-    'http.headerForwardPattern',
-  ),
-  flag(
-    'http-cors-origin',
-    formOf('ORIGIN,ORIGIN|*', parseCorsOrigins),
-    '',
-    'Origins whose web pages may call the server from a browser',
-    { ...ours, ...repeatable },
-  ).set('http.corsOrigins', (flags) =>
-    unique(flags.all('http-cors-origin').flatMap((value) => parseCorsOrigins('http-cors-origin', value))),
-  ),
-  flag(
-    'http-restricted-api',
-    restrictedApis,
-    '',
-    'These APIs answer only to requests with the header KEY: VALUE',
-    repeatable,
-  ).set('http.restrictedApis', (flags) => restrictedBy('http-restricted-api', flags.all('http-restricted-api'), 'api')),
-  flag('http-headers-timeout-secs', seconds, '10', 'Time a client has to send its headers', ours).to(
-    'http.headersTimeoutMs',
-  ),
-  flag('http-body-idle-timeout-secs', seconds, '30', 'Longest pause while a body is received', ours).to(
-    'http.bodyIdleTimeoutMs',
-  ),
-  flag('http-write-idle-timeout-secs', seconds, '30', 'How long a client may take no byte of its answer', ours).to(
-    'http.writeIdleTimeoutMs',
-  ),
-  flag('http-keep-alive-timeout-secs', seconds, '75', 'How long an idle connection is kept', ours).to(
-    'http.keepAliveTimeoutMs',
-  ),
-  flag('http-max-connections', integer(0), '0', 'Most connections at a time; 0 = as many as the system gives', ours).to(
-    'http.maxConnections',
-  ),
-  flag(
-    'http-max-header-size',
-    integer(1024, 1048576),
-    '16384',
-    'Most bytes of a request line and its headers',
-    ours,
-  ).to('http.maxHeaderBytes'),
-  flag('http-use-ssl', boolean, 'false', 'Serve over TLS', ours).set('http.tls', httpTls),
-  flag('http-use-ssl-mutual', boolean, 'false', 'Serve over TLS and ask clients for a certificate', ours).readBy(
-    'http-use-ssl',
-  ),
-  flag('http-server-cert', text('FILE'), '', 'PEM certificate of the server, read again when it changes', ours).readBy(
-    'http-use-ssl',
-  ),
-  flag('http-server-key', text('FILE'), '', 'PEM key of the server', ours).readBy('http-use-ssl'),
-  flag('http-root-cert', text('FILE'), '', 'PEM certificate authorities for clients', ours).readBy('http-use-ssl'),
-  flag('http-thread-count', integer(1), '8', 'Threads of the HTTP server', accepted),
+  flag('allow-http', boolean, 'true').says('Serve HTTP/REST').switches('http'),
+  flag('http-address', text('ADDRESS'), '127.0.0.1', { tritonDefault: '0.0.0.0' })
+    .says('Address to listen on; 0.0.0.0 for all')
+    .to('http.address'),
+  flag('http-port', port, '8000').says('Port to listen on; 0 takes a free one and prints it').to('http.port'),
+  flag('reuse-http-port', boolean, 'false')
+    .says('Let several servers share the port (SO_REUSEPORT)')
+    .to('http.reusePort'),
+  flag('http-max-input-size', bytes, '67108864')
+    .says('Most bytes of a request body, as sent and decompressed')
+    .to('http.maxInputBytes'),
+  flag('http-header-forward-pattern', text('REGEX'), '')
+    .says('Request headers whose name matches become parameters')
+    .to('http.headerForwardPattern'),
+  flag('http-cors-origin', formOf('ORIGIN,ORIGIN|*', parseCorsOrigins), '', { ...ours, ...repeatable })
+    .says('Origins whose web pages may call the server from a browser')
+    .set('http.corsOrigins', (flags) =>
+      unique(flags.all('http-cors-origin').flatMap((value) => parseCorsOrigins('http-cors-origin', value))),
+    ),
+  flag('http-restricted-api', restrictedApis, '', repeatable)
+    .says('These APIs answer only to requests with the header KEY: VALUE')
+    .set('http.restrictedApis', (flags) =>
+      restrictedBy('http-restricted-api', flags.all('http-restricted-api'), 'api'),
+    ),
+  flag('http-headers-timeout-secs', seconds, '10', ours)
+    .says('Time a client has to send its headers')
+    .to('http.headersTimeoutMs'),
+  flag('http-body-idle-timeout-secs', seconds, '30', ours)
+    .says('Longest pause while a body is received')
+    .to('http.bodyIdleTimeoutMs'),
+  flag('http-write-idle-timeout-secs', seconds, '30', ours)
+    .says('How long a client may take no byte of its answer')
+    .to('http.writeIdleTimeoutMs'),
+  flag('http-keep-alive-timeout-secs', seconds, '75', ours)
+    .says('How long an idle connection is kept')
+    .to('http.keepAliveTimeoutMs'),
+  flag('http-max-connections', integer(0), '0', ours)
+    .says('Most connections at a time; 0 = as many as the system gives')
+    .to('http.maxConnections'),
+  flag('http-max-header-size', integer(1024, 1048576), '16384', ours)
+    .says('Most bytes of a request line and its headers')
+    .to('http.maxHeaderBytes'),
+  flag('http-use-ssl', boolean, 'false', ours).says('Serve over TLS').set('http.tls', httpTls),
+  flag('http-use-ssl-mutual', boolean, 'false', ours)
+    .says('Serve over TLS and ask clients for a certificate')
+    .readBy('http-use-ssl'),
+  flag('http-server-cert', text('FILE'), '', ours)
+    .says('PEM certificate of the server, read again when it changes')
+    .readBy('http-use-ssl'),
+  flag('http-server-key', text('FILE'), '', ours).says('PEM key of the server').readBy('http-use-ssl'),
+  flag('http-root-cert', text('FILE'), '', ours).says('PEM certificate authorities for clients').readBy('http-use-ssl'),
+  flag('http-thread-count', integer(1), '8', accepted).says('Threads of the HTTP server'),
 ]
 
 export const requestLimitFlags = [
-  flag('max-request-tensors', integer(1), '256', 'Most inputs, and most outputs, of one request', ours)
+  flag('max-request-tensors', integer(1), '256', ours)
+    .says('Most inputs, and most outputs, of one request')
     .to('http.requestLimits.maxTensors')
     .to('grpc.requestLimits.maxTensors'),
-  flag('max-tensor-rank', integer(1, 255), '16', 'Most dimensions of a tensor', ours)
+  flag('max-tensor-rank', integer(1, 255), '16', ours)
+    .says('Most dimensions of a tensor')
     .to('http.requestLimits.maxRank')
     .to('grpc.requestLimits.maxRank'),
-  flag('max-request-parameters', integer(0), '256', 'Most parameters of one request', ours)
+  flag('max-request-parameters', integer(0), '256', ours)
+    .says('Most parameters of one request')
     .to('http.requestLimits.maxParameters')
     .to('grpc.requestLimits.maxParameters'),
-  flag('max-request-id-bytes', integer(0), '1024', 'Longest request id', ours)
+  flag('max-request-id-bytes', integer(0), '1024', ours)
+    .says('Longest request id')
     .to('http.requestLimits.maxIdBytes')
     .to('grpc.requestLimits.maxIdBytes'),
 ]

@@ -5,36 +5,37 @@ import { badOption, boolean, formOf, integer, parseBoolean, parseSetting, port, 
 import type { MetricsOptions } from './server-options.ts'
 
 export const metricsFlags = [
-  flag('allow-metrics', boolean, 'true', 'Serve metrics').switches('metrics'),
-  flag('allow-gpu-metrics', boolean, 'true', 'Report GPUs, where nvidia-smi is').set(
-    'metrics.hasGpu',
-    (flags, { environment }) => flags.isOn('allow-gpu-metrics') && environment['TRITON_SERVER_CPU_ONLY'] === undefined,
-  ),
-  flag('allow-cpu-metrics', boolean, 'true', 'Report CPU and memory').to('metrics.hasHost'),
-  flag('metrics-address', text('ADDRESS'), '', 'Address to listen on; that of HTTP when not set').set(
-    'metrics.address',
-    (flags) => flags.text('metrics-address') || flags.text('http-address'),
-  ),
-  flag('metrics-port', port, '8002', 'Port to listen on').to('metrics.port'),
-  flag('metrics-interval-ms', integer(1), '2000', 'Milliseconds between two looks at the hardware').to(
-    'metrics.intervalMs',
-  ),
+  flag('allow-metrics', boolean, 'true').says('Serve metrics').switches('metrics'),
+  flag('allow-gpu-metrics', boolean, 'true')
+    .says('Report GPUs, where nvidia-smi is')
+    .set(
+      'metrics.hasGpu',
+      (flags, { environment }) =>
+        flags.isOn('allow-gpu-metrics') && environment['TRITON_SERVER_CPU_ONLY'] === undefined,
+    ),
+  flag('allow-cpu-metrics', boolean, 'true').says('Report CPU and memory').to('metrics.hasHost'),
+  flag('metrics-address', text('ADDRESS'), '')
+    .says('Address to listen on; that of HTTP when not set')
+    .set('metrics.address', (flags) => flags.text('metrics-address') || flags.text('http-address')),
+  flag('metrics-port', port, '8002').says('Port to listen on').to('metrics.port'),
+  flag('metrics-interval-ms', integer(1), '2000')
+    .says('Milliseconds between two looks at the hardware')
+    .to('metrics.intervalMs'),
   flag(
     'metrics-config',
     formOf('KEY=VALUE', (name, value) => readSetting(name, parseSetting(name, value))),
     '',
-    'Which metrics there are, such as summary_latencies=true',
     repeatable,
   )
+    .says('Which metrics there are, such as summary_latencies=true')
     .set('metrics.hasCounters', (flags) => latencies(flags).hasCounters)
     .set('metrics.hasSummaries', (flags) => latencies(flags).hasSummaries)
     .set('metrics.quantiles', (flags) => latencies(flags).quantiles)
     // The version of Triton that --triton-defaults follows does not have this family yet.
     .set('metrics.hasFirstResponses', (flags) => latencies(flags).hasFirstResponses && !flags.isOn('triton-defaults')),
-  flag('galatea-metrics', boolean, 'true', 'Serve the metrics that Triton does not have, too', {
-    ...ours,
-    tritonDefault: 'false',
-  }).to('metrics.hasOwnFamilies'),
+  flag('galatea-metrics', boolean, 'true', { ...ours, tritonDefault: 'false' })
+    .says('Serve the metrics that Triton does not have, too')
+    .to('metrics.hasOwnFamilies'),
 ]
 
 type Latencies = Pick<MetricsOptions, 'hasCounters' | 'hasSummaries' | 'hasFirstResponses' | 'quantiles'>

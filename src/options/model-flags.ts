@@ -16,109 +16,82 @@ import {
 } from './flag-forms.ts'
 
 export const modelFlags = [
-  flag(
-    'model-repository',
-    text('PATH'),
-    '',
-    'Folder of models to serve, or s3://, gs://, as://, or the http(s):// address of a .tar.gz',
-    repeatable,
-  ).set('engine.modelRepositories', modelRepositories),
-  flag('model-store', text('PATH'), '', 'The old name of --model-repository', { ...repeatable, ...deprecated }).readBy(
-    'model-repository',
-  ),
-  flag('examples', boolean, 'false', 'Serve the example models that come with Galatea', ours).readBy(
-    'model-repository',
-  ),
-  flag(
-    'model-control-mode',
-    choice('none', 'poll', 'explicit'),
-    'none',
-    'none: load all at start; poll: and follow changes; explicit: load what is asked for',
-  ).to('engine.modelControlMode'),
-  flag('load-model', text('NAME'), '', "Model to load at start in explicit mode; '*' alone loads all", repeatable).set(
-    'engine.loadModels',
-    (flags) => unique(flags.all('load-model')),
-  ),
-  flag(
-    'repository-poll-secs',
-    integer(0),
-    '15',
-    'Seconds between two looks at the repository in poll mode; 0 for none',
-  ).to('engine.repositoryPollSecs'),
-  flag(
-    'model-cache-dir',
-    text('PATH'),
-    '',
-    'Folder for what is downloaded from cloud repositories; without one ~/.cache/galatea/models',
-    ours,
-  ).to('engine.modelCacheDirectory'),
-  flag(
-    'model-cache-limit',
-    byteSize,
-    '64GB',
-    'Size above which downloaded files that no server uses are removed, longest unused first: 20GB, 500MiB, unlimited',
-    ours,
-  ).to('engine.modelCacheLimitBytes'),
-  flag('model-config-name', text('NAME'), '', 'Read configs/NAME.pbtxt of a model in place of its config.pbtxt').to(
-    'engine.modelConfigName',
-  ),
-  flag('disable-auto-complete-config', bareSwitch, 'false', 'Do not fill in what config.pbtxt leaves out').set(
-    'engine.isAutoCompleteDisabled',
-    (flags) => flags.isOn('disable-auto-complete-config') || flags.isOn('strict-model-config'),
-  ),
-  flag('strict-model-config', boolean, 'false', 'Use --disable-auto-complete-config', deprecated).readBy(
-    'disable-auto-complete-config',
-  ),
-  flag('model-load-thread-count', integer(1), '4', 'How many models load at the same time').to(
-    'engine.modelLoadThreadCount',
-  ),
-  flag('model-load-retry-count', integer(0), '0', 'How often a load that failed is tried again').to(
-    'engine.modelLoadRetryCount',
-  ),
-  flag(
-    'model-memory-limit',
-    byteSize,
-    'unlimited',
-    'Most memory that models take together, such as 8GiB; those idle longest are unloaded to make room for others',
-    ours,
-  ).set('engine.modelMemoryLimitBytes', (flags) => {
-    const limitBytes = flags.number('model-memory-limit')
-    return limitBytes === Infinity ? 0 : limitBytes
-  }),
-  flag('model-lazy-load', boolean, 'false', 'Load each model on the first request for it', ours).to(
-    'engine.isModelLoadLazy',
-  ),
-  flag(
-    'model-idle-unload-secs',
-    integer(0),
-    '0',
-    'Unload a model after so many seconds without a request and load it again on the next; 0 for never',
-    ours,
-  ).to('engine.modelIdleUnloadSecs'),
-  flag('model-namespacing', boolean, 'false', 'Allow the same model name in several repositories').to(
-    'engine.hasModelNamespacing',
-  ),
-  flag('backend-directory', text('PATH'), '', 'Folder of custom backends: PATH/<name>/backend.ts').to(
-    'engine.backendDirectory',
-  ),
-  flag('backend-config', setting('[BACKEND,]KEY=VALUE'), '', 'Setting for one or all backends', repeatable).set(
-    'engine.backendConfig',
-    backendConfig,
-  ),
-  flag(
-    'allow-pickle-models',
-    boolean,
-    'false',
-    'Load scikit-learn models that are pickles: they can run any code',
-    ours,
-  ).to('engine.allowsPickleModels'),
-  flag(
-    'default-max-queue-size',
-    formOf('auto|unlimited|N', parseQueueSize),
-    'auto',
-    'Queue bound of a model that sets no max_queue_size; auto = max(100, 8 × max_batch_size × instances)',
-    { ...ours, tritonDefault: 'unlimited' },
-  ).to('engine.defaultMaxQueueSize'),
+  flag('model-repository', text('PATH'), '', repeatable)
+    .says('Folder of models to serve, or s3://, gs://, as://, or the http(s):// address of a .tar.gz')
+    .set('engine.modelRepositories', modelRepositories),
+  flag('model-store', text('PATH'), '', { ...repeatable, ...deprecated })
+    .says('The old name of --model-repository')
+    .readBy('model-repository'),
+  flag('examples', boolean, 'false', ours)
+    .says('Serve the example models that come with Galatea')
+    .readBy('model-repository'),
+  flag('model-control-mode', choice('none', 'poll', 'explicit'), 'none')
+    .says('none: load all at start; poll: and follow changes; explicit: load what is asked for')
+    .to('engine.modelControlMode'),
+  flag('load-model', text('NAME'), '', repeatable)
+    .says("Model to load at start in explicit mode; '*' alone loads all")
+    .set('engine.loadModels', (flags) => unique(flags.all('load-model'))),
+  flag('repository-poll-secs', integer(0), '15')
+    .says('Seconds between two looks at the repository in poll mode; 0 for none')
+    .to('engine.repositoryPollSecs'),
+  flag('model-cache-dir', text('PATH'), '', ours)
+    .says('Folder for what is downloaded from cloud repositories; without one ~/.cache/galatea/models')
+    .to('engine.modelCacheDirectory'),
+  flag('model-cache-limit', byteSize, '64GB', ours)
+    .says(
+      'Size above which downloaded files that no server uses are removed, longest unused first: 20GB, 500MiB, unlimited',
+    )
+    .to('engine.modelCacheLimitBytes'),
+  flag('model-config-name', text('NAME'), '')
+    .says('Read configs/NAME.pbtxt of a model in place of its config.pbtxt')
+    .to('engine.modelConfigName'),
+  flag('disable-auto-complete-config', bareSwitch, 'false')
+    .says('Do not fill in what config.pbtxt leaves out')
+    .set(
+      'engine.isAutoCompleteDisabled',
+      (flags) => flags.isOn('disable-auto-complete-config') || flags.isOn('strict-model-config'),
+    ),
+  flag('strict-model-config', boolean, 'false', deprecated)
+    .says('Use --disable-auto-complete-config')
+    .readBy('disable-auto-complete-config'),
+  flag('model-load-thread-count', integer(1), '4')
+    .says('How many models load at the same time')
+    .to('engine.modelLoadThreadCount'),
+  flag('model-load-retry-count', integer(0), '0')
+    .says('How often a load that failed is tried again')
+    .to('engine.modelLoadRetryCount'),
+  flag('model-memory-limit', byteSize, 'unlimited', ours)
+    .says(
+      'Most memory that models take together, such as 8GiB; those idle longest are unloaded to make room for others',
+    )
+    .set('engine.modelMemoryLimitBytes', (flags) => {
+      const limitBytes = flags.number('model-memory-limit')
+      return limitBytes === Infinity ? 0 : limitBytes
+    }),
+  flag('model-lazy-load', boolean, 'false', ours)
+    .says('Load each model on the first request for it')
+    .to('engine.isModelLoadLazy'),
+  flag('model-idle-unload-secs', integer(0), '0', ours)
+    .says('Unload a model after so many seconds without a request and load it again on the next; 0 for never')
+    .to('engine.modelIdleUnloadSecs'),
+  flag('model-namespacing', boolean, 'false')
+    .says('Allow the same model name in several repositories')
+    .to('engine.hasModelNamespacing'),
+  flag('backend-directory', text('PATH'), '')
+    .says('Folder of custom backends: PATH/<name>/backend.ts')
+    .to('engine.backendDirectory'),
+  flag('backend-config', setting('[BACKEND,]KEY=VALUE'), '', repeatable)
+    .says('Setting for one or all backends')
+    .set('engine.backendConfig', backendConfig),
+  flag('allow-pickle-models', boolean, 'false', ours)
+    .says('Load scikit-learn models that are pickles: they can run any code')
+    .to('engine.allowsPickleModels'),
+  flag('default-max-queue-size', formOf('auto|unlimited|N', parseQueueSize), 'auto', {
+    ...ours,
+    tritonDefault: 'unlimited',
+  })
+    .says('Queue bound of a model that sets no max_queue_size; auto = max(100, 8 × max_batch_size × instances)')
+    .to('engine.defaultMaxQueueSize'),
 ]
 
 function modelRepositories(flags: FlagValues, { environment, examplesPath }: Surroundings): string[] {

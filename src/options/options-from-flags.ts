@@ -1,6 +1,6 @@
 // The flags' values → ServerOptions, each where its row says; and the rules that join several flags.
 
-import type { FlagValues, ReadOption, Surroundings } from './flag.ts'
+import type { FlagValues, Surroundings } from './flag.ts'
 import { FlagError } from './flag-forms.ts'
 import { flagTable } from './flag-table.ts'
 import { Flags } from './flags.ts'
@@ -28,24 +28,22 @@ type Part = { [key: string]: unknown }
 /** The flags fill every field: flag-table.ts does not compile otherwise. */
 function fill(flags: FlagValues, surroundings: Surroundings): ServerOptions {
   const options: Part = {}
-  for (const { targets } of flagTable) {
-    for (const [path, read] of targets) place(options, path, read, flags, surroundings)
+  for (const [path, read] of flagTable.flatMap(({ targets }) => targets)) {
+    const names = path.split('.')
+    const field = names.pop() ?? ''
+    const part = partAt(options, names)
+    const value = part === null ? undefined : read(flags, surroundings)
+    if (part !== null && value !== undefined) part[field] = value
   }
   return options as ServerOptions
 }
 
-function place(options: Part, path: string, read: ReadOption, flags: FlagValues, surroundings: Surroundings): void {
-  const keys = path.split('.')
-  const last = keys.pop() ?? ''
-  let part = options
-  for (const key of keys) {
-    // A part that is null is off, such as HTTP with --allow-http=false.
-    if (part[key] === null) return
-    part = (part[key] ??= {}) as Part
-  }
-  const value = read(flags, surroundings)
-  if (value !== undefined) part[last] = value
-}
+/** Null for a part that is off, such as HTTP with --allow-http=false. */
+const partAt = (options: Part, names: readonly string[]): Part | null =>
+  names.reduce<Part | null>((part, name) => {
+    if (part !== null && part[name] === undefined) part[name] = {}
+    return part === null ? null : (part[name] as Part | null)
+  }, options)
 
 function refuseStartupModels(names: readonly string[], controlMode: string): void {
   if (names.length > 0 && controlMode !== 'explicit') {

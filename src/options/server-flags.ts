@@ -9,65 +9,54 @@ const tritonVersion = '2.51.0'
 const hasTritonDefaults = (flags: FlagValues): boolean => flags.isOn('triton-defaults')
 
 export const serverFlags = [
-  flag('id', text('NAME'), 'galatea', 'Name of this server in GET /v2', { tritonDefault: 'triton' }).to('engine.id'),
-  flag('triton-defaults', boolean, 'false', "Use Triton's defaults where Galatea's are safer", ours)
+  flag('id', text('NAME'), 'galatea', { tritonDefault: 'triton' })
+    .says('Name of this server in GET /v2')
+    .to('engine.id'),
+  flag('triton-defaults', boolean, 'false', ours)
+    .says("Use Triton's defaults where Galatea's are safer")
     .set('engine.reportedVersion', (flags, { version }) => (hasTritonDefaults(flags) ? tritonVersion : version))
     .set('engine.prunesEnsemblesLikeTriton', hasTritonDefaults)
     .set('http.boundsBinaryBodies', (flags) => !hasTritonDefaults(flags)),
-  flag('exit-on-error', boolean, 'true', 'Exit when a model fails to load at start').to('process.exitOnError'),
-  flag('exit-timeout-secs', integer(0), '30', 'How long running requests may take to finish at shutdown').to(
-    'process.exitTimeoutSecs',
-  ),
-  flag('strict-readiness', boolean, 'true', 'Be ready only when every model is').to('engine.isStrictReadiness'),
-  flag(
-    'live-check',
-    choice('server', 'compute'),
-    'server',
-    'What liveness tells of: the server alone, or every worker too',
-    ours,
-  ).set('process.liveCheckTimeoutSecs', (flags) =>
-    flags.text('live-check') === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
-  ),
-  flag(
-    'live-timeout-secs',
-    seconds,
-    '10',
-    'Without a sign of life for so long a worker hangs (--live-check=compute)',
-    ours,
-  ).readBy('live-check'),
-  flag('allow-client-shared-memory', boolean, 'false', 'Let clients on this machine register shared memory', {
-    ...ours,
-    tritonDefault: 'true',
-  }).set('process.allowsClientSharedMemory', (flags) =>
-    flags.isOn(flags.isGiven('allow-client-shm') ? 'allow-client-shm' : 'allow-client-shared-memory'),
-  ),
-  flag('allow-client-shm', boolean, 'false', 'The same as --allow-client-shared-memory', {
-    tritonDefault: 'true',
-  }).readBy('allow-client-shared-memory'),
+  flag('exit-on-error', boolean, 'true').says('Exit when a model fails to load at start').to('process.exitOnError'),
+  flag('exit-timeout-secs', integer(0), '30')
+    .says('How long running requests may take to finish at shutdown')
+    .to('process.exitTimeoutSecs'),
+  flag('strict-readiness', boolean, 'true').says('Be ready only when every model is').to('engine.isStrictReadiness'),
+  flag('live-check', choice('server', 'compute'), 'server', ours)
+    .says('What liveness tells of: the server alone, or every worker too')
+    .set('process.liveCheckTimeoutSecs', (flags) =>
+      flags.text('live-check') === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
+    ),
+  flag('live-timeout-secs', seconds, '10', ours)
+    .says('Without a sign of life for so long a worker hangs (--live-check=compute)')
+    .readBy('live-check'),
+  flag('allow-client-shared-memory', boolean, 'false', { ...ours, tritonDefault: 'true' })
+    .says('Let clients on this machine register shared memory')
+    .set('process.allowsClientSharedMemory', (flags) =>
+      flags.isOn(flags.isGiven('allow-client-shm') ? 'allow-client-shm' : 'allow-client-shared-memory'),
+    ),
+  flag('allow-client-shm', boolean, 'false', { tritonDefault: 'true' })
+    .says('The same as --allow-client-shared-memory')
+    .readBy('allow-client-shared-memory'),
 ]
 
 export const logFlags = [
-  flag('log-verbose', verbosity, '0', 'Level of verbose lines; 0 = none').to('process.log.verboseLevel'),
-  flag('log-info', boolean, 'true', 'Write lines of level INFO').to('process.log.isInfoOn'),
-  flag('log-warning', boolean, 'true', 'Write lines of level WARNING').to('process.log.isWarningOn'),
-  flag('log-error', boolean, 'true', 'Write lines of level ERROR').to('process.log.isErrorOn'),
-  flag(
-    'log-format',
-    choice('default', 'ISO8601', 'json'),
-    'default',
-    "Triton's line, the same with ISO time, or JSON lines",
-  ).to('process.log.format'),
-  flag('log-file', text('PATH'), '', 'Append all lines to this file instead of stdout and stderr').to(
-    'process.log.file',
-  ),
-  flag('access-log', text('PATH'), '', 'Write a JSON line per request to this file; - for stdout', ours).to(
-    'process.accessLogFile',
-  ),
-  flag(
-    'audit-log',
-    text('PATH'),
-    '',
-    'Append a JSON line for every load and unload of a model, who asked and how it ended; SIGHUP opens the file anew',
-    ours,
-  ).to('process.auditLogFile'),
+  flag('log-verbose', verbosity, '0').says('Level of verbose lines; 0 = none').to('process.log.verboseLevel'),
+  flag('log-info', boolean, 'true').says('Write lines of level INFO').to('process.log.isInfoOn'),
+  flag('log-warning', boolean, 'true').says('Write lines of level WARNING').to('process.log.isWarningOn'),
+  flag('log-error', boolean, 'true').says('Write lines of level ERROR').to('process.log.isErrorOn'),
+  flag('log-format', choice('default', 'ISO8601', 'json'), 'default')
+    .says("Triton's line, the same with ISO time, or JSON lines")
+    .to('process.log.format'),
+  flag('log-file', text('PATH'), '')
+    .says('Append all lines to this file instead of stdout and stderr')
+    .to('process.log.file'),
+  flag('access-log', text('PATH'), '', ours)
+    .says('Write a JSON line per request to this file; - for stdout')
+    .to('process.accessLogFile'),
+  flag('audit-log', text('PATH'), '', ours)
+    .says(
+      'Append a JSON line for every load and unload of a model, who asked and how it ended; SIGHUP opens the file anew',
+    )
+    .to('process.auditLogFile'),
 ]

@@ -9,27 +9,18 @@ import type { TraceOptions } from './server-options.ts'
 const name = 'trace-config'
 
 export const traceFlags = [
-  flag(name, setting('[MODE,]KEY=VALUE'), '', 'Which requests are traced', repeatable).set('trace', traceOptions),
-  flag('trace-file', text('FILE'), '', 'Use --trace-config', deprecated).readBy(name),
-  flag('trace-level', choice('OFF', 'TIMESTAMPS', 'TENSORS'), 'OFF', 'Use --trace-config', {
-    ...deprecated,
-    ...repeatable,
-  }).readBy(name),
-  flag('trace-rate', integer(0), '1000', 'Use --trace-config', deprecated).readBy(name),
-  flag('trace-count', integer(-1), '-1', 'Use --trace-config', deprecated).readBy(name),
-  flag('trace-log-frequency', integer(0), '0', 'Use --trace-config', deprecated).readBy(name),
+  flag(name, setting('[MODE,]KEY=VALUE'), '', repeatable).says('Which requests are traced').set('trace', traceOptions),
+  flag('trace-file', text('FILE'), '', deprecated).says('Use --trace-config').readBy(name),
+  flag('trace-level', choice('OFF', 'TIMESTAMPS', 'TENSORS'), 'OFF', { ...deprecated, ...repeatable })
+    .says('Use --trace-config')
+    .readBy(name),
+  flag('trace-rate', integer(0), '1000', deprecated).says('Use --trace-config').readBy(name),
+  flag('trace-count', integer(-1), '-1', deprecated).says('Use --trace-config').readBy(name),
+  flag('trace-log-frequency', integer(0), '0', deprecated).says('Use --trace-config').readBy(name),
 ]
 
-const levelWords: Readonly<Record<string, 'OFF' | 'TIMESTAMPS' | 'TENSORS'>> = {
-  false: 'OFF',
-  off: 'OFF',
-  true: 'TIMESTAMPS',
-  on: 'TIMESTAMPS',
-  min: 'TIMESTAMPS',
-  max: 'TIMESTAMPS',
-  timestamps: 'TIMESTAMPS',
-  tensors: 'TENSORS',
-}
+const offWords = ['false', 'off']
+const timestampWords = ['true', 'on', 'min', 'max', 'timestamps']
 
 const maxUnsigned = 2 ** 32 - 1
 
@@ -122,16 +113,13 @@ function pairsOf(text: string): (readonly [string, string])[] {
 }
 
 /** One `off` among the levels means off. */
-function levelsOf(words: readonly string[]): ('TIMESTAMPS' | 'TENSORS')[] {
-  const found = new Set(
-    words.map((word) => {
-      const level = levelWords[word.toLowerCase()]
-      if (level === undefined) throw badOption(name, `invalid value for trace level option: ${word}`)
-      return level
-    }),
-  )
-  if (found.has('OFF')) return []
-  return (['TIMESTAMPS', 'TENSORS'] as const).filter((level) => found.has(level))
+function levelsOf(words: readonly string[]): TraceOptions['levels'] {
+  const given = words.map((word) => word.toLowerCase())
+  const unknown = given.findIndex((word) => ![...offWords, ...timestampWords, 'tensors'].includes(word))
+  if (unknown >= 0) throw badOption(name, `invalid value for trace level option: ${words[unknown]}`)
+  if (given.some((word) => offWords.includes(word))) return []
+  const timestamps = given.some((word) => timestampWords.includes(word)) ? (['TIMESTAMPS'] as const) : []
+  return given.includes('tensors') ? [...timestamps, 'TENSORS'] : timestamps
 }
 
 const knownKeys: Readonly<Record<string, readonly string[]>> = {
