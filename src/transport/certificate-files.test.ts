@@ -1,35 +1,25 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
 
-import { CertificateFiles, type Certificates } from './certificate-files.ts'
+import { CertificateFiles, type Certificates as ReadCertificates } from './certificate-files.ts'
 import { ManualClock } from '../base/clock.ts'
 import { MemoryLog } from '../base/log.ts'
+import { Certificates } from '../../test/certificates.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'galatea-certificates-'))
-after(() => rmSync(folder, { recursive: true }))
-
-for (const name of ['one', 'two']) {
-  const subject = ['-subj', `/CN=${name}`, '-days', '2', '-keyout', join(folder, `${name}.key`)]
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  execFileSync('openssl', ['req', '-x509', ...key, ...subject, '-out', join(folder, `${name}.crt`)], { stdio: 'pipe' })
-}
-
-const paths = { certificate: join(folder, 'live.crt'), key: join(folder, 'live.key'), root: '' }
+const made = new Certificates().make('one').make('two')
+const paths = { certificate: made.file('live.crt'), key: made.file('live.key'), root: '' }
 
 function use(certificate: string, key = certificate): void {
-  copyFileSync(join(folder, `${certificate}.crt`), paths.certificate)
-  copyFileSync(join(folder, `${key}.key`), paths.key)
+  copyFileSync(made.file(`${certificate}.crt`), paths.certificate)
+  copyFileSync(made.file(`${key}.key`), paths.key)
 }
 
-function filesUnderTest(): { files: CertificateFiles; clock: ManualClock; log: MemoryLog; seen: Certificates[] } {
+function filesUnderTest(): { files: CertificateFiles; clock: ManualClock; log: MemoryLog; seen: ReadCertificates[] } {
   const clock = new ManualClock()
   const log = new MemoryLog()
   const files = new CertificateFiles({ clock, log }, paths)
-  const seen: Certificates[] = []
+  const seen: ReadCertificates[] = []
   return { files, clock, log, seen }
 }
 
@@ -47,7 +37,7 @@ test('a replaced pair is handed out at the next turn of the clock', async () => 
   use('one')
   const { files, clock } = filesUnderTest()
   const before = await files.read()
-  const replaced = new Promise<Certificates>((resolve) => files.watch(resolve))
+  const replaced = new Promise<ReadCertificates>((resolve) => files.watch(resolve))
   use('two')
   clock.advanceMs(5000)
   assert.notDeepEqual((await replaced).cert, before.cert)

@@ -1,14 +1,11 @@
 // gRPC over TLS with certificates made for the occasion.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, readFileSync } from 'node:fs'
 import http2 from 'node:http2'
 import net from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import tls, { type ConnectionOptions, type TLSSocket } from 'node:tls'
 import grpc from '@grpc/grpc-js'
 
@@ -17,33 +14,13 @@ import type { TlsOptions } from '../../src/transport/listener.ts'
 import { frameTypes } from '../../src/transport/http2/http2-format.ts'
 import { codeRequest, GrpcFixture, service } from './grpc-fixture.ts'
 import { dataOf, greeting, headersOf, Http2RawClient, requestFields } from './http2-raw-client.ts'
+import { Certificates } from '../certificates.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'galatea-grpc-tls-'))
-after(() => rmSync(folder, { recursive: true }))
-const file = (name: string): string => join(folder, name)
-
-const openssl = (...args: string[]): void => void execFileSync('openssl', args, { stdio: 'pipe' })
-const keyOptions = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout'.split(' ')
-const newKey = (name: string): string[] => [...keyOptions, file(`${name}.key`)]
-
-function makeAuthority(name: string): void {
-  openssl('req', '-x509', ...newKey(name), '-subj', `/CN=${name}`, '-days', '2', '-out', file(`${name}.crt`))
-}
-
-function makeSigned(name: string, authority: string): void {
-  const names = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1,DNS:localhost']
-  openssl('req', ...newKey(name), ...names, '-out', file(`${name}.csr`))
-  const signer = ['-CA', file(`${authority}.crt`), '-CAkey', file(`${authority}.key`), '-CAcreateserial']
-  const kept = ['-days', '2', '-copy_extensions', 'copy']
-  openssl('x509', '-req', '-in', file(`${name}.csr`), ...signer, ...kept, '-out', file(`${name}.crt`))
-}
-
-makeAuthority('authority')
-makeAuthority('stranger')
-makeSigned('server-one', 'authority')
-makeSigned('server-two', 'authority')
-makeSigned('client', 'authority')
-makeSigned('impostor', 'stranger')
+const certificates = new Certificates()
+const file = (name: string): string => certificates.file(name)
+for (const name of ['authority', 'stranger']) certificates.make(name)
+for (const name of ['server-one', 'server-two', 'client']) certificates.make(name, 'authority')
+certificates.make('impostor', 'stranger')
 
 const ca = readFileSync(file('authority.crt'))
 

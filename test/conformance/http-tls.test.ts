@@ -1,54 +1,21 @@
 // HTTPS with certificates made for the occasion.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, readFileSync } from 'node:fs'
 import { request as httpsRequest } from 'node:https'
 import { connect as connectTcp } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 
 import { CertificateFiles } from '../../src/transport/certificate-files.ts'
 import { startHttpFixture } from './http-fixture.ts'
+import { Certificates } from '../certificates.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'galatea-tls-'))
-after(() => rmSync(folder, { recursive: true }))
-const file = (name: string): string => join(folder, name)
-
-const openssl = (...args: string[]): void => void execFileSync('openssl', args, { stdio: 'pipe' })
-
-function makeAuthority(name: string): void {
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', file(`${name}.key`)]
-  openssl('req', '-x509', ...key, '-subj', `/CN=${name}`, '-days', '2', '-out', file(`${name}.crt`))
-}
-
-function makeSigned(name: string, authority: string): void {
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', file(`${name}.key`)]
-  openssl('req', ...key, '-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1', '-out', file(`${name}.csr`))
-  const signer = ['-CA', file(`${authority}.crt`), '-CAkey', file(`${authority}.key`), '-CAcreateserial']
-  openssl(
-    'x509',
-    '-req',
-    '-in',
-    file(`${name}.csr`),
-    ...signer,
-    '-days',
-    '2',
-    '-copy_extensions',
-    'copy',
-    '-out',
-    file(`${name}.crt`),
-  )
-}
-
-makeAuthority('authority')
-makeAuthority('stranger')
-makeSigned('server-one', 'authority')
-makeSigned('server-two', 'authority')
-makeSigned('client', 'authority')
-makeSigned('impostor', 'stranger')
+const certificates = new Certificates()
+const file = (name: string): string => certificates.file(name)
+for (const name of ['authority', 'stranger']) certificates.make(name)
+for (const name of ['server-one', 'server-two', 'client']) certificates.make(name, 'authority')
+certificates.make('impostor', 'stranger')
 
 const ca = readFileSync(file('authority.crt'))
 const pairOf = (name: string): ConnectionOptions => ({

@@ -1,15 +1,12 @@
 // NVIDIA's own Python clients for gRPC against a real server process.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { createIdentityRepository, type TemporaryRepository } from './identity-repository.ts'
 import { reportPythonChecks } from './python-checks.ts'
 import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
+import { Certificates } from '../certificates.ts'
 
 /** Answers COUNT times: 0, 1, 2… The endless one goes on until its client gives up. */
 const repeatModel = (isEndless: boolean): string => `
@@ -56,30 +53,14 @@ test('after all of it the server still runs and ends with code 0', async () => {
   assert.deepEqual(await server.stop(), { code: 0, signal: null }, server.output)
 })
 
-/** An authority, a certificate for the server and one for a client, with openssl. */
-async function createCertificates(): Promise<string> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-tls-'))
-  const openssl = (...args: string[]): void => void execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' })
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  openssl('req', '-x509', ...newKey, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=test ca', '-days', '2')
-  await writeFile(path.join(folder, 'names'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\n')
-  for (const name of ['server', 'client']) {
-    openssl('req', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`)
-    const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', 'names']
-    openssl('x509', '-req', '-in', `${name}.csr`, ...signed, '-out', `${name}.pem`)
-  }
-  return folder
-}
-
 test('tritonclient.grpc over mutual TLS', async (t) => {
-  const folder = await createCertificates()
-  t.after(() => rm(folder, { recursive: true, force: true }))
+  const { folder } = new Certificates().make('ca').make('server', 'ca').make('client', 'ca')
   await using secure = await startServerProcess([
     `--model-repository=${exampleModels}`,
     '--grpc-use-ssl-mutual=true',
-    `--grpc-server-cert=${folder}/server.pem`,
+    `--grpc-server-cert=${folder}/server.crt`,
     `--grpc-server-key=${folder}/server.key`,
-    `--grpc-root-cert=${folder}/ca.pem`,
+    `--grpc-root-cert=${folder}/ca.crt`,
     '--grpc-infer-response-compression-level=medium',
   ])
   await reportPythonChecks(t, 'grpc_tls_client.py', `${secure.grpcAddress},${folder}`)

@@ -1,7 +1,7 @@
 // What the SDK's connections do, against a real Galatea process: TLS, secrets, ending a program.
 
 import assert from 'node:assert/strict'
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { createGrpcClient, createHttpClient, type InferenceClient } from '../../src/client/node.ts'
 import { exampleModels, projectRoot, startServerProcess } from './server-process.ts'
+import { Certificates } from '../certificates.ts'
 
 let folder: string
 before(async () => {
@@ -24,10 +25,8 @@ async function checkSums(client: InferenceClient): Promise<void> {
 }
 
 test('both clients speak TLS, with a certificate of their own where the server wants one', async () => {
-  const [cert, key] = [path.join(folder, 'cert.pem'), path.join(folder, 'key.pem')]
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2']
-  execFileSync('openssl', ['req', '-x509', ...curve, ...subject, '-keyout', key, '-out', cert], { stdio: 'pipe' })
+  const made = new Certificates().make('localhost')
+  const [cert, key] = [made.file('localhost.crt'), made.file('localhost.key')]
   await using server = await startServerProcess([
     `--model-repository=${exampleModels}`,
     '--http-use-ssl=true',

@@ -1,17 +1,14 @@
 // The gRPC client against a server of @grpc/grpc-js that does as it is told.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import grpc from '@grpc/grpc-js'
 import { GrpcClient, type GrpcClientOptions } from './grpc-client.ts'
 import { encodeMessage } from './json-messages.ts'
 import { until } from '../../../test/until.ts'
+import { Certificates } from '../../../test/certificates.ts'
 
 type Reply = { readonly bytes?: Buffer; readonly error?: Partial<grpc.ServiceError> } | 'never'
 type Call = {
@@ -190,15 +187,7 @@ test('what is no gRPC server is called that', async () => {
 })
 
 test('TLS: the server is known by its authority, the client by its certificate', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'galatea-sdk-tls-'))
-  after(() => rmSync(folder, { recursive: true }))
-  const file = (name: string): string => path.join(folder, name)
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-days', '2']
-  execFileSync('openssl', ['req', '-x509', ...key, ...name, '-keyout', file('key'), '-out', file('cert')], {
-    stdio: 'pipe',
-  })
-  const [cert, privateKey] = [readFileSync(file('cert')), readFileSync(file('key'))]
+  const { cert, key: privateKey } = new Certificates().make('localhost').read('localhost')
   const credentials = grpc.ServerCredentials.createSsl(cert, [{ private_key: privateKey, cert_chain: cert }], true)
   await using server = await new FakeServer().listen(0, credentials)
   server.replies = [{ bytes: metadata }]

@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:https'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { createHttpClient } from '../node.ts'
+import { Certificates } from '../../../test/certificates.ts'
 
-const folder = mkdtempSync(path.join(tmpdir(), 'galatea-tls-fetch-'))
-after(() => rmSync(folder, { recursive: true }))
-const file = (name: string): string => path.join(folder, name)
-const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2']
-execFileSync('openssl', ['req', '-x509', ...curve, ...subject, '-keyout', file('key'), '-out', file('cert')], {
-  stdio: 'pipe',
-})
-const [cert, key] = [readFileSync(file('cert')), readFileSync(file('key'))]
+const { cert, key } = new Certificates().make('localhost').read('localhost')
 
 /** Asks for a client certificate, packs what it answers when that is allowed. */
 const server = createServer({ cert, key, ca: cert, requestCert: true }, (request, response) => {

@@ -1,4 +1,4 @@
-"""tritonclient.grpc over TLS: `python grpc_tls_client.py HOST:PORT,FOLDER` with ca.pem, client.pem and client.key there."""
+"""tritonclient.grpc over TLS: `python grpc_tls_client.py HOST:PORT,FOLDER` with ca.crt, client.crt and client.key there."""
 
 import asyncio
 import pathlib
@@ -13,7 +13,7 @@ from grpc_models import simple_inputs
 import report
 
 ADDRESS, FOLDER = sys.argv[1].split(",")
-FILES = {name: str(pathlib.Path(FOLDER) / name) for name in ("ca.pem", "client.pem", "client.key")}
+FILES = {name: str(pathlib.Path(FOLDER) / name) for name in ("ca.crt", "client.crt", "client.key")}
 
 
 class Tls(unittest.TestCase):
@@ -22,8 +22,8 @@ class Tls(unittest.TestCase):
         with triton.InferenceServerClient(
             ADDRESS,
             ssl=True,
-            root_certificates=FILES["ca.pem"],
-            certificate_chain=FILES["client.pem"],
+            root_certificates=FILES["ca.crt"],
+            certificate_chain=FILES["client.crt"],
             private_key=FILES["client.key"],
         ) as client:
             inputs, total, _ = simple_inputs(triton)
@@ -36,8 +36,8 @@ class Tls(unittest.TestCase):
             async with triton_aio.InferenceServerClient(
                 ADDRESS,
                 ssl=True,
-                root_certificates=FILES["ca.pem"],
-                certificate_chain=FILES["client.pem"],
+                root_certificates=FILES["ca.crt"],
+                certificate_chain=FILES["client.crt"],
                 private_key=FILES["client.key"],
             ) as client:
                 inputs, total, _ = simple_inputs(triton_aio)
@@ -48,7 +48,7 @@ class Tls(unittest.TestCase):
 
     def test_without_certificate(self):
         """TLS: a client without a certificate, and one without TLS, are not"""
-        with open(FILES["ca.pem"], "rb") as file:
+        with open(FILES["ca.crt"], "rb") as file:
             credentials = grpc.ssl_channel_credentials(file.read())
         raw = lambda data: data
         for channel in (grpc.secure_channel(ADDRESS, credentials), grpc.insecure_channel(ADDRESS)):

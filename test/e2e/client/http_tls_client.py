@@ -1,4 +1,4 @@
-"""tritonclient.http and http.aio over TLS: `python http_tls_client.py HOST:PORT,FOLDER`, ca.pem, client.pem, client.key there."""
+"""tritonclient.http and http.aio over TLS: `python http_tls_client.py HOST:PORT,FOLDER`, ca.crt, client.crt, client.key there."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from models import simple_inputs
 import report
 
 ADDRESS, FOLDER = sys.argv[1].split(",")
-CA, CERTIFICATE, KEY = (str(pathlib.Path(FOLDER) / name) for name in ("ca.pem", "client.pem", "client.key"))
+CA, CERTIFICATE, KEY = (str(pathlib.Path(FOLDER) / name) for name in ("ca.crt", "client.crt", "client.key"))
 
 
 class Tls(unittest.TestCase):
