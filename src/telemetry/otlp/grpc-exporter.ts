@@ -1,4 +1,4 @@
-import { connect, type ClientHttp2Session } from 'node:http2'
+import type { ClientHttp2Session } from 'node:http2'
 import { exportTimeoutMs } from './http-exporter.ts'
 import type { SpanExporter } from './span-processor.ts'
 
@@ -10,7 +10,8 @@ export function createGrpcExporter(origin: URL, headers: Readonly<Record<string,
   let session: ClientHttp2Session | null = null
   const open = (): ClientHttp2Session => {
     if (session !== null && !session.closed && !session.destroyed) return session
-    const opened = connect(origin)
+    // Not imported: most servers export no spans.
+    const opened = process.getBuiltinModule('node:http2').connect(origin)
     // The open call gets the error too. Without this listener the error would end the server.
     opened.on('error', () => opened.destroy())
     opened.on('goaway', () => opened.close())

@@ -1,5 +1,3 @@
-import { Agent as TlsAgent, request as httpsRequest } from 'node:https'
-import { nodeHttp } from './node-http.ts'
 import type { SpanExporter } from './span-processor.ts'
 
 /** The time limit of a whole exchange. */
@@ -7,14 +5,13 @@ export const exportTimeoutMs = 10_000
 
 /** OTLP over HTTP: one POST of protobuf per batch, over a connection that is kept. */
 export function createHttpExporter(url: URL, headers: Readonly<Record<string, string>>): SpanExporter {
-  const isTls = url.protocol === 'https:'
-  const agent = isTls
-    ? new TlsAgent({ keepAlive: true, maxSockets: 1 })
-    : new nodeHttp.Agent({ keepAlive: true, maxSockets: 1 })
+  // Not imported: most servers export no spans, and loading the module costs memory and CPU at the start.
+  const { Agent, request: open } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http')
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   return {
     send: (body) =>
       new Promise((resolve, reject) => {
-        const request = (isTls ? httpsRequest : nodeHttp.request)(url, {
+        const request = open(url, {
           method: 'POST',
           agent,
           signal: AbortSignal.timeout(exportTimeoutMs),
