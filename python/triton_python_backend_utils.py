@@ -14,7 +14,7 @@ from galatea_worker.request import InferenceRequest, InferenceTrace, PreferredMe
 from galatea_worker.request import MEMORY_CPU as TRITONSERVER_MEMORY_CPU
 from galatea_worker.request import MEMORY_GPU as TRITONSERVER_MEMORY_GPU
 from galatea_worker.response import InferenceResponse, InferenceResponseSender
-from galatea_worker.tensor import Tensor, decode_bytes, encode_bytes
+from galatea_worker.tensor import BF16, DTYPES, Tensor, decode_bytes, encode_bytes
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
@@ -38,21 +38,8 @@ TRITON_STRING_TO_NUMPY = {
     "TYPE_STRING": np.object_,
 }
 
-_TYPES = [
-    np.bool_,
-    np.uint8,
-    np.uint16,
-    np.uint32,
-    np.uint64,
-    np.int8,
-    np.int16,
-    np.int32,
-    np.int64,
-    np.float16,
-    np.float32,
-    np.float64,
-    np.object_,
-]
+# By Triton's codes, without BF16, which numpy does not know.
+_TYPES = [dtype.type for dtype in DTYPES[1:BF16]]
 
 
 def serialize_byte_tensor(input_tensor):

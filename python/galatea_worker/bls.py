@@ -1,6 +1,5 @@
 """Calls of other models from inside a model (business logic scripting)."""
 import json
-import struct
 import threading
 from collections import deque
 
@@ -12,8 +11,6 @@ from .errors import TritonError, TritonModelException
 from .frames import NAMED, RESPONSE_HEAD
 from .response import InferenceResponse
 
-_BLS_HEAD = struct.Struct("<II")  # bytes of JSON, flags
-_DECOUPLED = 1
 
 
 class Call:
@@ -105,7 +102,7 @@ def start(request, is_decoupled):
     ).encode()
     writer = FrameWriter(frames.BLS_REQUEST, call.id, context.outputs, context.inline_limit)
     try:
-        writer.add(_BLS_HEAD.pack(len(head), _DECOUPLED if is_decoupled else 0))
+        writer.add(frames.BLS_HEAD.pack(len(head), frames.BLS_DECOUPLED if is_decoupled else 0))
         for tensor in request._inputs:
             writer.add_tensor(tensor, NAMED)
         writer.add_text(head)

@@ -41,7 +41,7 @@ def on_reply(count, id, frame):
 
 
 def tell_metric(metric_id, operation, value):
-    """Nobody waits for it; it leaves with the next frame when the main thread is at work."""
+    """Sends a change of a metric, which has no answer. From the main thread it leaves with the next frame."""
     frame = simple_frame(frames.METRIC, metric_id, METRIC_OPERATION.pack(operation, value))
     if threading.current_thread() is threading.main_thread():
         context.channel.defer(frame)

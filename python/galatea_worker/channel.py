@@ -35,7 +35,7 @@ class Waiter:
         self.wake()
 
     def wake(self):
-        # Already awake: it looks again anyway.
+        # The thread is awake already, and looks again by itself.
         if not self._lock.locked():
             return
         try:
@@ -163,7 +163,7 @@ class Channel:
         waiters = self._waiters
         if not waiters or (len(waiters) == 1 and waiters[0] is leaving):
             return
-        # Whoever is listed tries to read before it sleeps, so one that is missed here has the turn already.
+        # A listed thread tries to read before it sleeps. So a thread that is missed here reads already.
         for waiter in list(waiters):
             if waiter is not leaving and not waiter.done:
                 waiter.wake()

@@ -63,7 +63,7 @@ def exception_text(error):
     trace = error.__traceback__
     while trace is not None:
         lines[trace.tb_frame] = trace.tb_lineno
-        # Only a frame outside of this package counts as the place: what we raise is blamed on our caller.
+        # The place is the innermost frame outside of this package: an error of wrong use belongs to the caller.
         if not _is_ours(trace.tb_frame):
             deepest = trace.tb_frame
         trace = trace.tb_next

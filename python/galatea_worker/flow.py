@@ -39,7 +39,7 @@ class Flow:
             self.wake()
 
     def end(self):
-        """Nobody reads any more, or nothing more is sent: whoever waits goes on."""
+        """The request has no reader any more, or its last answer was sent: a thread that waits goes on."""
         self.is_over = True
         self.wake()
 

@@ -69,6 +69,10 @@ SHARED = 1
 TENSOR_BY_RANK = [struct.Struct("%s%dq" % (TENSOR_HEAD, rank)) for rank in range(33)]
 NAME_LENGTH = struct.Struct("<Q")
 LOG_HEAD = struct.Struct("<BxHI")  # level, bytes of the file name, line
+# A model's own call: bytes of JSON, flags. Its tensors follow, then the JSON.
+BLS_HEAD = struct.Struct("<II")
+BLS_DECOUPLED = 1
+
 METRIC_OPERATION = struct.Struct("<Id")  # operation, value
 OFFSET = struct.Struct("<Q")
 

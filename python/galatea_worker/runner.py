@@ -31,7 +31,6 @@ class Runner:
         self._waiter = Waiter()
         self._module = None
         self._model = None
-        self._execute = None
         self._loop = None
         self._is_leaving = False
         channel.handlers = {
@@ -55,7 +54,7 @@ class Runner:
         waiter = self._waiter
         while not self._is_leaving:
             if tasks:
-                # Parked while the last one ran. Its client may have given up since then, and must be heard first.
+                # The batch was parked while the last one ran. A client may have cancelled meanwhile: read that first.
                 channel.poll()
             else:
                 channel.flush()
@@ -75,7 +74,7 @@ class Runner:
         self._waiter.finish()
 
     def _enqueue_finalize(self, *frame):
-        # Nobody reads any more: a model that waits in send comes to its end.
+        # The server takes no more answers, so a model that waits in send must go on.
         flow.end_all()
         self._enqueue(self._finalize, frame)
 
@@ -113,7 +112,6 @@ class Runner:
             self._configure(settings)
             model_class = self._import(settings)
             self._model = model_class()
-            # Looked up per batch would be Triton's way; a model that replaces its execute later still works through it.
             if hasattr(self._model, "initialize"):
                 self._model.initialize(settings["args"])
         except BaseException as error:
@@ -181,7 +179,7 @@ class Runner:
         self._channel.send(writer)
 
     def _skip_cancelled(self, batch_id, requests):
-        """True when nobody waits for any of it any more: then the model never sees it."""
+        """True when every request of the batch was cancelled: then the model never sees the batch."""
         handles = [request._handle for request in requests]
         if not context.cancelled.issuperset(handles):
             return False
@@ -301,7 +299,7 @@ class Runner:
         return writer.finish(count)
 
     def _leave_open(self, requests):
-        """Answered later, by whoever holds the response sender; if that is nobody, the sender's end answers."""
+        """These requests are answered later through their response senders. A sender that nobody holds answers at its end."""
         for request in requests:
             sender = request.get_response_sender()
             if request._release_flags == RELEASE_RESCHEDULE and not sender._is_closed:

@@ -83,6 +83,7 @@ test('both halves have the same numbers under the same names', () => {
     ...named('', frames.fromWorker),
     ...named('REQUEST_', frames.requestFlags),
     ...named('RESPONSE_', frames.responseFlags),
+    ...named('BLS_', frames.blsFlags),
     ...named('', { inline, shared, named: namedIndex }),
   ]
   assert.deepEqual(report.numbers, Object.fromEntries(ours))
@@ -98,6 +99,7 @@ test('heads have the same size, and what is read by its offset has that layout',
   assert.equal(sizeOf('HEADER'), frames.headerBytes)
   assert.equal(sizeOf('REQUEST'), frames.requestHeadBytes)
   assert.equal(sizeOf('RESPONSE_HEAD'), frames.responseHeadBytes)
+  assert.equal(sizeOf('BLS_HEAD'), frames.blsHeadBytes)
   const executedHead = frames.headerBytes + frames.executionTimeBytes + frames.responseHeadBytes
   assert.equal(sizeOf('EXECUTED_HEAD'), executedHead)
   const tensor = (report.structs['TENSOR'] ?? '').replace('0q', '')

@@ -7,7 +7,7 @@ import type { Tensor } from '../../tensor/tensor.ts'
 import { NumberTable } from '../../base/number-table.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { parseParameters } from './execute-frame.ts'
-import { headerBytes, readUint64 } from './frames.ts'
+import { blsFlags, blsHeadBytes, headerBytes, readUint64, requestFlags } from './frames.ts'
 import { encodeBlsResponse } from './response-record.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
@@ -26,9 +26,6 @@ type BlsHead = {
   /** The handle of the request whose trace the call belongs to; 0 for none. */
   readonly traceOf: number
 }
-
-const headBytes = 8
-const decoupledFlag = 1
 
 export class BlsCalls {
   readonly #services: ModelServices
@@ -58,10 +55,10 @@ export class BlsCalls {
   start(frame: Buffer): void {
     const callId = readUint64(frame, 8)
     const jsonBytes = frame.readUInt32LE(headerBytes)
-    const isDecoupledCall = (frame.readUInt32LE(headerBytes + 4) & decoupledFlag) !== 0
+    const isDecoupledCall = (frame.readUInt32LE(headerBytes + 4) & blsFlags.decoupled) !== 0
     const inputs: Tensor[] = []
     this.#reader.blocks = null
-    this.#reader.end = headerBytes + headBytes
+    this.#reader.end = headerBytes + blsHeadBytes
     const inputCount = frame.readUInt16LE(6)
     for (let i = 0; i < inputCount; i++) inputs.push(this.#reader.read(frame, this.#reader.end))
     const blocks = (this.#reader.blocks as number[] | null) ?? []
@@ -135,8 +132,8 @@ function requestOf(
     requestedOutputs: head.outputs,
     ...(head.parameters === null ? {} : { parameters: parseParameters(head.parameters) }),
     correlationId: head.correlationId ?? BigInt(head.correlationNumber),
-    isSequenceStart: (head.flags & 1) !== 0,
-    isSequenceEnd: (head.flags & 2) !== 0,
+    isSequenceStart: (head.flags & requestFlags.sequenceStart) !== 0,
+    isSequenceEnd: (head.flags & requestFlags.sequenceEnd) !== 0,
     priority: BigInt(head.priority),
     timeoutUs: BigInt(head.timeoutUs),
     sink,

@@ -60,6 +60,9 @@ export const tensorHeadBytes = 24
 export const named = 0xffff
 export const inline = 0
 export const shared = 1
+/** The head of a model's own call: bytes of JSON, flags. */
+export const blsHeadBytes = 8
+export const blsFlags = { decoupled: 1 } as const
 /** A log line names its level, and a metric's change its operation, by the place in these lists. */
 export const logLevels = ['info', 'warning', 'error', 'verbose'] as const
 export const metricOperations = ['increment', 'set', 'observe', 'remove'] as const
