@@ -3,54 +3,26 @@
 import { openOrClose } from './base/closing-stack.ts'
 import { SystemClock, type Clock } from './base/clock.ts'
 import { silentLog, type Log } from './base/log.ts'
-import { ServerError } from './base/server-error.ts'
+import type { ServerError } from './base/server-error.ts'
+import {
+  EmbeddedExchange,
+  type EmbeddedAnswers,
+  type InferOptions,
+  type InferResult,
+  type InputValues,
+} from './embedded-exchange.ts'
+import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import type { Engine } from './engine/engine.ts'
 import type { IndexEntry } from './engine/serving/index-entry.ts'
-import { InferenceRequest } from './model/inference-request.ts'
-import type { ParameterValue } from './model/parameters.ts'
-import type { InferenceResponse } from './model/inference-response.ts'
 import type { ModelMetadata } from './config/model-metadata.ts'
-import type { ModelVersion } from './model/model-version.ts'
 import { defaultOptions } from './options/options-from-flags.ts'
 import type { EngineSettings } from './options/server-options.ts'
 import { buildEngine } from './build-engine.ts'
-import type { DataType } from './tensor/data-type.ts'
-import type { Shape } from './tensor/shape.ts'
-import type { Tensor } from './tensor/tensor.ts'
-import { numbersOf, stringsOf, tensorOfNumbers, tensorOfStrings, type TypedValues } from './tensor/typed-values.ts'
 
 export type EmbeddedEngineOptions = Partial<Omit<EngineSettings, 'modelRepositories'>> & {
   readonly modelRepository: string | readonly string[]
   readonly clock?: Clock
   readonly log?: Log
-}
-
-/** Values of one input: a typed array of the input's type, or strings. Without a shape, that of the configuration is taken. */
-export type InputValues =
-  | TypedValues
-  | readonly string[]
-  | { readonly shape: Shape; readonly data: TypedValues | readonly (string | Uint8Array)[] }
-
-export type OutputValues = {
-  readonly dataType: DataType
-  readonly shape: Shape
-  /** FP16 and BF16 come as their bits. */
-  readonly data: TypedValues | string[]
-}
-
-export type InferOptions = {
-  readonly version?: string
-  readonly id?: string
-  /** Only these; all of them when left out. */
-  readonly outputs?: readonly string[]
-  readonly parameters?: Readonly<Record<string, ParameterValue>>
-  readonly timeoutUs?: bigint
-  readonly signal?: AbortSignal
-}
-
-export type InferResult = {
-  readonly outputs: Readonly<Record<string, OutputValues>>
-  readonly parameters: Readonly<Record<string, ParameterValue>>
 }
 
 export interface EmbeddedEngine {
@@ -83,69 +55,27 @@ export async function createEngine(options: EmbeddedEngineOptions): Promise<Embe
     return built.engine
   })
 
-  const send = (
-    model: string,
-    inputs: Readonly<Record<string, InputValues>>,
-    inferOptions: InferOptions,
-    sink: (response: InferenceResponse) => void,
-  ): InferenceRequest => {
-    const version = engine.findVersion(model, inferOptions.version ?? '')
-    const request = new InferenceRequest({
-      modelName: model,
-      modelVersion: inferOptions.version ?? '',
-      id: inferOptions.id ?? '',
-      inputs: Object.entries(inputs).map(([name, values]) => inputTensor(version, name, values)),
-      requestedOutputs: inferOptions.outputs ?? [],
-      parameters: new Map(Object.entries(inferOptions.parameters ?? {})),
-      timeoutUs: inferOptions.timeoutUs ?? 0n,
-      sink,
-    })
-    const { signal } = inferOptions
-    signal?.addEventListener('abort', () => request.cancel(), { once: true })
-    engine.infer(request, version)
-    if (signal?.aborted) request.cancel()
-    return request
-  }
-
+  const parts = { engine, clock, sharedMemory: new SharedMemoryRegistry({ isAllowed: false }) }
   return {
     engine,
     infer: (model, inputs, inferOptions = {}) =>
       new Promise((resolve, reject) => {
-        let result: InferResult | null = null
-        let count = 0
-        send(model, inputs, inferOptions, (response) => {
-          if (!response.isFlagOnly && response.error === null) {
-            count++
-            result = takeResult(response)
-          }
-          if (response.error !== null) reject(response.error)
-          else if (response.isFinal) {
-            if (result !== null && count === 1) resolve(result)
-            else reject(new ServerError('INTERNAL', `expected a single response, got ${count}`))
-          }
-        })
+        const answers = { answered: resolve, failed: reject, ended: () => undefined }
+        new EmbeddedExchange(parts, inputs, inferOptions, true, answers).send(model)
       }),
     inferStream: async function* (model, inputs, inferOptions = {}) {
-      const arrived: InferenceResponse[] = []
-      let wake = (): void => undefined
-      const request = send(model, inputs, inferOptions, (response) => {
-        arrived.push(response)
-        wake()
-      })
+      const arrived = new ArrivedResults()
+      const exchange = new EmbeddedExchange(parts, inputs, inferOptions, false, arrived)
+      arrived.onFull = (isFull) => exchange.setPaused(isFull)
+      exchange.send(model)
       try {
         for (;;) {
-          const response = arrived.shift()
-          if (response === undefined) {
-            await new Promise<void>((resolve) => (wake = resolve))
-            continue
-          }
-          if (response.error !== null) throw response.error
-          if (!response.isFlagOnly) yield takeResult(response)
-          if (response.isFinal) return
+          const result = await arrived.next()
+          if (result === null) return
+          yield result
         }
       } finally {
-        request.cancel()
-        for (const response of arrived) response.release()
+        exchange.cancel()
       }
     },
     isModelReady: (model, version = '') => engine.isModelReady(model, version),
@@ -159,42 +89,45 @@ export async function createEngine(options: EmbeddedEngineOptions): Promise<Embe
   }
 }
 
-function inputTensor(version: ModelVersion, name: string, values: InputValues): Tensor {
-  const spec = version.signature.inputByName.get(name)
-  if (spec === undefined) {
-    throw new ServerError('INVALID_ARG', `unexpected inference input '${name}' for model '${version.name}'`)
-  }
-  const hasShape = !Array.isArray(values) && !ArrayBuffer.isView(values) && 'shape' in values
-  const data = hasShape ? values.data : (values as TypedValues | readonly string[])
-  const shape = hasShape ? values.shape : impliedShape(version, spec.dims, data.length)
-  return Array.isArray(data)
-    ? tensorOfStrings(name, shape, data)
-    : tensorOfNumbers(name, spec.dataType, shape, data as TypedValues)
-}
+/** Results that wait to be taken at most; a model that can wait is asked to at more. */
+const mostWaiting = 64
 
-/** The configuration's dims, with the batch dimension or one open dimension sized by the number of values. */
-function impliedShape(version: ModelVersion, dims: Shape, valueCount: number): Shape {
-  const shape = version.signature.isBatching ? [-1, ...dims] : [...dims]
-  const open = shape.filter((size) => size === -1).length
-  if (open === 0) return shape
-  const fixed = shape.reduce((product, size) => (size === -1 ? product : product * size), 1)
-  // Of several open dimensions the first takes what the others, at size 1, leave.
-  let isTaken = false
-  return shape.map((size) => {
-    if (size !== -1) return size
-    if (isTaken) return 1
-    isTaken = true
-    return Math.floor(valueCount / fixed)
-  })
-}
+/** The results of a stream between the model that makes them and the loop that takes them. */
+class ArrivedResults implements EmbeddedAnswers {
+  /** Told when too many wait, and when they are taken. */
+  onFull: (isFull: boolean) => void = () => undefined
+  readonly #results: InferResult[] = []
+  #error: ServerError | null = null
+  #hasEnded = false
+  #wake = (): void => undefined
 
-/** Copies the outputs out, because their memory goes back with the response. */
-function takeResult(response: InferenceResponse): InferResult {
-  const outputs: Record<string, OutputValues> = {}
-  for (const tensor of response.outputs) {
-    const data = tensor.dataType === 'BYTES' ? stringsOf(tensor) : numbersOf(tensor).slice()
-    outputs[tensor.name] = { dataType: tensor.dataType, shape: tensor.shape, data }
+  answered(result: InferResult): void {
+    this.#results.push(result)
+    if (this.#results.length === mostWaiting) this.onFull(true)
+    this.#wake()
   }
-  response.release()
-  return { outputs, parameters: Object.fromEntries(response.parameters ?? []) }
+
+  failed(error: ServerError): void {
+    this.#error = error
+    this.#wake()
+  }
+
+  ended(): void {
+    this.#hasEnded = true
+    this.#wake()
+  }
+
+  /** Null after the last. Throws the error that ended them. */
+  async next(): Promise<InferResult | null> {
+    for (;;) {
+      const result = this.#results.shift()
+      if (result !== undefined) {
+        if (this.#results.length === 0) this.onFull(false)
+        return result
+      }
+      if (this.#error !== null) throw this.#error
+      if (this.#hasEnded) return null
+      await new Promise<void>((resolve) => (this.#wake = resolve))
+    }
+  }
 }

@@ -1,5 +1,7 @@
 // The HTTP port put together: the routes of every front end that speaks HTTP, and the port that serves them.
 
+import type { Admission } from './access/admission.ts'
+import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import type { LogControl } from './base/log-control.ts'
@@ -9,14 +11,15 @@ import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
-import type { LoadMetricSource } from './ports/http/endpoint-load-metrics.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
+import type { LoadMetricSource } from './frontends/generate/endpoint-load-metrics.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
-import { RestrictedApiGuard } from './ports/http/restricted-api-guard.ts'
 import type { Route } from './ports/http/route.ts'
 
 type HttpDependencies = {
+  /** In place of the one that the options name. */
+  readonly admission?: Admission
   readonly engine: Engine
   readonly log: Log
   readonly clock: Clock
@@ -33,14 +36,14 @@ type HttpDependencies = {
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export function createHttpPort(dependencies: HttpDependencies, options: HttpOptions): HttpPort {
   validateHttpOptions(options)
-  const guard = new RestrictedApiGuard(options.restrictedApis)
+  const admission = dependencies.admission ?? sharedKeyAdmission('http', options.restrictedApis)
   const offload = new JsonOffload(dependencies)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-  const parts = { ...dependencies, sharedMemory, offload, repositoryKey: guard.keyOf('model-repository') }
+  const parts = { ...dependencies, sharedMemory, offload }
   const { refusals } = dependencies.engine
   return new HttpPort(
-    { ...dependencies, refusals, guard, offload, cannotListen: (reason) => listenError(reason, options) },
-    { ...options, bodyLimitBytes: bodyLimitBytes(options), hasFlags: true },
+    { ...dependencies, refusals, admission, offload, cannotListen: (reason) => listenError(reason, options) },
+    { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
     httpRoutes(parts, options),
   )
 }

@@ -1,14 +1,8 @@
 // The public API of the package, and the only barrel.
 
 export { createEngine } from './embedded-engine.ts'
-export type {
-  EmbeddedEngine,
-  EmbeddedEngineOptions,
-  InferOptions,
-  InferResult,
-  InputValues,
-  OutputValues,
-} from './embedded-engine.ts'
+export type { EmbeddedEngine, EmbeddedEngineOptions } from './embedded-engine.ts'
+export type { InferOptions, InferResult, InputValues, OutputValues } from './embedded-exchange.ts'
 export { startServer, type RunningServer } from './server.ts'
 export type { ServerOptions } from './options/server-options.ts'
 export { ServerError, type ErrorCode } from './base/server-error.ts'

@@ -1,12 +1,12 @@
 // Metrics put together: what is counted, the page that shows it, the port that serves the page.
 
+import type { Admission } from './access/admission.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
 import type { TrafficMeter } from './transport/traffic-meter.ts'
 import type { Engine } from './engine/engine.ts'
 import { HttpPort } from './ports/http/http-port.ts'
-import { RestrictedApiGuard } from './ports/http/restricted-api-guard.ts'
 import type { ResponseCache } from './model/response-cache.ts'
 import { metricsRoutes, type MetricsParts } from './frontends/metrics/metrics-routes.ts'
 import type { MetricsOptions } from './options/server-options.ts'
@@ -105,7 +105,7 @@ const metricsLimits = {
 } as const
 
 export function createMetricsPort(
-  parts: MetricsParts,
+  parts: MetricsParts & { readonly admission?: Admission },
   { address, port }: { readonly address: string; readonly port: number },
 ): HttpPort {
   const cannotListen = (cause: Error): ServerError => {
@@ -114,8 +114,17 @@ export function createMetricsPort(
     return new ServerError('UNAVAILABLE', `${text} ${advice}`, { cause })
   }
   return new HttpPort(
-    { ...parts, cannotListen, guard: new RestrictedApiGuard([]) },
-    { ...metricsLimits, address, port, reusePort: false, tls: null, corsOrigins: [], hasFlags: false },
+    { ...parts, cannotListen, admission: parts.admission ?? null },
+    {
+      ...metricsLimits,
+      address,
+      port,
+      reusePort: false,
+      tls: null,
+      corsOrigins: [],
+      protocol: 'metrics',
+      hasFlags: false,
+    },
     metricsRoutes(parts),
   )
 }

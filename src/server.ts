@@ -17,7 +17,7 @@ import { createMetricsService, type MetricsServiceDependencies } from './metrics
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
-import type { GrpcFrontend } from './ports/grpc/grpc-port.ts'
+import type { GrpcPort } from './ports/grpc/grpc-port.ts'
 import type { HttpPort } from './ports/http/http-port.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
@@ -112,7 +112,7 @@ async function openServer(
   const ports: Ports = { http: null, grpc: null }
   closing.add(engine, () => endServing(engine, ports, exit))
   // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
-  const grpcModule = options.grpc === null ? null : import('./ports/grpc/grpc-port.ts')
+  const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
   await engine.start()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
   const report = { models: engine.index(), backends: usedBackends() }
@@ -146,7 +146,7 @@ async function openServer(
   }
 }
 
-type Ports = { http: HttpPort | null; grpc: GrpcFrontend | null }
+type Ports = { http: HttpPort | null; grpc: GrpcPort | null }
 
 /** Readiness goes false first. The ports answer the requests in flight while the Engine waits for the end of these requests. */
 async function endServing(engine: Engine, { http, grpc }: Ports, exit: Exit): Promise<void> {
@@ -159,7 +159,7 @@ async function endServing(engine: Engine, { http, grpc }: Ports, exit: Exit): Pr
 type PortParts = ServerDependencies &
   Omit<MetricsServiceDependencies, 'traffic'> & {
     readonly sharedMemory: SharedMemoryRegistry
-    readonly grpcModule: Promise<typeof import('./ports/grpc/grpc-port.ts')> | null
+    readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
   }
 
 const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null }
@@ -174,8 +174,8 @@ async function openPorts(
   let grpcAddress: Address | null = null
   let metricsAddress: Address | null = null
   if (options.grpc !== null && parts.grpcModule !== null) {
-    const { createGrpcFrontend } = await parts.grpcModule
-    ports.grpc = portsPlace.add(createGrpcFrontend(parts, options.grpc), (opened) => opened.close())
+    const { createGrpcPort } = await parts.grpcModule
+    ports.grpc = portsPlace.add(createGrpcPort(parts, options.grpc), (opened) => opened.close())
     grpcAddress = await ports.grpc.listen()
   }
   if (options.http !== null)

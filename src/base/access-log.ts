@@ -10,6 +10,8 @@ export type AccessEntry = {
   /** HTTP's status, or gRPC's code. */
   readonly status: number
   readonly client: string
+  /** Who called, as Admission found out; '' for nobody in particular. */
+  readonly caller: string
   /** Of the body or the messages, as they came; null for one request of a stream, whose end tells of all of them. */
   readonly bytesIn: number | null
   readonly bytesOut: number | null

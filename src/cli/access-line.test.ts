@@ -10,6 +10,7 @@ const entry: AccessEntry = {
   path: '/v2/models/m/infer',
   status: 200,
   client: '127.0.0.1',
+  caller: '',
   bytesIn: 10,
   bytesOut: 20,
   totalNs: 1_234_567,

@@ -1,3 +1,4 @@
+import { anonymous, type Caller } from '../access/caller.ts'
 import { assert } from '../base/assert.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -7,7 +8,7 @@ import type { Parameters } from './parameters.ts'
 import type { TraceOrigin, TraceStamp } from './trace-stamp.ts'
 
 /** Where answers go: called for each of them, the last one marked final. It must not throw. */
-export type ResponseSink = (response: InferenceResponse, request: InferenceRequest) => void
+type ResponseSink = (response: InferenceResponse, request: InferenceRequest) => void
 
 /**
  * Whoever has the request now: a queue, then an Instance. A request has one holder at a time; `handOver` names the next
@@ -77,7 +78,13 @@ export type InferenceRequestFields = {
   priority: bigint
   /** 0n: none of its own. */
   timeoutUs: bigint
+  caller: Caller
   sink: ResponseSink
+}
+
+/** What is left out, or undefined, has its default. */
+export type InferenceRequestInit = Pick<InferenceRequestFields, 'modelName' | 'inputs' | 'sink'> & {
+  readonly [K in keyof InferenceRequestFields]?: InferenceRequestFields[K] | undefined
 }
 
 const noParameters: Parameters = new Map()
@@ -98,6 +105,8 @@ export class InferenceRequest {
   isSequenceStart: boolean
   isSequenceEnd: boolean
   readonly priority: bigint
+  /** Who asked, as Admission found out. */
+  readonly caller: Caller
   /** Grows less while it waits for its model to be loaded. */
   timeoutUs: bigint
 
@@ -143,7 +152,7 @@ export class InferenceRequest {
   #isEnded = false
   #isPaused = false
 
-  constructor(fields: Partial<InferenceRequestFields> & Pick<InferenceRequestFields, 'modelName' | 'inputs' | 'sink'>) {
+  constructor(fields: InferenceRequestInit) {
     this.modelName = fields.modelName
     this.modelVersion = fields.modelVersion ?? ''
     this.id = fields.id ?? ''
@@ -155,6 +164,7 @@ export class InferenceRequest {
     this.isSequenceEnd = fields.isSequenceEnd ?? false
     this.priority = fields.priority ?? 0n
     this.timeoutUs = fields.timeoutUs ?? 0n
+    this.caller = fields.caller ?? anonymous
     this.#sink = fields.sink
   }
 

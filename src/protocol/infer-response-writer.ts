@@ -1,7 +1,6 @@
 // An inference response → the body of Triton's HTTP infer endpoint: JSON, followed by the outputs that go out as binary.
 // Copies: none of binary outputs, which leave as views; JSON outputs are printed into one buffer.
 
-import { ServerError } from '../base/server-error.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { Parameters } from '../model/parameters.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
@@ -31,10 +30,6 @@ export type EncodedInferResponse = {
   /** True when there is at least one binary byte: the body is `application/octet-stream` and says where the JSON ends. */
   readonly isBinary: boolean
 }
-
-/** The HTTP endpoint answers once: a model that gave another number of responses is at fault. */
-export const notASingleResponse = (count: number): ServerError =>
-  new ServerError('INTERNAL', `expected a single response, got ${count}`)
 
 /** Throws the response's own error if it has one, and where an output cannot be written the way the client asked for. */
 export function writeInferResponse(response: InferenceResponse, context: InferResponseContext): EncodedInferResponse {

@@ -1,11 +1,13 @@
 // A gRPC front end on the Engine of the HTTP fixture, and calls to it with @grpc/grpc-js.
 
 import grpc from '@grpc/grpc-js'
+import type { Admission } from '../../src/access/admission.ts'
 import { SystemClock } from '../../src/base/clock.ts'
 import type { Engine } from '../../src/engine/engine.ts'
-import { createGrpcFrontend, type GrpcFrontend } from '../../src/ports/grpc/grpc-port.ts'
+import { createGrpcPort } from '../../src/grpc-front-ends.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { GrpcOptions } from '../../src/ports/grpc/grpc-options.ts'
+import type { GrpcPort } from '../../src/ports/grpc/grpc-port.ts'
 import { inferenceProtos } from './golden/grpc-exchange.ts'
 import { startHttpFixture } from './http-fixture.ts'
 
@@ -27,13 +29,13 @@ export const decode = (type: string, bytes: Uint8Array): Message => {
 }
 
 export class GrpcFixture {
-  readonly frontend: GrpcFrontend
+  readonly frontend: GrpcPort
   readonly engine: Engine
   readonly port: number
   readonly client: grpc.Client
   readonly #closeEngine: () => Promise<void>
 
-  private constructor(frontend: GrpcFrontend, engine: Engine, port: number, closeEngine: () => Promise<void>) {
+  private constructor(frontend: GrpcPort, engine: Engine, port: number, closeEngine: () => Promise<void>) {
     this.frontend = frontend
     this.engine = engine
     this.port = port
@@ -44,11 +46,12 @@ export class GrpcFixture {
   static async start(
     options: Partial<GrpcOptions> = {},
     models: Parameters<typeof startHttpFixture>[1] = {},
+    more: { readonly admission?: Admission } = {},
   ): Promise<GrpcFixture> {
     const http = await startHttpFixture({}, models)
     const { engine, log } = http
     const clock = new SystemClock()
-    const frontend = createGrpcFrontend({ engine, log, clock }, { ...defaultOptions().grpc, port: 0, ...options })
+    const frontend = createGrpcPort({ engine, log, clock, ...more }, { ...defaultOptions().grpc, port: 0, ...options })
     const { port } = await frontend.listen()
     return new GrpcFixture(frontend, engine, port, () => http.close())
   }

@@ -54,6 +54,7 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
     {
       clock: new ManualClock(),
       service: {
+        admit: () => null,
         handle: respond,
         refuseBody: () => new HttpResponse(400, 'text/plain', [], { closesConnection: true }),
         refuseStalledBody: () => new HttpResponse(408, 'text/plain', [], { closesConnection: true }),

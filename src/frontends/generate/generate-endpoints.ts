@@ -1,13 +1,20 @@
 // POST …/generate and …/generate_stream: plain JSON in, one JSON object or a stream of server-sent events out.
 
-import type { Clock } from '../../base/clock.ts'
+import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { Engine } from '../../engine/engine.ts'
-import { InferenceRequest } from '../../model/inference-request.ts'
+import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { RequestHead } from '../../model/choice.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { TraceStamp } from '../../model/trace-stamp.ts'
+import { requestEncoding } from '../../ports/http/content-encoding.ts'
+import { errorResponse } from '../../ports/http/error-response.ts'
+import { HttpExchange } from '../../ports/http/http-exchange.ts'
+import type { HttpOptions } from '../../ports/http/http-options.ts'
+import type { JsonOffload } from '../../ports/http/json-offload.ts'
+import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
 import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'
 import {
@@ -18,23 +25,10 @@ import {
   notOneResponseText,
   type GenerateContext,
 } from '../../protocol/generate-response.ts'
+import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
-import { requestEncoding } from '../../ports/http/content-encoding.ts'
-import { endpointLoadMetrics, type LoadMetricSource } from '../../ports/http/endpoint-load-metrics.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
-import {
-  headerOf,
-  HttpResponse,
-  jsonType,
-  type HttpRequest,
-  type ResponseStream,
-} from '../../transport/http1/http-message.ts'
-import type { HttpOptions } from '../../ports/http/http-options.ts'
-import type { JsonOffload } from '../../ports/http/json-offload.ts'
-import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
-import type { RouteHandler } from '../../ports/http/route.ts'
-import { traceOriginOf } from '../../ports/http/trace-origin.ts'
-import { TracedRequest } from '../../ports/http/traced-request.ts'
+import { HttpResponse, jsonType, type ResponseStream } from '../../transport/http1/http-message.ts'
+import { endpointLoadMetrics, type LoadMetricSource } from './endpoint-load-metrics.ts'
 
 /** A model that cannot be paused and a client that does not read: the request is given up with this much unread. */
 const mostUnreadBytes = 16 * 1024 * 1024
@@ -42,9 +36,7 @@ const mostUnreadBytes = 16 * 1024 * 1024
 /** An error as the first answer is a 400 whatever its code, as in Triton. */
 const firstErrorStatus = 400
 
-export type GenerateParts = {
-  readonly engine: Engine
-  readonly clock: Clock
+export type GenerateParts = ExchangeParts & {
   readonly log: Log
   readonly offload: JsonOffload
   /** Without them no answer tells of a model's load. */
@@ -52,241 +44,137 @@ export type GenerateParts = {
 }
 
 export class GenerateEndpoints {
-  readonly #engine: Engine
-  readonly #clock: Clock
-  readonly #log: Log
-  readonly #limits: RequestLimits
-  readonly #offload: JsonOffload
-  readonly #metrics: LoadMetricSource | null
+  readonly parts: GenerateParts
+  readonly limits: RequestLimits
+  readonly log: Log
 
-  constructor(dependencies: GenerateParts, options: HttpOptions) {
-    this.#metrics = dependencies.customMetrics ?? null
-    this.#engine = dependencies.engine
-    this.#clock = dependencies.clock
-    this.#offload = dependencies.offload
-    this.#log = dependencies.log.from('generate-endpoints.ts')
-    this.#limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
+  constructor(parts: GenerateParts, options: HttpOptions) {
+    this.parts = parts
+    this.log = parts.log.from('generate-endpoints.ts')
+    this.limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
   }
 
-  readonly generate: RouteHandler = (http, name, version) =>
-    this.#begin(
-      http,
-      name,
-      version,
-      (exchange, context) => new SingleAnswer(exchange, context, this.#headers(exchange)),
-    )
-  readonly generateStream: RouteHandler = (http, name, version) =>
-    this.#begin(
-      http,
-      name,
-      version,
-      (exchange, context) => new EventStream(exchange, context, this.#headers(exchange), this.#log),
-    )
-
-  /** Read when the head of the answer is written. */
-  #headers(http: HttpRequest): () => readonly string[] {
-    const format = headerOf(http.headers, 'endpoint-load-metrics-format')
-    const metrics = this.#metrics
-    if (format === null || metrics === null) return () => noHeaders
-    return () => {
-      const value = endpointLoadMetrics(format, metrics)
-      if (value !== null) return ['endpoint-load-metrics', value]
-      this.#log.verbose('no endpoint-load-metrics: unknown format, or no model tells of its cache', { format })
-      return noHeaders
-    }
-  }
-
-  #begin(http: HttpRequest, name: string, modelVersion: string, createAnswer: CreateAnswer): void {
-    try {
-      const version = this.#engine.findVersion(name, modelVersion)
-      if (requestEncoding(headerOf(http.headers, 'content-encoding')) !== 'identity') {
-        throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
-      }
-      const arrivedNs = this.#engine.isTracing ? this.#clock.nowNs() : 0
-      const pending = { http, version, modelVersion, arrivedNs, createAnswer }
-      if (http.body.length > largeRequestJsonBytes) this.#readLarge(pending)
-      else this.#submit(pending, readGenerateRequest(http.body, version.signature, this.#limits), false)
-    } catch (reason) {
-      this.#refuse(http, reason)
-    }
-  }
-
-  /** For what never reaches the Engine. */
-  #refuse(http: HttpRequest, reason: unknown): void {
-    const error = ServerError.from(reason)
-    this.#engine.refusals.count(error)
-    http.respond(errorResponse(error, jsonType))
-  }
-
-  /** Other requests are served while a thread reads this one. */
-  #readLarge(pending: PendingGenerate): void {
-    const { http, version } = pending
-    const job = this.#offload.readGenerate(http.body, version.signature, this.#limits, (error, parsed) => {
-      http.onDisconnect = null
-      if (parsed === null) this.#refuse(http, error)
-      else this.#submit(pending, parsed, true)
-      passedOn()
-    })
-    const passedOn = this.#engine.expectRequest()
-    http.onDisconnect = () => {
-      job.cancel()
-      passedOn()
-    }
-  }
-
-  #submit(pending: PendingGenerate, parsed: ParsedGenerate, isExpected: boolean): void {
-    const { http, version, modelVersion, arrivedNs, createAnswer } = pending
-    const { id, inputs, parameters } = parsed
-    let isSubmitting = true
-    let answer: Answer | null = null
-    const answerTo = ({ trace }: InferenceRequest): Answer => {
-      // Whether the request was picked for tracing is known once the Engine has it.
-      const exchange = trace === null ? http : new TracedRequest(http, trace, this.#clock)
-      return createAnswer(exchange, { modelName: version.name, modelVersion: version.version, id })
-    }
-    const inference = new InferenceRequest({
-      modelName: version.name,
-      modelVersion,
-      id,
-      inputs,
-      parameters,
-      sink: (response, request) => {
-        const isUnscheduled = isSubmitting || !request.isAdmitted
-        const wasRefused = isUnscheduled && response.error !== null && request.computeStartNs === 0
-        if (wasRefused && answer?.isBegun !== true) http.respond(errorResponse(response.error, jsonType))
-        else (answer ??= answerTo(request)).add(response, request)
-      },
-    })
-    if (arrivedNs !== 0) {
-      const stamps: TraceStamp[] = [
-        ['HTTP_RECV_START', arrivedNs],
-        ['HTTP_RECV_END', this.#clock.nowNs()],
-      ]
-      inference.arrivalStamps = stamps
-      inference.traceOrigin = traceOriginOf(http.headers)
-    }
-    http.noteInference?.(inference, version.version)
-    http.onDisconnect = () => inference.cancel()
-    this.#engine.infer(inference, version, isExpected)
-    isSubmitting = false
-  }
+  readonly generate: RouteHandler = (http, name, version, caller) =>
+    new GenerateOnce(this, http, caller, true).begin(name, version)
+  readonly generateStream: RouteHandler = (http, name, version, caller) =>
+    new GenerateStream(this, http, caller, false).begin(name, version)
 }
-
-type PendingGenerate = {
-  readonly http: HttpRequest
-  readonly version: ModelVersion
-  readonly modelVersion: string
-  /** 0 while nothing is traced. */
-  readonly arrivedNs: number
-  readonly createAnswer: CreateAnswer
-}
-
-interface Answer {
-  /** Whether the model has said anything yet. */
-  readonly isBegun: boolean
-  /** Does not throw; the response's memory goes back. */
-  add(response: InferenceResponse, request: InferenceRequest): void
-}
-
-type CreateAnswer = (http: HttpRequest, context: GenerateContext) => Answer
 
 const noHeaders: readonly string[] = []
 
+/** How both endpoints read a request, and what their answers have in common. */
+abstract class GenerateExchange extends HttpExchange {
+  protected readonly endpoints: GenerateEndpoints
+
+  constructor(endpoints: GenerateEndpoints, http: PortRequest, caller: Caller, answersOnce: boolean) {
+    super(endpoints.parts, http, caller, answersOnce)
+    this.endpoints = endpoints
+  }
+
+  override head(): RequestHead {
+    return readJsonRequestHead(this.http.body, this.http.body.length, true)
+  }
+
+  protected override read({ signature }: ModelVersion): void {
+    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
+      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
+    }
+    const { body } = this.http
+    const { limits, parts } = this.endpoints
+    if (body.length <= largeRequestJsonBytes) this.submit(readGenerateRequest(body, signature, limits))
+    else {
+      this.readLater<ParsedGenerate>(
+        (done) => parts.offload.readGenerate(body, signature, limits, done),
+        (parsed) => this.submit(parsed),
+      )
+    }
+  }
+
+  protected override refused(error: ServerError): void {
+    this.http.respond(errorResponse(error, jsonType))
+  }
+
+  protected get context(): GenerateContext {
+    return { modelName: this.version.name, modelVersion: this.version.version, id: this.request?.id ?? '' }
+  }
+
+  protected openStream(status: number, contentType: string): ResponseStream {
+    return this.answering.stream(new HttpResponse(status, contentType, [], { headers: this.#loadHeaders() }))
+  }
+
+  #loadHeaders(): readonly string[] {
+    const format = this.header('endpoint-load-metrics-format')
+    const metrics = this.endpoints.parts.customMetrics ?? null
+    if (format === null || metrics === null) return noHeaders
+    const value = endpointLoadMetrics(format, metrics)
+    if (value !== null) return ['endpoint-load-metrics', value]
+    this.endpoints.log.verbose('no endpoint-load-metrics: unknown format, or no model tells of its cache', { format })
+    return noHeaders
+  }
+}
+
 /** The first response decides the status, the last one whether it was the only one. */
-class SingleAnswer implements Answer {
-  readonly #http: HttpRequest
-  readonly #context: GenerateContext
-  readonly #headers: () => readonly string[]
-  #status = 200
-  #body: Buffer | null = null
-  #count = 0
+class GenerateOnce extends GenerateExchange {
+  #errorStatus = firstErrorStatus
 
-  constructor(http: HttpRequest, context: GenerateContext, headers: () => readonly string[]) {
-    this.#http = http
-    this.#context = context
-    this.#headers = headers
+  protected override errorOf(_: InferenceResponse, first: InferenceResponse | null, count: number): ServerError | null {
+    const error = first?.error ?? null
+    if (count === 1) return error
+    if (error === null) this.#errorStatus = 200
+    return ServerError.withoutStack('INTERNAL', notOneResponseText)
   }
 
-  get isBegun(): boolean {
-    return this.#count > 0
+  protected override write(response: InferenceResponse): void {
+    const body = encodeGenerateResponse(response, this.context)
+    response.release()
+    this.#send(200, body)
   }
 
-  add(response: InferenceResponse): void {
-    if (!response.isFlagOnly) {
-      this.#count++
-      if (this.#count === 1) this.#encode(response)
-      response.release()
-    }
-    if (!response.isFinal) return
-    const stream = this.#http.stream(new HttpResponse(this.#status, jsonType, [], { headers: this.#headers() }))
-    stream.write(this.#count === 1 && this.#body !== null ? this.#body : encodeErrorBody(notOneResponseText))
+  protected override fail(error: ServerError): void {
+    if (this.isUnscheduled) this.refused(error)
+    else this.#send(this.#errorStatus, encodeErrorBody(error.message))
+  }
+
+  #send(status: number, body: Buffer): void {
+    const stream = this.openStream(status, jsonType)
+    stream.write(body)
     stream.end()
-  }
-
-  #encode(response: InferenceResponse): void {
-    try {
-      if (response.error !== null) throw response.error
-      this.#body = encodeGenerateResponse(response, this.#context)
-    } catch (reason) {
-      this.#status = firstErrorStatus
-      this.#body = encodeErrorBody(ServerError.from(reason).message)
-    }
   }
 }
 
 /** Every response as it comes. While the client does not read, the model is asked to wait. */
-class EventStream implements Answer {
-  readonly #http: HttpRequest
-  readonly #context: GenerateContext
-  readonly #headers: () => readonly string[]
-  readonly #log: Log
+class GenerateStream extends GenerateExchange {
   #stream: ResponseStream | null = null
 
-  constructor(http: HttpRequest, context: GenerateContext, headers: () => readonly string[], log: Log) {
-    this.#http = http
-    this.#context = context
-    this.#headers = headers
-    this.#log = log
+  protected override write(response: InferenceResponse, isFinal: boolean): void {
+    const event = response.isFlagOnly ? null : encodeGenerateEvent(response, this.context)
+    response.release()
+    this.#add(event, 200, isFinal)
   }
 
-  get isBegun(): boolean {
-    return this.#stream !== null
+  protected override fail(error: ServerError, isFinal: boolean): void {
+    if (this.isUnscheduled && this.#stream === null) this.refused(error)
+    else this.#add(encodeErrorEvent(error.message), firstErrorStatus, isFinal)
   }
 
-  add(response: InferenceResponse, request: InferenceRequest): void {
-    let isError = false
-    let event: Buffer | null = null
-    if (!response.isFlagOnly) {
-      try {
-        if (response.error !== null) throw response.error
-        event = encodeGenerateEvent(response, this.#context)
-      } catch (reason) {
-        isError = true
-        event = encodeErrorEvent(ServerError.from(reason).message)
-      }
-      response.release()
-    }
-    this.#stream ??= this.#begin(isError ? firstErrorStatus : 200)
-    if (event !== null) this.#write(this.#stream, event, request)
-    if (response.isFinal) this.#stream.end()
+  #add(event: Buffer | null, status: number, isFinal: boolean): void {
+    this.#stream ??= this.openStream(status, eventStreamType)
+    if (event !== null) this.#writeEvent(this.#stream, event)
+    if (isFinal) this.#stream.end()
   }
 
-  #begin(status: number): ResponseStream {
-    return this.#http.stream(new HttpResponse(status, eventStreamType, [], { headers: this.#headers() }))
-  }
-
-  #write(stream: ResponseStream, event: Buffer, request: InferenceRequest): void {
+  #writeEvent(stream: ResponseStream, event: Buffer): void {
     if (stream.unreadBytes > mostUnreadBytes) {
-      this.#log.warning('generate_stream given up: its client does not read and the model does not wait', {
-        model: this.#context.modelName,
+      this.endpoints.log.warning('generate_stream given up: its client does not read and the model does not wait', {
+        model: this.version.name,
         unread_bytes: stream.unreadBytes,
       })
-      request.cancel()
+      this.cancel()
       stream.abort()
       return
     }
-    if (stream.write(event) || request.isPaused) return
-    stream.onDrain = () => request.setPaused(false)
-    request.setPaused(true)
+    if (stream.write(event) || this.request?.isPaused === true) return
+    stream.onDrain = () => this.setPaused(false)
+    this.setPaused(true)
   }
 }

@@ -1,12 +1,13 @@
 // ModelStreamInfer: any number of requests to any models on one call. Models that answer once are answered in the order
 // of their requests; decoupled ones as their answers come. An error is an answer like another and ends nothing.
 
+import type { Caller } from '../../access/caller.ts'
 import { PlacedSet, type Placed } from '../../base/placed-set.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import { hasLargeContents, type DecodedContents } from '../../protocol/grpc/infer-request-fields.ts'
+import type { PortCall } from '../../ports/grpc/port-call.ts'
 import {
   readInferRequest,
   readInferRequestId,
@@ -19,13 +20,8 @@ import {
   type MessageParts,
 } from '../../protocol/grpc/infer-response-writer.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
-import { metadataValue, type GrpcCall } from '../../transport/grpc/grpc-transport.ts'
-import {
-  prepareInference,
-  readLargeContents,
-  type InferenceContext,
-  type PreparedInference,
-} from './inference-preparation.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
+import { GrpcExchange, type GrpcExchangeParts } from './grpc-exchange.ts'
 
 /** Requests of one stream under way at a time; the client is held back at more. */
 const mostUnderWay = 256
@@ -40,10 +36,11 @@ interface Turn {
 }
 
 export class InferStream {
-  readonly #context: InferenceContext
-  readonly #call: GrpcCall
+  readonly #parts: GrpcExchangeParts
+  readonly #call: PortCall
+  readonly #caller: Caller
   readonly #endsOnError: boolean
-  readonly #underWay = new PlacedSet<StreamedInference>()
+  readonly #underWay = new PlacedSet<StreamedExchange>()
   #turns: Turn[] = []
   #hasHalfClosed = false
   #endStatus: GrpcStatus = statusOk
@@ -53,9 +50,10 @@ export class InferStream {
   /** Requests that are still being read. Those behind them wait, so that none overtakes another of its sequence. */
   #arriving = 0
 
-  constructor(context: InferenceContext, call: GrpcCall) {
-    this.#context = context
+  constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller) {
+    this.#parts = parts
     this.#call = call
+    this.#caller = caller
     this.#endsOnError = metadataValue(call.metadata, 'triton_grpc_error') === 'true'
     call.onMessage = (message) => this.#onMessage(message)
     call.onHalfClose = () => {
@@ -74,61 +72,36 @@ export class InferStream {
   }
 
   #onMessage(message: Buffer): void {
-    const { engine, options } = this.#context
+    const { engine, options } = this.#parts
     let wire: WireInferRequest
     try {
       wire = readInferRequest(message, options.requestLimits)
     } catch (reason) {
-      this.#refuse(readInferRequestId(message, options.requestLimits), reason)
+      const error = ServerError.from(reason)
+      engine.refusals.count(error)
+      this.refuse(readInferRequestId(message, options.requestLimits), error)
       return
     }
-    try {
-      const version = engine.findVersion(wire.modelName, wire.modelVersion)
-      if (hasLargeContents(wire)) this.#readLarge(wire, version)
-      else this.#submit(wire, version, null)
-    } catch (reason) {
-      this.#refuse(wire.id, reason)
-    }
+    const exchange = new StreamedExchange(this.#parts, this.#call, this.#caller, wire, this)
+    exchange.begin(wire.modelName, wire.modelVersion)
   }
 
-  #readLarge(wire: WireInferRequest, version: ModelVersion): void {
-    const isWanted = (): boolean => !this.#call.isEnded
-    readLargeContents(this.#context, wire, version.name, isWanted, (decoded) => {
-      try {
-        this.#submit(wire, version, decoded)
-      } catch (reason) {
-        this.#refuse(wire.id, reason)
-      }
-      this.#arrived()
-      this.#endIfDone()
-    })
-    this.#arriving++
+  /** The request is read, and its answers will come. */
+  requestBegun(exchange: StreamedExchange, request: InferenceRequest): void {
+    if (exchange.hasTurn) this.#turns.push(exchange)
+    this.#underWay.add(exchange)
+    if (this.#isFilling) request.setPaused(true)
     this.#regulate()
   }
 
-  #submit(wire: WireInferRequest, version: ModelVersion, decoded: DecodedContents | null): void {
-    const answers = new StreamedInference(this, this.#context, !version.signature.isDecoupled)
-    const prepared = prepareInference(this.#context, wire, version, this.#call.metadata, answers.onResponse, decoded)
-    if (answers.hasTurn) this.#turns.push(answers)
-    this.#underWay.add(answers)
-    if (this.#isFilling) prepared.inference.setPaused(true)
-    if (prepared.regions === null) answers.begin(prepared, decoded !== null, null)
-    else {
-      this.#arriving++
-      answers.begin(prepared, decoded !== null, this.#arrived)
-    }
+  readingChanged(isReading: boolean): void {
+    this.#arriving += isReading ? 1 : -1
     this.#regulate()
+    this.#endIfDone()
   }
 
-  readonly #arrived = (): void => {
-    this.#arriving--
-    this.#regulate()
-  }
-
-  #refuse(id: string, reason: unknown): void {
+  refuse(id: string, error: ServerError): void {
     const context = { modelName: '', modelVersion: '', id }
-    const error = ServerError.from(reason)
-    this.#context.engine.refusals.count(error)
     const turn: Turn = { message: writeStreamError(error.message, context, null), release: null, isDone: false }
     this.#turns.push(turn)
     this.turnDone(turn)
@@ -150,7 +123,7 @@ export class InferStream {
 
   send(message: MessageParts, release: (() => void) | null): void {
     this.#call.send(message, release)
-    if (this.#call.backlogBytes > this.#context.options.maxBacklogBytes / 4) this.#regulate()
+    if (this.#call.backlogBytes > this.#parts.options.maxBacklogBytes / 4) this.#regulate()
   }
 
   /** Ends the stream for an error, where its client asked for that. True when it did. */
@@ -161,9 +134,9 @@ export class InferStream {
     return true
   }
 
-  requestDone(answers: StreamedInference, { inference, version }: PreparedInference, code: StatusCode): void {
-    this.#underWay.delete(answers)
-    this.#call.inferenceEnded?.(inference, version.version, code)
+  requestDone(exchange: StreamedExchange, request: InferenceRequest, version: string, code: StatusCode): void {
+    this.#underWay.delete(exchange)
+    this.#call.inferenceEnded?.(request, version, code)
     this.#regulate()
     this.#endIfDone()
   }
@@ -174,13 +147,13 @@ export class InferStream {
    */
   #regulate(): void {
     const { backlogBytes } = this.#call
-    const { maxBacklogBytes, maxMessageBytes } = this.#context.options
+    const { maxBacklogBytes, maxMessageBytes } = this.#parts.options
     const isFull = backlogBytes > maxBacklogBytes
     // Models that can wait do so long before; a backlog that grows all the same is of one that cannot.
     const isFilling = backlogBytes > maxBacklogBytes / 4
     if (isFilling !== this.#isFilling) {
       this.#isFilling = isFilling
-      for (const { inference } of this.#underWay.members()) inference?.setPaused(isFilling)
+      for (const exchange of this.#underWay.members()) exchange.setPaused(isFilling)
     }
     const isHeldBack = isFull || this.#arriving > 0 || this.#underWay.size >= mostUnderWay
     if (isHeldBack !== this.#isHeldBack) {
@@ -191,7 +164,7 @@ export class InferStream {
       this.#fullSinceNs = 0
       return
     }
-    const nowNs = this.#context.clock.nowNs()
+    const nowNs = this.#parts.clock.nowNs()
     if (this.#fullSinceNs === 0) this.#fullSinceNs = nowNs
     const sinceNs = Math.max(this.#fullSinceNs, this.#call.lastProgressNs)
     if (nowNs - sinceNs < stalledNs && backlogBytes <= maxMessageBytes) return
@@ -207,115 +180,79 @@ export class InferStream {
   #abandon(): void {
     for (const turn of this.#turns) turn.release?.()
     this.#turns = []
-    for (const { inference } of this.#underWay.members()) inference?.cancel()
+    for (const exchange of this.#underWay.members()) exchange.cancel()
   }
 }
 
 /** One request of a stream between its message and its last answer. It is its own turn: one object less per message. */
-class StreamedInference implements Turn, Placed {
-  /** Whether its one answer has its place in the order. */
-  readonly hasTurn: boolean
+class StreamedExchange extends GrpcExchange implements Turn, Placed {
   message: MessageParts | null = null
   release: (() => void) | null = null
   isDone = false
   /** Among those of its stream that are under way. */
   place = -1
   readonly #stream: InferStream
-  readonly #context: InferenceContext
-  #prepared: PreparedInference | null = null
-  /** Of a model that answers once: kept until it says that this was all. */
-  #held: InferenceResponse | null = null
-  /** Writes into shared memory that are under way; the request is done after them. */
-  #writes = 0
-  #hasEnded = false
   /** Of the last error among its answers. */
   #code: StatusCode = statusCodes.OK
 
-  constructor(stream: InferStream, context: InferenceContext, hasTurn: boolean) {
+  constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, stream: InferStream) {
+    super(parts, call, caller, wire, true)
     this.#stream = stream
-    this.#context = context
-    this.hasTurn = hasTurn
   }
 
-  /** Null before it has begun. */
-  get inference(): InferenceRequest | null {
-    return this.#prepared?.inference ?? null
+  /** Whether its one answer has its place in the order. */
+  get hasTurn(): boolean {
+    return this.answersOnce
   }
 
-  begin(prepared: PreparedInference, isExpected: boolean, handedOver: (() => void) | null): void {
-    this.#prepared = prepared
-    prepared.submit(this.#context, isExpected, handedOver)
+  protected override read(version: ModelVersion): void {
+    this.answersOnce = !version.signature.isDecoupled
+    super.read(version)
   }
 
-  /** The Engine's sink. */
-  readonly onResponse = (response: InferenceResponse): void => {
-    const prepared = this.#prepared as PreparedInference
-    if (response.error !== null) this.#code = GrpcStatus.of(response.error).code
-    if (!this.hasTurn) this.#answer(prepared, response, response.isFinal)
-    else {
-      if (!response.isFlagOnly) {
-        if (this.#held === null) this.#held = response
-        else response.release()
-      }
-      if (response.isFinal) this.#answer(prepared, response.error === null ? (this.#held ?? response) : response, true)
-    }
-    if (!response.isFinal) return
-    this.#hasEnded = true
-    this.#endIfDone(prepared)
+  protected override started(request: InferenceRequest): void {
+    this.#stream.requestBegun(this, request)
   }
 
-  #answer(prepared: PreparedInference, response: InferenceResponse, isFinal: boolean): void {
+  protected override readingChanged(isReading: boolean): void {
+    this.#stream.readingChanged(isReading)
+  }
+
+  /** Of a model that answers once, and answers several times all the same, the first answer counts. */
+  protected override errorOf(final: InferenceResponse, first: InferenceResponse | null): ServerError | null {
+    return final.error ?? first?.error ?? null
+  }
+
+  protected override write(response: InferenceResponse, isFinal: boolean): void {
     if (response.isFlagOnly) {
-      if (prepared.wantsEmptyFinal) this.#give(writeEmptyFinal(askedFor(prepared)), null)
-      else this.#give(null, null)
+      this.#give(this.wantsEmptyFinal ? writeEmptyFinal(this.#askedFor) : null, null)
       return
     }
-    if (response.error !== null) {
-      this.#giveError(prepared, response.error, isFinal)
-      return
-    }
-    if (prepared.regions === null) {
-      this.#giveOutputs(prepared, response, isFinal)
-      return
-    }
-    this.#writes++
-    // The outputs may take their time to be written, and the end of the trace waits for that.
-    prepared.inference.trace?.retain()
-    prepared.placeOutputs(response, (problem) => {
-      this.#writes--
-      if (problem === null) this.#giveOutputs(prepared, response, isFinal)
-      else {
-        response.release()
-        this.#giveError(prepared, problem, isFinal)
-      }
-      prepared.inference.trace?.release()
-      if (this.#hasEnded) this.#endIfDone(prepared)
-    })
-  }
-
-  #giveOutputs(prepared: PreparedInference, response: InferenceResponse, isFinal: boolean): void {
-    let message: MessageParts
-    try {
-      message = writeStreamResponse(response, prepared.answerContext, isFinal)
-    } catch (reason) {
-      response.release()
-      this.#giveError(prepared, ServerError.from(reason), isFinal)
-      return
-    }
-    const { trace } = prepared.inference
-    trace?.stamp('GRPC_SEND_START', this.#context.clock.nowNs())
+    const { clock } = this.parts
+    const trace = this.request?.trace ?? null
+    const message = writeStreamResponse(response, this.answerContext, isFinal)
+    trace?.stamp('GRPC_SEND_START', clock.nowNs())
     if (message.hasViews) this.#give(message, () => response.release())
     else {
       response.release()
       this.#give(message, null)
     }
-    trace?.stamp('GRPC_SEND_END', this.#context.clock.nowNs())
+    trace?.stamp('GRPC_SEND_END', clock.nowNs())
   }
 
-  #giveError(prepared: PreparedInference, error: ServerError, isFinal: boolean): void {
-    const { isUnscheduled } = prepared
+  protected override fail(error: ServerError, isFinal: boolean): void {
+    this.#code = GrpcStatus.of(error).code
+    const { isUnscheduled } = this
     if (!isUnscheduled && this.#stream.endsWith(error)) return
-    this.#give(writeStreamError(error.message, askedFor(prepared), isUnscheduled ? null : isFinal), null)
+    this.#give(writeStreamError(error.message, this.#askedFor, isUnscheduled ? null : isFinal), null)
+  }
+
+  protected override refused(error: ServerError): void {
+    this.#stream.refuse(this.id, error)
+  }
+
+  protected override ended(): void {
+    if (this.request !== null) this.#stream.requestDone(this, this.request, this.version.version, this.#code)
   }
 
   #give(message: MessageParts | null, release: (() => void) | null): void {
@@ -326,16 +263,8 @@ class StreamedInference implements Turn, Placed {
     } else if (message !== null) this.#stream.send(message, release)
   }
 
-  #endIfDone(prepared: PreparedInference): void {
-    if (this.#writes > 0) return
-    prepared.regions?.release()
-    this.#stream.requestDone(this, prepared, this.#code)
+  /** In answers that come from no model the version is the one that was asked for. */
+  get #askedFor(): { modelName: string; modelVersion: string; id: string } {
+    return { modelName: this.version.name, modelVersion: this.askedVersion, id: this.id }
   }
 }
-
-/** In answers that come from no model the version is the one that was asked for. */
-const askedFor = (prepared: PreparedInference): { modelName: string; modelVersion: string; id: string } => ({
-  modelName: prepared.inference.modelName,
-  modelVersion: prepared.inference.modelVersion,
-  id: prepared.inference.id,
-})

@@ -8,25 +8,24 @@ import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
-import { metadataValue, type GrpcCall } from '../../transport/grpc/grpc-transport.ts'
+import type { UnaryMethod } from '../../ports/grpc/grpc-method.ts'
+import type { PortCall } from '../../ports/grpc/port-call.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { logSettingsMethod } from './log-settings-method.ts'
 import type { ApiName } from '../../access/api-name.ts'
+import type { Caller } from '../../access/caller.ts'
 import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { statisticsMessage } from './statistics-message.ts'
 import { traceSettingMethod } from './trace-setting-method.ts'
 
-export type UnaryMethod = (request: MessageValue, call: GrpcCall) => MessageValue | Promise<MessageValue>
 type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
 
 type MethodDependencies = {
   readonly engine: Engine
   readonly log: Log
-  /** Null where the log belongs to somebody else. */
-  readonly logControl: LogControl | null
-  /** Null where there is no client shared memory. */
-  readonly sharedMemory: SharedMemoryRegistry | null
-  /** Metadata that opens model control; '' when it is open to all. */
-  readonly repositoryKey: string
+  /** Left out where the log belongs to somebody else. */
+  readonly logControl?: LogControl
+  readonly sharedMemory: SharedMemoryRegistry
 }
 
 const text = (request: MessageValue, field: string): string => request[field] as string
@@ -47,7 +46,7 @@ export function serviceMethods(dependencies: MethodDependencies): MethodRow[] {
       (request) => statisticsMessage(engine.statistics(text(request, 'name'), text(request, 'version'))),
     ],
     ['TraceSetting', 'trace', traceSettingMethod(engine)],
-    ['LogSettings', 'logging', logSettingsMethod(dependencies.logControl)],
+    ['LogSettings', 'logging', logSettingsMethod(dependencies.logControl ?? null)],
     ...repositoryMethods(dependencies),
     ...sharedMemoryMethods(dependencies.sharedMemory),
   ]
@@ -59,7 +58,7 @@ const findVersion = (engine: Engine, request: MessageValue): ReturnType<Engine['
 const isReady = (engine: Engine, request: MessageValue): boolean =>
   engine.isModelReady(text(request, 'name'), text(request, 'version'))
 
-function repositoryMethods({ engine, log, repositoryKey }: MethodDependencies): MethodRow[] {
+function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
   const speaker = log.from('service-methods.ts')
   const protocol = 'model-repository'
   return [
@@ -74,19 +73,19 @@ function repositoryMethods({ engine, log, repositoryKey }: MethodDependencies): 
     [
       'RepositoryModelLoad',
       protocol,
-      async (request, call) => {
+      async (request, call, caller) => {
         refuseNamedRepository(request)
         const name = text(request, 'modelName')
         const parameters = readLoadParameters(request)
         engine.requireExplicitControl()
-        await engine.load(name, toOverride(name, parameters, speaker), originOf(call, repositoryKey))
+        await engine.load(name, toOverride(name, parameters, speaker), originOf(call, caller))
         return empty
       },
     ],
     [
       'RepositoryModelUnload',
       protocol,
-      async (request, call) => {
+      async (request, call, caller) => {
         refuseNamedRepository(request)
         const dependents = parametersOf(request).get('unload_dependents')
         if (dependents !== undefined && dependents['boolParam'] === null) {
@@ -94,14 +93,14 @@ function repositoryMethods({ engine, log, repositoryKey }: MethodDependencies): 
         }
         engine.requireExplicitControl()
         const isWithDependents = dependents?.['boolParam'] === true
-        await engine.unload(text(request, 'modelName'), isWithDependents, originOf(call, repositoryKey))
+        await engine.unload(text(request, 'modelName'), isWithDependents, originOf(call, caller))
         return empty
       },
     ],
   ]
 }
 
-const originOf = ({ metadata, remoteAddress }: GrpcCall, key: string): ChangeOrigin =>
+const originOf = ({ metadata, remoteAddress }: PortCall, { name: key }: Caller): ChangeOrigin =>
   changeOrigin('grpc', {
     address: remoteAddress,
     key,
@@ -151,49 +150,43 @@ function toOverride(name: string, { config, files }: LoadParameters, log: Log): 
   }
 }
 
-function sharedMemoryMethods(registry: SharedMemoryRegistry | null): MethodRow[] {
-  const use = (method: (regions: SharedMemoryRegistry, request: MessageValue) => MessageValue): UnaryMethod => {
-    return (request) => {
-      if (registry === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no client shared memory')
-      return method(registry, request)
-    }
-  }
+function sharedMemoryMethods(registry: SharedMemoryRegistry): MethodRow[] {
   const number = (request: MessageValue, field: string): bigint => request[field] as bigint
   const byName = (regions: readonly { readonly name: string }[]): MessageValue => ({
     regions: new Map(regions.map((region) => [region.name, region])),
   })
   const rows: [rpc: string, method: UnaryMethod][] = [
-    ['SystemSharedMemoryStatus', use((regions, request) => byName(regions.systemStatus(text(request, 'name'))))],
+    ['SystemSharedMemoryStatus', (request) => byName(registry.systemStatus(text(request, 'name')))],
     [
       'SystemSharedMemoryRegister',
-      use((regions, request) => {
+      (request) => {
         const [name, key] = [text(request, 'name'), text(request, 'key')]
-        regions.registerSystem(name, key, number(request, 'offset'), number(request, 'byteSize'))
+        registry.registerSystem(name, key, number(request, 'offset'), number(request, 'byteSize'))
         return empty
-      }),
+      },
     ],
     [
       'SystemSharedMemoryUnregister',
-      use((regions, request) => {
-        regions.unregisterSystem(text(request, 'name'))
+      (request) => {
+        registry.unregisterSystem(text(request, 'name'))
         return empty
-      }),
+      },
     ],
-    ['CudaSharedMemoryStatus', use((regions, request) => byName(regions.cudaStatus(text(request, 'name'))))],
+    ['CudaSharedMemoryStatus', (request) => byName(registry.cudaStatus(text(request, 'name')))],
     [
       'CudaSharedMemoryRegister',
-      use((regions, request) => {
+      (request) => {
         const handle = request['rawHandle'] as Uint8Array
-        regions.registerCuda(text(request, 'name'), handle, number(request, 'deviceId'), number(request, 'byteSize'))
+        registry.registerCuda(text(request, 'name'), handle, number(request, 'deviceId'), number(request, 'byteSize'))
         return empty
-      }),
+      },
     ],
     [
       'CudaSharedMemoryUnregister',
-      use((regions, request) => {
-        regions.unregisterCuda(text(request, 'name'))
+      (request) => {
+        registry.unregisterCuda(text(request, 'name'))
         return empty
-      }),
+      },
     ],
   ]
   return rows.map(([rpc, method]) => [rpc, 'shared-memory', method])

@@ -1,3 +1,4 @@
+import type { Caller } from '../../access/caller.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine } from '../../engine/engine.ts'
@@ -15,6 +16,7 @@ import { encodeDetailedIndex } from '../../protocol/registry-json.ts'
 import { readDetailsQuery } from '../../protocol/registry-query.ts'
 import { emptyResponse, errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { headerOf, jsonType, type HttpRequest, type HttpResponse } from '../../transport/http1/http-message.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
 
@@ -23,14 +25,8 @@ export class RepositoryEndpoints {
   readonly #engine: Engine
   readonly #log: Log
   readonly #offload: JsonOffload
-  /** Header that opens this API; '' when it is open to all. */
-  readonly #key: string
 
-  constructor(
-    dependencies: { readonly engine: Engine; readonly log: Log; readonly offload: JsonOffload },
-    restrictedKey = '',
-  ) {
-    this.#key = restrictedKey
+  constructor(dependencies: { readonly engine: Engine; readonly log: Log; readonly offload: JsonOffload }) {
     this.#engine = dependencies.engine
     this.#offload = dependencies.offload
     this.#log = dependencies.log.from('repository-endpoints.ts')
@@ -45,21 +41,21 @@ export class RepositoryEndpoints {
       return jsonResponse(encodeIndex(await this.#engine.repositoryIndex(isReadyOnly)))
     })
 
-  readonly load = (request: HttpRequest, name: string): void =>
+  readonly load: RouteHandler = (request, name, _, caller) =>
     answer(request, async () => {
       this.#engine.requireExplicitControl()
-      const origin = originOf(request, this.#key)
+      const origin = originOf(request, caller)
       await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
       return emptyResponse(200)
     })
 
   /** The body says whether dependents go too. Nothing that large says anything about them, and Triton does not validate it. */
-  readonly unload = (request: HttpRequest, name: string): void =>
+  readonly unload: RouteHandler = (request, name, _, caller) =>
     answer(request, async () => {
       this.#engine.requireExplicitControl()
       const { body } = request
       const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
-      await this.#engine.unload(name, unloadDependents, originOf(request, this.#key))
+      await this.#engine.unload(name, unloadDependents, originOf(request, caller))
       return emptyResponse(200)
     })
 
@@ -94,7 +90,7 @@ export class RepositoryEndpoints {
 }
 
 /** Before anything is waited for: a client that has gone by then has no address any more. */
-function originOf({ headers, remoteAddress }: HttpRequest, key: string): ChangeOrigin {
+function originOf({ headers, remoteAddress }: HttpRequest, { name: key }: Caller): ChangeOrigin {
   const requestId = headerOf(headers, 'x-request-id') ?? ''
   return changeOrigin('http', {
     address: remoteAddress,

@@ -28,8 +28,6 @@ export type V2Parts = {
   readonly sharedMemory: SharedMemoryRegistry
   /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
   readonly logControl?: LogControl
-  /** The header that opens the model repository's API; '' when it is open to all. */
-  readonly repositoryKey: string
 }
 
 /** The paths of KServe v2 with Triton's extensions, and our own beside them. */
@@ -37,7 +35,7 @@ export function v2Routes(parts: V2Parts, options: HttpOptions): Route[] {
   return [
     ...metadataRoutes(new MetadataEndpoints(parts.engine)),
     large(post(`${modelVersion}/infer`, 'inference', new InferEndpoint(parts, options).handle, plainType)),
-    ...repositoryRoutes(new RepositoryEndpoints(parts, parts.repositoryKey)),
+    ...repositoryRoutes(new RepositoryEndpoints(parts)),
     ...registryRoutes(new RegistryEndpoints(parts.engine)),
     ...observationRoutes(parts),
     ...sharedMemoryRoutes(new SharedMemoryEndpoints(parts.sharedMemory)),

@@ -1,13 +1,7 @@
+import type { RestrictedApis } from '../../access/shared-key-admission.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
 import type { GrpcTransportOptions } from '../../transport/grpc/grpc-transport-options.ts'
-
-/** One `--grpc-restricted-protocol=<api>,<api>:<key>=<value>`. */
-export type RestrictedProtocols = {
-  readonly apis: readonly string[]
-  readonly key: string
-  readonly value: string
-}
 
 /** The flags `--grpc-…`: those of the transport, and these. */
 export type GrpcOptions = GrpcTransportOptions & {
@@ -16,7 +10,7 @@ export type GrpcOptions = GrpcTransportOptions & {
   /** `--grpc-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--grpc-restricted-protocol` */
-  readonly restrictedProtocols: readonly RestrictedProtocols[]
+  readonly restrictedProtocols: readonly RestrictedApis[]
   readonly requestLimits: InferLimits
 }
 

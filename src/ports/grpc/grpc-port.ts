@@ -1,45 +1,30 @@
-// The gRPC front end: finds the method of a call, guards restricted protocols, and ties methods to a transport.
+// Ties the methods of front ends to a gRPC transport: finds the method of a call and admits the caller.
 
+import { Refusal, type Admission, type RefusalReason, type Verdict } from '../../access/admission.ts'
+import type { ApiName } from '../../access/api-name.ts'
+import type { CallFacts } from '../../access/call-facts.ts'
+import { anonymous } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
-import type { TrafficMeter } from '../../transport/traffic-meter.ts'
-import type { Engine } from '../../engine/engine.ts'
-import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
-import { decodeMessage, encodeMessage } from '../../protocol/grpc/message-codec.ts'
-import { validateGrpcOptions, type GrpcOptions } from './grpc-options.ts'
-import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
-import type { GrpcCall, GrpcTransport } from '../../transport/grpc/grpc-transport.ts'
-import { healthStatus, HealthWatch } from '../../frontends/v2-grpc/health-watch.ts'
+import { messageOf } from '../../base/server-error.ts'
+import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
+import { metadataValue, type GrpcCall, type GrpcTransport } from '../../transport/grpc/grpc-transport.ts'
 import { Http2Transport } from '../../transport/grpc/http2-transport.ts'
-import { InferenceContext } from '../../frontends/v2-grpc/inference-preparation.ts'
+import type { TrafficMeter } from '../../transport/traffic-meter.ts'
+import { validateGrpcOptions, type GrpcOptions } from './grpc-options.ts'
+import type { GrpcFrontEnd, GrpcMethod } from './grpc-method.ts'
 import { LoggedCall } from './logged-call.ts'
-import { handleModelInfer } from '../../frontends/v2-grpc/model-infer.ts'
-import { InferStream } from '../../frontends/v2-grpc/model-stream-infer.ts'
-import type { ApiName } from '../../access/api-name.ts'
-import { RestrictedProtocolGuard } from './restricted-protocol-guard.ts'
-import { serviceMethods, type UnaryMethod } from '../../frontends/v2-grpc/service-methods.ts'
+import type { PortCall } from './port-call.ts'
 
-export type GrpcDependencies = {
-  readonly engine: Engine
+export type GrpcPortDependencies = {
   readonly log: Log
   readonly clock: Clock
-  /** What LogSettings shows and changes. */
-  readonly logControl?: LogControl
-  readonly sharedMemory?: SharedMemoryRegistry
+  /** Null: everybody is admitted. */
+  readonly admission: Admission | null
   /** Without one nothing is written about single calls. */
   readonly accessLog?: AccessLog
 }
-
-/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
-export function createGrpcFrontend(dependencies: GrpcDependencies, options: GrpcOptions): GrpcFrontend {
-  validateGrpcOptions(options)
-  return new GrpcFrontend(dependencies, options)
-}
-
-type Route = { readonly protocol: ApiName; readonly begin: (call: GrpcCall) => void }
 
 const drainingStatus = new GrpcStatus(
   statusCodes.UNAVAILABLE,
@@ -47,37 +32,27 @@ const drainingStatus = new GrpcStatus(
 )
 const unimplemented = new GrpcStatus(statusCodes.UNIMPLEMENTED, '')
 
-export class GrpcFrontend {
-  readonly #log: Log
-  readonly #guard: RestrictedProtocolGuard
+export class GrpcPort {
   readonly #transport: GrpcTransport
-  readonly #context: InferenceContext
-  readonly #routes = new Map<string, Route>()
-  readonly #watch: HealthWatch
-  readonly #streams = new Set<InferStream>()
-  readonly #reflections = new Set<GrpcCall>()
+  readonly #frontEnds: readonly GrpcFrontEnd[]
+  readonly #methods: ReadonlyMap<string, GrpcMethod>
   readonly #accessLog: AccessLog | null
+  readonly #admission: Admission | null
+  readonly #log: Log
   readonly #clock: Clock
   #isDraining = false
 
-  constructor(dependencies: GrpcDependencies, options: GrpcOptions) {
-    const { engine, clock, log } = dependencies
-    const { logControl = null, sharedMemory = null } = dependencies
-    this.#log = log.from('grpc-frontend.ts')
-    this.#accessLog = dependencies.accessLog ?? null
+  /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
+  constructor(dependencies: GrpcPortDependencies, options: GrpcOptions, frontEnds: readonly GrpcFrontEnd[]) {
+    validateGrpcOptions(options)
+    const { clock, log, accessLog = null } = dependencies
+    this.#accessLog = accessLog
+    this.#admission = dependencies.admission
+    this.#log = log.from('grpc-port.ts')
     this.#clock = clock
-    this.#guard = new RestrictedProtocolGuard(options.restrictedProtocols)
-    this.#context = new InferenceContext({ engine, clock, sharedMemory }, options)
-    this.#watch = new HealthWatch(engine, clock)
+    this.#frontEnds = frontEnds
+    this.#methods = new Map(frontEnds.flatMap(({ methods }) => methods.map((method) => [method.path, method])))
     this.#transport = new Http2Transport({ clock, log }, options, (call) => this.#handle(call))
-    const repositoryKey = this.#guard.keyOf('model-repository')
-    for (const [rpc, protocol, method] of serviceMethods({ engine, log, logControl, sharedMemory, repositoryKey })) {
-      const begin = this.#unary(`${rpc}Request`, `${rpc}Response`, method)
-      this.#routes.set(`/inference.GRPCInferenceService/${rpc}`, { protocol, begin })
-    }
-    this.#addInference()
-    this.#addHealth(engine)
-    this.#addReflection()
   }
 
   /** Where it listens, with the real port when 0 was asked for. */
@@ -92,125 +67,84 @@ export class GrpcFrontend {
 
   /** Refuses new work, answers what is in flight and closes each connection after it; resolves when all are. */
   async drain(): Promise<void> {
-    this.#isDraining = true
-    for (const stream of this.#streams) stream.drain(drainingStatus)
-    this.#watch.drain(drainingStatus)
-    for (const call of this.#reflections) call.finish(drainingStatus)
+    this.#beginDrain()
     await this.#transport.drain()
   }
 
   /** Ends every connection at once. Twice is fine. */
   async close(): Promise<void> {
-    this.#isDraining = true
-    this.#watch.drain(drainingStatus)
+    this.#beginDrain()
     await this.#transport.close()
+  }
+
+  #beginDrain(): void {
+    this.#isDraining = true
+    for (const frontEnd of this.#frontEnds) frontEnd.drain?.(drainingStatus)
   }
 
   /** HOT: once per call. */
   #handle(arrived: GrpcCall): void {
     const call = this.#accessLog === null ? arrived : new LoggedCall(arrived, this.#accessLog, this.#clock)
-    const route = this.#routes.get(call.path)
-    if (route === undefined) {
-      call.finish(unimplemented)
-      return
-    }
-    const missing = this.#guard.missingMetadata(route.protocol, call.metadata)
-    if (missing !== null) {
-      const message = `This protocol is restricted, expecting header '${missing}'`
-      call.finish(new GrpcStatus(statusCodes.UNAVAILABLE, message))
-    } else if (this.#isDraining) call.finish(drainingStatus)
-    else route.begin(call)
+    const method = this.#methods.get(call.path)
+    if (method === undefined) call.finish(unimplemented)
+    else if (this.#admission === null) this.#begin(call, method, anonymous)
+    else this.#admit(this.#admission, call, method)
   }
 
-  #addInference(): void {
-    const protocol: ApiName = 'inference'
-    const context = this.#context
-    this.#routes.set('/inference.GRPCInferenceService/ModelInfer', {
-      protocol,
-      begin: (call) => {
-        call.allowCompression()
-        this.#takeOne(call, (message) => handleModelInfer(context, call, message))
-      },
-    })
-    this.#routes.set('/inference.GRPCInferenceService/ModelStreamInfer', {
-      protocol,
-      begin: (call) => {
-        call.allowCompression()
-        const stream = new InferStream(context, call)
-        this.#streams.add(stream)
-        call.onClosed = () => this.#streams.delete(stream)
-      },
-    })
-  }
-
-  #addHealth(engine: Engine): void {
-    const check = this.#unary('HealthCheckRequest', 'HealthCheckResponse', () => ({ status: healthStatus(engine) }))
-    this.#routes.set('/grpc.health.v1.Health/Check', { protocol: 'health', begin: check })
-    this.#routes.set('/grpc.health.v1.Health/Watch', {
-      protocol: 'health',
-      begin: (call) => this.#takeOne(call, () => this.#watch.watch(call)),
-    })
-  }
-
-  #addReflection(): void {
-    for (const version of ['v1', 'v1alpha']) {
-      this.#routes.set(`/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`, {
-        protocol: 'metadata',
-        begin: (call) => this.#reflect(call),
-      })
+  /** No message of the call is read before the verdict is there. */
+  #admit(admission: Admission, call: PortCall, method: GrpcMethod): void {
+    const failed = (reason: unknown): void => {
+      this.#log.error('admission failed', { path: call.path, reason: messageOf(reason) })
+      call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the server could not find out who calls'))
     }
-  }
-
-  #reflect(call: GrpcCall): void {
-    this.#reflections.add(call)
-    call.onClosed = () => this.#reflections.delete(call)
-    let isHalfClosed = false
-    let pending = 0
-    const endIfDone = (): void => {
-      if (isHalfClosed && pending === 0) call.finish(new GrpcStatus(statusCodes.OK, ''))
-    }
-    call.onHalfClose = () => {
-      isHalfClosed = true
-      endIfDone()
-    }
-    call.onMessage = (message) => {
-      pending++
-      import('./reflection.ts')
-        .then(({ answerReflection }) => {
-          const answer = answerReflection(message)
-          call.send({ parts: [answer], byteLength: answer.length }, null)
-          pending--
-          endIfDone()
+    try {
+      const verdict = admission.admit(new GrpcCallFacts(method.api, call))
+      if (!(verdict instanceof Promise)) {
+        this.#begin(call, method, verdict)
+        return
+      }
+      call.setPaused(true)
+      verdict
+        .then((known) => {
+          this.#begin(call, method, known)
+          call.setPaused(false)
         })
-        .catch((reason: unknown) => call.finish(GrpcStatus.of(ServerError.from(reason))))
+        .catch(failed)
+    } catch (reason) {
+      failed(reason)
     }
   }
 
-  /** The first message of a call that has one; a call without any is refused. */
-  #takeOne(call: GrpcCall, take: (message: Buffer) => void): void {
-    call.onMessage = (message) => {
-      call.onMessage = null
-      call.onHalfClose = null
-      try {
-        take(message)
-      } catch (reason) {
-        // No method throws. Should one, its call still gets an answer and the server goes on.
-        this.#log.error('gRPC method failed', { path: call.path, reason: messageOf(reason) })
-        call.finish(new GrpcStatus(statusCodes.INTERNAL, 'internal error of the gRPC front end'))
-      }
+  #begin(call: PortCall, method: GrpcMethod, verdict: Verdict): void {
+    if (verdict instanceof Refusal) call.finish(new GrpcStatus(codeOf[verdict.reason], verdict.message))
+    else if (this.#isDraining) call.finish(drainingStatus)
+    else if (!call.isEnded) {
+      call.noteCaller?.(verdict)
+      method.begin(call, verdict)
     }
-    call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call brought no message'))
+  }
+}
+
+const codeOf: Readonly<Record<RefusalReason, StatusCode>> = { restricted: statusCodes.UNAVAILABLE }
+
+/** What is known of a gRPC call before its messages. */
+class GrpcCallFacts implements CallFacts {
+  readonly protocol = 'grpc'
+  readonly api: ApiName
+  readonly #call: PortCall
+
+  constructor(api: ApiName, call: PortCall) {
+    this.api = api
+    this.#call = call
   }
 
-  #unary(requestType: string, responseType: string, method: UnaryMethod): (call: GrpcCall) => void {
-    const answer = async (call: GrpcCall, message: Buffer): Promise<void> => {
-      try {
-        const response = encodeMessage(responseType, await method(decodeMessage(requestType, message), call))
-        call.sendLast({ parts: [response], byteLength: response.length }, null)
-      } catch (reason) {
-        call.finish(GrpcStatus.of(ServerError.from(reason)))
-      }
-    }
-    return (call) => this.#takeOne(call, (message) => void answer(call, message))
+  get path(): string {
+    return this.#call.path
+  }
+  get peer(): string {
+    return this.#call.remoteAddress
+  }
+  header(name: string): string | null {
+    return metadataValue(this.#call.metadata, name)
   }
 }

@@ -1,14 +1,16 @@
+import { anonymous, type Caller } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
-import { metadataValue, type GrpcCall, type OutgoingMessage } from '../../transport/grpc/grpc-transport.ts'
+import type { PortCall } from './port-call.ts'
+import { metadataValue, type OutgoingMessage } from '../../transport/grpc/grpc-transport.ts'
 
 /** A call that leaves a line in the access log when it ends; a stream leaves one for each of its requests, too. */
-export class LoggedCall implements GrpcCall {
+export class LoggedCall implements PortCall {
   readonly path: string
   readonly metadata: readonly string[]
-  readonly #inner: GrpcCall
+  readonly #inner: PortCall
   readonly #log: AccessLog
   readonly #clock: Clock
   #startNs: number
@@ -17,8 +19,9 @@ export class LoggedCall implements GrpcCall {
   #inference: InferenceRequest | null = null
   #modelVersion = ''
   #isWritten = false
+  #caller = anonymous
 
-  constructor(inner: GrpcCall, log: AccessLog, clock: Clock) {
+  constructor(inner: PortCall, log: AccessLog, clock: Clock) {
     this.path = inner.path
     this.metadata = inner.metadata
     this.#inner = inner
@@ -80,6 +83,10 @@ export class LoggedCall implements GrpcCall {
   }
   set onDrain(listener: (() => void) | null) {
     this.#inner.onDrain = listener
+  }
+
+  noteCaller(caller: Caller): void {
+    this.#caller = caller
   }
 
   /** Of a unary call. */
@@ -144,6 +151,7 @@ export class LoggedCall implements GrpcCall {
       path: this.path,
       status,
       client: this.#inner.remoteAddress,
+      caller: this.#caller.name,
       bytesIn,
       bytesOut,
       totalNs,

@@ -50,7 +50,7 @@ test('answers and refusals of every kind may be read by the pages that were name
     ['GET', '/v2/nothing', 404],
     ['POST', '/v2', 405],
     ['POST', '/v2/models/any/infer', 403, '{}'],
-    ['POST', '/v2/models/any/infer', 400, 'x'.repeat(1001)],
+    ['POST', '/v2/repository/index', 400, 'x'.repeat(1001)],
   ]
   for (const [method, path, status, body] of kinds) {
     const answer = await ask(named, method, path, { Origin: page }, body)

@@ -8,7 +8,7 @@ import {
   type HttpRequest,
   type ResponseStream,
 } from '../../transport/http1/http-message.ts'
-import { WrappedRequest } from '../../transport/http1/wrapped-request.ts'
+import { WrappedRequest } from './wrapped-request.ts'
 
 /** Browsers keep what they were told for two hours at most. */
 const maxAgeSeconds = 7200
@@ -30,8 +30,7 @@ export class CrossOriginPolicy {
   /** The request whose answer says who may read it; null when it was a browser's question and is answered. */
   admit(request: HttpRequest): HttpRequest | null {
     const headers = this.answerHeaders(request)
-    const method = request.method === 'OPTIONS' ? headerOf(request.headers, 'access-control-request-method') : null
-    if (method === null) return new CrossOriginRequest(request, headers)
+    if (!isPreflight(request)) return new CrossOriginRequest(request, headers)
     request.respond(new HttpResponse(200, plainType, [], { headers: this.#preflightHeaders(request, headers) }))
     return null
   }
@@ -62,6 +61,10 @@ export class CrossOriginPolicy {
     ]
   }
 }
+
+/** A browser's question, before it sends the request itself. It has no credentials. */
+export const isPreflight = ({ method, headers }: HttpRequest): boolean =>
+  method === 'OPTIONS' && headerOf(headers, 'access-control-request-method') !== null
 
 export function validateOrigin(origin: string): void {
   if (origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin && origin !== 'null')) return

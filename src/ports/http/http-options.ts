@@ -1,13 +1,7 @@
+import type { RestrictedApis } from '../../access/shared-key-admission.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
 import type { HttpTransportOptions } from '../../transport/http1/http-transport-options.ts'
-
-/** One `--http-restricted-api=<api>,<api>:<key>=<value>`: these APIs answer only to requests with that header. */
-export type RestrictedApis = {
-  readonly apis: readonly string[]
-  readonly key: string
-  readonly value: string
-}
 
 /** The flags `--http-…`: those of the transport, and these. */
 export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {

@@ -1,5 +1,8 @@
-// Ties a list of routes to a transport: finds the route of a request and guards restricted APIs.
+// Ties a list of routes to a transport: admits the caller of a request and finds its route.
 
+import { Refusal, type Admission, type RefusalReason, type Verdict } from '../../access/admission.ts'
+import { anonymous, type Caller } from '../../access/caller.ts'
+import { assert } from '../../base/assert.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -12,15 +15,16 @@ import type { HttpTransportOptions } from '../../transport/http1/http-transport-
 import { InjectedRequest, type InjectedAnswer, type InjectedInit } from '../../transport/http1/injected-request.ts'
 import { NetHttpTransport, type HttpTransportDependencies } from '../../transport/http1/net-http-transport.ts'
 import type { TrafficMeter } from '../../transport/traffic-meter.ts'
-import { CrossOriginPolicy, withHeaders } from './cross-origin.ts'
+import { CrossOriginPolicy, isPreflight, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
 import { LoggedRequest } from './logged-request.ts'
-import type { RestrictedApiGuard } from './restricted-api-guard.ts'
+import { HttpCallFacts } from './http-call-facts.ts'
 import type { Route } from './route.ts'
 import { Router } from './router.ts'
 
 type HttpPortDependencies = HttpTransportDependencies & {
-  readonly guard: RestrictedApiGuard
+  /** Null: everybody is admitted. */
+  readonly admission: Admission | null
   /** Where bodies that the port itself refuses are counted; without them they are not. */
   readonly refusals?: RefusalCounts
   /** Without one nothing is written about single requests. */
@@ -30,6 +34,8 @@ type HttpPortDependencies = HttpTransportDependencies & {
 }
 
 type HttpPortOptions = HttpTransportOptions & {
+  /** What the port calls itself to Admission. */
+  readonly protocol: 'http' | 'metrics'
   /** Whose pages may call the server from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
   /** True: the limits have flags of the name `--http-…`, and refusals say which. */
@@ -39,6 +45,8 @@ type HttpPortOptions = HttpTransportOptions & {
 /** The most bytes of a body that is no tensor and no model: reading them takes up to 20 ms. */
 const mostControlBytes = 1024 * 1024
 
+const statusOf: Readonly<Record<RefusalReason, number>> = { restricted: 403 }
+
 const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string =>
   `request body of ${bodyBytes} bytes exceeds the maximum of ${limitBytes} bytes for this endpoint`
 
@@ -47,7 +55,7 @@ export class HttpPort implements HttpService {
   readonly #log: Log
   readonly #options: HttpPortOptions
   readonly #router: Router
-  readonly #guard: RestrictedApiGuard
+  readonly #admission: Admission | null
   /** Null: pages of other origins may read nothing. */
   readonly #crossOrigin: CrossOriginPolicy | null
   readonly #offload: { close(): void } | null
@@ -63,7 +71,7 @@ export class HttpPort implements HttpService {
     this.#refusals = dependencies.refusals ?? null
     this.#accessLog = dependencies.accessLog ?? null
     this.#clock = dependencies.clock
-    this.#guard = dependencies.guard
+    this.#admission = dependencies.admission
     this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
     this.#offload = dependencies.offload ?? null
     this.#router = new Router(routes)
@@ -84,11 +92,14 @@ export class HttpPort implements HttpService {
   inject(init: InjectedInit): Promise<InjectedAnswer> {
     return new Promise((resolve) => {
       const request = new InjectedRequest(init, resolve)
-      if (request.body.length > this.#options.bodyLimitBytes) {
-        request.respond(this.refuseBody(request, 'too-large', request.body.length))
-      } else {
-        this.handle(request)
+      const receive = (refusal: HttpResponse | null): void => {
+        if (refusal !== null) request.respond(refusal)
+        else if (request.body.length <= this.#options.bodyLimitBytes) this.handle(request)
+        else request.respond(this.refuseBody(request, 'too-large', request.body.length))
       }
+      const verdict = this.admit(request)
+      if (verdict instanceof Promise) void verdict.then(receive)
+      else receive(verdict)
     })
   }
 
@@ -103,6 +114,39 @@ export class HttpPort implements HttpService {
     this.#isDraining = true
     await this.#transport.close()
     this.#offload?.close()
+  }
+
+  /** HOT: once per request. Without an Admission everybody passes. */
+  admit(request: HttpRequest): HttpResponse | null | Promise<HttpResponse | null> {
+    if (this.#admission === null) {
+      request.caller = anonymous
+      return null
+    }
+    // A browser's question is answered by `handle`, and a path that is none by 404.
+    if (this.#crossOrigin !== null && isPreflight(request)) return null
+    const match = this.#router.find(request.target)
+    if (match === null) return null
+    const judge = (verdict: Verdict): HttpResponse | null => this.#judge(request, verdict)
+    const failed = (reason: unknown): HttpResponse => {
+      this.#log.error('admission failed', { target: request.target, reason: messageOf(reason) })
+      return messageResponse(500, 'the server could not find out who calls', plainType)
+    }
+    try {
+      const verdict = this.#admission.admit(new HttpCallFacts(this.#options.protocol, match.route.api, request))
+      return verdict instanceof Promise ? verdict.then(judge).catch(failed) : judge(verdict)
+    } catch (reason) {
+      return failed(reason)
+    }
+  }
+
+  #judge(request: HttpRequest, verdict: Verdict): HttpResponse | null {
+    if (!(verdict instanceof Refusal)) {
+      request.caller = verdict
+      return null
+    }
+    const refusal = messageResponse(statusOf[verdict.reason], verdict.message, plainType)
+    if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, refusal.status, 0)
+    return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
   }
 
   /** HOT: once per request. */
@@ -128,10 +172,7 @@ export class HttpPort implements HttpService {
       return
     }
     const { route } = match
-    const missing = this.#guard.missingHeader(route.api, request.headers)
-    if (missing !== null) {
-      request.respond(messageResponse(403, `This API is restricted, expecting header '${missing}'`, plainType))
-    } else if (!route.methods.includes(request.method)) {
+    if (!route.methods.includes(request.method)) {
       request.respond(new HttpResponse(405, route.wrongMethodType, [notAllowedBody]))
     } else if (this.#isDraining) {
       request.respond(messageResponse(503, 'Server exiting', plainType))
@@ -139,7 +180,7 @@ export class HttpPort implements HttpService {
       const limit = bodyTooLargeForEndpoint(request.body.length, mostControlBytes)
       request.respond(messageResponse(400, limit, jsonType))
     } else {
-      route.handle(request, match.modelName, match.modelVersion)
+      route.handle(request, match.modelName, match.modelVersion, callerOf(request))
     }
   }
 
@@ -159,6 +200,7 @@ export class HttpPort implements HttpService {
       path: request.target.split('?', 1)[0] ?? '',
       status,
       client: request.remoteAddress,
+      caller: '',
       bytesIn,
       bytesOut: null,
       totalNs: 0,
@@ -207,4 +249,9 @@ export class HttpPort implements HttpService {
   #advice(flag: string, purpose: string): string {
     return this.#options.hasFlags ? ` Use --http-${flag} to ${purpose}.` : ''
   }
+}
+
+function callerOf({ caller }: HttpRequest): Caller {
+  assert(caller !== null, 'a request is handled after it was admitted')
+  return caller as Caller
 }

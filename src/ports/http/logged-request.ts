@@ -1,3 +1,4 @@
+import type { Caller } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
@@ -7,7 +8,7 @@ import {
   type HttpResponse,
   type ResponseStream,
 } from '../../transport/http1/http-message.ts'
-import { WrappedRequest, WrappedStream } from '../../transport/http1/wrapped-request.ts'
+import { WrappedRequest, WrappedStream } from './wrapped-request.ts'
 
 /** A request that leaves a line in the access log when it is answered. */
 export class LoggedRequest extends WrappedRequest {
@@ -57,7 +58,7 @@ export class LoggedRequest extends WrappedRequest {
   }
 
   #write(status: number, bytesOut: number): void {
-    const { method, target, remoteAddress, headers, body } = this.inner
+    const { method, target, remoteAddress, caller, headers, body } = this.inner
     const query = target.indexOf('?')
     this.#log.write({
       protocol: 'http',
@@ -65,6 +66,7 @@ export class LoggedRequest extends WrappedRequest {
       path: query < 0 ? target : target.slice(0, query),
       status,
       client: remoteAddress,
+      caller: (caller as Caller | null)?.name ?? '',
       bytesIn: body.length,
       bytesOut,
       totalNs: this.#clock.nowNs() - this.#startNs,

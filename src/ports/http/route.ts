@@ -1,7 +1,9 @@
 import type { ApiName } from '../../access/api-name.ts'
-import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import type { Caller } from '../../access/caller.ts'
+import { jsonType } from '../../transport/http1/http-message.ts'
+import type { PortRequest } from './port-request.ts'
 
-export type RouteHandler = (request: HttpRequest, modelName: string, modelVersion: string) => void
+export type RouteHandler = (request: PortRequest, modelName: string, modelVersion: string, caller: Caller) => void
 
 /** The path of a route that takes what no other route does. */
 export const everyOtherPath = '*'

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { RequestTrace } from '../../model/inference-request.ts'
 import { HttpResponse, type HttpRequest, type ResponseStream } from '../../transport/http1/http-message.ts'
-import { WrappedRequest, WrappedStream } from '../../transport/http1/wrapped-request.ts'
+import { WrappedRequest, WrappedStream } from './wrapped-request.ts'
 
 /** A request whose answer is stamped on its trace: when it was handed to the socket and when it had left. */
 export class TracedRequest extends WrappedRequest {

@@ -2,8 +2,7 @@
 // Nothing here speaks of HTTP/2, so that the transport can be exchanged.
 
 import type { TrafficMeter } from '../traffic-meter.ts'
-import type { InferenceRequest } from '../../model/inference-request.ts'
-import type { GrpcStatus, StatusCode } from './grpc-status.ts'
+import type { GrpcStatus } from './grpc-status.ts'
 
 /** A message in pieces, as the codec writes it. */
 export type OutgoingMessage = { readonly parts: readonly Uint8Array[]; readonly byteLength: number }
@@ -40,10 +39,6 @@ export interface GrpcCall {
   finish(status: GrpcStatus): void
   /** Drops what the client has not taken and breaks the call off. The client sees RESOURCE_EXHAUSTED. */
   giveUp(): void
-  /** For whoever writes down what becomes of calls: this one became an inference of that version of its model. */
-  noteInference?(inference: InferenceRequest, version: string): void
-  /** The same for one request of a stream, once it has ended. */
-  inferenceEnded?(inference: InferenceRequest, version: string, code: StatusCode): void
   /** Messages of this call may be compressed, if the client accepts that. */
   allowCompression(): void
 }

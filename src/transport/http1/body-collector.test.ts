@@ -42,8 +42,10 @@ test('what is set aside stays below sixteen times what has arrived, whatever was
 })
 
 test('a body for which there is no memory is refused', () => {
-  const collector = new BodyCollector(1000, 1000, () => {
-    throw new RangeError('Array buffer allocation failed')
+  const collector = new BodyCollector(1000, 1000, {
+    allocate: () => {
+      throw new RangeError('Array buffer allocation failed')
+    },
   })
   collector.add(Buffer.alloc(10))
   assert.equal(collector.state, 'receiving')

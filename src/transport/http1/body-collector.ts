@@ -13,8 +13,11 @@ const patience = 16
 export type BodyRefusal = 'too-large' | 'too-many-chunks' | 'no-memory'
 type BodyState = 'receiving' | 'complete' | BodyRefusal
 
+type CollectorOptions = { readonly allocate?: (bytes: number) => Buffer; readonly patienceBytes?: number }
+
 export class BodyCollector {
   readonly #limitBytes: number
+  readonly #patienceBytes: number
   readonly #allocate: (bytes: number) => Buffer
   /** -1: a chunked body. */
   readonly #announcedBytes: number
@@ -23,7 +26,13 @@ export class BodyCollector {
   #pieceCount = 0
   #state: BodyState
 
-  constructor(announcedBytes: number, limitBytes: number, allocate: (bytes: number) => Buffer = allocateFresh) {
+  /** `patienceBytes`: how much of a body over the limit is heard out. */
+  constructor(
+    announcedBytes: number,
+    limitBytes: number,
+    { allocate = allocateFresh, patienceBytes = limitBytes * patience }: CollectorOptions = {},
+  ) {
+    this.#patienceBytes = patienceBytes
     this.#allocate = allocate
     this.#announcedBytes = announcedBytes
     this.#limitBytes = limitBytes
@@ -42,7 +51,7 @@ export class BodyCollector {
   /** True when the rest of the body is not waited for: the request is answered now and the connection closed. */
   get isBeyondPatience(): boolean {
     if (this.#state === 'too-many-chunks' || this.#state === 'no-memory') return true
-    return this.#state === 'too-large' && this.bodyBytes > this.#limitBytes * patience
+    return this.#state === 'too-large' && this.bodyBytes > this.#patienceBytes
   }
 
   /** True when the next piece will be copied. */

@@ -23,6 +23,8 @@ export type ConnectionHost = {
 
 /** Up to here the parts of an answer are copied together: one small write costs less than several pieces. */
 const joinBytes = 16 * 1024
+/** The body of a request that was not admitted is heard out up to here, so that its client reads the answer. */
+const mostUnwantedBytes = 1024 * 1024
 const headEnd = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
 /** Stands for the head of a request that is refused before its head was read. */
@@ -35,6 +37,9 @@ type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
 class HttpExchange implements HttpRequest {
   readonly head: RequestHead
   body: Buffer = noBytes
+  caller: unknown = null
+  /** The answer to a request that was not admitted; null for all others. */
+  refusal: HttpResponse | null = null
   onDisconnect: (() => void) | null = null
   isAnswered = false
   readonly #connection: HttpConnection
@@ -189,6 +194,11 @@ export class HttpConnection {
       this.#socket.end()
       return
     }
+    this.#goOn()
+  }
+
+  /** Reads what arrived while the connection waited. */
+  #goOn(): void {
     if (this.#isConsuming || this.#pending === null) return
     const pending = this.#pending
     this.#pending = null
@@ -308,17 +318,43 @@ export class HttpConnection {
       this.#head = head
       this.#headBytes = Buffer.from(data.subarray(at, end + headEnd.length))
     }
-    this.#exchange = new HttpExchange(this, head)
-    if (head.bodyBytes === 0) this.#complete(this.#exchange, noBytes)
-    else this.#startBody(this.#exchange, head)
+    const exchange = new HttpExchange(this, head)
+    this.#exchange = exchange
+    const verdict = this.#host.service.admit(exchange)
+    if (verdict instanceof Promise) this.#awaitVerdict(exchange, verdict)
+    else this.#receive(exchange, verdict)
     return true
+  }
+
+  /** No byte of the body is read before the verdict is there. */
+  #awaitVerdict(exchange: HttpExchange, verdict: Promise<HttpResponse | null>): void {
+    this.#phase = 'waiting'
+    void verdict.then((refusal) => {
+      if (this.#isClosed) return
+      this.#receive(exchange, refusal)
+      this.#goOn()
+    })
+  }
+
+  #receive(exchange: HttpExchange, refusal: HttpResponse | null): void {
+    exchange.refusal = refusal
+    if (exchange.head.bodyBytes !== 0) this.#startBody(exchange, exchange.head)
+    else if (refusal === null) this.#complete(exchange, noBytes)
+    else {
+      this.#phase = 'waiting'
+      exchange.respond(refusal)
+    }
   }
 
   #startBody(exchange: HttpExchange, { bodyBytes, expectsContinue }: RequestHead): void {
     this.#phase = 'body'
     this.#leftBytes = bodyBytes
-    if (bodyBytes > 0 && bodyBytes <= this.#host.bodyLimitBytes && !expectsContinue) return
-    const collector = new BodyCollector(bodyBytes, this.#host.bodyLimitBytes)
+    const { refusal } = exchange
+    if (refusal === null && bodyBytes > 0 && bodyBytes <= this.#host.bodyLimitBytes && !expectsContinue) return
+    const collector =
+      refusal === null
+        ? new BodyCollector(bodyBytes, this.#host.bodyLimitBytes)
+        : new BodyCollector(bodyBytes, 0, { patienceBytes: mostUnwantedBytes })
     this.#collector = collector
     this.#decoder = bodyBytes < 0 ? new ChunkedDecoder() : null
     // A client that asks before it sends is refused at once. Others read the answer only after they have sent the body.
@@ -374,7 +410,7 @@ export class HttpConnection {
 
   #refuseBody(exchange: HttpExchange, collector: BodyCollector): void {
     const reason = collector.state === 'receiving' || collector.state === 'complete' ? 'too-large' : collector.state
-    exchange.respond(this.#host.service.refuseBody(exchange, reason, collector.bodyBytes))
+    exchange.respond(exchange.refusal ?? this.#host.service.refuseBody(exchange, reason, collector.bodyBytes))
   }
 
   /** Ends the connection when the bytes so far cannot become a request. */

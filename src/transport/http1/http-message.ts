@@ -1,8 +1,6 @@
 // What the HTTP front end knows of HTTP: one request to look at and answer, and one answer. No node:http in here, so that
 // the transport underneath can be exchanged and tests need no socket.
 
-import type { InferenceRequest } from '../../model/inference-request.ts'
-
 export const jsonType = 'application/json'
 export const plainType = 'text/plain'
 export const binaryType = 'application/octet-stream'
@@ -17,10 +15,10 @@ export interface HttpRequest {
   readonly body: Buffer
   /** '' when unknown. Asking costs a system call. */
   readonly remoteAddress: string
+  /** Who calls, noted by the port when it admits the request. The transport keeps the note and does not look at it. */
+  caller: unknown
   /** Called once if the client goes away before it was answered. */
   onDisconnect: (() => void) | null
-  /** For whoever writes down what becomes of requests: this one became an inference of that version of its model. */
-  noteInference?(inference: InferenceRequest, version: string): void
   /** Exactly once per request. Takes the response over: its `release` is called when the bytes are written or dropped. */
   respond(response: HttpResponse): void
   /** Instead of `respond`: an answer in pieces. The head has no parts; `onDisconnect` stays in force until the end. */

@@ -3,6 +3,11 @@ import type { HttpRequest, HttpResponse } from './http-message.ts'
 
 /** What the transport asks of the port. No function may throw. */
 export type HttpService = {
+  /**
+   * The head of a request is there, its body is not. Null: receive the body, then `handle` the request. Else the request is
+   * answered so, and its body is not kept. A promise holds the connection until it resolves; it never rejects.
+   */
+  admit(request: HttpRequest): HttpResponse | null | Promise<HttpResponse | null>
   handle(request: HttpRequest): void
   /** The body is over a limit; `bodyBytes` is what was announced, or what came so far if that is more. */
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse

@@ -26,6 +26,7 @@ export class InjectedRequest implements HttpRequest {
   readonly headers: readonly string[]
   readonly body: Buffer
   readonly remoteAddress = ''
+  caller: unknown = null
   onDisconnect: (() => void) | null = null
   readonly #onAnswer: (answer: InjectedAnswer) => void
   #isDisconnected = false

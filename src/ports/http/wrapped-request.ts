@@ -1,11 +1,12 @@
 import type { InferenceRequest } from '../../model/inference-request.ts'
-import type { HttpRequest, HttpResponse, ResponseStream } from './http-message.ts'
+import type { HttpResponse, ResponseStream } from '../../transport/http1/http-message.ts'
+import type { PortRequest } from './port-request.ts'
 
 /** A request that is another one but for what a subclass changes. */
-export class WrappedRequest implements HttpRequest {
-  protected readonly inner: HttpRequest
+export class WrappedRequest implements PortRequest {
+  protected readonly inner: PortRequest
 
-  constructor(inner: HttpRequest) {
+  constructor(inner: PortRequest) {
     this.inner = inner
   }
 
@@ -23,6 +24,9 @@ export class WrappedRequest implements HttpRequest {
   }
   get remoteAddress(): string {
     return this.inner.remoteAddress
+  }
+  get caller(): unknown {
+    return this.inner.caller
   }
   get onDisconnect(): (() => void) | null {
     return this.inner.onDisconnect

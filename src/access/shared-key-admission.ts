@@ -1,0 +1,83 @@
+// --http-restricted-api and --grpc-restricted-protocol: parts of the API that need a key which everybody shares.
+
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { ServerError } from '../base/server-error.ts'
+import { Refusal, type Admission, type Verdict } from './admission.ts'
+import { apiNames, type ApiName } from './api-name.ts'
+import type { CallFacts } from './call-facts.ts'
+import { anonymous, type Caller } from './caller.ts'
+
+export type RestrictedApis = {
+  readonly apis: readonly string[]
+  /** The header that opens them is named after it. */
+  readonly key: string
+  readonly value: string
+}
+
+/** What a port calls a part of the API, and how its clients send the key. */
+type Words = { readonly noun: string; readonly title: string; readonly flag: string; readonly headerPrefix: string }
+
+const wordsOf: Readonly<Record<'http' | 'grpc', Words>> = {
+  http: { noun: 'api', title: 'API', flag: '--http-restricted-api', headerPrefix: '' },
+  grpc: {
+    noun: 'protocol',
+    title: 'protocol',
+    flag: '--grpc-restricted-protocol',
+    headerPrefix: 'triton-grpc-protocol-',
+  },
+}
+
+type Secret = { readonly header: string; readonly digest: Buffer; readonly caller: Caller; readonly refusal: Refusal }
+
+/** Lets a call to a restricted part of the API through only when it carries the configured header. */
+class SharedKeyAdmission implements Admission {
+  readonly #secrets = new Map<ApiName, Secret>()
+
+  constructor(port: 'http' | 'grpc', groups: readonly RestrictedApis[]) {
+    const words = wordsOf[port]
+    for (const { apis, key, value } of groups) {
+      const header = words.headerPrefix + key
+      const secret: Secret = {
+        header: header.toLowerCase(),
+        digest: digestOf(value),
+        caller: { kind: 'shared-key', name: header },
+        refusal: new Refusal('restricted', `This ${words.title} is restricted, expecting header '${header}'`),
+      }
+      for (const api of apis) this.#restrict(requireApiName(api, words), secret, words)
+    }
+  }
+
+  #restrict(api: ApiName, secret: Secret, { noun, flag }: Words): void {
+    if (this.#secrets.has(api)) {
+      throw new ServerError(
+        'INVALID_ARG',
+        `restricted ${noun} '${api}' can not be specified in multiple config groups: name it in one ${flag} only`,
+      )
+    }
+    this.#secrets.set(api, secret)
+  }
+
+  admit(facts: CallFacts): Verdict {
+    const secret = this.#secrets.get(facts.api)
+    if (secret === undefined) return anonymous
+    const value = facts.header(secret.header)
+    // Digests have one length whatever was sent, so the time taken says nothing about how much of the secret was right.
+    return value !== null && timingSafeEqual(digestOf(value), secret.digest) ? secret.caller : secret.refusal
+  }
+}
+
+/** Null when nothing is restricted: then a port admits everybody. Throws ServerError for a name that is none. */
+export const sharedKeyAdmission = (port: 'http' | 'grpc', groups: readonly RestrictedApis[]): Admission | null =>
+  groups.length === 0 ? null : new SharedKeyAdmission(port, groups)
+
+function requireApiName(text: string, { noun, flag }: Words): ApiName {
+  const name = apiNames.find((known) => known === text)
+  if (name !== undefined) return name
+  throw new ServerError(
+    'INVALID_ARG',
+    `unknown restricted ${noun} '${text}' in ${flag}, expected one of: ${apiNames.join(', ')}`,
+  )
+}
+
+// Header values arrive as Latin-1 text, one character per byte; the option's value is the text the operator typed.
+const digestOf = (value: string): Buffer => createHash('sha256').update(Buffer.from(value, 'latin1')).digest()

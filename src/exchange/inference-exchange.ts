@@ -1,0 +1,322 @@
+// One inference, told once, whatever protocol it came by:
+//
+//   choose the version → read the request → shared memory → Engine → answers, one or many → shared memory → write → end
+//
+// A front end extends InferenceExchange with how a request is read, how an answer is written and how an error is. The
+// exchange does the rest: it expects requests that are read slowly, holds regions, stamps arrivals, counts refusals,
+// cancels, and keeps the rule of protocols that have exactly one answer.
+
+import type { Caller } from '../access/caller.ts'
+import type { CallFacts } from '../access/call-facts.ts'
+import type { Clock } from '../base/clock.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { Engine } from '../engine/engine.ts'
+import { RequestRegions, type OutputPlace } from '../engine/shared-memory/request-regions.ts'
+import type { RegionReference, SharedMemoryRegistry } from '../engine/shared-memory/shared-memory-registry.ts'
+import type { RequestFacts, RequestHead } from '../model/choice.ts'
+import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
+import type { InferenceResponse } from '../model/inference-response.ts'
+import type { ModelVersion } from '../model/model-version.ts'
+
+/** What the exchanges of a server share. */
+export type ExchangeParts = {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly sharedMemory: SharedMemoryRegistry
+}
+
+/** What a front end read of a request; what is left out has the default of InferenceRequest. */
+type ReadRequest = Omit<InferenceRequestInit, 'modelName' | 'modelVersion' | 'requestedOutputs' | 'caller' | 'sink'> & {
+  /** Empty or left out: all outputs of the model. */
+  readonly outputs?: readonly OutputPlace[]
+  /** Inputs whose bytes lie in shared memory, by index in `inputs`, where they stand without bytes. */
+  readonly sharedMemoryInputs?: ReadonlyMap<number, RegionReference>
+}
+
+/** The names of the two moments between which a request was received, as traces spell them. */
+export type ArrivalNames = readonly [start: string, end: string]
+
+/** Reading that goes on elsewhere, or in steps. After `cancel` nothing more comes of it. */
+export interface Reading {
+  cancel(): void
+}
+
+const noOutputs: readonly OutputPlace[] = []
+const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
+
+/** HOT: one object per inference. */
+export abstract class InferenceExchange implements RequestFacts {
+  abstract readonly protocol: CallFacts['protocol']
+  abstract readonly path: string
+  abstract readonly peer: string
+  readonly caller: Caller
+  protected readonly parts: ExchangeParts
+  /** The client gets exactly one answer: the first is held until the model says that it was all. Set before `submit`. */
+  protected answersOnce: boolean
+  #version: ModelVersion | null = null
+  #askedVersion = ''
+  #request: InferenceRequest | null = null
+  /** Null unless inputs or outputs lie in shared memory. */
+  #regions: RequestRegions | null = null
+  #reading: Reading | null = null
+  /** 0 while nothing is traced. */
+  #arrivedNs = 0
+  /** The Engine was told that this request will come. */
+  #isExpected = false
+  /** True while the Engine takes the request over: what fails then was never executed. */
+  #isSubmitting = false
+  #first: InferenceResponse | null = null
+  #answerCount = 0
+  /** Writes into shared memory that are under way. */
+  #placingCount = 0
+  #hasEnded = false
+
+  constructor(parts: ExchangeParts, caller: Caller, answersOnce: boolean) {
+    this.parts = parts
+    this.caller = caller
+    this.answersOnce = answersOnce
+  }
+
+  get api(): 'inference' {
+    return 'inference'
+  }
+
+  abstract header(name: string): string | null
+  abstract head(): RequestHead
+
+  protected abstract readonly arrivalNames: ArrivalNames
+  /** Reads the request and calls `submit`, or has it read with `readLater`. Throws ServerError. */
+  protected abstract read(version: ModelVersion): void
+  /** The request is read. The Engine gets it next, or once its inputs are copied from shared memory. */
+  protected started?(request: InferenceRequest): void
+  /** Reading that takes longer has begun, or is over and the Engine has the request. */
+  protected readingChanged?(isReading: boolean): void
+  /** Takes the answer over, and releases its memory once its bytes are written. May throw: then `fail` follows. */
+  protected abstract write(response: InferenceResponse, isFinal: boolean): void
+  /** An error in place of an answer. Does not throw. */
+  protected abstract fail(error: ServerError, isFinal: boolean): void
+  /** An error in place of everything: the request never became an inference. Does not throw. */
+  protected abstract refused(error: ServerError): void
+  /** The last answer is written or handed to whoever writes it. */
+  protected ended?(): void
+
+  /** Null before the version is chosen. */
+  protected get version(): ModelVersion {
+    return this.#version as ModelVersion
+  }
+
+  /** Null before the request is read. */
+  get request(): InferenceRequest | null {
+    return this.#request
+  }
+
+  /** As the client wrote it. */
+  protected get askedVersion(): string {
+    return this.#askedVersion
+  }
+
+  /** Whether an error came before the request reached its model. */
+  protected get isUnscheduled(): boolean {
+    const request = this.#request
+    return request === null || (request.computeStartNs === 0 && (this.#isSubmitting || !request.isAdmitted))
+  }
+
+  /** Chooses the version and has the request read. The request is answered or refused, whatever happens. */
+  begin(modelName: string, modelVersion: string): void {
+    const { engine, clock } = this.parts
+    try {
+      const version = engine.choose(modelName, modelVersion, this)
+      this.#version = version
+      this.#askedVersion = modelVersion
+      if (engine.isTracing) this.#arrivedNs = clock.nowNs()
+      this.read(version)
+    } catch (reason) {
+      this.refuse(reason)
+    }
+  }
+
+  /** The client no longer waits. */
+  cancel(): void {
+    const reading = this.#reading
+    this.#reading = null
+    reading?.cancel()
+    this.#request?.cancel()
+  }
+
+  /** The client reads more slowly than the model answers, or has caught up again. */
+  setPaused(isPaused: boolean): void {
+    this.#request?.setPaused(isPaused)
+  }
+
+  /** For what never reaches the Engine. */
+  protected refuse(reason: unknown): void {
+    const error = ServerError.from(reason)
+    this.parts.engine.refusals.count(error)
+    this.refused(error)
+  }
+
+  /** Other requests are served while this one is read. An exit that begins meanwhile waits for the request. */
+  protected readLater<T>(
+    start: (done: (error: unknown, value: T | null) => void) => Reading,
+    then: (value: T) => void,
+  ): void {
+    const job = start((error, value) => {
+      this.#reading = null
+      try {
+        if (value === null) throw error
+        then(value)
+      } catch (reason) {
+        this.refuse(reason)
+      }
+      passedOn()
+      this.readingChanged?.(false)
+    })
+    const passedOn = this.#expect()
+    this.readingChanged?.(true)
+    this.#reading = {
+      cancel: () => {
+        job.cancel()
+        passedOn()
+      },
+    }
+  }
+
+  /** Hands the request to the Engine. Throws ServerError when it names shared memory that is not there. */
+  protected submit(read: ReadRequest): void {
+    const { outputs = noOutputs } = read
+    const regions = RequestRegions.of(this.parts.sharedMemory, read.sharedMemoryInputs ?? noPlaces, outputs)
+    const requestedOutputs: string[] = []
+    for (let i = 0; i < outputs.length; i++) requestedOutputs.push((outputs[i] as OutputPlace).name)
+    const request = new InferenceRequest({
+      modelName: this.version.name,
+      modelVersion: this.#askedVersion,
+      id: read.id,
+      inputs: read.inputs,
+      requestedOutputs,
+      parameters: read.parameters,
+      correlationId: read.correlationId,
+      isSequenceStart: read.isSequenceStart,
+      isSequenceEnd: read.isSequenceEnd,
+      priority: read.priority,
+      timeoutUs: read.timeoutUs,
+      caller: this.caller,
+      sink: this.#onAnswer,
+    })
+    this.#request = request
+    this.#regions = regions
+    this.started?.(request)
+    if (regions === null) this.#infer(request)
+    else this.#readRegions(request, regions)
+  }
+
+  #expect(): () => void {
+    this.#isExpected = true
+    return this.parts.engine.expectRequest()
+  }
+
+  #readRegions(request: InferenceRequest, regions: RequestRegions): void {
+    const passedOn = this.#expect()
+    this.readingChanged?.(true)
+    regions.readInputs(request.inputs, (error) => {
+      if (request.isCancelled) request.failCancelled()
+      else if (error === null) this.#infer(request)
+      else {
+        this.parts.engine.refusals.count(error)
+        request.fail(error)
+      }
+      passedOn()
+      this.readingChanged?.(false)
+    })
+  }
+
+  #infer(request: InferenceRequest): void {
+    const { engine, clock } = this.parts
+    if (this.#arrivedNs !== 0) {
+      const [start, end] = this.arrivalNames
+      request.arrivalStamps = [
+        [start, this.#arrivedNs],
+        [end, clock.nowNs()],
+      ]
+      const traceparent = this.header('traceparent')
+      if (traceparent !== null) {
+        request.traceOrigin = { traceparent, tracestate: this.header('tracestate') ?? '' }
+      }
+    }
+    this.#isSubmitting = true
+    engine.infer(request, this.version, this.#isExpected)
+    this.#isSubmitting = false
+  }
+
+  /** The sink of the request: it does not throw, and memory of every response goes back, wanted or not. */
+  readonly #onAnswer = (response: InferenceResponse): void => {
+    if (!this.answersOnce) this.#give(response, response.isFinal)
+    else {
+      if (!response.isFlagOnly) {
+        this.#answerCount++
+        if (this.#answerCount === 1) this.#first = response
+        else response.release()
+      }
+      if (response.isFinal) this.#conclude(response)
+    }
+    if (!response.isFinal) return
+    this.#hasEnded = true
+    this.#endIfDone()
+  }
+
+  /** What is wrong with the only answer; null when nothing is. `first` is null for a model that gave no answer. */
+  protected errorOf(final: InferenceResponse, first: InferenceResponse | null, count: number): ServerError | null {
+    return final.error ?? first?.error ?? (count === 1 ? null : notASingleAnswer(count))
+  }
+
+  #conclude(final: InferenceResponse): void {
+    const first = this.#first
+    const error = this.errorOf(final, first, this.#answerCount)
+    if (error === null) this.#give(first ?? final, true)
+    else {
+      first?.release()
+      this.fail(error, true)
+    }
+  }
+
+  #give(response: InferenceResponse, isFinal: boolean): void {
+    if (response.error !== null) this.fail(response.error, isFinal)
+    else if (this.#regions === null || response.isFlagOnly) this.#write(response, isFinal)
+    else this.#place(response, isFinal, this.#regions)
+  }
+
+  /** Outputs go into the client's regions first. That may take its time, and the end of the trace waits for it. */
+  #place(response: InferenceResponse, isFinal: boolean, regions: RequestRegions): void {
+    const trace = this.#request?.trace ?? null
+    trace?.retain()
+    this.#placingCount++
+    regions.writeOutputs(response.outputs, (error) => {
+      this.#placingCount--
+      if (error === null) this.#write(response, isFinal)
+      else {
+        response.release()
+        this.fail(error, isFinal)
+      }
+      trace?.release()
+      this.#endIfDone()
+    })
+  }
+
+  #write(response: InferenceResponse, isFinal: boolean): void {
+    try {
+      this.write(response, isFinal)
+    } catch (reason) {
+      response.release()
+      this.fail(ServerError.from(reason), isFinal)
+    }
+  }
+
+  #endIfDone(): void {
+    if (!this.#hasEnded || this.#placingCount > 0) return
+    this.#hasEnded = false
+    this.#regions?.release()
+    this.ended?.()
+  }
+}
+
+const notASingleAnswer = (count: number): ServerError =>
+  new ServerError('INTERNAL', `expected a single response, got ${count}`)

@@ -1,0 +1,151 @@
+// What the unary call and the stream have in common: how a ModelInferRequest is read, and the facts of its call.
+
+import type { Caller } from '../../access/caller.ts'
+import type { Clock } from '../../base/clock.ts'
+import {
+  InferenceExchange,
+  type ArrivalNames,
+  type ExchangeParts,
+  type Reading,
+} from '../../exchange/inference-exchange.ts'
+import type { RequestHead } from '../../model/choice.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import type { PortCall } from '../../ports/grpc/port-call.ts'
+import {
+  decodeContentsInSteps,
+  hasLargeContents,
+  readInputs,
+  readOutputSelections,
+  readRequestParameters,
+  type DecodedContents,
+  type OutputSelection,
+} from '../../protocol/grpc/infer-request-fields.ts'
+import type { WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
+import type { InferAnswerContext } from '../../protocol/grpc/infer-response-writer.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
+import type { MetadataForwarding } from './metadata-forwarding.ts'
+
+export type GrpcExchangeParts = ExchangeParts & {
+  readonly options: GrpcOptions
+  /** Null: no metadata becomes a parameter. */
+  readonly forwarding: MetadataForwarding | null
+}
+
+const arrivalNames: ArrivalNames = ['GRPC_WAITREAD_START', 'GRPC_WAITREAD_END']
+
+export abstract class GrpcExchange extends InferenceExchange {
+  protected readonly call: PortCall
+  protected wantsEmptyFinal = false
+  readonly #wire: WireInferRequest
+  readonly #forwarding: MetadataForwarding | null
+  #outputs: readonly OutputSelection[] = []
+
+  constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, answersOnce: boolean) {
+    super(parts, caller, answersOnce)
+    this.call = call
+    this.#wire = wire
+    this.#forwarding = parts.forwarding
+  }
+
+  get protocol(): 'grpc' {
+    return 'grpc'
+  }
+  get path(): string {
+    return this.call.path
+  }
+  get peer(): string {
+    return this.call.remoteAddress
+  }
+  header(name: string): string | null {
+    return metadataValue(this.call.metadata, name)
+  }
+
+  head(): RequestHead {
+    const { custom, correlationId } = readRequestParameters(this.#wire.parameters, true)
+    return { id: this.#wire.id, parameters: custom, correlationId }
+  }
+
+  /** The client's id, whether the request could be read or not. */
+  protected get id(): string {
+    return this.#wire.id
+  }
+
+  protected get arrivalNames(): ArrivalNames {
+    return arrivalNames
+  }
+
+  protected override read({ name }: ModelVersion): void {
+    const wire = this.#wire
+    if (!hasLargeContents(wire)) this.#submitWire(name, null)
+    else {
+      this.readLater<DecodedContents>(
+        (done) => readInSlices(this.parts.clock, decodeContentsInSteps(wire, name), () => this.#isWanted(), done),
+        (decoded) => this.#submitWire(name, decoded),
+      )
+    }
+  }
+
+  /** A stream that is over does not cancel what it still reads. */
+  #isWanted(): boolean {
+    if (this.call.isEnded) this.cancel()
+    return !this.call.isEnded
+  }
+
+  /** Triton's order of checks. Throws ServerError. HOT: once per inference. */
+  #submitWire(modelName: string, decoded: DecodedContents | null): void {
+    const wire = this.#wire
+    const parameters = readRequestParameters(wire.parameters, this.#forwarding === null)
+    this.#forwarding?.forward(this.call.metadata, parameters.custom)
+    const inputs = readInputs(wire, modelName, decoded)
+    const outputs = readOutputSelections(wire.outputs)
+    this.#outputs = outputs
+    this.wantsEmptyFinal = parameters.wantsEmptyFinal
+    this.submit({
+      id: wire.id,
+      inputs: inputs.tensors,
+      sharedMemoryInputs: inputs.sharedMemory,
+      outputs,
+      parameters: parameters.custom,
+      correlationId: parameters.correlationId,
+      isSequenceStart: parameters.isSequenceStart,
+      isSequenceEnd: parameters.isSequenceEnd,
+      priority: parameters.priority,
+      timeoutUs: parameters.timeoutUs,
+    })
+  }
+
+  /** An ensemble runs its first steps at once, and is under way as soon as it is queued. */
+  protected override get isUnscheduled(): boolean {
+    const isEnsemble = this.request !== null && this.version.config.ensembleScheduling !== null
+    return super.isUnscheduled && !(isEnsemble && this.request.queueStartNs !== 0)
+  }
+
+  protected get answerContext(): InferAnswerContext {
+    const { name, version, signature } = this.version
+    return { modelName: name, modelVersion: version, id: this.#wire.id, signature, outputs: this.#outputs }
+  }
+}
+
+/** How long other calls wait at a time while large contents are read. */
+const sliceNs = 4e6
+
+/** Reads contents that would hold up everybody else, a slice at a time. */
+function readInSlices<T>(
+  clock: Clock,
+  steps: Iterator<void, T>,
+  isWanted: () => boolean,
+  done: (error: unknown, value: T | null) => void,
+): Reading {
+  let isCancelled = false
+  const readSlice = (): void => {
+    if (isCancelled || !isWanted()) return
+    const untilNs = clock.nowNs() + sliceNs
+    let step = steps.next()
+    while (step.done !== true && clock.nowNs() < untilNs) step = steps.next()
+    if (step.done === true) done(null, step.value)
+    else setImmediate(readSlice)
+  }
+  setImmediate(readSlice)
+  return { cancel: () => (isCancelled = true) }
+}

@@ -1,0 +1,69 @@
+// inference.GRPCInferenceService of KServe v2 with Triton's extensions, and grpc.health.v1 beside it.
+
+import type { LogControl } from '../../base/log-control.ts'
+import type { Log } from '../../base/log.ts'
+import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import { takeOne, unaryMethod, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
+import { healthStatus, HealthWatch } from './health-watch.ts'
+import { MetadataForwarding } from './metadata-forwarding.ts'
+import { handleModelInfer } from './model-infer.ts'
+import { InferStream } from './model-stream-infer.ts'
+import { serviceMethods } from './service-methods.ts'
+
+export type V2GrpcParts = ExchangeParts & {
+  readonly log: Log
+  /** What LogSettings shows and changes. */
+  readonly logControl?: LogControl
+}
+
+const inferenceService = '/inference.GRPCInferenceService'
+const healthService = '/grpc.health.v1.Health'
+
+export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
+  const { engine, clock } = parts
+  const log = parts.log.from('v2-grpc.ts')
+  const pattern = options.headerForwardPattern
+  const forwarding = pattern === '' ? null : new MetadataForwarding(pattern)
+  const exchange = { ...parts, options, forwarding }
+  const watch = new HealthWatch(engine, clock)
+  const streams = new Set<InferStream>()
+  const methods: GrpcMethod[] = [
+    {
+      path: `${inferenceService}/ModelInfer`,
+      api: 'inference',
+      begin: (call, caller) => {
+        call.allowCompression()
+        takeOne(call, log, (message) => handleModelInfer(exchange, call, caller, message))
+      },
+    },
+    {
+      path: `${inferenceService}/ModelStreamInfer`,
+      api: 'inference',
+      begin: (call, caller) => {
+        call.allowCompression()
+        const stream = new InferStream(exchange, call, caller)
+        streams.add(stream)
+        call.onClosed = () => streams.delete(stream)
+      },
+    },
+    ...serviceMethods(parts).map(([rpc, api, method]) =>
+      unaryMethod(log, `${inferenceService}/${rpc}`, api, [`${rpc}Request`, `${rpc}Response`], method),
+    ),
+    unaryMethod(log, `${healthService}/Check`, 'health', ['HealthCheckRequest', 'HealthCheckResponse'], () => ({
+      status: healthStatus(engine),
+    })),
+    {
+      path: `${healthService}/Watch`,
+      api: 'health',
+      begin: (call) => takeOne(call, log, () => watch.watch(call)),
+    },
+  ]
+  return {
+    methods,
+    drain: (status) => {
+      for (const stream of streams) stream.drain(status)
+      watch.drain(status)
+    },
+  }
+}

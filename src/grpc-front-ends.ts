@@ -1,0 +1,27 @@
+// The gRPC port put together: the methods of every front end that speaks gRPC, and the port that serves them.
+
+import type { Admission } from './access/admission.ts'
+import { sharedKeyAdmission } from './access/shared-key-admission.ts'
+import type { Engine } from './engine/engine.ts'
+import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import { v2Grpc, type V2GrpcParts } from './frontends/v2-grpc/v2-grpc.ts'
+import type { GrpcOptions } from './ports/grpc/grpc-options.ts'
+import { GrpcPort, type GrpcPortDependencies } from './ports/grpc/grpc-port.ts'
+import { reflectionService } from './ports/grpc/reflection-service.ts'
+
+export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
+  Omit<V2GrpcParts, 'sharedMemory'> & {
+    readonly engine: Engine
+    /** In place of the one that the options name. */
+    readonly admission?: Admission
+    /** The regions that clients registered, by whatever protocol; without it they may register none. */
+    readonly sharedMemory?: SharedMemoryRegistry
+  }
+
+/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
+export function createGrpcPort(dependencies: GrpcDependencies, options: GrpcOptions): GrpcPort {
+  const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+  const admission = dependencies.admission ?? sharedKeyAdmission('grpc', options.restrictedProtocols)
+  const frontEnds = [v2Grpc({ ...dependencies, sharedMemory }, options), reflectionService()]
+  return new GrpcPort({ ...dependencies, admission }, options, frontEnds)
+}

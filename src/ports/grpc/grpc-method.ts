@@ -1,0 +1,64 @@
+import type { ApiName } from '../../access/api-name.ts'
+import type { Caller } from '../../access/caller.ts'
+import type { Log } from '../../base/log.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
+import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
+import type { PortCall } from './port-call.ts'
+
+/** One method of a service and what it does with a call. */
+export type GrpcMethod = {
+  /** `/package.Service/Method` */
+  readonly path: string
+  readonly api: ApiName
+  /** The headers of the call are there, its messages are not. */
+  begin(call: PortCall, caller: Caller): void
+}
+
+/** What a front end gives to the gRPC port. */
+export type GrpcFrontEnd = {
+  readonly methods: readonly GrpcMethod[]
+  /** Ends calls that would not end by themselves, as streams, once their answers are out. */
+  drain?(status: GrpcStatus): void
+}
+
+export type UnaryMethod = (
+  request: MessageValue,
+  call: PortCall,
+  caller: Caller,
+) => MessageValue | Promise<MessageValue>
+
+/** The first message of a call that has one; a call without any is refused. */
+export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => void): void {
+  call.onMessage = (message) => {
+    call.onMessage = null
+    call.onHalfClose = null
+    try {
+      take(message)
+    } catch (reason) {
+      // No method throws. Should one, its call still gets an answer and the server goes on.
+      log.error('gRPC method failed', { path: call.path, reason: messageOf(reason) })
+      call.finish(new GrpcStatus(statusCodes.INTERNAL, 'internal error of the gRPC front end'))
+    }
+  }
+  call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call brought no message'))
+}
+
+/** One message in, one message out, both read and written by the tables of the protocol. */
+export function unaryMethod(
+  log: Log,
+  path: string,
+  api: ApiName,
+  [requestType, responseType]: readonly [string, string],
+  method: UnaryMethod,
+): GrpcMethod {
+  const answer = async (call: PortCall, caller: Caller, message: Buffer): Promise<void> => {
+    try {
+      const response = encodeMessage(responseType, await method(decodeMessage(requestType, message), call, caller))
+      call.sendLast({ parts: [response], byteLength: response.length }, null)
+    } catch (reason) {
+      call.finish(GrpcStatus.of(ServerError.from(reason)))
+    }
+  }
+  return { path, api, begin: (call, caller) => takeOne(call, log, (message) => void answer(call, caller, message)) }
+}
