@@ -304,6 +304,22 @@ test('a ModelInferResponse is written as the general library reads it', () => {
   )
 })
 
+test('classes of an output may be longer than the output, also in a stream', () => {
+  const scores = new Tensor(
+    'S',
+    'FP32',
+    [2000],
+    new Uint8Array(Float32Array.from({ length: 2000 }, (_, i) => i).buffer),
+  )
+  const outputs = [{ name: 'S', classificationCount: 2000, sharedMemory: null }]
+  const context = { modelName: 'm', modelVersion: '1', id: '', signature: signatureOf('m', 0, [], []), outputs }
+  const { parts } = writeStreamResponse(InferenceResponse.of([scores]), context, true)
+  const { infer_response: inner } = toObject(streamType, Buffer.concat(parts)) as { infer_response: object }
+  const [classes = Buffer.alloc(0)] = bare(inner as Record<string, unknown>)['raw_output_contents'] as Buffer[]
+  assert.ok(classes.length > 8000 + 2000 * 4)
+  assert.equal(classes.toString('latin1', 4, 4 + classes.readUInt32LE(0)), '1999.000000:1999')
+})
+
 const bare = (object: Record<string, unknown>): Record<string, unknown> => ({
   ...object,
   raw_output_contents: (object['raw_output_contents'] as Uint8Array[]).map((raw) => Buffer.from(raw)),

@@ -37,7 +37,9 @@ function finalParameter(isFinal: boolean): Buffer {
 
 /** Throws where an output cannot be given the way the client asked for. */
 export function writeInferResponse(response: InferenceResponse, context: InferAnswerContext): MessageParts {
-  return join(writeAnswer(response, context, null), 0, '')
+  const writer = new ProtobufWriter(headBytes(response))
+  writeAnswer(writer, response, context, null, false)
+  return join(writer, 0, '')
 }
 
 /** The same inside a ModelStreamInferResponse, with the final flag. */
@@ -46,7 +48,14 @@ export function writeStreamResponse(
   context: InferAnswerContext,
   isFinal: boolean,
 ): MessageParts {
-  return join(writeAnswer(response, context, isFinal), 2, '')
+  const writer = new ProtobufWriter(headBytes(response))
+  // Without views the message is one piece, and its length goes into the same buffer: that costs less than a piece more.
+  const isOnePiece = response.outputs.every(({ bytes }) => bytes.length <= smallBytes)
+  const start = isOnePiece ? writer.beginNested(2) : 0
+  writeAnswer(writer, response, context, isFinal, isOnePiece)
+  if (!isOnePiece) return join(writer, 2, '')
+  writer.endNested(start)
+  return join(writer, 0, '')
 }
 
 /** `isFinal` is null for a request that never reached its model: then only its id comes back. */
@@ -69,11 +78,12 @@ export function writeEmptyFinal(context: Pick<InferAnswerContext, 'modelName' | 
 }
 
 function writeAnswer(
+  writer: ProtobufWriter,
   response: InferenceResponse,
   context: InferAnswerContext,
   isFinal: boolean | null,
-): ProtobufWriter {
-  const writer = new ProtobufWriter(headBytes(response))
+  isOnePiece: boolean,
+): void {
   writeHead(writer, context, response.parameters, isFinal)
   const chosen: Tensor[] = []
   for (const output of response.outputs) {
@@ -91,9 +101,10 @@ function writeAnswer(
     const selection = selectionOf(tensor.name, context.outputs)
     const isPlaced = selection !== undefined && selection.sharedMemory !== null
     writer.tag(6, 2)
-    writer.rawOrView(isPlaced ? nothing : tensor.bytes)
+    const bytes = isPlaced ? nothing : tensor.bytes
+    if (isOnePiece) writer.raw(bytes)
+    else writer.rawOrView(bytes)
   }
-  return writer
 }
 
 const nothing = new Uint8Array(0)
