@@ -6,7 +6,7 @@ export type RefusalReason = 'restricted'
 
 export class Refusal {
   readonly reason: RefusalReason
-  /** Says to the client what it lacks. */
+  /** Tells the client what its call lacks. */
   readonly message: string
 
   constructor(reason: RefusalReason, message: string) {
@@ -18,10 +18,10 @@ export class Refusal {
 export type Verdict = Caller | Refusal
 
 /**
- * Stands before every call on every port: finds out who calls, or refuses. A port asks once per call, when the head of the
- * call is there and before its body is kept. A port without an Admission admits everybody as `anonymous`.
+ * Finds out who makes a call, or refuses the call. A port asks its Admission once per call, when the head of the call
+ * has arrived and before its body is kept. A port without an Admission admits everybody as `anonymous`.
  */
 export interface Admission {
-  /** A promise only where something else must be asked, as a shared quota: a verdict at once costs nothing. */
+  /** Returns a promise only when it must ask another server, as for a shared quota. A direct verdict costs nothing. */
   admit(facts: CallFacts): Verdict | Promise<Verdict>
 }

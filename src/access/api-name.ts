@@ -1,4 +1,4 @@
-/** The groups of calls that an operator can close with a secret, over every protocol. A model's readiness is `health`. */
+/** The groups of calls that an operator can restrict with a secret, in every protocol. Model readiness: `health`. */
 export const apiNames = [
   'health',
   'metadata',

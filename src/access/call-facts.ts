@@ -1,6 +1,6 @@
 import type { ApiName } from './api-name.ts'
 
-/** What is known of a call before its body. Admission decides on these facts alone. */
+/** The facts about a call that are known before its body. Admission decides on these facts alone. */
 export interface CallFacts {
   /** The port's protocol. */
   readonly protocol: 'http' | 'grpc' | 'metrics' | 'embedded'
@@ -8,8 +8,8 @@ export interface CallFacts {
   readonly api: ApiName
   /** The path of an HTTP request, `/service/method` of a gRPC call. */
   readonly path: string
-  /** The address of the other side; '' where there is none. */
+  /** The address of the client; '' for a call that came by no connection. */
   readonly peer: string
-  /** The value of a header, or of a piece of metadata; `name` is in lower case. Null: the call has none. */
+  /** The value of a header or of a metadata key; `name` is in lower case. Null: the call has no such header. */
   header(name: string): string | null
 }

@@ -1,4 +1,4 @@
-// --http-restricted-api and --grpc-restricted-protocol: parts of the API that need a key which everybody shares.
+// --http-restricted-api and --grpc-restricted-protocol: parts of the API that need a key. All clients share this key.
 
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { ServerError } from '../base/server-error.ts'
@@ -9,12 +9,12 @@ import { anonymous, type Caller } from './caller.ts'
 
 export type RestrictedApis = {
   readonly apis: readonly string[]
-  /** The header that opens them is named after it. */
+  /** The name of the header that clients send; on gRPC it gets a prefix. */
   readonly key: string
   readonly value: string
 }
 
-/** What a port calls a part of the API, and how its clients send the key. */
+/** The words of a port for a part of the API, and the prefix of the header in which clients send the key. */
 type Words = { readonly noun: string; readonly title: string; readonly flag: string; readonly headerPrefix: string }
 
 const wordsOf: Readonly<Record<'http' | 'grpc', Words>> = {
@@ -61,12 +61,12 @@ class SharedKeyAdmission implements Admission {
     const secret = this.#secrets.get(facts.api)
     if (secret === undefined) return anonymous
     const value = facts.header(secret.header)
-    // Digests have one length whatever was sent, so the time taken says nothing about how much of the secret was right.
+    // Digests all have one length, so the time of the comparison does not tell how much of the secret was right.
     return value !== null && timingSafeEqual(digestOf(value), secret.digest) ? secret.caller : secret.refusal
   }
 }
 
-/** Null when nothing is restricted: then a port admits everybody. Throws ServerError for a name that is none. */
+/** Null when nothing is restricted: then a port admits everybody. Throws ServerError for an unknown API name. */
 export const sharedKeyAdmission = (port: 'http' | 'grpc', groups: readonly RestrictedApis[]): Admission | null =>
   groups.length === 0 ? null : new SharedKeyAdmission(port, groups)
 

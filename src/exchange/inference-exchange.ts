@@ -1,10 +1,10 @@
-// One inference, told once, whatever protocol it came by:
+// The steps of one inference, the same for every protocol:
 //
 //   choose the version → read the request → shared memory → Engine → answers, one or many → shared memory → write → end
 //
-// A front end extends InferenceExchange with how a request is read, how an answer is written and how an error is. The
-// exchange does the rest: it expects requests that are read slowly, holds regions, stamps arrivals, counts refusals,
-// cancels, and keeps the rule of protocols that have exactly one answer.
+// A front end extends InferenceExchange with methods that read a request, write an answer and write an error. The
+// exchange does the rest: it announces requests that take long to read, holds regions, stamps arrivals, counts
+// refusals, cancels, and sees to it that a protocol with one answer per request gets exactly one.
 
 import type { Caller } from '../access/caller.ts'
 import type { CallFacts } from '../access/call-facts.ts'
@@ -18,25 +18,25 @@ import { InferenceRequest, type InferenceRequestInit } from '../model/inference-
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 
-/** What the exchanges of a server share. */
+/** The parts of the server that all exchanges share. */
 export type ExchangeParts = {
   readonly engine: Engine
   readonly clock: Clock
   readonly sharedMemory: SharedMemoryRegistry
 }
 
-/** What a front end read of a request; what is left out has the default of InferenceRequest. */
+/** A request as the front end read it. A field that is left out has the default of InferenceRequest. */
 type ReadRequest = Omit<InferenceRequestInit, 'modelName' | 'modelVersion' | 'requestedOutputs' | 'caller' | 'sink'> & {
   /** Empty or left out: all outputs of the model. */
   readonly outputs?: readonly OutputPlace[]
-  /** Inputs whose bytes lie in shared memory, by index in `inputs`, where they stand without bytes. */
+  /** Inputs whose bytes lie in shared memory, by index in `inputs`. The tensors in `inputs` have no bytes yet. */
   readonly sharedMemoryInputs?: ReadonlyMap<number, RegionReference>
 }
 
 /** The names of the two moments between which a request was received, as traces spell them. */
 export type ArrivalNames = readonly [start: string, end: string]
 
-/** Reading that goes on elsewhere, or in steps. After `cancel` nothing more comes of it. */
+/** A read of a request that runs in another thread, or in steps. After `cancel` it calls nobody any more. */
 export interface Reading {
   cancel(): void
 }
@@ -51,7 +51,7 @@ export abstract class InferenceExchange implements RequestFacts {
   abstract readonly peer: string
   readonly caller: Caller
   protected readonly parts: ExchangeParts
-  /** The client gets exactly one answer: the first is held until the model says that it was all. Set before `submit`. */
+  /** The client gets exactly one answer: the first answer waits until the model has ended. Set before `submit`. */
   protected answersOnce: boolean
   #version: ModelVersion | null = null
   #askedVersion = ''
@@ -63,7 +63,7 @@ export abstract class InferenceExchange implements RequestFacts {
   #arrivedNs = 0
   /** The Engine was told that this request will come. */
   #isExpected = false
-  /** True while the Engine takes the request over: what fails then was never executed. */
+  /** True while the Engine takes the request over. A request that fails in this time was never executed. */
   #isSubmitting = false
   #first: InferenceResponse | null = null
   #answerCount = 0
@@ -89,15 +89,15 @@ export abstract class InferenceExchange implements RequestFacts {
   protected abstract read(version: ModelVersion): void
   /** The request is read. The Engine gets it next, or once its inputs are copied from shared memory. */
   protected started?(request: InferenceRequest): void
-  /** Reading that takes longer has begun, or is over and the Engine has the request. */
+  /** A long read has begun (true), or has ended and the Engine has the request (false). */
   protected readingChanged?(isReading: boolean): void
   /** Takes the answer over, and releases its memory once its bytes are written. May throw: then `fail` follows. */
   protected abstract write(response: InferenceResponse, isFinal: boolean): void
-  /** An error in place of an answer. Does not throw. */
+  /** Writes an error in place of an answer. Does not throw. */
   protected abstract fail(error: ServerError, isFinal: boolean): void
-  /** An error in place of everything: the request never became an inference. Does not throw. */
+  /** Writes the error of a request that never reached the Engine. Does not throw. */
   protected abstract refused(error: ServerError): void
-  /** The last answer is written or handed to whoever writes it. */
+  /** The last answer is written, or handed to the code that writes it. */
   protected ended?(): void
 
   /** Null before the version is chosen. */
@@ -110,7 +110,7 @@ export abstract class InferenceExchange implements RequestFacts {
     return this.#request
   }
 
-  /** As the client wrote it. */
+  /** The version as the client wrote it. */
   protected get askedVersion(): string {
     return this.#askedVersion
   }
@@ -121,7 +121,7 @@ export abstract class InferenceExchange implements RequestFacts {
     return request === null || (request.computeStartNs === 0 && (this.#isSubmitting || !request.isAdmitted))
   }
 
-  /** Chooses the version and has the request read. The request is answered or refused, whatever happens. */
+  /** Chooses the version and starts to read the request. Every request is answered or refused. */
   begin(modelName: string, modelVersion: string): void {
     const { engine, clock } = this.parts
     try {
@@ -148,14 +148,14 @@ export abstract class InferenceExchange implements RequestFacts {
     this.#request?.setPaused(isPaused)
   }
 
-  /** For what never reaches the Engine. */
+  /** Refuses and counts a request that does not reach the Engine. */
   protected refuse(reason: unknown): void {
     const error = ServerError.from(reason)
     this.parts.engine.refusals.count(error)
     this.refused(error)
   }
 
-  /** Other requests are served while this one is read. An exit that begins meanwhile waits for the request. */
+  /** Reads the request while others are served. A server that begins to exit meanwhile waits for this request. */
   protected readLater<T>(
     start: (done: (error: unknown, value: T | null) => void) => Reading,
     then: (value: T) => void,
@@ -181,7 +181,7 @@ export abstract class InferenceExchange implements RequestFacts {
     }
   }
 
-  /** Hands the request to the Engine. Throws ServerError when it names shared memory that is not there. */
+  /** Hands the request to the Engine. Throws ServerError when the request names a region that does not exist. */
   protected submit(read: ReadRequest): void {
     const { outputs = noOutputs } = read
     const regions = RequestRegions.of(this.parts.sharedMemory, read.sharedMemoryInputs ?? noPlaces, outputs)
@@ -247,7 +247,7 @@ export abstract class InferenceExchange implements RequestFacts {
     this.#isSubmitting = false
   }
 
-  /** The sink of the request: it does not throw, and memory of every response goes back, wanted or not. */
+  /** The sink of the request. It does not throw, and it releases also the responses that the client does not get. */
   readonly #onAnswer = (response: InferenceResponse): void => {
     if (!this.answersOnce) this.#give(response, response.isFinal)
     else {
@@ -263,7 +263,7 @@ export abstract class InferenceExchange implements RequestFacts {
     this.#endIfDone()
   }
 
-  /** What is wrong with the only answer; null when nothing is. `first` is null for a model that gave no answer. */
+  /** The error of a single answer; null when the answer is good. `first` is null for a model that gave no answer. */
   protected errorOf(final: InferenceResponse, first: InferenceResponse | null, count: number): ServerError | null {
     return final.error ?? first?.error ?? (count === 1 ? null : notASingleAnswer(count))
   }
@@ -284,7 +284,7 @@ export abstract class InferenceExchange implements RequestFacts {
     else this.#place(response, isFinal, this.#regions)
   }
 
-  /** Outputs go into the client's regions first. That may take its time, and the end of the trace waits for it. */
+  /** Copies the outputs into the client's regions before the answer is written. The trace ends after the copy. */
   #place(response: InferenceResponse, isFinal: boolean, regions: RequestRegions): void {
     const trace = this.#request?.trace ?? null
     trace?.retain()

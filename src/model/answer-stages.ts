@@ -1,15 +1,15 @@
 /**
- * The stages of an answer's way from the model to the client, in their order. A stage is there only for requests that need
- * it; most requests have none of these.
+ * The stages that an answer passes between the model and the client, in their order. A request has only the stages that
+ * it needs; most requests have none.
  *
- * 1. `trim`: the dynamic batcher filled up the inputs, and cuts the outputs back to the request's own size.
+ * 1. `trim`: the dynamic batcher padded the inputs, and cuts the outputs back to the request's own size.
  * 2. `states`: the sequence scheduler takes the states of the sequence out of the answer.
- * 3. `order`: the scheduler keeps answers in the order of their requests, and may keep an answer until its turn.
- * 4. `share`: the single-flight scheduler gives the answer to the requests that asked the same.
- * 5. `keep`: the response cache keeps the answer.
+ * 3. `order`: the scheduler puts answers in the order of their requests, and may hold an answer until its turn.
+ * 4. `share`: the single-flight scheduler gives the answer also to the waiting requests with equal content.
+ * 5. `keep`: the response cache stores the answer.
  *
- * Behind the last stage the version that admitted the request counts the answer, notes it in the trace and reshapes its outputs
- * (`RequestAccount.answered`). Then the sink of the request gets the answer: the exchange, which writes it.
+ * After the last stage the version that admitted the request counts the answer, notes it in the trace and reshapes its
+ * outputs (`RequestAccount.answered`). Then the sink of the request gets the answer: the exchange, which writes it.
  */
 export const answerStages = ['trim', 'states', 'order', 'share', 'keep'] as const
 

@@ -1,4 +1,4 @@
-// The seam between the engine and whatever executes models.
+// The interfaces between the engine and the backends, which execute models.
 
 import type { Log } from '../base/log.ts'
 import type { Batch, PreparedBatch } from './batch.ts'
@@ -6,7 +6,7 @@ import type { InferenceRequest } from './inference-request.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 
-/** Where a model's files lie on this machine, whatever store they came from. */
+/** The paths of a model's files on this machine. Files of a remote store have been copied here. */
 export type ModelFiles = {
   readonly repositoryPath: string
   /** `<repository>/<model>` */
@@ -37,22 +37,22 @@ export type InstanceSpec = {
   readonly onReadinessChange: () => void
 }
 
-/** One kind of executor: `onnxruntime`, `python`, `typescript`… Made once, when the first model needs it. */
+/** One kind of executor: `onnxruntime`, `python`, `typescript`… Created once, when the first model needs it. */
 export interface Backend {
   readonly name: string
-  /** Fills in what config.pbtxt left out and the model file knows. Works on and returns `draft`; throws ServerError. */
+  /** Fills gaps of config.pbtxt from the model file. Changes and returns `draft`; throws ServerError. */
   complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig>
-  /** The names of the classes of each output, where the model's files tell them. A label file takes precedence. */
+  /** The class names of each output, where the model's files have them. A label file takes precedence. */
   classNames?(config: ModelConfig, files: ModelFiles): ReadonlyMap<string, readonly string[]>
   load(source: ModelVersionSource): Promise<LoadedModel>
-  /** After the last model is gone, at process exit. */
+  /** Called at process exit, after the last model is closed. */
   close(): Promise<void>
 }
 
-/** One version of one model in memory: what its Instances share (weights, sessions). */
+/** One version of one model in memory: the things that its Instances share (weights, sessions). */
 export interface LoadedModel {
   createInstance(spec: InstanceSpec): Promise<Instance>
-  /** After every Instance is closed. */
+  /** Called after every Instance is closed. */
   close(): Promise<void>
 }
 
@@ -61,42 +61,42 @@ export type Prepare = (requests: readonly InferenceRequest[]) => PreparedBatch |
 /** One loaded copy on one device. It executes one Batch at a time and never throws from `execute`. */
 export interface Instance {
   readonly name: string
-  /** False while its Worker is being replaced. The spec's `onReadinessChange` is called whenever this changes. */
+  /** False while the Worker is being replaced. The Instance calls `onReadinessChange` of its spec at every change. */
   readonly isReady: boolean
   /**
-   * Whether the Instance may execute now; absent: it always may. An Instance that shares a resource with others and gets
-   * a no stands in line: the scheduler is told of the next chance with `instancesChanged`, until the Instance executes
-   * or `withdraw` says that it has no more work.
+   * Whether the Instance may execute now; absent: always. An Instance that shares a resource with others and may not
+   * execute waits in line: `instancesChanged` tells the scheduler of each next chance, until the Instance executes or
+   * the scheduler calls `withdraw` because there is no more work.
    */
   claim?(): boolean
   withdraw?(): void
   /** How often the Worker of the Instance was started again; absent: the Instance has no Worker. */
   readonly restartCount?: number
   /**
-   * How many further batches it takes while one executes, so that its Worker finds the next one at hand; absent or 0:
-   * none. They execute in the order in which they came. It may change at any time, and is asked before each batch.
+   * How many further batches the Instance takes while one executes, so that its Worker does not wait for the next one.
+   * Absent or 0: none. Batches execute in the order in which they came. The scheduler asks before each batch.
    */
   readonly prefetchDepth?: number
   /**
-   * Prepares a Batch of these requests while every Instance of the model is busy. The result comes back as `prepared` of
-   * a Batch of exactly these requests, at any Instance of the model, or is dropped. Null: there is nothing to prepare.
-   * Absent: to prepare would not help at the moment.
+   * Prepares a Batch of these requests while every Instance of the model is busy. The scheduler passes the result on as
+   * `prepared` of a Batch of exactly these requests, to any Instance of the model, or drops it. Null: there is nothing
+   * to prepare. Absent: to prepare would not help at the moment.
    */
   readonly prepare?: Prepare | undefined
   /**
-   * Answers every request of the batch (response, error or, for a decoupled model, later) and calls
-   * `batch.executed()`, perhaps before it returns. Stamps computeStartNs, computeInputEndNs, computeOutputStartNs and
-   * computeEndNs on each request before answering it.
+   * Answers every request of the batch with responses or an error, and calls `batch.executed()`, perhaps before it
+   * returns. A decoupled model may answer later than that. Stamps computeStartNs, computeInputEndNs,
+   * computeOutputStartNs and computeEndNs on each request before it answers the request.
    */
   execute(batch: Batch): void
-  /** Why the Worker last ended; '' when it never did. Absent: the Instance has no Worker. */
+  /** Why the Worker last ended; '' when no Worker has ended. Absent: the Instance has no Worker. */
   readonly lastError?: string
   /**
    * Sends a message through the message loop of the Worker. False: the Worker has answered neither this message nor
    * anything else since the last call. Never waits for the Worker. Absent: the Instance runs in the server's own thread.
    */
   pulse?(): Promise<boolean>
-  /** The memory that this Instance alone uses, such as that of its process; null or absent when it is not known. */
+  /** The memory that this Instance alone uses, such as the memory of its process; null or absent: not known. */
   memoryBytes?(): Promise<number | null>
   close(): Promise<void>
 }

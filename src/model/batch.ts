@@ -1,9 +1,9 @@
 import { assert } from '../base/assert.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
-/** What an Instance made of requests ahead of time. */
+/** The work that an Instance has done for a Batch before the Batch executes. */
 export interface PreparedBatch {
-  /** Nobody will use it: what it holds goes back. */
+  /** Nobody will use the prepared batch: it gives back the memory that it holds. */
   drop(): void
 }
 
@@ -12,9 +12,9 @@ export class Batch {
   readonly requests: readonly InferenceRequest[]
   /** Rows of all requests summed; not the number of requests. A request of a model without batching counts 1. */
   readonly batchSize: number
-  /** What an Instance of the model made of the requests ahead of time with `prepare`; null when nothing was. */
+  /** The result of `prepare` for these requests; null when nothing was prepared. */
   prepared: PreparedBatch | null = null
-  /** Set by whoever measures how long instances are busy: told before anybody else that this batch is done. */
+  /** Measures how long instances are busy. The meter is the first to learn that this batch is done. */
   meter: { batchExecuted(): void } | null = null
   #onExecuted: (() => void) | null
 
@@ -25,9 +25,9 @@ export class Batch {
   }
 
   /**
-   * Called by the Instance, exactly once, when it can take the next Batch. Of a model that is not decoupled every
-   * request has ended or was rescheduled by then, or is answered before control goes back to the event loop; a decoupled one may go on
-   * answering.
+   * The Instance calls this exactly once, when it can take the next Batch. By then every request has ended or was
+   * rescheduled, or the Instance answers it before control goes back to the event loop. A decoupled model may answer
+   * later.
    */
   executed(): void {
     const onExecuted = this.#onExecuted
@@ -38,7 +38,7 @@ export class Batch {
     onExecuted()
   }
 
-  /** `first` is called before whoever made the batch is told that it executed. */
+  /** The batch calls `first` before it tells its maker that it executed. */
   beforeExecuted(first: () => void): void {
     const then = this.#onExecuted
     assert(then !== null, 'a batch is executed once')
@@ -48,7 +48,7 @@ export class Batch {
     }
   }
 
-  /** All requests of a batch are of one model version; a scheduler's own fillers belong to none. */
+  /** All requests of a batch are of one version, so one of them tells it. Requests that only fill up have none. */
   #tellEngine(): void {
     for (let i = 0; i < this.requests.length; i++) {
       const request = this.requests[i] as InferenceRequest

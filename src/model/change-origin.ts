@@ -4,18 +4,18 @@
  */
 export type ChangeCause = 'http' | 'grpc' | 'model' | 'embedding' | 'start' | 'poll' | 'demand' | 'residency'
 
-/** Who asked for a change. What is not known is ''. */
+/** Who asked for a change. A field that is not known is ''. */
 export type ChangeOrigin = {
   readonly by: ChangeCause
-  /** Of the client. */
+  /** The address of the client. */
   readonly address: string
-  /** Name of the header that opened a restricted API; never its value. */
+  /** The name of the header that opened a restricted API; never the value of the header. */
   readonly key: string
-  /** What the client calls its request: `x-request-id`. */
+  /** The client's own id of the request: `x-request-id`. */
   readonly requestId: string
-  /** Of the client's distributed trace: `traceparent`. */
+  /** The id of the client's distributed trace, from `traceparent`. */
   readonly traceId: string
-  /** The model whose change brought this one along: an ensemble and its parts. */
+  /** The model whose change caused this change, as an ensemble for its parts. */
   readonly because: string
 }
 
@@ -27,7 +27,7 @@ export const changeOrigin = (by: ChangeCause, client: Partial<Omit<ChangeOrigin,
   by,
 })
 
-/** The trace id in a W3C `traceparent`; '' when it is none. */
+/** The trace id in a W3C `traceparent`; '' when the text is not a valid `traceparent`. */
 export function traceIdOf(traceparent: string | null): string {
   return /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/.exec(traceparent ?? '')?.[1] ?? ''
 }

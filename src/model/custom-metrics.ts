@@ -1,12 +1,12 @@
-// Metrics that models make and move themselves, beside the server's own.
+// Metrics that models create and change themselves, beside the server's own metrics.
 
 export type CustomMetricKind = 'counter' | 'gauge' | 'histogram'
 
-/** Series are named by a number, because models live in other threads and processes. All methods throw ServerError. */
+/** A number names each series, because models run in other threads and processes. All methods throw ServerError. */
 export interface CustomMetrics {
-  /** The family of that name; one that exists must be of the same kind. The first description stays. */
+  /** Creates a family. A family that exists must be of the same kind, and keeps its first description. */
   createFamily(name: string, description: string, kind: CustomMetricKind): void
-  /** A series; the same labels in the same family are the same series, which lives until each maker removed it. */
+  /** Returns a series. Equal labels in a family are one series, which lives until each caller has removed it. */
   createMetric(family: string, labels: ReadonlyMap<string, string>, buckets: readonly number[] | null): number
   increment(metric: number, value: number): void
   set(metric: number, value: number): void

@@ -7,23 +7,23 @@ import { InferenceResponse } from './inference-response.ts'
 import type { Parameters } from './parameters.ts'
 import type { TraceOrigin, TraceStamp } from './trace-stamp.ts'
 
-/** Where answers go: called for each of them, the last one marked final. It must not throw. */
+/** Receives every answer of a request; the last answer is marked final. A sink must not throw. */
 type ResponseSink = (response: InferenceResponse, request: InferenceRequest) => void
 
 /**
- * Whoever has the request now: a queue, then an Instance. A request has one holder at a time; `handOver` names the next
- * one. The holder is told what the client does, until the request ends or goes to another holder.
+ * The part of the server that has the request now: a queue, then an Instance. A request has one holder at a time;
+ * `handOver` names the next one. The holder learns what the client does, until the request ends or is handed over.
  */
 export interface RequestHolder {
   /** The client no longer waits. The holder ends the request, now or when it can. */
   onCancel(request: InferenceRequest): void
-  /** The client reads too slowly (`isPaused`), or has caught up again. For a holder that can hold answers back. */
+  /** The client reads too slowly (`isPaused`), or has caught up again. For holders that can delay answers. */
   onFlowChange?(request: InferenceRequest): void
 }
 
 /** A scheduler that runs a request again when the model asks for that. */
 export interface RequestLender {
-  /** `outputs` are what the model gives out as states. Their bytes need not outlive the call. */
+  /** `outputs` are the states that the model returned. Their bytes may be reused after the call. */
   takeBack(request: InferenceRequest, outputs: readonly Tensor[]): void
 }
 
@@ -45,25 +45,25 @@ export interface RequestAccount {
 
 export type ExecutedBatch = { readonly requests: readonly InferenceRequest[]; readonly batchSize: number }
 
-/** What is written down about one request that was picked for tracing. */
+/** The trace of one request that was picked for tracing. */
 export interface RequestTrace {
-  /** What a model passes on with calls of its own; null where there is no trace that others could join. */
+  /** The trace context that a model passes on with its own calls; null when other programs cannot join the trace. */
   readonly context: TraceOrigin | null
   /** The request was checked and is handed to its scheduler. `isComposed`: other models compute for it. */
   admitted(request: InferenceRequest, version: string, isComposed: boolean): void
-  /** Before the front end sees it; its outputs are still in memory. */
+  /** Called before the front end gets the response; the outputs are still in memory. */
   responded(request: InferenceRequest, response: InferenceResponse): void
   stamp(name: string, ns: number): void
-  /** `child` is made on behalf of this request, as a step of an ensemble is: it becomes part of the trace. */
+  /** `child` is a request that serves this request, as a step of an ensemble: it becomes part of the trace. */
   beginChild(child: InferenceRequest): void
-  /** Something of the request is still to be stamped: every `retain` needs its `release`, and the last one ends the trace. */
+  /** More stamps will come. Every `retain` needs its `release`, and the last `release` ends the trace. */
   retain(): void
   release(): void
 }
 
 export type InferenceRequestFields = {
   modelName: string
-  /** As the client wrote it; '' means "the version the policy picks". */
+  /** The version as the client wrote it; '' means "the version that the policy picks". */
   modelVersion: string
   id: string
   inputs: Tensor[]
@@ -76,13 +76,13 @@ export type InferenceRequestFields = {
   isSequenceEnd: boolean
   /** 0n: the model's default level. */
   priority: bigint
-  /** 0n: none of its own. */
+  /** 0n: the request has no timeout of its own. */
   timeoutUs: bigint
   caller: Caller
   sink: ResponseSink
 }
 
-/** What is left out, or undefined, has its default. */
+/** A field that is left out or undefined has its default. */
 export type InferenceRequestInit = Pick<InferenceRequestFields, 'modelName' | 'inputs' | 'sink'> & {
   readonly [K in keyof InferenceRequestFields]?: InferenceRequestFields[K] | undefined
 }
@@ -91,8 +91,8 @@ const noParameters: Parameters = new Map()
 const noNames: readonly string[] = []
 
 /**
- * One inference on its way through the house. It ends exactly once: `respond` with a final response, `fail`, or the
- * final flag; what comes later is dropped and its memory released.
+ * One inference on its way through the server. A request ends exactly once: by a final response, an error (`fail`) or
+ * the final flag. A response that comes after the end is dropped and its memory released.
  */
 export class InferenceRequest {
   readonly modelName: string
@@ -105,46 +105,46 @@ export class InferenceRequest {
   isSequenceStart: boolean
   isSequenceEnd: boolean
   readonly priority: bigint
-  /** Who asked, as Admission found out. */
+  /** Who sent the request, as Admission found out. */
   readonly caller: Caller
-  /** Grows less while it waits for its model to be loaded. */
+  /** Becomes smaller while the request waits until its model is loaded. */
   timeoutUs: bigint
 
   /** Rows, set by validation: the first dimension of the inputs when the model batches, else 0. */
   batchSize = 0
 
-  // Times on the monotonic clock, 0 = not reached. Statistics, Metrics and Trace are computed from them.
+  // Times on the monotonic clock, 0 = not reached. Statistics, Metrics and Trace are computed from these times.
   receivedNs = 0
   queueStartNs = 0
   computeStartNs = 0
   computeInputEndNs = 0
   computeOutputStartNs = 0
   computeEndNs = 0
-  /** Of the latest response, and so of the last one in the end. */
+  /** The time of the latest response; after the end, the time of the last response. */
   endNs = 0
 
-  /** Set by a front end while tracing is on: the request may be picked, and these are its first moments. */
+  /** The first moments of the request. The exchange sets them while tracing is on, for the case that it is picked. */
   arrivalStamps: readonly TraceStamp[] | null = null
-  /** Set with them where the client said which trace the request is part of. */
+  /** Set with `arrivalStamps` when the client named the trace that the request is part of. */
   traceOrigin: TraceOrigin | null = null
-  /** The trace that this request is part of, as W3C writes it (32 hexadecimal digits); '' where there is none to look up. */
+  /** The W3C id of the trace that this request is part of (32 hexadecimal digits); '': there is no trace to look up. */
   traceId = ''
-  /** Set by the Engine on a request that was picked, and by `beginChild` on one that is made for such a request. */
+  /** Set by the Engine on a request that was picked for tracing, and by `beginChild` on the requests made for it. */
   trace: RequestTrace | null = null
 
-  /** Set by the response cache: answered from it, and the time that looking it up (and keeping the answer) took. */
+  /** The response cache gave the answer. `cacheNs` is the time of the lookup and of storing an answer. */
   isCacheHit = false
-  /** Equal for requests that ask one model the same; '' until somebody needed it. */
+  /** Equal for requests with equal content to one model; '' until a scheduler needed the key. */
   contentKey = ''
   cacheNs = 0
 
-  /** Responses so far, bare ends included. */
+  /** The number of responses so far, final flags without a result included. */
   responseCount = 0
 
   #holder: RequestHolder | null = null
   #lender: RequestLender | null = null
   #account: RequestAccount | null = null
-  /** By place in `answerStages`; null while there is none, as for most requests. */
+  /** Stages by their index in `answerStages`; null while there is no stage, as for most requests. */
   #stages: (AnswerStage | null)[] | null = null
   #isRescheduled = false
   #sink: ResponseSink
@@ -176,51 +176,51 @@ export class InferenceRequest {
     return this.#isEnded
   }
 
-  /** A version has taken the request: what failed before was refused and never counted as an inference. */
+  /** A version has taken the request. A request that fails before that is refused, and not counted as an inference. */
   get isAdmitted(): boolean {
     return this.#account !== null
   }
 
-  /** True from `reschedule` to the next execution: the Instance that had the request holds it no longer. */
+  /** True from `reschedule` to the next execution. In this time no Instance has the request. */
   get isRescheduled(): boolean {
     return this.#isRescheduled
   }
 
-  /** Called by the version that takes the request, once. */
+  /** The version that takes the request calls this once. */
   admit(account: RequestAccount): void {
     this.#account = account
   }
 
-  /** `holder` has the request from now on, and nobody else. Null: the request is on its way to its next holder. */
+  /** From now on `holder` alone has the request. Null: the request is on its way to its next holder. */
   handOver(holder: RequestHolder | null): void {
     this.#holder = holder
   }
 
-  /** Called by a scheduler before an Instance gets the request: `lender` takes it back when the model wants it again. */
+  /** A scheduler calls this before an Instance gets the request. `lender` takes it back on `reschedule`. */
   lend(lender: RequestLender): void {
     this.#lender = lender
     this.#isRescheduled = false
   }
 
-  /** Puts a stage into its place on the way of every answer; null takes it out again. */
+  /** Adds a stage that every answer of this request passes; null removes the stage. */
   setStage(name: AnswerStageName, stage: AnswerStage | null): void {
     this.#stages ??= answerStages.map(() => null)
     this.#stages[answerStages.indexOf(name)] = stage
   }
 
-  /** The client no longer waits. The holder decides what that means; the request still ends through `fail` or `respond`. */
+  /** The client no longer waits. The holder decides when the request ends; it ends through `fail` or `respond`. */
   cancel(): void {
     if (this.#isCancelled || this.#isEnded) return
     this.#isCancelled = true
     this.#holder?.onCancel(this)
   }
 
-  /** The client reads slower than the model answers: an Instance that can waits before it sends more. */
+  /** The client reads more slowly than the model answers. An Instance that is able to wait sends no more for now. */
   get isPaused(): boolean {
     return this.#isPaused
   }
 
-  /** Called by a front end. What is on its way still comes, and a backend that cannot wait goes on sending. */
+  /** A front end calls this. Answers on their way still arrive, and a backend that cannot wait goes on sending. */
   setPaused(isPaused: boolean): void {
     if (this.#isPaused === isPaused || this.#isEnded) return
     this.#isPaused = isPaused
@@ -240,7 +240,7 @@ export class InferenceRequest {
     this.#passFrom(0, response)
   }
 
-  /** Called by a stage that kept an answer: the stages behind it get the answer now. */
+  /** A stage that kept an answer calls this: the stages after it get the answer now. */
   passOn(name: AnswerStageName, response: InferenceResponse): void {
     this.#passFrom(answerStages.indexOf(name) + 1, response)
   }
@@ -261,7 +261,7 @@ export class InferenceRequest {
     if (this.trace !== null && response.isFinal) this.trace.release()
   }
 
-  /** Called by a Batch that executed. False: no version has admitted this request, as one that only fills up a batch. */
+  /** A Batch that executed calls this. False: no version admitted this request, because it only fills up a batch. */
   tellExecuted(batch: ExecutedBatch): boolean {
     this.#account?.executed(batch)
     return this.#account !== null
@@ -272,8 +272,8 @@ export class InferenceRequest {
   }
 
   /**
-   * Called by an Instance in place of an answer, before its Batch is executed: the model wants the request again, in a
-   * later Batch. The bytes of `outputs` need not outlive the call. Where the scheduler cannot do that the request fails.
+   * An Instance calls this in place of an answer, before its Batch is executed: the model wants the request again, in a
+   * later Batch. The bytes of `outputs` may be reused after the call. Without a RequestLender the request fails.
    */
   reschedule(outputs: readonly Tensor[] = []): void {
     if (this.#isEnded) return
@@ -294,7 +294,7 @@ export class InferenceRequest {
     this.fail(ServerError.withoutStack('CANCELLED', ''))
   }
 
-  /** Core's prefix of request errors: the client's id, or a stand-in when it gave none. */
+  /** The prefix of Triton's core for request errors: the client's request id, or a stand-in when there is no id. */
   get errorPrefix(): string {
     return `[request id: ${this.id === '' ? '<id_unknown>' : this.id}] `
   }

@@ -5,18 +5,18 @@ import type { Parameters } from './parameters.ts'
 const noOutputs: readonly Tensor[] = []
 
 /**
- * One answer to a request. A request gets none, one or many; exactly one of them is final.
- * Output bytes may lie in native or shared memory: whoever receives the response calls `release` once the bytes are
- * written or copied, and must not look at them afterwards.
+ * One answer to a request. A request gets one or many answers; exactly one of them is final.
+ * Output bytes may lie in native or shared memory: the receiver of a response calls `release` once the bytes are
+ * written or copied, and must not read the bytes afterwards.
  */
 export class InferenceResponse {
   readonly outputs: readonly Tensor[]
   readonly parameters: Parameters | null
   readonly error: ServerError | null
   readonly isFinal: boolean
-  /** True for the bare "that was all" of a decoupled model: it carries no result, not even an empty one. */
+  /** True for the bare end of a decoupled model: the response carries no result, not even an empty one. */
   readonly isFlagOnly: boolean
-  /** True for an error that the model itself chose to answer with: it did its work, and statistics count it so. */
+  /** True for an error that the model's own code answered with. Statistics count such an execution as done. */
   readonly isAnswerOfModel: boolean
   #release: (() => void) | null
 
@@ -59,7 +59,7 @@ export class InferenceResponse {
     return new InferenceResponse(noOutputs, null, null, true, true, null)
   }
 
-  /** The same answer with other outputs (reshaped, renamed); the memory keeps its one owner. */
+  /** The same answer with other outputs (reshaped, renamed). The new response owns the memory. */
   withOutputs(outputs: readonly Tensor[]): InferenceResponse {
     const release = this.#release
     this.#release = null

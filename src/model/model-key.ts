@@ -1,5 +1,5 @@
-// What tells one model from all others. Without `--model-namespacing` that is its name. With it the same name may be in
-// several repositories, and the repository, its namespace, is part of the key.
+// The unique key of a model. Without `--model-namespacing` the key is the model's name. With `--model-namespacing`
+// several repositories may have a model of one name, and the repository (the namespace) is part of the key.
 
 /** The name, or `<namespace>\0<name>`; neither a path nor a name holds a NUL. */
 export type ModelKey = string
@@ -15,7 +15,7 @@ export function splitModelKey(key: ModelKey): { readonly namespace: string | und
   return { namespace: key.slice(0, at), name: key.slice(at + 1) }
 }
 
-/** As logs and errors show it, and as a client may write it: `<namespace>::<name>`. */
+/** The key as logs and errors show it, and as a client may write it: `<namespace>::<name>`. */
 export function modelLabel(key: ModelKey): string {
   const { namespace = '', name } = splitModelKey(key)
   return namespace === '' ? name : `${namespace}::${name}`

@@ -1,6 +1,6 @@
-// What one version of a model has done since it was loaded, as clients are told. Types only.
+// The statistics of one model version since it was loaded, as clients get them. Types only.
 
-/** How often, and nanoseconds in all. */
+/** How often something happened, and its nanoseconds in all. */
 export type DurationStatistic = { readonly count: number; readonly ns: bigint }
 
 export type ComputeStatistics = {
@@ -10,11 +10,11 @@ export type ComputeStatistics = {
 }
 
 type BatchStatistics = ComputeStatistics & {
-  /** Rows. */
+  /** The rows of such a batch. */
   readonly batchSize: number
 }
 
-/** Of the responses with one index (first, second…) of a decoupled model. */
+/** Statistics of the responses with one index (first, second…) of a decoupled model. */
 export type ResponseStatistics = {
   readonly computeInfer: DurationStatistic
   readonly computeOutput: DurationStatistic
@@ -27,11 +27,11 @@ export type ResponseStatistics = {
 export type ModelStatistics = {
   readonly name: string
   readonly version: string
-  /** Milliseconds since 1970; 0 when there was none. */
+  /** Milliseconds since 1970; 0 when there was no inference. */
   readonly lastInferenceMs: number
-  /** Rows of the requests that succeeded, cached ones not counted. */
+  /** Rows of the requests that succeeded; requests answered from the cache are not counted. */
   readonly inferenceCount: number
-  /** Batches. */
+  /** The number of batches. */
   readonly executionCount: number
   readonly inferenceStats: ComputeStatistics & {
     readonly success: DurationStatistic

@@ -8,13 +8,13 @@ export type ModelVersionState = 'LOADING' | 'READY' | 'UNLOADING' | 'UNAVAILABLE
 
 /** One numbered version of a model, as front ends see it. */
 export interface ModelVersion {
-  /** Of its model. */
+  /** The key of the model. */
   readonly key: ModelKey
   readonly name: string
   readonly version: string
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState
-  /** Takes the request over: from here on it ends, whatever happens. Never throws. For the Engine alone. */
+  /** Takes the request over and sees to it that the request ends. Never throws. Only the Engine calls this. */
   admit(request: InferenceRequest): void
 }

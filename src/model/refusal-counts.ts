@@ -14,7 +14,7 @@ const reasonOf: Readonly<Record<ErrorCode, RefusalReason>> = {
   CANCELLED: 'unavailable',
 }
 
-/** Inference requests that ended before a model took them: no model's own figures tell of these. */
+/** Counts inference requests that ended before a model took them. No model's statistics count these requests. */
 export class RefusalCounts {
   readonly counts: Record<RefusalReason, number> = {
     invalid: 0,

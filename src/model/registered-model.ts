@@ -1,4 +1,4 @@
-// What the registry knows of a model: what people say about it, what it is made of, how it serves.
+// A model in the registry: the entries that people wrote about it, its files, and how it serves.
 
 import type { ModelVersionState } from './model-version.ts'
 import type { RegistryFields } from './registry-entry.ts'
@@ -12,34 +12,34 @@ export type VersionContent = {
 
 export type RegisteredVersion = {
   readonly version: string
-  /** '' for one that was never tried. */
+  /** '' for a version that was never loaded. */
   readonly state: ModelVersionState | ''
   readonly reason: string
-  /** What it was loaded from, or would be; null when that is not known (yet). */
+  /** The files that the version was loaded from, or would be loaded from; null when they are not known (yet). */
   readonly content: VersionContent | null
-  /** Since when it serves; null when it does not. */
+  /** Since when the version serves; null when it does not serve. */
   readonly loadedMs: number | null
-  /** What it is reckoned to take; 0 when that is not known. */
+  /** The estimated memory of the version; 0 when it is not known. */
   readonly memoryBytes: number
   readonly fields: RegistryFields
 }
 
 export type RegisteredModel = {
   readonly name: string
-  /** The repository it is from, with `--model-namespacing`; else ''. */
+  /** The model's repository, with `--model-namespacing`; else ''. */
   readonly namespace: string
   readonly fields: RegistryFields
-  /** The file that says so; '' when there is none. */
+  /** The registry file that has `fields`; '' when there is none. */
   readonly file: string
   readonly problems: readonly string[]
-  /** What came with a load request in place of the repository's. */
+  /** The part that a load request replaced: the configuration or the files. */
   readonly override: '' | 'config' | 'files'
-  /** Why there is no version; '' when there is one. */
+  /** Why the model has no version; '' when it has one. */
   readonly reason: string
   readonly versions: readonly RegisteredVersion[]
 }
 
-/** A row of the index and what the registry adds to it. */
+/** A row of the repository index with the registry's additions. */
 export type DetailedIndexEntry = {
   readonly name: string
   readonly version: string
@@ -51,20 +51,20 @@ export type DetailedIndexEntry = {
 }
 
 export type RegistryQuery = {
-  /** All of them; none: any. */
+  /** A model must have all of these tags; empty: every model fits. */
   readonly tags: readonly string[]
   readonly owner: string | null
-  /** Anywhere in name, owner, description, tags or framework, in any case; '' fits everything. */
+  /** Searched in name, owner, description, tags and framework; upper and lower case are equal. '' fits every model. */
   readonly text: string
   readonly limit: number
-  /** Only names after this one, in the order of the answer. */
+  /** Only models whose name comes after this name, in the order of the answer. */
   readonly after: string
 }
 
 export type RegistryPage = {
   readonly models: readonly RegisteredModel[]
-  /** How many fit in all. */
+  /** How many models fit the query in all. */
   readonly total: number
-  /** What to ask for `after` next; null at the end. */
+  /** The value of `after` for the next page; null on the last page. */
   readonly next: string | null
 }

@@ -1,10 +1,10 @@
-// What people say about a model beside its configuration: who owns it, where it comes from, how good it is.
+// Entries that people write about a model beside its configuration: its owner, its origin, its quality.
 
 /** A plain JSON value. */
 export type RegistryValue =
   null | boolean | number | string | readonly RegistryValue[] | { readonly [key: string]: RegistryValue }
 
-/** As in the registry file, key by key; one that was not said is not there. */
+/** The keys of the registry file. A key that the file does not have is missing here too. */
 export type RegistryFields = {
   readonly owner?: string
   readonly description?: string
@@ -14,19 +14,19 @@ export type RegistryFields = {
   readonly metrics?: Readonly<Record<string, number>>
   readonly approvedBy?: readonly string[]
   readonly lineage?: { readonly parentVersion?: string; readonly sourceUri?: string }
-  /** Keys that have no meaning here, kept as they are. */
+  /** Keys that the server does not know, kept as they are. */
   readonly extra?: Readonly<Record<string, RegistryValue>>
 }
 
 export type RegistryEntry = {
   readonly fields: RegistryFields
-  /** What is different for single versions. */
+  /** Fields of single versions that differ from the model's. */
   readonly versions: ReadonlyMap<string, RegistryFields>
 }
 
 export const emptyRegistryEntry: RegistryEntry = { fields: {}, versions: new Map() }
 
-/** What holds for one version: each key that it says itself stands in place of the model's. */
+/** The fields of one version: a key of the version replaces the same key of the model. */
 export const fieldsOfVersion = (entry: RegistryEntry, version: string): RegistryFields => ({
   ...entry.fields,
   ...entry.versions.get(version),

@@ -1,4 +1,4 @@
-// What a cache of answers is to the Engine. There is one in memory (local-response-cache.ts) and one in Redis.
+// The interface of a response cache. One cache is in memory (local-response-cache.ts), another in Redis.
 
 import { createHash } from 'node:crypto'
 import type { ModelFiles } from './backend.ts'
@@ -16,7 +16,7 @@ export type CachedAnswer = {
 /** One load of one version of a model. */
 export type CachedModel = { readonly config: ModelConfig; readonly files: ModelFiles }
 
-/** How long lookups and insertions took in all, for metrics. Whoever calls the cache adds the times. */
+/** How long lookups and insertions took in all, for metrics. The callers of the cache add the times. */
 export class CacheTimings {
   lookupNs = 0
   insertNs = 0
@@ -36,7 +36,7 @@ export interface ResponseCache {
   prefixFor(model: CachedModel): string | Promise<string>
   /** A cache that asks another server returns a promise. The promise never rejects: a failure is a miss. */
   lookup(key: string): CachedAnswer | null | Promise<CachedAnswer | null>
-  /** Copies the outputs, because their memory is reused once the client has its answer. An answer that is there stays. */
+  /** Copies the outputs: their memory is reused once the client has its answer. A stored answer is not replaced. */
   insert(key: string, response: InferenceResponse): void
   /** Forgets the answers of a model that was unloaded. */
   dropPrefix(prefix: string): void
@@ -44,9 +44,9 @@ export interface ResponseCache {
 }
 
 /**
- * Two requests have one key when the model would be asked the same: inputs with name, type, shape and bytes in any
- * order, the outputs that are wanted, in their order, and the parameters, which a model can read.
- * Clients choose the bytes, so the hash must be one for which nobody can find two inputs with the same key.
+ * Two requests have one key when their content is equal: the inputs with name, type, shape and bytes in any order, the
+ * requested outputs in their order, and the parameters, which a model can read.
+ * Clients choose the bytes, so the hash must be one for which nobody can find two requests with the same key.
  */
 export function cacheKey(prefix: string, request: InferenceRequest): string {
   const hash = createHash('sha256')

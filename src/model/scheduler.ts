@@ -5,19 +5,19 @@ import type { InferenceRequest } from './inference-request.ts'
 export interface Sequences {
   /** Sequences that have begun and not ended. */
   readonly sequenceCount: number
-  /** Whether a further request of the sequence belongs here. */
+  /** Whether this Scheduler has the sequence and must get its further requests. */
   holdsSequence(id: bigint | string): boolean
-  /** Resolves when no sequence is left: each ends with its last request, or after its idle time. */
+  /** Resolves when no sequence is left. A sequence ends with its last request, or after its idle time. */
   sequencesEnded(): Promise<void>
 }
 
 /** Decides which requests form the next Batch, and when. One per loaded model version. */
 export interface Scheduler {
-  /** Takes the request over: from here on it ends, whatever happens. Never throws. */
+  /** Takes the request over and sees to it that the request ends. Never throws. */
   enqueue(request: InferenceRequest): void
   /** For a request that is answered without `enqueue`: where the model preserves order, its answer waits for its turn. */
   joinOrder?(request: InferenceRequest): void
-  /** Requests waiting, not those running. */
+  /** How many requests wait; requests that execute are not counted. */
   readonly pendingCount: number
   /** Null or absent: requests do not come in sequences. */
   readonly sequences?: Sequences | null
@@ -26,12 +26,12 @@ export interface Scheduler {
   /** An Instance became ready or stopped being ready. */
   instancesChanged(): void
   /**
-   * The Instances to use from now on. An Instance that is no longer among them ends the batches and sequences that it has
-   * begun; the result resolves when none of these Instances has any left. Absent: the Scheduler has no Instances.
+   * The Instances to use from now on. An Instance that is left out finishes the batches and sequences that it has
+   * begun. The promise resolves when all of these are finished. Absent: the Scheduler has no Instances.
    */
   setInstances?(instances: readonly Instance[]): Promise<void>
-  /** Refuses new requests from now on; resolves when the last admitted one has ended. */
+  /** Refuses new requests from now on; resolves when the last admitted request has ended. */
   drain(): Promise<void>
-  /** Fails every request that still waits. For the end of the time that draining was given. */
+  /** Fails every request that still waits. Called when the time for `drain` is over. */
   close(): void
 }

@@ -1,28 +1,28 @@
-// Which requests are traced, as front ends show and change it. Types only.
+// The settings of tracing, as front ends show and change them. Types only.
 
 export type TraceLevel = 'TIMESTAMPS' | 'TENSORS'
 
 export type TraceSettings = {
   /** Empty: tracing is off. */
   readonly levels: readonly TraceLevel[]
-  /** One of so many requests. */
+  /** One request of so many is traced. */
   readonly rate: number
-  /** So many more traces; -1: without end. */
+  /** How many more traces are written; -1: no limit. */
   readonly count: number
-  /** 0: one file, else a new file after so many traces. */
+  /** A new file begins after so many traces; 0: all traces go into one file. */
   readonly logFrequency: number
 }
 
-/** What is left out stays; null goes back to what is inherited: a model's from all models, theirs from the start. */
+/** A key that is left out stays. Null: a model inherits from all models, and all models from the start. */
 export type TraceChanges = { readonly [K in keyof TraceSettings]?: TraceSettings[K] | null }
 
 export interface TraceControl {
   readonly mode: 'triton' | 'opentelemetry'
-  /** '' when none was named at start, or in mode `opentelemetry`. */
+  /** The trace file; '' when none was named at start, or in mode `opentelemetry`. */
   readonly file: string
-  /** What was set for the mode `opentelemetry` at start, in Triton's order; a name may come more than once. */
+  /** The settings of mode `opentelemetry` at start, in Triton's order; a name may come more than once. */
   readonly modeSettings: readonly (readonly [name: string, value: string])[]
-  /** Of the model, or of all models for ''. */
+  /** The settings of the model; '' asks for those of all models. */
   settings(modelName: string): TraceSettings
   /** Throws INVALID_ARG with Triton's text, and then changes nothing. */
   update(modelName: string, changes: TraceChanges): void

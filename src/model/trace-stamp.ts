@@ -1,5 +1,5 @@
-/** A moment on the monotonic clock, by Triton's name for it. */
+/** A moment on the monotonic clock, with Triton's name for the moment. */
 export type TraceStamp = readonly [name: string, ns: number]
 
-/** Where a request comes from, in the words of W3C Trace Context; as the client sent it, so it may be nonsense. */
+/** The W3C Trace Context of a request, as the client sent it. The text is not checked. */
 export type TraceOrigin = { readonly traceparent: string; readonly tracestate: string }

@@ -1,4 +1,4 @@
-// What the core checks of every request, whatever protocol it came by, with Triton's texts.
+// The checks of every request of every protocol, with the error texts of Triton's core.
 // HOT: once per request. No allocation unless something is wrong.
 
 import { ServerError } from '../base/server-error.ts'
@@ -13,7 +13,7 @@ const batchNote =
   'input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting ' +
   'max_batch_size to zero. See the model configuration docs for more info on max_batch_size.'
 
-/** A refusal is made per request, by anybody who can send one: no stack trace. */
+/** Any client can cause refusals, one per request, so a refusal has no stack trace. */
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
 /** Throws ServerError. Sets `request.batchSize`. */
@@ -26,7 +26,7 @@ export function validateRequest(request: InferenceRequest, signature: ModelSigna
   }
 }
 
-/** Strings looked at between two steps: two to six milliseconds when all of them are empty. */
+/** Strings per step. A step takes two to six milliseconds when all strings are empty. */
 const stringsPerStep = 1_000_000
 
 /**
@@ -64,7 +64,7 @@ function validateNames(request: InferenceRequest, signature: ModelSignature): vo
   checkInputCount(request, signature)
   const inputs = request.inputs
   let batchSize = 0
-  // Triton walks the inputs last to first, so of several mistakes the last input's is the one reported.
+  // Triton checks the inputs from last to first, so of several mistakes it reports the one of the last input.
   for (let i = inputs.length - 1; i >= 0; i--) {
     const tensor = inputs[i] as Tensor
     if (!signature.inputByName.has(tensor.name)) {
@@ -91,7 +91,7 @@ function checkInputCount(request: InferenceRequest, signature: ModelSignature): 
   if (count >= least && count <= most) return
   const given = request.inputs.map((tensor) => tensor.name).toReversed()
   const missing = signature.inputs.filter((input) => !input.isOptional && !given.includes(input.name))
-  // When nothing is missing Triton's list lacks its opening bracket too; clients may match on it.
+  // When nothing is missing, Triton's list lacks its opening bracket. Clients may match on this text.
   const missingText = missing.length === 0 ? ']' : `[${missing.map((input) => `'${input.name}'`).join(',')}]`
   const expected = least === most ? `${most} inputs` : `number of inputs between ${least} and ${most}`
   throw invalid(
@@ -140,7 +140,7 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
         `${shapeText(expected)}, got ${shapeText(tensor.shape)}. ${signature.isBatching ? batchNote : ''}`,
     )
   }
-  // Of a batch of no rows Triton still expects the bytes of one.
+  // For a batch of no rows Triton still expects the bytes of one row.
   const hasNoRows = signature.isBatching && tensor.shape[0] === 0
   const elements = elementCount(hasNoRows ? tensor.shape.slice(1) : tensor.shape)
   if (elements < 0) {
@@ -169,7 +169,7 @@ function matches(shape: Shape, dims: Shape, offset: number): boolean {
   return true
 }
 
-/** How far the strings of one input have been looked at. */
+/** How far the strings of one input have been checked. */
 class StringWalk {
   readonly request: InferenceRequest
   readonly modelName: string
@@ -215,7 +215,7 @@ function walkStrings(walk: StringWalk, most: number): boolean {
     }
     const length = view.getUint32(at, true)
     if (length > available - 4) {
-      // Triton's core counts an element that is cut off, and only the model finds out about it.
+      // Triton's core counts an element that is cut off; only the model notices that the element is incomplete.
       count++
       if (count !== expectedCount) break
       throw invalid(
