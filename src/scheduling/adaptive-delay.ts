@@ -1,15 +1,15 @@
-// `slo_ms`: how long a batch waits for company, from how fast requests come and how long the model takes. Beyond Triton.
+// `slo_ms`: computes how long a batch waits from the rate of requests and the duration of executions. Not in Triton.
 
-/** Of the target's time this much is planned with; the rest is for what the plan does not see: sockets, other models. */
+/** The plan uses this share of the target; the rest is for costs that the plan does not see: sockets, other models. */
 const usedShare = 0.8
-/** What the batches are made large enough for: an instance that is busier has nothing left for a burst, or for others. */
+/** Batches are made so large that instances are busy for this share of the time; the rest is for bursts and others. */
 const busyShare = 0.7
 
 export type DelayFacts = {
   /** Rows that wait now, and how long the oldest of them has waited. */
   readonly rows: number
   readonly oldestAgeNs: number
-  /** Rows per nanosecond that come in, lately. */
+  /** Rows per nanosecond that came in lately. */
   readonly rowRate: number
   /** An execution takes `fixedNs + perRowNs × rows`, give or take `spreadNs`. */
   readonly fixedNs: number
@@ -26,10 +26,10 @@ export type DelayTarget = {
 }
 
 /**
- * The delay, counted from the oldest request's arrival; 0: run what there is now. Pure. A batch waits only where the
- * present size would keep the instances too busy, only for as many rows as it takes to be less so, and never so long that
- * the oldest request would be late. Where no size would do, nobody waits either: an instance that is always at work finds
- * large batches by itself, and one that idles in a rush is late.
+ * The delay, counted from the arrival of the oldest request; 0: run the batch now. Pure. A batch waits only when
+ * batches of the present size would keep the instances too busy. It waits for the smallest size that is large enough,
+ * and never so long that the oldest request would be late. When no size is large enough, nothing waits: instances that
+ * are always busy get large batches anyway, and an idle instance would only make requests late.
  */
 export function adaptiveDelayNs(facts: DelayFacts, target: DelayTarget): number {
   const { rows, oldestAgeNs, rowRate, fixedNs, perRowNs, spreadNs } = facts
@@ -41,7 +41,7 @@ export function adaptiveDelayNs(facts: DelayFacts, target: DelayTarget): number 
   return Math.min(oldestAgeNs + (size - rows) / rowRate, latestNs)
 }
 
-/** The smallest batch with which the instances are not too busy; 1 when there is none. */
+/** The smallest batch size at which the instances are not too busy; 1 when there is no such size. */
 function neededBatchSize({ rowRate, fixedNs, perRowNs }: DelayFacts, target: DelayTarget): number {
   const { instanceCount, maxBatchSize } = target
   if (rowRate <= 0) return 1
@@ -58,7 +58,7 @@ export class AdaptiveDelay {
   readonly #maxDelayNs: number
   readonly #estimate: LoadEstimate
 
-  /** `maxQueueDelayNs` 0: not set, and then only the target bounds the delay. */
+  /** `maxQueueDelayNs` 0: it is not set, and only the target bounds the delay. */
   constructor(sloNs: number, limits: { readonly maxBatchSize: number; readonly maxQueueDelayNs: number }) {
     this.#sloNs = sloNs
     this.#maxBatchSize = limits.maxBatchSize
@@ -82,12 +82,12 @@ export class AdaptiveDelay {
   }
 }
 
-/** What each observation leaves of the ones before it. */
+/** Each observation multiplies the weight of the earlier ones by this. */
 const keep = 0.95
-/** Executions before the estimate is believed. */
+/** The estimate is used after so many executions. */
 const minSamples = 4
 
-/** Learns the facts. Old observations fade, so that a model that slows down is noticed. */
+/** Learns the DelayFacts. Old observations lose weight, so that the estimate follows a model that slows down. */
 export class LoadEstimate {
   readonly #windowNs: number
   #rowRate = 0
@@ -129,7 +129,7 @@ export class LoadEstimate {
     this.#fit()
   }
 
-  /** Null: too little is known yet. */
+  /** Null: there were too few executions. */
   facts(rows: number, oldestAgeNs: number, nowNs: number): DelayFacts | null {
     if (this.#samples < minSamples) return null
     const { spreadNs, fixedNs, perRowNs } = {
@@ -149,7 +149,7 @@ export class LoadEstimate {
     const meanNs = this.#sumNs / this.#weight
     const variance = this.#sumRowsRows / this.#weight - meanRows * meanRows
     const covariance = this.#sumRowsNs / this.#weight - meanRows * meanNs
-    // Batches of one size say nothing about others: all of the time counts as fixed until other sizes were seen.
+    // Batches of one size say nothing about other sizes: until there are others, the whole time counts as fixed.
     const slope = variance > 1e-6 * meanRows * meanRows ? covariance / variance : 0
     this.#perRowNs = Math.min(Math.max(slope, 0), meanNs / meanRows)
     this.#fixedNs = meanNs - this.#perRowNs * meanRows

@@ -1,5 +1,5 @@
-// The next batch made ready while every Instance is busy. The requests stay in the queue, so what they may do there
-// (expire, be cancelled, be overtaken) they still may: what was made is used only if the batch comes out as foreseen.
+// Prepares the next batch while every Instance is busy. Its requests stay in the queue, where they may still expire, be
+// cancelled or be overtaken. The prepared batch is used only when the next batch has exactly the same requests.
 
 import type { Instance } from '../model/backend.ts'
 import type { PreparedBatch } from '../model/batch.ts'
@@ -14,7 +14,7 @@ export class BatchPrefetch {
     return this.#result === null
   }
 
-  /** Of a full batch only: a smaller one would grow until an Instance takes it. */
+  /** Prepares only a batch that would run now: any other may grow until an Instance takes it. */
   make<T extends Waiting>(line: WaitingLine<T>, limits: BatchLimits, nowNs: number, instance: Instance): void {
     const plan = planBatch(line, limits, nowNs, 0)
     if (plan.kind !== 'run') return
@@ -27,7 +27,7 @@ export class BatchPrefetch {
     this.#requests = requests
   }
 
-  /** What was made of exactly these requests; null when it was made of others: then it is dropped. */
+  /** The prepared batch of exactly these requests. Null: there is none. One of other requests is dropped. */
   take(requests: readonly InferenceRequest[]): PreparedBatch | null {
     const made = this.#requests
     const result = this.#result

@@ -1,4 +1,4 @@
-// Requests that wait for a batch: by priority, then in the order they came, behind them those that DELAY put back.
+// Requests that wait for a batch, by priority, then by arrival. Requests that DELAY put back are last of their level.
 
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Expiring } from './deadlines.ts'
@@ -10,7 +10,7 @@ export type QueuePolicy = {
   /** 0: none. */
   readonly defaultTimeoutNs: number
   readonly allowsTimeoutOverride: boolean
-  /** Waiting requests of one priority level; Infinity when the configuration sets none. */
+  /** How many requests of one priority level may wait; Infinity when the configuration sets no limit. */
   readonly maxQueueSize: number
 }
 
@@ -18,20 +18,20 @@ export type BatchQueueSettings = {
   /** 0 and 1 are the same: no priorities. */
   readonly priorityLevels: bigint
   readonly defaultPriorityLevel: bigint
-  /** Null: the configuration has no queue policy, and then a request's own timeout counts. */
+  /** Null: the configuration has no queue policy, and the timeout of the request itself applies. */
   readonly defaultPolicy: QueuePolicy | null
   readonly policyByLevel: ReadonlyMap<bigint, QueuePolicy>
-  /** Waiting requests of all levels that have no bound of their own. */
+  /** How many requests may wait in all levels together that have no limit of their own. */
   readonly defaultMaxQueueSize: number
 }
 
-/** A request in the queue. It can leave from any place in constant time: clients give up whenever they like. */
+/** A request in the queue. A client may cancel at any time, so a request leaves from any place in constant time. */
 export class WaitingRequest implements Waiting, Expiring, Linked<WaitingRequest> {
   readonly request: InferenceRequest
   readonly rows: number
   readonly enqueuedNs: number
   readonly level: Level
-  /** Infinity: it may wait for ever. */
+  /** Infinity: the request may wait for ever. */
   deadlineNs: number
   deadlinePlace = -1
   deadlineOrder = 0
@@ -98,7 +98,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     return waiting
   }
 
-  /** False when it has left already. */
+  /** False when the request has left the queue already. */
   remove(waiting: WaitingRequest): boolean {
     if (waiting.list === null) return false
     waiting.list.remove(waiting)
@@ -123,7 +123,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     return lower === undefined ? null : (lower.onTime.first ?? lower.delayed.first)
   }
 
-  /** Its time is over. True when it is to be refused, and has left; else it stands behind the others of its level now. */
+  /** The deadline has passed. True: the request left and must be refused. False: it is last of its level now. */
   expire(waiting: WaitingRequest): boolean {
     const { level } = waiting
     if (level.policy?.timeoutAction !== 'DELAY') return this.remove(waiting)
@@ -133,7 +133,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     return false
   }
 
-  /** A priority that is not set or does not exist is the default one. */
+  /** A priority that is not set or does not exist becomes the default priority. */
   #levelNumber({ priority }: InferenceRequest): bigint {
     const { priorityLevels, defaultPriorityLevel } = this.#settings
     return priority < 1n || priority > priorityLevels ? defaultPriorityLevel : priority
@@ -157,7 +157,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
   }
 }
 
-/** 0: none. A request may shorten the model's timeout where the policy lets it, never lengthen it. */
+/** 0: no timeout. A request may shorten the model's timeout where the policy allows that, and never lengthen it. */
 function effectiveTimeoutNs(policy: QueuePolicy | null, request: InferenceRequest): number {
   if (request.timeoutUs === 0n) return policy?.defaultTimeoutNs ?? 0
   const ownNs = Number(request.timeoutUs) * 1000

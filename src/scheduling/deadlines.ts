@@ -1,38 +1,38 @@
 import type { Cancel, Clock } from '../base/clock.ts'
 
-/** Something that may wait until a time and no longer. */
+/** An item that may wait until its deadline. */
 export interface Expiring {
   readonly deadlineNs: number
-  /** Kept by Deadlines: where it stands, -1 when it is not there, and which of two with one deadline came first. */
+  /** Deadlines sets these: the place in the heap (-1: not in it), and the order of items with equal deadlines. */
   deadlinePlace: number
   deadlineOrder: number
 }
 
 /**
- * Who runs out of time next: a heap and one timer for all of them, however many wait. The timer may be a millisecond late,
- * for an exact wait is dear.
+ * Finds the item with the next deadline: a heap, and one timer for all items. The timer may be a millisecond late,
+ * because an exact timer costs CPU time.
  */
 export class Deadlines<T extends Expiring> {
   readonly #clock: Clock
   readonly #onDue: (nowNs: number) => void
-  /** Each before the two at twice its place plus one and two. */
+  /** A binary heap: the item at place n is due before the items at 2n + 1 and 2n + 2. */
   readonly #heap: T[] = []
   #addedCount = 0
   #cancelTimer: Cancel | null = null
   #timerNs = Infinity
 
-  /** `onDue` is called once the first deadline has passed, and takes out what is due. */
+  /** Deadlines calls `onDue` once the first deadline has passed; `onDue` takes out the items that are due. */
   constructor(clock: Clock, onDue: (nowNs: number) => void) {
     this.#clock = clock
     this.#onDue = onDue
   }
 
-  /** Infinity when nobody waits. */
+  /** The next deadline; Infinity when there is no item. */
   get nextNs(): number {
     return this.#heap[0]?.deadlineNs ?? Infinity
   }
 
-  /** One that may wait for ever need not be here. */
+  /** Ignores an item that may wait for ever. */
   add(item: T, nowNs: number): void {
     if (item.deadlineNs === Infinity) return
     item.deadlineOrder = this.#addedCount++
@@ -41,7 +41,7 @@ export class Deadlines<T extends Expiring> {
     if (item.deadlineNs < this.#timerNs) this.#arm(item.deadlineNs, nowNs)
   }
 
-  /** One that is not here stays away. */
+  /** Does nothing for an item that is not in the heap. */
   remove(item: T): void {
     const place = item.deadlinePlace
     if (place < 0) return
@@ -54,7 +54,7 @@ export class Deadlines<T extends Expiring> {
     if (this.#heap.length === 0) this.#disarm()
   }
 
-  /** The first of those whose time has passed. */
+  /** Takes out the first item whose deadline has passed; null when there is none. */
   takeDue(nowNs: number): T | null {
     const first = this.#heap[0]
     if (first === undefined || first.deadlineNs > nowNs) return null

@@ -1,5 +1,5 @@
-// Triton's default scheduler: first in, first out, one request per execution. An idle Instance never waits while a
-// request does. The queue has a bound; what comes above it is refused at once.
+// Triton's default scheduler: first in, first out, one request per execution. No Instance is idle while a request
+// waits. The queue has a limit; a request that comes when the queue is full is refused at once.
 
 import type { Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
@@ -13,7 +13,7 @@ import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
 import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 
 type DirectSchedulerLimits = {
-  /** Requests that may wait; Infinity for none. */
+  /** How many requests may wait; Infinity: no limit. */
   readonly maxQueueSize: number
 }
 
@@ -36,14 +36,14 @@ class WaitingRequest implements Expiring, Linked<WaitingRequest> {
 export class DirectScheduler implements Scheduler {
   readonly #clock: Clock
   readonly #limits: DirectSchedulerLimits
-  /** Instances that execute nothing, the one that became idle last at the end: its caches are the warmest. */
+  /** Idle Instances. The one that became idle last stands at the end and is used first: its caches are the warmest. */
   #idle: InstanceSeat[]
   #seats: readonly InstanceSeat[]
   #claimants: readonly Instance[]
   /**
-   * The Instance of a model that has just one: it may be handed batches ahead of time (`prefetchDepth`). With several a
-   * batch parked behind a long execution could wait while another Instance becomes idle, and an idle Instance with
-   * eligible work is a bug. With one the order is the same wherever a request waits.
+   * The Instance of a model that has only one: it may get batches ahead of time (`prefetchDepth`). With several
+   * Instances a batch could wait behind a long execution while another Instance is idle, and that would be a bug. With
+   * one Instance the order is the same wherever a request waits.
    */
   #sole: InstanceSeat | null
   readonly #queue = new LinkedList<WaitingRequest>()
@@ -137,7 +137,7 @@ export class DirectScheduler implements Scheduler {
     this.#drain.check()
   }
 
-  /** Out of the queue: it runs, or it ends. */
+  /** Takes a request out of the queue, because it runs or ends. */
   #take(waiting: WaitingRequest): void {
     this.#queue.remove(waiting)
     this.#deadlines.remove(waiting)
@@ -145,7 +145,7 @@ export class DirectScheduler implements Scheduler {
     this.#withdrawIfDone()
   }
 
-  /** Hands waiting requests to idle Instances. An Instance may finish before `execute` returns: hence the guard, not recursion. */
+  /** Hands waiting requests to idle Instances. The guard is there because an Instance may finish inside `execute`. */
   #dispatch(): void {
     if (this.#isDispatching) return
     this.#isDispatching = true
@@ -189,11 +189,11 @@ export class DirectScheduler implements Scheduler {
   #canTake({ instance, runningCount }: InstanceSeat, request: InferenceRequest): boolean {
     if (runningCount === 0) return canBegin(instance)
     if (!instance.isReady) return false
-    // One with a timeout waits here, where it can still expire.
+    // A request with a timeout waits in this queue, where it can still expire.
     return request.timeoutUs === 0n && runningCount <= (instance.prefetchDepth ?? 0)
   }
 
-  /** Nothing waits, so nobody need stand in line for it. */
+  /** When no request waits, the Instances leave the line for shared resources. */
   #withdrawIfDone(): void {
     if (this.#queue.size === 0) for (const instance of this.#claimants) instance.withdraw?.()
   }

@@ -1,5 +1,5 @@
-// Triton's dynamic batcher: requests wait a little, run together, and are answered each on its own. What runs next is
-// decided by planBatch; this class holds the queue, the idle Instances and the timers.
+// Triton's dynamic batcher: requests wait a little, run together, and each gets its own answer. planBatch decides what
+// runs next; this class holds the queue, the idle Instances and the timers.
 
 import type { Cancel, Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
@@ -22,9 +22,9 @@ import { ResponseOrder } from './response-order.ts'
 export type DynamicBatchDependencies = {
   readonly clock: Clock
   /**
-   * Calls back once what is happening now has happened: requests that arrive in the same turn of the event loop are
-   * all in the queue before the first of them is sent to an idle Instance. Without it an Instance that executes
-   * inline would never see two requests together.
+   * Calls back at the end of this turn of the event loop. So all requests that arrive in one turn are in the queue
+   * before the first of them goes to an idle Instance. Without this an Instance that executes in the server's thread
+   * would never get two requests together.
    */
   readonly afterThisTurn: (fire: () => void) => void
 }
@@ -35,13 +35,13 @@ export class DynamicBatchScheduler implements Scheduler {
   readonly #limits: BatchLimits
   readonly #queue: BatchQueue
   readonly #order: ResponseOrder | null
-  /** Requests that are done and held back to keep the order: with more of them none is admitted. */
+  /** How many finished requests may be held back to keep the order; above it no request is admitted. */
   readonly #maxDoneCount: number
   readonly #padding: BatchPadding | null
   readonly #adaptive: AdaptiveDelay | null
   readonly #prefetch = new BatchPrefetch()
   #isPrefetching = false
-  /** Instances that execute nothing, the one that became idle last at the end: its caches are the warmest. */
+  /** Idle Instances. The one that became idle last stands at the end and is used first: its caches are the warmest. */
   #idle: InstanceSeat[]
   #seats: readonly InstanceSeat[]
   #claimants: readonly Instance[]
@@ -85,7 +85,7 @@ export class DynamicBatchScheduler implements Scheduler {
       request.fail(stoppedError(request))
       return
     }
-    // A full queue may be full of requests of this very turn, which an idle Instance is about to take.
+    // The queue may be full of requests of this turn, which idle Instances can take at once.
     if (this.#queue.isFullFor(request) && this.#isTurnAwaited) this.#dispatch()
     if (this.#queue.isFullFor(request) || (this.#order !== null && this.#order.doneCount >= this.#maxDoneCount)) {
       request.fail(queueFullError(request))
@@ -106,7 +106,7 @@ export class DynamicBatchScheduler implements Scheduler {
     else this.#dispatchAfterThisTurn()
   }
 
-  /** For an answer that was ready when its request came, as from the response cache: it keeps its place all the same. */
+  /** For an answer that needs no execution, as one from the response cache: it leaves in the order of the requests. */
   joinOrder(request: InferenceRequest): void {
     this.#order?.join(request)
   }
@@ -124,7 +124,7 @@ export class DynamicBatchScheduler implements Scheduler {
     return left
   }
 
-  /** What waits for more requests to come runs now: none will. */
+  /** Batches that wait for more requests run now, because no more requests will come. */
   drain(): Promise<void> {
     this.#drain.refuse()
     this.#dispatch()
@@ -139,18 +139,18 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#drain.check()
   }
 
-  /** Takes a waiting request out of the queue and ends it; one that is already running is not ours any more. */
+  /** Takes a waiting request out of the queue and ends it. Does nothing for a request that already executes. */
   #leave(waiting: WaitingRequest, end: (request: InferenceRequest) => void): void {
     if (!this.#queue.remove(waiting)) return
     this.#deadlines.remove(waiting)
     waiting.request.handOver(null)
-    // Nothing waits, so nothing need wake us: an idle model costs no CPU and holds no timer.
+    // No request waits, so no timer is needed: an idle model costs no CPU.
     if (this.#queue.size === 0) {
       this.#forgetWake()
       this.#withdraw()
     }
     end(waiting.request)
-    // The batch that waited may have been waiting for the one that left, or be a preferred size without it.
+    // Without the request that left, the waiting batch may be complete or have a preferred size.
     this.#dispatchAfterThisTurn()
     this.#drain.check()
   }
@@ -165,7 +165,7 @@ export class DynamicBatchScheduler implements Scheduler {
     if (this.#isTurnAwaited) this.#dispatch()
   }
 
-  /** Hands batches to idle Instances. An Instance may finish before `execute` returns: hence the guard, not recursion. */
+  /** Hands batches to idle Instances. The guard is there because an Instance may finish inside `execute`. */
   #dispatch(): void {
     if (this.#isDispatching) return
     this.#isDispatching = true
@@ -228,7 +228,7 @@ export class DynamicBatchScheduler implements Scheduler {
     return this.#adaptive.delayNs(this.#queue.rows, nowNs - oldestNs, nowNs, this.#seats.length)
   }
 
-  /** Not where inputs are padded: that changes requests, and those that still wait must stay as they are. */
+  /** A model with padding prepares nothing: padding changes requests, and waiting requests must stay unchanged. */
   #prefetchAfterThisTurn(): void {
     if (this.#isPrefetching || !this.#prefetch.isEmpty || this.#padding !== null) return
     if (this.#seats[0]?.instance.prepare === undefined) return
@@ -248,7 +248,7 @@ export class DynamicBatchScheduler implements Scheduler {
     return -1
   }
 
-  /** Nothing waits for an Instance to be free, so none need stand in line. */
+  /** No batch waits for an Instance, so the Instances leave the line for shared resources. */
   #withdraw(): void {
     for (const instance of this.#claimants) instance.withdraw?.()
   }

@@ -10,13 +10,13 @@ export type DynamicBatchSettings = {
   readonly limits: BatchLimits
   readonly queue: BatchQueueSettings
   readonly preservesOrder: boolean
-  /** Null or absent: inputs run as they are. */
+  /** Null or absent: inputs are not padded. */
   readonly padding?: BatchPadding | null
-  /** `slo_ms`; null or absent: the delay is the configured one. */
+  /** `slo_ms`; null or absent: the configuration fixes the delay. */
   readonly sloNs?: number | null
 }
 
-/** `config` is valid. */
+/** `config` must be valid. */
 export function dynamicBatchSettings(
   config: ModelConfig,
   batching: ModelDynamicBatching,

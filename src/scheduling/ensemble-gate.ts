@@ -10,7 +10,7 @@ export class EnsembleGate {
     this.#limit = limit
   }
 
-  /** Calls `start` now or when there is room; it says false when it is no longer wanted. Each true needs a `leave`. */
+  /** Calls `start` now or when there is room. `start` returns false for a request that has ended, else call `leave`. */
   enter(start: () => boolean): void {
     if (this.#inflightCount >= this.#limit) {
       this.#waiting.push(start)

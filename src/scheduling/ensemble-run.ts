@@ -18,16 +18,16 @@ export type EnsembleContext = {
   readonly clock: Clock
   readonly plan: EnsemblePlan
   readonly signature: ModelSignature
-  /** One per step. */
+  /** One gate per step. */
   readonly gates: readonly EnsembleGate[]
-  /** Runs a step's request by its model's name. It ends through the request's sink, whatever happens. */
+  /** Runs the request of a step on the model that it names. The request's sink always gets a final response. */
   readonly infer: (request: InferenceRequest) => void
-  /** The request has ended, and so has every step that was started for it. */
+  /** Called when the request and every step that was started for it have ended. */
   readonly finished: (run: EnsembleRun) => void
 }
 
 export class EnsembleRun implements Placed {
-  /** Among the scheduler's runs. */
+  /** The index among the scheduler's runs. */
   place = -1
   readonly #context: EnsembleContext
   readonly #request: InferenceRequest
@@ -35,14 +35,14 @@ export class EnsembleRun implements Placed {
   readonly #root: EnsembleScope
   /** Scopes with steps not yet started, the root among them. */
   readonly #live = new Set<EnsembleScope>()
-  /** Scopes that give one response each, in the order in which they came up. */
+  /** Scopes that give one response each, in the order in which they were opened. */
   readonly #answering = new RingQueue<EnsembleScope>()
   readonly #outstanding = new Set<InferenceRequest>()
-  /** Started, but held up by a gate. */
+  /** Steps that wait at a gate. */
   #gatedCount = 0
   #isEnded = false
   #isFinished = false
-  // Triton's figures of an ensemble are those of its steps added up.
+  // Triton's times of an ensemble are the sums of the times of its steps.
   #queueNs = 0
   #inputNs = 0
   #inferNs = 0
@@ -74,7 +74,7 @@ export class EnsembleRun implements Placed {
     for (const step of this.#outstanding) step.setPaused(isPaused)
   }
 
-  /** Ends the request now; what its steps still bring is dropped. */
+  /** Ends the request now; later answers of its steps are dropped. */
   fail(error: ServerError): void {
     if (this.#isEnded) return
     this.#isEnded = true
@@ -87,7 +87,7 @@ export class EnsembleRun implements Placed {
     this.#settle()
   }
 
-  /** Of the response of step `origin`; -1 for what exists once. */
+  /** Opens the scope of a response of step `origin`; -1: the scope of the whole request. */
   #openScope(parent: EnsembleScope | null, origin: number): EnsembleScope {
     const scope = new EnsembleScope(
       parent,
@@ -109,7 +109,7 @@ export class EnsembleRun implements Placed {
     while (!this.#isEnded && !this.#request.isCancelled) {
       const step = scope.takeReady()
       if (step === null) break
-      // The reference goes with the step, before the scope may be closed below.
+      // The step holds a reference, because the scope may be closed below.
       scope.retain()
       this.#gatedCount++
       const gate = this.#context.gates[step.index] as EnsembleGate
@@ -169,7 +169,7 @@ export class EnsembleRun implements Placed {
     }
     if (response.error !== null) this.fail(this.#stepError(response.error))
     if (target !== null) this.#advance(target)
-    // What exists once per request may be what the responses of a decoupled step still wait for.
+    // Responses of a decoupled step may wait for a tensor of the whole request.
     if (target === this.#root) for (const waiting of this.#live) this.#advance(waiting)
     this.#answer()
     this.#settle()
@@ -216,7 +216,7 @@ export class EnsembleRun implements Placed {
     return this.#outstanding.size === 0 && this.#gatedCount === 0 && this.#live.size === 0
   }
 
-  /** When nothing is under way any more, there must be an end. */
+  /** When no step is under way any more, the request must end. */
   #settle(): void {
     if (this.#outstanding.size > 0) return
     if (!this.#isEnded) {
@@ -275,7 +275,7 @@ export class EnsembleRun implements Placed {
   }
 }
 
-/** A view under the name its reader knows. Where only one of writer and reader batches, one row is one tensor. */
+/** A view with the name that the step uses. When only one of the two models batches, one row is one tensor. */
 function inputTensor(tensor: Tensor, { name, rank, isBatching }: StepInput): Tensor {
   const { shape } = tensor
   if (isBatching && shape.length === rank - 1) return new Tensor(name, tensor.dataType, [1, ...shape], tensor.bytes)
@@ -285,7 +285,7 @@ function inputTensor(tensor: Tensor, { name, rank, isBatching }: StepInput): Ten
   return tensor.name === name ? tensor : new Tensor(name, tensor.dataType, shape, tensor.bytes)
 }
 
-/** Triton tells with every answer which sequence it belongs to, as a signed number. */
+/** As in Triton, every answer carries the id of its sequence as a signed number. */
 function sequenceParameters({ correlationId, isSequenceStart, isSequenceEnd }: InferenceRequest): Parameters {
   return new Map<string, string | bigint | boolean>([
     ['sequence_id', typeof correlationId === 'string' ? correlationId : BigInt.asIntN(64, correlationId)],

@@ -1,5 +1,5 @@
-// Runs the requests to an ensemble: each starts a step as soon as its inputs are there. Nothing waits here; batching and
-// queueing happen in the models that are called.
+// Runs the requests to an ensemble: a step starts as soon as its inputs are there. Requests do not wait here; batching
+// and queueing happen in the models of the steps.
 
 import type { Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
@@ -14,7 +14,7 @@ import { stoppedError } from './refusals.ts'
 
 type EnsembleDependencies = {
   readonly clock: Clock
-  /** Runs a step's request by its model's name, also while the server drains. Never throws. */
+  /** Runs the request of a step on the model that it names, also while the server drains. Never throws. */
   readonly infer: (request: InferenceRequest) => void
 }
 
@@ -44,7 +44,7 @@ export class EnsembleScheduler implements Scheduler {
   }
 
   instancesChanged(): void {
-    // It has none; its steps wait in the queues of their models.
+    // An ensemble has no Instances; its steps wait in the queues of their models.
   }
 
   drain(): Promise<void> {

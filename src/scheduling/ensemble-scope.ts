@@ -3,13 +3,13 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 
 /**
- * Tensors that belong together: those that exist once per request to an ensemble, or those of one response of a
- * decoupled step. Their memory lies in the responses of steps, and outputs may be views on inputs: so it is all given
- * back together, once nobody works with any of it.
+ * A set of tensors: those of one request to an ensemble, or those of one response of a decoupled step. Their memory
+ * belongs to the responses of steps, and outputs may be views on inputs. So all of it is released together, once nobody
+ * uses any of the tensors.
  */
 export class EnsembleScope {
   readonly parent: EnsembleScope | null
-  /** Null: the tensor will not come, as an optional input left out. Not there: it may still come. */
+  /** Null: the tensor will not come, as an optional input that was left out. No entry: the tensor may still come. */
   readonly tensors = new Map<string, Tensor | null>()
   /** Steps that have not been started on these tensors. */
   waiting: EnsembleStep[]
@@ -32,7 +32,7 @@ export class EnsembleScope {
     return true
   }
 
-  /** Takes the first step out of `waiting` all of whose inputs are known; null when there is none. */
+  /** Takes the first step with all inputs known out of `waiting`; null when there is none. */
   takeReady(): EnsembleStep | null {
     const index = this.waiting.findIndex((step) => step.inputs.every(({ tensor }) => this.find(tensor) !== undefined))
     return index < 0 ? null : (this.waiting.splice(index, 1)[0] as EnsembleStep)
@@ -42,7 +42,7 @@ export class EnsembleScope {
     this.#held.push(response)
   }
 
-  /** Whoever makes a scope holds the first reference. */
+  /** The maker of a scope holds the first reference. */
   retain(): void {
     this.#referenceCount++
   }

@@ -7,8 +7,8 @@ import { stoppedError } from './refusals.ts'
 import { RequestWait } from './request-wait.ts'
 
 /**
- * In front of a model's scheduler: requests may wait here before they go on to it, or be answered without it. All else
- * that a Scheduler can do goes to the inner one.
+ * Wraps a model's scheduler: requests may wait here before they go on to the inner scheduler, or are answered without
+ * it. All other calls go to the inner scheduler.
  */
 export abstract class FrontScheduler implements Scheduler {
   protected readonly clock: Clock
@@ -21,7 +21,7 @@ export abstract class FrontScheduler implements Scheduler {
     this.inner = inner
   }
 
-  /** A request that came in time: waits, goes on to the inner scheduler, or is answered. */
+  /** Takes a request that came before `drain`: it waits, goes on to the inner scheduler, or is answered. */
   protected abstract admit(request: InferenceRequest): void
 
   get pendingCount(): number {
@@ -72,7 +72,7 @@ export abstract class FrontScheduler implements Scheduler {
     return this.#waits.size
   }
 
-  /** `onLeave` is called when the request is cancelled or runs out of its time before its wait is ended. */
+  /** `onLeave` is called when the request is cancelled or reaches its timeout during the wait. */
   protected startWait(request: InferenceRequest, onLeave: (wait: RequestWait) => void): RequestWait {
     const wait = new RequestWait(this.clock, request, (left) => {
       onLeave(left)
@@ -82,7 +82,7 @@ export abstract class FrontScheduler implements Scheduler {
     return wait
   }
 
-  /** The caller takes the request over, with what is left of its time. False: the request has been answered already. */
+  /** The caller takes the request over, with the rest of its timeout. False: the request has been answered already. */
   protected endWait(wait: RequestWait): boolean {
     if (!this.#forget(wait)) return false
     wait.end()

@@ -1,18 +1,18 @@
 import type { Instance } from '../model/backend.ts'
 
-/** Whether it can be given work now. Asked by those who have some: one that shares with others stands in line. */
+/** Whether an Instance can take work now. Ask only when there is work: an Instance that may not run waits in line. */
 export function canBegin(instance: Instance): boolean {
   if (instance.isReady) return instance.claim === undefined || instance.claim()
   instance.withdraw?.()
   return false
 }
 
-/** An Instance and what a scheduler has given it. */
+/** An Instance, and how many batches a scheduler has given it. */
 export class InstanceSeat {
   readonly instance: Instance
-  /** Batches that it has and has not executed. */
+  /** Batches that the Instance has and has not executed. */
   runningCount = 0
-  /** Set on one that was taken away: called when it has executed the last one. */
+  /** Set when the Instance is taken away: called after its last batch. */
   #onLeft: (() => void) | null = null
 
   constructor(instance: Instance) {
@@ -27,7 +27,7 @@ export class InstanceSeat {
     this.runningCount++
   }
 
-  /** True when it can be given the next batch. */
+  /** A batch was executed. True: the Instance is idle and may get the next batch. */
   end(): boolean {
     this.runningCount--
     if (this.runningCount > 0) return false
@@ -37,7 +37,7 @@ export class InstanceSeat {
     return false
   }
 
-  /** Resolves when it executes nothing. */
+  /** Resolves when the Instance has no batch. */
   leave(): Promise<void> {
     this.instance.withdraw?.()
     return new Promise((resolve) => {
@@ -47,11 +47,11 @@ export class InstanceSeat {
   }
 }
 
-/** Those that stand in line for something until they are told that it is not needed. */
+/** The Instances that wait in line for shared resources until `withdraw` is called. */
 export const claimantsOf = (seats: readonly InstanceSeat[]): readonly Instance[] =>
   seats.map(({ instance }) => instance).filter((instance) => instance.withdraw !== undefined)
 
-/** The seats of these Instances, those that stay as they were, and the end of those that go. */
+/** The seats of these Instances; Instances that stay keep their seat. `left` resolves when the others have ended. */
 export function reseat(
   seats: readonly InstanceSeat[],
   instances: readonly Instance[],

@@ -10,9 +10,9 @@ type JoinOptions = {
 }
 
 /**
- * Requests of one batch have the same optional inputs, and inputs with open dimensions have one shape beyond the batch
- * dimension: unless the configuration lets them be ragged, or they are padded to one length. Null when every valid
- * request of the model agrees anyway.
+ * Requests of one batch must have the same optional inputs, and an input with open dimensions must have one shape
+ * beyond the batch dimension, unless the configuration allows ragged inputs or pads them. Null: all valid requests of
+ * the model fit together.
  */
 export function joinRule(
   signature: ModelSignature,
@@ -40,7 +40,7 @@ export function joinRule(
   }
 }
 
-/** Clients send their inputs in one order nearly always. */
+/** Looks at `index` first, because clients nearly always send their inputs in one order. */
 function namesake(inputs: readonly Tensor[], index: number, name: string): Tensor | undefined {
   const likely = inputs[index]
   return likely?.name === name ? likely : inputs.find((input) => input.name === name)

@@ -1,12 +1,12 @@
-/** What stands in a LinkedList, in one at a time. */
+/** An item of a LinkedList. An item is in one list at a time. */
 export interface Linked<T extends Linked<T>> {
-  /** Null: in none. */
+  /** Null: the item is in no list. */
   list: LinkedList<T> | null
   previous: T | null
   next: T | null
 }
 
-/** A queue that one can leave from any place in constant time: clients give up whenever they like. */
+/** A queue from which an item leaves at any place in constant time, because clients may cancel at any time. */
 export class LinkedList<T extends Linked<T>> {
   first: T | null = null
   last: T | null = null
@@ -21,7 +21,7 @@ export class LinkedList<T extends Linked<T>> {
     this.size++
   }
 
-  /** False when it is not in this list. */
+  /** False when the item is not in this list. */
   remove(item: T): boolean {
     if (item.list !== this) return false
     if (item.previous === null) this.first = item.next

@@ -1,4 +1,4 @@
-// Fills up the inputs of requests that are about to run together, and has their answers cut back. See batch-padding.ts.
+// Pads the inputs of requests that are about to run together, and cuts back their outputs. See batch-padding.ts.
 
 import { paddedLength, type BatchPadding, type CutOutput, type PaddedInput } from '../config/batch-padding.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
@@ -8,12 +8,12 @@ import { cutAxis, padInto, resized } from '../tensor/pad.ts'
 import { elementCount } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 
-/** A request's own length of an input, and the one it was filled up to. */
+/** The length of an input in a request, and the length that it was padded to. */
 type Stretch = { readonly own: number; readonly padded: number }
 
 /**
- * One buffer per input for the whole batch, the requests' rows in a row: a backend that gathers them finds them gathered.
- * 1 copy.
+ * Writes each input of the whole batch into one buffer, request after request: a backend that gathers the inputs finds
+ * them gathered. 1 copy.
  */
 export function padBatch(padding: BatchPadding, requests: readonly InferenceRequest[]): void {
   const stretches = requests.map(() => new Map<string, Stretch>())
@@ -71,7 +71,7 @@ function cutBack(
     const cut = cuts.find((each) => each.name === output.name)
     const stretch = cut === undefined ? undefined : stretches.get(cut.input)
     if (cut === undefined || stretch === undefined || stretch.own === stretch.padded) return output
-    // A dimension of another size is the model's own and not the padded one.
+    // A dimension of another size is not the padded dimension.
     if (output.shape[cut.axis] !== stretch.padded) return output
     isCut = true
     const { name, dataType, shape, bytes } = output

@@ -1,4 +1,4 @@
-// Which of the waiting requests form the next batch, and whether to send it now. Pure: no clock, no timer.
+// Decides which waiting requests form the next batch, and whether the batch leaves now. Pure: no clock, no timer.
 
 import type { InferenceRequest } from '../model/inference-request.ts'
 
@@ -16,18 +16,18 @@ export interface WaitingLine<T extends Waiting> {
 }
 
 export type BatchLimits = {
-  /** Rows; at least 1. */
+  /** Most rows of a batch; at least 1. */
   readonly maxBatchSize: number
   readonly preferredBatchSizes: ReadonlySet<number>
   /** maxBatchSize when none is preferred. */
   readonly largestPreferredBatchSize: number
   /** 0: never wait for more requests. */
   readonly maxQueueDelayNs: number
-  /** Whether a request may run in the batch that another one began; null when any may. */
+  /** Whether `next` may run in the batch that `first` began; null: every request may. */
   readonly canJoin: ((first: InferenceRequest, next: InferenceRequest) => boolean) | null
 }
 
-/** `requestCount` requests from the front of the line make a batch of `batchSize` rows: now, or at `untilNs` if no more come. */
+/** The first `requestCount` requests are a batch of `batchSize` rows: now, or at `untilNs` when no more come. */
 type BatchPlan =
   | { readonly kind: 'idle' }
   | { readonly kind: 'wait'; readonly untilNs: number; readonly requestCount: number; readonly batchSize: number }
@@ -36,10 +36,10 @@ type BatchPlan =
 const idle: BatchPlan = { kind: 'idle' }
 
 /**
- * Triton's rule. A batch of a preferred size leaves at once, the largest such one; so does one that cannot grow. Any
- * other waits until its oldest request has waited the whole delay. The delay counts from the oldest request, not the
- * last: else a steady trickle would hold a batch back for ever. A request is never split; one larger than every
- * preferred size runs all the same. HOT: once per batch and per wait.
+ * Triton's rule. A batch of a preferred size leaves at once, with the largest possible preferred size. A batch that
+ * cannot grow leaves at once too. Any other batch waits until its oldest request has waited the whole delay. A delay
+ * from the latest request would hold a batch back for ever under a steady trickle. A request is never split; a request
+ * larger than every preferred size runs too. HOT: once per batch and per wait.
  */
 export function planBatch<T extends Waiting>(
   line: WaitingLine<T>,
@@ -59,7 +59,7 @@ export function planBatch<T extends Waiting>(
   for (let waiting: T | null = first; waiting !== null; waiting = line.after(waiting)) {
     if (requestCount > 0) {
       const next = batchSize + waiting.rows
-      // No preferred size was met, and with this request none will be: what there is counts as one.
+      // No preferred size was reached, and this request goes beyond all of them: the batch so far counts as preferred.
       if (bestCount === 0 && next > largestPreferredBatchSize) {
         bestCount = requestCount
         bestSize = batchSize
@@ -76,7 +76,7 @@ export function planBatch<T extends Waiting>(
       bestCount = requestCount
       bestSize = batchSize
     }
-    // Nothing more can join a full batch, and nothing larger is preferred.
+    // No request can join a full batch, and no larger size is preferred.
     if (batchSize >= maxBatchSize) {
       isClosed = true
       break

@@ -1,5 +1,5 @@
-// `--rate-limit=execution_count`: instances of all models share resources, and one runs only while all it needs is free.
-// When several want the same, the one with the fewest executions × priority goes first.
+// `--rate-limit=execution_count`: instances of all models share resources, and an instance runs only while all resources
+// it needs are free. Of several that need one resource, the one with the fewest executions × priority goes first.
 
 import { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
@@ -20,8 +20,8 @@ export class RateLimiter {
   readonly #members = new Set<LimitedInstance>()
   readonly #used = new Map<string, number>()
   /**
-   * Those that asked, may not run yet and still have work. The first of them is here for want of a resource, which
-   * somebody who runs holds: so a release follows, and with it a new offer to all of them.
+   * Instances that asked, may not run yet and still have work. The first of them lacks a resource that a running
+   * instance holds. So this resource is released later, and then all instances here get a new offer.
    */
   readonly #denied = new Set<LimitedInstance>()
   #isOfferAwaited = false
@@ -30,7 +30,7 @@ export class RateLimiter {
     this.#given = given
   }
 
-  /** The instance as a scheduler is to see it. Throws when no amount of waiting would let it run. */
+  /** Returns the limited instance, which the scheduler uses. Throws when the instance could never run. */
   limit(instance: Instance, claim: InstanceClaim): LimitedInstance {
     const member = new LimitedInstance(this, instance, claim)
     for (const [key, count] of member.needs) {
@@ -43,7 +43,7 @@ export class RateLimiter {
       )
     }
     this.#members.add(member)
-    // Where resources are as large as their largest claim, there may be more of them now.
+    // A resource without a given count is as large as its largest claim, so it may have grown now.
     this.#offerSoon()
     return member
   }
@@ -54,7 +54,7 @@ export class RateLimiter {
     this.withdraw(member)
   }
 
-  /** Its work is gone: those that stood behind it are asked again. */
+  /** The instance has no more work: the instances behind it get a new offer. */
   withdraw(member: LimitedInstance): void {
     if (this.#denied.delete(member)) this.#offerSoon()
   }
@@ -78,7 +78,7 @@ export class RateLimiter {
   #offerSoon(): void {
     if (this.#denied.size === 0 || this.#isOfferAwaited) return
     this.#isOfferAwaited = true
-    // Later, so that the model that has just finished stands in line with the others.
+    // The offer comes later, so that the model that has just finished can wait in line with the others.
     queueMicrotask(() => this.#offer())
   }
 
@@ -94,7 +94,7 @@ export class RateLimiter {
     return true
   }
 
-  /** Whether another has waited for one of its resources and comes first: else small claims would starve a large one. */
+  /** Whether an instance that comes first waits for a resource of `member`. Else small claims starve large ones. */
   #isBehind(member: LimitedInstance): boolean {
     for (const other of this.#denied) {
       if (other === member || other.share >= member.share) continue
@@ -120,14 +120,14 @@ export class RateLimiter {
 
 export class LimitedInstance implements Instance {
   readonly name: string
-  /** `device:resource`, or `:resource` for a global one → count. */
+  /** `device:resource`, or `:resource` for a global resource → count. */
   readonly needs: ReadonlyMap<string, number>
   readonly #limiter: RateLimiter
   readonly #inner: Instance
   readonly #priority: number
   #executionCount = 0
   #isRunning = false
-  /** Set by whoever schedules it: it may run now, if there is work. */
+  /** The scheduler sets this. It is called when the instance may run. */
   wake: () => void = () => undefined
 
   constructor(limiter: RateLimiter, inner: Instance, { resources, priority, deviceId }: InstanceClaim) {
@@ -143,7 +143,7 @@ export class LimitedInstance implements Instance {
     this.needs = needs
   }
 
-  /** The smaller, the sooner its turn. */
+  /** The instance with the smallest share runs next. */
   get share(): number {
     return this.#executionCount * this.#priority
   }
@@ -153,7 +153,7 @@ export class LimitedInstance implements Instance {
   }
 
   claim(): boolean {
-    // While it runs the answer is no for a reason of its own, and nobody need make room for it.
+    // An instance that runs cannot begin again, and must not wait in line, where others would make room for it.
     return !this.#isRunning && this.#limiter.mayRun(this)
   }
 

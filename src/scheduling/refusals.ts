@@ -1,4 +1,4 @@
-// Why a scheduler ends a request that never ran, in Triton's words. Refusals are many when they come: none has a stack trace.
+// Triton's error texts for requests that never ran. Refusals come in great numbers, so they have no stack trace.
 
 import { ServerError } from '../base/server-error.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
@@ -12,6 +12,6 @@ export const queueFullError = ({ errorPrefix }: Prefixed): ServerError =>
 
 export const timeoutError = (): ServerError => unavailable('Request timeout expired')
 
-/** It came after `drain`, or waits still at `close`. */
+/** For a request that came after `drain`, or still waits at `close`. */
 export const stoppedError = ({ errorPrefix }: Prefixed): ServerError =>
   unavailable(`${errorPrefix}Server is stopping, scheduler for model has stopped accepting new inference requests`)

@@ -2,13 +2,13 @@ import type { Cancel, Clock } from '../base/clock.ts'
 import type { InferenceRequest, RequestHolder } from '../model/inference-request.ts'
 import { timeoutError } from './refusals.ts'
 
-/** A request that waits in front of its scheduler. Meanwhile it can be cancelled and can run out of its time. */
+/** A request that waits in front of its scheduler. It can be cancelled and can reach its timeout meanwhile. */
 export class RequestWait implements RequestHolder {
   readonly request: InferenceRequest
   readonly #clock: Clock
   readonly #startNs: number
   readonly #stopTimer: Cancel | null
-  /** Called when the request was cancelled or ran out of its time, before it is answered. */
+  /** Called when the request was cancelled or reached its timeout, before it is answered. */
   readonly #onLeave: (wait: RequestWait) => void
 
   constructor(clock: Clock, request: InferenceRequest, onLeave: (wait: RequestWait) => void) {
@@ -26,7 +26,7 @@ export class RequestWait implements RequestHolder {
     this.request.failCancelled()
   }
 
-  /** The request goes on to its scheduler, with what is left of its time. */
+  /** The request goes on to its scheduler, with the rest of its timeout. */
   end(): void {
     this.#stopTimer?.()
     const { request } = this

@@ -5,16 +5,16 @@ import type { Scheduler } from '../model/scheduler.ts'
 import { FrontScheduler } from './front-scheduler.ts'
 import { type CachedAnswer, cacheKey, type ResponseCache } from '../model/response-cache.ts'
 
-/** In front of a model's scheduler: answers a request from the cache, or puts the answer that the model gives into it. */
+/** Answers a request from the cache, or passes it on to the inner scheduler and stores the model's answer. */
 export class ResponseCacheScheduler extends FrontScheduler {
   readonly #cache: ResponseCache
   readonly #prefix: string
-  /** Lookups that another server has not answered yet, and the last of them: requests go on in the order they came. */
+  /** Lookups that another server has not answered yet, and the last lookup: requests go on in the order they came. */
   #lookupsUnderWay = 0
   #lastLookup: Promise<void> = Promise.resolve()
   #isClosed = false
 
-  /** `prefix` is of one load of one model version: a model that was loaded anew answers anew. */
+  /** `prefix` belongs to one load of one model version: a model that is loaded again does not use old answers. */
   constructor(dependencies: { clock: Clock; cache: ResponseCache }, inner: Scheduler, prefix: string) {
     super(dependencies.clock, inner)
     this.#cache = dependencies.cache
@@ -71,7 +71,7 @@ export class ResponseCacheScheduler extends FrontScheduler {
   #keepAnswer(request: InferenceRequest): void {
     const pass = (response: InferenceResponse): InferenceResponse => {
       const isAnswer = response.error === null && response.isFinal && !response.isFlagOnly
-      // An answer that was shared is in the cache already, and answers of a model that was unloaded are of no use.
+      // A shared answer is in the cache already, and answers of an unloaded model are of no use.
       if (isAnswer && !request.isCacheHit && !this.#isClosed) {
         const startNs = this.clock.nowNs()
         this.#cache.insert(request.contentKey, response)

@@ -1,13 +1,13 @@
-// preserve_ordering: answers leave in the order in which their requests came, whatever order they were made in. Of a
-// decoupled model the first request in line streams, the others' answers are held: all of the first come before any of
-// the second. What is held is bounded: a model whose answers pile up is told to wait, and the scheduler admits no more
-// requests while too many that are done wait for their turn.
+// preserve_ordering: answers leave in the order in which their requests came, not in the order of execution. With a
+// decoupled model the first request in line streams, and the answers of all others are held. Held answers are bounded:
+// a model with too many of them is paused, and the scheduler admits no more requests while too many finished requests
+// wait for their turn.
 
 import { RingQueue } from '../base/ring-queue.ts'
 import type { AnswerStage, InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 
-/** What is held of one request before its model is told to wait: a slow reader may have as much. */
+/** So much of one request is held before its model is paused. A slow reader gets the same limit. */
 const maxHeldResponses = 64
 const maxHeldBytes = 1 << 20
 
@@ -16,9 +16,9 @@ class Turn implements AnswerStage {
   readonly held: InferenceResponse[] = []
   heldBytes = 0
   isOver = false
-  /** It holds its last answer. */
+  /** The final answer of the request is held. */
   isDone = false
-  /** Set by us, and so to be taken back by us: a front end pauses requests too. */
+  /** This class paused the request and must resume it; a front end pauses requests too. */
   isPaused = false
 
   readonly #take: (turn: Turn, response: InferenceResponse) => void
@@ -39,12 +39,12 @@ export class ResponseOrder {
   #isReleasing = false
   #doneCount = 0
 
-  /** Requests that are done and wait for those before them. */
+  /** Requests that are done and wait for earlier requests. */
   get doneCount(): number {
     return this.#doneCount
   }
 
-  /** From here on the request's answers wait for those of the requests that came before it. */
+  /** From now on the request's answers wait for the answers of earlier requests. */
   join(request: InferenceRequest): void {
     const turn = new Turn(request, this.#take)
     this.#turns.push(turn)
@@ -53,7 +53,7 @@ export class ResponseOrder {
 
   readonly #take = (turn: Turn, response: InferenceResponse): void => {
     if (response.isFinal) turn.isOver = true
-    // Nobody waits for a cancelled request, so its end need not wait either.
+    // No client waits for a cancelled request, so its end does not wait for its turn.
     if (response.error?.code === 'CANCELLED' && turn.request.isCancelled) {
       for (const held of turn.held.splice(0)) held.release()
       turn.request.passOn('order', response)
@@ -75,12 +75,12 @@ export class ResponseOrder {
     turn.request.setPaused(true)
   }
 
-  /** An answer may bring the next request, and that one an answer, before `passOn` returns: hence the guard. */
+  /** The guard is there because an answer may cause the next request and its answer before `passOn` returns. */
   #release(): void {
     if (this.#isReleasing) return
     this.#isReleasing = true
     for (let turn = this.#turns.peek(); turn !== undefined; turn = this.#turns.peek()) {
-      // Before the first answer is delivered: from then on the reader's own pauses count.
+      // This comes before the first answer is delivered: after that the reader's own pauses apply.
       if (turn.isPaused) {
         turn.isPaused = false
         turn.request.setPaused(false)

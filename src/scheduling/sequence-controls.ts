@@ -1,4 +1,4 @@
-// Control inputs: what a model is told about the sequence that a request belongs to, as tensors of one element.
+// Control inputs: tensors of one element that tell a model about the sequence of a request.
 
 import { encodeBytesElements } from '../tensor/bytes-elements.ts'
 import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
@@ -7,7 +7,7 @@ import { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelConfig, ModelSequenceBatchingControl } from '../config/model-config.ts'
 
-/** A control that is one of two values. Both are made once: a model never writes into its inputs. */
+/** A control with two values. Both tensors are made once, because a model never writes into its inputs. */
 type FlagControl = {
   readonly isSet: (request: InferenceRequest) => boolean
   readonly whenFalse: Tensor
@@ -15,9 +15,9 @@ type FlagControl = {
 }
 
 export class SequenceControls {
-  /** Names and types, as the model sees them beside its other inputs. */
+  /** The names and types of the control inputs, which the model gets beside its other inputs. */
   readonly inputs: readonly { readonly name: string; readonly dataType: DataType }[]
-  /** True when the model can tell an empty place in a batch from a request. */
+  /** True when a control tells the model which places of a batch are empty. */
   readonly hasReady: boolean
   readonly #modelName: string
   readonly #flags: readonly FlagControl[]
@@ -38,7 +38,7 @@ export class SequenceControls {
     this.hasReady = controls.some(({ control }) => control.kind === 'CONTROL_SEQUENCE_READY')
   }
 
-  /** Why the request's correlation id cannot be told to the model; null when it can. */
+  /** Why the model's control cannot carry the correlation id; null when it can. */
   problem({ correlationId }: InferenceRequest): string | null {
     if (typeof correlationId !== 'string') return null
     for (const { name, dataType } of this.#ids) {
@@ -48,7 +48,7 @@ export class SequenceControls {
     return null
   }
 
-  /** `isReady` false: for an empty place, which belongs to no sequence. HOT: once per execution. */
+  /** `isReady` is false for an empty place, which belongs to no sequence. HOT: once per execution. */
   append(inputs: Tensor[], request: InferenceRequest, isReady = true): void {
     for (const { isSet, whenFalse, whenTrue } of this.#flags) {
       inputs.push(isReady && isSet(request) ? whenTrue : whenFalse)

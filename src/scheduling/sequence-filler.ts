@@ -4,7 +4,7 @@ import { Tensor } from '../tensor/tensor.ts'
 import type { SequenceControls } from './sequence-controls.ts'
 import type { SequenceStates, SequenceStateValues } from './sequence-states.ts'
 
-/** Stands in an empty place of a batch: zeros in the shape of `sample`, marked as not ready. Its answer goes nowhere. */
+/** The request for an empty place of a batch: zeros in the shape of `sample`, not ready. Its answer is dropped. */
 export function fillerRequest(
   sample: InferenceRequest,
   sampleInputs: readonly Tensor[],
@@ -31,7 +31,7 @@ export function fillerRequest(
 export function shapeKey(request: InferenceRequest, states: SequenceStateValues | null): string {
   let key = ''
   for (const { name, shape } of request.inputs) key += `${name}[${shape.join()}]`
-  // A request that starts its sequence anew gets the first states, whatever the last ones were.
+  // A request that starts its sequence again gets the initial states, so the old states do not matter.
   if (states !== null && !request.isSequenceStart) for (const { shape } of states.values()) key += `[${shape.join()}]`
   return key
 }

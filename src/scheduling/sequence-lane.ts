@@ -7,29 +7,29 @@ import type { SequenceStateValues } from './sequence-states.ts'
 
 export type QueuedRequest = {
   readonly request: InferenceRequest
-  /** Counts all requests to the model, in the order in which they came. */
+  /** The number of the request, among all requests to the model in their order of arrival. */
   readonly order: number
   readonly queuedNs: number
 }
 
-/** The requests of one sequence that wait, and where it stands. Its requests run one after the other. */
+/** The waiting requests of one sequence, and its state. The requests of a sequence run one after the other. */
 export class SequenceQueue implements Expiring {
   readonly id: bigint | string
   readonly requests = new RingQueue<QueuedRequest>()
-  /** Null in the backlog. A sequence keeps its lane and slot until it ends. */
+  /** Null while the sequence is in the backlog. A sequence keeps its lane and slot until it ends. */
   lane: SequenceLane | null = null
   slot = -1
   running: QueuedRequest | null = null
-  /** Of `running`: its execution and its last answer are both awaited before the next one may run. */
+  /** How many ends of `running` are awaited: of its execution and of its answers. At 0 the next request may run. */
   awaitedCount = 0
-  /** Its one request is the whole sequence, however often it runs. */
+  /** The sequence has only one request, which may run several times. */
   readonly isOneRequest: boolean
-  /** The newest request ends the sequence, so another one must start it anew. */
+  /** The newest request ends the sequence, so a further request must start it again. */
   isEndQueued = false
-  /** Cancelled or idle for too long: nothing more of it runs. */
+  /** The sequence was cancelled or idle for too long: no more of its requests run. */
   isOver = false
   lastActiveNs = 0
-  /** In the backlog: when the first of its requests runs out of time. */
+  /** The first timeout among its requests, while the sequence is in the backlog. */
   deadlineNs = Infinity
   deadlinePlace = -1
   deadlineOrder = 0
@@ -52,7 +52,7 @@ export class SequenceLane {
   isExecuting = false
   isDispatching = false
   cancelWake: Cancel | null = null
-  /** Set on a lane whose Instance was taken away: no sequence begins on it, and this is called after the last one. */
+  /** Set when the Instance is taken away: no sequence begins on this lane, and `onLeft` is called after the last. */
   onLeft: (() => void) | null = null
 
   constructor(instance: Instance, slotCount: number) {
@@ -60,7 +60,7 @@ export class SequenceLane {
     this.slots = Array.from<SequenceQueue | null>({ length: slotCount }).fill(null)
   }
 
-  /** Those with a request that may run now, in slot order. */
+  /** The sequences with a request that may run now, in slot order. */
   ready(): SequenceQueue[] {
     const ready: SequenceQueue[] = []
     for (const sequence of this.slots) if (sequence !== null && sequence.canRun) ready.push(sequence)

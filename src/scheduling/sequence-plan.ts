@@ -1,12 +1,12 @@
-// When the sequences of one Instance run, and how many of them. Pure: no clock, no timer.
+// Decides when sequences of one Instance run, and how many. Pure: no clock, no timer.
 
 export type SequenceBatchLimits = {
-  /** Rows that the model takes at once; 1 for a model that does not batch. */
+  /** Most rows of one execution; 1 for a model that does not batch. */
   readonly maxBatchSize: number
   readonly delayNs: number
-  /** Direct: the part of an Instance's slots that must have a request before the delay is over; 0 for no waiting. */
+  /** Direct: the share of the slots that must have a request for a batch to run before the delay ends; 0: no wait. */
   readonly minimumSlotUtilization: number
-  /** Oldest: sizes worth running before the delay is over. Empty for direct. */
+  /** Oldest: batch sizes that run before the delay ends. Empty for direct. */
   readonly preferredSizes: readonly number[]
 }
 
@@ -17,7 +17,7 @@ type SequenceBatchPlan =
 
 const idle: SequenceBatchPlan = { kind: 'idle' }
 
-/** `readyCount` sequences have a request that may run; the oldest of those came at `oldestNs`. */
+/** `readyCount` sequences have a request that may run; the oldest of these requests came at `oldestNs`. */
 export function planSequenceBatch(
   limits: SequenceBatchLimits,
   {

@@ -1,6 +1,6 @@
 // Triton's sequence batcher: requests that share a correlation id run on one Instance, one after the other, in the order
 // in which they came. A sequence holds a slot from its first request to its last; more sequences than slots wait in a
-// backlog. When the sequences of an Instance run is decided by planSequenceBatch.
+// backlog. planSequenceBatch decides when the sequences of an Instance run.
 
 import type { Cancel, Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
@@ -22,7 +22,7 @@ import type { SequenceSettings } from './sequence-settings.ts'
 
 export type SequenceDependencies = {
   readonly clock: Clock
-  /** Calls back once what is happening now has happened, so that requests of one turn of the loop run together. */
+  /** Calls back at the end of this turn of the event loop, so that requests of one turn run together. */
   readonly afterThisTurn: (fire: () => void) => void
   readonly log?: Log
 }
@@ -32,9 +32,9 @@ export class SequenceScheduler implements Scheduler, Sequences {
   readonly #afterThisTurn: SequenceDependencies['afterThisTurn']
   readonly #log: Log
   readonly #settings: SequenceSettings
-  /** Those that are leaving stay until their sequences have ended. */
+  /** A lane whose Instance was taken away stays here until its sequences have ended. */
   #lanes: readonly SequenceLane[]
-  /** Sequences that take requests, the one that was active longest ago first. */
+  /** Sequences that take requests; the one that has been idle longest comes first. */
   readonly #active = new Map<bigint | string, SequenceQueue>()
   /** Sequences without a slot, in the order in which they began. */
   readonly #backlog = new Set<SequenceQueue>()
@@ -48,7 +48,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
   #isClosed = false
   #isTurnAwaited = false
   #cancelReaper: Cancel | null = null
-  /** Of the backlog. */
+  /** The deadlines of sequences in the backlog. */
   readonly #deadlines: Deadlines<SequenceQueue>
   #quietUntilNs = 0
 
@@ -92,7 +92,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     else this.#dispatchSoon(sequence.lane)
   }
 
-  /** Clients bring it about, so it is not said more often than once a second. */
+  /** Clients can cause this warning, so it is written at most once a second. */
   #warnOfConflict(id: bigint | string, nowNs: number): void {
     if (nowNs < this.#quietUntilNs) return
     this.#quietUntilNs = nowNs + 1e9
@@ -132,7 +132,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     )
     const leaving = this.#lanes.filter((lane) => !staying.includes(lane))
     this.#lanes = [...staying, ...leaving]
-    // Those that an earlier change took away are awaited by whoever made it.
+    // The caller of an earlier change waits for the lanes that the earlier change took away.
     const left = leaving
       .filter(({ onLeft }) => onLeft === null)
       .map(
@@ -152,7 +152,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     return Promise.all(left).then(() => undefined)
   }
 
-  /** What waits for more requests to come runs now: none will. Slots are for the backlog, for the same reason. */
+  /** No more requests will come: waiting batches run now, and sequences without a request give their slots up. */
   drain(): Promise<void> {
     this.#drain.refuse()
     for (const sequence of this.#active.values()) {
@@ -195,13 +195,13 @@ export class SequenceScheduler implements Scheduler, Sequences {
     return queueFullError(request)
   }
 
-  /** An iterative request is told to the model under a number that counts up, as in Triton, past those of clients. */
+  /** As in Triton the model gets a running number as the correlation id. Numbers that clients use are skipped. */
   #beginUnnamed(request: InferenceRequest): SequenceQueue {
     do this.#namedCount++
     while (this.#active.has(this.#namedCount))
     request.correlationId = this.#namedCount
     request.isSequenceStart = true
-    // Here it has a name that no client can give, so that nobody can join it.
+    // The scheduler uses the negative number, which no client can send, so that no request joins this sequence.
     return this.#begin(-this.#namedCount, true)
   }
 
@@ -214,7 +214,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     return sequence
   }
 
-  /** The lane with the lowest free slot: so sequences spread over Instances. One whose Worker is down comes last. */
+  /** The lane with the lowest free slot: so sequences spread over Instances. A lane whose Worker is down comes last. */
   #freeLane(): SequenceLane | null {
     let best: SequenceLane | null = null
     let bestRank = Infinity
@@ -235,7 +235,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     lane.slots[sequence.slot] = sequence
   }
 
-  /** Takes the slot away from a sequence that is over, and gives it to the one that has waited longest. */
+  /** Takes the slot from a sequence that is over, and gives it to the sequence that has waited longest. */
   #leaveSlot(sequence: SequenceQueue): void {
     if (this.#active.get(sequence.id) === sequence) this.#active.delete(sequence.id)
     this.#leaveBacklog(sequence)
@@ -261,7 +261,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     this.#dispatchSoon(lane)
   }
 
-  /** Ends a sequence before its time. What of it runs is left to run; its slot is free after that. */
+  /** Ends a sequence early. A request that executes goes on, and the slot is free after that. */
   #endSequence(sequence: SequenceQueue, errorFor: (request: InferenceRequest) => ServerError): void {
     if (this.#active.get(sequence.id) === sequence) this.#active.delete(sequence.id)
     sequence.isOver = true
@@ -291,7 +291,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     for (const lane of this.#lanes) this.#dispatch(lane)
   }
 
-  /** An Instance may finish before `execute` returns: hence the guard, not recursion. */
+  /** The guard is there because an Instance may finish inside `execute`. */
   #dispatch(lane: SequenceLane): void {
     if (lane.isDispatching) return
     lane.isDispatching = true
@@ -317,7 +317,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     this.#checkDrained()
   }
 
-  /** Those that fit the first in shape: an execution has one shape. The others lead the next one. */
+  /** The sequences whose shapes equal those of the first: an execution has one shape. The others run later. */
   #alike(ready: readonly SequenceQueue[]): readonly SequenceQueue[] {
     const [first] = ready
     if (first === undefined || ready.length === 1 || !this.#settings.shapesMayDiffer) return ready
@@ -331,7 +331,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     const sequences: SequenceQueue[] = []
     const sample = headOf(chosen[0] as SequenceQueue).request
     const sampleInputs = sample.inputs
-    // With a READY control a request's place in the batch is its slot, and the model is told which places are empty.
+    // With a READY control a request's place in the batch is its slot, and the control tells which places are empty.
     const isBySlot = controls.hasReady && !isOldestFirst
     const places = isBySlot ? Math.max(...chosen.map(({ slot }) => slot)) + 1 : chosen.length
     for (let place = 0; place < places; place++) {
@@ -346,7 +346,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     lane.isExecuting = true
     this.#runningCount += sequences.length
     const batch = new Batch(requests, requests.length, () => {
-      // All of them before the next execution: they are to share it.
+      // All sequences settle before the next execution, so that they can share it.
       for (const sequence of sequences) this.#settle(sequence)
       lane.isExecuting = false
       if (lane.onLeft !== null && lane.isEmpty) lane.onLeft()
@@ -376,7 +376,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     })
     if (isIterative) {
       const takeBack: RequestLender['takeBack'] = (_, outputs) => {
-        // As it came, but for the start, which is over.
+        // The request becomes as it came, without its start flag: the start is over.
         request.inputs = given
         request.requestedOutputs = requested
         request.setStage('states', null)
@@ -392,12 +392,12 @@ export class SequenceScheduler implements Scheduler, Sequences {
   // HOT: once per response.
   #answered(sequence: SequenceQueue, response: InferenceResponse): void {
     if (!response.isFinal) return
-    // After a request that was called off halfway nobody knows what the model remembers.
+    // After a request that was cancelled halfway, the state of the model is not known.
     if (response.error?.code === 'CANCELLED') this.#endSequence(sequence, cancelled)
     this.#settle(sequence)
   }
 
-  /** Called for the end of an execution and for the last answer; after both the next request of the sequence may run. */
+  /** Called at the end of an execution and at the final answer; after both the next request of the sequence may run. */
   #settle(sequence: SequenceQueue): void {
     if (--sequence.awaitedCount > 0) return
     const { request } = sequence.running as QueuedRequest
@@ -413,9 +413,9 @@ export class SequenceScheduler implements Scheduler, Sequences {
     this.#checkDrained()
   }
 
-  /** A new arrival to the others, yet before what its own sequence has still to come. */
+  /** The request counts as new among the sequences, but stays before the later requests of its own sequence. */
   #queueAgain(sequence: SequenceQueue, request: InferenceRequest): void {
-    // Failed by a Worker that died after it had asked for the request again.
+    // The Worker died after it had asked for the request again, and so failed the request.
     if (request.isEnded) {
       sequence.isOver ||= sequence.isOneRequest
       return
@@ -431,7 +431,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
   #touch(sequence: SequenceQueue, nowNs: number): void {
     sequence.lastActiveNs = nowNs
     if (this.#active.get(sequence.id) !== sequence) return
-    // At the end of the map: its order is that of the idle times.
+    // The sequence moves to the end of the map, which is ordered by idle time.
     this.#active.delete(sequence.id)
     this.#active.set(sequence.id, sequence)
     if (this.#cancelReaper === null) this.#reapAfter(this.#settings.idleNs)
@@ -458,7 +458,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     }
   }
 
-  /** The time a request gives itself counts for the wait in the backlog, and then for its whole sequence. */
+  /** The timeout of a request bounds the wait in the backlog, and there it counts for the whole sequence. */
   #limitWait(sequence: SequenceQueue, request: InferenceRequest, nowNs: number): void {
     if (request.timeoutUs === 0n) return
     const deadlineNs = nowNs + Number(request.timeoutUs) * 1000

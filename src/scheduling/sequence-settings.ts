@@ -7,15 +7,15 @@ import { SequenceStates } from './sequence-states.ts'
 export type SequenceSettings = {
   readonly modelName: string
   readonly isOldestFirst: boolean
-  /** A request without an id is a sequence of its own, and may run as often as the model wants it again. */
+  /** A request without an id is a sequence of its own, and the model may reschedule it. */
   readonly isIterative: boolean
   readonly slotCount: number
   readonly limits: SequenceBatchLimits
   readonly idleNs: number
-  /** Requests that may wait, those of the backlog included. */
+  /** How many requests may wait, those of the backlog included. */
   readonly maxQueueSize: number
   readonly preservesOrder: boolean
-  /** Requests of one batch may differ in shape, so that only equal ones run together. */
+  /** Requests may differ in shape: only requests of equal shape run together. */
   readonly shapesMayDiffer: boolean
   readonly controls: SequenceControls
   readonly states: SequenceStates

@@ -3,7 +3,7 @@ import { ModelSignature } from '../config/model-signature.ts'
 import { configDataType } from '../tensor/data-type.ts'
 import { SequenceControls } from './sequence-controls.ts'
 
-/** What a model of sequences gets and gives beside what clients do: controls and states. For its Backend, not for clients. */
+/** The signature with controls and states, which only the Backend sees. Clients see the signature without them. */
 export function executedSignature(config: ModelConfig): ModelSignature {
   const template = { reshape: null, isShapeTensor: false, isNonLinearFormatIo: false }
   const input = (name: string, dataType: string, dims: number[]): ModelConfig['input'][number] => ({
@@ -13,7 +13,7 @@ export function executedSignature(config: ModelConfig): ModelSignature {
     dims,
     format: 'FORMAT_NONE',
     allowRaggedBatch: false,
-    // Every request of a client gets them; a warm-up sample may do without.
+    // The scheduler adds them to every request of a client; a warm-up sample may be without.
     optional: true,
   })
   const states = config.sequenceBatching?.state ?? []

@@ -1,4 +1,4 @@
-// Implicit state: what a model gives out with one request of a sequence and gets back with the next.
+// Implicit state: tensors that a model returns for one request of a sequence and gets back with the next request.
 
 import { ServerError } from '../base/server-error.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
@@ -7,17 +7,17 @@ import { dataTypeOfConfig, elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 
-/** Of one sequence, by the name of the model's input. */
+/** The states of one sequence, by the name of the model's input. */
 export type SequenceStateValues = Map<string, Tensor>
 
 export class SequenceStates {
   readonly #initial: readonly Tensor[]
-  /** The model's output → its input; both are the model's, not the client's. */
+  /** The model's output → the model's input. */
   readonly #inputByOutput: ReadonlyMap<string, string>
-  /** States that the configuration lists among the outputs too: clients may see those. */
+  /** States that the configuration also lists as outputs: clients may request these. */
   readonly #visible: ReadonlySet<string>
 
-  /** `files` holds the content of each `data_file`, by the state's input name. Throws when one does not fit. */
+  /** `files` holds the content of each `data_file`, by the state's input name. Throws when a file does not fit. */
   constructor(config: ModelConfig, files: ReadonlyMap<string, Uint8Array>) {
     const states = config.sequenceBatching?.state ?? []
     this.#initial = states.map((state) => initialTensor(state, config.maxBatchSize > 0, files.get(state.inputName)))
@@ -37,7 +37,7 @@ export class SequenceStates {
     for (const tensor of this.#initial) inputs.push(values?.get(tensor.name) ?? tensor)
   }
 
-  /** What the model is to be asked for so that it gives its states out too; none asked for means all. */
+  /** The outputs to request from the model: those of the client and the states. Empty: all outputs. */
   withStates(requested: readonly string[]): readonly string[] {
     if (requested.length === 0) return requested
     return [...new Set([...requested, ...this.#inputByOutput.keys()])]
@@ -51,7 +51,7 @@ export class SequenceStates {
     }
   }
 
-  /** Keeps the states and gives on what the client asked for. 1 copy: the answer's memory is given back, states stay. */
+  /** Copies the states and returns the answer with the client's outputs. 1 copy: the answer's memory is released. */
   take(response: InferenceResponse, values: SequenceStateValues, requested: readonly string[]): InferenceResponse {
     const { outputs } = response
     if (response.error !== null || !outputs.some(({ name }) => this.#inputByOutput.has(name))) return response

@@ -11,15 +11,15 @@ import { cacheKey } from '../model/response-cache.ts'
 /** One execution under way, and the requests that wait for its answer, in the order they came. */
 type Flight = { readonly followers: Set<RequestWait> }
 
-/** Errors that concern the one request and not its inputs: the requests that wait for its answer do not get them. */
+/** Errors of one request that do not come from its inputs: the requests that wait for its answer do not get them. */
 const ownEnds: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELLED', 'UNAVAILABLE'])
 
 /**
- * In front of a model's scheduler: while a request runs, requests with the same inputs wait for its answer. When the
- * request that runs is cancelled, expires or is refused, the next one that waits runs in its place.
+ * While a request executes, requests with equal content wait for its answer. When the request that executes is
+ * cancelled, expires or is refused, the next waiting request executes in its place.
  */
 export class SingleFlightScheduler extends FrontScheduler {
-  /** How many requests may wait in all; one more is refused, as by a full queue. */
+  /** How many requests may wait in all; one more is refused with the error of a full queue. */
   readonly #maxFollowers: number
   readonly #flights = new Map<string, Flight>()
 
@@ -36,7 +36,7 @@ export class SingleFlightScheduler extends FrontScheduler {
   }
 
   override close(): void {
-    // Requests that wait end with the scheduler, not with the answer that they wait for.
+    // The scheduler ends the waiting requests; they do not wait for their answer.
     for (const { followers } of this.#flights.values()) followers.clear()
     super.close()
   }
@@ -58,10 +58,10 @@ export class SingleFlightScheduler extends FrontScheduler {
     flight.followers.add(this.startWait(request, (left) => flight.followers.delete(left)))
   }
 
-  /** The request that ran has its last answer. Returns the answer for it; the last one that reads the memory frees it. */
+  /** The leader has its final answer. Returns the answer for the leader; the last reader of the memory releases it. */
   #land(leader: InferenceRequest, flight: Flight, response: InferenceResponse): InferenceResponse {
     if (response.error !== null && ownEnds.has(response.error.code) && flight.followers.size > 0) {
-      // Later, because the scheduler must see the end of this request before it gets the next.
+      // This comes later, because the scheduler must see the end of this request before it gets the next.
       queueMicrotask(() => this.#relaunch(leader.contentKey, flight))
       return response
     }
