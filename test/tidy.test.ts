@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
+import { allowedImports as allowed } from './tidy/allowed-imports.ts'
 import { findImportCycles } from './tidy/import-cycles.ts'
 import { findUnusedExports } from './tidy/unused-exports.ts'
 
@@ -24,32 +25,6 @@ function assertNone(offences: readonly string[]): void {
 }
 
 describe('imports', () => {
-  /** From folder to folders. `server` stands for the files directly in src/, which join everything together. */
-  const allowed: Readonly<Record<string, readonly string[]>> = {
-    base: [],
-    tensor: ['base'],
-    protobuf: ['base'],
-    config: ['protobuf', 'tensor', 'base'],
-    'onnx-file': ['config', 'protobuf', 'tensor', 'base'],
-    access: ['base'],
-    model: ['access', 'config', 'tensor', 'base'],
-    protocol: ['config', 'model', 'protobuf', 'tensor', 'base'],
-    repository: ['config', 'model', 'tensor', 'base'],
-    scheduling: ['config', 'model', 'tensor', 'base'],
-    telemetry: ['config', 'model', 'protobuf', 'tensor', 'base'],
-    backends: ['config', 'model', 'onnx-file', 'tensor', 'base'],
-    engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'tensor', 'base'],
-    exchange: ['engine', 'access', 'model', 'base'],
-    transport: ['base'],
-    ports: ['exchange', 'transport', 'access', 'protocol', 'config', 'model', 'tensor', 'base'],
-    frontends: ['ports', 'exchange', 'transport', 'access', 'engine', 'protocol', 'config', 'model', 'tensor', 'base'],
-    perf: ['client', 'transport', 'protocol', 'tensor', 'base'],
-    tune: ['perf', 'client', 'repository', 'base'],
-    client: ['protocol', 'protobuf', 'tensor', 'base'],
-    options: ['ports', 'telemetry', 'engine', 'protocol', 'access', 'base'],
-    cli: ['options', 'server', 'perf', 'tune', 'repository', 'onnx-file', 'config', 'model', 'tensor', 'base'],
-  }
-
   const folderOf = (file: string): string => (file.split('/').length === 2 ? 'server' : (file.split('/')[1] ?? ''))
   /** `backends/onnx` of src/backends/onnx/x.ts; '' where a folder has no parts. */
   const partOf = (file: string): string => {

@@ -15,13 +15,18 @@ export type RestrictedApis = {
 }
 
 /** The words of a port for a part of the API, and the prefix of the header in which clients send the key. */
-type Words = { readonly noun: string; readonly title: string; readonly flag: string; readonly headerPrefix: string }
+type Words = { readonly noun: string; readonly refusal: string; readonly flag: string; readonly headerPrefix: string }
 
 const wordsOf: Readonly<Record<'http' | 'grpc', Words>> = {
-  http: { noun: 'api', title: 'API', flag: '--http-restricted-api', headerPrefix: '' },
+  http: {
+    noun: 'api',
+    refusal: 'This API is restricted, expecting header',
+    flag: '--http-restricted-api',
+    headerPrefix: '',
+  },
   grpc: {
     noun: 'protocol',
-    title: 'protocol',
+    refusal: 'This protocol is restricted, expecting header',
     flag: '--grpc-restricted-protocol',
     headerPrefix: 'triton-grpc-protocol-',
   },
@@ -41,7 +46,7 @@ class SharedKeyAdmission implements Admission {
         header: header.toLowerCase(),
         digest: digestOf(value),
         caller: { kind: 'shared-key', name: header },
-        refusal: new Refusal('restricted', `This ${words.title} is restricted, expecting header '${header}'`),
+        refusal: new Refusal('restricted', `${words.refusal} '${header}'`),
       }
       for (const api of apis) this.#restrict(requireApiName(api, words), secret, words)
     }
