@@ -133,6 +133,8 @@ async function openServer(
     )
     closing.add(poller, (opened) => opened.close())
   }
+  // Readiness goes false first, in the same turn of the event loop in which the drain begins.
+  closing.add(engine, (opened) => opened.beginExit())
   return {
     engine,
     ...addresses,
@@ -148,9 +150,8 @@ async function openServer(
 
 type Ports = { http: HttpPort | null; grpc: GrpcPort | null }
 
-/** Readiness goes false first. The ports answer the requests in flight while the Engine waits for the end of these requests. */
+/** The ports answer the requests in flight while the Engine waits for the end of these requests. */
 async function endServing(engine: Engine, { http, grpc }: Ports, exit: Exit): Promise<void> {
-  engine.beginExit()
   const drained = Promise.all([http?.drain(), grpc?.drain()])
   exit.isInTime = await engine.close(exit.budgetMs)
   if (exit.isOrderly && exit.isInTime) await drained

@@ -1,7 +1,8 @@
-// A start that fails at any step leaves nothing behind: no port, timer, thread or file.
+// A start that fails at any step leaves nothing behind: no port, timer, thread or file. A drain closes everything in its order.
 
 import assert from 'node:assert/strict'
-import { readdirSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -14,9 +15,15 @@ import { optionsOf } from '../fixtures/options-of.ts'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
 import { until } from '../until.ts'
 
+/** Answers as soon as there is a file `go`. */
 const model = `
-  export default class Echo {
-    execute(requests) { return requests.map(({ inputs }) => ({ OUT: inputs.IN })) }
+  import { existsSync, writeFileSync } from 'node:fs'
+  import { fromBytes } from 'galatea/model'
+  const file = (name) => new URL('../../../' + name, import.meta.url)
+  export async function infer(request) {
+    writeFileSync(file('begun'), '')
+    while (!existsSync(file('go'))) await new Promise((resolve) => setTimeout(resolve, 5))
+    return [fromBytes('OUT', 'INT32', [1], request.input('IN').bytes)]
   }`
 const config = `backend: "typescript" max_batch_size: 0
   input { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }
@@ -131,4 +138,21 @@ test('a server that has started leaves nothing behind after its drain', async ()
     }
     assert.equal(await server.drain(10_000), true)
   })
+})
+
+test('a drain refuses new requests first, answers those in flight, and shows metrics until the end', async () => {
+  const server = await start()
+  const [http, metrics] = [server.httpAddress, server.metricsAddress].map((at) => `http://127.0.0.1:${at?.port}`)
+  const body = JSON.stringify({ inputs: [{ name: 'IN', shape: [1], datatype: 'INT32', data: [7] }] })
+  const inFlight = fetch(`${http}/v2/models/echo/infer`, { method: 'POST', body })
+  const page = async (): Promise<string> => (await fetch(`${metrics}/metrics`)).text()
+  await until(() => existsSync(path.join(repository.root, 'begun')), 'the request in flight', { seconds: 10 })
+  const drained = server.drain(60_000)
+  assert.equal(server.engine.isReady, false)
+  assert.match(await page(), /galatea_ready 0/)
+  await assert.rejects(fetch(`${http}/v2`), 'the HTTP port takes no new connection')
+  await writeFile(path.join(repository.root, 'go'), '')
+  assert.match(await (await inFlight).text(), /"data":\[7\]/)
+  assert.equal(await drained, true)
+  await assert.rejects(page(), 'the metrics port is closed')
 })
