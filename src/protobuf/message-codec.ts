@@ -2,7 +2,7 @@
 // (protocol/grpc).
 
 import type { FieldSchema, MessageSchema } from './message-schema.ts'
-import { malformed, ProtobufReader } from './protobuf-reader.ts'
+import { malformed, ProtobufReader, type ReaderLimits } from './protobuf-reader.ts'
 import { ProtobufWriter } from './protobuf-writer.ts'
 
 export type MessageValue = Record<string, unknown>
@@ -13,8 +13,8 @@ export type ValueForm = {
   readonly fieldName: 'name' | 'wireName'
   /** True when an absent message or an unset choice is null; else it is left out. */
   readonly hasNulls: boolean
-  /** More entries of lists and maps than this in one message are refused. */
-  readonly mostEntries: number
+  /** A message with more is refused. */
+  readonly limits: ReaderLimits
   readonly long: (exact: bigint) => number | bigint
   readonly bytes: (view: Buffer) => Uint8Array
   readonly newMap: () => object
@@ -25,16 +25,13 @@ export type ValueForm = {
 /** No message of any table is so deep. */
 const deepest = 16
 
-type Decoding = { readonly form: ValueForm; entriesLeft: number }
-
 /** `bytes` fields of the value are views on the message. Throws MalformedMessage. */
 export function decodeWire(schema: MessageSchema, bytes: Buffer, form: ValueForm): MessageValue {
-  return decode(new ProtobufReader(bytes), schema, { form, entriesLeft: form.mostEntries }, 0)
+  return decode(new ProtobufReader(bytes, 0, bytes.length, form.limits), schema, form, 0)
 }
 
-function decode(reader: ProtobufReader, schema: MessageSchema, decoding: Decoding, depth: number): MessageValue {
+function decode(reader: ProtobufReader, schema: MessageSchema, form: ValueForm, depth: number): MessageValue {
   if (depth > deepest) throw malformed('messages are nested too deeply')
-  const { form } = decoding
   const message = emptyValue(schema, form)
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -46,14 +43,17 @@ function decode(reader: ProtobufReader, schema: MessageSchema, decoding: Decodin
     const name = field[form.fieldName]
     if (field.kind === 'single' || field.kind === 'oneof') {
       if (field.oneof !== null) forgetRivals(message, schema, field.oneof, form)
-      message[name] = decodeValue(reader, field, decoding, depth)
-    } else if (field.kind === 'map') decodeEntry(reader, field, message[name] as object, decoding, depth)
+      message[name] = decodeValue(reader, field, form, depth)
+    } else if (field.kind === 'map') decodeEntry(reader, field, message[name] as object, form, depth)
     else if ((tag & 7) === 2 && isPackable(field)) {
       const outerEnd = reader.end
       reader.end = reader.lengthEnd()
-      while (reader.at < reader.end) append(message[name] as unknown[], reader, field, decoding, depth)
+      while (reader.at < reader.end) {
+        reader.spendField()
+        ;(message[name] as unknown[]).push(decodeValue(reader, field, form, depth))
+      }
       reader.end = outerEnd
-    } else append(message[name] as unknown[], reader, field, decoding, depth)
+    } else (message[name] as unknown[]).push(decodeValue(reader, field, form, depth))
   }
   return message
 }
@@ -67,37 +67,27 @@ function forgetRivals(message: MessageValue, schema: MessageSchema, oneof: strin
   }
 }
 
-function spend(decoding: Decoding): void {
-  if (--decoding.entriesLeft < 0) throw malformed(`it has more than ${decoding.form.mostEntries} entries`)
-}
-
-function append(list: unknown[], reader: ProtobufReader, field: FieldSchema, decoding: Decoding, depth: number): void {
-  spend(decoding)
-  list.push(decodeValue(reader, field, decoding, depth))
-}
-
-function decodeEntry(reader: ProtobufReader, field: FieldSchema, map: object, decoding: Decoding, depth: number): void {
-  spend(decoding)
+function decodeEntry(reader: ProtobufReader, field: FieldSchema, map: object, form: ValueForm, depth: number): void {
   const outerEnd = reader.end
   reader.end = reader.lengthEnd()
   let key: string | bigint = field.keyType === 'string' ? '' : 0n
-  let value: unknown = field.message === null ? zeroOf(field, decoding.form) : emptyValue(field.message, decoding.form)
+  let value: unknown = field.message === null ? zeroOf(field, form) : emptyValue(field.message, form)
   while (reader.at < reader.end) {
     const tag = reader.tag()
     if (tag === 10 && field.keyType === 'string') key = reader.string()
     else if (tag === 8 && field.keyType !== 'string') key = reader.uint64()
-    else if (tag >>> 3 === 2 && wireTypeOf(field) === (tag & 7)) value = decodeValue(reader, field, decoding, depth)
+    else if (tag >>> 3 === 2 && wireTypeOf(field) === (tag & 7)) value = decodeValue(reader, field, form, depth)
     else reader.skip(tag)
   }
   reader.end = outerEnd
-  decoding.form.setEntry(map, key, value)
+  form.setEntry(map, key, value)
 }
 
-function decodeValue(reader: ProtobufReader, field: FieldSchema, decoding: Decoding, depth: number): unknown {
+function decodeValue(reader: ProtobufReader, field: FieldSchema, form: ValueForm, depth: number): unknown {
   if (field.message !== null) {
     const outerEnd = reader.end
     reader.end = reader.lengthEnd()
-    const value = decode(reader, field.message, decoding, depth + 1)
+    const value = decode(reader, field.message, form, depth + 1)
     reader.end = outerEnd
     return value
   }
@@ -110,13 +100,13 @@ function decodeValue(reader: ProtobufReader, field: FieldSchema, decoding: Decod
     case 'string':
       return reader.string()
     case 'bytes':
-      return decoding.form.bytes(reader.view())
+      return form.bytes(reader.view())
     case 'bool':
       return reader.bool()
     case 'int64':
-      return decoding.form.long(reader.int64())
+      return form.long(reader.int64())
     case 'uint64':
-      return decoding.form.long(reader.uint64())
+      return form.long(reader.uint64())
     case 'int32':
       return reader.int32()
     case 'uint32':

@@ -1,7 +1,7 @@
 // Walks the fields of a protobuf message in a file, through a small window. Bytes that nobody asks for are never read.
 
 import type { FileHandle } from 'node:fs/promises'
-import { MalformedMessage, ProtobufReader } from './protobuf-reader.ts'
+import { MalformedMessage, noReaderLimits, ProtobufReader } from './protobuf-reader.ts'
 
 const windowBytes = 64 * 1024
 const longestVarint = 10
@@ -16,7 +16,7 @@ export class ProtobufCursor {
   readonly #file: FileHandle
   readonly #corrupt: (position: number, problem: string) => Error
   /** Stands in the window, or outside of it when the next thing to read is not loaded. */
-  readonly #reader = new ProtobufReader(Buffer.allocUnsafe(windowBytes), 0, 0)
+  readonly #reader = new ProtobufReader(Buffer.allocUnsafe(windowBytes), 0, 0, noReaderLimits)
   #windowStart = 0
   #windowLength = 0
 

@@ -17,6 +17,21 @@ export class MalformedMessage extends ServerError {
 
 export const malformed = (problem: string): MalformedMessage => withoutStack(() => new MalformedMessage(problem))
 
+/**
+ * How much of one message a reader reads before it gives up. Every field counts, known or not, also one that comes again
+ * and again: a compressed message of a few KiB may hold millions of them.
+ */
+export type ReaderLimits = {
+  readonly mostFields: number
+  /** Of all texts together. Texts are decoded at once, bytes are views and cost nothing. */
+  readonly mostTextBytes: number
+}
+
+/** For messages of clients: none needs more, and reading both takes a few milliseconds. */
+export const requestReaderLimits: ReaderLimits = { mostFields: 16_384, mostTextBytes: 4 * 1024 * 1024 }
+/** For messages of our own, from files, and for readers that read in steps. */
+export const noReaderLimits: ReaderLimits = { mostFields: Infinity, mostTextBytes: Infinity }
+
 /** Groups are no part of proto3. They are skipped, and the depth of the recursion for that has a limit. */
 const deepestGroup = 32
 
@@ -36,15 +51,27 @@ export class ProtobufReader {
   readonly bytes: Buffer
   at: number
   end: number
+  readonly #limits: ReaderLimits
+  #fieldsLeft: number
+  #textBytesLeft: number
 
-  constructor(bytes: Buffer, at = 0, end = bytes.length) {
+  constructor(bytes: Buffer, at = 0, end = bytes.length, limits = requestReaderLimits) {
     this.bytes = bytes
     this.at = at
     this.end = end
+    this.#limits = limits
+    this.#fieldsLeft = limits.mostFields
+    this.#textBytesLeft = limits.mostTextBytes
+  }
+
+  /** One more field, or one more element of a packed one. `tag` counts by itself. */
+  spendField(): void {
+    if (--this.#fieldsLeft < 0) throw malformed(`it has more than ${this.#limits.mostFields} fields`)
   }
 
   /** Field number × 8 + wire type. */
   tag(): number {
+    this.spendField()
     const start = this.at
     const tag = this.uint32()
     // A tag has 32 bits: five bytes, and of the last one only the lower half.
@@ -148,6 +175,8 @@ export class ProtobufReader {
   string(): string {
     const end = this.lengthEnd()
     const start = this.at
+    this.#textBytesLeft -= end - start
+    if (this.#textBytesLeft < 0) throw malformed(`its texts have more than ${this.#limits.mostTextBytes} bytes`)
     const text = this.bytes.toString('utf8', start, end)
     // Node puts U+FFFD for bytes that are no UTF-8. The bytes of U+FFFD itself are valid.
     if (text.includes('\ufffd') && !isUtf8(this.bytes.subarray(start, end))) throw malformed('a text is not UTF-8')

@@ -3,7 +3,7 @@
 // docs/internals/json-tokenizer.md says why.
 
 import { jsonSyntaxError, type JsonSyntaxProblem } from './json-syntax-error.ts'
-import { unescapeJsonString } from './json-string-escape.ts'
+import { standsFor, unescapeJsonString } from './json-string-escape.ts'
 
 export const char = {
   tab: 0x09,
@@ -191,10 +191,10 @@ export class JsonScanner {
     return text.toString('utf8', 0, unescapeJsonString(bytes, stringStart, stringEnd, text, 0))
   }
 
-  /** Whether the string last scanned is this one. */
+  /** Whether the string last scanned is this one, which is ASCII. */
   stringIs(expected: Uint8Array): boolean {
     const { bytes, stringStart } = this
-    if (this.hasEscapes) return this.stringValue() === Buffer.from(expected).toString()
+    if (this.hasEscapes) return standsFor(bytes, stringStart, this.stringEnd, expected)
     if (this.stringEnd - stringStart !== expected.length) return false
     for (let i = 0; i < expected.length; i++) if (bytes[stringStart + i] !== expected[i]) return false
     return true

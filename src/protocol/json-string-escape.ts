@@ -63,6 +63,27 @@ export function unescapeJsonString(
   return offset
 }
 
+/**
+ * Whether a JSON string with escapes (already checked, without its quotes) stands for an ASCII text. Stops at the first
+ * byte that differs and makes nothing: a body may have thousands of names, and each is compared with several.
+ */
+export function standsFor(source: Uint8Array, start: number, end: number, expected: Uint8Array): boolean {
+  let position = start
+  for (let i = 0; i < expected.length; i++) {
+    if (position >= end) return false
+    let c = source[position++]!
+    if (c === 0x5c) {
+      const kind = source[position++]!
+      if (kind === 0x75) {
+        c = hexUnit(source, position)
+        position += 4
+      } else c = unescaped[kind]!
+    }
+    if (c !== expected[i]) return false
+  }
+  return position === end
+}
+
 function writeUtf8(target: Uint8Array, offset: number, point: number): number {
   if (point < 0x80) {
     target[offset++] = point

@@ -1,5 +1,6 @@
 // The trace extension: trace settings as JSON. Every value is a string, trace_level a list of them.
 
+import { leadingInteger } from '../base/leading-integer.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { TraceChanges, TraceControl, TraceLevel } from '../model/trace-control.ts'
 import { asString } from './json-access.ts'
@@ -80,7 +81,7 @@ const maxUnsigned = 2n ** 32n - 1n
 
 /** As C++ reads it: what follows the number is ignored, and a negative one wraps around. */
 export function parseUnsigned(name: string, text: string): number {
-  const number = leadingInteger(name, text)
+  const number = integerOf(name, text)
   if (number > maxUnsigned || number < -(2n ** 63n)) {
     throw invalid(`Unable to parse '${name}', value is out of range [ 0, ${maxUnsigned} ], got: ${text}`)
   }
@@ -88,7 +89,7 @@ export function parseUnsigned(name: string, text: string): number {
 }
 
 export function parseCount(name: string, text: string): number {
-  const number = leadingInteger(name, text)
+  const number = integerOf(name, text)
   if (number < -1n) throw invalid(`Unable to parse '${name}'. Expecting value >= -1, got:${text}`)
   if (number >= 2n ** 31n) {
     throw invalid(`Unable to parse '${name}', value is out of range [ -1, ${2n ** 31n - 1n} ], got: ${text}`)
@@ -96,10 +97,10 @@ export function parseCount(name: string, text: string): number {
   return Number(number)
 }
 
-function leadingInteger(name: string, text: string): bigint {
-  const match = /^\s*([+-]?\d+)/.exec(text)
-  if (match === null) throw invalid(`Unable to parse '${name}', got: ${text}`)
-  return BigInt(match[1] as string)
+function integerOf(name: string, text: string): bigint {
+  const number = leadingInteger(text)
+  if (number === null) throw invalid(`Unable to parse '${name}', got: ${text}`)
+  return number
 }
 
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)

@@ -10,6 +10,7 @@ import grpc from '@grpc/grpc-js'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
+import { inferenceProtos } from './golden/grpc-exchange.ts'
 import { codeRequest, decode, encode, GrpcFixture, service, type Message } from './grpc-fixture.ts'
 
 const codeConfig =
@@ -84,6 +85,38 @@ test('a message over the limit is refused before it has arrived, and the refusal
     details,
     'Received message larger than max (1001 vs. 1000). Use --grpc-max-message-size to increase the limit.',
   )
+})
+
+test('a method that takes no tensors and no models takes no large messages, compressed or not', async () => {
+  await using fixture = await GrpcFixture.start()
+  const rpcs = Object.values(inferenceProtos().lookupService('inference.GRPCInferenceService').methods)
+  const large = new Set(['ModelInfer', 'ModelStreamInfer', 'RepositoryModelLoad'])
+  const bytes = Buffer.alloc(1024 * 1024 + 1)
+  const refusal =
+    'Received message larger than max (1048577 vs. 1048576). Only methods that take tensors or models take larger messages.'
+  for (const { name } of rpcs) {
+    const { code, details } = await fixture.raw(service + name, bytes)
+    if (large.has(name)) assert.notEqual(code, 'RESOURCE_EXHAUSTED', name)
+    else assert.deepEqual([code, details], ['RESOURCE_EXHAUSTED', refusal], name)
+    const inflated = await rawCall(fixture.port, [framed(gzipSync(bytes), 1)], {
+      ':path': service + name,
+      'grpc-encoding': 'gzip',
+    })
+    if (!large.has(name))
+      assert.match(decodeURIComponent(inflated.message), /more after decompression vs. 1048576/, name)
+  }
+})
+
+test('a trace rate of a million digits is out of range at once', async () => {
+  await using fixture = await GrpcFixture.start()
+  const before = process.cpuUsage().user
+  const settings = { trace_rate: { value: ['9'.repeat(1_000_000)] } }
+  const { code, details } = await fixture.call('TraceSetting', { settings })
+  assert.equal(code, 'INVALID_ARGUMENT')
+  assert.match(details, /^Unable to parse 'trace_rate', value is out of range/)
+  const version = await fixture.call('ModelReady', { name: 'fail', version: '9'.repeat(1_000_000) })
+  assert.equal(version.code, 'INVALID_ARGUMENT')
+  assert.ok(process.cpuUsage().user - before < 1e6)
 })
 
 /** A call by hand, for what clients do not do. */

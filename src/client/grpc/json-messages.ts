@@ -2,7 +2,7 @@
 // filled in. 64-bit integers are numbers where those are exact, else bigints. Bytes are views. What is absent is left out.
 
 import { decodeWire, encodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
-import { MalformedMessage } from '../../protobuf/protobuf-reader.ts'
+import { MalformedMessage, noReaderLimits } from '../../protobuf/protobuf-reader.ts'
 import { wireMessage } from '../../protocol/grpc/wire-schema.ts'
 import { InferenceError } from '../inference-error.ts'
 
@@ -12,7 +12,7 @@ const jsonForm: ValueForm = {
   fieldName: 'wireName',
   hasNulls: false,
   // The answer's size has a limit, and a list takes at most a few times its bytes.
-  mostEntries: Infinity,
+  limits: noReaderLimits,
   long: (exact) => (Number.isSafeInteger(Number(exact)) ? Number(exact) : exact),
   // Callers get these bytes as tensors: plain arrays, as over HTTP. The slice() of a Buffer would be a view.
   bytes: (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength),

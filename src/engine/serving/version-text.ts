@@ -1,11 +1,11 @@
+import { leadingInteger } from '../../base/leading-integer.ts'
 import { ServerError } from '../../base/server-error.ts'
 
 const maxVersion = 2n ** 63n - 1n
 
 /** Version text as C++ `stol` reads it: `01` is version 1. Throws Triton's text for what does not fit 64 bits. */
 export function canonicalVersion(text: string): string {
-  const match = /^\s*([+-]?\d+)/.exec(text)
-  const number = match === null ? null : BigInt(match[1] as string)
+  const number = leadingInteger(text)
   if (number === null || number > maxVersion || number < -maxVersion - 1n) {
     throw ServerError.withoutStack(
       'INVALID_ARG',

@@ -28,6 +28,9 @@ type MethodDependencies = {
   readonly sharedMemory: SharedMemoryRegistry
 }
 
+/** Their messages may hold models; those of the others are small. */
+export const largeMethods: ReadonlySet<string> = new Set(['RepositoryModelLoad'])
+
 const text = (request: MessageValue, field: string): string => request[field] as string
 const empty: MessageValue = {}
 

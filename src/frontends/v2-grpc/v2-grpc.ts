@@ -9,7 +9,7 @@ import { healthStatus, HealthWatch } from './health-watch.ts'
 import { MetadataForwarding } from './metadata-forwarding.ts'
 import { handleModelInfer } from './model-infer.ts'
 import { InferStream } from './model-stream-infer.ts'
-import { serviceMethods } from './service-methods.ts'
+import { largeMethods, serviceMethods } from './service-methods.ts'
 
 export type V2GrpcParts = ExchangeParts & {
   readonly log: Log
@@ -34,6 +34,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
       api: 'inference',
       begin: (call, caller) => {
         call.allowCompression()
+        call.allowLargeMessages()
         takeOne(call, log, (message) => handleModelInfer(exchange, call, caller, message))
       },
     },
@@ -42,14 +43,16 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
       api: 'inference',
       begin: (call, caller) => {
         call.allowCompression()
+        call.allowLargeMessages()
         const stream = new InferStream(exchange, call, caller)
         streams.add(stream)
         call.onClosed = () => streams.delete(stream)
       },
     },
-    ...serviceMethods(parts).map(([rpc, api, method]) =>
-      unaryMethod(log, `${inferenceService}/${rpc}`, api, [`${rpc}Request`, `${rpc}Response`], method),
-    ),
+    ...serviceMethods(parts).map(([rpc, api, method]) => {
+      const isLarge = largeMethods.has(rpc)
+      return unaryMethod(log, `${inferenceService}/${rpc}`, api, [`${rpc}Request`, `${rpc}Response`], method, isLarge)
+    }),
     unaryMethod(log, `${healthService}/Check`, 'health', ['HealthCheckRequest', 'HealthCheckResponse'], () => ({
       status: healthStatus(engine),
     })),

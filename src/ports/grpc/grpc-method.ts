@@ -51,6 +51,7 @@ export function unaryMethod(
   api: ApiName,
   [requestType, responseType]: readonly [string, string],
   method: UnaryMethod,
+  takesLargeMessages = false,
 ): GrpcMethod {
   const answer = async (call: PortCall, caller: Caller, message: Buffer): Promise<void> => {
     try {
@@ -60,5 +61,9 @@ export function unaryMethod(
       call.finish(GrpcStatus.of(ServerError.from(reason)))
     }
   }
-  return { path, api, begin: (call, caller) => takeOne(call, log, (message) => void answer(call, caller, message)) }
+  const begin: GrpcMethod['begin'] = (call, caller) => {
+    if (takesLargeMessages) call.allowLargeMessages()
+    takeOne(call, log, (message) => void answer(call, caller, message))
+  }
+  return { path, api, begin }
 }

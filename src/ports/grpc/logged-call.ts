@@ -129,6 +129,10 @@ export class LoggedCall implements PortCall {
     this.#inner.allowCompression()
   }
 
+  allowLargeMessages(): void {
+    this.#inner.allowLargeMessages()
+  }
+
   #end(code: StatusCode, isAborted: boolean): void {
     if (this.#isWritten) return
     this.#isWritten = true

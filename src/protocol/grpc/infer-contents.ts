@@ -3,7 +3,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import { elementBytes, isDataType, type DataType } from '../../tensor/data-type.ts'
-import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
+import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 
 /** Field number → its name in Triton's messages, in the order in which Triton looks at them. */
 const contentTypes: readonly string[] = ['', 'BOOL', 'INT32', 'INT64', 'UINT32', 'UINT64', 'FP32', 'FP64', 'BYTES']
@@ -81,7 +81,7 @@ const refusal = (message: string): ServerError => ServerError.withoutStack('INVA
 
 /** Adds up the elements of each field; returns the bytes of all texts. */
 function* countElements(part: Buffer, counts: number[]): Generator<void, number> {
-  const reader = new ProtobufReader(part)
+  const reader = new ProtobufReader(part, 0, part.length, noReaderLimits)
   let textBytes = 0
   let visited = 0
   while (reader.at < reader.end) {
@@ -136,7 +136,7 @@ function countFixed(byteLength: number, size: number): number {
 
 /** Each element of `field` into its place in `target`. */
 function* writeElements(part: Buffer, field: number, write: ElementWriter, target: Target): Generator<void, void> {
-  const reader = new ProtobufReader(part)
+  const reader = new ProtobufReader(part, 0, part.length, noReaderLimits)
   let visited = 0
   while (reader.at < reader.end) {
     if (++visited % stepSize === 0) yield

@@ -4,7 +4,7 @@
 
 import type { InferLimits } from '../request-limits.ts'
 import { idTooLong, tooManyDimensions, tooManyParameters, tooManyTensors } from '../request-limits.ts'
-import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
+import { malformed, ProtobufReader, requestReaderLimits, type ReaderLimits } from '../../protobuf/protobuf-reader.ts'
 
 type ParameterKind = 'bool_param' | 'int64_param' | 'string_param' | 'double_param' | 'uint64_param' | 'not set'
 
@@ -52,7 +52,7 @@ const mostContents = 16
 
 /** Throws INVALID_ARG for bytes that are no such message and for one that exceeds the limits. */
 export function readInferRequest(bytes: Buffer, limits: InferLimits): WireInferRequest {
-  const reader = new ProtobufReader(bytes)
+  const reader = new ProtobufReader(bytes, 0, bytes.length, readerLimitsOf(limits))
   const request = new WireInferRequest()
   const scope = { limits, parametersLeft: limits.maxParameters }
   while (reader.at < reader.end) {
@@ -88,6 +88,18 @@ export function readInferRequest(bytes: Buffer, limits: InferLimits): WireInferR
     }
   }
   return request
+}
+
+let [known, ofKnown]: [InferLimits | null, ReaderLimits] = [null, requestReaderLimits]
+
+/** An operator who allows more tensors and parameters allows their fields, too. All requests of a port have one object. */
+function readerLimitsOf(limits: InferLimits): ReaderLimits {
+  if (limits !== known) {
+    const { maxTensors, maxRank, maxParameters } = limits
+    const mostFields = requestReaderLimits.mostFields + maxTensors * (8 + maxRank) + maxParameters * 4
+    ;[known, ofKnown] = [limits, { ...requestReaderLimits, mostFields }]
+  }
+  return ofKnown
 }
 
 function readId(reader: ProtobufReader, limits: InferLimits): string {

@@ -2,6 +2,7 @@
 // integers are bigints (numbers are taken too), bytes are Buffers, maps are Maps; what is absent is null.
 
 import { decodeWire, encodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
+import { requestReaderLimits } from '../../protobuf/protobuf-reader.ts'
 import { wireMessage } from './wire-schema.ts'
 
 export type { MessageValue } from '../../protobuf/message-codec.ts'
@@ -9,8 +10,7 @@ export type { MessageValue } from '../../protobuf/message-codec.ts'
 const serverForm: ValueForm = {
   fieldName: 'name',
   hasNulls: true,
-  // No request of these services needs more.
-  mostEntries: 65_536,
+  limits: requestReaderLimits,
   long: (exact) => exact,
   bytes: (view) => view,
   newMap: () => new Map(),

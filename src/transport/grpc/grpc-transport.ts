@@ -41,6 +41,8 @@ export interface GrpcCall {
   giveUp(): void
   /** Messages of this call may be compressed, if the client accepts that. */
   allowCompression(): void
+  /** Messages to this call may hold tensors or models. Other messages are small, and larger ones are refused. */
+  allowLargeMessages(): void
 }
 
 export interface GrpcTransport {

@@ -29,6 +29,8 @@ const compressedHeads: Readonly<Record<MessageEncoding, Buffer>> = {
 }
 const errorFields = [...headFields, ['grpc-accept-encoding', acceptedEncodings]] as const
 const prefixBytes = 5
+/** The most bytes of a message to a method that takes no tensors and no models. HTTP's control endpoints have the same. */
+const mostControlBytes = 1024 * 1024
 
 export type CallSurroundings = {
   readonly clock: Clock
@@ -58,6 +60,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   /** Null as long as every message has come in one piece. */
   #assembler: MessageAssembler | null = null
   #responseEncoding: MessageEncoding = 'identity'
+  #mostMessageBytes: number
   #hasSentHead = false
   #isPaused = false
   #isInflating = false
@@ -72,6 +75,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#stream = stream
     this.#head = head
     this.#surroundings = surroundings
+    this.#mostMessageBytes = Math.min(mostControlBytes, surroundings.options.maxMessageBytes)
   }
 
   get remoteAddress(): string {
@@ -96,6 +100,10 @@ export class Http2Call implements GrpcCall, StreamUser {
   allowCompression(): void {
     if (this.#surroundings.options.compressionLevel === 'none') return
     this.#responseEncoding = chooseEncoding(metadataValue(this.metadata, 'grpc-accept-encoding') ?? '')
+  }
+
+  allowLargeMessages(): void {
+    this.#mostMessageBytes = this.#surroundings.options.maxMessageBytes
   }
 
   setPaused(isPaused: boolean): void {
@@ -203,7 +211,7 @@ export class Http2Call implements GrpcCall, StreamUser {
       this.onMessage?.(piece.subarray(prefixBytes))
       return
     }
-    this.#assembler ??= new MessageAssembler(this.#surroundings.options.maxMessageBytes)
+    this.#assembler ??= new MessageAssembler(this.#mostMessageBytes)
     this.#assembler.push(piece)
     this.#deliver()
   }
@@ -211,7 +219,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   /** True for most messages: whole, not compressed, alone in a frame. */
   #isOneMessage(piece: Buffer): boolean {
     const bytes = piece.length - prefixBytes
-    if (bytes < 0 || bytes > this.#surroundings.options.maxMessageBytes) return false
+    if (bytes < 0 || bytes > this.#mostMessageBytes) return false
     return piece[0] === 0 && piece.readUInt32BE(1) === bytes
   }
 
@@ -255,11 +263,14 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   #tooLarge(bytes: string): GrpcStatus {
-    const { maxMessageBytes } = this.#surroundings.options
+    const mostBytes = this.#mostMessageBytes
+    const isMovable = mostBytes === this.#surroundings.options.maxMessageBytes
+    const hint = isMovable
+      ? 'Use --grpc-max-message-size to increase the limit.'
+      : 'Only methods that take tensors or models take larger messages.'
     return new GrpcStatus(
       statusCodes.RESOURCE_EXHAUSTED,
-      `Received message larger than max (${bytes} vs. ${maxMessageBytes}). ` +
-        'Use --grpc-max-message-size to increase the limit.',
+      `Received message larger than max (${bytes} vs. ${mostBytes}). ${hint}`,
     )
   }
 
@@ -271,7 +282,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     }
     this.#isInflating = true
     const isWanted = (): boolean => !this.isEnded
-    this.#surroundings.inflater.inflate(bytes, encoding, isWanted, (error, message) => {
+    this.#surroundings.inflater.inflate(bytes, encoding, this.#mostMessageBytes, isWanted, (error, message) => {
       this.#isInflating = false
       if (this.isEnded) return
       if (error === 'too-large') this.finish(this.#tooLarge('more after decompression'))

@@ -32,7 +32,7 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     this.clock = dependencies.clock
     this.options = options
     this.handle = handle
-    this.inflater = new MessageInflater(options.maxMessageBytes)
+    this.inflater = new MessageInflater()
     this.#listener = new Listener(dependencies, options, {
       plainSockets: socketOptions,
       tlsSockets: { ...socketOptions, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs },

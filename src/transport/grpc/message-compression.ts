@@ -36,28 +36,29 @@ type Inflated = (error: 'too-large' | 'corrupt' | null, message: Buffer) => void
 const mostAtOnce = 4
 
 export class MessageInflater {
-  readonly #limitBytes: number
   readonly #waiting: (() => void)[] = []
   #running = 0
 
-  constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes
-  }
-
   /** Gives no more bytes than the limit. `isWanted` is called when the message's turn has come. */
-  inflate(bytes: Buffer, encoding: 'gzip' | 'deflate', isWanted: () => boolean, done: Inflated): void {
+  inflate(
+    bytes: Buffer,
+    encoding: 'gzip' | 'deflate',
+    limitBytes: number,
+    isWanted: () => boolean,
+    done: Inflated,
+  ): void {
     const start = (): void => {
-      if (isWanted()) this.#run(bytes, encoding, done)
+      if (isWanted()) this.#run(bytes, encoding, limitBytes, done)
       else this.#next()
     }
     if (this.#running >= mostAtOnce) this.#waiting.push(start)
     else start()
   }
 
-  #run(bytes: Buffer, encoding: 'gzip' | 'deflate', done: Inflated): void {
+  #run(bytes: Buffer, encoding: 'gzip' | 'deflate', limitBytes: number, done: Inflated): void {
     this.#running++
     const decompress = encoding === 'gzip' ? gunzip : inflate
-    decompress(bytes, { maxOutputLength: this.#limitBytes }, (error, message) => {
+    decompress(bytes, { maxOutputLength: limitBytes }, (error, message) => {
       this.#running--
       if (error === null) done(null, message)
       else done((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too-large' : 'corrupt', nothing)
