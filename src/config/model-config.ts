@@ -31,20 +31,23 @@ type Value<Type> = Type extends MessageName
       ? Scalars[Type]
       : never
 
-/** A field's value from its row: [wire name, number, type, kind, type of the map key]. */
-type FieldOf<Row extends readonly unknown[]> = Row[3] extends 'repeated'
-  ? Value<Row[2]>[]
-  : Row[3] extends 'map'
-    ? Map<Value<Row[4]>, Value<Row[2]>>
-    : Row[3] extends 'oneof'
-      ? Value<Row[2]> | null
-      : Row[2] extends MessageName
-        ? MessageOf<Row[2]> | null
-        : Value<Row[2]>
+/** A field's value from its row, which is written as in a .proto file. */
+type FieldOf<Row extends string> = Row extends `repeated ${infer Type} ${string}`
+  ? Value<Type>[]
+  : Row extends `map<${infer Key}, ${infer Type}> ${string}`
+    ? Map<Value<Key>, Value<Type>>
+    : Row extends `oneof ${string} ${infer Type} ${string}`
+      ? Value<Type> | null
+      : Row extends `${infer Type} ${string}`
+        ? Value<Type> | (Type extends MessageName ? null : never)
+        : never
+
+type LastWord<Text extends string> = Text extends `${string} ${infer Rest}` ? LastWord<Rest> : Text
+type NameOf<Row extends string> = Row extends `${infer Field} = ${string}` ? LastWord<Field> : never
 
 /** A message by its name in the table. */
 type MessageOf<Name extends MessageName> = {
-  [Row in Messages[Name][number] as CamelCase<Row[0]>]: FieldOf<Row>
+  [Row in Messages[Name][number] as CamelCase<NameOf<Row>>]: FieldOf<Row>
 }
 
 export type BatchInput = MessageOf<'BatchInput'>

@@ -1,9 +1,8 @@
-// Messages of .proto files: rows of a table → what readers, writers and printers ask about a field.
+// Messages of .proto files: rows of a table, written as in the .proto file → what readers, writers and printers ask about a field.
 
 type FieldKind = 'single' | 'oneof' | 'repeated' | 'map'
-/** The last member is the oneof of a `oneof` field, and the type of the keys of a `map`. */
-export type FieldRow = readonly [name: string, number: number, type: string, kind: FieldKind, oneofOrKeyType?: string]
-export type MessageRows = Readonly<Record<string, readonly FieldRow[]>>
+/** A field as in a .proto file; `oneof <its name>` stands before a field that is one of several. */
+export type MessageRows = Readonly<Record<string, readonly `${string} ${string} = ${number}`[]>>
 export type EnumRows = Readonly<Record<string, Readonly<Record<string, number>>>>
 
 export type FieldSchema = {
@@ -36,22 +35,28 @@ export function schemaFinder(messages: MessageRows, enums: EnumRows): (name: str
     const numbers = enums[name]
     return numbers === undefined ? null : { name, numbers: new Map(Object.entries(numbers)) }
   }
+  const fieldOf = (row: string): FieldSchema => {
+    const [, repeated, keyType = null, mapped, oneof = null, plain = '', wireName = '', number = ''] =
+      /^(?:(repeated )|map<(\w+), ([\w.]+)> |oneof (\w+) )?(?:([\w.]+) )?(\w+) = (\d+)$/.exec(row) ?? []
+    const type = mapped ?? plain
+    return {
+      wireName,
+      name: camelCase(wireName),
+      number: Number(number),
+      type,
+      kind: repeated !== undefined ? 'repeated' : keyType !== null ? 'map' : oneof !== null ? 'oneof' : 'single',
+      oneof,
+      keyType,
+      message: type in messages ? find(type) : null,
+      enum: enumOf(type),
+    }
+  }
   const find = (name: string): MessageSchema => {
     const found = known.get(name)
     if (found !== undefined) return found
     const rows = messages[name]
     if (rows === undefined) throw new Error(`no message type '${name}' in the tables`)
-    const fields: FieldSchema[] = rows.map(([wireName, number, type, kind, extra]) => ({
-      wireName,
-      name: camelCase(wireName),
-      number,
-      type,
-      kind,
-      oneof: kind === 'oneof' ? (extra ?? null) : null,
-      keyType: kind === 'map' ? (extra ?? null) : null,
-      message: type in messages ? find(type) : null,
-      enum: enumOf(type),
-    }))
+    const fields = rows.map(fieldOf)
     const schema: MessageSchema = {
       name,
       fields,

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import protobuf from 'protobufjs'
 import descriptor from 'protobufjs/ext/descriptor.js'
 import { encodeFileDescriptor } from '../../src/protocol/grpc/file-descriptors.ts'
-import { wireFiles, type WireFile } from '../../src/protocol/grpc/wire-schema.ts'
+import { wireFiles, wireMessage, type WireFile } from '../../src/protocol/grpc/wire-schema.ts'
 
 type Field = { name: string; number: number; type: string; oneof?: string }
 type RecordedFile = {
@@ -115,19 +115,19 @@ function describeTable(file: WireFile): RecordedFile {
       ]),
     ),
     messages: Object.fromEntries(
-      Object.entries(file.messages).map(([name, rows]) => [
+      Object.keys(file.messages).map((name) => [
         full(name),
         sorted(
-          rows.map(([wireName, number, type, kind, extra]) => ({
+          wireMessage(name).fields.map(({ wireName, number, type, kind, keyType, oneof }) => ({
             name: wireName,
             number,
             type:
               kind === 'repeated'
                 ? `repeated ${typeName(type)}`
                 : kind === 'map'
-                  ? `map<${extra ?? ''},${typeName(type)}>`
+                  ? `map<${keyType ?? ''},${typeName(type)}>`
                   : typeName(type),
-            ...(kind === 'oneof' ? { oneof: extra ?? '' } : {}),
+            ...(oneof === null ? {} : { oneof }),
           })),
         ),
       ]),
@@ -177,10 +177,10 @@ test('what reflection hands out is the same again', () => {
       full in expected.messages || full in expected.enums || full in expected.services
     assert.deepEqual(describe(root, file.package, isMine), expected, file.name)
     const [first] = (set.file.at(-1) as unknown as { messageType: Named[] }).messageType
-    const [name, rows] = Object.entries(file.messages)[0] ?? []
+    const [name = ''] = Object.keys(file.messages)
     assert.deepEqual(
       [first?.name, first?.field.map((field) => field.name)],
-      [name, rows?.map(([wireName]) => wireName)],
+      [name, wireMessage(name).fields.map(({ wireName }) => wireName)],
     )
   }
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { enumTypes, messageTypes } from '../../src/config/model-config-schema.ts'
+import { enumTypes, messageSchema, messageTypes } from '../../src/config/model-config-schema.ts'
 
 type WireField = { readonly name: string; readonly number: number; readonly type: string; readonly oneof?: string }
 type WireFile = {
@@ -19,13 +19,13 @@ const byNumber = (a: WireField, b: WireField): number => a.number - b.number
 
 test('every message of model_config.proto is in the schema, field for field', () => {
   const ours = Object.fromEntries(
-    Object.entries(messageTypes).map(([name, rows]) => [
+    Object.keys(messageTypes).map((name) => [
       name,
-      rows
-        .map(([wireName, number, type, kind, extra]): WireField => {
+      messageSchema(name)
+        .fields.map(({ wireName, number, type, kind, keyType, oneof }): WireField => {
           const wireType =
-            kind === 'repeated' ? `repeated ${type}` : kind === 'map' ? `map<${extra ?? ''},${type}>` : type
-          return { name: wireName, number, type: wireType, ...(kind === 'oneof' ? { oneof: extra ?? '' } : {}) }
+            kind === 'repeated' ? `repeated ${type}` : kind === 'map' ? `map<${keyType ?? ''},${type}>` : type
+          return { name: wireName, number, type: wireType, ...(oneof === null ? {} : { oneof }) }
         })
         .sort(byNumber),
     ]),

@@ -2,9 +2,9 @@
 // when somebody first asks.
 
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
-import type { FieldRow } from '../../protobuf/message-schema.ts'
+import type { FieldSchema } from '../../protobuf/message-schema.ts'
 import type { RpcRows } from './service-messages.ts'
-import { wireFiles, type WireFile } from './wire-schema.ts'
+import { wireFiles, wireMessage, type WireFile } from './wire-schema.ts'
 
 const fieldTypes: Readonly<Record<string, number>> = {
   double: 1,
@@ -59,12 +59,12 @@ const lastOf = (name: string): string => name.split('.').at(-1) ?? ''
 
 /** DescriptorProto: name 1, field 2, nested_type 3, enum_type 4, options 7, oneof_decl 8. */
 function writeMessageType(writer: ProtobufWriter, file: WireFile, name: string): void {
-  const rows = file.messages[name] ?? []
-  const oneofs = [...new Set(rows.flatMap((row) => (row[3] === 'oneof' ? [row[4] ?? ''] : [])))]
+  const { fields } = wireMessage(name)
+  const oneofs = [...new Set(fields.flatMap(({ oneof }) => (oneof === null ? [] : [oneof])))]
   writer.textField(1, lastOf(name))
-  for (const row of rows) writer.nested(2, () => writeField(writer, file, name, row, oneofs))
+  for (const field of fields) writer.nested(2, () => writeField(writer, file, name, field, oneofs))
   for (const child of childrenOf(file.messages, name)) writer.nested(3, () => writeMessageType(writer, file, child))
-  for (const row of rows) if (row[3] === 'map') writer.nested(3, () => writeEntryType(writer, file, row))
+  for (const field of fields) if (field.kind === 'map') writer.nested(3, () => writeEntryType(writer, file, field))
   for (const child of childrenOf(file.enums, name)) writer.nested(4, () => writeEnumType(writer, file, child))
   for (const oneof of oneofs) writer.nested(8, () => writer.textField(1, oneof))
 }
@@ -73,10 +73,12 @@ function writeMessageType(writer: ProtobufWriter, file: WireFile, name: string):
 const entryName = (wireName: string): string =>
   `${wireName.replace(/(^|_)([a-z0-9])/g, (_, _start, letter: string) => letter.toUpperCase())}Entry`
 
-function writeEntryType(writer: ProtobufWriter, file: WireFile, [wireName, , type, , keyType]: FieldRow): void {
-  writer.textField(1, entryName(wireName))
-  writer.nested(2, () => writeField(writer, file, '', ['key', 1, keyType ?? 'string', 'single'], []))
-  writer.nested(2, () => writeField(writer, file, '', ['value', 2, type, 'single'], []))
+function writeEntryType(writer: ProtobufWriter, file: WireFile, field: FieldSchema): void {
+  const key = { wireName: 'key', name: 'key', number: 1, type: field.keyType ?? 'string', enum: null } as const
+  const value = { wireName: 'value', name: 'value', number: 2 } as const
+  writer.textField(1, entryName(field.wireName))
+  for (const part of [key, value])
+    writer.nested(2, () => writeField(writer, file, '', { ...field, kind: 'single', ...part }, []))
   writer.nested(7, () => writer.integerField(7, 1))
 }
 
@@ -85,26 +87,22 @@ function writeField(
   writer: ProtobufWriter,
   file: WireFile,
   owner: string,
-  [wireName, fieldNumber, type, kind, extra]: FieldRow,
+  field: FieldSchema,
   oneofs: readonly string[],
 ): void {
+  const { wireName, type, kind, oneof } = field
   const isMap = kind === 'map'
   const named = isMap ? `.${file.package}.${owner}.${entryName(wireName)}` : typeNameOf(type)
   const scalar = fieldTypes[type]
-  const typeNumber = isMap ? 11 : (scalar ?? (isEnum(type) ? 14 : 11))
+  const typeNumber = isMap ? 11 : (scalar ?? (field.enum === null ? 11 : 14))
   writer.textField(1, wireName)
-  writer.integerField(3, fieldNumber)
+  writer.integerField(3, field.number)
   writer.integerField(4, kind === 'repeated' || isMap ? repeatedLabel : optionalLabel)
   writer.integerField(5, typeNumber)
   if (typeNumber === 11 || typeNumber === 14) writer.textField(6, named === '' ? typeNameIn(file, type) : named)
-  if (kind === 'oneof') writer.integerField(9, oneofs.indexOf(extra ?? ''))
-  writer.textField(
-    10,
-    wireName.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-  )
+  if (oneof !== null) writer.integerField(9, oneofs.indexOf(oneof))
+  writer.textField(10, field.name)
 }
-
-const isEnum = (type: string): boolean => wireFiles.some((file) => type in file.enums)
 
 const typeNameIn = (file: WireFile, type: string): string => `.${file.package}.${type}`
 
