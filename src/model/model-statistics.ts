@@ -3,11 +3,9 @@
 /** How often something happened, and its nanoseconds in all. */
 export type DurationStatistic = { readonly count: number; readonly ns: bigint }
 
-export type ComputeStatistics = {
-  readonly computeInput: DurationStatistic
-  readonly computeInfer: DurationStatistic
-  readonly computeOutput: DurationStatistic
-}
+type Durations<Name extends string> = Readonly<Record<Name, DurationStatistic>>
+
+export type ComputeStatistics = Durations<'computeInput' | 'computeInfer' | 'computeOutput'>
 
 type BatchStatistics = ComputeStatistics & {
   /** The rows of such a batch. */
@@ -15,14 +13,9 @@ type BatchStatistics = ComputeStatistics & {
 }
 
 /** Statistics of the responses with one index (first, second…) of a decoupled model. */
-export type ResponseStatistics = {
-  readonly computeInfer: DurationStatistic
-  readonly computeOutput: DurationStatistic
-  readonly success: DurationStatistic
-  readonly fail: DurationStatistic
-  readonly emptyResponse: DurationStatistic
-  readonly cancel: DurationStatistic
-}
+export type ResponseStatistics = Durations<
+  'computeInfer' | 'computeOutput' | 'success' | 'fail' | 'emptyResponse' | 'cancel'
+>
 
 export type ModelStatistics = {
   readonly name: string
@@ -33,13 +26,7 @@ export type ModelStatistics = {
   readonly inferenceCount: number
   /** The number of batches. */
   readonly executionCount: number
-  readonly inferenceStats: ComputeStatistics & {
-    readonly success: DurationStatistic
-    readonly fail: DurationStatistic
-    readonly queue: DurationStatistic
-    readonly cacheHit: DurationStatistic
-    readonly cacheMiss: DurationStatistic
-  }
+  readonly inferenceStats: ComputeStatistics & Durations<'success' | 'fail' | 'queue' | 'cacheHit' | 'cacheMiss'>
   /** By index, from '0'. */
   readonly responseStats: ReadonlyMap<string, ResponseStatistics>
   /** Smallest batch first. */

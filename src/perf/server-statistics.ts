@@ -13,6 +13,10 @@ const durations = [
   'cacheMiss',
 ] as const
 type DurationName = (typeof durations)[number]
+type Durations = Readonly<Record<DurationName, StatisticDuration>>
+
+const eachDuration = (of: (kind: DurationName) => StatisticDuration): Durations =>
+  Object.fromEntries(durations.map((kind) => [kind, of(kind)])) as Durations
 
 export type ServerWindow = {
   readonly inferenceCount: number
@@ -20,7 +24,7 @@ export type ServerWindow = {
   /** Executions by batch size. */
   readonly batches: ReadonlyMap<number, number>
   readonly composing: readonly { readonly name: string; readonly version: string; readonly window: ServerWindow }[]
-} & Readonly<Record<DurationName, StatisticDuration>>
+} & Durations
 
 /** The statistics of all models at one moment. */
 type StatisticsSnapshot = readonly ModelStatistics[]
@@ -67,13 +71,7 @@ function windowOf(
       version: inner.version === '' ? latestVersion(after, inner.name) : inner.version,
       window: windowOf(before, after, inner.name, inner.version, inner.composing),
     })),
-    success: duration('success'),
-    queue: duration('queue'),
-    computeInput: duration('computeInput'),
-    computeInfer: duration('computeInfer'),
-    computeOutput: duration('computeOutput'),
-    cacheHit: duration('cacheHit'),
-    cacheMiss: duration('cacheMiss'),
+    ...eachDuration(duration),
   }
 }
 
@@ -120,13 +118,7 @@ export function mergeServerWindows(windows: readonly (ServerWindow | null)[]): S
       version,
       window: mergeServerWindows(known.map((window) => window.composing[at]?.window ?? null)) as ServerWindow,
     })),
-    success: duration('success'),
-    queue: duration('queue'),
-    computeInput: duration('computeInput'),
-    computeInfer: duration('computeInfer'),
-    computeOutput: duration('computeOutput'),
-    cacheHit: duration('cacheHit'),
-    cacheMiss: duration('cacheMiss'),
+    ...eachDuration(duration),
   }
 }
 

@@ -1,46 +1,26 @@
 import type { GpuState } from './gpu-metrics.ts'
 import { labelText, sampleLine, type MetricsText } from './metrics-text.ts'
 
-type GpuFamily = {
-  readonly name: string
-  readonly type: 'counter' | 'gauge'
-  readonly help: string
-  readonly read: (gpu: GpuState) => number | null
-}
+const family = (name: string, type: 'counter' | 'gauge', help: string, read: (gpu: GpuState) => number | null) => ({
+  name,
+  type,
+  help,
+  read,
+})
 
 /** One series per GPU each, labelled `gpu_uuid`. */
-export const gpuFamilies: readonly GpuFamily[] = [
-  {
-    name: 'nv_gpu_utilization',
-    type: 'gauge',
-    help: 'GPU utilization rate [0.0 - 1.0)',
-    read: (gpu) => gpu.utilization,
-  },
-  {
-    name: 'nv_gpu_memory_total_bytes',
-    type: 'gauge',
-    help: 'GPU total memory, in bytes',
-    read: (gpu) => gpu.memoryTotalBytes,
-  },
-  {
-    name: 'nv_gpu_memory_used_bytes',
-    type: 'gauge',
-    help: 'GPU used memory, in bytes',
-    read: (gpu) => gpu.memoryUsedBytes,
-  },
-  { name: 'nv_gpu_power_usage', type: 'gauge', help: 'GPU power usage in watts', read: (gpu) => gpu.powerWatts },
-  {
-    name: 'nv_gpu_power_limit',
-    type: 'gauge',
-    help: 'GPU power management limit in watts',
-    read: (gpu) => gpu.powerLimitWatts,
-  },
-  {
-    name: 'nv_energy_consumption',
-    type: 'counter',
-    help: 'GPU energy consumption in joules since the Triton Server started',
-    read: (gpu) => gpu.energyJoules,
-  },
+export const gpuFamilies = [
+  family('nv_gpu_utilization', 'gauge', 'GPU utilization rate [0.0 - 1.0)', (gpu) => gpu.utilization),
+  family('nv_gpu_memory_total_bytes', 'gauge', 'GPU total memory, in bytes', (gpu) => gpu.memoryTotalBytes),
+  family('nv_gpu_memory_used_bytes', 'gauge', 'GPU used memory, in bytes', (gpu) => gpu.memoryUsedBytes),
+  family('nv_gpu_power_usage', 'gauge', 'GPU power usage in watts', (gpu) => gpu.powerWatts),
+  family('nv_gpu_power_limit', 'gauge', 'GPU power management limit in watts', (gpu) => gpu.powerLimitWatts),
+  family(
+    'nv_energy_consumption',
+    'counter',
+    'GPU energy consumption in joules since the Triton Server started',
+    (gpu) => gpu.energyJoules,
+  ),
 ]
 
 export function gpuText(text: MetricsText, gpus: readonly GpuState[]): string {

@@ -13,6 +13,8 @@ const durationKinds = [
   'cacheMiss',
 ] as const
 export type DurationKind = (typeof durationKinds)[number]
+const ofEachDuration = <Value>(make: () => Value): Record<DurationKind, Value> =>
+  Object.fromEntries(durationKinds.map((kind) => [kind, make()])) as Record<DurationKind, Value>
 
 const latencyKinds = ['request', 'queue', 'compute'] as const
 export type LatencyKind = (typeof latencyKinds)[number]
@@ -24,15 +26,7 @@ export class ModelTotals {
   successCount = 0
   inferenceCount = 0
   executionCount = 0
-  readonly durationsNs: Record<DurationKind, bigint> = {
-    request: 0n,
-    queue: 0n,
-    computeInput: 0n,
-    computeInfer: 0n,
-    computeOutput: 0n,
-    cacheHit: 0n,
-    cacheMiss: 0n,
-  }
+  readonly durationsNs = ofEachDuration(() => 0n)
   cacheHitCount = 0
   cacheMissCount = 0
   readonly failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
@@ -40,10 +34,7 @@ export class ModelTotals {
   /** Null when no request of these versions was traced. */
   readonly exemplars: Record<LatencyKind, BucketExemplars | null> = { request: null, queue: null, compute: null }
   /** Counts and sums of the summaries. Their quantiles come from the versions that serve. */
-  readonly summaries = Object.fromEntries(durationKinds.map((kind) => [kind, { count: 0, sumUs: 0 }])) as Record<
-    DurationKind,
-    { count: number; sumUs: number }
-  >
+  readonly summaries = ofEachDuration(() => ({ count: 0, sumUs: 0 }))
   readonly executionsBySize = new Map<number, number>()
   /** The histogram of the newest version that has one. */
   firstResponses: BucketCounts | null = null

@@ -70,34 +70,30 @@ type ServerFamily = {
   readonly read: (sources: ServerSources) => readonly Sample[]
 }
 
-const noSamples: readonly Sample[] = []
-
-const gauge = (name: string, help: string, read: (sources: ServerSources) => number): ServerFamily => ({
+/** `read` says null where the family is not there, and a number for a family without labels. */
+const family = (
+  name: string,
+  type: 'counter' | 'gauge',
+  help: string,
+  read: (sources: ServerSources) => number | readonly Sample[] | null,
+  { label = '', when = '' } = {},
+): ServerFamily => ({
   name,
-  type: 'gauge',
+  type,
   help,
-  label: '',
-  when: '',
-  read: (sources) => [['', read(sources)]],
+  label,
+  when,
+  read: (sources) => {
+    const value = read(sources) ?? []
+    return typeof value === 'number' ? [['', value]] : value
+  },
 })
 
-const cacheGauge = (name: string, help: string, read: (cache: CacheFigures) => number): ServerFamily => ({
-  name,
-  type: 'gauge',
-  help,
-  label: '',
-  when: 'with `--cache-config`',
-  read: ({ cache }) => (cache === null ? noSamples : [['', read(cache())]]),
-})
+const cacheGauge = (name: string, help: string, read: (cache: CacheFigures) => number): ServerFamily =>
+  family(name, 'gauge', help, ({ cache }) => (cache === null ? null : read(cache())), { when: 'with `--cache-config`' })
 
-const hostGauge = (name: string, help: string, read: (host: HostMetrics) => number): ServerFamily => ({
-  name,
-  type: 'gauge',
-  help,
-  label: '',
-  when: '',
-  read: ({ host }) => (host === null ? noSamples : [['', read(host)]]),
-})
+const hostGauge = (name: string, help: string, read: (host: HostMetrics) => number): ServerFamily =>
+  family(name, 'gauge', help, ({ host }) => (host === null ? null : read(host)))
 
 /** A family that Triton does not have. */
 const own = (
@@ -106,32 +102,12 @@ const own = (
   help: string,
   read: (sources: ServerSources, loopDelay: ELDHistogram) => number | readonly Sample[],
   label = '',
-): ServerFamily => ({
-  name,
-  type,
-  help,
-  label,
-  when: '',
-  read: (sources) => {
-    if (sources.loopDelay === null) return noSamples
-    const value = read(sources, sources.loopDelay)
-    return typeof value === 'number' ? [['', value]] : value
-  },
-})
+): ServerFamily =>
+  family(name, type, help, (sources) => (sources.loopDelay === null ? null : read(sources, sources.loopDelay)), {
+    label,
+  })
 
-const ofSpans = (
-  name: string,
-  help: string,
-  read: (spans: SpanFigures) => readonly Sample[],
-  label = '',
-): ServerFamily => ({
-  name,
-  type: 'counter',
-  help,
-  label,
-  when: 'with `--trace-config mode=opentelemetry`',
-  read: ({ spans }) => (spans === null ? noSamples : read(spans)),
-})
+const ofSpans = { when: 'with `--trace-config mode=opentelemetry`' }
 
 const byProtocol = ({ traffic }: ServerSources, read: (meter: TrafficFigures) => number): readonly Sample[] =>
   traffic.map(({ protocol, meter }) => [`protocol="${protocol}"`, read(meter)])
@@ -141,8 +117,8 @@ export const loopProbeMs = 20
 
 export const serverFamilies: readonly ServerFamily[] = [
   // There is no pool of pinned memory: nothing is copied to a GPU through one.
-  gauge('nv_pinned_memory_pool_total_bytes', 'Pinned memory pool total memory size, in bytes', () => 0),
-  gauge('nv_pinned_memory_pool_used_bytes', 'Pinned memory pool used memory size, in bytes', () => 0),
+  family('nv_pinned_memory_pool_total_bytes', 'gauge', 'Pinned memory pool total memory size, in bytes', () => 0),
+  family('nv_pinned_memory_pool_used_bytes', 'gauge', 'Pinned memory pool used memory size, in bytes', () => 0),
   cacheGauge('nv_cache_util', 'Cache utilization [0.0 - 1.0]', ({ byteSize, maxBytes }) =>
     maxBytes === 0 ? 0 : byteSize / maxBytes,
   ),
@@ -183,34 +159,38 @@ export const serverFamilies: readonly ServerFamily[] = [
     ({ refusals }) => refusalReasons.map((reason) => [`reason="${reason}"`, refusals.counts[reason]]),
     'reason',
   ),
-  {
-    name: 'galatea_audit_log_lost_lines_total',
-    type: 'counter',
-    help: 'Changes of models that could not be written to the audit log',
-    label: '',
-    when: 'with `--audit-log`',
-    read: ({ audit }) => (typeof audit?.lostLines === 'number' ? [['', audit.lostLines]] : noSamples),
-  },
-  ofSpans('galatea_trace_spans_exported_total', 'Spans that the trace collector took', ({ exportedCount }) => [
-    ['', exportedCount],
-  ]),
-  ofSpans(
-    'galatea_trace_spans_dropped_total',
-    'Spans that were lost: the queue was full, or the collector did not take them',
-    ({ overflowCount, failedCount }) => [
-      ['reason="queue_full"', overflowCount],
-      ['reason="export_failed"', failedCount],
-    ],
-    'reason',
+  family(
+    'galatea_audit_log_lost_lines_total',
+    'counter',
+    'Changes of models that could not be written to the audit log',
+    ({ audit }) => audit?.lostLines ?? null,
+    { when: 'with `--audit-log`' },
   ),
-  {
-    name: 'galatea_access_log_dropped_total',
-    type: 'counter',
-    help: 'Lines of the access log that were dropped because they could not be written fast enough',
-    label: '',
-    when: 'with `--access-log`',
-    read: ({ accessLog }) => (accessLog === null ? noSamples : [['', accessLog.droppedCount]]),
-  },
+  family(
+    'galatea_trace_spans_exported_total',
+    'counter',
+    'Spans that the trace collector took',
+    ({ spans }) => spans?.exportedCount ?? null,
+    ofSpans,
+  ),
+  family(
+    'galatea_trace_spans_dropped_total',
+    'counter',
+    'Spans that were lost: the queue was full, or the collector did not take them',
+    ({ spans }) =>
+      spans && [
+        ['reason="queue_full"', spans.overflowCount],
+        ['reason="export_failed"', spans.failedCount],
+      ],
+    { ...ofSpans, label: 'reason' },
+  ),
+  family(
+    'galatea_access_log_dropped_total',
+    'counter',
+    'Lines of the access log that were dropped because they could not be written fast enough',
+    ({ accessLog }) => accessLog?.droppedCount ?? null,
+    { when: 'with `--access-log`' },
+  ),
   own(
     'galatea_received_bytes_total',
     'counter',
