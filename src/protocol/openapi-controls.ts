@@ -1,14 +1,25 @@
 // The endpoints beside inference in the OpenAPI document: generate, repository, statistics, trace, log, shared memory.
 
 import { detailsParameter, indexDetails, registryPaths } from './openapi-registry.ts'
-import { errorAnswer, jsonContent, operation, pathParameter, ref, type Json, type JsonObject } from './openapi-parts.ts'
+import {
+  anyObject,
+  errorAnswer,
+  jsonContent,
+  list,
+  modelParameter,
+  object,
+  ok,
+  operation,
+  pathParameter,
+  ref,
+  text,
+  type Json,
+  type JsonObject,
+} from './openapi-parts.ts'
 
-const anyObject: JsonObject = { type: 'object' }
-const modelParameter = pathParameter('model')
 const repositoryParameter = pathParameter('repository')
 const regionParameter = pathParameter('region')
 
-const ok = (schema: Json, description: string): JsonObject => ({ '200': { description, content: jsonContent(schema) } })
 const body = (schema: Json, required: boolean): JsonObject => ({
   requestBody: { required, content: jsonContent(schema) },
 })
@@ -61,14 +72,14 @@ export const generateSchemas = (): JsonObject => ({
     description:
       'A member named like an input is that tensor (a value or an array), every other one a request parameter; ' +
       "members of 'parameters' count the same",
-    properties: { id: { type: 'string' }, parameters: anyObject },
+    properties: { id: text, parameters: anyObject },
     additionalProperties: true,
   },
   GenerateResponse: {
     type: 'object',
     description: 'One member per output (a value, or an array of more) and per response parameter',
     required: ['model_name', 'model_version'],
-    properties: { id: { type: 'string' }, model_name: { type: 'string' }, model_version: { type: 'string' } },
+    properties: { id: text, model_name: text, model_version: text },
     additionalProperties: true,
   },
 })
@@ -106,26 +117,11 @@ function settings(path: string, parameters: readonly Json[], id: string, summary
 }
 
 function repositoryPaths(): JsonObject {
-  const row = {
-    type: 'object',
-    required: ['name'],
-    properties: {
-      name: { type: 'string' },
-      version: { type: 'string' },
-      state: { type: 'string' },
-      reason: { type: 'string' },
-      ...indexDetails,
-    },
-  }
+  const row = object(['name'], { name: text, version: text, state: text, reason: text, ...indexDetails })
   const index = (id: string): JsonObject => ({
-    ...operation(
-      id,
-      'server',
-      'Models in the repositories and how they serve',
-      ok({ type: 'array', items: row }, 'The index'),
-    ),
+    ...operation(id, 'server', 'Models in the repositories and how they serve', ok(list(row), 'The index')),
     parameters: [detailsParameter],
-    ...body({ type: 'object', properties: { ready: { type: 'boolean' } } }, false),
+    ...body(object([], { ready: { type: 'boolean' } }), false),
   })
   const change = (id: string, summary: string): JsonObject => ({
     ...operation(id, 'server', summary, {
@@ -133,7 +129,7 @@ function repositoryPaths(): JsonObject {
       '400': errorAnswer('It cannot be'),
       '503': errorAnswer('Models are not controlled by requests: see --model-control-mode'),
     }),
-    ...body({ type: 'object', properties: { parameters: anyObject } }, false),
+    ...body(object([], { parameters: anyObject }), false),
   })
   const named = [repositoryParameter, modelParameter]
   return {
@@ -160,20 +156,12 @@ function sharedMemoryPaths(kind: 'system' | 'cuda', name: string): JsonObject {
   const size = { byte_size: { type: 'integer', minimum: 1 } }
   const registration: Json =
     kind === 'system'
-      ? {
-          type: 'object',
-          required: ['key', 'byte_size'],
-          properties: { key: { type: 'string' }, offset: { type: 'integer' }, ...size },
-        }
-      : {
-          type: 'object',
-          required: ['raw_handle', 'byte_size'],
-          properties: { raw_handle: anyObject, device_id: { type: 'integer' }, ...size },
-        }
+      ? object(['key', 'byte_size'], { key: text, offset: { type: 'integer' }, ...size })
+      : object(['raw_handle', 'byte_size'], { raw_handle: anyObject, device_id: { type: 'integer' }, ...size })
   const refused = { '400': errorAnswer('It cannot be'), '501': errorAnswer('Clients may not use shared memory here') }
   const status = (id: string): JsonObject =>
     operation(id, 'server', `Registered ${kind} shared memory`, {
-      ...ok({ type: 'array', items: anyObject }, 'Regions'),
+      ...ok(list(anyObject), 'Regions'),
       '404': errorAnswer('No such region'),
     })
   const unregister = (id: string): JsonObject =>

@@ -1,9 +1,19 @@
 // The registry in the OpenAPI document.
 
-import { errorAnswer, jsonContent, operation, pathParameter, type Json, type JsonObject } from './openapi-parts.ts'
+import {
+  errorAnswer,
+  list,
+  modelParameter,
+  object,
+  ok,
+  operation,
+  pathParameter,
+  text,
+  type Json,
+  type JsonObject,
+} from './openapi-parts.ts'
 
-const text: JsonObject = { type: 'string' }
-const texts: JsonObject = { type: 'array', items: text }
+const texts = list(text)
 const whole: JsonObject = { type: 'integer', minimum: 0 }
 const contentHash: JsonObject = { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' }
 const state: JsonObject = { enum: ['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING'] }
@@ -18,7 +28,7 @@ const fields: JsonObject = {
   training_data: texts,
   metrics: { type: 'object', additionalProperties: { type: 'number' } },
   approved_by: texts,
-  lineage: { type: 'object', properties: { parent_version: text, source_uri: text } },
+  lineage: object([], { parent_version: text, source_uri: text }),
   extra: { type: 'object' },
 }
 
@@ -30,58 +40,38 @@ const measures: JsonObject = {
   loaded_at: moment,
 }
 
-const version: JsonObject = {
-  type: 'object',
-  required: ['version'],
-  properties: { version: text, state, reason: text, ...measures, ...fields },
-}
+const versionFields: JsonObject = { version: text, state, reason: text, ...measures, ...fields }
 
-const model: JsonObject = {
-  type: 'object',
-  required: ['name', 'versions'],
-  properties: {
-    name: text,
-    namespace: text,
-    ...fields,
-    file: text,
-    problems: texts,
-    override: { enum: ['config', 'files'] },
-    reason: text,
-    versions: { type: 'array', items: version },
-  },
-}
+const model = object(['name', 'versions'], {
+  name: text,
+  namespace: text,
+  ...fields,
+  file: text,
+  problems: texts,
+  override: { enum: ['config', 'files'] },
+  reason: text,
+  versions: list(object(['version'], versionFields)),
+})
 
-const event: JsonObject = {
-  type: 'object',
-  required: ['time', 'action', 'model', 'outcome', 'duration_ms', 'by'],
-  properties: {
-    time: moment,
-    action: { enum: ['load', 'reload', 'unload', 'sleep'] },
-    model: text,
-    versions: { type: 'array', items: { type: 'object', properties: { version: text, content_hash: contentHash } } },
-    outcome: { enum: ['ok', 'unchanged', 'failed'] },
-    reason: text,
-    duration_ms: { type: 'number' },
-    override: { enum: ['config', 'files'] },
-    by: { enum: ['http', 'grpc', 'model', 'embedding', 'start', 'poll', 'demand', 'residency'] },
-    address: text,
-    key: text,
-    request_id: text,
-    trace_id: text,
-    because: text,
-  },
-}
+const event = object(['time', 'action', 'model', 'outcome', 'duration_ms', 'by'], {
+  time: moment,
+  action: { enum: ['load', 'reload', 'unload', 'sleep'] },
+  model: text,
+  versions: list(object([], { version: text, content_hash: contentHash })),
+  outcome: { enum: ['ok', 'unchanged', 'failed'] },
+  reason: text,
+  duration_ms: { type: 'number' },
+  override: { enum: ['config', 'files'] },
+  by: { enum: ['http', 'grpc', 'model', 'embedding', 'start', 'poll', 'demand', 'residency'] },
+  address: text,
+  key: text,
+  request_id: text,
+  trace_id: text,
+  because: text,
+})
 
 /** What the index has on top of its own with `?details=true`. */
 export const indexDetails: JsonObject = { ...measures, ...fields }
-
-export const detailsParameter: JsonObject = {
-  name: 'details',
-  in: 'query',
-  required: false,
-  description: 'true: with what the registry knows of each version',
-  schema: { type: 'boolean' },
-}
 
 const query = (name: string, description: string, schema: Json = text): JsonObject => ({
   name,
@@ -91,22 +81,23 @@ const query = (name: string, description: string, schema: Json = text): JsonObje
   schema,
 })
 
-const ok = (schema: Json, description: string): JsonObject => ({ '200': { description, content: jsonContent(schema) } })
+export const detailsParameter = query('details', 'true: with what the registry knows of each version', {
+  type: 'boolean',
+})
+
 const refused = { '400': errorAnswer('A query parameter is not as it should be') }
 const unknown = { '404': errorAnswer('No such model or version') }
-const modelParameter = pathParameter('model')
 
 export function registryPaths(): JsonObject {
-  const page = {
-    type: 'object',
-    required: ['models', 'total'],
-    properties: { models: { type: 'array', items: model }, total: whole, next: text },
-  }
-  const one = {
-    ...version,
-    required: ['name', 'version'],
-    properties: { name: text, namespace: text, ...(version['properties'] as JsonObject), file: text, problems: texts },
-  }
+  const page = object(['models', 'total'], { models: list(model), total: whole, next: text })
+  const one = object(['name', 'version'], {
+    name: text,
+    namespace: text,
+    ...versionFields,
+    file: text,
+    problems: texts,
+  })
+  const history = object(['name', 'events'], { name: text, events: list(event) })
   return {
     '/v2/registry': {
       get: {
@@ -141,14 +132,7 @@ export function registryPaths(): JsonObject {
       parameters: [modelParameter],
       get: {
         ...operation('modelHistory', 'model', 'Who loaded and unloaded a model, newest first', {
-          ...ok(
-            {
-              type: 'object',
-              required: ['name', 'events'],
-              properties: { name: text, events: { type: 'array', items: event } },
-            },
-            'The last changes',
-          ),
+          ...ok(history, 'The last changes'),
           ...refused,
           ...unknown,
         }),

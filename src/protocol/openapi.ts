@@ -7,11 +7,16 @@ import { dataTypes, integerBounds, type DataType } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
 import {
+  anyObject,
   errorAnswer,
   jsonContent,
+  list,
+  modelParameter,
+  object,
+  ok,
   operation as get,
-  pathParameter,
   ref,
+  text,
   type Json,
   type JsonObject,
 } from './openapi-parts.ts'
@@ -61,7 +66,6 @@ function schemaKey(model: ModelVersion): string {
   return `model.${safe}.${model.version}`
 }
 
-const modelParameter = pathParameter('model')
 const versionParameter: Json = {
   name: 'version',
   in: 'path',
@@ -87,17 +91,17 @@ function generalPaths(): JsonObject {
     '/health/ready': { get: get('serverReadyAlias', 'server', 'The same as /v2/health/ready', readiness) },
     '/v2/health/detail': {
       get: get('healthDetail', 'server', 'What is not ready, and why', {
-        '200': { description: 'Always, whatever the health is', content: jsonContent(ref('HealthDetail')) },
+        ...ok(ref('HealthDetail'), 'Always, whatever the health is'),
       }),
     },
     '/v2': {
       get: get('serverMetadata', 'server', 'Name, version and protocol extensions', {
-        '200': { description: 'Server metadata', content: jsonContent(ref('ServerMetadata')) },
+        ...ok(ref('ServerMetadata'), 'Server metadata'),
       }),
     },
     '/v2/openapi.json': {
       get: get('openApi', 'server', 'This document', {
-        '200': { description: 'OpenAPI 3.1', content: jsonContent({ type: 'object' }) },
+        ...ok(anyObject, 'OpenAPI 3.1'),
       }),
     },
     ...pathsOfModels('/v2/models/{model}', [modelParameter], ''),
@@ -112,7 +116,7 @@ function pathsOfModels(base: string, parameters: readonly Json[], suffix: string
     [base]: {
       parameters,
       get: get(`modelMetadata${suffix}`, 'model', 'Inputs and outputs of a model', {
-        '200': { description: 'Model metadata', content: jsonContent(ref('ModelMetadata')) },
+        ...ok(ref('ModelMetadata'), 'Model metadata'),
         '404': unknown,
       }),
     },
@@ -126,7 +130,7 @@ function pathsOfModels(base: string, parameters: readonly Json[], suffix: string
     [`${base}/config`]: {
       parameters,
       get: get(`modelConfig${suffix}`, 'model', 'The complete configuration of a model', {
-        '200': { description: 'ModelConfig', content: jsonContent({ type: 'object' }) },
+        ...ok(anyObject, 'ModelConfig'),
         '404': unknown,
       }),
     },
@@ -184,59 +188,42 @@ function modelPaths(model: ModelVersion, key: string): JsonObject {
 }
 
 function commonSchemas(): JsonObject {
-  const tensorMetadata = {
-    type: 'object',
-    required: ['name', 'datatype', 'shape'],
-    properties: {
-      name: { type: 'string' },
-      datatype: { enum: [...dataTypes] },
-      shape: { type: 'array', items: { type: 'integer', minimum: -1 } },
-    },
-  }
-  const strings = { type: 'array', items: { type: 'string' } }
+  const tensorMetadata = object(['name', 'datatype', 'shape'], {
+    name: text,
+    datatype: { enum: [...dataTypes] },
+    shape: list({ type: 'integer', minimum: -1 }),
+  })
   return {
-    Error: { type: 'object', required: ['error'], properties: { error: { type: 'string' } } },
-    ServerMetadata: {
-      type: 'object',
-      required: ['name', 'version', 'extensions'],
-      properties: { name: { type: 'string' }, version: { type: 'string' }, extensions: strings },
-    },
-    HealthDetail: {
-      type: 'object',
-      required: ['live', 'ready', 'state', 'reasons', 'models'],
-      properties: {
-        live: { type: 'boolean' },
-        ready: { type: 'boolean' },
-        state: { enum: ['STARTING', 'READY', 'EXITING', 'CLOSED'] },
-        reasons: { ...strings, description: 'Why it is not ready or not live, in words; empty when it is both' },
-        models: { type: 'array', items: { type: 'object' } },
-      },
-    },
-    ModelMetadata: {
-      type: 'object',
-      required: ['name', 'versions', 'platform', 'inputs', 'outputs'],
-      properties: {
-        name: { type: 'string' },
-        versions: strings,
-        platform: { type: 'string' },
-        inputs: { type: 'array', items: tensorMetadata },
-        outputs: { type: 'array', items: tensorMetadata },
-      },
-    },
+    Error: object(['error'], { error: text }),
+    ServerMetadata: object(['name', 'version', 'extensions'], { name: text, version: text, extensions: list(text) }),
+    HealthDetail: object(['live', 'ready', 'state', 'reasons', 'models'], {
+      live: { type: 'boolean' },
+      ready: { type: 'boolean' },
+      state: { enum: ['STARTING', 'READY', 'EXITING', 'CLOSED'] },
+      reasons: { ...list(text), description: 'Why it is not ready or not live, in words; empty when it is both' },
+      models: list(anyObject),
+    }),
+    ModelMetadata: object(['name', 'versions', 'platform', 'inputs', 'outputs'], {
+      name: text,
+      versions: list(text),
+      platform: text,
+      inputs: list(tensorMetadata),
+      outputs: list(tensorMetadata),
+    }),
     Parameters: {
       type: 'object',
       description: 'Scheduling and custom parameters: strings, integers, booleans and doubles',
       additionalProperties: { type: ['string', 'number', 'boolean'] },
     },
-    InferRequest: requestEnvelope({ type: 'array', items: inputSchema(null) }, { type: 'string' }),
-    InferResponse: responseEnvelope({ type: 'string' }, { type: 'string' }, outputSchema(null)),
+    InferRequest: requestEnvelope(list(inputSchema(null)), text),
+    InferResponse: responseEnvelope(text, text, outputSchema(null)),
     ...generateSchemas(),
   }
 }
 
 type TensorSpec = { readonly name: string; readonly dataType: DataType; readonly dims: Shape }
 
-function requestSchema(signature: ModelSignature): JsonObject {
+function requestSchema(signature: ModelSignature): Json {
   const inputs = signature.inputs.map((input) => inputSchema(input, signature.isBatching))
   return requestEnvelope(
     {
@@ -246,11 +233,11 @@ function requestSchema(signature: ModelSignature): JsonObject {
       // `oneOf: []` would be no valid schema.
       items: inputs.length === 0 ? false : { oneOf: inputs },
     },
-    signature.outputs.length === 0 ? { type: 'string' } : { enum: signature.outputs.map((output) => output.name) },
+    signature.outputs.length === 0 ? text : { enum: signature.outputs.map((output) => output.name) },
   )
 }
 
-function responseSchema(model: ModelVersion): JsonObject {
+function responseSchema(model: ModelVersion): Json {
   const { signature } = model
   const outputs = signature.outputs.map((output) => outputSchema(output, signature.isBatching))
   return responseEnvelope(
@@ -261,84 +248,56 @@ function responseSchema(model: ModelVersion): JsonObject {
   )
 }
 
-function requestEnvelope(inputs: Json, outputName: Json): JsonObject {
-  const outputParameters = {
-    type: 'object',
-    properties: {
-      binary_data: { type: 'boolean', description: 'Answer with this tensor as bytes after the JSON' },
-      classification: { type: 'integer', minimum: 0, description: 'Answer with the so many highest classes' },
+function requestEnvelope(inputs: Json, outputName: Json): Json {
+  const outputParameters = object([], {
+    binary_data: { type: 'boolean', description: 'Answer with this tensor as bytes after the JSON' },
+    classification: { type: 'integer', minimum: 0, description: 'Answer with the so many highest classes' },
+  })
+  return object(['inputs'], {
+    id: { type: 'string', description: 'Comes back with the answer and in error messages' },
+    parameters: ref('Parameters'),
+    inputs,
+    outputs: {
+      type: 'array',
+      description: 'Left out: all outputs of the model',
+      items: object(['name'], { name: outputName, parameters: outputParameters }),
     },
-  }
-  return {
-    type: 'object',
-    required: ['inputs'],
-    properties: {
-      id: { type: 'string', description: 'Comes back with the answer and in error messages' },
-      parameters: ref('Parameters'),
-      inputs,
-      outputs: {
-        type: 'array',
-        description: 'Left out: all outputs of the model',
-        items: {
-          type: 'object',
-          required: ['name'],
-          properties: { name: outputName, parameters: outputParameters },
-        },
-      },
-    },
-  }
+  })
 }
 
-function responseEnvelope(modelName: Json, modelVersion: Json, output: Json): JsonObject {
-  return {
-    type: 'object',
-    required: ['model_name', 'model_version', 'outputs'],
-    properties: {
-      id: { type: 'string' },
-      model_name: modelName,
-      model_version: modelVersion,
-      parameters: ref('Parameters'),
-      outputs: { type: 'array', items: output },
-    },
-  }
-}
+const responseEnvelope = (modelName: Json, modelVersion: Json, output: Json): Json =>
+  object(['model_name', 'model_version', 'outputs'], {
+    id: text,
+    model_name: modelName,
+    model_version: modelVersion,
+    parameters: ref('Parameters'),
+    outputs: list(output),
+  })
 
-const binarySizeSchema: Json = {
-  type: 'object',
-  properties: { binary_data_size: { type: 'integer', minimum: 0, description: 'Bytes of this tensor after the JSON' } },
-}
-
-function inputSchema(spec: TensorSpec | null, isBatching = false): JsonObject {
-  return {
-    type: 'object',
-    required: ['name', 'shape', 'datatype'],
-    properties: {
-      name: spec === null ? { type: 'string' } : { const: spec.name },
-      datatype: spec === null ? { enum: [...dataTypes] } : { const: spec.dataType },
-      shape: shapeSchema(spec?.dims ?? null, isBatching),
-      parameters: binarySizeSchema,
-      data: {
-        type: 'array',
-        description: 'Row by row, nested or flat; left out when the bytes follow the JSON',
-        ...(spec === null ? {} : { items: { anyOf: [elementSchema(spec.dataType), { type: 'array' }] } }),
-      },
+const inputSchema = (spec: TensorSpec | null, isBatching = false): Json =>
+  object(['name', 'shape', 'datatype'], {
+    ...tensorFields(spec, isBatching),
+    data: {
+      type: 'array',
+      description: 'Row by row, nested or flat; left out when the bytes follow the JSON',
+      ...(spec === null ? {} : { items: { anyOf: [elementSchema(spec.dataType), { type: 'array' }] } }),
     },
-  }
-}
+  })
 
-function outputSchema(spec: TensorSpec | null, isBatching = false): JsonObject {
-  return {
-    type: 'object',
-    required: ['name', 'datatype', 'shape'],
-    properties: {
-      name: spec === null ? { type: 'string' } : { const: spec.name },
-      datatype: spec === null ? { enum: [...dataTypes] } : { const: spec.dataType },
-      shape: shapeSchema(spec?.dims ?? null, isBatching),
-      parameters: binarySizeSchema,
-      data: { type: 'array', ...(spec === null ? {} : { items: elementSchema(spec.dataType) }) },
-    },
-  }
-}
+const outputSchema = (spec: TensorSpec | null, isBatching = false): Json =>
+  object(['name', 'datatype', 'shape'], {
+    ...tensorFields(spec, isBatching),
+    data: { type: 'array', ...(spec === null ? {} : { items: elementSchema(spec.dataType) }) },
+  })
+
+const tensorFields = (spec: TensorSpec | null, isBatching: boolean): JsonObject => ({
+  name: spec === null ? text : { const: spec.name },
+  datatype: spec === null ? { enum: [...dataTypes] } : { const: spec.dataType },
+  shape: shapeSchema(spec?.dims ?? null, isBatching),
+  parameters: object([], {
+    binary_data_size: { type: 'integer', minimum: 0, description: 'Bytes of this tensor after the JSON' },
+  }),
+})
 
 function shapeSchema(dims: Shape | null, isBatching: boolean): JsonObject {
   if (dims === null) return { type: 'array', items: { type: 'integer', minimum: 0 } }
@@ -355,7 +314,7 @@ const otherSchemas: Readonly<Partial<Record<DataType, Json>>> = {
   BOOL: { type: 'boolean' },
   UINT64: { type: 'integer', minimum: 0, format: 'uint64' },
   INT64: { type: 'integer', format: 'int64' },
-  BYTES: { type: 'string' },
+  BYTES: text,
 }
 
 function elementSchema(dataType: DataType): Json {
