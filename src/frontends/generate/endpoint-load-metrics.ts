@@ -1,6 +1,6 @@
-// The ORCA header of the generate endpoints: how full a language model's cache is, for load balancers that ask.
+// The ORCA header of the generate endpoints: tells load balancers that ask how full a language model's cache is.
 
-/** As much of a model's own metrics as the header needs. */
+/** The part of the models' custom metrics that the header needs. */
 export type LoadMetricSource = {
   families(): Iterable<{ readonly name: string; readonly series: ReadonlyMap<string, LoadSeries> }>
 }
@@ -9,7 +9,7 @@ type LoadSeries = { readonly labels: readonly (readonly [name: string, value: st
 const familyName = 'nv_trt_llm_kv_cache_block_metrics'
 const blockLabel = 'kv_cache_block_type'
 
-/** The header's value, or null when the format is unknown or no model tells of its cache. */
+/** The header's value; null when the format is unknown or no model has metrics of its cache. */
 export function endpointLoadMetrics(format: string, source: LoadMetricSource): string | null {
   const isJson = format === 'json'
   if (!isJson && format !== 'text') return null

@@ -30,16 +30,16 @@ import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { HttpResponse, jsonType, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { endpointLoadMetrics, type LoadMetricSource } from './endpoint-load-metrics.ts'
 
-/** A model that cannot be paused and a client that does not read: the request is given up with this much unread. */
+/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
 const mostUnreadBytes = 16 * 1024 * 1024
 
-/** An error as the first answer is a 400 whatever its code, as in Triton. */
+/** As in Triton, an error as the first answer is a 400, also for other error codes. */
 const firstErrorStatus = 400
 
 export type GenerateParts = ExchangeParts & {
   readonly log: Log
   readonly offload: JsonOffload
-  /** Without them no answer tells of a model's load. */
+  /** Left out: no answer has the load header. */
   readonly customMetrics?: LoadMetricSource
 }
 
@@ -62,7 +62,7 @@ export class GenerateEndpoints {
 
 const noHeaders: readonly string[] = []
 
-/** How both endpoints read a request, and what their answers have in common. */
+/** Reads a request of both endpoints, and holds the common parts of their answers. */
 abstract class GenerateExchange extends HttpExchange {
   protected readonly endpoints: GenerateEndpoints
 
@@ -113,7 +113,7 @@ abstract class GenerateExchange extends HttpExchange {
   }
 }
 
-/** The first response decides the status, the last one whether it was the only one. */
+/** Answers with one JSON object. The first response decides the status; none or several are an error. */
 class GenerateOnce extends GenerateExchange {
   #errorStatus = firstErrorStatus
 
@@ -142,7 +142,7 @@ class GenerateOnce extends GenerateExchange {
   }
 }
 
-/** Every response as it comes. While the client does not read, the model is asked to wait. */
+/** Sends every response as it comes. While the client does not read, the model is paused. */
 class GenerateStream extends GenerateExchange {
   #stream: ResponseStream | null = null
 

@@ -1,6 +1,6 @@
 /**
- * Which of `offered` an `Accept` or `Accept-Encoding` names, by its weight and then by our own order; null when it names
- * none of them. A wildcard names nothing: the caller then takes its default.
+ * The entry of `offered` with the highest weight in an `Accept` or `Accept-Encoding` header; of equal weights the first
+ * offered. Null: the header names none of them. A wildcard names nothing; the caller then takes its default.
  */
 export function preferenceFor(header: string, offered: readonly string[]): string | null {
   const weights = new Map<string, number>()
@@ -9,7 +9,7 @@ export function preferenceFor(header: string, offered: readonly string[]): strin
     if (!offered.includes(name)) continue
     const text = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
     const weight = text === undefined ? 1 : Number(text)
-    // One type may come several times, with versions. The highest weight counts.
+    // One type may come several times, with versions. The highest weight is used.
     if (weight > 0) weights.set(name, Math.max(weight, weights.get(name) ?? 0))
   }
   let best: string | null = null

@@ -24,7 +24,7 @@ export type MetricsParts = {
   readonly formats: readonly PageFormat[]
 }
 
-/** How long the page may be written before others get their turn on the main thread. */
+/** The page is written in slices of this time; other requests run on the main thread in between. */
 const sliceNs = 4e6
 /** Pieces are joined into buffers of about this size, so that the last step of a long page is no longer than others. */
 const chunkChars = 64 * 1024
@@ -32,7 +32,7 @@ const chunkChars = 64 * 1024
 const worthCompressingBytes = 1024
 
 const [gzipAsync, deflateAsync, brotliAsync] = [promisify(gzip), promisify(deflate), promisify(brotliCompress)]
-/** In the order of preference where the client has none. All of them run in Node's threads. */
+/** In the order of preference for a client that has none. All of them run in Node's thread pool. */
 const encodings: ReadonlyMap<string, (page: Buffer) => Promise<Buffer>> = new Map([
   ['gzip', (page: Buffer) => gzipAsync(page)],
   ['br', (page: Buffer) => brotliAsync(page, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } })],
@@ -55,7 +55,7 @@ class MetricsPages {
   readonly #log: Log
   readonly #clock: Clock
   readonly #formats: readonly PageFormat[]
-  /** The pages being written. Requests that come meanwhile get the same page. */
+  /** The pages that are being written. A request that comes meanwhile gets the same page. */
   readonly #pages = new Map<PageFormat, Promise<Buffer>>()
 
   constructor(parts: MetricsParts) {

@@ -1,4 +1,4 @@
-// What the unary call and the stream have in common: how a ModelInferRequest is read, and the facts of its call.
+// The common part of the unary call and the stream: reads a ModelInferRequest, and gives the facts of its call.
 
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -66,7 +66,7 @@ export abstract class GrpcExchange extends InferenceExchange {
     return { id: this.#wire.id, parameters: custom, correlationId }
   }
 
-  /** The client's id, whether the request could be read or not. */
+  /** The client's request id, also of a request that could not be read. */
   protected get id(): string {
     return this.#wire.id
   }
@@ -86,7 +86,7 @@ export abstract class GrpcExchange extends InferenceExchange {
     }
   }
 
-  /** A stream that is over does not cancel what it still reads. */
+  /** False when the call has ended. A stream does not cancel requests that are still read, so that is done here. */
   #isWanted(): boolean {
     if (this.call.isEnded) this.cancel()
     return !this.call.isEnded
@@ -115,7 +115,7 @@ export abstract class GrpcExchange extends InferenceExchange {
     })
   }
 
-  /** An ensemble runs its first steps at once, and is under way as soon as it is queued. */
+  /** An ensemble runs its first steps at once, so it counts as scheduled as soon as it is admitted. */
   protected override get isUnscheduled(): boolean {
     const isEnsemble = this.request !== null && this.version.config.ensembleScheduling !== null
     return super.isUnscheduled && !(isEnsemble && this.request.queueStartNs !== 0)
@@ -127,10 +127,10 @@ export abstract class GrpcExchange extends InferenceExchange {
   }
 }
 
-/** How long other calls wait at a time while large contents are read. */
+/** Large contents are read in slices of this time; other calls run in between. */
 const sliceNs = 4e6
 
-/** Reads contents that would hold up everybody else, a slice at a time. */
+/** Reads large contents in slices, so that other calls do not wait for all of it. */
 function readInSlices<T>(
   clock: Clock,
   steps: Iterator<void, T>,

@@ -1,4 +1,4 @@
-// grpc.health.v1.Health/Watch: the status at once, and again whenever it changes.
+// grpc.health.v1.Health/Watch: sends the status at once, and again at every change.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Engine } from '../../engine/engine.ts'
@@ -6,7 +6,7 @@ import { encodeMessage } from '../../protocol/grpc/message-codec.ts'
 import type { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import type { GrpcCall } from '../../transport/grpc/grpc-transport.ts'
 
-/** Readiness has many causes and no bell to ring: while anybody watches it is looked at this often. */
+/** Readiness has many causes and no event, so it is polled at this interval while a client watches. */
 const lookEveryNs = 0.5e9
 
 export const healthStatus = (engine: Engine): 'SERVING' | 'NOT_SERVING' => (engine.isReady ? 'SERVING' : 'NOT_SERVING')
@@ -29,7 +29,7 @@ export class HealthWatch {
     this.#arm()
   }
 
-  /** Tells everybody the last news and lets them go. */
+  /** Sends the last status to every watcher and ends the calls. */
   drain(status: GrpcStatus): void {
     this.#look()
     for (const call of this.#watchers.keys()) {

@@ -48,7 +48,7 @@ const members: readonly (readonly [name: string, apply: Apply])[] = [
   ],
 ]
 
-/** LogSettings: changes what the request names, one after the other, then answers with all settings. */
+/** LogSettings: changes the settings that the request names, one after the other, then answers with all settings. */
 export function logSettingsMethod(control: LogControl | null): (request: MessageValue) => MessageValue {
   return (request) => {
     if (control === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no log settings')

@@ -1,7 +1,7 @@
 import type { ParameterValue } from '../../model/parameters.ts'
 import { ForwardPattern } from '../../protocol/forward-pattern.ts'
 
-/** Copies metadata whose name matches `--grpc-header-forward-pattern` into request parameters; the last value counts. */
+/** Copies metadata whose name matches `--grpc-header-forward-pattern` into request parameters; the last value is used. */
 export class MetadataForwarding {
   readonly #pattern: ForwardPattern
 

@@ -1,5 +1,5 @@
-// ModelStreamInfer: any number of requests to any models on one call. Models that answer once are answered in the order
-// of their requests; decoupled ones as their answers come. An error is an answer like another and ends nothing.
+// ModelStreamInfer: any number of requests to any models on one call. Answers of models that answer once leave in the
+// order of their requests, answers of decoupled models as they come. An error is an answer and does not end the stream.
 
 import type { Caller } from '../../access/caller.ts'
 import { PlacedSet, type Placed } from '../../base/placed-set.ts'
@@ -23,9 +23,9 @@ import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transp
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { GrpcExchange, type GrpcExchangeParts } from './grpc-exchange.ts'
 
-/** Requests of one stream under way at a time; the client is held back at more. */
+/** How many requests of one stream are under way at a time; at this number the client is held back. */
 const mostUnderWay = 256
-/** A client that takes nothing for so long while its backlog is full has stopped reading. */
+/** A client that reads nothing for so long while its backlog is full has stopped reading. */
 const stalledNs = 1e9
 
 /** One request of the stream whose answer has its place in the order. */
@@ -47,7 +47,7 @@ export class InferStream {
   #fullSinceNs = 0
   #isFilling = false
   #isHeldBack = false
-  /** Requests that are still being read. Those behind them wait, so that none overtakes another of its sequence. */
+  /** Requests that are being read. Later requests wait for them, so that no request overtakes another of its sequence. */
   #arriving = 0
 
   constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller) {
@@ -107,7 +107,7 @@ export class InferStream {
     this.turnDone(turn)
   }
 
-  /** Sends what is due: this answer if none before it is outstanding, and those that waited for it. */
+  /** Sends this answer, if no earlier answer is outstanding, and then the answers that waited for it. */
   turnDone(turn: Turn): void {
     turn.isDone = true
     let sent = 0
@@ -126,7 +126,7 @@ export class InferStream {
     if (this.#call.backlogBytes > this.#parts.options.maxBacklogBytes / 4) this.#regulate()
   }
 
-  /** Ends the stream for an error, where its client asked for that. True when it did. */
+  /** Ends the stream after an error, when the client asked for that. True: the stream has ended. */
   endsWith(error: ServerError): boolean {
     if (!this.#endsOnError) return false
     this.#call.finish(GrpcStatus.of(error))
@@ -142,14 +142,14 @@ export class InferStream {
   }
 
   /**
-   * Holds the client's requests back while it does not take its answers, and lets go of one that has stopped reading.
+   * Holds the client's requests back while the client does not read answers, and ends a client that has stopped reading.
    * HOT: several times per message, nearly always with nothing to do.
    */
   #regulate(): void {
     const { backlogBytes } = this.#call
     const { maxBacklogBytes, maxMessageBytes } = this.#parts.options
     const isFull = backlogBytes > maxBacklogBytes
-    // Models that can wait do so long before; a backlog that grows all the same is of one that cannot.
+    // Models that can wait are paused early; a backlog that still grows comes from a model that cannot wait.
     const isFilling = backlogBytes > maxBacklogBytes / 4
     if (isFilling !== this.#isFilling) {
       this.#isFilling = isFilling
@@ -184,15 +184,15 @@ export class InferStream {
   }
 }
 
-/** One request of a stream between its message and its last answer. It is its own turn: one object less per message. */
+/** One request of a stream, from its message to its last answer. It is also its Turn: one object less per message. */
 class StreamedExchange extends GrpcExchange implements Turn, Placed {
   message: MessageParts | null = null
   release: (() => void) | null = null
   isDone = false
-  /** Among those of its stream that are under way. */
+  /** The index among the requests of the stream that are under way. */
   place = -1
   readonly #stream: InferStream
-  /** Of the last error among its answers. */
+  /** The code of the last error among its answers. */
   #code: StatusCode = statusCodes.OK
 
   constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, stream: InferStream) {
@@ -200,7 +200,7 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     this.#stream = stream
   }
 
-  /** Whether its one answer has its place in the order. */
+  /** Whether the one answer has a place in the order of answers. */
   get hasTurn(): boolean {
     return this.answersOnce
   }
@@ -218,7 +218,7 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     this.#stream.readingChanged(isReading)
   }
 
-  /** Of a model that answers once, and answers several times all the same, the first answer counts. */
+  /** When a model that should answer once answers several times, the first answer is used. */
   protected override errorOf(final: InferenceResponse, first: InferenceResponse | null): ServerError | null {
     return final.error ?? first?.error ?? null
   }
@@ -263,7 +263,7 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     } else if (message !== null) this.#stream.send(message, release)
   }
 
-  /** In answers that come from no model the version is the one that was asked for. */
+  /** An answer that comes from no model carries the version that the client asked for. */
   get #askedFor(): { modelName: string; modelVersion: string; id: string } {
     return { modelName: this.version.name, modelVersion: this.askedVersion, id: this.id }
   }

@@ -23,7 +23,7 @@ type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
 type MethodDependencies = {
   readonly engine: Engine
   readonly log: Log
-  /** Left out where the log belongs to somebody else. */
+  /** Left out when the log belongs to the embedding program. */
   readonly logControl?: LogControl
   readonly sharedMemory: SharedMemoryRegistry
 }

@@ -1,7 +1,7 @@
 import type { ModelStatistics } from '../../model/model-statistics.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 
-/** ModelStatisticsResponse. Names and shapes are the schema's already, but for the time of the last inference. */
+/** ModelStatisticsResponse. All names and shapes equal the schema, except the time of the last inference. */
 export function statisticsMessage(all: readonly ModelStatistics[]): MessageValue {
   return {
     modelStats: all.map((one) => ({

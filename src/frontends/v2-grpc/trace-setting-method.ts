@@ -10,7 +10,7 @@ import {
   traceSettingTexts,
 } from '../../protocol/trace-settings-json.ts'
 
-/** TraceSetting: changes what the request names, then answers with all settings. An empty value list clears one. */
+/** TraceSetting: changes the settings that the request names, then answers with all. An empty list clears a setting. */
 export function traceSettingMethod(engine: Engine): (request: MessageValue) => MessageValue {
   return (request) => {
     const modelName = request['modelName'] as string

@@ -13,7 +13,7 @@ import { largeMethods, serviceMethods } from './service-methods.ts'
 
 export type V2GrpcParts = ExchangeParts & {
   readonly log: Log
-  /** What LogSettings shows and changes. */
+  /** The log settings that LogSettings shows and changes. */
   readonly logControl?: LogControl
 }
 

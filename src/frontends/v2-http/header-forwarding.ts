@@ -3,7 +3,7 @@ import { ForwardPattern } from '../../protocol/forward-pattern.ts'
 
 /**
  * Copies request headers whose name matches `--http-header-forward-pattern` into request parameters. As in Triton names
- * keep the client's spelling and the last value counts.
+ * keep the client's spelling and the last value is used.
  */
 export class HeaderForwarding {
   readonly #pattern: ForwardPattern
@@ -23,6 +23,6 @@ export class HeaderForwarding {
 
 const hasNonAscii = /[\u0080-\u00ff]/
 
-/** Header values arrive one character per byte. */
+/** Header values arrive with one character per byte. */
 const utf8Of = (latin1: string): string =>
   hasNonAscii.test(latin1) ? Buffer.from(latin1, 'latin1').toString('utf8') : latin1

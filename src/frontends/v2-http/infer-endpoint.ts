@@ -134,7 +134,7 @@ class InferExchange extends HttpExchange {
     this.http.respond(errorResponse(error, this.#errorType))
   }
 
-  /** What no model was given (validation of long inputs ends later) is refused as what the Engine refuses at once. */
+  /** A request that reached no model has a JSON error, also when the validation of long inputs ended later. */
   protected override fail(error: ServerError): void {
     this.answering.respond(errorResponse(error, this.isUnscheduled ? jsonType : plainType))
   }
@@ -185,7 +185,7 @@ class InferExchange extends HttpExchange {
   }
 }
 
-/** Nobody reads it any more, but a trace waits for the end of every answer. */
+/** No client reads this answer, but a trace waits for the end of every answer. */
 const dropAnswer = (http: PortRequest): void =>
   http.respond(errorResponse(ServerError.withoutStack('CANCELLED', ''), plainType))
 
@@ -199,7 +199,7 @@ function send(http: PortRequest, response: InferenceResponse, encoded: EncodedIn
     const release = (): void => response.release()
     http.respond(new HttpResponse(200, binaryType, [head, ...parts], { headers, release }))
   } else {
-    // JSON is a print of the outputs: their memory is not needed any more.
+    // The JSON text is a copy of the outputs, so their memory is not needed any more.
     response.release()
     http.respond(new HttpResponse(200, jsonType, [head]))
   }
@@ -211,7 +211,7 @@ function sendDeflated(
   { head, parts, isBinary }: EncodedInferResponse,
   encoding: 'gzip' | 'deflate',
 ): void {
-  // zlib wants one piece, which is a copy: the model's memory goes back at once.
+  // zlib needs one piece, which is a copy, so the model's memory is released at once.
   const plain = Buffer.concat([head, ...parts])
   response.release()
   const headers = isBinary ? ['Inference-Header-Content-Length', String(head.length)] : []

@@ -1,6 +1,6 @@
-// Most clients send the same JSON head with every request and only other bytes behind it. A head that was read before is
-// recognised by its bytes, and its tensors are cut from the new body without reading it again: half a microsecond in
-// place of five.
+// Most clients send the same JSON head with every request, and only the bytes after it change. The memo recognises a
+// head by its bytes and cuts the tensors from the new body without reading the head again: half a microsecond instead
+// of five.
 
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
@@ -10,14 +10,14 @@ import { Tensor } from '../../tensor/tensor.ts'
 type KnownHead = {
   readonly head: Buffer
   readonly bodyBytes: number
-  /** Its inputs have no bytes: a tensor would keep the whole body alive that it was cut from. */
+  /** The inputs have no bytes here: a tensor would keep the whole body alive that it was cut from. */
   readonly parsed: ParsedInfer
   /** Where each input starts in the body. */
   readonly offsets: readonly number[]
   readonly byteSizes: readonly number[]
 }
 
-/** Per model version. A client or two per model repeat themselves; more distinct heads than this just displace another. */
+/** Per model version. Usually one or two clients per model repeat their heads; a further head displaces another. */
 const mostHeads = 4
 const longestHeadBytes = 4096
 /** After so many heads in a row that were all new (ids that count up), only every sixteenth is remembered. */
@@ -58,7 +58,7 @@ export class InferHeadMemo {
   }
 }
 
-/** What the head says depends on nothing but its bytes, the body's length, the model and the limits, all of them the same. */
+/** The parsed head depends only on its bytes, the body's length, the model and the limits, which are all the same. */
 function withBody({ parsed, offsets, byteSizes }: KnownHead, body: Buffer): ParsedInfer {
   const inputs: Tensor[] = []
   for (let i = 0; i < offsets.length; i++) {
@@ -86,7 +86,7 @@ function remember(heads: HeadsOfModel, parsed: ParsedInfer, body: Buffer, header
   const offsets: number[] = []
   for (const { bytes } of parsed.inputs) {
     const offset = bytes.byteOffset - body.byteOffset
-    // Elements that came as JSON lie in a buffer of their own (perhaps beside the body in one pool): nothing to cut there.
+    // Elements that came as JSON lie in another buffer (perhaps beside the body in one pool), not in the body.
     const isInBody = bytes.buffer === body.buffer && offset >= headerLength && offset + bytes.length <= body.length
     if (!isInBody || bytes.length === 0) return
     offsets.push(offset)

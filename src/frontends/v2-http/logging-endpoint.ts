@@ -5,7 +5,7 @@ import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 
-/** GET and POST /v2/logging. `control` is null where the log belongs to somebody else. */
+/** GET and POST /v2/logging. `control` is null when the log belongs to the embedding program. */
 export const loggingEndpoint =
   (control: LogControl | null): RouteHandler =>
   (request: HttpRequest): void => {

@@ -6,7 +6,7 @@ import { buildOpenApi } from '../../protocol/openapi.ts'
 import { emptyResponse, errorResponse, jsonResponse, notReadyBody } from '../../ports/http/error-response.ts'
 import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
-/** What a GET tells about the server and its models. */
+/** The GET endpoints for readiness, metadata and configuration. */
 export class MetadataEndpoints {
   readonly #engine: Engine
   readonly #serverMetadata: Buffer
@@ -21,7 +21,7 @@ export class MetadataEndpoints {
 
   readonly ready = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isReady ? 200 : 400))
 
-  /** 200 in any case: the answer is in the body. How late the main thread is shows in how long its next turn takes to come. */
+  /** Always 200; the health is in the body. The delay of the next turn of the event loop shows how busy it is. */
   readonly healthDetail = (request: HttpRequest): void => {
     const askedMs = performance.now()
     setImmediate(() => {

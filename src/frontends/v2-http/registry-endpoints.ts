@@ -10,7 +10,7 @@ import { readHistoryLimit, readRegistryQuery } from '../../protocol/registry-que
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
-/** What is known of models beside their configuration: registry files, content, history. Galatea's own. */
+/** The endpoints of the registry (registry files, content, history of models). Triton does not have them. */
 export class RegistryEndpoints {
   readonly #engine: Engine
 
@@ -38,7 +38,7 @@ export class RegistryEndpoints {
 }
 
 function answer(request: HttpRequest, make: () => Promise<Buffer>): void {
-  // `make` may throw before its first await; both ways end here.
+  // `make` may throw before its first await; Promise.try turns that into a rejection.
   Promise.try(make).then(
     (body) => request.respond(jsonResponse(body)),
     (reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)),

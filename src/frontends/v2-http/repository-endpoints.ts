@@ -20,7 +20,7 @@ import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
 
-/** The model repository extension: what there is, and loading and unloading it. */
+/** The model repository extension: the index of models, load and unload. */
 export class RepositoryEndpoints {
   readonly #engine: Engine
   readonly #log: Log
@@ -49,7 +49,7 @@ export class RepositoryEndpoints {
       return emptyResponse(200)
     })
 
-  /** The body says whether dependents go too. Nothing that large says anything about them, and Triton does not validate it. */
+  /** The body says whether dependents are unloaded too. Large bodies are ignored; Triton does not validate the body. */
   readonly unload: RouteHandler = (request, name, _, caller) =>
     answer(request, async () => {
       this.#engine.requireExplicitControl()
@@ -89,7 +89,7 @@ export class RepositoryEndpoints {
   }
 }
 
-/** Before anything is waited for: a client that has gone by then has no address any more. */
+/** Call this before any await: a client that has disconnected has no address any more. */
 function originOf({ headers, remoteAddress }: HttpRequest, { name: key }: Caller): ChangeOrigin {
   const requestId = headerOf(headers, 'x-request-id') ?? ''
   return changeOrigin('http', {
@@ -101,7 +101,7 @@ function originOf({ headers, remoteAddress }: HttpRequest, { name: key }: Caller
 }
 
 function answer(request: HttpRequest, make: () => Promise<HttpResponse>): void {
-  // `make` may throw before its first await; both ways end here.
+  // `make` may throw before its first await; Promise.try turns that into a rejection.
   Promise.try(make).then(
     (response) => request.respond(response),
     (reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)),

@@ -1,5 +1,5 @@
-// The JSON head of an answer whose outputs all go out as binary says nothing about their values: for the same request
-// head and outputs of the same names, types and sizes it is the same bytes, and need not be written again.
+// When all outputs of an answer are binary, its JSON head does not contain their values. For the same request head and
+// outputs of the same names, types and sizes the head has the same bytes, and is not written again.
 
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
@@ -13,7 +13,7 @@ import type { Tensor } from '../../tensor/tensor.ts'
 
 type KnownAnswer = {
   readonly id: string
-  /** Compared by identity: remembered request heads share theirs. */
+  /** Compared by identity: requests with one remembered head share this array. */
   readonly outputs: InferResponseContext['outputs']
   readonly binaryOutputDefault: boolean
   readonly tensors: readonly (Pick<Tensor, 'name' | 'dataType' | 'shape'> & { readonly byteSize: number })[]
@@ -40,7 +40,7 @@ export class ResponseHeadMemo {
 
   #remember(encoded: EncodedInferResponse, outputs: readonly Tensor[], context: InferResponseContext): void {
     const { head, parts, isBinary } = encoded
-    // Only where every output left as it is: none printed, classified or left out.
+    // Remember only an answer with all outputs as binary: none printed, classified or left out.
     if (!isBinary || parts.length !== outputs.length) return
     if (!outputs.every(({ bytes }, i) => bytes === parts[i])) return
     this.#last.set(context.signature, {

@@ -4,7 +4,7 @@ import { encodeStatistics } from '../../protocol/statistics-json.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
-/** The statistics extension: what the versions that serve have done. */
+/** The statistics extension: the statistics of the versions that serve. */
 export class StatisticsEndpoints {
   readonly #engine: Engine
 

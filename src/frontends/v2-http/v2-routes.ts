@@ -24,13 +24,13 @@ export type V2Parts = {
   readonly clock: Clock
   readonly log: Log
   readonly offload: JsonOffload
-  /** The regions that clients registered, by whatever protocol. */
+  /** The regions that clients registered, over HTTP or gRPC. */
   readonly sharedMemory: SharedMemoryRegistry
-  /** What `/v2/logging` shows and changes; without it that endpoint has nothing to say. */
+  /** The log settings that `/v2/logging` shows and changes. Left out: the endpoint has no settings. */
   readonly logControl?: LogControl
 }
 
-/** The paths of KServe v2 with Triton's extensions, and our own beside them. */
+/** The routes of KServe v2 with the extensions of Triton and of Galatea. */
 export function v2Routes(parts: V2Parts, options: HttpOptions): Route[] {
   return [
     ...metadataRoutes(new MetadataEndpoints(parts.engine)),

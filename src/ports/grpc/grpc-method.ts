@@ -6,19 +6,19 @@ import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
 import type { PortCall } from './port-call.ts'
 
-/** One method of a service and what it does with a call. */
+/** One method of a gRPC service. */
 export type GrpcMethod = {
   /** `/package.Service/Method` */
   readonly path: string
   readonly api: ApiName
-  /** The headers of the call are there, its messages are not. */
+  /** Called when the headers of the call have arrived, before its messages. */
   begin(call: PortCall, caller: Caller): void
 }
 
-/** What a front end gives to the gRPC port. */
+/** The methods that a front end gives to the gRPC port. */
 export type GrpcFrontEnd = {
   readonly methods: readonly GrpcMethod[]
-  /** Ends calls that would not end by themselves, as streams, once their answers are out. */
+  /** Ends calls that would not end by themselves, as streams, once their answers are sent. */
   drain?(status: GrpcStatus): void
 }
 
@@ -28,7 +28,7 @@ export type UnaryMethod = (
   caller: Caller,
 ) => MessageValue | Promise<MessageValue>
 
-/** The first message of a call that has one; a call without any is refused. */
+/** Takes the first message of a call. A call without a message is refused. */
 export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => void): void {
   call.onMessage = (message) => {
     call.onMessage = null
@@ -36,7 +36,7 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
     try {
       take(message)
     } catch (reason) {
-      // No method throws. Should one, its call still gets an answer and the server goes on.
+      // No method should throw. If one does, its call still gets an answer and the server goes on.
       log.error('gRPC method failed', { path: call.path, reason: messageOf(reason) })
       call.finish(new GrpcStatus(statusCodes.INTERNAL, 'internal error of the gRPC front end'))
     }
@@ -44,7 +44,7 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
   call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call brought no message'))
 }
 
-/** One message in, one message out, both read and written by the tables of the protocol. */
+/** A method with one message in and one message out, both encoded with the tables of the protocol. */
 export function unaryMethod(
   log: Log,
   path: string,

@@ -3,9 +3,9 @@ import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
 import type { GrpcTransportOptions } from '../../transport/grpc/grpc-transport-options.ts'
 
-/** The flags `--grpc-…`: those of the transport, and these. */
+/** The flags `--grpc-…`: the options of the transport and of the port. */
 export type GrpcOptions = GrpcTransportOptions & {
-  /** `--grpc-max-stream-backlog`: what a stream's client may leave unread before its answers are stopped. */
+  /** `--grpc-max-stream-backlog`: how many bytes a stream's client may leave unread before its answers are stopped. */
   readonly maxBacklogBytes: number
   /** `--grpc-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string

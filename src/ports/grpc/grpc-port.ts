@@ -1,4 +1,4 @@
-// Ties the methods of front ends to a gRPC transport: finds the method of a call and admits the caller.
+// Connects the methods of front ends with a gRPC transport: finds the method of a call and admits the caller.
 
 import { Refusal, type Admission, type RefusalReason, type Verdict } from '../../access/admission.ts'
 import type { ApiName } from '../../access/api-name.ts'
@@ -22,7 +22,7 @@ export type GrpcPortDependencies = {
   readonly clock: Clock
   /** Null: everybody is admitted. */
   readonly admission: Admission | null
-  /** Without one nothing is written about single calls. */
+  /** Left out: no access log is written. */
   readonly accessLog?: AccessLog
 }
 
@@ -55,17 +55,17 @@ export class GrpcPort {
     this.#transport = new Http2Transport({ clock, log }, options, (call) => this.#handle(call))
   }
 
-  /** Where it listens, with the real port when 0 was asked for. */
+  /** The address and the real port, also when the option was port 0. */
   async listen(): Promise<{ address: string; port: number }> {
     return this.#transport.listen()
   }
 
-  /** Bytes that went over its connections. */
+  /** Counts the bytes of all connections. */
   get traffic(): TrafficMeter {
     return this.#transport.traffic
   }
 
-  /** Refuses new work, answers what is in flight and closes each connection after it; resolves when all are. */
+  /** Refuses new calls, answers the calls in flight and then closes each connection; resolves when all are closed. */
   async drain(): Promise<void> {
     this.#beginDrain()
     await this.#transport.drain()
@@ -91,7 +91,7 @@ export class GrpcPort {
     else this.#admit(this.#admission, call, method)
   }
 
-  /** No message of the call is read before the verdict is there. */
+  /** No message of the call is read before the verdict. */
   #admit(admission: Admission, call: PortCall, method: GrpcMethod): void {
     const failed = (reason: unknown): void => {
       this.#log.error('admission failed', { path: call.path, reason: messageOf(reason) })
@@ -127,7 +127,7 @@ export class GrpcPort {
 
 const codeOf: Readonly<Record<RefusalReason, StatusCode>> = { restricted: statusCodes.UNAVAILABLE }
 
-/** What is known of a gRPC call before its messages. */
+/** The facts of a gRPC call that are known before its messages. */
 class GrpcCallFacts implements CallFacts {
   readonly protocol = 'grpc'
   readonly api: ApiName

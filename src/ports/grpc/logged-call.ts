@@ -6,7 +6,7 @@ import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/g
 import type { PortCall } from './port-call.ts'
 import { metadataValue, type OutgoingMessage } from '../../transport/grpc/grpc-transport.ts'
 
-/** A call that leaves a line in the access log when it ends; a stream leaves one for each of its requests, too. */
+/** A call that writes a line into the access log when it ends; a stream also writes one for each of its requests. */
 export class LoggedCall implements PortCall {
   readonly path: string
   readonly metadata: readonly string[]
@@ -51,7 +51,7 @@ export class LoggedCall implements PortCall {
       listener === null
         ? null
         : (message) => {
-            // The time of a unary call counts from its whole request, as that of an HTTP request does.
+            // The duration of a unary call starts when its request has arrived, as for an HTTP request.
             if (this.#bytesIn === 0) this.#startNs = this.#clock.nowNs()
             this.#bytesIn += message.length
             listener(message)
@@ -89,13 +89,13 @@ export class LoggedCall implements PortCall {
     this.#caller = caller
   }
 
-  /** Of a unary call. */
+  /** For a unary call. */
   noteInference(inference: InferenceRequest, version: string): void {
     this.#inference = inference
     this.#modelVersion = version
   }
 
-  /** Of a stream: one of its requests has ended. */
+  /** For a stream: one of its requests has ended. */
   inferenceEnded(inference: InferenceRequest, version: string, code: StatusCode): void {
     this.#write(code, false, inference, version, null, null, this.#clock.nowNs() - inference.receivedNs)
   }

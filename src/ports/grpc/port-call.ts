@@ -5,10 +5,10 @@ import type { GrpcCall } from '../../transport/grpc/grpc-transport.ts'
 
 /** A call as a method gets it. */
 export interface PortCall extends GrpcCall {
-  /** For whoever writes down what becomes of calls: this caller was admitted. */
+  /** For the access log: this caller was admitted. */
   noteCaller?(caller: Caller): void
-  /** For whoever writes down what becomes of calls: this one became an inference of that version of its model. */
+  /** For the access log: the call became an inference of this model version. */
   noteInference?(inference: InferenceRequest, version: string): void
-  /** The same for one request of a stream, once it has ended. */
+  /** For the access log: one request of a stream has ended. */
   inferenceEnded?(inference: InferenceRequest, version: string, code: StatusCode): void
 }

@@ -1,4 +1,4 @@
-// grpc.reflection: lets grpcurl and its like call the server without its .proto files.
+// grpc.reflection: lets tools as grpcurl call the server without its .proto files.
 
 import { ServerError } from '../../base/server-error.ts'
 import { GrpcStatus, statusOk } from '../../transport/grpc/grpc-status.ts'

@@ -1,5 +1,5 @@
-// Server reflection, v1 and v1alpha: lets grpcurl and its like call the server without its .proto files. Imported when
-// somebody first asks.
+// Server reflection, v1 and v1alpha: lets tools as grpcurl call the server without its .proto files. Imported at the
+// first reflection call.
 
 import { encodeFileDescriptor, serviceNames, symbolTable } from '../../protocol/grpc/file-descriptors.ts'
 import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
@@ -9,7 +9,7 @@ import { statusCodes } from '../../transport/grpc/grpc-status.ts'
 const symbols = symbolTable()
 const encoded = new Map<string, Buffer>()
 
-/** One ServerReflectionRequest → one ServerReflectionResponse. Throws for bytes that are no such message. */
+/** One ServerReflectionRequest → one ServerReflectionResponse. Throws for bytes that are not such a message. */
 export function answerReflection(message: Buffer): Buffer {
   const request = decodeMessage('ServerReflectionRequest', message)
   return encodeMessage('ServerReflectionResponse', {
@@ -42,7 +42,7 @@ const notFound = (errorMessage: string): MessageValue => ({
   errorResponse: { errorCode: statusCodes.NOT_FOUND, errorMessage },
 })
 
-/** The file and what it imports. */
+/** The descriptors of a file and of the files that it imports. */
 function descriptorsOf(file: WireFile): MessageValue {
   const files = [file, ...wireFiles.filter((other) => file.dependencies.includes(other.name))]
   return { fileDescriptorResponse: { fileDescriptorProto: files.map(descriptorOf) } }

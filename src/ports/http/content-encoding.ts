@@ -1,5 +1,5 @@
-// Compression of infer requests and responses. What is small is done on the spot, because a trip to the thread pool costs
-// more; the rest in the thread pool, a few at a time, so that the event loop never waits for zlib.
+// Compression of infer requests and responses. Small bodies are done on the main thread, because the way to the thread
+// pool costs more. Larger bodies go to the thread pool, a few at a time, so that the event loop never waits for zlib.
 
 import { deflate, deflateSync, gzip, gzipSync, unzip, unzipSync } from 'node:zlib'
 
@@ -8,11 +8,11 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 
 type ContentEncoding = 'identity' | 'gzip' | 'deflate'
 
-/** Up to this size zlib runs on the main thread. At its best ratio of about 1000 the result has 4 MB: a few milliseconds. */
+/** Up to this size zlib runs on the main thread. At zlib's best ratio (about 1000) the result has 4 MB: a few ms. */
 const inlineInputBytes = 4096
 const inlineOutputBytes = 16 * 1024
 
-/** What `Content-Encoding` names, to the letter: Triton knows no `GZIP` and no `x-gzip`. Null for what is unknown. */
+/** The encoding that `Content-Encoding` names; null: unknown. Case matters: Triton knows no `GZIP` and no `x-gzip`. */
 export function requestEncoding(header: string | null): ContentEncoding | null {
   switch (header) {
     case null:
@@ -36,7 +36,7 @@ export function responseEncoding(header: string | null): ContentEncoding {
     const weightAt = entry.indexOf(';q=')
     const name = (weightAt < 0 ? entry : entry.slice(0, weightAt)).replace(/^ +/, '')
     if (name !== 'identity' && name !== 'gzip' && name !== 'deflate') continue
-    // A weight that is no number makes NaN, which is greater than nothing: the entry is skipped, as in Triton.
+    // A weight that is not a number gives NaN. Comparisons with NaN are false, so the entry is skipped, as in Triton.
     const weight = weightAt < 0 ? 1 : Number.parseFloat(entry.slice(weightAt + 3))
     if (!(weight > chosenWeight)) continue
     chosen = name
@@ -45,17 +45,17 @@ export function responseEncoding(header: string | null): ContentEncoding {
   return chosen
 }
 
-/** zlib's errors for bytes that are no compressed stream. */
+/** zlib's errors for bytes that are not a compressed stream. */
 const headerComplaints: ReadonlySet<string> = new Set([
   'incorrect header check',
   'unknown compression method',
   'invalid window size',
 ])
 
-/** The most bodies that are inflated at the same time: each may grow to the limit, however small it arrived. */
+/** How many bodies are inflated at the same time: each may grow to the limit, also from a small body. */
 const mostInflating = 4
 
-/** Inflates request bodies, gzip and zlib alike whatever the label says. */
+/** Inflates request bodies. It recognises gzip and zlib by the bytes, not by the header. */
 export class BodyInflater {
   readonly #limitBytes: number
   readonly #waiting = new RingQueue<() => void>()
@@ -105,16 +105,16 @@ export class BodyInflater {
         `Decompressed data size exceeds the maximum allowed value of ${this.#limitBytes} bytes. Use --http-max-input-size to increase the limit.`,
       )
     }
-    // Triton takes a body that is not compressed at all for an empty one; its clients know the message that follows.
+    // Triton treats a body that is not compressed as an empty body; its clients know the error that follows.
     if (headerComplaints.has(messageOf(reason))) return null
-    // A stream that breaks off or fails its checksum is refused; Triton would go on with what came out of it.
+    // A stream that breaks off or fails its checksum is refused; Triton would use the bytes that came out so far.
     return ServerError.withoutStack('INVALID_ARG', `failed to decompress the request body: ${messageOf(reason)}`)
   }
 }
 
 const noBytes = Buffer.alloc(0)
 
-/** Calls `done` with null when zlib failed: the answer then goes out as it is. */
+/** Calls `done` with null when zlib failed: then the answer is sent uncompressed. */
 export function deflateBody(body: Buffer, encoding: 'gzip' | 'deflate', done: (deflated: Buffer | null) => void): void {
   if (body.length > inlineOutputBytes) {
     const compress = encoding === 'gzip' ? gzip : deflate

@@ -1,4 +1,4 @@
-// Which web pages of other origins may call the server: what browsers ask for before they let a page read an answer.
+// CORS: tells browsers which web pages of other origins may call the server and read its answers.
 
 import { ServerError } from '../../base/server-error.ts'
 import {
@@ -10,9 +10,9 @@ import {
 } from '../../transport/http1/http-message.ts'
 import { WrappedRequest } from './wrapped-request.ts'
 
-/** Browsers keep what they were told for two hours at most. */
+/** Browsers keep the answer to a preflight request for two hours at most. */
 const maxAgeSeconds = 7200
-/** What a page may read beside the names that every page may. */
+/** Headers of an answer that a page may read beside the ones that every page may read. */
 const exposedHeaders = 'Inference-Header-Content-Length, endpoint-load-metrics'
 const headerNames = /^[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*$/
 
@@ -20,14 +20,14 @@ export class CrossOriginPolicy {
   readonly #origins: ReadonlySet<string>
   readonly #isForAll: boolean
 
-  /** Throws INVALID_ARG for what is no origin. */
+  /** Throws INVALID_ARG for a text that is not an origin. */
   constructor(origins: readonly string[]) {
     for (const origin of origins) validateOrigin(origin)
     this.#origins = new Set(origins)
     this.#isForAll = this.#origins.has('*')
   }
 
-  /** The request whose answer says who may read it; null when it was a browser's question and is answered. */
+  /** The request with CORS headers in its answer; null when it was a preflight request, which is answered here. */
   admit(request: HttpRequest): HttpRequest | null {
     const headers = this.answerHeaders(request)
     if (!isPreflight(request)) return new CrossOriginRequest(request, headers)
@@ -38,13 +38,13 @@ export class CrossOriginPolicy {
   answerHeaders(request: HttpRequest): readonly string[] {
     if (this.#isForAll) return ['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', exposedHeaders]
     const origin = headerOf(request.headers, 'origin')
-    // A cache must not hand one origin's answer to another, so it is told also when nothing is allowed.
+    // A cache must not give one origin's answer to another, so `Vary` is sent also when nothing is allowed.
     const vary = ['Vary', 'Origin']
     if (origin === null || !this.#origins.has(origin)) return vary
     return ['Access-Control-Allow-Origin', origin, 'Access-Control-Expose-Headers', exposedHeaders, ...vary]
   }
 
-  /** Headers are not held back here: which ones an API wants is for the API to say, and it reads them itself. */
+  /** All request headers are allowed: each API decides itself which headers it reads. */
   #preflightHeaders(request: HttpRequest, headers: readonly string[]): readonly string[] {
     if (headers[0] !== 'Access-Control-Allow-Origin') return headers
     const asked = headerOf(request.headers, 'access-control-request-headers')
@@ -62,7 +62,7 @@ export class CrossOriginPolicy {
   }
 }
 
-/** A browser's question, before it sends the request itself. It has no credentials. */
+/** A preflight request, which a browser sends before the request itself. It carries no credentials. */
 export const isPreflight = ({ method, headers }: HttpRequest): boolean =>
   method === 'OPTIONS' && headerOf(headers, 'access-control-request-method') !== null
 

@@ -2,7 +2,7 @@ import type { ErrorCode, ServerError } from '../../base/server-error.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
 import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
 
-/** Triton's mapping; a malformed JSON body is INTERNAL there and so a 500. */
+/** Triton's table. In Triton a malformed JSON body is INTERNAL, and so a 500. */
 export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
   UNKNOWN: 400,
   INTERNAL: 500,

@@ -2,7 +2,7 @@ import type { ApiName } from '../../access/api-name.ts'
 import type { CallFacts } from '../../access/call-facts.ts'
 import { headerOf, type HttpRequest } from '../../transport/http1/http-message.ts'
 
-/** What is known of an HTTP request before its body. */
+/** The facts of an HTTP request that are known before its body. */
 export class HttpCallFacts implements CallFacts {
   readonly protocol: 'http' | 'metrics'
   readonly api: ApiName

@@ -39,7 +39,7 @@ export abstract class HttpExchange extends InferenceExchange {
     this.http.noteInference?.(request, this.version.version)
   }
 
-  /** The request to answer. To be asked for before `write` or `fail` returns: from then on the trace waits for the answer. */
+  /** The request to answer. Read this before `write` or `fail` returns: from then on the trace waits for the answer. */
   protected get answering(): PortRequest {
     const trace = this.request?.trace ?? null
     this.#answering ??= trace === null ? this.http : new TracedRequest(this.http, trace, this.parts.clock)

@@ -3,7 +3,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
 import type { HttpTransportOptions } from '../../transport/http1/http-transport-options.ts'
 
-/** The flags `--http-…`: those of the transport, and these. */
+/** The flags `--http-…`: the options of the transport and of the port. */
 export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   /** `--http-max-input-size`: the most bytes of a body, as sent and after decompression. */
   readonly maxInputBytes: number
@@ -14,17 +14,17 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly boundsBinaryBodies: boolean
   /** `--http-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
-  /** `--http-cors-origin`: whose pages may call the server from a browser; `*` for all. */
+  /** `--http-cors-origin`: the origins whose pages may call the server from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
   /** `--http-restricted-api` */
   readonly restrictedApis: readonly RestrictedApis[]
   readonly requestLimits: InferLimits
 }
 
-/** About the largest buffer that all code can address. A body is one buffer. */
+/** The largest size with which all code for buffers works. A body is one buffer. */
 const largestBodyBytes = 2 ** 31 - 1
 
-/** The most bytes of a body that are collected, whatever the body holds. */
+/** The most bytes of a body that the transport collects, for every kind of body. */
 export function bodyLimitBytes(options: HttpOptions): number {
   return options.boundsBinaryBodies ? Math.min(options.maxInputBytes, largestBodyBytes) : largestBodyBytes
 }

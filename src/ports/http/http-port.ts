@@ -1,4 +1,4 @@
-// Ties a list of routes to a transport: admits the caller of a request and finds its route.
+// Connects a list of routes with a transport: admits the caller of a request and finds its route.
 
 import { Refusal, type Admission, type RefusalReason, type Verdict } from '../../access/admission.ts'
 import { anonymous, type Caller } from '../../access/caller.ts'
@@ -25,24 +25,24 @@ import { Router } from './router.ts'
 type HttpPortDependencies = HttpTransportDependencies & {
   /** Null: everybody is admitted. */
   readonly admission: Admission | null
-  /** Where bodies that the port itself refuses are counted; without them they are not. */
+  /** Counts bodies that the port itself refuses; left out: they are not counted. */
   readonly refusals?: RefusalCounts
-  /** Without one nothing is written about single requests. */
+  /** Left out: no access log is written. */
   readonly accessLog?: AccessLog
   /** The threads that the routes share; they end with the port. */
   readonly offload?: { close(): void }
 }
 
 type HttpPortOptions = HttpTransportOptions & {
-  /** What the port calls itself to Admission. */
+  /** The port's protocol in CallFacts. */
   readonly protocol: 'http' | 'metrics'
-  /** Whose pages may call the server from a browser; `*` for all. */
+  /** The origins whose pages may call the server from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
-  /** True: the limits have flags of the name `--http-…`, and refusals say which. */
+  /** True: the limits have flags `--http-…`, and refusals name the flag. */
   readonly hasFlags: boolean
 }
 
-/** The most bytes of a body that is no tensor and no model: reading them takes up to 20 ms. */
+/** The most bytes of a body without tensors or models: to read them takes up to 20 ms. */
 const mostControlBytes = 1024 * 1024
 
 const statusOf: Readonly<Record<RefusalReason, number>> = { restricted: 403 }
@@ -56,7 +56,7 @@ export class HttpPort implements HttpService {
   readonly #options: HttpPortOptions
   readonly #router: Router
   readonly #admission: Admission | null
-  /** Null: pages of other origins may read nothing. */
+  /** Null: pages of other origins may not read answers. */
   readonly #crossOrigin: CrossOriginPolicy | null
   readonly #offload: { close(): void } | null
   readonly #transport: NetHttpTransport
@@ -78,17 +78,17 @@ export class HttpPort implements HttpService {
     this.#transport = new NetHttpTransport(dependencies, options, this)
   }
 
-  /** Where it listens, with the real port when 0 was asked for. */
+  /** The address and the real port, also when the option was port 0. */
   async listen(): Promise<{ address: string; port: number }> {
     return this.#transport.listen()
   }
 
-  /** Bytes that went over its connections. */
+  /** Counts the bytes of all connections. */
   get traffic(): TrafficMeter {
     return this.#transport.traffic
   }
 
-  /** One request without a socket. */
+  /** Answers one request without a socket. */
   inject(init: InjectedInit): Promise<InjectedAnswer> {
     return new Promise((resolve) => {
       const request = new InjectedRequest(init, resolve)
@@ -103,7 +103,7 @@ export class HttpPort implements HttpService {
     })
   }
 
-  /** Refuses new work, answers what is in flight and closes each connection after its answer; resolves when all are. */
+  /** Refuses new requests, answers those in flight and then closes each connection; resolves when all are closed. */
   async drain(): Promise<void> {
     this.#isDraining = true
     await this.#transport.drain()
@@ -122,7 +122,7 @@ export class HttpPort implements HttpService {
       request.caller = anonymous
       return null
     }
-    // A browser's question is answered by `handle`, and a path that is none by 404.
+    // `handle` answers a preflight request, and an unknown path with 404.
     if (this.#crossOrigin !== null && isPreflight(request)) return null
     const match = this.#router.find(request.target)
     if (match === null) return null
@@ -155,7 +155,7 @@ export class HttpPort implements HttpService {
       const admitted = this.#crossOrigin === null ? request : this.#crossOrigin.admit(request)
       if (admitted !== null) this.#dispatch(this.#logged(admitted))
     } catch (reason) {
-      // No endpoint throws. Should one, its request still gets an answer and the server goes on.
+      // No endpoint should throw. If one does, its request still gets an answer and the server goes on.
       this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
       request.respond(messageResponse(500, 'internal error of the HTTP front end', plainType))
     }

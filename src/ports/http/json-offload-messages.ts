@@ -1,5 +1,5 @@
-// What goes to a JSON thread and what comes back. Bytes change their owner, they are not copied: a buffer named in the
-// transfer list is gone on the side it came from.
+// The messages to and from a JSON thread. Bytes are transferred, not copied: the sender loses every buffer in the
+// transfer list.
 
 import { ServerError, type ErrorCode } from '../../base/server-error.ts'
 import type { Parameters } from '../../model/parameters.ts'
@@ -42,7 +42,7 @@ export type JsonResult =
 
 type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBuffer[] }
 
-/** In the thread: the very functions that small requests go through on the main thread. */
+/** Runs in the thread, with the same functions that read small requests on the main thread. */
 export function runJsonJob(job: JsonJob): Transferred<JsonResult> {
   try {
     if (job.kind === 'read') return read(job)
@@ -99,14 +99,14 @@ function transferableTensors(tensors: readonly Tensor[]): { inputs: Tensor[]; tr
   return { inputs, transfer }
 }
 
-/** Node's pool of small buffers belongs to everybody and cannot be given away; what is as large as the pool is not in it. */
+/** Small buffers are copied: they may lie in Node's shared pool, which cannot be transferred. */
 function transferable(bytes: Uint8Array, transfer: Set<ArrayBuffer>): Uint8Array {
   const view = bytes.length < Buffer.poolSize ? new Uint8Array(bytes) : bytes
   transfer.add(view.buffer as ArrayBuffer)
   return view
 }
 
-/** What does not go back is freed now: an idle thread may not collect its garbage for a long time. */
+/** Frees the buffers that do not go back: an idle thread may not collect its garbage for a long time. */
 function freeAll(job: JsonJob, kept: ReadonlySet<ArrayBuffer>): void {
   const views = job.kind === 'write' ? job.outputs.map(({ bytes }) => bytes) : [job.body]
   for (const { buffer } of views) {
@@ -114,7 +114,7 @@ function freeAll(job: JsonJob, kept: ReadonlySet<ArrayBuffer>): void {
   }
 }
 
-/** On the main thread: objects that crossed have lost their class. */
+/** Runs on the main thread: transferred objects have lost their class. */
 export function revived<Parsed extends { readonly inputs: Tensor[] }>(parsed: Parsed): Parsed {
   const inputs = parsed.inputs.map(({ name, dataType, shape, bytes }) => new Tensor(name, dataType, shape, bytes))
   return { ...parsed, inputs }

@@ -1,5 +1,5 @@
-// Large JSON is read and written by threads: the main thread would stand still for as long as that takes (up to 60 ms
-// per MiB of text). Small JSON never comes here, because the way to a thread and back costs more than reading it.
+// Threads read and write large JSON, because that would block the main thread for up to 60 ms per MiB of text. Small
+// JSON stays on the main thread, because the way to a thread and back costs more than reading it.
 
 import { availableParallelism } from 'node:os'
 
@@ -21,7 +21,7 @@ import { revived, revivedResponse, type JsonJob, type JsonResult } from './json-
 
 export type JsonOffloadSettings = {
   readonly maxThreads: number
-  /** Of all jobs that no thread has begun. One job always may wait, whatever its size. */
+  /** Most bytes of all jobs that no thread has begun. One job may always wait, also a larger one. */
   readonly maxWaitingBytes: number
   /** A job that takes longer fails, and its thread is replaced. */
   readonly jobTimeoutMs: number
@@ -125,7 +125,7 @@ export class JsonOffload {
     )
   }
 
-  /** Ends the threads; what they had in hand fails. Twice is fine. */
+  /** Ends the threads; their jobs fail. Twice is fine. */
   close(): void {
     this.#isClosed = true
     for (let job = this.#waiting.take(); job !== undefined; job = this.#waiting.take()) job.finish(closed(), null)
@@ -186,7 +186,7 @@ export class JsonOffload {
   }
 }
 
-/** One large body on its way. */
+/** One job for a thread. */
 class OffloadedJson {
   readonly message: JsonJob
   readonly transfer: readonly ArrayBuffer[]
@@ -208,7 +208,7 @@ class OffloadedJson {
     this.#withdraw = withdraw
   }
 
-  /** Nobody waits for the job any more. A job that no thread has begun is dropped; otherwise its result is. */
+  /** Nobody waits for the job any more. A job that no thread has begun is dropped; else its result is dropped. */
   cancel(): void {
     if (this.#done === null) return
     this.#done = null
@@ -222,7 +222,7 @@ class OffloadedJson {
   }
 }
 
-/** A thread and the job it has in hand. */
+/** A thread and its current job. */
 class Lane {
   readonly #clock: Clock
   readonly #settings: JsonOffloadSettings

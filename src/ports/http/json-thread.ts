@@ -4,7 +4,7 @@ import { Worker as Thread } from 'node:worker_threads'
 import { messageOf } from '../../base/server-error.ts'
 import type { JsonJob, JsonResult } from './json-offload-messages.ts'
 
-/** The way to one thread and back. */
+/** The main thread's side of one JSON thread. */
 export interface JsonThread {
   /** One job at a time. A busy thread keeps the process alive, an idle one does not. */
   post(job: JsonJob, transfer: readonly ArrayBuffer[]): void
@@ -14,7 +14,7 @@ export interface JsonThread {
 
 export type JsonThreadEvents = {
   onResult(result: JsonResult): void
-  /** Once, and last: the thread is gone, and why in words. */
+  /** The last call, made once: the thread has ended for this reason. */
   onExit(reason: string): void
 }
 

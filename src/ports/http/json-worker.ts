@@ -11,7 +11,7 @@ port?.on('message', (job: JsonJob) => {
   try {
     port.postMessage(message, [...transfer])
   } catch (reason) {
-    // A result that cannot be sent is a fault of ours, but not one to lose the thread over.
+    // A result that cannot be sent is a bug of the server, but the thread goes on.
     const failure: JsonResult = { kind: 'failed', code: 'INTERNAL', message: messageOf(reason) }
     port.postMessage(failure, [])
   }

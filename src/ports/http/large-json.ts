@@ -1,5 +1,4 @@
-// Which JSON is too large to be read or written between two other requests, and the copy that a thread is given of an
-// answer's outputs.
+// Decides which JSON is too large for the main thread, and copies the outputs of an answer for a thread.
 
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
@@ -8,18 +7,18 @@ import type { OutputSelection } from '../../protocol/parsed-infer.ts'
 import type { InferResponseContext } from '../../protocol/infer-response-writer.ts'
 
 /**
- * JSON text above this is read by a thread. Reading costs 3-20 ms per MiB, 63 ms for the worst text a client can think
- * up, so the main thread is never held for more than 16 ms (docs/internals/json-tokenizer.md).
+ * A thread reads JSON text above this size. Reading costs 3-20 ms per MiB, and 63 ms for the worst possible text. So
+ * JSON never blocks the main thread for more than 16 ms (docs/internals/json-tokenizer.md).
  */
 export const largeRequestJsonBytes = 256 * 1024
 
-/** A raw body of one string is copied behind its length; above this a thread does it: 64 MiB take 30-60 ms. */
+/** A raw body of one string is copied to add its length. Above this size a thread copies: 64 MiB take 30-60 ms. */
 const largeRawStringBytes = 8 * 1024 * 1024
 
-/** Outputs above this are written by a thread: printing floats costs about 75 ms per MiB of them. */
+/** A thread writes outputs above this size: printing floats costs about 75 ms per MiB. */
 const largeResponseJsonBytes = 128 * 1024
 
-/** Outputs below this size never take long to print, whatever the client asks for. */
+/** Outputs below this size are always quick to print, also with classification. */
 const alwaysSmallBytes = 2048
 
 /** Ranking and printing one class costs as much as printing so many bytes of floats. */
@@ -38,7 +37,7 @@ export function isLargeAnswer(outputs: readonly Tensor[], context: InferResponse
   return bytes > alwaysSmallBytes && jsonBytes(outputs, context) > largeResponseJsonBytes
 }
 
-/** Bytes of the outputs that are printed, classes counted at what they cost. */
+/** Bytes of the outputs that are printed; each class counts as `bytesPerClass`. */
 function jsonBytes(outputs: readonly Tensor[], context: InferResponseContext): number {
   let bytes = 0
   for (const output of outputs) {
@@ -60,12 +59,13 @@ function listedClasses({ shape, dataType, bytes }: Tensor, count: number, contex
   return Math.min(count * rows, bytes.length / Math.max(1, elementBytes[dataType]))
 }
 
-/** Bytes copied between two looks at the event loop: about three milliseconds. */
+/** Bytes that are copied in one turn of the event loop: about three milliseconds. */
 const sliceBytes = 8 * 1024 * 1024
 
 /**
- * Each output in a buffer of its own, which can be given to a thread. The outputs themselves cannot: they may lie in
- * native or shared memory, or be views on what others still look at. Bytes that are not printed stay behind.
+ * Copies each output into a buffer of its own, which can be transferred to a thread. The outputs themselves cannot:
+ * they may lie in native or shared memory, or be views on buffers that others use. Bytes that are not printed are not
+ * copied.
  */
 export function copyOutputs(
   outputs: readonly Tensor[],

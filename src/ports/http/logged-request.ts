@@ -10,7 +10,7 @@ import {
 } from '../../transport/http1/http-message.ts'
 import { WrappedRequest, WrappedStream } from './wrapped-request.ts'
 
-/** A request that leaves a line in the access log when it is answered. */
+/** A request that writes a line into the access log when it is answered. */
 export class LoggedRequest extends WrappedRequest {
   readonly #log: AccessLog
   readonly #clock: Clock
@@ -45,7 +45,7 @@ export class LoggedRequest extends WrappedRequest {
   }
 
   override respond(response: HttpResponse): void {
-    // First, while everything of the request is still there: with its answer it may make room for the next one.
+    // The log comes first: after the answer the transport may reuse the request for the next one.
     this.#write(response.status, response.bodyBytes)
     this.inner.respond(response)
   }

@@ -3,6 +3,6 @@ import type { HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** A request as a route gets it. */
 export interface PortRequest extends HttpRequest {
-  /** For whoever writes down what becomes of requests: this one became an inference of that version of its model. */
+  /** For the access log: the request became an inference of this model version. */
   noteInference?(inference: InferenceRequest, version: string): void
 }

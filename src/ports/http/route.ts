@@ -5,19 +5,19 @@ import type { PortRequest } from './port-request.ts'
 
 export type RouteHandler = (request: PortRequest, modelName: string, modelVersion: string, caller: Caller) => void
 
-/** The path of a route that takes what no other route does. */
+/** The path of the route that takes all paths without a route of their own. */
 export const everyOtherPath = '*'
 
-/** One path of a front end and what it does with a request there. */
+/** One path of a front end and its handler. */
 export type Route = {
   /**
-   * `{name}` stands for a part of one path segment: for all of it, or for what comes before a `:` where the pattern has
-   * one. `{version}` takes digits only. What is in brackets may be left out: `/v2/models/{model}[/versions/{version}]`.
+   * `{name}` stands for one path segment, or for the part of a segment before a `:` that the pattern has. `{version}`
+   * takes digits only. A part in brackets may be missing: `/v2/models/{model}[/versions/{version}]`.
    */
   readonly path: string
   readonly methods: readonly string[]
   readonly api: ApiName
-  /** The type of a 405's body: Triton sets JSON before it looks at the method on some endpoints and after it on others. */
+  /** The content type of a 405: some endpoints of Triton set JSON before they check the method, others after it. */
   readonly wrongMethodType: string
   /** True where a body may hold tensors or models; other bodies are small. */
   readonly takesLargeBody?: boolean

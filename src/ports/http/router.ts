@@ -3,9 +3,9 @@ import { everyOtherPath, type Route } from './route.ts'
 
 type RouteMatch = {
   readonly route: Route
-  /** The first `{}` of the path that is not its version; '' where there is none. */
+  /** The first parameter of the path that is not the version; '' when there is none. */
   readonly modelName: string
-  /** '' when the path names none. */
+  /** '' when the path has no version. */
   readonly modelVersion: string
 }
 
@@ -20,7 +20,7 @@ type Branch = {
   readonly next: Junction
 }
 
-/** A place in the patterns. Routes end here after some literal text, or a branch leads on. */
+/** A node in the tree of patterns. Routes end here after some literal text, or a branch leads on. */
 class Junction {
   readonly endings = new Map<string, Route>()
   readonly branches: Branch[] = []
@@ -36,7 +36,7 @@ class Junction {
   }
 }
 
-/** Bounds of what the router remembers: about 128 KiB. All is forgotten when the bound is reached. */
+/** Bounds of the remembered targets: about 128 KiB. The router forgets all of them when the bound is reached. */
 const mostKnownTargets = 256
 const longestKnownTarget = 256
 
@@ -48,7 +48,7 @@ export class Router {
   readonly #root = new Junction()
   /** The last targets that were found. */
   readonly #known = new Map<string, RouteMatch>()
-  /** The match of every path that no other route has; null where there is none. */
+  /** The match for all paths without a route; null when there is no such route. */
   readonly #others: RouteMatch | null
 
   constructor(routes: readonly Route[]) {
@@ -78,7 +78,7 @@ export class Router {
 
   #search(target: string): RouteMatch | null {
     if (target.length > longestKnownTarget) return this.#match(target)
-    // A copy: a piece of a string keeps the whole string in memory, here the head of a request.
+    // The target is copied, because a slice of a string keeps the whole string in memory, here the head of a request.
     const own = Buffer.from(target).toString()
     const match = this.#match(own)
     if (match === null) return null
@@ -110,7 +110,7 @@ function matchFrom(junction: Junction, path: string, at: number, name: string, v
   return null
 }
 
-/** Where the parameter ends; not after `start` where there is none. */
+/** Where the parameter ends; not beyond `start` when there is no parameter. */
 function parameterEnd(path: string, start: number, end: ParameterEnd): number {
   if (end === 'digits') return endOfDigits(path, start)
   const slash = path.indexOf('/', start)
@@ -133,7 +133,7 @@ function endOfDigits(text: string, start: number): number {
 
 const slashCode = 0x2f
 
-/** The path in a request's target: without the query, and without `http://host` where a client speaks as to a proxy. */
+/** The path in a request's target: without the query, and without `http://host`, which clients send to a proxy. */
 function pathOf(target: string): string {
   const query = target.indexOf('?')
   const path = query < 0 ? target : target.slice(0, query)

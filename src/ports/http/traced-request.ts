@@ -3,7 +3,7 @@ import type { RequestTrace } from '../../model/inference-request.ts'
 import { HttpResponse, type HttpRequest, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { WrappedRequest, WrappedStream } from './wrapped-request.ts'
 
-/** A request whose answer is stamped on its trace: when it was handed to the socket and when it had left. */
+/** Stamps the answer of a request on its trace: when the socket got the answer and when all of it was sent. */
 export class TracedRequest extends WrappedRequest {
   readonly #trace: RequestTrace
   readonly #clock: Clock
@@ -26,7 +26,7 @@ export class TracedRequest extends WrappedRequest {
     this.inner.respond(new HttpResponse(status, contentType, parts, { headers, closesConnection, release }))
   }
 
-  /** Leaves when its last piece does. */
+  /** A stream is sent when its last piece is sent. */
   override stream(head: HttpResponse): ResponseStream {
     this.#trace.stamp('HTTP_SEND_START', this.#clock.nowNs())
     return new WrappedStream(this.inner.stream(head), () => {

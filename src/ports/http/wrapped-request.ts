@@ -2,7 +2,7 @@ import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { HttpResponse, ResponseStream } from '../../transport/http1/http-message.ts'
 import type { PortRequest } from './port-request.ts'
 
-/** A request that is another one but for what a subclass changes. */
+/** A request that passes all calls on to another request. Subclasses change some of them. */
 export class WrappedRequest implements PortRequest {
   protected readonly inner: PortRequest
 
@@ -51,8 +51,8 @@ export class WrappedRequest implements PortRequest {
 type StreamEnd = { readonly bytes: number; readonly isAborted: boolean }
 
 /**
- * A stream whose end is told once: how much was written, and whether it was broken off. Told first, while everything of the
- * request is still there: with its end it may make room for the next one.
+ * A stream that reports its end once: how much was written, and whether it was broken off. The report comes before the
+ * end, because after the end the transport may reuse the request for the next one.
  */
 export class WrappedStream implements ResponseStream {
   readonly #inner: ResponseStream
