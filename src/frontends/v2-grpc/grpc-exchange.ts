@@ -75,7 +75,12 @@ export abstract class GrpcExchange extends InferenceExchange {
     return arrivalNames
   }
 
-  protected override read({ name }: ModelVersion): void {
+  /** Before the request is read. Throws ServerError for a version that the RPC cannot ask. */
+  protected abstract check(version: ModelVersion): void
+
+  protected override read(version: ModelVersion): void {
+    this.check(version)
+    const { name } = version
     const wire = this.#wire
     if (!hasLargeContents(wire)) this.#submitWire(name, null)
     else {

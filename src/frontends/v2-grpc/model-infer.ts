@@ -30,9 +30,8 @@ export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, calle
 }
 
 class UnaryExchange extends GrpcExchange {
-  protected override read(version: ModelVersion): void {
-    if (version.signature.isDecoupled) throw ServerError.withoutStack('UNSUPPORTED', decoupledText)
-    super.read(version)
+  protected override check({ signature }: ModelVersion): void {
+    if (signature.isDecoupled) throw ServerError.withoutStack('UNSUPPORTED', decoupledText)
   }
 
   protected override started(request: InferenceRequest): void {

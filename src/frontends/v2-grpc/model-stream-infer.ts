@@ -205,9 +205,8 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     return this.answersOnce
   }
 
-  protected override read(version: ModelVersion): void {
-    this.answersOnce = !version.signature.isDecoupled
-    super.read(version)
+  protected override check({ signature }: ModelVersion): void {
+    this.answersOnce = !signature.isDecoupled
   }
 
   protected override started(request: InferenceRequest): void {
