@@ -3,6 +3,7 @@
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import { ManualClock } from '../../src/base/clock.ts'
+import { ClientMemory } from '../../src/transport/client-memory.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
 import { HttpResponse, type HttpRequest } from '../../src/transport/http1/http-message.ts'
 
@@ -56,10 +57,12 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
       service: {
         admit: () => null,
         handle: respond,
+        refuseMemory: () => new HttpResponse(503, 'text/plain'),
         refuseBody: () => new HttpResponse(400, 'text/plain', [], { closesConnection: true }),
         refuseStalledBody: () => new HttpResponse(408, 'text/plain', [], { closesConnection: true }),
         refuseHead: (status) => new HttpResponse(status, 'text/plain', [], { closesConnection: true }),
       },
+      clientMemory: new ClientMemory(),
       isDraining: false,
       bodyLimitBytes: 1024 * 1024,
       maxHeaderBytes: 16 * 1024,

@@ -90,7 +90,7 @@ class InferExchange extends HttpExchange {
       this.http.respond(unsupportedEncoding())
       return
     }
-    this.#endpoint.inflater.inflate(this.#body, (error, body) => {
+    this.#endpoint.inflater.inflate(this.#body, this.http.memory, (error, body) => {
       this.#body = body
       if (error === null) this.begin(modelName, modelVersion)
       else this.refuse(error)

@@ -2,11 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib'
 
+import { ClientMemory, ConnectionMemory } from '../../transport/client-memory.ts'
+import { RequestMemory } from '../../transport/request-memory.ts'
 import { BodyInflater, deflateBody, requestEncoding, responseEncoding } from './content-encoding.ts'
+
+const newMemory = (server = new ClientMemory()): RequestMemory => new RequestMemory(new ConnectionMemory(server))
 
 const inflate = (inflater: BodyInflater, body: Buffer): Promise<{ message: string | null; bytes: Buffer }> =>
   new Promise((resolve) => {
-    inflater.inflate(body, (error, bytes) => resolve({ message: error?.message ?? null, bytes }))
+    inflater.inflate(body, newMemory(), (error, bytes) => resolve({ message: error?.message ?? null, bytes }))
   })
 
 test('Accept-Encoding: the highest weight wins, of equal ones the first listed', () => {

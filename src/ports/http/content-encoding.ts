@@ -3,8 +3,14 @@
 
 import { deflate, deflateSync, gzip, gzipSync, unzip, unzipSync } from 'node:zlib'
 
-import { RingQueue } from '../../base/ring-queue.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
+import {
+  inflatedLimit,
+  inflateFailure,
+  mostInflatedPerByte,
+  type InflateFailure,
+} from '../../transport/inflate-queue.ts'
+import type { RequestMemory } from '../../transport/request-memory.ts'
 
 type ContentEncoding = 'identity' | 'gzip' | 'deflate'
 
@@ -52,63 +58,56 @@ const headerComplaints: ReadonlySet<string> = new Set([
   'invalid window size',
 ])
 
-/** How many bodies are inflated at the same time: each may grow to the limit, also from a small body. */
-const mostInflating = 4
-
 /** Inflates request bodies. It recognises gzip and zlib by the bytes, not by the header. */
 export class BodyInflater {
   readonly #limitBytes: number
-  readonly #waiting = new RingQueue<() => void>()
-  #inflatingCount = 0
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
   }
 
-  /** Calls `done` before it returns when the body is small, later otherwise; exactly once. */
-  inflate(body: Buffer, done: (error: ServerError | null, inflated: Buffer) => void): void {
+  /** Calls `done` before it returns when the body is small, later otherwise; once, or never if the request ends before. */
+  inflate(body: Buffer, memory: RequestMemory, done: (error: ServerError | null, inflated: Buffer) => void): void {
     if (body.length === 0) {
       done(ServerError.withoutStack('INVALID_ARG', 'nothing to be decompressed'), body)
       return
     }
-    if (body.length > inlineInputBytes) {
-      this.#inflateLater(body, done)
+    const finish = (failure: InflateFailure | null, inflated: Buffer): void =>
+      done(failure === null ? null : this.#errorOf(failure, body.length, memory), inflated)
+    const mostBytes = inflatedLimit(body.length, this.#limitBytes)
+    if (body.length > inlineInputBytes || !memory.hasRoomToInflate(mostBytes)) {
+      memory.server.inflations.inflate(body, this.#limitBytes, unzip, memory, finish)
       return
     }
     let inflated = noBytes
-    let error: ServerError | null = null
+    let failure: InflateFailure | null = null
     try {
-      inflated = unzipSync(body, { maxOutputLength: this.#limitBytes })
+      inflated = unzipSync(body, { maxOutputLength: mostBytes })
+      if (!memory.reserveInflated(inflated.length)) failure = 'no-room'
     } catch (reason) {
-      error = this.#errorOf(reason)
+      failure = inflateFailure(reason, mostBytes, this.#limitBytes)
     }
-    done(error, inflated)
+    finish(failure, failure === null ? inflated : noBytes)
   }
 
-  #inflateLater(body: Buffer, done: (error: ServerError | null, inflated: Buffer) => void): void {
-    const start = (): void => {
-      this.#inflatingCount++
-      unzip(body, { maxOutputLength: this.#limitBytes }, (reason, inflated) => {
-        this.#inflatingCount--
-        this.#waiting.take()?.()
-        done(reason === null ? null : this.#errorOf(reason), reason === null ? inflated : noBytes)
-      })
-    }
-    if (this.#inflatingCount < mostInflating) start()
-    else this.#waiting.push(start)
-  }
-
-  #errorOf(reason: unknown): ServerError | null {
-    if (reason instanceof Error && 'code' in reason && reason.code === 'ERR_BUFFER_TOO_LARGE') {
+  #errorOf(failure: InflateFailure, bodyBytes: number, { server }: RequestMemory): ServerError | null {
+    if (failure === 'limit') {
       return ServerError.withoutStack(
         'INVALID_ARG',
         `Decompressed data size exceeds the maximum allowed value of ${this.#limitBytes} bytes. Use --http-max-input-size to increase the limit.`,
       )
     }
+    if (failure === 'ratio') {
+      const text = `Decompressed data size exceeds ${mostInflatedPerByte} times the ${bodyBytes} bytes of the request body`
+      return ServerError.withoutStack('INVALID_ARG', `${text}. Send it less compressed.`)
+    }
+    if (failure === 'no-room') {
+      return ServerError.withoutStack('UNAVAILABLE', server.refuse(inflatedLimit(bodyBytes, this.#limitBytes)))
+    }
     // Triton treats a body that is not compressed as an empty body; its clients know the error that follows.
-    if (headerComplaints.has(messageOf(reason))) return null
+    if (headerComplaints.has(failure.message)) return null
     // A stream that breaks off or fails its checksum is refused; Triton would use the bytes that came out so far.
-    return ServerError.withoutStack('INVALID_ARG', `failed to decompress the request body: ${messageOf(reason)}`)
+    return ServerError.withoutStack('INVALID_ARG', `failed to decompress the request body: ${failure.message}`)
   }
 }
 

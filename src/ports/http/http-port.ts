@@ -47,6 +47,9 @@ const mostControlBytes = 1024 * 1024
 
 const statusOf: Readonly<Record<RefusalReason, number>> = { restricted: 403 }
 
+/** What is held for clients goes back within seconds. */
+const retryHeaders = ['Retry-After', '1']
+
 const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string =>
   `request body of ${bodyBytes} bytes exceeds the maximum of ${limitBytes} bytes for this endpoint`
 
@@ -185,10 +188,12 @@ export class HttpPort implements HttpService {
   }
 
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {
-    this.#refusals?.countAs(reason === 'no-memory' ? 'unavailable' : 'too_large')
-    const status = reason === 'no-memory' ? 503 : 400
+    const isBusy = reason === 'no-memory' || reason === 'over-budget'
+    this.#refusals?.countAs(isBusy ? 'unavailable' : 'too_large')
+    const status = isBusy ? 503 : 400
     const text = this.#bodyRefusal(request, reason, bodyBytes)
-    const refusal = messageResponse(status, text, jsonType, { closesConnection: true })
+    const headers = isBusy ? retryHeaders : []
+    const refusal = messageResponse(status, text, jsonType, { headers, closesConnection: true })
     if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, status, bodyBytes)
     return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
   }
@@ -212,6 +217,7 @@ export class HttpPort implements HttpService {
   }
 
   #bodyRefusal(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): string {
+    if (reason === 'over-budget') return this.#transport.clientMemory.refuse(bodyBytes)
     if (reason === 'no-memory')
       return `the server has no memory for a request body of ${bodyBytes} bytes, try again later`
     if (reason === 'too-many-chunks') {
@@ -224,6 +230,10 @@ export class HttpPort implements HttpService {
     // Triton's text: without a header length the whole body is JSON.
     const what = isAllJson && isPlain && this.#options.hasFlags ? 'request JSON size' : 'request body'
     return `${what} of ${bodyBytes} bytes exceeds ${limit}${advice}`
+  }
+
+  refuseMemory(answerBytes: number): HttpResponse {
+    return messageResponse(503, this.#transport.clientMemory.refuse(answerBytes), jsonType, { headers: retryHeaders })
   }
 
   refuseStalledBody(): HttpResponse {

@@ -1,5 +1,6 @@
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { HttpResponse, ResponseStream } from '../../transport/http1/http-message.ts'
+import type { RequestMemory } from '../../transport/request-memory.ts'
 import type { PortRequest } from './port-request.ts'
 
 /** A request that passes all calls on to another request. Subclasses change some of them. */
@@ -27,6 +28,9 @@ export class WrappedRequest implements PortRequest {
   }
   get caller(): unknown {
     return this.inner.caller
+  }
+  get memory(): RequestMemory {
+    return this.inner.memory
   }
   get onDisconnect(): (() => void) | null {
     return this.inner.onDisconnect

@@ -10,15 +10,22 @@ const mostPieces = 65536
 /** A body over the limit is still received, so that its client reads the answer, up to this many times the limit. */
 const patience = 16
 
-export type BodyRefusal = 'too-large' | 'too-many-chunks' | 'no-memory'
+/** `over-budget`: too much is held for clients. */
+export type BodyRefusal = 'too-large' | 'too-many-chunks' | 'no-memory' | 'over-budget'
 type BodyState = 'receiving' | 'complete' | BodyRefusal
 
-type CollectorOptions = { readonly allocate?: (bytes: number) => Buffer; readonly patienceBytes?: number }
+type CollectorOptions = {
+  readonly allocate?: (bytes: number) => Buffer
+  readonly patienceBytes?: number
+  /** Counts bytes that arrived; false when they cannot be kept. */
+  readonly reserve?: (bytes: number) => boolean
+}
 
 export class BodyCollector {
   readonly #limitBytes: number
   readonly #patienceBytes: number
   readonly #allocate: (bytes: number) => Buffer
+  readonly #reserve: (bytes: number) => boolean
   /** -1: a chunked body. */
   readonly #announcedBytes: number
   #buffer: Buffer | null = null
@@ -30,8 +37,9 @@ export class BodyCollector {
   constructor(
     announcedBytes: number,
     limitBytes: number,
-    { allocate = allocateFresh, patienceBytes = limitBytes * patience }: CollectorOptions = {},
+    { allocate = allocateFresh, patienceBytes = limitBytes * patience, reserve = always }: CollectorOptions = {},
   ) {
+    this.#reserve = reserve
     this.#patienceBytes = patienceBytes
     this.#allocate = allocate
     this.#announcedBytes = announcedBytes
@@ -50,7 +58,7 @@ export class BodyCollector {
 
   /** True when the rest of the body is not waited for: the request is answered now and the connection closed. */
   get isBeyondPatience(): boolean {
-    if (this.#state === 'too-many-chunks' || this.#state === 'no-memory') return true
+    if (this.#state === 'too-many-chunks' || this.#state === 'no-memory' || this.#state === 'over-budget') return true
     return this.#state === 'too-large' && this.bodyBytes > this.#patienceBytes
   }
 
@@ -67,6 +75,7 @@ export class BodyCollector {
     this.#pieceCount++
     if (this.#receivedBytes > this.#limitBytes) this.#refuse('too-large')
     else if (this.#announcedBytes < 0 && this.#pieceCount > mostPieces) this.#refuse('too-many-chunks')
+    else if (!this.#reserve(piece.length)) this.#refuse('over-budget')
     else if (before === 0) this.#buffer = piece
     else this.#append(piece, before)
   }
@@ -115,5 +124,7 @@ export class BodyCollector {
 }
 
 const allocateFresh = (bytes: number): Buffer => Buffer.allocUnsafeSlow(bytes)
+
+const always = (): boolean => true
 
 const noBytes = Buffer.alloc(0)

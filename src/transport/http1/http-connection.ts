@@ -4,18 +4,22 @@
 
 import type { Socket } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
+import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
+import { RequestMemory } from '../request-memory.ts'
 import { BodyCollector } from './body-collector.ts'
 import { ChunkedAnswer } from './chunked-answer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { SocketChunkWriter } from './socket-chunk-writer.ts'
-import { reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
+import { reasonOf, type HttpResponse, type ResponseStream } from './http-message.ts'
 import type { HttpService } from './http-service.ts'
+import { ReceivedRequest, type RequestHost } from './received-request.ts'
 import { isRequestLine, parseRequestHead, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
   readonly clock: Clock
   readonly service: HttpService
+  readonly clientMemory: ClientMemory
   readonly isDraining: boolean
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
@@ -25,6 +29,10 @@ export type ConnectionHost = {
 const joinBytes = 16 * 1024
 /** The body of a request that was not admitted is heard out up to here, so that its client reads the answer. */
 const mostUnwantedBytes = 1024 * 1024
+/** Requests of one connection that are begun in one turn of the event loop. Others have their turn before the next ones. */
+const mostPerTurn = 16
+/** Line ends that a client may send between two requests. */
+const mostLineEnds = 64
 const headEnd = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
 /** Stands for the head of a request that is refused before its head was read. */
@@ -33,55 +41,7 @@ const noHead = parseRequestHead('GET / HTTP/1.1') as RequestHead
 /** `idle`: between requests. `waiting`: a request is whole and not yet answered. */
 type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
 
-/** One request and its one answer. An answer that comes too late, or a second one, is dropped here. */
-class HttpExchange implements HttpRequest {
-  readonly head: RequestHead
-  body: Buffer = noBytes
-  caller: unknown = null
-  /** The answer to a request that was not admitted; null for all others. */
-  refusal: HttpResponse | null = null
-  onDisconnect: (() => void) | null = null
-  isAnswered = false
-  readonly #connection: HttpConnection
-
-  constructor(connection: HttpConnection, head: RequestHead) {
-    this.#connection = connection
-    this.head = head
-  }
-
-  get method(): string {
-    return this.head.method
-  }
-
-  get target(): string {
-    return this.head.target
-  }
-
-  get headers(): readonly string[] {
-    return this.head.headers
-  }
-
-  get remoteAddress(): string {
-    return this.#connection.remoteAddress
-  }
-
-  respond(response: HttpResponse): void {
-    if (this.isAnswered) {
-      response.release?.()
-      return
-    }
-    this.isAnswered = true
-    this.onDisconnect = null
-    this.#connection.answer(this, response)
-  }
-
-  /** The request counts as answered when the last piece is written. Until then `onDisconnect` is called. */
-  stream(head: HttpResponse): ResponseStream {
-    return this.#connection.stream(this, head)
-  }
-}
-
-export class HttpConnection {
+export class HttpConnection implements RequestHost {
   readonly #host: ConnectionHost
   readonly #socket: Socket
   #phase: ConnectionPhase = 'idle'
@@ -90,13 +50,19 @@ export class HttpConnection {
   /** Bytes that arrived and are not read yet: half a head, or a request that came before its predecessor was answered. */
   #pending: Buffer | null = null
   #isConsuming = false
+  /** True: the next request waits until the client has taken its answers, or until others had their turn. */
+  #isHeldBack = false
+  #lineEnds = 0
   #isClosed = false
+  readonly #memory: ConnectionMemory
+  /** Bytes of the body that are counted. */
+  #bodyBytes = 0
 
   /** The last head and its bytes. The next head is nearly always the same. */
   #headBytes: Buffer = noBytes
   #head: RequestHead | null = null
   /** The request that is being received or waits for its answer; null between requests. */
-  #exchange: HttpExchange | null = null
+  #exchange: ReceivedRequest | null = null
   #collector: BodyCollector | null = null
   #decoder: ChunkedDecoder | null = null
   #leftBytes = 0
@@ -108,7 +74,9 @@ export class HttpConnection {
   constructor(host: ConnectionHost, socket: Socket) {
     this.#host = host
     this.#socket = socket
+    this.#memory = new ConnectionMemory(host.clientMemory)
     this.sinceNs = host.clock.nowNs()
+    socket.on('drain', () => this.#onDrain())
     // A client that ends its side has gone away: clients that want an answer keep their side open.
     socket.on('end', () => this.#onEnd())
     socket.on('error', () => socket.destroy())
@@ -125,8 +93,30 @@ export class HttpConnection {
     return this.#socket.remoteAddress ?? ''
   }
 
+  /** A client whose next request is held back waits, as one whose request is with a model. */
   get phase(): ConnectionPhase {
-    return this.#phase
+    return this.#isHeldBack ? 'waiting' : this.#phase
+  }
+
+  memoryOfRequest(): RequestMemory {
+    return new RequestMemory(this.#memory)
+  }
+
+  /** Counts what the client has not taken. Called after writes and now and then, so that no write needs a callback. */
+  countUnread(): void {
+    const unread = this.#socket.writableLength
+    if (unread !== this.#memory.answerBytes) this.#memory.changeAnswers(unread - this.#memory.answerBytes)
+  }
+
+  #onDrain(): void {
+    this.countUnread()
+    if (this.#isHeldBack) this.#letGo()
+  }
+
+  #letGo(): void {
+    this.#isHeldBack = false
+    this.sinceNs = this.#host.clock.nowNs()
+    this.#goOn()
   }
 
   destroy(): void {
@@ -146,7 +136,7 @@ export class HttpConnection {
   }
 
   /** Called once per exchange. */
-  answer(exchange: HttpExchange, response: HttpResponse): void {
+  answer(exchange: ReceivedRequest, response: HttpResponse): void {
     if (this.#isClosed) {
       response.release?.()
       return
@@ -154,13 +144,22 @@ export class HttpConnection {
     const { head } = exchange
     // Behind a body that was not read to its end, nobody knows where the next request begins.
     const isRead = this.#phase === 'waiting'
-    const closes = response.closesConnection || !head.keepsAlive || !isRead || this.#host.isDraining
-    this.#write(response, head, closes)
+    const given = this.#withinBudget(response)
+    const closes = given.closesConnection || !head.keepsAlive || !isRead || this.#host.isDraining
+    this.#write(given, head, closes)
     this.#finish(closes)
   }
 
+  /** The answer; or a refusal, where so much is unread that a large answer cannot be kept for its client. */
+  #withinBudget(response: HttpResponse): HttpResponse {
+    const { bodyBytes, release } = response
+    if (bodyBytes <= joinBytes || this.#memory.hasRoomForAnswer(bodyBytes)) return response
+    release?.()
+    return this.#host.service.refuseMemory(bodyBytes)
+  }
+
   /** Instead of `answer`: writes the head now and the body in pieces. */
-  stream(exchange: HttpExchange, response: HttpResponse): ResponseStream {
+  stream(exchange: ReceivedRequest, response: HttpResponse): ResponseStream {
     const { head } = exchange
     // Before HTTP/1.1 there are no chunks: the body ends where the connection does.
     const closes = response.closesConnection || !head.keepsAlive || head.isHttp10 || this.#host.isDraining
@@ -182,7 +181,8 @@ export class HttpConnection {
 
   /** The answer is written: closes the connection, or goes on with the next request. */
   #finish(closes: boolean): void {
-    this.#exchange = null
+    this.#endRequest()
+    if (this.#socket.writableLength > 0) this.countUnread()
     this.#collector = null
     this.#decoder = null
     this.#phase = 'idle'
@@ -197,13 +197,22 @@ export class HttpConnection {
     this.#goOn()
   }
 
+  #endRequest(): void {
+    this.#exchange?.endMemory()
+    this.#exchange = null
+    this.#memory.release(this.#bodyBytes)
+    this.#bodyBytes = 0
+  }
+
   /** Reads what arrived while the connection waited. */
   #goOn(): void {
     if (this.#isConsuming || this.#pending === null) return
     const pending = this.#pending
     this.#pending = null
-    this.#socket.resume()
     this.#consume(pending)
+    // While requests wait here, nothing more is read; not the client's end either, which would come before their answers.
+    const isWaiting = this.#isHeldBack || (this.#phase === 'waiting' && this.#pending !== null)
+    if (!isWaiting) this.#socket.resume()
   }
 
   #write(response: HttpResponse, head: RequestHead, closes: boolean): void {
@@ -250,7 +259,7 @@ export class HttpConnection {
   take(data: Buffer): void {
     if (this.#isClosed) return
     const before = this.#phase
-    if (before === 'waiting') {
+    if (before === 'waiting' || this.#isHeldBack) {
       // The next request came before this one was answered. It is kept, and nothing more is read.
       this.#pending = this.#pending === null ? data : Buffer.concat([this.#pending, data])
       this.#socket.pause()
@@ -268,8 +277,10 @@ export class HttpConnection {
   #consume(data: Buffer): void {
     this.#isConsuming = true
     let at = 0
+    let begun = 0
     while (at < data.length && !this.#isClosed) {
-      if (this.#phase === 'waiting') {
+      if (this.#phase === 'idle' && this.#mustWait(++begun)) this.#isHeldBack = true
+      if (this.#phase === 'waiting' || this.#isHeldBack) {
         this.#pending = at === 0 ? data : data.subarray(at)
         this.#socket.pause()
         break
@@ -281,11 +292,20 @@ export class HttpConnection {
     this.#isConsuming = false
   }
 
+  /** Answers that the client does not take hold its next request back; so do many requests in one turn. */
+  #mustWait(begun: number): boolean {
+    if (this.#socket.writableNeedDrain) return true
+    if (begun <= mostPerTurn) return false
+    setImmediate(() => this.#letGo())
+    return true
+  }
+
   /** Gives where to go on; -1 when more bytes are needed or the connection is closed. */
   #consumeHead(data: Buffer, start: number): number {
     let at = start
     // Some old clients send a line end behind the body that its length does not count.
     while (this.#phase === 'idle' && (data[at] === 0x0d || data[at] === 0x0a)) at++
+    if (at > start && this.#hasTooManyLineEnds(at - start)) return -1
     if (at >= data.length) return at
     const isRepeated = this.#isRepeatedHead(data, at)
     const end = isRepeated ? at + this.#headBytes.length - headEnd.length : data.indexOf(headEnd, at)
@@ -306,6 +326,13 @@ export class HttpConnection {
     return end + headEnd.length
   }
 
+  #hasTooManyLineEnds(more: number): boolean {
+    this.#lineEnds += more
+    if (this.#lineEnds <= mostLineEnds) return false
+    this.#socket.destroy()
+    return true
+  }
+
   #isRepeatedHead(data: Buffer, at: number): boolean {
     const { length } = this.#headBytes
     return length > 0 && at + length <= data.length && data.compare(this.#headBytes, 0, length, at, at + length) === 0
@@ -318,8 +345,9 @@ export class HttpConnection {
       this.#head = head
       this.#headBytes = Buffer.from(data.subarray(at, end + headEnd.length))
     }
-    const exchange = new HttpExchange(this, head)
+    const exchange = new ReceivedRequest(this, head)
     this.#exchange = exchange
+    this.#lineEnds = 0
     const verdict = this.#host.service.admit(exchange)
     if (verdict instanceof Promise) this.#awaitVerdict(exchange, verdict)
     else this.#receive(exchange, verdict)
@@ -327,7 +355,7 @@ export class HttpConnection {
   }
 
   /** No byte of the body is read before the verdict is there. */
-  #awaitVerdict(exchange: HttpExchange, verdict: Promise<HttpResponse | null>): void {
+  #awaitVerdict(exchange: ReceivedRequest, verdict: Promise<HttpResponse | null>): void {
     this.#phase = 'waiting'
     void verdict.then((refusal) => {
       if (this.#isClosed) return
@@ -336,24 +364,27 @@ export class HttpConnection {
     })
   }
 
-  #receive(exchange: HttpExchange, refusal: HttpResponse | null): void {
-    exchange.refusal = refusal
+  #receive(exchange: ReceivedRequest, refusal: HttpResponse | null): void {
+    const { bodyBytes } = exchange.head
+    const isTaken = refusal === null && bodyBytes > 0 && bodyBytes <= this.#host.bodyLimitBytes
+    const hasNoRoom = isTaken && !this.#memory.server.hasRoom(bodyBytes)
+    exchange.refusal = hasNoRoom ? this.#host.service.refuseBody(exchange, 'over-budget', bodyBytes) : refusal
     if (exchange.head.bodyBytes !== 0) this.#startBody(exchange, exchange.head)
-    else if (refusal === null) this.#complete(exchange, noBytes)
+    else if (refusal === null) this.#handle(exchange)
     else {
       this.#phase = 'waiting'
       exchange.respond(refusal)
     }
   }
 
-  #startBody(exchange: HttpExchange, { bodyBytes, expectsContinue }: RequestHead): void {
+  #startBody(exchange: ReceivedRequest, { bodyBytes, expectsContinue }: RequestHead): void {
     this.#phase = 'body'
     this.#leftBytes = bodyBytes
     const { refusal } = exchange
     if (refusal === null && bodyBytes > 0 && bodyBytes <= this.#host.bodyLimitBytes && !expectsContinue) return
     const collector =
       refusal === null
-        ? new BodyCollector(bodyBytes, this.#host.bodyLimitBytes)
+        ? this.#newCollector(bodyBytes)
         : new BodyCollector(bodyBytes, 0, { patienceBytes: mostUnwantedBytes })
     this.#collector = collector
     this.#decoder = bodyBytes < 0 ? new ChunkedDecoder() : null
@@ -363,16 +394,28 @@ export class HttpConnection {
     else if (expectsContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n')
   }
 
+  #newCollector(announcedBytes: number): BodyCollector {
+    return new BodyCollector(announcedBytes, this.#host.bodyLimitBytes, { reserve: this.#reserve })
+  }
+
+  /** HOT: once per body. False: the server has no room for it. */
+  readonly #reserve = (bytes: number): boolean => {
+    if (!this.#memory.reserve(bytes)) return false
+    this.#bodyBytes += bytes
+    return true
+  }
+
   #consumeBody(data: Buffer, at: number): number {
-    const exchange = this.#exchange as HttpExchange
+    const exchange = this.#exchange as ReceivedRequest
     if (this.#decoder !== null) return this.#consumeChunks(exchange, this.#decoder, data, at)
     const end = Math.min(data.length, at + this.#leftBytes)
     const piece = data.subarray(at, end)
     if (this.#collector === null && piece.length === this.#leftBytes) {
-      this.#complete(exchange, piece)
+      if (this.#reserve(piece.length)) this.#complete(exchange, piece)
+      else this.#refuseWhole(exchange, piece.length)
       return end
     }
-    this.#collector ??= new BodyCollector(this.#leftBytes, this.#host.bodyLimitBytes)
+    this.#collector ??= this.#newCollector(this.#leftBytes)
     this.#collector.add(piece)
     this.#leftBytes -= piece.length
     if (this.#collector.isBeyondPatience) this.#refuseBody(exchange, this.#collector)
@@ -380,7 +423,7 @@ export class HttpConnection {
     return end
   }
 
-  #consumeChunks(exchange: HttpExchange, decoder: ChunkedDecoder, data: Buffer, at: number): number {
+  #consumeChunks(exchange: ReceivedRequest, decoder: ChunkedDecoder, data: Buffer, at: number): number {
     const collector = this.#collector as BodyCollector
     const end = decoder.decode(data, at, (piece) => collector.add(piece))
     if (decoder.isBroken) {
@@ -392,7 +435,7 @@ export class HttpConnection {
     return end
   }
 
-  #completeCollected(exchange: HttpExchange, collector: BodyCollector): void {
+  #completeCollected(exchange: ReceivedRequest, collector: BodyCollector): void {
     const body = collector.finish()
     this.#collector = null
     if (collector.state === 'complete') this.#complete(exchange, body)
@@ -402,15 +445,25 @@ export class HttpConnection {
     }
   }
 
-  #complete(exchange: HttpExchange, body: Buffer): void {
+  #complete(exchange: ReceivedRequest, body: Buffer): void {
     exchange.body = body
+    this.#handle(exchange)
+  }
+
+  #handle(exchange: ReceivedRequest): void {
     this.#phase = 'waiting'
     this.#host.service.handle(exchange)
   }
 
-  #refuseBody(exchange: HttpExchange, collector: BodyCollector): void {
+  #refuseBody(exchange: ReceivedRequest, collector: BodyCollector): void {
     const reason = collector.state === 'receiving' || collector.state === 'complete' ? 'too-large' : collector.state
     exchange.respond(exchange.refusal ?? this.#host.service.refuseBody(exchange, reason, collector.bodyBytes))
+  }
+
+  /** The body is there and cannot be kept. */
+  #refuseWhole(exchange: ReceivedRequest, bodyBytes: number): void {
+    this.#phase = 'waiting'
+    exchange.respond(this.#host.service.refuseBody(exchange, 'over-budget', bodyBytes))
   }
 
   /** Ends the connection when the bytes so far cannot become a request. */
@@ -439,7 +492,8 @@ export class HttpConnection {
     this.#stream?.drop()
     this.#stream = null
     const exchange = this.#exchange
-    this.#exchange = null
+    this.#endRequest()
+    this.#memory.close()
     if (exchange !== null) {
       const { onDisconnect } = exchange
       exchange.onDisconnect = null

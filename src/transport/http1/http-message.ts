@@ -1,6 +1,8 @@
 // What the HTTP front end knows of HTTP: one request to look at and answer, and one answer. No node:http in here, so that
 // the transport underneath can be exchanged and tests need no socket.
 
+import type { RequestMemory } from '../request-memory.ts'
+
 export const jsonType = 'application/json'
 export const plainType = 'text/plain'
 export const binaryType = 'application/octet-stream'
@@ -17,6 +19,8 @@ export interface HttpRequest {
   readonly remoteAddress: string
   /** Who calls, noted by the port when it admits the request. The transport keeps the note and does not look at it. */
   caller: unknown
+  /** Counts what is held for the request beside its body. */
+  readonly memory: RequestMemory
   /** Called once if the client goes away before it was answered. */
   onDisconnect: (() => void) | null
   /** Exactly once per request. Takes the response over: its `release` is called when the bytes are written or dropped. */

@@ -11,6 +11,8 @@ export type HttpService = {
   handle(request: HttpRequest): void
   /** The body is over a limit; `bodyBytes` is what was announced, or what came so far if that is more. */
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse
+  /** Too much is held for clients to keep an answer of so many bytes. */
+  refuseMemory(answerBytes: number): HttpResponse
   /** The body stood still for too long. */
   refuseStalledBody(): HttpResponse
   /** The head of a request took too long to arrive, or has too many bytes. */

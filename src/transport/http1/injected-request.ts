@@ -1,3 +1,5 @@
+import { ClientMemory, ConnectionMemory } from '../client-memory.ts'
+import { RequestMemory } from '../request-memory.ts'
 import { reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
 
 export type InjectedInit = {
@@ -26,6 +28,7 @@ export class InjectedRequest implements HttpRequest {
   readonly headers: readonly string[]
   readonly body: Buffer
   readonly remoteAddress = ''
+  readonly memory = new RequestMemory(new ConnectionMemory(new ClientMemory()))
   caller: unknown = null
   onDisconnect: (() => void) | null = null
   readonly #onAnswer: (answer: InjectedAnswer) => void
@@ -80,6 +83,7 @@ export class InjectedRequest implements HttpRequest {
 
   disconnect(): void {
     this.#isDisconnected = true
+    this.memory.end()
     const { onDisconnect } = this
     this.onDisconnect = null
     onDisconnect?.()

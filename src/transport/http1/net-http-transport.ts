@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ServerError } from '../../base/server-error.ts'
+import { ClientMemory } from '../client-memory.ts'
 import { Listener } from '../listener.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
@@ -17,6 +18,8 @@ import { UnreadAnswers } from './unread-answers.ts'
 export type HttpTransportDependencies = {
   readonly log: Log
   readonly clock: Clock
+  /** What is held for the clients of all ports; without one the port has a budget of its own. */
+  readonly clientMemory?: ClientMemory
   /** The error of `listen` when the system does not give the port. */
   readonly cannotListen: (reason: Error) => ServerError
 }
@@ -27,6 +30,7 @@ const socketOptions = { noDelay: true, allowHalfOpen: true } as const
 export class NetHttpTransport implements ConnectionHost {
   readonly clock: Clock
   readonly service: HttpService
+  readonly clientMemory: ClientMemory
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
   readonly #options: HttpTransportOptions
@@ -38,6 +42,7 @@ export class NetHttpTransport implements ConnectionHost {
     this.clock = dependencies.clock
     this.#options = options
     this.service = service
+    this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
     this.bodyLimitBytes = options.bodyLimitBytes
     this.maxHeaderBytes = options.maxHeaderBytes
     this.#listener = new Listener(dependencies, options, {
@@ -107,6 +112,7 @@ export class NetHttpTransport implements ConnectionHost {
     this.#cancelSweep = this.clock.after(everyMs * 1e6, () => {
       const nowNs = this.clock.nowNs()
       for (const connection of this.#listener.connections.values()) {
+        connection.countUnread()
         this.#sweep(connection, (nowNs - connection.sinceNs) / 1e6)
       }
       this.#sweepLater()

@@ -5,17 +5,21 @@ import type { Log } from '../../base/log.ts'
 type WatchedSocket = {
   /** Bytes that the socket has not written yet. A large piece counts as a whole until its last byte is written. */
   readonly writableLength: number
+  /** Bytes that were given to the socket. */
+  readonly bytesWritten: number
   destroy(): unknown
 }
 
-type Stall = { readonly marker: string; readonly sinceNs: number }
+type Stall = { readonly takenBytes: number; readonly sinceNs: number }
 
 /** How often per time-out the sockets are looked at. A client is given up after 1 to 1.25 times the time-out. */
 const looksPerTimeout = 4
+/** A client that takes less than this in a whole time-out, and leaves more, does not read. */
+const leastTakenBytes = 4096
 
 /**
- * Closes connections whose client takes no byte of its answer. A look at all sockets now and then costs less than a
- * timer for each answer, and what the client sends meanwhile does not count as reading.
+ * Closes connections whose client takes nothing of its answers. A look at all sockets now and then costs less than a timer
+ * for each answer. Only bytes that the client takes count: neither what it sends nor what is written for it meanwhile does.
  */
 export class UnreadAnswers {
   readonly #clock: Clock
@@ -53,12 +57,12 @@ export class UnreadAnswers {
     const stalls = new Map<WatchedSocket, Stall>()
     for (const socket of this.#sockets()) {
       if (socket.writableLength === 0) continue
-      const marker = `${socket.writableLength} ${queuedBytes(socket)}`
+      const takenBytes = takenFrom(socket)
       const before = this.#stalls.get(socket)
-      if (before === undefined || before.marker !== marker) {
-        stalls.set(socket, { marker, sinceNs: nowNs })
+      if (before === undefined || takenBytes - before.takenBytes >= leastTakenBytes) {
+        stalls.set(socket, { takenBytes, sinceNs: nowNs })
       } else if (nowNs - before.sinceNs >= this.#timeoutMs * 1e6) {
-        this.#log.verbose('closing an HTTP connection whose client reads no answer', { unread: socket.writableLength })
+        this.#log.verbose('closing a connection whose client reads no answer', { unread: socket.writableLength })
         socket.destroy()
       } else stalls.set(socket, before)
     }
@@ -66,8 +70,9 @@ export class UnreadAnswers {
   }
 }
 
-/** Bytes of the piece under way that the system has not taken yet. Node's own idle time-out reads the same number. */
-function queuedBytes(socket: WatchedSocket): number {
-  const handle = (socket as { _handle?: { writeQueueSize?: number } | null })._handle
-  return handle?.writeQueueSize ?? 0
+/** Bytes that the system has taken. Of a piece under way Node knows only the bytes that are left (`writeQueueSize`). */
+function takenFrom(socket: WatchedSocket): number {
+  const handle = (socket as { _handle?: { bytesWritten?: number; writeQueueSize?: number } | null })._handle
+  if (typeof handle?.bytesWritten !== 'number') return socket.bytesWritten - socket.writableLength
+  return handle.bytesWritten - (handle.writeQueueSize ?? 0)
 }

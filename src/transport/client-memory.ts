@@ -1,0 +1,126 @@
+// One budget for all memory that is held for clients, whatever the protocol: request bodies at their inflated size, halves of
+// messages, requests that wait for their model, answers that clients have not taken. The transports count. No endpoint and no
+// method has to think of it, and none can leave it out.
+
+import { InflateQueue } from './inflate-queue.ts'
+
+/** Up to this size a request may use the whole budget. Larger requests leave a quarter of it to the small ones. */
+const smallBytes = 64 * 1024
+const largeShare = 3 / 4
+/** What the requests of one connection may hold; above that the connection's next messages wait. */
+const connectionShare = 1 / 4
+/** What all inflated bodies together may hold. Inflating is how a client that sends little makes the server hold much. */
+const inflatedShare = 1 / 8
+/** Above this share of unread answers the connections are held to the smaller of the two bounds below. */
+const unreadPressureShare = 1 / 8
+/** With so many unread bytes no further message of the connection is read until its client has taken some. */
+const mostUnreadBytes = 16 * 1024 * 1024
+const mostUnreadBytesUnderPressure = 1024 * 1024
+
+/** The default of `--client-memory-limit`. */
+const defaultLimitBytes = 1024 * 1024 * 1024
+
+export class ClientMemory {
+  readonly limitBytes: number
+  /** Bodies and messages of requests that have no answer yet, and what came of them so far. */
+  requestBytes = 0
+  /** Answers that clients have not taken. */
+  answerBytes = 0
+  /** The part of `requestBytes` that came out of compressed bodies. */
+  inflatedBytes = 0
+  /** Requests and answers for which there was no room. */
+  refusedCount = 0
+  /** One queue for all ports: what one port gives back makes room for another. */
+  readonly inflations = new InflateQueue()
+  readonly #largeLimitBytes: number
+
+  constructor(limitBytes: number = defaultLimitBytes) {
+    this.limitBytes = limitBytes
+    this.#largeLimitBytes = limitBytes * largeShare
+  }
+
+  /** HOT: once per request. */
+  hasRoom(bytes: number): boolean {
+    const limitBytes = bytes > smallBytes ? this.#largeLimitBytes : this.limitBytes
+    return this.requestBytes + this.answerBytes + bytes <= limitBytes
+  }
+
+  /** Whether a body may be inflated to so many bytes now. One body always may, if it has room in the budget. */
+  hasRoomToInflate(bytes: number): boolean {
+    return this.inflatedBytes === 0 || this.inflatedBytes + bytes <= this.limitBytes * inflatedShare
+  }
+
+  get connectionLimitBytes(): number {
+    return this.limitBytes * connectionShare
+  }
+
+  get unreadLimitBytes(): number {
+    const isPressed = this.answerBytes > this.limitBytes * unreadPressureShare
+    return isPressed ? mostUnreadBytesUnderPressure : mostUnreadBytes
+  }
+
+  /** Counts a refusal, and says why. */
+  refuse(bytes: number): string {
+    this.refusedCount++
+    return (
+      `the server has no memory for ${bytes} more bytes of clients: it holds ${this.requestBytes + this.answerBytes} of at ` +
+      `most ${this.limitBytes}, and large requests leave a quarter free, try again later. ` +
+      'Use --client-memory-limit to increase the limit.'
+    )
+  }
+}
+
+/** What one connection holds. */
+export class ConnectionMemory {
+  readonly server: ClientMemory
+  requestBytes = 0
+  answerBytes = 0
+
+  constructor(server: ClientMemory) {
+    this.server = server
+  }
+
+  /** HOT: once per request. False: there is no room, and nothing is counted. */
+  reserve(bytes: number): boolean {
+    if (!this.server.hasRoom(bytes)) return false
+    this.hold(bytes)
+    return true
+  }
+
+  /** Counts bytes that are there already. */
+  hold(bytes: number): void {
+    this.requestBytes += bytes
+    this.server.requestBytes += bytes
+  }
+
+  release(bytes: number): void {
+    this.requestBytes -= bytes
+    this.server.requestBytes -= bytes
+  }
+
+  /** More unread bytes of answers, or fewer. */
+  changeAnswers(bytes: number): void {
+    this.answerBytes += bytes
+    this.server.answerBytes += bytes
+  }
+
+  /** True: the client takes too little of its answers, or has sent too much at once. Its next message waits. */
+  get isFull(): boolean {
+    return (
+      this.answerBytes > this.server.unreadLimitBytes ||
+      (this.requestBytes > 0 && this.requestBytes > this.server.connectionLimitBytes)
+    )
+  }
+
+  /** Whether an answer of so many bytes may be kept. One answer of a connection that owes nothing needs room in the budget only. */
+  hasRoomForAnswer(bytes: number): boolean {
+    if (this.answerBytes > 0 && this.answerBytes + bytes > this.server.connectionLimitBytes) return false
+    return this.server.hasRoom(bytes)
+  }
+
+  /** The connection is gone, and with it everything that was held for it. */
+  close(): void {
+    this.release(this.requestBytes)
+    this.changeAnswers(-this.answerBytes)
+  }
+}

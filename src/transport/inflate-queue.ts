@@ -1,0 +1,104 @@
+// Inflates the compressed requests of all ports in the thread pool, a few at a time and only while there is room for what
+// they may become. A request whose client has gone is dropped without being inflated.
+
+import { RingQueue } from '../base/ring-queue.ts'
+
+/** Where the bytes of a request are counted: its RequestMemory. */
+export type InflatedMemory = {
+  readonly isEnded: boolean
+  /** Called once when the request ends. */
+  onEnd: (() => void) | null
+  hasRoomToInflate(bytes: number): boolean
+  reserveInflated(bytes: number): boolean
+  shrinkInflated(bytes: number): void
+}
+
+/** One of zlib's functions. */
+type Decompress = (
+  bytes: Buffer,
+  options: { readonly maxOutputLength: number },
+  done: (error: Error | null, inflated: Buffer) => void,
+) => void
+
+/** `limit`, `ratio`: the request becomes larger than is allowed. `no-room`: too much is held for clients. Else zlib's error. */
+export type InflateFailure = 'limit' | 'ratio' | 'no-room' | Error
+
+type Inflation = {
+  readonly bytes: Buffer
+  readonly mostBytes: number
+  readonly limitBytes: number
+  readonly decompress: Decompress
+  readonly memory: InflatedMemory
+  /** Exactly once, unless the request has ended before. */
+  readonly done: (failure: InflateFailure | null, inflated: Buffer) => void
+}
+
+/** The most requests that are inflated at the same time. */
+const mostInflating = 4
+/** Up to this size a request may grow by any factor, above it by this one. Text of numbers grows by 3 to 10. */
+const freeBytes = 4 * 1024 * 1024
+export const mostInflatedPerByte = 100
+
+/** What so many compressed bytes may become at most. */
+export const inflatedLimit = (compressedBytes: number, limitBytes: number): number =>
+  Math.min(limitBytes, Math.max(freeBytes, compressedBytes * mostInflatedPerByte))
+
+export function inflateFailure(reason: unknown, mostBytes: number, limitBytes: number): InflateFailure {
+  const isTooLarge = reason instanceof Error && 'code' in reason && reason.code === 'ERR_BUFFER_TOO_LARGE'
+  if (isTooLarge) return mostBytes < limitBytes ? 'ratio' : 'limit'
+  return reason instanceof Error ? reason : new Error(String(reason))
+}
+
+export class InflateQueue {
+  readonly #waiting = new RingQueue<Inflation>()
+  #inflatingCount = 0
+
+  get waitingCount(): number {
+    return this.#waiting.size
+  }
+
+  inflate(
+    bytes: Buffer,
+    limitBytes: number,
+    decompress: Decompress,
+    memory: InflatedMemory,
+    done: Inflation['done'],
+  ): void {
+    const mostBytes = inflatedLimit(bytes.length, limitBytes)
+    const inflation = { bytes, mostBytes, limitBytes, decompress, memory, done }
+    this.#waiting.push(inflation)
+    memory.onEnd = () => this.#waiting.remove(inflation)
+    this.startNext()
+  }
+
+  /** Called when a request that was inflated has ended. */
+  startNext(): void {
+    while (this.#inflatingCount < mostInflating) {
+      const next = this.#waiting.peek()
+      if (next === undefined) return
+      if (!next.memory.hasRoomToInflate(next.mostBytes)) return
+      this.#waiting.take()
+      next.memory.onEnd = null
+      this.#start(next)
+    }
+  }
+
+  #start({ bytes, mostBytes, limitBytes, decompress, memory, done }: Inflation): void {
+    if (!memory.reserveInflated(mostBytes)) {
+      done('no-room', noBytes)
+      return
+    }
+    this.#inflatingCount++
+    decompress(bytes, { maxOutputLength: mostBytes }, (reason, inflated) => {
+      this.#inflatingCount--
+      memory.shrinkInflated(mostBytes - (reason === null ? inflated.length : 0))
+      if (!memory.isEnded) {
+        if (reason === null) done(null, inflated)
+        else done(inflateFailure(reason, mostBytes, limitBytes), noBytes)
+      }
+      this.startNext()
+    })
+  }
+}
+
+const noBytes = Buffer.alloc(0)
