@@ -4,15 +4,11 @@ import type { Caller } from './caller.ts'
 /** Why a call may not pass. Each port has a table of its own codes for the reasons. */
 export type RefusalReason = 'restricted'
 
-export class Refusal {
+export type Refusal = {
+  readonly kind: 'refused'
   readonly reason: RefusalReason
-  /** Tells the client what its call lacks. */
+  /** Says to the client what it lacks. */
   readonly message: string
-
-  constructor(reason: RefusalReason, message: string) {
-    this.reason = reason
-    this.message = message
-  }
 }
 
 export type Verdict = Caller | Refusal

@@ -2,7 +2,7 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { ServerError } from '../base/server-error.ts'
-import { Refusal, type Admission, type Verdict } from './admission.ts'
+import type { Admission, Refusal, Verdict } from './admission.ts'
 import { apiNames, type ApiName } from './api-name.ts'
 import type { CallFacts } from './call-facts.ts'
 import { anonymous, type Caller } from './caller.ts'
@@ -46,7 +46,7 @@ class SharedKeyAdmission implements Admission {
         header: header.toLowerCase(),
         digest: digestOf(value),
         caller: { kind: 'shared-key', name: header },
-        refusal: new Refusal('restricted', `${words.refusal} '${header}'`),
+        refusal: { kind: 'refused', reason: 'restricted', message: `${words.refusal} '${header}'` },
       }
       for (const api of apis) this.#restrict(requireApiName(api, words), secret, words)
     }

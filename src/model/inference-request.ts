@@ -103,7 +103,7 @@ export class InferenceRequest {
   readonly parameters: Parameters
   correlationId: bigint | string
   isSequenceStart: boolean
-  isSequenceEnd: boolean
+  readonly isSequenceEnd: boolean
   readonly priority: bigint
   /** Who sent the request, as Admission found out. */
   readonly caller: Caller

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { Refusal, type Admission, type Verdict } from '../../src/access/admission.ts'
+import type { Admission, Verdict } from '../../src/access/admission.ts'
 import type { CallFacts } from '../../src/access/call-facts.ts'
 import type { Caller } from '../../src/access/caller.ts'
 import { SystemClock } from '../../src/base/clock.ts'
@@ -15,7 +15,7 @@ import { startHttpFixture } from './http-fixture.ts'
 import { RawConnection } from './http-raw-client.ts'
 
 const clock = new SystemClock()
-const refusal = new Refusal('restricted', 'who are you?')
+const refusal: Verdict = { kind: 'refused', reason: 'restricted', message: 'who are you?' }
 
 /** Knows `Bearer NAME`, at once or a little later; remembers the facts it was asked about. */
 class KnownNames implements Admission {

@@ -1,6 +1,6 @@
 // Connects the methods of front ends with a gRPC transport: finds the method of a call and admits the caller.
 
-import { Refusal, type Admission, type RefusalReason, type Verdict } from '../../access/admission.ts'
+import type { Admission, RefusalReason, Verdict } from '../../access/admission.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import type { CallFacts } from '../../access/call-facts.ts'
 import { anonymous } from '../../access/caller.ts'
@@ -116,7 +116,7 @@ export class GrpcPort {
   }
 
   #begin(call: PortCall, method: GrpcMethod, verdict: Verdict): void {
-    if (verdict instanceof Refusal) call.finish(new GrpcStatus(codeOf[verdict.reason], verdict.message))
+    if (verdict.kind === 'refused') call.finish(new GrpcStatus(codeOf[verdict.reason], verdict.message))
     else if (this.#isDraining) call.finish(drainingStatus)
     else if (!call.isEnded) {
       call.noteCaller?.(verdict)

@@ -1,6 +1,6 @@
 // Connects a list of routes with a transport: admits the caller of a request and finds its route.
 
-import { Refusal, type Admission, type RefusalReason, type Verdict } from '../../access/admission.ts'
+import type { Admission, RefusalReason, Verdict } from '../../access/admission.ts'
 import { anonymous, type Caller } from '../../access/caller.ts'
 import { assert } from '../../base/assert.ts'
 import type { AccessLog } from '../../base/access-log.ts'
@@ -143,7 +143,7 @@ export class HttpPort implements HttpService {
   }
 
   #judge(request: HttpRequest, verdict: Verdict): HttpResponse | null {
-    if (!(verdict instanceof Refusal)) {
+    if (verdict.kind !== 'refused') {
       request.caller = verdict
       return null
     }
