@@ -1,5 +1,5 @@
-// An Instance whose work is done by a Worker (thread or process) that may die at any time. This class owns what is the
-// same for all of them: who holds which request, the watchdog, what happens at a death, and coming back with back-off.
+// An Instance with a Worker (thread or process) that may die at any time. This class does the same for all backends:
+// it knows which requests the Worker has, has the watchdog, handles a death, and restarts the Worker with back-off.
 
 import { readFile } from 'node:fs/promises'
 import { assert } from '../base/assert.ts'
@@ -11,42 +11,42 @@ import type { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 
 export interface Worker {
-  /** As that of an Instance: how many further batches it takes while it executes one. Absent: none. */
+  /** As `Instance.prefetchDepth`. Absent: none. */
   readonly prefetchDepth?: number
   /** As that of an Instance. */
   readonly prepare?: Prepare | undefined
-  /** Of a Worker that is a process of its own. */
+  /** Only for a Worker that is a process. */
   readonly processId?: number | undefined
   /** Answers the requests and then calls `executed` once, in the order of the batches. Never throws. */
   execute(batch: Batch, executed: () => void): void
-  /** The client of a request that this Worker holds gave up. */
+  /** The client of a request that this Worker has no longer waits. */
   cancel(request: InferenceRequest): void
   /** The reader of a request's answers fell behind or caught up (`request.isPaused`). For Workers that can wait. */
   flowChanged?(request: InferenceRequest): void
   /** As that of an Instance. */
   pulse?(): Promise<boolean>
-  /** Ends the Worker in its own way (finalize and leave), or by force when it does not. Resolves when it is gone. */
+  /** Lets the Worker finalize and end, and ends it by force when it takes too long. Resolves when the Worker is gone. */
   stop(): Promise<void>
-  /** Ends it now, without a word; `onDeath` follows. */
+  /** Ends the Worker now, without `finalize`; `onDeath` follows. */
   kill(): void
 }
 
 export type WorkerEvents = {
-  /** The Worker is gone or unusable. At most once per Worker; after it the Worker answers nothing more. */
+  /** The Worker is gone or unusable. Called at most once per Worker; after it the Worker answers no request. */
   onDeath(reason: string): void
-  /** The code's own opinion of whether it can serve; true until it says otherwise. */
+  /** The model's code says whether it can serve; true until the code says otherwise. */
   onReadiness?(isReady: boolean): void
 }
 
 type SupervisedInstanceOptions = {
   readonly name: string
   readonly modelName: string
-  /** Resolves when the model is initialised; rejects with a ServerError that says why it is not. */
+  /** Resolves when the model is initialised; rejects with a ServerError when that failed. */
   launch(events: WorkerEvents): Promise<Worker>
   readonly onReadinessChange: () => void
-  /** 0: an execution may take for ever. Else the Worker is ended and replaced when one takes longer. */
+  /** The Worker is ended and replaced when an execution takes longer. 0: no limit. */
   readonly maxExecutionMs: number
-  /** What the clients of a dead Worker are told. */
+  /** The error text for the clients of a dead Worker. */
   deathMessage(reason: string): string
 }
 
@@ -57,7 +57,7 @@ export const restartDelayMs = (attempt: number): number => Math.min(100 * 2 ** (
 
 const unloadedText = 'the model is being unloaded'
 
-/** A Worker that lived this long was sound: its death starts the back-off anew. */
+/** After a Worker that lived this long, the back-off starts again from its first delay. */
 const soundAfterMs = 60_000
 
 /**
@@ -70,14 +70,14 @@ export class SupervisedInstance implements Instance {
   readonly #clock: Clock
   readonly #log: Log
   readonly #options: SupervisedInstanceOptions
-  /** Those that a Worker may still answer. An array, not a Set, for the reason of base/number-table.ts. */
+  /** Requests that the Worker may still answer. An array, not a Set, for the reason in base/number-table.ts. */
   #held: InferenceRequest[] = []
   #state: State = 'STARTING'
   #worker: Worker | null = null
-  /** The launch under way, so that `close` can wait for a Worker that nobody knows yet. */
+  /** The launch under way, so that `close` can wait for a Worker that is not yet installed. */
   #launching: Promise<void> | null = null
   #isWilling = true
-  /** In the order in which they came: the first executes, the others are parked behind it. */
+  /** In the order in which they came: the first batch executes, the others wait in the Worker. */
   #batches: Batch[] = []
   #cancelWait: Cancel | null = null
   #cancelWatchdog: Cancel | null = null
@@ -93,7 +93,7 @@ export class SupervisedInstance implements Instance {
     this.#options = options
   }
 
-  /** Launches the first Worker; a model whose first Worker does not come up has failed to load. */
+  /** Launches the first Worker. When it does not start, the model has failed to load. */
   static async create(
     dependencies: { clock: Clock; log: Log },
     options: SupervisedInstanceOptions,
@@ -116,7 +116,7 @@ export class SupervisedInstance implements Instance {
     return this.#lastError
   }
 
-  /** One that is being restarted is not hung: its readiness tells of it. */
+  /** True while the Worker is being restarted: `isReady` tells that, and the Worker does not hang. */
   async pulse(): Promise<boolean> {
     return (await this.#worker?.pulse?.()) ?? true
   }
@@ -129,11 +129,11 @@ export class SupervisedInstance implements Instance {
     return this.#worker?.prepare
   }
 
-  /** What its process has in memory; null for a thread, whose memory is shared. */
+  /** The memory of the Worker's process; null for a thread, which shares the server's memory. */
   async memoryBytes(): Promise<number | null> {
     const pid = this.#worker?.processId
     if (pid === undefined) return null
-    // Linux: the second number is the resident pages. Elsewhere nobody tells.
+    // On Linux the second number is the count of resident pages. Other systems have no such file.
     const statm = await readFile(`/proc/${pid}/statm`, 'utf8').catch(() => null)
     return statm === null ? null : Number(statm.split(' ')[1]) * pageBytes
   }
@@ -171,7 +171,7 @@ export class SupervisedInstance implements Instance {
     this.#cancelWait = null
     const worker = this.#worker
     this.#worker = null
-    // A launch under way stops its own Worker when it sees that the instance is closed, and its failure is no news.
+    // A launch under way stops its own Worker when it sees that the instance is closed. Its failure does not matter.
     await Promise.allSettled([worker?.stop(), this.#launching])
     this.#dropBatches(unloadedText)
   }
@@ -189,7 +189,7 @@ export class SupervisedInstance implements Instance {
     let deathReason: string | null = null
     let isWilling = true
     worker = await this.#options.launch({
-      // A Worker may die between its launch and its installation here; its death then counts once it is installed.
+      // A Worker may die between its launch and its installation here. Its death is handled once it is installed.
       onDeath: (reason) => {
         if (worker !== null && this.#worker === worker) this.#onDeath(reason)
         else deathReason = reason
@@ -199,7 +199,7 @@ export class SupervisedInstance implements Instance {
         if (worker !== null && this.#worker === worker) this.#setWilling(isReady)
       },
     })
-    // Closed while the launch was under way: nobody else knows this Worker.
+    // The instance was closed during the launch, and nothing else refers to this Worker.
     if ((this.#state as State) === 'CLOSED') {
       await worker.stop()
       return
@@ -223,7 +223,7 @@ export class SupervisedInstance implements Instance {
   }
 
   #onExecuted(batch: Batch): void {
-    // After a death or a close the batch was already taken care of.
+    // A death or a close has already ended the batch.
     if (this.#batches[0] !== batch) {
       assert(!this.#batches.includes(batch), 'batches execute in the order in which they came')
       return
@@ -235,14 +235,14 @@ export class SupervisedInstance implements Instance {
     batch.executed()
   }
 
-  /** In place. Nearly always all of them, or all but those of the parked batches. */
+  /** Filters in place. Nearly always all requests have ended, or all but those of the parked batches. */
   #forgetEnded(): void {
     let kept = 0
     for (const request of this.#held) if (!request.isEnded && !request.isRescheduled) this.#held[kept++] = request
     this.#held.length = kept
   }
 
-  /** Counts from the moment a batch is the first, so a parked one is not blamed for those before it. */
+  /** The limit counts from the moment a batch is the first, so a parked batch does not pay for the ones before it. */
   #watch(worker: Worker): void {
     const { maxExecutionMs } = this.#options
     if (maxExecutionMs === 0) return
@@ -267,14 +267,14 @@ export class SupervisedInstance implements Instance {
     if (this.#state !== 'READY') return
     this.#worker = null
     if (this.#clock.nowNs() - this.#readySinceNs > soundAfterMs * 1e6) this.#attempts = 0
-    // The state changes first: failing a request may at once bring the next one.
+    // The state changes first, because a failed request may bring the next request at once.
     this.#state = 'WAITING'
     this.#scheduleRestart(reason)
     this.#options.onReadinessChange()
     this.#dropBatches(reason)
   }
 
-  /** Parked batches fall with the one that executed: whether the Worker had begun them cannot be known any more. */
+  /** Parked batches fail with the batch that executed, because the Worker may have begun them. */
   #dropBatches(reason: string): void {
     this.#unwatch()
     const held = this.#held

@@ -4,8 +4,8 @@ import { readFile } from 'node:fs/promises'
 export type CpuUsage = { readonly user: number; readonly system: number }
 
 /**
- * Whether a Worker is alive: a word goes through its message loop and comes back. One that does not answer because it is at
- * work is alive too, so whoever asks also looks for other signs of life.
+ * Tells whether a Worker is alive: a message goes through its message loop and comes back. A Worker that does not
+ * answer because it executes is alive too, so the caller also looks for other signs of life.
  */
 export class WorkerPulse {
   #isAnswered = true
@@ -15,7 +15,7 @@ export class WorkerPulse {
     this.#isAnswered = true
   }
 
-  /** To be asked now and again; never waits for the Worker. False: no sign of life since it was last asked. */
+  /** Call it at intervals; it never waits for the Worker. False: no sign of life since the last call. */
   async beat(send: () => void, isAtWork: () => Promise<boolean>): Promise<boolean> {
     const isAtWorkNow = await isAtWork()
     if (!this.#isAnswered) return isAtWorkNow
@@ -24,7 +24,7 @@ export class WorkerPulse {
     return true
   }
 
-  /** Whether it has used the CPU since it was last asked. */
+  /** Whether the Worker has used the CPU since the last call. */
   hasMoved(cpu: CpuUsage | null): boolean {
     if (cpu === null) return false
     const cpuUs = cpu.user + cpu.system
@@ -34,23 +34,23 @@ export class WorkerPulse {
   }
 }
 
-/** A thread that only sleeps takes less than this between two looks. */
+/** A thread that only sleeps uses less CPU than this between two calls. */
 const leastWorkUs = 1000
 const tickUs = 10_000
 
-/** Of a thread, from outside of it; null where this version of Node cannot tell. */
+/** The CPU time of a thread, asked from outside; null when this version of Node cannot tell. */
 export async function threadCpu(thread: object): Promise<CpuUsage | null> {
   const { cpuUsage } = thread as { cpuUsage?: () => Promise<CpuUsage> }
   return cpuUsage === undefined ? null : cpuUsage.call(thread).catch(() => null)
 }
 
-/** Of a process, as the system tells it; null where it does not. */
+/** The state and CPU time of a process; null on systems without /proc. */
 export async function processState(
   pid: number,
 ): Promise<{ readonly isStopped: boolean; readonly cpu: CpuUsage } | null> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null)
   if (stat === null) return null
-  // The name in brackets may hold anything.
+  // The process name in brackets may contain any character, also spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const [state = ''] = fields
   const cpu = { user: Number(fields[11]) * tickUs, system: Number(fields[12]) * tickUs }

@@ -8,12 +8,12 @@ import { packagePrefix } from '../typescript/module-hooks.ts'
 import { completeByScript, createScriptModel } from '../typescript/script-model.ts'
 import type { BackendSettings, ProgramSource } from '../typescript/worker-protocol.ts'
 
-/** In the order they are looked for. */
+/** The file names of a backend, in the order of the search. */
 export const backendFileNames = ['backend.ts', 'backend.mts', 'backend.mjs', 'backend.js']
 
 /**
- * A backend that somebody else wrote, in TypeScript. Each instance of its models has a Worker of its own that holds the
- * backend's, the model's and the instance's state: what one model does to its Worker, no other model sees.
+ * A backend that a user wrote in TypeScript. Each instance of its models has a Worker of its own, which holds the state
+ * of the backend, the model and the instance. So models do not share state.
  */
 export class CustomBackend implements Backend {
   readonly name: string
@@ -47,8 +47,8 @@ export const createCustomBackend = (
 ): Backend => new CustomBackend(dependencies, name, file, settings)
 
 /**
- * Where the backend of that name is: `<directory>/<name>/backend.ts|mts|mjs|js`, or the npm package that
- * `--backend-config=<name>,package=<npm name>` says. Null when there is none.
+ * Finds the backend of this name: `<directory>/<name>/backend.ts|mts|mjs|js`, or the npm package of
+ * `--backend-config=<name>,package=<npm name>`. Null when there is none.
  */
 export async function findCustomBackend(
   directory: string,
@@ -57,7 +57,7 @@ export async function findCustomBackend(
 ): Promise<string | null> {
   const packageName = settings.get('package')
   if (packageName !== undefined) return packagePrefix + packageName
-  // A name comes from config.pbtxt: a plain folder name and nothing else.
+  // The name comes from config.pbtxt, so only a plain folder name is accepted.
   if (directory === '' || !/^[\w-][\w.-]*$/.test(name)) return null
   const files = await listFolder(path.join(directory, name))
   const file = backendFileNames.find((candidate) => files.includes(candidate))

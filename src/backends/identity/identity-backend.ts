@@ -22,7 +22,7 @@ export class IdentityBackend implements Backend {
     this.#metrics = dependencies.services?.metrics ?? null
   }
 
-  /** There is no file that could know more than config.pbtxt. */
+  /** The model has no file, so there is nothing to add to config.pbtxt. */
   complete(draft: ModelConfig): Promise<ModelConfig> {
     return Promise.resolve(draft)
   }
@@ -50,7 +50,7 @@ export class IdentityBackend implements Backend {
     }
   }
 
-  /** Triton's identity shows how a backend makes metrics of its own: those who test against it look for this one. */
+  /** Triton's identity backend has this custom metric as an example, and tests look for it. */
   #inputByteCounter({ name, version }: ModelVersionSource): { count: (bytes: number) => void; remove: () => void } {
     const metrics = this.#metrics
     if (metrics === null) return { count: () => undefined, remove: () => undefined }

@@ -28,7 +28,7 @@ export class IdentityInstance implements Instance {
   readonly #isBatching: boolean
   readonly #pairs: readonly Pair[]
   readonly #countInputBytes: (bytes: number) => void
-  /** Of the batch that is being answered. */
+  /** The input bytes of the batch that is being answered. */
   #inputBytes = 0
   #pending: { batch: Batch; cancelWait: Cancel } | null = null
 
@@ -41,7 +41,7 @@ export class IdentityInstance implements Instance {
     this.name = spec.name
     this.#clock = dependencies.clock
     this.#countInputBytes = dependencies.countInputBytes
-    // Instance 0 waits the plain delay, instance n the delay × multiplier × n: two instances that differ in speed.
+    // Instance 0 waits for the delay, instance n for delay × multiplier × n, so that instances differ in speed.
     const factor = Math.max(settings.instanceWiseDelayMultiplier * spec.index, 1)
     this.#delayNs = settings.executeDelayMs * factor * 1e6
     this.#parameters = settings.hasResponseParameters ? exampleParameters : null
@@ -67,7 +67,7 @@ export class IdentityInstance implements Instance {
     this.#pending = { batch, cancelWait }
   }
 
-  /** A batch that is still being delayed is answered now, so that closing never waits. */
+  /** Answers a delayed batch now, so that `close` never waits. */
   close(): Promise<void> {
     const pending = this.#pending
     if (pending !== null) {
@@ -110,10 +110,10 @@ export class IdentityInstance implements Instance {
 
   /** Triton's answer for an optional input that the request left out. */
   #zeros(name: string, input: InputSpec, batchSize: number): Tensor {
-    // An open dimension of an input that nobody sent has no elements.
+    // An open dimension of an input that was left out has no elements.
     const dims = (input.reshape ?? input.dims).map((size) => Math.max(size, 0))
     const shape = this.#isBatching ? [batchSize, ...dims] : dims
-    // A BYTES element that is empty is its four bytes of length.
+    // An empty BYTES element consists of its four bytes of length.
     const size = input.dataType === 'BYTES' ? 4 : elementBytes[input.dataType]
     return new Tensor(name, input.dataType, shape, new Uint8Array(elementCount(shape) * size))
   }
@@ -121,7 +121,7 @@ export class IdentityInstance implements Instance {
 
 const endsAtOnce: RequestHolder = { onCancel: (request) => request.failCancelled() }
 
-/** OUTPUTn answers with INPUTn; where the names do not say, the i-th output with the i-th input. */
+/** OUTPUTn gets the bytes of INPUTn; with other names the i-th output gets those of the i-th input. */
 function pairTensors(signature: ModelSignature): Pair[] {
   const pairs: Pair[] = []
   for (const output of signature.outputs) {

@@ -1,12 +1,12 @@
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 
-/** What a model says in its `parameters`, with Triton's names and meaning. */
+/** The `parameters` of a model, with Triton's names and meaning. */
 export type IdentitySettings = {
   readonly executeDelayMs: number
   readonly instanceWiseDelayMultiplier: number
   readonly creationDelayMs: number
-  /** Triton's identity always adds four example parameters to a response; here a model asks for them. */
+  /** Triton's identity backend always adds four example parameters to a response; here a model must ask for them. */
   readonly hasResponseParameters: boolean
 }
 

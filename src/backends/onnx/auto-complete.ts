@@ -1,4 +1,4 @@
-// Fills in what config.pbtxt left out and the model file knows, by Triton's rules. Pure.
+// Fills gaps of config.pbtxt from the model file, by Triton's rules. Pure.
 
 import { ServerError } from '../../base/server-error.ts'
 import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../config/model-config.ts'
@@ -10,7 +10,7 @@ type ModelDescription = {
   readonly outputs: readonly OnnxTensorSpec[]
 }
 
-/** A configuration with both lists says everything already; the model is not even looked at. */
+/** A configuration with inputs and outputs is complete; the model file is not read for it. */
 export const isComplete = (config: ModelConfig): boolean => config.input.length > 0 && config.output.length > 0
 
 export function completeConfig(
@@ -26,7 +26,7 @@ export function completeConfig(
   return draft
 }
 
-/** Batching is possible when the first dimension of everything is open. */
+/** Batching is possible when the first dimension of all inputs and outputs is open. */
 function completeBatching(draft: ModelConfig, tensors: readonly OnnxTensorSpec[], defaultMaxBatchSize: number): void {
   const canBatch = tensors.every((tensor) => tensor.shape?.[0] === -1)
   if (!canBatch) {
@@ -63,7 +63,7 @@ function tensorOf(modelName: string, spec: OnnxTensorSpec, isBatching: boolean):
   const dims = (spec.shape ?? []).slice(isBatching ? 1 : 0)
   const { name } = spec
   const dataType = configDataType(spec.dataType) as ConfigDataType
-  // `dims` may not be empty: a scalar is one element on the wire. An empty reshape is for models that batch.
+  // `dims` must not be empty, so a scalar is one element on the wire. Only models that batch may have an empty reshape.
   return dims.length === 0
     ? { name, dataType, dims: [1], reshape: isBatching ? { shape: [] } : null }
     : { name, dataType, dims, reshape: null }

@@ -1,5 +1,5 @@
-// How a backend that runs a batch as one tensor per input lays it out: ragged inputs, inputs made from the batch's
-// shapes (`batch_input`), outputs handed out by the shape of an input (`batch_output`). Triton's rules.
+// The layout of a batch as one tensor per input: ragged inputs, inputs made from the shapes of the batch
+// (`batch_input`), and outputs that are split by the shape of an input (`batch_output`). Triton's rules.
 
 import { gatherBytes } from '../../tensor/gather.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
@@ -7,21 +7,21 @@ import { Tensor } from '../../tensor/tensor.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { BatchInput, BatchInputKind, ModelConfig } from '../../config/model-config.ts'
 
-/** The elements of an output that are one request's: as many as its shape has, which follows that of an input. */
+/** The elements of an output that belong to one request. Their shape follows the shape of an input. */
 type ScatterRule = {
   readonly source: string
-  /** With the batch dimension; -1 is taken from the same dimension of the source. */
+  /** With the batch dimension. A -1 stands for the size of the same dimension of the source. */
   readonly shape: Shape
 }
 
 export type BatchLayout = {
-  /** Given to the model as one long row: the elements of all requests, one request after the other. */
+  /** Inputs that the model gets as one long row: the elements of all requests, one request after the other. */
   readonly raggedInputs: ReadonlySet<string>
   readonly batchInputs: readonly BatchInput[]
   readonly scatter: ReadonlyMap<string, ScatterRule>
 }
 
-/** Null for a model without any of this, which is nearly every one. */
+/** Null for a model with none of these settings, as nearly every model. */
 export function batchLayoutOf(config: ModelConfig): BatchLayout | null {
   const isBatching = config.maxBatchSize > 0
   const ragged = config.input.filter((input) => input.allowRaggedBatch).map((input) => input.name)
@@ -47,7 +47,7 @@ export function raggedTensor(name: string, requests: readonly InferenceRequest[]
   return new Tensor(name, first.dataType, [elements], bytes)
 }
 
-/** What the model is given beside the clients' inputs; the same tensor under each target name. Once per batch. */
+/** The inputs that the server adds to the clients' inputs; each target name gets the same tensor. Once per batch. */
 export function batchInputTensors(layout: BatchLayout, requests: readonly InferenceRequest[]): Tensor[] {
   return layout.batchInputs.flatMap(({ kind, dataType, targetName, sourceInput }) => {
     const shapes = requests.map((request) => sourceOf(request, sourceInput[0] ?? '').shape)
@@ -67,12 +67,12 @@ export function scatteredShape({ source, shape }: ScatterRule, request: Inferenc
 
 type Content = { readonly shape: Shape; readonly values: ArrayLike<number> }
 
-/** From the shapes of one input, request by request, batch dimension included. */
+/** Computes the content from the shapes of one input, request by request, batch dimension included. */
 const contentOf: Readonly<Record<BatchInputKind, (shapes: readonly Shape[]) => Content>> = {
   BATCH_ELEMENT_COUNT: (shapes) => row(shapes.map(elementCount)),
   BATCH_ACCUMULATED_ELEMENT_COUNT: (shapes) => row(runningSums(shapes)),
   BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO: (shapes) => row([0, ...runningSums(shapes)]),
-  // The model looks at its length alone. Triton leaves the elements as it found them; ours are zeros.
+  // The model reads only the length of this tensor. Triton does not set the elements; here they are zeros.
   BATCH_MAX_ELEMENT_COUNT_AS_SHAPE: (shapes) => row(new Uint8Array(Math.max(...shapes.map(elementCount)))),
   BATCH_ITEM_SHAPE: (shapes) => {
     const values = itemShapes(shapes)

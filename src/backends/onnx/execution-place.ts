@@ -1,21 +1,21 @@
-// Inline or offloaded? Any hop to another thread costs more than a short model, and a long one must not hold up the
-// main thread. So the time of each run is measured, and the place follows it with hysteresis.
+// Chooses whether a model runs inline or offloaded. A hop to another thread costs more than a short run, and a long run
+// must not block the main thread. So the time of each run is measured, and the place follows it with hysteresis.
 
 import type { Place } from './session-settings.ts'
 
-/** A run estimated to be shorter than this takes place on the main thread. */
+/** A run with a shorter estimate takes place on the main thread. */
 export const defaultInlineLimitUs = 100
-/** A model that is inline leaves only when it is this much slower than the limit: no flutter around it. */
+/** An inline model is offloaded only when it is this much slower than the limit, so that it does not flip often. */
 const leaveFactor = 1.5
-/** Runs before the first decision: the first ones also allocate and touch memory for the first time. */
+/** The first decision comes after so many runs, because the first runs also allocate memory. */
 const samplesToDecide = 3
-/** One sample counts at most this many limits: a pause of the machine is not the model's time, four slow runs are. */
+/** One sample counts as at most this many limits: one pause of the machine changes nothing, four slow runs do. */
 const sampleClip = 4
-/** A fast run proves that the model can be fast; a slow one may be the machine's doing. */
+/** A fast run proves that the model can be fast; a slow run may come from a busy machine. */
 const fallWeight = 1 / 2
 const riseWeight = 1 / 8
 
-/** Moves the estimate towards a new sample. Of the first samples the smallest counts. Pure. */
+/** Moves the estimate towards a new sample. Of the first samples it takes the smallest. Pure. */
 export function nextEstimateUs(estimateUs: number, sampleUs: number, sampleCount: number, limitUs: number): number {
   if (sampleCount === 0) return sampleUs
   if (sampleCount < samplesToDecide) return Math.min(estimateUs, sampleUs)
@@ -33,8 +33,8 @@ export function nextPlace(current: Place, estimateUs: number, sampleCount: numbe
 const sizeClasses = 48
 
 /**
- * Keeps one estimate per power of two of input bytes, because a large batch may take long where a small one does not.
- * Of a size not seen yet nothing is known, so it begins offloaded.
+ * Keeps one estimate per power of two of input bytes, because a large batch may take long when a small one does not. A
+ * size without a run begins offloaded.
  */
 export class PlaceByTime {
   readonly #limitUs: number
@@ -43,7 +43,7 @@ export class PlaceByTime {
   readonly #estimatesUs = new Float64Array(sizeClasses)
   readonly #sampleCounts = new Float64Array(sizeClasses)
 
-  /** `fixed`: whatever is measured. */
+  /** `fixed`: the place of all runs; null: the measured time decides. */
   constructor(limitUs: number, fixed: Place | null) {
     this.#limitUs = limitUs
     this.#fixed = fixed

@@ -1,4 +1,4 @@
-// The inputs of a run from the requests of a batch.
+// Makes the inputs of a run from the requests of a batch.
 
 import { ServerError } from '../../base/server-error.ts'
 import { batchInputTensors, raggedTensor, type BatchLayout } from './batch-layout.ts'
@@ -11,7 +11,7 @@ export type InputPlaces = {
   /** Input name → position in a run's inputs. */
   readonly inputIndex: ReadonlyMap<string, number>
   readonly inputCount: number
-  /** Null: no ragged inputs, nothing made from shapes. */
+  /** Null: the model has no ragged inputs and no inputs made from shapes. */
   readonly layout: BatchLayout | null
 }
 
@@ -20,7 +20,7 @@ export type GatheredInputs = {
   readonly bytes: number
 }
 
-/** One request: its own bytes, no copies. Several: their rows one after the other, 1 copy. */
+/** Inputs of one request are its own bytes, without a copy. Rows of several requests are joined with 1 copy. */
 export function gatherInputs(places: InputPlaces, requests: readonly InferenceRequest[]): GatheredInputs {
   const inputs = requests.length === 1 ? inputsOf(places, requests[0] as InferenceRequest) : gather(places, requests)
   const { layout } = places
@@ -60,7 +60,7 @@ function gather(places: InputPlaces, requests: readonly InferenceRequest[]): (Ru
   })
 }
 
-/** Puts in what the layout asks for beside the rows. */
+/** Adds the inputs that the layout asks for. */
 function arrange(
   layout: BatchLayout,
   { inputIndex, modelName }: InputPlaces,

@@ -1,5 +1,5 @@
-// Why a model file could not be loaded, in words: which file, what is wrong with it, what to do. ONNX Runtime's own
-// text stays at the end, in the form Triton gives it.
+// Error texts for a model file that could not be loaded: which file, what is wrong, what to do. The text of ONNX
+// Runtime stays at the end, in Triton's form.
 
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { OnnxFile } from '../../onnx-file/onnx-file.ts'

@@ -1,4 +1,4 @@
-// The `onnxruntime` backend: finds the model file, makes a session of it, completes and checks the configuration.
+// The `onnxruntime` backend: finds the model file, creates a session, completes and checks the configuration.
 
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
@@ -18,7 +18,7 @@ import { parseOnnxSettings, type OnnxSettings, type Place } from './session-sett
 import { validateSignature } from './validate-signature.ts'
 
 const defaultMaxBatchSize = 4
-/** A session made to complete a configuration waits this long for the load that follows. */
+/** A session that was created to complete a configuration is kept for this time, for the load that follows. */
 const keepSessionNs = 30e9
 
 type KeptSession = { readonly key: string; readonly session: OnnxSession; readonly cancel: Cancel }
@@ -29,7 +29,7 @@ export class OnnxBackend implements Backend {
   readonly #log: Log
   readonly #settings: ReadonlyMap<string, string>
   #binding: Promise<OnnxBinding> | null = null
-  /** By model file: made by `complete`, taken by `load`, so that no model is read twice. */
+  /** Sessions by model file. `complete` puts them here and `load` takes them, so that no model is read twice. */
   readonly #kept = new Map<string, KeptSession>()
 
   /** `settings` are Triton's `--backend-config` entries of this backend and the global ones. */
@@ -113,8 +113,8 @@ export class OnnxBackend implements Backend {
 }
 
 /**
- * Null: by measured time. A model whose time depends on its input's values, not on their size, must not be let onto the
- * main thread by past runs.
+ * Null: the measured time decides. When the time of a model depends on the values of its inputs and not on their size,
+ * past runs say nothing, so the model must not run on the main thread.
  */
 async function fixedPlace(file: string, settings: OnnxSettings, session: OnnxSession): Promise<Place | null> {
   if (!session.canRunInline) return 'offloaded'

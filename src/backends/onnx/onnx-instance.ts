@@ -69,7 +69,7 @@ export class OnnxInstance implements Instance {
     }
     let gathered: GatheredInputs
     try {
-      // What was prepared holds for all requests or not at all.
+      // Prepared inputs are usable only when all requests of the batch still wait.
       gathered =
         batch.prepared instanceof PreparedInputs && live === batch.requests
           ? batch.prepared.gathered
@@ -80,7 +80,7 @@ export class OnnxInstance implements Instance {
     }
     this.#inputBytes = gathered.bytes
     const outputs = this.#chooseOutputs(live)
-    // While the answers of the batch before still have to go out, a run on this thread would hold them up.
+    // While answers of the previous batch are still to be sent, a run on this thread would delay them.
     const where = this.#isAnswering ? 'offloaded' : place.placeFor(this.#inputBytes)
     this.#place = where
     const inputEndNs = clock.nowNs()
@@ -89,7 +89,7 @@ export class OnnxInstance implements Instance {
     runner.run({ inputs: gathered.inputs, outputs, place: where }, this.#finished)
   }
 
-  /** One request is run from its own bytes: only of several there is something to make. Bad ones are found out later. */
+  /** A single request runs from its own bytes, so only several are prepared. `execute` finds bad requests later. */
   prepare(requests: readonly InferenceRequest[]): PreparedInputs | null {
     if (requests.length < 2) return null
     try {
@@ -99,7 +99,7 @@ export class OnnxInstance implements Instance {
     }
   }
 
-  /** Ends a run in progress; its requests are told that the model is going away. */
+  /** Ends a run in progress; its requests get an error that the model is being unloaded. */
   async close(): Promise<void> {
     if (this.#batch !== null) {
       const idle = new Promise<void>((resolve) => (this.#onIdle = resolve))
@@ -109,7 +109,7 @@ export class OnnxInstance implements Instance {
     this.#parts.runner.close()
   }
 
-  /** The outputs that any of the requests asked for, in the configuration's order. */
+  /** The outputs that at least one of the requests asked for, in the configuration's order. */
   #chooseOutputs(requests: readonly InferenceRequest[]): readonly number[] {
     const { outputs } = this.#parts
     this.#outputs = outputs
@@ -131,7 +131,7 @@ export class OnnxInstance implements Instance {
     })
   }
 
-  /** A run is ended when nobody waits for any of it; as long as one client does, it goes on. */
+  /** Ends the run when all its requests are cancelled. It goes on as long as one client waits. */
   onCancel(): void {
     if (this.#live.every((request) => request.isCancelled)) this.#parts.runner.terminate()
   }
@@ -161,7 +161,7 @@ export class OnnxInstance implements Instance {
     } else this.#handOver(live, outputs, result.outputs, result.release)
   }
 
-  /** The next batch begins first, on its own thread, and then this one is answered: the model does not wait for sockets. */
+  /** Begins the next batch on its own thread before this one is answered, so that the model does not wait for sockets. */
   #handOver(
     live: readonly InferenceRequest[],
     bindings: readonly OutputBinding[],
@@ -187,7 +187,7 @@ export class OnnxInstance implements Instance {
     for (let i = 0; i < outputs.length; i++) {
       const { shape, bytes } = outputs[i] as RunOutput
       const { name, dataType } = bindings[i] as OutputBinding
-      // A configuration cannot name a scalar: to clients it is one element.
+      // A configuration cannot describe a scalar: clients see one element.
       tensors.push(new Tensor(name, dataType, shape.length === 0 ? oneElement : shape, bytes))
     }
     request.computeEndNs = this.#parts.clock.nowNs()
@@ -215,7 +215,7 @@ export class OnnxInstance implements Instance {
       perOutput.push(tensors)
     }
     const endNs = this.#parts.clock.nowNs()
-    // The memory is one block: the last response that lets go of its rows frees it.
+    // The memory is one block: the last response that is released frees it.
     let holders = requests.length
     const releaseOne = release === null ? null : (): void => void (--holders === 0 && release())
     for (const [position, request] of requests.entries()) {
@@ -279,7 +279,7 @@ export class OnnxInstance implements Instance {
 const oneElement: Shape = [1]
 const noRequests: readonly InferenceRequest[] = []
 
-/** Those whose client still waits; the others end here and are not run. */
+/** The requests whose client still waits; the others end here and are not run. */
 function liveRequests(requests: readonly InferenceRequest[]): readonly InferenceRequest[] {
   for (const request of requests) {
     if (!request.isCancelled) continue
@@ -289,7 +289,7 @@ function liveRequests(requests: readonly InferenceRequest[]): readonly Inference
   return requests
 }
 
-/** Made by one Instance, run by any of the model. */
+/** One Instance prepares these inputs, and any Instance of the model may run them. */
 class PreparedInputs implements PreparedBatch {
   readonly gathered: GatheredInputs
 
@@ -298,6 +298,6 @@ class PreparedInputs implements PreparedBatch {
   }
 
   drop(): void {
-    // It holds memory of this process alone, which is collected.
+    // There is nothing to give back: the memory is garbage-collected.
   }
 }

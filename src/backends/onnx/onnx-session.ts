@@ -1,5 +1,5 @@
-// The seam between the backend and what runs a model: ONNX Runtime's C API (native/) or onnxruntime-node's JavaScript
-// API in a worker thread (fallback/).
+// The interface between the backend and a binding that runs models: ONNX Runtime's C API (native/) or
+// onnxruntime-node's JavaScript API in a worker thread (fallback/).
 
 import type { ServerError } from '../../base/server-error.ts'
 import type { DataType } from '../../tensor/data-type.ts'
@@ -9,20 +9,20 @@ import type { Place, SessionSettings } from './session-settings.ts'
 /** An input or output as the model file declares it. */
 export type OnnxTensorSpec = {
   readonly name: string
-  /** Null for what is not a tensor of a type that the protocol knows (sequence, map, FP8…). */
+  /** Null when it is not a tensor, or of a type that the protocol does not know (sequence, map, FP8…). */
   readonly dataType: DataType | null
-  /** What the file says, for messages: `FP32`, `sequence`, `float8e4m3fn`. */
+  /** The type as the file names it, for messages: `FP32`, `sequence`, `float8e4m3fn`. */
   readonly typeText: string
   /** With the batch dimension; -1 is open. Null when the file gives no shape. */
   readonly shape: Shape | null
-  /** Names of the open dimensions, '' where there is none; as long as `shape`. */
+  /** Names of the open dimensions, '' for a dimension without a name; as long as `shape`. */
   readonly symbols: readonly string[]
 }
 
 export type RunInput = { readonly shape: Shape; readonly bytes: Uint8Array }
 
 export type RunRequest = {
-  /** One per input of the session and then one per overridable initializer, in order; null: not given. */
+  /** One entry per input of the session, then one per overridable initializer, in order; null: not given. */
   readonly inputs: readonly (RunInput | null)[]
   /** Indexes into the session's outputs: only these are computed. */
   readonly outputs: readonly number[]
@@ -34,7 +34,7 @@ export type RunOutput = { readonly shape: Shape; readonly bytes: Uint8Array }
 export type RunResult =
   | {
       readonly error: null
-      /** In the order asked for. The bytes are good until `release`. */
+      /** In the order of the request. The bytes are valid until `release`. */
       readonly outputs: readonly RunOutput[]
       readonly elapsedNs: number
       readonly release: (() => void) | null
@@ -43,32 +43,32 @@ export type RunResult =
 
 /** Runs a session for one Instance: one run at a time. */
 export interface OnnxRunner {
-  /** Calls `finished` exactly once, before it returns when the place is inline. Never throws. */
+  /** Calls `finished` exactly once; with the place inline before `run` returns. Never throws. */
   run(request: RunRequest, finished: (result: RunResult) => void): void
   /** Ends the run in progress, if it can be ended; its result then says `isTerminated`. */
   terminate(): void
   /** As that of an Instance. */
   pulse?(): Promise<boolean>
-  /** Between runs only; twice is fine. */
+  /** Call it only between runs; twice is fine. */
   close(): void
 }
 
-/** A model in memory: its weights are shared by all runners. */
+/** A model in memory. All runners share its weights. */
 export interface OnnxSession {
-  /** False: every run is offloaded, whatever is asked for. */
+  /** False: every run is offloaded, also when the place is inline. */
   readonly canRunInline: boolean
   readonly inputs: readonly OnnxTensorSpec[]
-  /** Initializers that a request may replace: inputs that may be left out. */
+  /** Initializers that a request may replace. They are optional inputs. */
   readonly overridable: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]
   createRunner(): OnnxRunner
-  /** After every runner is closed; twice is fine. */
+  /** Call it after every runner is closed; twice is fine. */
   close(): Promise<void>
 }
 
 export interface OnnxBinding {
   readonly name: 'c-api' | 'javascript'
-  /** Rejects with the binding's own error; load-error.ts puts it into words. */
+  /** Rejects with the binding's own error; load-error.ts makes the error text. */
   createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// Picks what calls ONNX Runtime: its C API, or where that cannot be had, onnxruntime-node's own JavaScript API.
+// Picks the binding to ONNX Runtime: its C API, or, on platforms without it, onnxruntime-node's JavaScript API.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -8,7 +8,7 @@ import type { OnnxBinding } from './onnx-session.ts'
 
 type OpenNative = (clock: Clock, settings: NativeSettings) => Promise<OnnxBinding>
 
-// Imported only when it is used: on a platform without koffi the import itself fails.
+// The native binding is imported only when it is used: on a platform without koffi the import itself fails.
 const openNativeBinding: OpenNative = async (clock, settings) => {
   const { NativeBinding } = await import('./native/native-binding.ts')
   return NativeBinding.open(clock, settings)

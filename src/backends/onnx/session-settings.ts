@@ -3,7 +3,7 @@
 import type { ModelConfig } from '../../config/model-config.ts'
 import { parameterRow, readParameter } from '../../config/model-parameters.ts'
 
-/** Where a run takes place: on the main thread, or on one that may take its time. */
+/** Where a run takes place: on the main thread (`inline`) or on another thread (`offloaded`). */
 export type Place = 'inline' | 'offloaded'
 
 export type SessionSettings = {

@@ -1,4 +1,4 @@
-// The outputs of a run, request by request.
+// Splits the outputs of a run by request.
 
 import { scatteredShape, type BatchLayout } from './batch-layout.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
@@ -15,7 +15,7 @@ export type OutputBinding = {
   readonly sessionIndex: number
 }
 
-/** Tensors of one output, one per request; or why it cannot be split, in words. Views, no copies. */
+/** The tensors of one output, one per request; or a text why the output cannot be split. Views, no copies. */
 export function splitOutput(
   { name, dataType }: OutputBinding,
   { shape, bytes }: RunOutput,

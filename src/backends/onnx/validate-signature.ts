@@ -1,4 +1,4 @@
-// Does the configuration fit the model that is in memory? Triton's checks and texts, from config/compare-signature.ts.
+// Checks that the configuration fits the loaded model, with Triton's checks and texts (config/compare-signature.ts).
 
 import { ServerError } from '../../base/server-error.ts'
 import { signatureProblems, type TensorDescription } from '../../config/compare-signature.ts'
@@ -12,7 +12,7 @@ type SessionDescription = {
   readonly outputs: readonly OnnxTensorSpec[]
 }
 
-/** Throws the first problem. What is wrong with a shape is hard to see in Triton's text, so the hint follows it. */
+/** Throws the first problem. Triton's text for a wrong shape is hard to understand, so a hint follows it. */
 export function validateSignature(config: ModelConfig, model: SessionDescription): void {
   // Initializers count when the configuration says so.
   const named = new Set(config.input.map((input) => input.name))
@@ -23,7 +23,7 @@ export function validateSignature(config: ModelConfig, model: SessionDescription
   }
 }
 
-/** In the order of their names, which is how Triton lists them. */
+/** Sorted by name, as Triton lists them. */
 function described(config: ModelConfig, specs: readonly OnnxTensorSpec[]): TensorDescription[] {
   const sorted = specs.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   return sorted.map(({ name, dataType, shape }) => ({
@@ -33,7 +33,7 @@ function described(config: ModelConfig, specs: readonly OnnxTensorSpec[]): Tenso
   }))
 }
 
-/** A model that gives no shape takes any: as good as the one that is configured. */
+/** A model without a shape takes any shape, so the configured shape is used. */
 function configuredShape(config: ModelConfig, name: string): readonly number[] {
   const tensor = [...config.input, ...config.output].find((each) => each.name === name)
   const dims = tensor?.reshape?.shape ?? tensor?.dims ?? []

@@ -85,7 +85,7 @@ export class BlsCalls {
     this.#running.get(callId)?.cancel()
   }
 
-  /** The caller is gone: nobody waits for what is under way. */
+  /** The calling worker is gone: nobody waits for the calls under way. */
   close(): void {
     this.#isClosed = true
     for (const [, request] of this.#running.entries()) request.cancel()

@@ -1,4 +1,4 @@
-// Takes over what auto_complete_config returned into the configuration: only the fields that a backend may change.
+// Adds the result of auto_complete_config to the configuration: only the fields that a backend may change.
 
 import { ServerError } from '../../base/server-error.ts'
 import {
@@ -64,7 +64,7 @@ function takeTensor(target: ModelInput | ModelOutput, json: TensorJson, refuse: 
   target.name = json.name
   target.dataType = json.data_type as ConfigDataType
   target.dims = dims as number[]
-  // The framework backends say so that a row is one number; Triton's auto_complete_config has no way to say it.
+  // The framework backends say in this way that a row is one number; Triton's auto_complete_config cannot say it.
   if (isEmptyReshape(json.reshape)) target.reshape = { shape: [] }
 }
 

@@ -20,7 +20,7 @@ import { isInline, recordBytes, TensorRecordWriter } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
 const frameLimitBytes = 0x7fff_fff0
-/** Before the trace context of a request that has one. */
+/** The bytes of the length before a request's trace context. */
 const traceLengthBytes = 2
 
 /** `blocks` are the blocks of shared memory that hold inputs. The worker gives the blocks back when it has used them. */
@@ -126,7 +126,7 @@ function writeRequest(
   return align8(offset)
 }
 
-/** The trace context as Triton's models read it; '' for a trace that nobody else could join. */
+/** The trace context as Triton's models read it; '' for a trace that cannot be joined. */
 function contextJson({ context }: RequestTrace): string {
   if (context === null) return ''
   const { traceparent, tracestate } = context

@@ -14,7 +14,7 @@ export class FrameStream {
     this.#maxFrameBytes = maxFrameBytes
   }
 
-  /** Throws when the bytes cannot be frames: whoever wrote them is not our worker any more. */
+  /** Throws when the bytes cannot be frames: then other code of the process has written to the socket. */
   push(chunk: Buffer): void {
     let offset = 0
     while (offset < chunk.length) {

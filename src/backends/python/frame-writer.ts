@@ -1,4 +1,4 @@
-// Frames on their way to a worker: few system calls, and none of the machinery of a stream unless the socket is full.
+// Writes frames to a worker with few system calls. It uses a Node stream only when the socket is full.
 
 import { writeSync, writevSync } from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -17,13 +17,13 @@ export class FrameWriter {
     this.#fd = fd
   }
 
-  /** Leaves now, or with the others when frames are held. */
+  /** Writes now, or with the other frames after `release`. */
   write(frame: Buffer): void {
     this.#waiting.push(frame)
     if (!this.#isHeld) this.#flush()
   }
 
-  /** Leaves with the next frame, at the latest when this turn of the event loop is over. */
+  /** Writes with the next frame, at the latest at the end of this turn of the event loop. */
   writeSoon(frame: Buffer): void {
     this.#waiting.push(frame)
     if (this.#isHeld || this.#isFlushDue) return
@@ -44,7 +44,7 @@ export class FrameWriter {
     this.#flush()
   }
 
-  /** The descriptor is about to be closed, and its number may soon be somebody else's. */
+  /** The descriptor is about to be closed, and the system may reuse its number. */
   close(): void {
     this.#isClosed = true
     this.#waiting = []
@@ -69,7 +69,7 @@ export class FrameWriter {
   }
 }
 
-/** The bytes that the socket took; 0 when it is full or its other end is gone, which the stream then sees for itself. */
+/** How many bytes the socket took; 0 when it is full or its other end is gone. The stream then gets that error. */
 function writeNow(fd: number, frames: readonly Buffer[]): number {
   try {
     return frames.length === 1 ? writeSync(fd, frames[0] as Buffer) : writevSync(fd, frames)

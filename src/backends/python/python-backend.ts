@@ -18,14 +18,14 @@ import { WorkerLink } from './worker-launch.ts'
 
 export type PythonBackendDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
 
-/** A process that completed a configuration waits this long for its model to be loaded, then it goes. */
+/** A process that completed a configuration waits this long for the load of its model, then it ends. */
 const standbyNs = 10e9
 
 /** A backend that is a folder with a model.py, which serves every model that names the backend. */
 export type SharedProgram = {
   readonly name: string
   readonly directory: string
-  /** Of its processes, on top of their Python's. */
+  /** Variables for its processes, in addition to those of their Python. */
   readonly environment?: NodeJS.ProcessEnv
 }
 
@@ -43,7 +43,7 @@ export class PythonBackend implements Backend {
   readonly #extraEnvironment: NodeJS.ProcessEnv
   /** Processes that have imported a model to complete its configuration and may go on to be its first instance. */
   readonly #standby = new Map<string, Standby>()
-  /** What the last completion of a model version told, by its version folder. */
+  /** The class names from the last completion of a model version, by its version folder. */
   readonly #classNames = new Map<string, ReadonlyMap<string, readonly string[]>>()
 
   constructor(

@@ -1,4 +1,4 @@
-// Which Python runs a model: the server's, a packed environment, or one made from the model's requirements.
+// Finds the Python for a model: the server's, a packed environment, or one made from the model's requirements.
 
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -17,9 +17,9 @@ export class PythonEnvironments {
   readonly #log: Log
   readonly #interpreter: string
   readonly #cacheDirectory: string
-  /** Made once, however many models and instances ask at the same time. */
+  /** Each environment is made once, also when several models and instances ask at the same time. */
   readonly #made = new Map<string, Promise<string>>()
-  /** Where a command really leads, as its processes told: a version manager's shim costs a tenth of a second each time. */
+  /** The real program of a command, as its processes reported: a version manager's shim costs 0.1 s at each start. */
   readonly #realExecutables = new Map<string, string>()
 
   constructor(log: Log, interpreter: string, cacheDirectory: string) {
@@ -93,7 +93,7 @@ export class PythonEnvironments {
     })
   }
 
-  /** The folder of that name in the cache; made in a folder beside it and put in place when it is whole. */
+  /** The folder of this name in the cache. It is made in a temporary folder and renamed when it is complete. */
   #once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
     let made = this.#made.get(name)
     if (made === undefined) {
@@ -116,7 +116,7 @@ export class PythonEnvironments {
       return folder
     } catch (reason) {
       await fs.rm(draft, { recursive: true, force: true })
-      // Another server was quicker: its folder is as good.
+      // Another server made the same folder first, and it can be used.
       if (await exists(folder)) return folder
       throw reason
     }
@@ -178,7 +178,7 @@ async function environmentIn(folder: string): Promise<PythonEnvironment> {
     CONDA_PREFIX: folder,
     LD_LIBRARY_PATH: [path.join(folder, 'lib'), process.env['LD_LIBRARY_PATH']].filter(Boolean).join(path.delimiter),
   }
-  // Set for the server's own Python, it would lead this one astray.
+  // PYTHONHOME is set for the server's own Python and would be wrong for this one.
   delete environment['PYTHONHOME']
   return { executable, environment }
 }

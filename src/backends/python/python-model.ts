@@ -1,4 +1,4 @@
-// One version of a Python model: how its instances' workers are started and supervised.
+// One version of a Python model: starts and supervises the workers of its instances.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -16,7 +16,7 @@ import type { SharedMemoryLimits } from './tensor-regions.ts'
 import type { WorkerLink } from './worker-launch.ts'
 
 export type WorkerPlan = {
-  /** Same program, same model, same version. */
+  /** Equal for the same program, model and version. */
   readonly key: string
   readonly environment: PythonEnvironment
   readonly location: { readonly module: string; readonly paths: readonly string[]; readonly modelDir: string }
@@ -36,7 +36,7 @@ export class PythonModel implements LoadedModel {
   readonly #source: ModelVersionSource
   readonly #plan: WorkerPlan
   readonly #supply: WorkerSupply
-  /** Being initialised, which may take minutes: closing the model ends them. */
+  /** Workers that are being initialised, which may take minutes. `close` ends them. */
   readonly #starting = new Set<WorkerLink>()
   readonly #maxExecutionMs: number
   readonly #maxMemoryBytes: number
@@ -91,7 +91,7 @@ export class PythonModel implements LoadedModel {
       stopGraceMs,
       isAlone: isOnlyInstance(config),
     }
-    // Before initialize, which may already ask things of the server: metrics, readiness of other models.
+    // The worker is made before initialize, which may already call the server: metrics, readiness of other models.
     const worker = new PythonWorker(this.#dependencies, settings, link, events)
     this.#starting.add(link)
     try {

@@ -1,4 +1,4 @@
-// One Python process: how it is started, how its frames and its printed lines arrive, how its end is noticed.
+// One Python process: starts it, receives its frames and its printed lines, and notices its end.
 
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync } from 'node:fs'
@@ -21,7 +21,7 @@ export type PythonCommand = {
 type ProcessEvents = {
   onFrame(frame: Buffer): void
   onLine(line: string, stream: 'stdout' | 'stderr'): void
-  /** Once. No frame comes after it. */
+  /** Called once. No frame comes after it. */
   onExit(reason: string): void
 }
 
@@ -103,7 +103,7 @@ export class PythonProcess {
     return this.#child.pid
   }
 
-  /** Set when there was no such program, or it may not be run. */
+  /** Set when the program does not exist or may not be run. */
   get spawnFailure(): NodeJS.ErrnoException | null {
     return this.#spawnFailure
   }
@@ -116,7 +116,7 @@ export class PythonProcess {
     if (this.#exitReason === null) this.#writer.write(frame)
   }
 
-  /** For what the worker does not wait for: leaves with the next frame, or when this turn of the event loop is over. */
+  /** For frames that the worker does not wait for: sent with the next frame, or at the end of this turn. */
   sendSoon(frame: Buffer): void {
     if (this.#exitReason === null) this.#writer.writeSoon(frame)
   }
@@ -141,7 +141,7 @@ export class PythonProcess {
 
   #onExit(reason: string): void {
     this.#exitReason ??= reason
-    // Whatever the model started must not outlive it.
+    // Processes that the model started must not outlive it.
     this.kill()
     if (!this.#isReadable || this.#child.pid === undefined) this.#finish()
     else this.#cancelWait = this.#clock.after(lastWordsNs, () => this.#finish())
@@ -167,7 +167,7 @@ export class PythonProcess {
       const lines = (rest + text).split('\n')
       rest = lines.pop() ?? ''
       lines.forEach(emit)
-      // A model that never ends its line must not fill our memory.
+      // A model that never ends its line must not fill the server's memory.
       if (rest.length > lineLimit) {
         emit(rest)
         rest = ''
@@ -178,8 +178,8 @@ export class PythonProcess {
 }
 
 /**
- * Reads into one buffer of its own and hands out copies of just what came: Node would allocate 64 KiB for each read,
- * and a response that is kept would keep all of it.
+ * Reads into one buffer and hands out copies of the bytes that came. Node would allocate 64 KiB for each read, and a
+ * response that is kept would keep all 64 KiB.
  */
 function socketWithOwnBuffer(fd: number, onBytes: (chunk: Buffer) => void): Socket {
   const onread = {

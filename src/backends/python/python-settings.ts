@@ -5,7 +5,7 @@ import type { SharedMemoryLimits } from './tensor-regions.ts'
 
 export type PythonSettings = {
   readonly interpreter: string
-  /** Null: tensors travel through the socket, as they do where there is no shared memory. */
+  /** Null: tensors travel through the socket, as on systems without shared memory. */
   readonly memory: SharedMemoryLimits | null
   /** Seconds that `finalize` may take. The name is Triton's. */
   readonly stubTimeoutSeconds: number
@@ -19,7 +19,7 @@ const defaultMaxBytes = 4 * 1024 * mebibyte
 /** Up to about this size the socket is faster than a block of shared memory (docs/internals/python-worker.md). */
 const defaultInlineBytes = 8 * 1024
 
-/** Keys of Triton's that mean nothing here (queue sizes, thread pools, names of regions) are accepted and ignored. */
+/** Triton's keys without a meaning here (queue sizes, thread pools, names of regions) are accepted and ignored. */
 export function parsePythonSettings(settings: ReadonlyMap<string, string>): PythonSettings {
   const initialBytes = count(settings, 'shm-default-byte-size', minimumRegionBytes)
   if (initialBytes < minimumRegionBytes) {

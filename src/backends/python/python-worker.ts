@@ -102,7 +102,7 @@ export class PythonWorker implements Worker {
     this.#settings = settings
     this.#link = link
     this.#events = events
-    // A decoupled model's executions say nothing of the work that goes on after them.
+    // The execution times of a decoupled model do not include the work that goes on after them.
     this.#canPark = !settings.signature.isDecoupled
     this.#flow = settings.signature.isDecoupled
       ? new ResponseFlow((handle, count) => this.#send(emptyFrame(toWorker.taken, handle, count)))
@@ -122,7 +122,7 @@ export class PythonWorker implements Worker {
     return this.#link.pid
   }
 
-  /** Nothing is added behind an execution that already takes long. */
+  /** 0 while the current execution already takes long. */
   get prefetchDepth(): number {
     const head = this.#batches[0]
     if (!this.#isParking || head === undefined) return 0
@@ -198,7 +198,7 @@ export class PythonWorker implements Worker {
     const { prepared } = batch
     if (!(prepared instanceof PreparedExecution)) return null
     if (prepared.worker === this) return prepared
-    // The worker that it was made for has been replaced.
+    // The worker that this batch was prepared for has been replaced.
     prepared.drop()
     return null
   }
@@ -244,7 +244,7 @@ export class PythonWorker implements Worker {
   }
 
   cancel(request: InferenceRequest): void {
-    // Rare, and the list of what is open is short.
+    // A linear search is enough: this is rare, and few requests are open.
     for (const [handle, open] of this.#open.entries()) {
       if (open === request) this.#send(emptyFrame(toWorker.cancel, handle))
     }

@@ -1,4 +1,4 @@
-// A response inside a frame, in both directions: a model's answer to us, and a called model's answer to the model.
+// A response inside a frame, in both directions: a model's answer to the server, and a called model's answer.
 
 import { errorCodes, ServerError, type ErrorCode } from '../../base/server-error.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
@@ -83,7 +83,7 @@ export function encodeBlsResponse(
   writeUint64(frame, callId, headerBytes)
   frame.writeUInt16LE(outputs.length, headerBytes + 8)
   frame[headerBytes + 10] = flags
-  // Called models' errors are INTERNAL to the caller, whatever they were: as in Triton.
+  // As in Triton the calling model gets every error of a called model as INTERNAL.
   frame[headerBytes + 11] = errorCodes.indexOf('INTERNAL')
   frame.writeUInt32LE(textBytes, headerBytes + 12)
   const writer = new TensorRecordWriter(frame, align16(headBytes), regions)

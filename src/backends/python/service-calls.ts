@@ -44,7 +44,7 @@ export class ServiceCalls {
     this.#reader.end = headerBytes + 8
     for (let i = 0; i < fileCount; i++) {
       const tensor = this.#reader.read(frame, this.#reader.end)
-      // Copied: loading takes its time, and the memory is the worker's.
+      // The bytes are copied, because they lie in the worker's memory and loading takes long.
       files.set(tensor.name, Uint8Array.from(tensor.bytes))
     }
     const blocks = this.#reader.blocks as number[] | null

@@ -1,6 +1,6 @@
-// Memory without a name that two processes map: it exists as a descriptor and is gone with the last process that holds
-// it, however that process ends. memfd, not a file in /dev/shm: no window in which a crash leaves a name behind, and not
-// bound by the size of that mount (64 MB in a container).
+// Memory without a name that two processes map. It is a descriptor, and the system frees it with the last process that
+// has it, also after a crash. It is a memfd and not a file in /dev/shm, because a crash cannot leave a name behind, and
+// the size of that mount (64 MB in a container) does not limit it.
 
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
@@ -52,7 +52,7 @@ function loadLibc(): { libc: Libc | null; whyNot: string } {
   }
 }
 
-/** Two connected stream sockets that no child inherits by accident; null when there are none to be had. */
+/** Two connected stream sockets that no child inherits by accident; null when the system has none. */
 export function createSocketPair(): readonly [ours: number, theirs: number] | null {
   const { libc } = sharedMemorySupport()
   const pair = new Int32Array(2)
@@ -60,7 +60,7 @@ export function createSocketPair(): readonly [ours: number, theirs: number] | nu
   return [pair[0] as number, pair[1] as number]
 }
 
-/** Unmaps when the last view of a mapping is gone. A view can therefore never point to nothing. */
+/** Unmaps when the last view of a mapping is gone, so a view never points to unmapped memory. */
 const unmapWhenUnused = new FinalizationRegistry<{ readonly address: bigint; readonly bytes: number }>(
   ({ address, bytes }) => {
     sharedMemorySupport().libc?.munmap(address, bytes)

@@ -1,15 +1,15 @@
-// The two regions of one worker: inputs are written here and read there, outputs the other way round.
-// An input block is free again when no array in the worker looks at it any more; an output block when the response
-// that carries it is released.
+// The two regions of one worker: the server writes inputs and the worker reads them; outputs go the other way.
+// An input block is free again when no array in the worker uses it any more; an output block when the response that
+// carries it is released.
 
 import { ServerError } from '../../base/server-error.ts'
 import { BlockAllocator } from './block-allocator.ts'
 import { SharedMemory, sharedMemorySupport } from './shared-memory.ts'
 
 export type SharedMemoryLimits = {
-  /** Size at start, and to which an idle region goes back. */
+  /** The size of a region at start. An idle region shrinks to this size again. */
   readonly initialBytes: number
-  /** Of one region; a request that needs more fails. */
+  /** The most bytes of one region; a request that needs more fails. */
   readonly maxBytes: number
   /** Tensors up to this size travel in the message itself. */
   readonly inlineBytes: number

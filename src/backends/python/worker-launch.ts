@@ -24,7 +24,7 @@ type WorkerOwner = {
 type LaunchSettings = {
   readonly command: PythonCommand
   readonly memory: SharedMemoryLimits | null
-  /** How the log names it. */
+  /** The name of the model in the log. */
   readonly modelName: string
 }
 
@@ -37,7 +37,7 @@ export class WorkerLink {
   #owner: WorkerOwner | null = null
   #pending: Pending | null = null
   #exitReason: string | null = null
-  /** Tells `gone` waiters. */
+  /** The callers of `gone` that wait. */
   readonly #onGone: (() => void)[] = []
 
   constructor(dependencies: { clock: Clock; log: Log }, settings: LaunchSettings) {
@@ -86,7 +86,7 @@ export class WorkerLink {
     })
   }
 
-  /** Sends a start-up frame and waits for its answer. Rejects with the model's own error, or says that it died. */
+  /** Sends a start-up frame and waits for its answer. Rejects with the model's error, or when the process ends. */
   ask(kind: number, awaits: number, body: unknown): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       if (this.#exitReason !== null) {

@@ -5,10 +5,10 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'
 
-/** A backend, as one Worker has it; `state` is what its `initialize` returned. */
+/** A backend in one Worker; `state` is the result of its `initialize`. */
 export type BackendContext<State = unknown> = {
   readonly name: string
-  /** The folder that `backend.ts` lies in; of an npm package, the one that the server runs in. */
+  /** The folder of `backend.ts`; for an npm package the working directory of the server. */
   readonly directory: string
   /** `--backend-config=<name>,<key>=<value>` */
   readonly settings: ReadonlyMap<string, string>
@@ -38,8 +38,8 @@ export type InstanceContext<State = unknown, ModelState = unknown, BackendState 
 }
 
 /**
- * The seven functions of a backend's life, all but `execute` optional. What an initialise function returns becomes the
- * `state` of its context, for the functions that come after it.
+ * The functions of a custom backend. All but `execute` are optional. The result of an initialise function becomes
+ * the `state` of its context, for the functions that are called later.
  */
 export type CustomBackendModule<B = unknown, M = unknown, I = unknown> = {
   initialize?(backend: BackendContext<undefined>): B | Promise<B>
@@ -49,11 +49,11 @@ export type CustomBackendModule<B = unknown, M = unknown, I = unknown> = {
   instanceFinalize?(instance: InstanceContext<I, M, B>): void | Promise<void>
   modelFinalize?(model: ModelContext<M, B>): void | Promise<void>
   finalize?(backend: BackendContext<B>): void | Promise<void>
-  /** What a model's configuration may leave out; asked before the model is initialised. */
+  /** Returns settings that the model's configuration may leave out. Called before the model is initialised. */
   modelAutoCompleteConfig?(config: ModelConfig): ModelDescription | Promise<ModelDescription>
-  /** Asked every second; false takes the instance out of service. */
+  /** Called every second; false takes the instance out of service. */
   instanceReady?(instance: InstanceContext<I, M, B>): boolean | Promise<boolean>
 }
 
-/** Does nothing but give `backend` its types: `export default defineBackend({ … })`. */
+/** Returns `backend` unchanged, with its types checked: `export default defineBackend({ … })`. */
 export const defineBackend = <B, M, I>(backend: CustomBackendModule<B, M, I>): CustomBackendModule<B, M, I> => backend

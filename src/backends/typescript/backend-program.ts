@@ -4,7 +4,7 @@ import type { Program } from './program.ts'
 import type { ProgramSource } from './worker-protocol.ts'
 import type { CustomBackendModule, InstanceContext } from './backend-api.ts'
 
-/** A custom backend as one Worker runs it: backend, model and instance are each initialised here, and ended in reverse. */
+/** A custom backend in one Worker. Initialises backend, model and instance, and finalizes them in reverse order. */
 export function backendProgram(
   exports: Readonly<Record<string, unknown>>,
   source: Extract<ProgramSource, { kind: 'backend' }>,
@@ -44,7 +44,7 @@ export function backendProgram(
       typeof backend.instanceReady === 'function' ? () => instance !== null && backend.instanceReady?.(instance) : null,
     finalize: async () => {
       if (instance === null) return
-      // Each gets its turn, whatever the one before did; the first complaint is the one that is told.
+      // All three are finalized, also after an error of an earlier one. The first error is reported.
       const outcomes = [
         await settle(() => backend.instanceFinalize?.(instance as InstanceContext)),
         await settle(() => backend.modelFinalize?.((instance as InstanceContext).model)),

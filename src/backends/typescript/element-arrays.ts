@@ -6,7 +6,7 @@ import { bf16Bits } from '../../tensor/half-float.ts'
 
 export type ElementArray = (typeof elementArrays)[FixedSizeType]['prototype']
 
-/** FP16 in the array that computes with it. BF16 has none in JavaScript: its bits lie in a Uint16Array. */
+/** FP16 is a Float16Array here. JavaScript has no array for BF16, so its bits lie in a Uint16Array. */
 export const elementArrays = { ...elementArray, FP16: Float16Array } as const
 
 /** A view where the bytes are aligned, a copy where they are not. */
@@ -22,7 +22,7 @@ export function viewElements<T extends FixedSizeType>(
   ) as (typeof elementArrays)[T]['prototype']
 }
 
-/** Values of another form as elements of `dataType`; throws RangeError or TypeError with the offending value. */
+/** Converts values to elements of `dataType`; throws RangeError or TypeError that names the wrong value. */
 export function convertElements(dataType: FixedSizeType, values: ArrayLike<unknown>): ElementArray {
   const length = values.length
   if (dataType === 'BF16') {
@@ -79,7 +79,7 @@ function bigintAt(dataType: 'INT64' | 'UINT64', values: ArrayLike<unknown>, inde
 export const splitByteElements = (bytes: Uint8Array): Uint8Array[] =>
   splitBytesElements(bytes, (index) => new RangeError(`element ${index} reaches past the end of the tensor`))
 
-/** A value in an error message: its kind, never its contents. */
+/** Describes a value in an error message by its kind, never by its contents. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value)
   if (typeof value !== 'object' && typeof value !== 'function') return `a ${typeof value}`

@@ -1,4 +1,4 @@
-// `galatea/model`: what a model or backend written in TypeScript imports. Everything exported here is public API.
+// `galatea/model`: the module that models and backends in TypeScript import. Everything exported here is public API.
 
 export type { ErrorCode } from '../../base/server-error.ts'
 export type { DataType } from '../../tensor/data-type.ts'

@@ -1,4 +1,4 @@
-// What a model says about itself, in its own code, instead of or beside config.pbtxt; and how the two are joined.
+// The description of a model in its own code, instead of or beside config.pbtxt, and the rules that join the two.
 
 import { ServerError } from '../../base/server-error.ts'
 import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../config/model-config.ts'
@@ -13,20 +13,20 @@ type TensorDescription = {
   readonly dims: Shape
 }
 
-/** A model's own `config`, or what its `autoCompleteConfig` returns. What it leaves out stays as config.pbtxt has it. */
+/** A model's `config`, or the result of its `autoCompleteConfig`. A key that is left out stays as in config.pbtxt. */
 export type ModelDescription = {
   readonly maxBatchSize?: number
   readonly input?: readonly (TensorDescription & { readonly optional?: boolean; readonly allowRaggedBatch?: boolean })[]
   readonly output?: readonly (TensorDescription & { readonly labelFilename?: string })[]
-  /** Several responses, or none, per request. */
+  /** A request may get several responses, or none. */
   readonly decoupled?: boolean
-  /** Batch requests dynamically; only where config.pbtxt chose no scheduler. */
+  /** Batches requests dynamically; only when config.pbtxt chose no scheduler. */
   readonly dynamicBatching?: boolean
 }
 
 type Listed = Partial<ModelInput & ModelOutput>
 
-/** The draft with what the model adds. Only what a backend may fill in is looked at; contradictions are errors. */
+/** Adds the description to the draft. Only fields that a backend may fill in are read; contradictions are errors. */
 export function applyDescription(draft: ModelConfig, description: ModelDescription): ModelConfig {
   return {
     ...draft,

@@ -1,5 +1,5 @@
-// Runs a Program inside a Worker: gives it requests, checks and sends what it answers. Every request that comes in gets
-// exactly one final answer, unless the Worker dies, and then the other side gives it.
+// Runs a Program inside a Worker: gives it requests, checks its answers and sends them. Every request gets exactly one
+// final answer. When the Worker dies, the server gives this answer.
 
 import { NumberTable } from '../../base/number-table.ts'
 import { describe } from './element-arrays.ts'
@@ -96,7 +96,7 @@ export class ModelHost {
     await Promise.all(batch.map((open, index) => this.#answer(open, answers[index])))
   }
 
-  /** Never throws: what goes wrong with one answer is told to its client and to no other. */
+  /** Never throws: only the client of the request gets the error of an answer. */
   async #answer(open: Open, pending: unknown): Promise<void> {
     try {
       const answer: unknown = await pending
@@ -114,7 +114,7 @@ export class ModelHost {
   async #stream(open: Open, responses: AsyncIterable<unknown>): Promise<void> {
     if (!this.#task.isDecoupled) throw new InferenceError(this.#text(notDecoupledText))
     for await (const response of responses) {
-      // Leaving the loop runs the generator's own `finally`.
+      // To leave the loop runs the `finally` of the generator.
       if (open.isEnded) return
       if (open.request.isCancelled) throw new InferenceError('', 'CANCELLED')
       if (response instanceof Reschedule) {
@@ -123,7 +123,7 @@ export class ModelHost {
       }
       if (response instanceof Error) this.#fail(open, response, false)
       else this.#respond(open, response, false)
-      // While it waits, the Worker hears of a client that gives up, however fast the generator is.
+      // During this wait the Worker can receive a cancellation, also when the generator itself never waits.
       if (!open.window.isOpen) await open.window.ready()
     }
     if (!open.isEnded) this.#respond(open, null, true)
@@ -135,7 +135,7 @@ export class ModelHost {
     await open.ended
   }
 
-  /** From here on the request is the scheduler's; when it comes again it has another key. */
+  /** The scheduler gets the request back. When the request comes again, it has another key. */
   #reschedule(open: Open, { states }: Reschedule): void {
     if (open.isEnded) throw new InferenceError(this.#text('it answered a request and rescheduled it, too'))
     const { outputs } = checkResponse(states, this.#expected, this.#task.isBatching, [])
@@ -168,7 +168,7 @@ export class ModelHost {
     }
   }
 
-  /** An InferenceError speaks for itself; anything else is a fault of the model, and its stack goes to the log. */
+  /** An InferenceError is an answer; any other error is a bug of the model, and its stack goes to the log. */
   #fail(open: Open, reason: unknown, isFinal = true): void {
     if (open.isEnded) return
     if (isFinal) this.#end(open)

@@ -1,23 +1,23 @@
-// Metrics that a model makes of its own, inside its Worker. What it does to them crosses to the server with its answers.
+// Custom metrics of a model, inside its Worker. Their changes go to the server together with the answers.
 
 import type { MetricMessage } from './worker-protocol.ts'
 
 export type MetricLabels = Readonly<Record<string, string>>
 
 export type Counter = {
-  /** By 1 when not said; never by less than 0. */
+  /** Adds `by`, which must not be negative; 1 when it is left out. */
   increment(by?: number): void
 }
 
 export type Gauge = {
   set(value: number): void
-  /** By 1 when not said; less than 0 is less. */
+  /** Adds `by`, which may be negative; 1 when it is left out. */
   increment(by?: number): void
 }
 
 export type Histogram = { observe(value: number): void }
 
-/** Equal names are one family, equal labels in it one series, whichever model or instance made them. */
+/** Equal names are one family, and equal labels in a family are one series, also across models and instances. */
 export type ModelMetrics = {
   counter(name: string, description: string, labels?: MetricLabels): Counter
   gauge(name: string, description: string, labels?: MetricLabels): Gauge

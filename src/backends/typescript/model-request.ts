@@ -16,12 +16,12 @@ const plainDetails: RequestDetails = {
   traceContext: null,
 }
 
-/** One request as a model sees it. Its inputs may be read until the request is answered, and changed in place. */
+/** One request as a model gets it. The model may read and change the inputs until the request is answered. */
 export class ModelRequest {
-  /** The client's, '' when it gave none; not unique. */
+  /** The id that the client gave, '' for none; not unique. */
   readonly id: string
   readonly inputs: ReadonlyMap<string, ModelTensor>
-  /** Empty: all. Outputs that were not asked for are dropped, so giving them costs only the work. */
+  /** Empty: all outputs. The server drops outputs that were not requested, so a model may skip computing them. */
   readonly requestedOutputs: readonly string[]
   readonly parameters: ReadonlyMap<string, ParameterValue>
   /** 0n or '' when the request belongs to no sequence. */
@@ -29,11 +29,11 @@ export class ModelRequest {
   readonly isSequenceStart: boolean
   readonly isSequenceEnd: boolean
   readonly priority: bigint
-  /** 0n: none. */
+  /** 0n: no timeout. */
   readonly timeoutUs: bigint
   /** Rows of the inputs; 0 when the model does not batch. */
   readonly batchSize: number
-  /** What calls to other services are to carry as the header `traceparent`, and `tracestate`; '' when not traced. */
+  /** Send these as headers `traceparent` and `tracestate` with calls to other services; '' when not traced. */
   readonly traceparent: string
   readonly tracestate: string
   readonly #sender: ResponseSender
@@ -64,7 +64,7 @@ export class ModelRequest {
     this.#isCancelled = details.isCancelled
   }
 
-  /** The input of that name; throws when the request has none (an optional input that was left out). */
+  /** The input of this name; throws when the request does not have it (an optional input that was left out). */
   input(name: string): ModelTensor {
     const input = this.inputs.get(name)
     if (input !== undefined) return input
@@ -76,7 +76,7 @@ export class ModelRequest {
     return this.requestedOutputs.length === 0 || this.requestedOutputs.includes(name)
   }
 
-  /** Answers outside of `execute`'s return value: several responses, or one that comes later. */
+  /** Sends answers without the return value of `execute`: several responses, or one that comes later. */
   get sender(): ResponseSender {
     this.#isSenderTaken = true
     return this.#sender
@@ -90,7 +90,7 @@ export class ModelRequest {
     return this.#isCancelled
   }
 
-  /** Aborts when the client gives up. Made when first asked for: most models never look. */
+  /** Aborts when the client no longer waits. Created at the first use, because most models never use it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
     if (this.#isCancelled) this.#controller.abort(cancelled())

@@ -17,7 +17,7 @@ type CheckedResponse = {
   readonly parameters: ReadonlyMap<string, ParameterValue> | null
 }
 
-/** Whatever a model answered as a response, or an InferenceError that says what is wrong with it. */
+/** Turns the answer of a model into a response, or into an InferenceError that says what is wrong. */
 export function checkResponse(
   response: unknown,
   expected: ReadonlyMap<string, ExpectedOutput>,
@@ -108,7 +108,7 @@ function checkParameters(parameters: unknown): ReadonlyMap<string, ParameterValu
     if (typeof key !== 'string')
       throw new InferenceError(`response parameter names must be strings, got ${describe(key)}`)
     if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') checked.set(key, value)
-    // JavaScript writes an integer as a number; the wire tells it from a double.
+    // JavaScript has one type for integers and doubles; the wire has two.
     else if (typeof value === 'number') checked.set(key, Number.isSafeInteger(value) ? BigInt(value) : value)
     else
       throw new InferenceError(

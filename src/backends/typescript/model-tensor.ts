@@ -12,20 +12,20 @@ import {
 } from './element-arrays.ts'
 import { InferenceError } from './inference-error.ts'
 
-/** What `tensor()` takes: the type's own typed array is used as it is, everything else is converted and checked. */
+/** The values for `tensor()`. The typed array of the data type is used as it is; other values are converted. */
 export type TensorValues =
   ElementArray | readonly number[] | readonly bigint[] | readonly boolean[] | readonly (string | Uint8Array)[]
 
 /**
- * An input or output as a model sees it. Accessors give a view on the tensor's memory wherever JavaScript has an array
- * of that type; they throw when the tensor is of another type, they never reinterpret.
+ * An input or output as a model sees it. Accessors return a view on the tensor's memory when JavaScript has an array of
+ * its type. They throw when the tensor is of another type, and never reinterpret bytes.
  */
 export class ModelTensor {
   readonly name: string
   readonly dataType: DataType
   /** With the batch dimension first when the model batches. */
   readonly shape: Shape
-  /** Little-endian, row by row; BYTES elements each with four bytes of length in front. */
+  /** Little-endian, row by row. Each BYTES element has four bytes of length in front. */
   readonly bytes: Uint8Array
 
   constructor(name: string, dataType: DataType, shape: Shape, bytes: Uint8Array) {
@@ -102,7 +102,7 @@ export class ModelTensor {
     return this.#frames('asByteArrays')
   }
 
-  /** Any type as plain values: numbers, bigints, booleans or strings. For looking, not for speed. */
+  /** Elements of any type as numbers, bigints, booleans or strings. Slow: for tests and debugging. */
   toArray(): (number | bigint | boolean | string)[] {
     if (this.dataType === 'BYTES') return this.asStrings()
     if (this.dataType === 'BOOL') return this.asBooleans()
@@ -149,8 +149,8 @@ const accessors: Readonly<Record<DataType, string>> = {
 }
 
 /**
- * A tensor of `values`. The memory of a typed array of the right type becomes the tensor's, and is handed over to the
- * server with the response when it is large: make a new array for every response.
+ * A tensor of `values`. A typed array of the right type is not copied, and a large one is transferred to the server
+ * with the response. So make a new array for every response.
  */
 export function tensor(name: string, dataType: DataType, shape: Shape, values: TensorValues): ModelTensor {
   checkHead(name, dataType, shape)
@@ -201,7 +201,7 @@ function checkHead(name: unknown, dataType: string, shape: unknown): void {
 function elementsToBytes(dataType: DataType, values: ArrayLike<unknown>): Uint8Array {
   if (dataType === 'BYTES') return encodeBytesElements(byteElements(values))
   const own = elementArrays[dataType]
-  // 16-bit floats are also taken as their bits: what a decoder of weights or images has in hand.
+  // 16-bit floats may also come as their bits, as decoders of weights or images have them.
   const isBits = values instanceof Uint16Array && (dataType === 'FP16' || dataType === 'BF16')
   const elements = values instanceof own || isBits ? (values as ElementArray) : convertElements(dataType, values)
   return new Uint8Array(elements.buffer, elements.byteOffset, elements.byteLength)

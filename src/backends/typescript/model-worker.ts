@@ -1,5 +1,5 @@
-// The first file of a Worker that runs TypeScript: a thread, or a process of its own. It loads the code, initialises it,
-// then does as it is told until it is told to finish.
+// The program of a Worker that runs TypeScript, in a thread or a process. It loads the code, initialises it, and then
+// handles messages of the server until the message `finish`.
 
 import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
@@ -17,7 +17,7 @@ import type { FromWorker, ToWorker, WorkerTask } from './worker-protocol.ts'
 
 const readinessIntervalMs = 1000
 
-/** The two ways to the other side look the same from here. */
+/** The connection to the server, the same for a thread and a process. */
 type Port = {
   post(envelope: FromWorker, transfer: ArrayBuffer[]): void
   listen(receive: (message: ToWorker) => void): void
@@ -30,7 +30,7 @@ function threadPort(port: NonNullable<typeof parentPort>): Port {
       try {
         port.postMessage(envelope, transfer)
       } catch {
-        // Memory that cannot be handed over (WebAssembly's, for one) tells nobody before it is tried: it is copied.
+        // Some memory cannot be transferred, as that of WebAssembly, and only the attempt shows it. So it is copied.
         port.postMessage(envelope)
       }
     },
@@ -41,7 +41,7 @@ function threadPort(port: NonNullable<typeof parentPort>): Port {
 
 function processPort(): Port {
   const send = process.send?.bind(process)
-  // Ctrl-C reaches every process of a terminal; when to finish is for the server to say.
+  // Ctrl-C reaches every process of a terminal, but only the server decides when the Worker ends.
   process.on('SIGINT', () => undefined)
   return {
     post: (envelope) => void send?.(envelope),
@@ -64,7 +64,7 @@ async function loadProgram(task: WorkerTask): Promise<Program> {
 const plainText = (value: unknown): string =>
   typeof value === 'string' ? value : inspect(value, { depth: 2, breakLength: Infinity })
 
-/** What cannot cross to the server as it is, crosses as text. */
+/** Values that cannot be sent to the server become text. */
 function plainFields(fields: Readonly<Record<string, unknown>>): LogFields {
   const plain: Record<string, LogFields[string]> = {}
   for (const [key, value] of Object.entries(fields)) {
@@ -83,7 +83,7 @@ function createLog(outbox: Outbox): ModelArgs['log'] {
   return { error: line('error'), warning: line('warning'), info: line('info'), verbose: line('verbose') }
 }
 
-/** Tells of every change of the model's own opinion; a check that throws counts as not ready. */
+/** Reports every change of the model's readiness; a check that throws counts as not ready. */
 function watchReadiness(isReady: () => unknown, outbox: Outbox): NodeJS.Timeout {
   let wasReady = true
   let isAsking = false
@@ -128,7 +128,7 @@ async function serve(program: Program, task: WorkerTask, port: Port, outbox: Out
   outbox.add({ kind: 'started' })
 }
 
-/** Where in whose file it went wrong, as ` (file:line:column)`: a load error is read by the one who can mend it. */
+/** The place of a load error as ` (file:line:column)`, for the author of the model. */
 function whereText(reason: unknown, task: WorkerTask): string {
   const [first = '', ...frames] = (reason instanceof Error ? (reason.stack ?? '') : '').split('\n')
   // The type stripper puts the place before the message.
@@ -147,7 +147,7 @@ async function run(task: WorkerTask, port: Port): Promise<void> {
       await serve(program, task, port, outbox)
       return
     }
-    // Cloned here, where a function in it can still be told as this model's mistake.
+    // Cloned here, so that a function in the description is reported as an error of this model.
     outbox.add({ kind: 'described', description: structuredClone(await program.describe(task.config)) })
   } catch (reason) {
     const code = reason instanceof InferenceError ? reason.code : 'INTERNAL'

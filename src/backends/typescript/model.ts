@@ -1,4 +1,4 @@
-// What a model written in TypeScript is: part of `galatea/model`.
+// The types of a model written in TypeScript, part of `galatea/model`.
 
 import type { ModelConfig } from '../../config/model-config.ts'
 import type { InferenceError } from './inference-error.ts'
@@ -22,11 +22,11 @@ export type ModelLog = {
   readonly verbose: LogLine
 }
 
-/** What `initialize` is told. */
+/** The argument of `initialize`. */
 export type ModelArgs = ModelPlace & {
   readonly modelConfig: ModelConfig
   readonly log: ModelLog
-  /** Metrics of its own, shown on the page of all of them. */
+  /** Custom metrics of the model, shown on the metrics page of the server. */
   readonly metrics: ModelMetrics
 }
 
@@ -37,19 +37,19 @@ export type Answer = OneAnswer | AsyncIterable<OneAnswer> | null | undefined | v
 
 /** A model: `infer` for one request at a time, or `execute` for all requests of a batch together. */
 export type Model = {
-  /** What config.pbtxt need not say. */
+  /** Settings that config.pbtxt may leave out. */
   readonly config?: ModelDescription
   autoCompleteConfig?(config: ModelConfig): ModelDescription | Promise<ModelDescription>
   initialize?(args: ModelArgs): void | Promise<void>
   /** One answer per request, in order. */
   execute?(requests: readonly ModelRequest[]): BatchAnswer | Promise<BatchAnswer>
   infer?(request: ModelRequest): Answer | Promise<Answer>
-  /** Asked every second; false takes the instance out of service. */
+  /** Called every second; false takes the instance out of service. */
   isReady?(): boolean | Promise<boolean>
   finalize?(): void | Promise<void>
 }
 
 export type BatchAnswer = readonly (Answer | Promise<Answer>)[] | AsyncIterable<OneAnswer> | void
 
-/** Does nothing but give `model` its types: `export default defineModel({ … })`. */
+/** Returns `model` unchanged, with its types checked: `export default defineModel({ … })`. */
 export const defineModel = <T extends Model>(model: T): T => model

@@ -1,6 +1,6 @@
-// How a model's imports are found. A model may lie anywhere on disk, with no node_modules in sight, and still import
-// `galatea/model`; and it may lie inside node_modules (the examples of an installed package), where Node itself would
-// refuse to strip types.
+// Resolves the imports of a model. A model may lie anywhere on disk, without a node_modules folder, and still import
+// `galatea/model`. A model may also lie inside node_modules (the examples of an installed package), where Node itself
+// refuses to strip types.
 
 import { readFileSync } from 'node:fs'
 import { registerHooks, stripTypeScriptTypes } from 'node:module'
@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const modelApi = new URL(`./model-api${path.extname(import.meta.url)}`, import.meta.url).href
 
-/** `package:@acme/backend`: an npm package, as it is found from the folder that the server runs in. */
+/** `package:@acme/backend`: an npm package, resolved from the working directory of the server. */
 export const packagePrefix = 'package:'
 
 const isTypeScriptOfPackage = (url: string): boolean => url.includes('/node_modules/') && /\.m?ts$/.test(url)

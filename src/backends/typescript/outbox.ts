@@ -1,14 +1,14 @@
-// Messages on their way out of a Worker. Those of one turn of its event loop leave together.
+// Collects the messages of a Worker. Messages of one turn of its event loop are sent together.
 
 import type { ModelTensor } from './model-tensor.ts'
 import type { FromWorker, TensorMessage, WorkerMessage } from './worker-protocol.ts'
 
 type Post = (envelope: FromWorker, transfer: ArrayBuffer[]) => void
 
-/** Smaller outputs are copied: a copy of 16 KiB costs less than handing over its memory. */
+/** Smaller outputs are copied: a copy of 16 KiB costs less than a transfer of its memory. */
 const handOverBytes = 16 * 1024
 
-/** A model that sends without ever waiting does not pile up more than this. */
+/** The outbox is sent at this many messages, also when the model never waits. */
 const messageLimit = 64
 
 export class Outbox {
@@ -22,7 +22,7 @@ export class Outbox {
     this.#post = post
   }
 
-  /** This memory stays here: a request's inputs, which a model may send back more than once. */
+  /** These buffers are never transferred: they hold inputs, which a model may send back more than once. */
   keep(buffers: readonly ArrayBuffer[]): void {
     for (const buffer of buffers) this.#kept.add(buffer)
   }
@@ -33,14 +33,14 @@ export class Outbox {
       this.flush()
     } else if (!this.#isFlushPlanned) {
       this.#isFlushPlanned = true
-      // After all microtasks: an async generator that yields without waiting for anything fills one envelope.
+      // This runs after all microtasks, so that all answers of an async generator that never waits leave together.
       process.nextTick(() => this.flush())
     }
   }
 
   /**
-   * Takes the outputs' bytes as they are now, whatever the model does to its arrays afterwards. Copies: small outputs
-   * and views on larger memory once, into one buffer; a large array that has its memory to itself is handed over.
+   * Takes the outputs' bytes as they are now; the model may change its arrays afterwards. Small outputs and views on
+   * larger memory are copied once, into one buffer. A large array with a buffer of its own is transferred.
    */
   addWithTensors(tensors: readonly ModelTensor[], message: (outputs: TensorMessage[]) => WorkerMessage): void {
     const outputs: TensorMessage[] = []
@@ -77,7 +77,7 @@ export class Outbox {
     this.#post({ messages, buffers }, buffers)
   }
 
-  /** Memory that is shared, that is kept, or that holds more than this output is copied. */
+  /** False for memory that is shared, kept, or larger than this output: it is copied. */
   #canHandOver(bytes: Uint8Array): boolean {
     const buffer: ArrayBufferLike = bytes.buffer
     return (

@@ -9,8 +9,8 @@ import type { FromWorker } from './worker-protocol.ts'
 const entry = fileURLToPath(new URL(`./model-worker${path.extname(import.meta.url)}`, import.meta.url))
 
 /**
- * A Worker that is a process of its own: native code that crashes stays inside, too. Every byte is copied through a
- * pipe, so it costs more per request than a thread does.
+ * A Worker in a process of its own: a crash of native code does not reach the server. Every byte is copied through a
+ * pipe, so a process costs more per request than a thread.
  */
 export const openProcess: OpenChannel = (task, limits, events) => {
   let isTerminated = false
@@ -42,7 +42,7 @@ export const openProcess: OpenChannel = (task, limits, events) => {
   })
   child.send(task)
   return {
-    // A message to a process that has just died has no reader; its 'close' event follows and says so.
+    // A message to a process that has just died is lost; the 'close' event of the process follows.
     post: (message) => void (isConnected && child.send(message, () => undefined)),
     cpuUsage: async () => (child.pid === undefined ? null : ((await processState(child.pid))?.cpu ?? null)),
     processId: child.pid,

@@ -4,11 +4,11 @@ import type { Model, ModelArgs } from './model.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'
 
-/** What a Worker runs, whatever form its code has. */
+/** The code that a Worker runs: a model or a custom backend. */
 export type Program = {
   describe(config: ModelConfig): Promise<ModelDescription | null>
   initialize(args: ModelArgs): Promise<void>
-  /** An array with one answer per request, a promise of one, or nothing: the host checks. */
+  /** Returns an array with one answer per request, a promise of such an array, or nothing. The host checks it. */
   execute(requests: readonly ModelRequest[]): unknown
   readonly isReady: (() => unknown) | null
   finalize(): Promise<void>
@@ -48,9 +48,9 @@ const isModel = (candidate: unknown): candidate is Model =>
   candidate !== null &&
   (typeof (candidate as Model).execute === 'function' || typeof (candidate as Model).infer === 'function')
 
-/** Each request on its own: one that throws does not fail the others of its batch. */
+/** Calls `infer` for each request: one that throws does not fail the others of its batch. */
 function inferEach(model: Model): Program['execute'] {
-  // An async function, so that what is thrown at once is a rejection like any other.
+  // An async function turns an error that is thrown at once into a rejection.
   const infer = async (request: ModelRequest): Promise<unknown> => model.infer?.(request)
   return (requests) => requests.map((request) => infer(request))
 }

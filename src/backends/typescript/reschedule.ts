@@ -1,6 +1,6 @@
 import type { ModelTensor } from './model-tensor.ts'
 
-/** Stands in for an answer: the model wants the request again. */
+/** An answer with which the model asks for the request again. */
 export class Reschedule {
   readonly states: readonly ModelTensor[]
 
@@ -10,7 +10,7 @@ export class Reschedule {
 }
 
 /**
- * Returned, or yielded last, in place of a response by a model with `iterative_sequence: true`: the request comes again in
- * a later batch. `states` are outputs that the configuration lists as states; they come back as inputs.
+ * A model with `iterative_sequence: true` returns this, or yields it last, in place of a response: the request comes
+ * again in a later batch. `states` are outputs that the configuration lists as states; they come back as inputs.
  */
 export const reschedule = (states: readonly ModelTensor[] = []): Reschedule => new Reschedule(states)

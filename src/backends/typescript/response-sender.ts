@@ -3,13 +3,13 @@ import type { ModelResponse } from './model-response.ts'
 import type { ResponseWindow } from './response-window.ts'
 
 export type SendOptions = {
-  /** This was the last response. A model that is not decoupled sends just one, which is always final. */
+  /** Marks the last response. A model that is not decoupled sends one response, which is always final. */
   readonly final?: boolean
 }
 
 /**
- * Answers one request, from inside `execute` or later. A decoupled model sends as many responses as it likes and ends
- * with `{ final: true }` or `close()`.
+ * Answers one request, from inside `execute` or later. A decoupled model sends any number of responses and ends with
+ * `{ final: true }` or `close()`.
  */
 export class ResponseSender {
   readonly #isDecoupled: boolean
@@ -41,14 +41,14 @@ export class ResponseSender {
   }
 
   /**
-   * Resolves when the client keeps up with what was sent. A model that sends much waits for it between two responses;
-   * one that does not loses a client that falls too far behind.
+   * Resolves when the client keeps up with the responses. A model that sends many responses should wait for this
+   * between two of them; otherwise the request of a client that falls too far behind ends.
    */
   ready(): Promise<void> {
     return this.#window.ready()
   }
 
-  /** Says that no response follows. */
+  /** Ends the request: no response follows. */
   close(): void {
     if (this.#isClosed) throw new InferenceError(closedText)
     if (!this.#isDecoupled) throw new InferenceError(earlyFinalText)

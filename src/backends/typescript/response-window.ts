@@ -1,14 +1,14 @@
-// How far a decoupled model may run ahead of whoever reads its answers.
+// Limits how far a decoupled model may run ahead of the client that reads its answers.
 
-/** Responses, or their bytes, that may be on their way: the server says when it has passed them on. */
+/** So many responses, or bytes of them, may be on their way. The server tells when it has passed them on. */
 export const windowResponses = 32
 export const windowBytes = 512 * 1024
 
-/** The server speaks up once half a window is free, not for each response: a message costs more than a small answer. */
+/** The server sends `taken` once half a window is free, because a message costs more than a small answer. */
 export const takenAtResponses = windowResponses / 2
 export const takenAtBytes = windowBytes / 2
 
-/** The window of one request, on the model's side. Sending never fails: the window only says when it would be kind to wait. */
+/** The window of one request, on the model's side. A send never fails; the window only tells when to wait. */
 export class ResponseWindow {
   #count = 0
   #bytes = 0

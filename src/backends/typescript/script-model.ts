@@ -1,4 +1,4 @@
-// What model.ts and custom backends have in common: a model version whose instances are Workers that run TypeScript.
+// A model version whose instances are Workers that run TypeScript, for model.ts and for custom backends.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -14,7 +14,7 @@ import type { ModelPlace, ProgramSource, WorkerTask } from './worker-protocol.ts
 
 type Dependencies = { readonly clock: Clock; readonly log: Log; readonly metrics?: CustomMetrics | null }
 
-/** Long enough for weights to come over a network, short enough that a start that hangs is noticed. */
+/** Long enough to fetch weights over a network, short enough to notice a start that hangs. */
 const defaultInitializeMs = 300_000
 
 export function createScriptModel(
@@ -53,7 +53,7 @@ export function createScriptModel(
   }
 }
 
-/** Config.pbtxt with what the code itself knows, asked in a throw-away Worker. */
+/** Completes config.pbtxt with the description that the code gives in a short-lived Worker. */
 export async function completeByScript(
   dependencies: Dependencies,
   draft: ModelConfig,

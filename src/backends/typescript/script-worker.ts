@@ -1,5 +1,4 @@
-// The server's side of a Worker that runs TypeScript: requests go out, answers come back, and whatever ends the Worker
-// ends up in words.
+// The server's side of a Worker that runs TypeScript: sends requests, receives answers, reports why a Worker ended.
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -23,7 +22,7 @@ import type { FromWorker, RescheduleMessage, ResponseMessage, WorkerMessage, Wor
 /** How long a Worker may take to finalize and leave before it is ended by force. */
 const finishGraceMs = 10_000
 
-/** Without `metrics` those that a model makes are not shown. */
+/** Without `metrics` the custom metrics of models are not shown. */
 type Dependencies = { readonly clock: Clock; readonly log: Log; readonly metrics?: CustomMetrics | null }
 
 export class ScriptWorker implements Worker {
@@ -34,7 +33,7 @@ export class ScriptWorker implements Worker {
   readonly #events: WorkerEvents
   readonly #channel: WorkerChannel
   readonly #open = new NumberTable<InferenceRequest>()
-  /** Of a decoupled model: responses that came and that the model has not been told of. */
+  /** For a decoupled model: responses that were passed on and not yet confirmed to the model. */
   readonly #taken = new Map<number, { count: number; bytes: number }>()
   readonly #outcome = Promise.withResolvers<ModelDescription | null>()
   readonly #gone = Promise.withResolvers<void>()
@@ -58,7 +57,7 @@ export class ScriptWorker implements Worker {
     })
   }
 
-  /** Resolves when the model is initialised; rejects with a ServerError that says why it is not. */
+  /** Resolves when the model is initialised; rejects with a ServerError when that failed. */
   static async launch(
     dependencies: Dependencies,
     task: WorkerTask,
@@ -71,7 +70,7 @@ export class ScriptWorker implements Worker {
     return worker
   }
 
-  /** Asks the code, in a Worker of its own that ends with the answer, what it knows about its configuration. */
+  /** Asks the code for its description, in a Worker that ends with the answer. */
   static async describe(
     dependencies: Dependencies,
     task: WorkerTask,
@@ -92,7 +91,7 @@ export class ScriptWorker implements Worker {
       const message = packRequests(batch.requests, (request) => this.#hold(request))
       this.#channel.post({ kind: 'execute', ...message }, message.buffers)
     } catch (reason) {
-      // No memory for the copy is the likely one; the Worker is as well as before.
+      // The likely reason is a lack of memory for the copy. The Worker is not affected.
       for (const [key, request] of this.#open.entries()) if (batch.requests.includes(request)) this.#release(key)
       const error = new ServerError('INTERNAL', `model '${this.#task.place.modelName}': ${messageOf(reason)}`)
       for (const request of batch.requests) request.fail(error)
@@ -117,7 +116,7 @@ export class ScriptWorker implements Worker {
     if (key !== undefined && !request.isPaused) this.#tellTaken(key)
   }
 
-  /** JavaScript that runs answers nothing, but it uses the CPU. */
+  /** A Worker that executes JavaScript does not answer messages, but it uses the CPU. */
   pulse(): Promise<boolean> {
     return this.#pulse.beat(
       () => this.#channel.post({ kind: 'ping' }, []),
@@ -200,7 +199,7 @@ export class ScriptWorker implements Worker {
     request.reschedule(unpackTensors(outputs, buffers))
   }
 
-  /** After the response was passed on: whoever reads it may have said by now that it is too much. */
+  /** Call it after the response was passed on, because its reader may have paused the request by then. */
   #countTaken(message: ResponseMessage, request: InferenceRequest): void {
     const taken = this.#taken.get(message.key) ?? { count: 0, bytes: 0 }
     taken.count++
@@ -278,7 +277,7 @@ export class ScriptWorker implements Worker {
     return key
   }
 
-  /** Rarely asked, and the list of what is open is short. */
+  /** A linear search is enough: this is rare, and few requests are open. */
   #keyOf(request: InferenceRequest): number | undefined {
     return this.#open.entries().find(([, open]) => open === request)?.[0]
   }

@@ -5,8 +5,9 @@ import type { RequestDetails, RequestMessage, TensorMessage } from './worker-pro
 const aligned = (length: number): number => Math.ceil(length / 8) * 8
 
 /**
- * A batch as it goes to a Worker. Copies: every input once, into one buffer for the whole batch that is then handed over.
- * They cannot be handed over themselves: an input is a view on a request's body, and others look at that, too.
+ * Packs a batch for a Worker. Every input is copied once, into one buffer for the whole batch, which is transferred.
+ * The inputs themselves cannot be transferred: an input is a view on the body of a request, and others read the body
+ * too.
  */
 export function packRequests(
   requests: readonly InferenceRequest[],
@@ -58,7 +59,7 @@ function detailsOf(request: InferenceRequest): RequestDetails | null {
   }
 }
 
-/** Views on what came back; no copies. */
+/** Tensors as views on the received buffers; no copies. */
 export function unpackTensors(messages: readonly TensorMessage[], buffers: readonly ArrayBuffer[]): Tensor[] {
   return messages.map(({ name, dataType, shape, buffer, offset, length }) => {
     const memory = buffers[buffer]

@@ -8,7 +8,7 @@ import type { FromWorker } from './worker-protocol.ts'
 
 const entry = new URL(`./model-worker${path.extname(import.meta.url)}`, import.meta.url)
 
-/** A Worker that is a thread of this process: memory is handed over, a crash of its JavaScript stays inside. */
+/** A Worker in a thread of this process: memory is transferred, and an error of its JavaScript ends only the thread. */
 export const openThread: OpenChannel = (task, limits, events) => {
   let failure: string | null = null
   let isTerminated = false
@@ -27,7 +27,7 @@ export const openThread: OpenChannel = (task, limits, events) => {
     failure ??= `it sent what cannot be read: ${reason.message}`
     void thread.terminate()
   })
-  // What nobody caught in the thread, unhandled rejections too. The thread is over; 'exit' follows.
+  // Uncaught errors and unhandled rejections of the thread come here. The thread ends; 'exit' follows.
   thread.on('error', (reason) => {
     failure ??= failureText(reason, limits.maxMemoryMb)
   })

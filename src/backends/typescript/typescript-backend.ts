@@ -9,7 +9,7 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { completeByScript, createScriptModel } from './script-model.ts'
 
-/** In the order they are looked for, when `default_model_filename` does not name one. */
+/** The file names of a model, in the order of the search, when `default_model_filename` is not set. */
 export const modelFileNames = ['model.ts', 'model.mts', 'model.js', 'model.mjs']
 
 /** Models written in TypeScript or JavaScript, each instance in a Worker of its own. */

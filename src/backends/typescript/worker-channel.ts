@@ -1,12 +1,12 @@
 import type { CpuUsage } from '../worker-pulse.ts'
 import type { FromWorker, ToWorker, WorkerTask } from './worker-protocol.ts'
 
-/** The way to one Worker and back, whether it is a thread or a process. */
+/** The server's connection to one Worker, a thread or a process. */
 export interface WorkerChannel {
   post(message: ToWorker, transfer: readonly ArrayBuffer[]): void
-  /** What it has used of the CPU since it began; null where nobody can tell. */
+  /** The CPU time of the Worker since its start; null when the system cannot tell. */
   cpuUsage(): Promise<CpuUsage | null>
-  /** Of a Worker that is a process. */
+  /** Only for a Worker that is a process. */
   readonly processId?: number | undefined
   /** Ends the Worker now. Resolves when it is gone. */
   terminate(): Promise<void>
@@ -16,16 +16,16 @@ export type ChannelEvents = {
   onMessage(envelope: FromWorker): void
   /** A line that the code wrote to its standard output or standard error. */
   onLine(line: string, isError: boolean): void
-  /** Once, and last: the Worker is gone, and why in words. */
+  /** The last call, made once: the Worker has ended for this reason. */
   onExit(reason: string): void
 }
 
 export type WorkerLimits = {
-  /** 0: an execution may take for ever. */
+  /** 0: no limit. */
   readonly maxExecutionMs: number
-  /** Loading the code and its `initialize`; 0: for ever. */
+  /** The time to load the code and run its `initialize`; 0: no limit. */
   readonly maxInitializeMs: number
-  /** JavaScript heap; 0: Node's own limit. Typed arrays lie outside of it. */
+  /** The JavaScript heap, without typed arrays; 0: Node's own limit. */
   readonly maxMemoryMb: number
   readonly isolation: 'thread' | 'process'
 }
@@ -55,5 +55,5 @@ export function lineSplitter(onLine: (line: string) => void): { push(text: strin
   }
 }
 
-/** Node's remark about a file without a package.json would be made for every model, and is no news. */
+/** Without this, Node would warn for every model that its file has no package.json. */
 export const workerNodeOptions: readonly string[] = ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON']

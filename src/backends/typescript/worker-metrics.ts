@@ -3,11 +3,11 @@ import { messageOf } from '../../base/server-error.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { MetricMessage } from './worker-protocol.ts'
 
-/** The server's side of the metrics that one Worker made: they end with it. */
+/** The server's side of the custom metrics of one Worker. They end with the Worker. */
 export class WorkerMetrics {
   readonly #metrics: CustomMetrics
   readonly #log: Log
-  /** The Worker's number → the server's. */
+  /** The Worker's number of a series → the server's number. */
   readonly #known = new Map<number, number>()
 
   constructor(metrics: CustomMetrics, log: Log) {
@@ -19,7 +19,7 @@ export class WorkerMetrics {
     if (message.kind === 'metric') this.#create(message)
     else {
       const metric = this.#known.get(message.metric)
-      // One that the server would not have was told of when it was made.
+      // A series that the server refused is not here; the refusal was logged when the model created the series.
       if (metric !== undefined) this.#metrics[message.operation](metric, message.value)
     }
   }

@@ -1,5 +1,5 @@
-// What crosses between the server and a Worker that runs TypeScript. Everything here can be cloned; the bytes of tensors
-// lie in the buffers beside the messages, which are transferred between threads.
+// The messages between the server and a Worker that runs TypeScript. All of them can be cloned. The bytes of tensors
+// lie in buffers beside the messages, and these buffers are transferred between threads.
 
 import type { LogFields, LogLevel } from '../../base/log.ts'
 import type { ErrorCode } from '../../base/server-error.ts'
@@ -11,9 +11,9 @@ import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
 import type { ModelDescription } from './model-description.ts'
 
-/** Which code the Worker runs and for whom. */
+/** The code that the Worker runs, and for which model. */
 export type WorkerTask = {
-  /** `describe`: say what the model knows about its configuration, then leave. */
+  /** `describe`: the Worker sends the model's description, then ends. */
   readonly purpose: 'serve' | 'describe'
   readonly program: ProgramSource
   readonly place: ModelPlace
@@ -44,7 +44,7 @@ export type ModelPlace = {
 export type ExpectedOutput = {
   readonly name: string
   readonly dataType: DataType
-  /** As the model must give it: the reshape where the configuration has one; without the batch dimension. */
+  /** The shape that the model must return: the reshape, if the configuration has one; without the batch dimension. */
   readonly dims: Shape
 }
 
@@ -52,19 +52,19 @@ export type TensorMessage = {
   readonly name: string
   readonly dataType: DataType
   readonly shape: Shape
-  /** Index of the buffer that holds the bytes, and where in it. */
+  /** The index of the buffer that holds the bytes, and the place in the buffer. */
   readonly buffer: number
   readonly offset: number
   readonly length: number
 }
 
 export type RequestMessage = {
-  /** Names the request between the two sides; the client's id need not be unique. */
+  /** Identifies the request between server and Worker; the client's id may not be unique. */
   readonly key: number
   readonly id: string
   readonly batchSize: number
   readonly inputs: readonly TensorMessage[]
-  /** Null: nothing out of the ordinary. Most requests are, and what is not sent costs nothing. */
+  /** Null: all details have their defaults, as for most requests. Null costs less to send. */
   readonly details: RequestDetails | null
 }
 
@@ -77,16 +77,16 @@ export type RequestDetails = {
   readonly priority: bigint
   readonly timeoutUs: bigint
   readonly isCancelled: boolean
-  /** The trace that the request is part of; null: it is not traced, or nobody could join in. */
+  /** The trace of the request; null: the request is not traced, or its trace cannot be joined. */
   readonly traceContext: TraceOrigin | null
 }
 
 export type ToWorker =
   | { readonly kind: 'execute'; readonly requests: readonly RequestMessage[]; readonly buffers: readonly ArrayBuffer[] }
   | { readonly kind: 'cancel'; readonly key: number }
-  /** So many responses of a decoupled model, of so many bytes, have been passed on. */
+  /** The server has passed on so many responses, with so many bytes, of a decoupled model. */
   | { readonly kind: 'taken'; readonly key: number; readonly count: number; readonly bytes: number }
-  /** To be answered with `pong`. */
+  /** The Worker answers with `pong`. */
   | { readonly kind: 'ping' }
   | { readonly kind: 'finish' }
 
@@ -107,7 +107,7 @@ export type RescheduleMessage = {
   readonly outputs: readonly TensorMessage[]
 }
 
-/** What a model makes and moves that is shown among the metrics. Named by a number that is the Worker's own. */
+/** A custom metric is created or changed. The Worker numbers its series. */
 export type MetricMessage =
   | {
       readonly kind: 'metric'

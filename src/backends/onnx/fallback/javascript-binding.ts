@@ -1,6 +1,6 @@
 // onnxruntime-node's own JavaScript API, one worker thread per model, for platforms where the C API cannot be called.
-// It costs a hop and two copies per run, has one run per model at a time, cannot end a run, knows no BF16 and reads
-// strings as UTF-8; everything else behaves as through the C API, and the same tests run on both.
+// This binding costs a hop and two copies per run, has one run per model at a time, cannot end a run, knows no BF16 and
+// reads strings as UTF-8. All else behaves as with the C API, and the same tests run on both.
 
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../base/clock.ts'
@@ -40,7 +40,7 @@ export class JavaScriptBinding implements OnnxBinding {
     const thread = new ModelThread()
     try {
       const { inputs, outputs } = await thread.load(modelPath, settings)
-      // onnxruntime-node says [] both for a scalar and for "no shape given"; the file tells them apart.
+      // onnxruntime-node gives [] both for a scalar and for "no shape given"; the model file tells which it is.
       const header = await readOnnxFile(modelPath).catch(() => null)
       const shapeless = new Set(
         [...(header?.inputs ?? []), ...(header?.outputs ?? [])]
@@ -81,7 +81,7 @@ class ModelThread {
     const file = import.meta.url.endsWith('.ts') ? './javascript-thread.ts' : './javascript-thread.js'
     this.#worker = new Worker(new URL(file, import.meta.url), { name: 'onnx-javascript' })
     this.#worker.on('message', (answer: Answer) => this.#onAnswer(answer))
-    // `exit` follows. A platform that onnxruntime-node does not support is seen here.
+    // `exit` follows. The error comes, for one, on a platform that onnxruntime-node does not support.
     this.#worker.on('error', (reason) => (this.#lossReason = messageOf(reason)))
     this.#worker.on('exit', () => this.#onExit())
     this.#worker.unref()
@@ -198,7 +198,7 @@ class JavaScriptRunner implements OnnxRunner {
       this.#terminate = null
       finished(result)
     }
-    // A run cannot be ended here: its client is answered now, its result is dropped when it comes.
+    // A run cannot be ended here: its client gets an answer now, and the result is dropped later.
     this.#terminate = () => {
       const error = ServerError.withoutStack('INTERNAL', 'the run was given up')
       end({ error, isTerminated: true, elapsedNs: this.#clock.nowNs() - startedNs })
@@ -219,11 +219,11 @@ class JavaScriptRunner implements OnnxRunner {
     for (const [index, input] of inputs.entries()) {
       const spec = this.#session.inputs[index]
       if (input === null || spec === undefined || spec.dataType === null) continue
-      // What is one element on the wire may be a scalar to the model.
+      // One element on the wire may be a scalar for the model.
       const isScalar = spec.shape?.length === 0 && input.shape.length === 1 && input.shape[0] === 1
       const shape = isScalar ? spec.shape : input.shape
       checkInput(spec, { ...input, shape })
-      // The request's bytes are a view on a larger buffer, which must not travel: a copy goes.
+      // The request's bytes are a view on a larger buffer, which must not be transferred, so they are copied.
       tensors.push({ name: spec.name, dataType: spec.dataType, shape, bytes: new Uint8Array(input.bytes) })
     }
     return tensors

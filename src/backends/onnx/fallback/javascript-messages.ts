@@ -1,4 +1,4 @@
-// What the main thread and the thread that runs onnxruntime-node say to each other. Every field is always there.
+// The messages between the main thread and the thread that runs onnxruntime-node. Every field is always set.
 
 import type { DataType } from '../../../tensor/data-type.ts'
 import type { Shape } from '../../../tensor/shape.ts'
@@ -8,11 +8,11 @@ export type WireTensor = {
   readonly name: string
   readonly dataType: DataType
   readonly shape: Shape
-  /** A buffer of its own: it changes hands with the message. BYTES are framed. */
+  /** A buffer of its own, which is transferred with the message. BYTES are framed. */
   readonly bytes: Uint8Array<ArrayBuffer>
 }
 
-/** What onnxruntime-node says about an input or output; null: not a tensor. */
+/** An input or output as onnxruntime-node describes it; null: not a tensor. */
 export type WireSpec = {
   readonly name: string
   readonly dataType: DataType | null

@@ -1,4 +1,4 @@
-// Runs one model through onnxruntime-node. Its run() blocks the thread it is called on, hence a thread per model.
+// Runs one model through onnxruntime-node. Its run() blocks the calling thread, so each model has a thread.
 
 import * as ort from 'onnxruntime-node'
 import { parentPort } from 'node:worker_threads'
@@ -92,7 +92,7 @@ function wireTensor(name: string, tensor: ort.Tensor): WireTensor {
   if (dataType === 'BYTES')
     return { name, dataType, shape: tensor.dims, bytes: encodeBytesElements(tensor.data as string[]) }
   const { buffer, byteOffset, byteLength } = tensor.data as Uint8Array
-  // A copy: what onnxruntime-node gives may be memory that cannot change hands.
+  // The result is copied, because memory of onnxruntime-node may not be transferable.
   const bytes = new Uint8Array(byteLength)
   bytes.set(new Uint8Array(buffer, byteOffset, byteLength))
   return { name, dataType, shape: tensor.dims, bytes }

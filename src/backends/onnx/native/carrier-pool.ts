@@ -11,13 +11,13 @@ import { carrierSource, type CarrierSetting } from './carrier-thread.ts'
 
 type CarrierFunctions = Omit<CarrierSetting, keyof CarrierControl>
 
-/** `status` is what the call returned; null when the thread was lost and nobody knows. */
+/** `status` is the result of the call; null when the thread was lost and the result is not known. */
 type CarrierDone = (status: number | null, elapsedNs: number) => void
 
 export class CarrierJob {
   readonly call: CarrierCall
   readonly parameters: readonly number[]
-  /** What the addresses among the parameters point at: alive as long as the job is, that is until it is done. */
+  /** Keeps the memory that the parameters point at alive until the job is done. */
   readonly kept: unknown
   readonly done: CarrierDone
   constructor(call: CarrierCall, parameters: readonly number[], kept: unknown, done: CarrierDone) {
@@ -39,19 +39,19 @@ export class CarrierPool {
   readonly #idle: Carrier[] = []
   readonly #waiting = new RingQueue<CarrierJob>()
   #pulse: Promise<boolean> | null = null
-  /** Whether models run here, and not only load: then the next run shall find a thread. */
+  /** True once a model has run here and not only loaded: then threads are kept for the next run. */
   #hasRun = false
   #cancelRetirement: Cancel | null = null
   #isClosed = false
 
-  /** Threads start when they are needed: one per call in progress, which is one per busy instance, up to `maxThreads`. */
+  /** Threads start on demand: one per call in progress, that is one per busy instance, up to `maxThreads`. */
   constructor(dependencies: { clock: Clock }, functions: CarrierFunctions, maxThreads: number) {
     this.#clock = dependencies.clock
     this.#functions = functions
     this.#maxThreads = maxThreads
   }
 
-  /** Starts the first thread before it is needed: it takes as long to come up as everything else at start. */
+  /** Starts the first thread early, because a thread takes as long to start as the rest of the server. */
   warm(): void {
     const carrier = this.#carriers.size === 0 ? this.#spawn() : null
     if (carrier !== null) this.#idle.push(carrier)
@@ -80,10 +80,10 @@ export class CarrierPool {
     return this.#waiting.remove(job)
   }
 
-  /** False: one of its threads shows no sign of life. Instances that share it may all ask. */
+  /** False: a thread of the pool shows no sign of life. All Instances that share the pool may ask. */
   async pulse(): Promise<boolean> {
     this.#pulse ??= Promise.all([...this.#carriers].map((carrier) => this.#pulseOf(carrier))).then((signs) => {
-      // All that ask in this turn have the same answer.
+      // All callers of this turn of the event loop get the same answer.
       setImmediate(() => (this.#pulse = null))
       return signs.every(Boolean)
     })
@@ -93,14 +93,14 @@ export class CarrierPool {
   #pulseOf(carrier: Carrier): Promise<boolean> {
     return carrier.beat(() => {
       const position = this.#idle.indexOf(carrier)
-      // A call that is over will be the answer; an idle thread is given one that does nothing.
+      // For a busy thread the end of its call is the sign of life; an idle thread gets a call that does nothing.
       if (position < 0) return
       this.#idle.splice(position, 1)
       carrier.start(new CarrierJob('nothing', [], null, () => undefined))
     })
   }
 
-  /** After the last call is over. */
+  /** Call it after the last call is over. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelRetirement?.()
@@ -126,7 +126,7 @@ export class CarrierPool {
     } else carrier.start(next)
   }
 
-  /** Threads that were needed for loading alone go when that is over. */
+  /** Ends threads that were needed only to load models. */
   #retireLater(): void {
     if (this.#hasRun || this.#isClosed) return
     this.#cancelRetirement?.()
@@ -143,7 +143,7 @@ export class CarrierPool {
     this.#carriers.delete(carrier)
     const position = this.#idle.indexOf(carrier)
     if (position >= 0) this.#idle.splice(position, 1)
-    // A thread that never did anything could not start; the next one would not either.
+    // A thread that has served no call could not start, and the next thread could not start either.
     if (!carrier.hasServed) {
       for (let job = this.#waiting.take(); job !== undefined; job = this.#waiting.take()) job.done(null, 0)
     }
@@ -214,7 +214,7 @@ class Carrier {
     const { slots } = this.#control
     const status = slots[controlFields.status] as number
     const elapsedNs = slots[controlFields.elapsedNs] as number
-    // The thread is given its next call before the answer of this one is worked on.
+    // The thread gets its next call before the result of this call is used.
     this.#onFree()
     job.done(status, elapsedNs)
   }

@@ -1,26 +1,26 @@
-// A thread that makes one blocking call of the C API after the other: runs, and the making and release of sessions.
-// It owns nothing. All addresses it is given belong to the main thread, which keeps what they point at until it hears
-// that the call is over. The thread waits in Atomics.wait, so it has no event loop of its own to disturb.
+// A thread that makes one blocking call of the C API after the other: runs, and creation and release of sessions. The
+// thread owns no memory. The main thread owns all addresses, and keeps their memory until the thread reports the end of
+// the call. The thread waits in Atomics.wait, so it has no event loop.
 
 import type Koffi from 'koffi'
 import type { CarrierControl } from './carrier-control.ts'
 
 export type CarrierSetting = CarrierControl & {
-  /** The file that `require` gives koffi from. */
+  /** The file from which `require` resolves koffi. */
   readonly koffiPath: string
-  /** Of the three functions: a carrier needs no more of the library than these. */
+  /** The addresses of the only three functions that a carrier calls. */
   readonly addresses: { readonly run: bigint; readonly createSession: bigint; readonly releaseSession: bigint }
 }
 
 /**
- * The thread's whole program. It is handed over as text, so it may use nothing from outside itself: a thread that loads
- * modules of its own from sources takes 24 MB instead of 12 (a second type stripper).
+ * The thread's whole program. The thread gets it as text, so the function may use no name from outside. A thread that
+ * loads modules from TypeScript sources takes 24 MB instead of 12 (a second type stripper).
  */
 function carryCalls(): void {
   const { parentPort, workerData } = process.getBuiltinModule('node:worker_threads')
   const { ticket, slots, koffiPath, addresses } = workerData as CarrierSetting
   const koffi = process.getBuiltinModule('node:module').createRequire(koffiPath)(koffiPath) as typeof Koffi
-  // koffi sets up the stack for its calls when a thread loads its first library; without one the first call crashes.
+  // koffi sets up the stack for its calls when a thread loads its first library. Without this the first call crashes.
   koffi.load(null)
   const bind = (address: bigint, result: string, parameters: string[]): ((...values: number[]) => number) =>
     koffi.decode(address, koffi.proto(result, parameters)) as (...values: number[]) => number

@@ -34,7 +34,7 @@ function describeType(library: OrtLibrary, name: string, typeInfo: Address): Onn
   if (kind !== tensorType) {
     return { name, dataType: null, typeText: onnxTypeNames[kind] ?? 'unknown', shape: null, symbols: [] }
   }
-  // Belongs to `typeInfo`: not to be released.
+  // `info` belongs to `typeInfo` and must not be released.
   const info = library.made((out) => functions.castTypeInfoToTensorInfo(typeInfo, out))
   const elementType = library.made((out) => functions.getTensorElementType(info, out))
   const dataType = dataTypeOfOnnx(elementType)

@@ -1,4 +1,4 @@
-// ONNX Runtime through its C API: sessions made from files, and the threads that carry long calls.
+// ONNX Runtime through its C API: creates sessions from files, and owns the threads for long calls.
 
 import { availableParallelism } from 'node:os'
 import type { Clock } from '../../../base/clock.ts'
@@ -19,7 +19,7 @@ export type NativeSettings = {
 }
 
 const graphLevelNumber = { disabled: 0, basic: 1, extended: 2, all: 99 } as const
-/** Only fatal: what goes wrong in a call comes back in its status, and we log it in our own words. */
+/** Only fatal messages: an error of a call comes back in its status, and the server logs it. */
 const ortLogLevel = 4
 
 export class NativeBinding implements OnnxBinding {
@@ -27,7 +27,7 @@ export class NativeBinding implements OnnxBinding {
   readonly library: OrtLibrary
   readonly #clock: Clock
   readonly #carriers: CarrierPool
-  /** OrtEnv: one per process, never released, because ONNX Runtime's threads log to it until the very end. */
+  /** OrtEnv: one per process, never released, because ONNX Runtime's threads log to it until the process ends. */
   readonly #environment: Address
   readonly #hasGlobalThreads: boolean
   #firstSession: Promise<void> | null = null
@@ -35,7 +35,7 @@ export class NativeBinding implements OnnxBinding {
   private constructor(clock: Clock, library: OrtLibrary, settings: NativeSettings) {
     this.#clock = clock
     this.library = library
-    // One thread per busy instance is enough, and twice the cores are the most that can do any good.
+    // One thread per busy instance is enough, and more than two threads per core bring nothing.
     this.#carriers = new CarrierPool(
       { clock },
       library.carrierFunctions(),
@@ -56,8 +56,8 @@ export class NativeBinding implements OnnxBinding {
   }
 
   /**
-   * The first session of a process is made alone: in it ONNX Runtime gets to know the processor, and two first ones at
-   * once have been seen to end the process ("called before cpuinfo is initialized").
+   * The first session of a process is created alone, because ONNX Runtime then detects the processor. Two first
+   * sessions at once have ended the process ("called before cpuinfo is initialized").
    */
   createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
     if (this.#firstSession !== null) return this.#firstSession.then(() => this.#openSession(modelPath, settings))

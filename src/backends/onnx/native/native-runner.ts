@@ -9,7 +9,7 @@ import type { Address, OrtError, OrtLibrary } from './ort-library.ts'
 import type { PlanContext } from './plan-slots.ts'
 import { RunPlan } from './run-plan.ts'
 
-/** Plans kept for shapes that come again: one per batch size of a usual model. The one unused longest goes first. */
+/** Plans kept for shapes that come again: usually one per batch size. The plan that was unused longest is dropped. */
 const maxKeptPlans = 16
 
 type Finished = (result: RunResult) => void
@@ -25,14 +25,14 @@ type RunnerParts = {
 
 export class NativeRunner implements OnnxRunner {
   readonly #parts: RunnerParts
-  /** OrtRunOptions, ours until `close`. */
+  /** OrtRunOptions; the runner owns them until `close`. */
   readonly #runOptions: Address
-  // An inline run cannot be terminated, so it needs options only when they say something.
+  // An inline run cannot be terminated, so it needs options only when the model configures some.
   readonly #inlineOptions: Address
   #plans: RunPlan[] = []
-  /** Plans of shapes seen once, over and closed: when the same shapes come again, a plan is kept for them. */
+  /** Closed plans of shapes that came once. When the same shapes come again, their next plan is kept. */
   #seenOnce: RunPlan[] = []
-  /** The offloaded run under way; it holds what native code looks at. */
+  /** The offloaded run under way; it keeps the memory that native code reads. */
   #job: CarrierJob | null = null
   #isTerminated = false
   #isClosed = false
@@ -137,7 +137,7 @@ export class NativeRunner implements OnnxRunner {
     plan.abandon()
     this.#dispose(plan)
     if (plan.hasBoundOutputs && !isTerminated && isShapeSurprise(error) && this.#parts.context.arePredictable) {
-      // The model's description of its outputs is wrong. Nothing was answered yet: run again, outputs unbound.
+      // The model describes its outputs wrongly. No request has an answer yet, so run again with unbound outputs.
       this.#parts.context.arePredictable = false
       this.#forgetPlans()
       this.run(request, finished)
@@ -168,7 +168,7 @@ export class NativeRunner implements OnnxRunner {
       const plan = plans[i] as RunPlan
       if (!plan.fits(inputs, outputs)) continue
       if (i > 0) {
-        // The one used last stands first.
+        // The plan that was used last comes first.
         plans.copyWithin(1, 0, i)
         plans[0] = plan
       }
@@ -188,7 +188,7 @@ export class NativeRunner implements OnnxRunner {
     return plan
   }
 
-  /** A plan of one run is over with it; a kept one stays, unless prediction was turned off meanwhile. */
+  /** Closes a plan that was made for one run. A kept plan stays, unless prediction was turned off meanwhile. */
   #dispose(plan: RunPlan): void {
     if (!plan.isKept) plan.close()
   }
@@ -202,7 +202,7 @@ export class NativeRunner implements OnnxRunner {
   #serverError(reason: unknown): ServerError {
     if (reason instanceof ServerError) return reason
     const code = (reason as Partial<OrtError>).code
-    // Triton's text for whatever ONNX Runtime says.
+    // Triton's text for errors of ONNX Runtime.
     if (typeof code === 'number') {
       return ServerError.withoutStack('INTERNAL', `onnx runtime error ${code}: ${(reason as OrtError).message}`)
     }

@@ -1,4 +1,4 @@
-// ONNX Runtime's C API through koffi: where the library lies, which functions are called, and how.
+// ONNX Runtime's C API through koffi: finds the library and binds the functions that the server calls.
 //
 // Owners and lifetimes (docs/internals/onnx-runtime.md has the whole table):
 // - An address is a number here: user space is below 2^47, and a number costs koffi less than a bigint.
@@ -13,7 +13,7 @@ import path from 'node:path'
 export type Address = number
 type Native = (...values: readonly (number | bigint | string | NodeJS.ArrayBufferView | null)[]) => number
 
-/** Version 30 of the C API: what onnxruntime-node 1.30 carries. The table only ever grows at its end. */
+/** Version 30 of the C API, which onnxruntime-node 1.30 has. New versions only add functions at the end of the table. */
 const apiVersion = 30
 
 /** Index in the table of functions and prototype of each function in use. `a` is an address, `p` a JavaScript buffer. */
@@ -89,7 +89,7 @@ const libraryPath = (): string => {
   return path.join(packageFolder, 'bin/napi-v6', process.platform, process.arch, name)
 }
 
-// Without names: koffi keeps one list of names for all who use it in a thread.
+// The prototypes have no names, because koffi has one list of names for all users in a thread.
 const prototypeOf = (result: string, parameters: string): ReturnType<typeof koffi.proto> => {
   const typeOf = (text: string): string => (text === 'a' ? 'uintptr_t' : text === 'p' ? 'void*' : text)
   return koffi.proto(typeOf(result), parameters.split(', ').map(typeOf))
@@ -105,7 +105,7 @@ export class OrtError extends Error {
   }
 }
 
-/** Made and not yet released, per kind of thing. Zero when nothing is loaded and nobody holds an output. */
+/** How many objects of each kind exist. Zero when no model is loaded and nobody holds an output. */
 type OrtCounts = { values: number; statuses: number; valuesCreated: number; statusesCreated: number }
 
 export class OrtLibrary {
@@ -113,12 +113,12 @@ export class OrtLibrary {
   readonly counts: OrtCounts = { values: 0, statuses: 0, valuesCreated: 0, statusesCreated: 0 }
   /** OrtMemoryInfo of plain process memory, for values over our own buffers; lives as long as the process. */
   readonly cpuMemory: Address
-  /** ONNX Runtime's default allocator: it owns itself, there is nothing to release. */
+  /** ONNX Runtime's default allocator. It must not be released. */
   readonly allocator: Address
   readonly #addressAt: (index: number) => bigint
   readonly #getErrorMessage: (status: Address) => string
   readonly #memcpy: Native
-  // Out-parameters of all functions land here, one at a time: calls are synchronous and never nest.
+  // All functions write their out-parameter here. One place is enough: calls are synchronous and never nest.
   readonly #out = new BigUint64Array(new ArrayBuffer(8))
   readonly #outAddress: Address
 
@@ -149,7 +149,7 @@ export class OrtLibrary {
     return new OrtLibrary(api, platformLibrary)
   }
 
-  /** What a thread needs to make the long calls by itself. */
+  /** The path and addresses that a carrier thread needs for its calls. */
   carrierFunctions(): { koffiPath: string; addresses: { run: bigint; createSession: bigint; releaseSession: bigint } } {
     const address = (name: FunctionName): bigint => this.#addressAt(prototypes[name][0])
     return {
@@ -177,7 +177,7 @@ export class OrtLibrary {
     return error
   }
 
-  /** Runs a function whose last parameter is an out-pointer and gives what it wrote there. */
+  /** Calls a function whose last parameter is an out-pointer, and returns the value that the function wrote. */
   made(create: (out: BigUint64Array) => Address): Address {
     this.#out[0] = 0n
     this.check(create(this.#out))
@@ -200,7 +200,7 @@ export class OrtLibrary {
     return Number(this.#out[0])
   }
 
-  /** Counts an OrtValue that a function other than `createValue` made: ours to release from now on. */
+  /** Counts an OrtValue that another function than `createValue` made. The caller must release it. */
   adoptValue(): void {
     this.counts.values++
     this.counts.valuesCreated++
@@ -218,14 +218,14 @@ export class OrtLibrary {
 }
 
 /**
- * koffi unloads a library when its object is collected, and functions decoded from addresses, as all of ours are, do not
- * keep it: the next call would jump into nothing. Once loaded it stays, as its threads need it to anyway.
+ * koffi unloads a library when its object is collected, and functions decoded from addresses do not keep the object.
+ * The next call would jump into unmapped memory. So a loaded library stays; its threads need it anyway.
  */
 const keptLoaded = new Set<ReturnType<typeof koffi.load>>()
 
 /**
- * The address of a buffer's first byte. Memory of an ArrayBuffer does not move, but it is freed with it: whoever keeps
- * the address keeps the buffer.
+ * The address of a buffer's first byte. Memory of an ArrayBuffer does not move, but it is freed with the ArrayBuffer.
+ * So the owner of the address must keep the buffer.
  */
 export const addressOf = (buffer: NodeJS.ArrayBufferView): Address => Number(koffi.address(buffer))
 
@@ -241,7 +241,7 @@ export const cString = (text: string): Uint8Array => zeroEnded(Buffer.from(`${te
 export const cPath = (text: string): Uint8Array =>
   process.platform === 'win32' ? zeroEnded(Buffer.from(`${text}\0`, 'utf16le')) : cString(text)
 
-// A copy of its own, off Node's shared pool: native code may keep its address for long.
+// The text is copied out of Node's shared pool, because native code may keep its address for long.
 const zeroEnded = (bytes: Buffer): Uint8Array => {
   const copy = new Uint8Array(new ArrayBuffer(bytes.length))
   copy.set(bytes)

@@ -1,4 +1,4 @@
-// One input or output of a plan: its shape, size and where its bytes lie. Worked out once per set of input shapes.
+// One input or output of a plan: its shape, its size and the place of its bytes. Computed once per set of input shapes.
 
 import { ServerError } from '../../../base/server-error.ts'
 import { elementBytes, onnxElementType } from '../../../tensor/data-type.ts'
@@ -7,7 +7,7 @@ import type { OnnxTensorSpec, RunInput } from '../onnx-session.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import { addressOf, type Address, type OrtLibrary } from './ort-library.ts'
 
-/** Up to here a copy costs less than making and releasing an OrtValue (0.6 µs). bench/onnx-run.bench.ts */
+/** Up to this size a copy costs less than to create and release an OrtValue (0.6 µs). bench/onnx-run.bench.ts */
 export const smallTensorBytes = 4096
 
 export type InputSlot = {
@@ -21,13 +21,13 @@ export type InputSlot = {
   /** -1 for strings. */
   readonly byteLength: number
   readonly alignment: number
-  /** The buffer of the kept value; null: a value per run. */
+  /** The buffer of the kept value; null: each run creates a value. */
   readonly copy: Uint8Array | null
 }
 
 export type OutputSlot = {
   readonly spec: OnnxTensorSpec
-  /** Null: ONNX Runtime allocates, and says the shape. */
+  /** Null: ONNX Runtime allocates the output and sets its shape. */
   readonly shape: Shape | null
   readonly nativeShape: BigInt64Array | null
   readonly shapeAddress: Address
@@ -44,12 +44,12 @@ export type PlanContext = {
   /** Inputs, then overridable initializers. */
   readonly inputs: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]
-  /** False once an output came out in another shape than the model's own description says. */
+  /** False once an output had another shape than the model's own description says. */
   arePredictable: boolean
 }
 
 export function inputSlot(spec: OnnxTensorSpec, index: number, given: RunInput, isKept: boolean): InputSlot {
-  // What is one element on the wire may be a scalar to the model.
+  // One element on the wire may be a scalar for the model.
   const isScalar = spec.shape?.length === 0 && given.shape.length === 1 && given.shape[0] === 1
   const shape = isScalar ? spec.shape : given.shape
   if (spec.dataType === null) throw new ServerError('UNSUPPORTED', `input '${spec.name}' is of type ${spec.typeText}`)
@@ -104,7 +104,7 @@ export function outputSlot(
   const byteLength = elementCount(shape) * elementBytes[spec.dataType]
   if (!(byteLength > 0 && byteLength < 0x7fffffff)) return allocated
   const isSmall = byteLength <= smallTensorBytes
-  // A small output of a plan used once is cheaper left to ONNX Runtime.
+  // For a small output of a plan used once, an allocation by ONNX Runtime is cheaper.
   if (isSmall && !isKept) return allocated
   const nativeShape = nativeShapeOf(shape)
   const copy = isSmall ? new Uint8Array(new ArrayBuffer(byteLength)) : null
@@ -124,8 +124,8 @@ function isCompatible(declared: Shape | null, actual: Shape): boolean {
 }
 
 /**
- * The shape an output will have, if the model's description tells: every open dimension must carry a name that an
- * input's dimension carries too. The description may still lie; the runner then turns prediction off for the model.
+ * The shape that an output will have, when the model's description tells it: every open dimension must have a name that
+ * a dimension of an input has too. The description may be wrong; then the runner turns prediction off for the model.
  */
 export function predictShape(
   output: OnnxTensorSpec,
@@ -157,7 +157,7 @@ function sizeOfSymbol(
     const at = spec.symbols.indexOf(symbol)
     const size = at < 0 ? undefined : inputs[i]?.shape[at]
     if (size === undefined) continue
-    // Inputs that disagree about it may still run (1 is broadcast), but the result is nobody's guess.
+    // Inputs with different sizes may still run (1 is broadcast), but the size of the output is not known.
     if (found !== null && found !== size) return null
     found = size
   }

@@ -1,4 +1,4 @@
-// What ONNX Runtime is handed for a run with inputs of certain shapes: names, values and where the outputs go.
+// The arguments of a run with inputs of certain shapes: names, input values and places for the outputs.
 //
 // Owners and lifetimes:
 // - A kept plan owns an OrtValue and a small buffer for each small input and output ("copied"); they live until `close`.
@@ -46,10 +46,10 @@ export class RunPlan {
   readonly #outputValues: BigUint64Array
   // Native code reads these through their addresses only.
   readonly #names: unknown[] = []
-  // Aligned copies of this run's inputs; the values over them are released first.
+  // Aligned copies of this run's inputs. The OrtValues over these copies are released first.
   readonly #alignedCopies: (Uint8Array | null)[] = []
 
-  /** Throws a ServerError when a shape is not one the model can take. */
+  /** Throws a ServerError for a shape that the model cannot take. */
   constructor(
     context: PlanContext,
     inputs: readonly (RunInput | null)[],
@@ -99,7 +99,7 @@ export class RunPlan {
     return outputIndexes === this.outputIndexes || shapesEqual(outputIndexes, this.outputIndexes)
   }
 
-  /** HOT. Copies small inputs, makes the values of this run. On a throw nothing is left to release. */
+  /** HOT. Copies small inputs and creates the values of this run. When it throws, it has released all of them. */
   prepare(inputs: readonly (RunInput | null)[]): void {
     try {
       for (let i = 0; i < this.#inputSlots.length; i++) this.#prepareInput(i, this.#inputSlots[i] as InputSlot, inputs)
@@ -110,11 +110,11 @@ export class RunPlan {
     }
   }
 
-  /** HOT. After a run that succeeded: takes the outputs and releases what `prepare` made. */
+  /** HOT. After a run that succeeded: takes the outputs and releases the values that `prepare` created. */
   collect(): Collected {
     this.#releaseInputs()
     for (let i = 0; i < this.#outputSlots.length; i++) {
-      // What ONNX Runtime made is ours from here on.
+      // From now on this plan owns the value that ONNX Runtime created.
       if ((this.#outputSlots[i] as OutputSlot).shape === null) this.#context.library.adoptValue()
     }
     const outputs: RunOutput[] = []

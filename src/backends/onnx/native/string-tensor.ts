@@ -54,7 +54,7 @@ function fillStrings(library: OrtLibrary, value: Address, bytes: Uint8Array, off
   const count = offsets.length / 2
   if (count === 0) return
   const { functions } = library
-  // FillStringTensor takes zero-ended texts, all at once. A text with a zero inside is written again afterwards, whole.
+  // FillStringTensor takes all texts at once, each with a zero at its end. A text with a zero inside is written again.
   const texts = new Uint8Array(new ArrayBuffer(bytes.byteLength - 3 * count))
   const addresses = new BigUint64Array(count)
   const base = addressOf(texts)
@@ -78,7 +78,7 @@ function fillStrings(library: OrtLibrary, value: Address, bytes: Uint8Array, off
   }
 }
 
-/** The strings of a tensor, framed, in memory of their own. */
+/** Copies the strings of a tensor into one framed buffer. */
 export function readStringValue(library: OrtLibrary, value: Address, elementCount: number): Uint8Array {
   if (elementCount === 0) return new Uint8Array(0)
   const { functions } = library
