@@ -118,7 +118,8 @@ export abstract class InferenceExchange implements RequestFacts {
   /** Whether an error came before the request reached its model. */
   protected get isUnscheduled(): boolean {
     const request = this.#request
-    return request === null || (request.computeStartNs === 0 && (this.#isSubmitting || !request.isAdmitted))
+    if (request === null || request.stage === 'RECEIVED') return true
+    return request.stage === 'ADMITTED' && this.#isSubmitting
   }
 
   /** Chooses the version and starts to read the request. Every request is answered or refused. */

@@ -82,6 +82,13 @@ export type InferenceRequestFields = {
   sink: ResponseSink
 }
 
+/**
+ * RECEIVED: no version has taken the request. A request that fails here was refused, and no model counts it.
+ * ADMITTED: a version has taken the request, and its scheduler has it.
+ * EXECUTING: an Instance has begun to compute the request.
+ */
+type RequestStage = 'RECEIVED' | 'ADMITTED' | 'EXECUTING'
+
 /** A field that is left out or undefined has its default. */
 export type InferenceRequestInit = Pick<InferenceRequestFields, 'modelName' | 'inputs' | 'sink'> & {
   readonly [K in keyof InferenceRequestFields]?: InferenceRequestFields[K] | undefined
@@ -176,9 +183,10 @@ export class InferenceRequest {
     return this.#isEnded
   }
 
-  /** A version has taken the request. A request that fails before that is refused, and not counted as an inference. */
-  get isAdmitted(): boolean {
-    return this.#account !== null
+  /** How far the request has come. The end of the request does not change its stage. */
+  get stage(): RequestStage {
+    if (this.computeStartNs !== 0) return 'EXECUTING'
+    return this.#account === null ? 'RECEIVED' : 'ADMITTED'
   }
 
   /** True from `reschedule` to the next execution. In this time no Instance has the request. */
