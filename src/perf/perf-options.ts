@@ -3,9 +3,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import type { ParameterValue } from '../client/infer-request.ts'
-import type { TlsTarget } from '../transport/client-socket.ts'
 import { OptionError, readOptionWords, type OptionWords } from './option-words.ts'
-import { serviceKindOf, type ServiceKind } from './service-kind.ts'
+import { serviceKindOf } from './service-kind.ts'
 import { bracketed, parseServerUrl } from './server-url.ts'
 import { readTlsOptions } from './tls-options.ts'
 import { failedToParse, WordReader } from './word-reader.ts'
@@ -18,70 +17,8 @@ type LoadOptions =
   | { readonly kind: 'intervals'; readonly intervalsUs: readonly number[] }
   | ({ readonly kind: 'periodic'; readonly period: number } & Range)
 
-type MeasurementOptions = {
-  readonly mode: 'time_windows' | 'count_windows'
-  readonly intervalMs: number
-  readonly requestCount: number
-  /** A share: 0.1 for 10 %. */
-  readonly stability: number
-  readonly maxTrials: number
-  /** Null: the average. */
-  readonly percentile: number | null
-}
-
-export type PerfOptions = {
-  readonly model: string
-  readonly version: string
-  readonly serviceKind: ServiceKind
-  readonly protocol: 'http' | 'grpc'
-  readonly url: string
-  readonly tls: TlsTarget | null
-  readonly calls: 'default' | 'async' | 'sync'
-  readonly isStreaming: boolean
-  readonly verbosity: number
-  readonly load: LoadOptions
-  readonly isBinarySearch: boolean
-  /** 0: none. */
-  readonly latencyThresholdMs: number
-  readonly maxThreads: number
-  readonly isMaxThreadsGiven: boolean
-  readonly measurement: MeasurementOptions
-  readonly requestCount: number
-  readonly warmupCount: number
-  readonly seed: number
-  readonly batchSize: number
-  readonly sequence: {
-    readonly count: number
-    readonly length: number
-    readonly isLengthGiven: boolean
-    readonly lengthVariation: number
-    readonly startId: number
-    readonly idCount: number
-  }
-  readonly input: {
-    /** Files and folders; empty for data that is made up. */
-    readonly paths: readonly string[]
-    readonly isZero: boolean
-    readonly shapes: ReadonlyMap<string, readonly number[]>
-    readonly stringLength: number
-    readonly stringData: string | null
-  }
-  readonly sharedMemory: 'none' | 'system'
-  readonly outputSharedMemoryBytes: number
-  readonly inputFormat: 'binary' | 'json'
-  readonly outputFormat: 'binary' | 'json'
-  readonly headers: readonly (readonly [name: string, value: string])[]
-  readonly parameters: Readonly<Record<string, ParameterValue>>
-  readonly compression: 'none' | 'gzip' | 'deflate'
-  readonly metrics: { readonly isCollected: boolean; readonly url: string; readonly intervalMs: number }
-  readonly composingModels: readonly (readonly [name: string, version: string])[]
-  readonly traceSettings: Readonly<Record<string, string | string[]>>
-  /** '' for none, as the other files. */
-  readonly csvFile: string
-  readonly isVerboseCsv: boolean
-  readonly profileFile: string
-  readonly reportFile: string
-}
+/** What `galatea perf` was asked to do. */
+export type PerfOptions = Readonly<ReturnType<typeof optionsOf>>
 
 type ReadOptions =
   | { readonly kind: 'help' }
@@ -97,25 +34,31 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
   const words = readOptionWords(args)
   if (words.has('help')) return { kind: 'help' }
   if (words.has('version')) return { kind: 'version' }
+  const warnings: string[] = []
+  return { kind: 'run', options: optionsOf(words, warnings), words, warnings }
+}
+
+function optionsOf(words: OptionWords, warnings: string[]) {
   const reader = new WordReader(words)
   const protocol = protocolOf(reader)
   const url = reader.last('url') ?? (protocol === 'grpc' ? 'localhost:8001' : 'localhost:8000')
   const tls = readTlsOptions(protocol, url, words)
   const { host } = parseServerUrl(url, protocol)
   const load = loadOptions(reader)
-  const warnings: string[] = []
-  const options: PerfOptions = {
+  const calls: 'sync' | 'async' | 'default' = words.has('sync') ? 'sync' : words.has('async') ? 'async' : 'default'
+  return {
     model: reader.last('model-name') ?? '',
     version: reader.last('model-version') ?? '',
     serviceKind: serviceKindOf(reader.last('service-kind') ?? 'triton'),
     protocol,
     url,
     tls,
-    calls: words.has('sync') ? 'sync' : words.has('async') ? 'async' : 'default',
+    calls,
     isStreaming: words.has('streaming'),
     verbosity: words.get('verbose')?.length ?? 0,
     load,
     isBinarySearch: words.has('binary-search'),
+    /** 0: none. */
     latencyThresholdMs: reader.integer('latency-threshold', 0, 0, ' msecs'),
     maxThreads: reader.integer('max-threads', load.kind === 'concurrency' ? 16 : 4, 1),
     isMaxThreadsGiven: words.has('max-threads'),
@@ -123,8 +66,10 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
       mode: reader.choice('measurement-mode', ['time_windows', 'count_windows'], 'time_windows'),
       intervalMs: reader.integer('measurement-interval', 5000, 1, ' msec'),
       requestCount: reader.integer('measurement-request-count', 50, 1),
+      /** A share: 0.1 for 10 %. */
       stability: reader.atLeastZero('stability-percentage', 10) / 100,
       maxTrials: reader.integer('max-trials', 10, 1),
+      /** Null: the average. */
       percentile: percentileOf(reader),
     },
     requestCount: reader.integer('request-count', 0, 0),
@@ -138,7 +83,7 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
     inputFormat: reader.choice('input-tensor-format', ['binary', 'json'], 'binary'),
     outputFormat: reader.choice('output-tensor-format', ['binary', 'json'], 'binary'),
     headers: reader.all('header').map(headerOf),
-    parameters: Object.fromEntries(reader.all('request-parameter').map(parameterOf)),
+    parameters: Object.fromEntries<ParameterValue>(reader.all('request-parameter').map(parameterOf)),
     compression: reader.choice('grpc-compression-algorithm', ['gzip', 'deflate', 'none'], 'none'),
     metrics: {
       isCollected: words.has('collect-metrics'),
@@ -151,12 +96,12 @@ export function readPerfOptions(args: readonly string[]): ReadOptions {
       .filter((each) => each !== '')
       .map((each) => [each.split(':')[0] ?? '', each.split(':')[1] ?? ''] as const),
     traceSettings: traceSettingsOf(reader),
+    /** '' for none, as the other files. */
     csvFile: outputFileOf(reader, 'filename'),
     isVerboseCsv: words.has('verbose-csv'),
     profileFile: newFileOf(reader, 'profile-export-file'),
     reportFile: outputFileOf(reader, 'report'),
   }
-  return { kind: 'run', options, words, warnings }
 }
 
 function loadOptions(reader: WordReader): LoadOptions {
@@ -188,7 +133,7 @@ function loadOptions(reader: WordReader): LoadOptions {
   }
 }
 
-function protocolOf(reader: WordReader): PerfOptions['protocol'] {
+function protocolOf(reader: WordReader): 'http' | 'grpc' {
   const word = (reader.last('protocol') ?? 'http').toLowerCase()
   if (word === 'http' || word === 'grpc') return word
   throw failedToParse('protocol', 'The value should be either HTTP or gRPC.')
@@ -229,7 +174,7 @@ function percentileOf(reader: WordReader): number | null {
   return percentile
 }
 
-function sequenceOptions(reader: WordReader, warnings: string[]): PerfOptions['sequence'] {
+function sequenceOptions(reader: WordReader, warnings: string[]) {
   const given = reader.integer('sequence-length', 20)
   if (given <= 0) {
     warnings.push(
@@ -262,7 +207,7 @@ function sequenceIdsOf(reader: WordReader, warnings: string[]): { readonly start
   return { startId: Math.max(1, start), idCount: end === Infinity ? 0 : end - start }
 }
 
-function inputOptions(reader: WordReader): PerfOptions['input'] {
+function inputOptions(reader: WordReader) {
   const given = [...reader.all('input-data'), ...reader.all('data-directory')]
   const paths = given.filter((word) => word !== 'zero' && word !== 'random')
   const wrong = paths.find((path) => statSync(path, { throwIfNoEntry: false }) === undefined)
@@ -277,6 +222,7 @@ function inputOptions(reader: WordReader): PerfOptions['input'] {
     throw new OptionError('The -z flag cannot be set when --data-directory is provided.')
   }
   return {
+    /** Files and folders; empty for data that is made up. */
     paths,
     isZero,
     shapes: new Map(reader.all('shape').map(shapeOf)),

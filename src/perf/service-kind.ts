@@ -4,7 +4,7 @@
 import { OptionError } from './option-words.ts'
 import { unsupported } from './word-reader.ts'
 
-export type ServiceKind = 'triton'
+type ServiceKind = 'triton'
 
 /** Why a kind cannot be measured yet, and what can be done instead. */
 const missing: Readonly<Record<string, string>> = {

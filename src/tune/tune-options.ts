@@ -4,35 +4,7 @@ import { parseArgs } from 'node:util'
 import { nearestWord } from '../base/nearest-word.ts'
 import { OptionError } from '../perf/option-words.ts'
 
-export type TuneOptions = {
-  readonly model: string
-  /** '' when a server is started for it. */
-  readonly url: string
-  readonly protocol: 'http' | 'grpc'
-  /** '' when only the running server knows. */
-  readonly repository: string
-  readonly latencyMs: number
-  readonly percentile: number
-  readonly memoryMib: number
-  readonly maxBatchSize: number
-  /** 0: by the number of cores. */
-  readonly maxInstances: number
-  readonly maxConcurrency: number
-  readonly minutes: number
-  readonly windowMs: number
-  readonly reportFile: string
-  readonly isApplied: boolean
-  readonly isResumed: boolean
-  readonly stateFile: string
-  readonly isStateKept: boolean
-  readonly metricsUrl: string
-  readonly batchSize: number
-  /** As `galatea perf` takes them: data, shapes, headers. */
-  readonly perfArgs: readonly string[]
-  readonly serverFlags: readonly string[]
-}
-
-const switches = { apply: 'boolean', resume: 'boolean', help: 'boolean' } as const
+export type TuneOptions = Readonly<Exclude<ReturnType<typeof readTuneOptions>, 'help'>>
 
 const flags = {
   'model-name': { type: 'string', short: 'm' },
@@ -48,8 +20,8 @@ const flags = {
   minutes: { type: 'string' },
   'window-ms': { type: 'string' },
   report: { type: 'string' },
-  apply: { type: switches.apply },
-  resume: { type: switches.resume },
+  apply: { type: 'boolean' },
+  resume: { type: 'boolean' },
   state: { type: 'string' },
   'metrics-url': { type: 'string' },
   'batch-size': { type: 'string', short: 'b' },
@@ -58,7 +30,7 @@ const flags = {
   'string-length': { type: 'string' },
   'sequence-length': { type: 'string' },
   header: { type: 'string', short: 'H', multiple: true },
-  help: { type: switches.help, short: 'h' },
+  help: { type: 'boolean', short: 'h' },
 } as const
 
 export const tuneHelp = `Usage: galatea tune -m MODEL --model-repository PATH [options] [-- flags of the server]
@@ -100,13 +72,15 @@ Results:
 Exit status: 0; 1 the limits cannot be met, or something failed; 3 a mistake in the options.
 `
 
-export function readTuneOptions(args: readonly string[]): TuneOptions | 'help' {
+export function readTuneOptions(args: readonly string[]) {
   const split = args.indexOf('--')
   const [own, serverFlags] = split < 0 ? [args, []] : [args.slice(0, split), args.slice(split + 1)]
   const values = parsed(own)
-  if (values.help === true) return 'help'
+  if (values.help === true) return 'help' as const
   const model = values['model-name'] ?? ''
+  // '' when only the running server knows.
   const repository = values['model-repository'] ?? ''
+  // '' when a server is started for it.
   const url = values.url ?? ''
   const protocol = values.protocol ?? 'http'
   if (model === '') throw new OptionError('-m names the model to tune')
@@ -122,12 +96,13 @@ export function readTuneOptions(args: readonly string[]): TuneOptions | 'help' {
   return {
     model,
     url,
-    protocol,
+    protocol: protocol as 'http' | 'grpc',
     repository,
     latencyMs: numberOf(values['latency-ms'], '--latency-ms', Infinity),
     percentile: within(numberOf(values.percentile, '--percentile', 99), '--percentile', 1, 99.99),
     memoryMib: values['max-memory'] === undefined ? Infinity : mebibytesOf(values['max-memory']),
     maxBatchSize: countOf(values['max-batch-size'], '--max-batch-size', 64),
+    /** 0: by the number of cores. */
     maxInstances: countOf(values['max-instances'], '--max-instances', 0),
     maxConcurrency: countOf(values['max-concurrency'], '--max-concurrency', 128),
     minutes: numberOf(values.minutes, '--minutes', 3),
@@ -139,6 +114,7 @@ export function readTuneOptions(args: readonly string[]): TuneOptions | 'help' {
     isStateKept: values.state !== undefined,
     metricsUrl: values['metrics-url'] ?? '',
     batchSize: countOf(values['batch-size'], '-b', 1),
+    /** As `galatea perf` takes them: data, shapes, headers. */
     perfArgs: [
       ...(values.shape ?? []).flatMap((shape) => ['--shape', shape]),
       ...(values['input-data'] ?? []).flatMap((file) => ['--input-data', file]),
@@ -181,23 +157,12 @@ function within(value: number, name: string, least: number, most: number): numbe
   return value
 }
 
-const unitMib: Readonly<Record<string, number>> = {
-  '': 1 / 2 ** 20,
-  b: 1 / 2 ** 20,
-  kb: 1 / 1024,
-  k: 1 / 1024,
-  kib: 1 / 1024,
-  mb: 1,
-  m: 1,
-  mib: 1,
-  gb: 1024,
-  g: 1024,
-  gib: 1024, // prettier-ignore
-}
+/** By its first letter: B, KB, MB and GB are 1024 of each other here, with or without an i. */
+const unitMib: Readonly<Record<string, number>> = { '': 2 ** -20, b: 2 ** -20, k: 2 ** -10, m: 1, g: 2 ** 10 }
 
 function mebibytesOf(text: string): number {
-  const [, digits = '', unit = ''] = /^\s*([\d.]+)\s*([a-z]*)\s*$/i.exec(text) ?? []
-  const factor = unitMib[unit.toLowerCase()]
+  const [, digits = '', unit = 'no unit'] = /^\s*([\d.]+)\s*(b?|[kmg](?:i?b)?)\s*$/i.exec(text) ?? []
+  const factor = unitMib[unit.toLowerCase().slice(0, 1)]
   if (digits === '' || factor === undefined || !(Number(digits) > 0)) {
     throw new OptionError(`--max-memory must be a size such as 500MB or 2GB, got '${text}'`)
   }
