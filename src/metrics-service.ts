@@ -19,7 +19,7 @@ import type { ModelLedger } from './telemetry/model-ledger.ts'
 import { openMetricsText } from './telemetry/open-metrics-text.ts'
 import { prometheusText } from './telemetry/prometheus-text.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
-import type { CacheFigures, SpanFigures, TrafficSource } from './telemetry/server-families.ts'
+import type { SpanFigures, TrafficSource } from './telemetry/server-families.ts'
 
 export type MetricsServiceDependencies = {
   readonly clock: Clock
@@ -56,7 +56,7 @@ export function createMetricsService(
       clock,
       ledger,
       host,
-      cache: cacheFigures(dependencies.responseCache),
+      cache: dependencies.responseCache,
       traffic: trafficSources(dependencies.traffic),
       refusals: engine.refusals,
       gpus: () => gpu?.gpus() ?? [],
@@ -127,15 +127,6 @@ export function createMetricsPort(
     },
     metricsRoutes(parts),
   )
-}
-
-function cacheFigures(cache: ResponseCache | null): (() => CacheFigures) | null {
-  if (cache === null) return null
-  return () => {
-    const { maxBytes, byteSize, entryCount, lookupCount, hitCount, evictionCount, timings } = cache
-    const { lookupNs, insertNs } = timings
-    return { maxBytes, byteSize, entryCount, lookupCount, hitCount, evictionCount, lookupNs, insertNs }
-  }
 }
 
 const trafficSources = (traffic: MetricsServiceDependencies['traffic']): TrafficSource[] =>

@@ -71,12 +71,3 @@ export type ModelChange = {
   readonly trace_id?: string
   readonly because?: string
 }
-
-export function registrySearchPath({ tags = [], owner, text, limit, after }: RegistrySearch): string {
-  const query = new URLSearchParams(tags.map((tag) => ['tag', tag]))
-  if (owner !== undefined) query.set('owner', owner)
-  if (text !== undefined) query.set('q', text)
-  if (limit !== undefined) query.set('limit', String(limit))
-  if (after !== undefined) query.set('after', after)
-  return query.size === 0 ? '/v2/registry' : `/v2/registry?${query.toString()}`
-}

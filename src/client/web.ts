@@ -19,32 +19,7 @@ export type {
   SequenceStep,
   SharedMemoryRange,
 } from './infer-request.ts'
-export type {
-  ClientOptions,
-  CudaSharedMemoryRegion,
-  IndexEntry,
-  InferenceClient,
-  LoadOptions,
-  LogSettings,
-  ModelConfig,
-  ModelMetadata,
-  ModelOptions,
-  ModelStatistics,
-  ServerMetadata,
-  StatisticDuration,
-  SystemSharedMemoryRegion,
-  TensorMetadata,
-  TraceSettings,
-  TraceSettingsUpdate,
-  UnloadOptions,
-} from './inference-client.ts'
-export type {
-  ModelChange,
-  RegisteredModel,
-  RegisteredVersion,
-  RegistryFields,
-  RegistryPage,
-  RegistrySearch,
-} from './model-registry.ts'
+export type * from './inference-client.ts'
+export type * from './model-registry.ts'
 export type { DataType } from '../tensor/data-type.ts'
 export type { Shape } from '../tensor/shape.ts'

@@ -1,49 +1,13 @@
 // What is not ready and why, for the operator who is called because of it.
 
-import type { ModelVersionState } from '../model/model-version.ts'
-import type { EngineState } from './engine-state.ts'
+import type { EngineState, HealthReport, InstanceHealth, VersionHealth } from '../model/health.ts'
 import type { LiveCheck } from './live-check.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import type { ServedVersion } from './serving/served-version.ts'
 
-type InstanceHealth = {
-  readonly name: string
-  readonly isReady: boolean
-  readonly isHung: boolean
-  readonly restartCount: number
-  /** Why the Worker last ended; '' when it never did. */
-  readonly lastError: string
-}
-
-type VersionHealth = {
-  readonly model: string
-  readonly version: string
-  readonly state: ModelVersionState | 'SLEEPING'
-  /** Why it is not ready; '' when it is. */
-  readonly reason: string
-  readonly isReady: boolean
-  readonly inFlightCount: number
-  readonly pendingCount: number
-  readonly instances: readonly InstanceHealth[]
-}
-
 type NotReadyReason = 'server_starting' | 'server_exiting' | 'model_not_ready'
 
-export type HealthReport = {
-  readonly state: EngineState
-  readonly isLive: boolean
-  readonly isReady: boolean
-  readonly isStrict: boolean
-  /** In words. */
-  readonly reasons: readonly string[]
-  readonly models: readonly VersionHealth[]
-}
-
-type ReportSources = {
-  readonly state: EngineState
-  readonly isLive: boolean
-  readonly isReady: boolean
-  readonly isStrict: boolean
+type ReportSources = Omit<HealthReport, 'reasons' | 'models'> & {
   readonly models: Iterable<ServedModel>
   readonly liveCheck: LiveCheck | null
 }

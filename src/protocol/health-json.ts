@@ -1,29 +1,6 @@
 // GET /v2/health/detail: the state of the server in words and numbers.
 
-/** As the engine reports it. */
-type HealthFacts = {
-  readonly state: string
-  readonly isLive: boolean
-  readonly isReady: boolean
-  readonly isStrict: boolean
-  readonly reasons: readonly string[]
-  readonly models: readonly {
-    readonly model: string
-    readonly version: string
-    readonly state: string
-    readonly reason: string
-    readonly isReady: boolean
-    readonly inFlightCount: number
-    readonly pendingCount: number
-    readonly instances: readonly {
-      readonly name: string
-      readonly isReady: boolean
-      readonly isHung: boolean
-      readonly restartCount: number
-      readonly lastError: string
-    }[]
-  }[]
-}
+import type { HealthReport } from '../model/health.ts'
 
 /** Of the process. */
 type ProcessFacts = {
@@ -35,7 +12,7 @@ type ProcessFacts = {
   readonly externalBytes: number
 }
 
-export function encodeHealthDetail(health: HealthFacts, server: ProcessFacts): Buffer {
+export function encodeHealthDetail(health: HealthReport, server: ProcessFacts): Buffer {
   return Buffer.from(
     JSON.stringify({
       live: health.isLive,

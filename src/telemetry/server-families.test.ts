@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { TrafficMeter } from '../transport/traffic-meter.ts'
 import { RefusalCounts } from '../model/refusal-counts.ts'
+import type { ResponseCache } from '../model/response-cache.ts'
 import { prometheusText } from './prometheus-text.ts'
 import { serverText, type ServerSources } from './server-families.ts'
 
@@ -24,7 +25,8 @@ test('without our own families and without a cache there is only pinned memory',
 
 test('the cache tells what it holds and how long it took, in whole microseconds', () => {
   const figures = { maxBytes: 1000, byteSize: 250, entryCount: 3, lookupCount: 10, hitCount: 4, evictionCount: 2 }
-  const cache = () => ({ ...figures, lookupNs: 12_345, insertNs: 6_999 })
+  const timings = { lookupNs: 12_345, insertNs: 6_999 }
+  const cache = { ...figures, timings } as unknown as ResponseCache
   const text = serverText(prometheusText, { ...quiet, cache })
   const values = [...text.matchAll(/^(nv_cache_\S+) (\S+)$/gm)].map((match) => [match[1], Number(match[2])])
   assert.deepEqual(Object.fromEntries(values), {

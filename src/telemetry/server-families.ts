@@ -2,20 +2,9 @@
 
 import { performance, type ELDHistogram } from 'node:perf_hooks'
 import { refusalReasons, type RefusalCounts } from '../model/refusal-counts.ts'
+import type { ResponseCache } from '../model/response-cache.ts'
 import type { HostMetrics } from './host-metrics.ts'
 import { sampleLine, type MetricsText } from './metrics-text.ts'
-
-/** What is known of the response cache, whatever keeps it. */
-export type CacheFigures = {
-  readonly maxBytes: number
-  readonly byteSize: number
-  readonly entryCount: number
-  readonly lookupCount: number
-  readonly hitCount: number
-  readonly evictionCount: number
-  readonly lookupNs: number
-  readonly insertNs: number
-}
 
 /** What became of the spans of traces. */
 export type SpanFigures = {
@@ -40,7 +29,7 @@ export type ServerSources = {
   /** Null: `--allow-cpu-metrics=false`. */
   readonly host: HostMetrics | null
   /** Null without a response cache. */
-  readonly cache: (() => CacheFigures) | null
+  readonly cache: ResponseCache | null
   readonly traffic: readonly TrafficSource[]
   readonly refusals: RefusalCounts
   /** Null: `--galatea-metrics=false`. */
@@ -89,8 +78,8 @@ const family = (
   },
 })
 
-const cacheGauge = (name: string, help: string, read: (cache: CacheFigures) => number): ServerFamily =>
-  family(name, 'gauge', help, ({ cache }) => (cache === null ? null : read(cache())), { when: 'with `--cache-config`' })
+const cacheGauge = (name: string, help: string, read: (cache: ResponseCache) => number): ServerFamily =>
+  family(name, 'gauge', help, ({ cache }) => (cache === null ? null : read(cache)), { when: 'with `--cache-config`' })
 
 const hostGauge = (name: string, help: string, read: (host: HostMetrics) => number): ServerFamily =>
   family(name, 'gauge', help, ({ host }) => (host === null ? null : read(host)))
@@ -136,10 +125,10 @@ export const serverFamilies: readonly ServerFamily[] = [
     ({ evictionCount }) => evictionCount,
   ),
   cacheGauge('nv_cache_lookup_duration', 'Total cache lookup duration (hit and miss), in microseconds', (cache) =>
-    Math.floor(cache.lookupNs / 1000),
+    Math.floor(cache.timings.lookupNs / 1000),
   ),
   cacheGauge('nv_cache_insertion_duration', 'Total cache insertion duration, in microseconds', (cache) =>
-    Math.floor(cache.insertNs / 1000),
+    Math.floor(cache.timings.insertNs / 1000),
   ),
   hostGauge('nv_cpu_utilization', 'CPU utilization rate [0.0 - 1.0]', (host) => host.cpuUtilization),
   hostGauge('nv_cpu_memory_total_bytes', 'CPU total memory (RAM), in bytes', (host) => host.memory.totalBytes),

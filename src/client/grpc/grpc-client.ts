@@ -40,19 +40,12 @@ export type GrpcClientOptions = ClientOptions & {
 }
 
 type RpcName =
-  | 'ServerLive'
-  | 'ServerReady'
-  | 'ModelReady'
-  | 'ServerMetadata'
-  | 'ModelMetadata'
-  | 'ModelConfig'
-  | 'ModelStatistics'
-  | 'RepositoryIndex'
-  | 'RepositoryModelLoad'
-  | 'RepositoryModelUnload'
+  | `Server${'Live' | 'Ready' | 'Metadata'}`
+  | `Model${'Ready' | 'Metadata' | 'Config' | 'Statistics'}`
+  | `Repository${'Index' | 'ModelLoad' | 'ModelUnload'}`
+  | `${'System' | 'Cuda'}SharedMemory${'Status' | 'Register' | 'Unregister'}`
   | 'TraceSetting'
   | 'LogSettings'
-  | `${'System' | 'Cuda'}SharedMemory${'Status' | 'Register' | 'Unregister'}`
 
 const service = '/inference.GRPCInferenceService'
 

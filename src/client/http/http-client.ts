@@ -21,13 +21,7 @@ import type {
   UnloadOptions,
 } from '../inference-client.ts'
 import { InferenceError } from '../inference-error.ts'
-import {
-  registrySearchPath,
-  type ModelChange,
-  type RegisteredModel,
-  type RegistryPage,
-  type RegistrySearch,
-} from '../model-registry.ts'
+import type { ModelChange, RegisteredModel, RegistryPage, RegistrySearch } from '../model-registry.ts'
 import { camelCased, modelMetadataOf, statisticsOf, type WireMetadata } from '../wire-names.ts'
 import { base64Of } from './base64.ts'
 import { errorOf, HttpTransport, type FetchFunction, type HttpExchange } from './http-transport.ts'
@@ -317,3 +311,12 @@ const tracePath = (model: string | undefined): string =>
 
 const regionPath = (kind: 'system' | 'cuda', name: string | undefined): string =>
   `/v2/${kind}sharedmemory${name === undefined ? '' : `/region/${encodeURIComponent(name)}`}`
+
+function registrySearchPath({ tags = [], owner, text, limit, after }: RegistrySearch): string {
+  const query = new URLSearchParams(tags.map((tag) => ['tag', tag]))
+  if (owner !== undefined) query.set('owner', owner)
+  if (text !== undefined) query.set('q', text)
+  if (limit !== undefined) query.set('limit', String(limit))
+  if (after !== undefined) query.set('after', after)
+  return query.size === 0 ? '/v2/registry' : `/v2/registry?${query.toString()}`
+}
