@@ -6,7 +6,7 @@ import { elementArray, elementBytes, type DataType, type FixedSizeType } from '.
 import { elementCount } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 
-/** Beyond this many classes a request is refused: ranking them would hold up everybody else. */
+/** A request for more classes is refused, because ranking them would block the main thread. */
 const maxClasses = 1_000_000
 
 type Scores = ArrayLike<number> | ArrayLike<bigint>
@@ -51,7 +51,7 @@ function scoresOf(dataType: DataType, bytes: Uint8Array, offset: number, count: 
   return new elementArray[dataType as FixedSizeType](buffer)
 }
 
-/** Larger scores first, equal ones by index, NaN after all others. */
+/** Larger scores come first, equal scores by index, NaN last. */
 function isBetter(scores: Scores, a: number, b: number): boolean {
   const scoreA = scores[a]!
   const scoreB = scores[b]!
@@ -63,8 +63,8 @@ function isBetter(scores: Scores, a: number, b: number): boolean {
 }
 
 /**
- * The indices of the `count` best scores, best first. A heap keeps the best seen so far with the worst of them on top,
- * so that a few out of a million cost one comparison each for nearly all of them.
+ * The indices of the `count` best scores, best first. A heap keeps the best scores so far, with the worst of them on
+ * top. So to find a few of a million scores costs one comparison for nearly every score.
  */
 export function bestIndices(scores: Scores, count: number): Uint32Array {
   const heap = new Uint32Array(count)
@@ -105,7 +105,7 @@ export function sixDecimals(value: number): string {
   if (!Number.isFinite(value)) return value < 0 ? '-inf' : 'inf'
   if (Math.abs(value) >= 1e21) return `${BigInt(value)}.000000`
   const text = Object.is(value, -0) || (value < 0 && value > -5e-7) ? '-0.000000' : value.toFixed(6)
-  // Halfway cases are the odd multiples of 2⁻⁷: C rounds them to the even digit, toFixed away from zero.
+  // The halfway cases are the odd multiples of 2⁻⁷. C rounds them to the even digit, but toFixed away from zero.
   const scaled = value * 128
   const isHalfway = Number.isInteger(scaled) && scaled % 2 !== 0
   const last = text.charCodeAt(text.length - 1)

@@ -1,8 +1,8 @@
-// Which headers (HTTP) or metadata (gRPC) become request parameters: the operator's pattern and the names it may not touch.
+// Decides which headers (HTTP) or metadata (gRPC) become request parameters: the operator's pattern and reserved names.
 
 import { messageOf, ServerError } from '../base/server-error.ts'
 
-/** Names that mean something as request parameters already: a header may not smuggle them in. */
+/** Request parameters with a meaning of their own: a header must not set them. */
 const reservedNames: ReadonlySet<string> = new Set([
   'sequence_id',
   'sequence_start',
@@ -23,7 +23,7 @@ export class ForwardPattern {
   /** Clients send the same few names all the time. */
   readonly #verdicts = new Map<string, boolean>()
 
-  /** Throws ServerError naming the flag when the pattern is none. */
+  /** Throws ServerError that names the flag when the pattern is not valid. */
   constructor(flag: string, pattern: string) {
     this.#pattern = compile(flag, pattern)
   }
@@ -58,7 +58,7 @@ const posixClasses: Readonly<Record<string, string>> = {
   punct: '!-\\/:-@\\[-`{-~',
 }
 
-/** Triton's patterns are RE2's. What RE2 has and JavaScript spells differently is translated, what RE2 lacks is refused. */
+/** Triton's patterns are for RE2. Syntax that JavaScript spells differently is translated; other syntax is refused. */
 function compile(flag: string, pattern: string): RegExp {
   const refuse = (why: string): never => {
     throw new ServerError('INVALID_ARG', `${flag} '${pattern}' is not a valid regular expression: ${why}`)

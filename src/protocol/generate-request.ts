@@ -1,5 +1,5 @@
-// The body of Triton's generate endpoints → inputs and parameters. Its schema is fixed: a key that names an input is a
-// tensor, `parameters` is an object of more such keys, every other key is a request parameter.
+// The body of Triton's generate endpoints → inputs and parameters. A key with the name of an input is a tensor,
+// `parameters` is an object with more such keys, and every other key is a request parameter.
 
 import { ServerError } from '../base/server-error.ts'
 import type { ParameterValue } from '../model/parameters.ts'
@@ -26,7 +26,7 @@ const maxInt64 = 2n ** 63n - 1n
 const invalidArgument = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 const internal = (message: string): ServerError => ServerError.withoutStack('INTERNAL', message)
 
-/** Throws with Triton's texts. Malformed JSON anywhere wins over everything that the text says. */
+/** Throws with Triton's texts. An error of JSON syntax anywhere is reported before all other errors. */
 export function readGenerateRequest(
   body: Uint8Array,
   signature: ModelSignature,
@@ -128,7 +128,7 @@ class GenerateReader {
   #readInput(spec: InputSpec): void {
     const { name, dataType, dims } = spec
     const start = this.#scanner.position
-    // Nested arrays count by their outer length alone.
+    // Of nested arrays only the outer length counts.
     const count = countElements(this.#scanner)
     const shape = fitShape(name, this.#signature.isBatching ? [-1, ...dims] : dims, count)
     if (!isJsonType(dataType)) {
@@ -151,7 +151,7 @@ class GenerateReader {
     const end = scanner.position
     scanner.position = start
     let source = scanner
-    // A lone number is read like the only element of an array. (Strings are read alone as they are.)
+    // A single number is read as an array of one element. (Single strings need no array.)
     if (spec.dataType !== 'BYTES' && scanner.peek() !== char.leftBracket) {
       source = new JsonScanner(Buffer.concat([openBracket, scanner.bytes.subarray(start, end), closeBracket]))
     }
@@ -174,7 +174,7 @@ class GenerateReader {
 const openBracket = Buffer.from('[')
 const closeBracket = Buffer.from(']')
 
-/** Passes over the value at the position: how many elements it has, 1 for what is no array. */
+/** Skips the value at the position and returns its number of elements; 1 for a value that is not an array. */
 function countElements(scanner: JsonScanner): number {
   if (scanner.peek() !== char.leftBracket) {
     scanner.skipValue()
@@ -188,7 +188,7 @@ function countElements(scanner: JsonScanner): number {
   return count
 }
 
-/** Fixed dimensions take their share of the elements; of the open ones the innermost takes the rest, the others are 1. */
+/** Divides the elements by the fixed dimensions; the innermost open dimension gets the rest, other open ones are 1. */
 function fitShape(name: string, dims: Shape, count: number): Shape {
   let rest = count
   for (const size of dims) {

@@ -12,7 +12,7 @@ export type GenerateContext = {
   readonly modelName: string
   /** The version that answered. */
   readonly modelVersion: string
-  /** '' is left out. */
+  /** '' is not written. */
   readonly id: string
 }
 
@@ -25,7 +25,7 @@ export const eventStreamType = 'text/event-stream; charset=utf-8'
 const eventStart = 'data: '
 const eventEnd = '\n\n'
 
-/** Throws where an output cannot be written as JSON. */
+/** Throws when an output cannot be written as JSON. */
 export function encodeGenerateResponse(response: InferenceResponse, context: GenerateContext): Buffer {
   const writer = new JsonTextWriter()
   writeObject(writer, response, context)
@@ -49,7 +49,7 @@ export function encodeErrorEvent(message: string): Buffer {
   return writer.finish()
 }
 
-/** Keys in the order of their bytes; of two things of one name the first counts: id and model, parameters, outputs. */
+/** Keys are sorted by bytes. Of equal names the first is used, in the order id and model, parameters, outputs. */
 function writeObject(writer: JsonTextWriter, response: InferenceResponse, context: GenerateContext): void {
   const entries = new Map<string, ParameterValue | Tensor>()
   if (context.id !== '') entries.set('id', context.id)
@@ -80,7 +80,7 @@ function writeEntry(writer: JsonTextWriter, entry: ParameterValue | Tensor): voi
   else writer.raw(String(entry))
 }
 
-/** A flat array, or the element itself where there is just one. */
+/** Writes a flat array, or the element itself when there is only one. */
 function writeTensor(writer: JsonTextWriter, tensor: Tensor): void {
   const start = writer.length
   writeTensorData(writer, tensor)

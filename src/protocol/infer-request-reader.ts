@@ -1,4 +1,4 @@
-// The body of Triton's HTTP infer endpoint → an inference request. Checks come in Triton's order, first failure wins.
+// The body of Triton's HTTP infer endpoint → an inference request. Checks come in Triton's order; the first error counts.
 
 import { ServerError } from '../base/server-error.ts'
 import type { ParameterValue, Parameters } from '../model/parameters.ts'
@@ -158,7 +158,7 @@ class InputsReader {
   #offset: number
   readonly tensors: Tensor[] = []
   readonly sharedMemory = new Map<number, SharedMemoryReference>()
-  /** An input of no known datatype passes here, like in Triton, unless its elements are JSON; core then refuses it. */
+  /** As in Triton an input of an unknown datatype passes here, unless its elements are JSON; `checkTypes` refuses it. */
   #unknownType: string | null = null
 
   constructor(scanner: JsonScanner, body: Uint8Array, offset: number, id: string, options: InferReadOptions) {
@@ -180,7 +180,7 @@ class InputsReader {
     return this
   }
 
-  /** Core's check, made here because a Tensor has one of the known types: after everything the protocol layer refuses. */
+  /** The check of Triton's core, after all checks of the protocol. It is here because a Tensor must have a known type. */
   checkTypes(): void {
     if (this.#unknownType !== null) throw this.#typeMismatch(this.#unknownType)
   }
@@ -253,7 +253,7 @@ class InputsReader {
     return data.bytes
   }
 
-  /** More elements than can be counted. Where the shape is not the model's either, core's message tells the client more. */
+  /** For more elements than can be counted. When the shape does not fit the model, core's message tells more. */
   #refuseCount(name: string, shape: Shape): Uint8Array {
     const spec = this.#signature.inputByName.get(name)
     const dims = spec === undefined ? null : this.#signature.isBatching ? [-1, ...spec.dims] : spec.dims

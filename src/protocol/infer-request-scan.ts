@@ -1,6 +1,6 @@
-// The first of two steps of reading an inference request: the JSON text, checked to its end, becomes a draft. What the
-// draft says is judged in the second step (infer-request-reader.ts), because malformed JSON anywhere wins over a wrong
-// value before it. Tensor elements are the exception: they are converted on the way, and their error waits in the draft.
+// The first of two steps to read an inference request: the whole JSON text is checked and becomes a draft. The second
+// step (infer-request-reader.ts) checks the values, because a syntax error anywhere is reported before a wrong value.
+// Tensor elements are the exception: this step converts them, and keeps their error in the draft.
 
 import { isDataType } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
@@ -8,7 +8,7 @@ import { char, type JsonScanner, type JsonValue } from './json-scanner.ts'
 import { tooManyDimensions, tooManyParameters, tooManyTensors, type RequestLimits } from './request-limits.ts'
 import { isJsonType, readTensorData, type TensorData } from './tensor-data-reader.ts'
 
-/** A member's value, or undefined where the object has no such member. Of two members of one name the first counts. */
+/** A member's value; undefined when the object has no such member. Of two members of one name the first is used. */
 export type Member = JsonValue | undefined
 
 export type TensorParameters = {
@@ -23,12 +23,12 @@ export type TensorParameters = {
 export type InputDraft = {
   name: Member
   dataType: Member
-  /** 'invalid': an array with an element that is no unsigned 64-bit integer. */
+  /** 'invalid': an array with an element that is not an unsigned 64-bit integer. */
   shape: readonly number[] | 'absent' | 'not an array' | 'invalid'
   /** Where `data` starts; -1 without it. */
   dataStart: number
   isDataArray: boolean
-  /** Null while the elements are unread: `data` stood before the members that say how to read it. */
+  /** Null while the elements are unread, because `data` came before the members that say how to read it. */
   data: TensorData | null
   parameters: TensorParameters | null
 }
@@ -236,7 +236,7 @@ function scanDimension(scanner: JsonScanner): number {
   return typeof value === 'bigint' && value >= 0n ? Number(value) : -1
 }
 
-/** Converts the elements when the members before them say how; else remembers where they are. */
+/** Converts the elements when the earlier members say how; else keeps their position. */
 function scanData(scanner: JsonScanner, limits: RequestLimits, input: InputDraft): void {
   input.dataStart = scanner.position
   input.isDataArray = scanner.peek() === char.leftBracket
@@ -258,5 +258,5 @@ function scanData(scanner: JsonScanner, limits: RequestLimits, input: InputDraft
   scanner.skipValue()
 }
 
-/** Triton takes a shape without dimensions for an empty one; a configuration cannot declare a scalar. */
+/** In Triton a shape without dimensions has no elements; a configuration cannot declare a scalar. */
 export const jsonElementCount = (shape: Shape): number => (shape.length === 0 ? 0 : elementCount(shape))

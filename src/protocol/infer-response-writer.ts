@@ -1,5 +1,5 @@
 // An inference response → the body of Triton's HTTP infer endpoint: JSON, followed by the outputs that go out as binary.
-// Copies: none of binary outputs, which leave as views; JSON outputs are printed into one buffer.
+// Binary outputs are not copied: they leave as views. JSON outputs are printed into one buffer.
 
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { Parameters } from '../model/parameters.ts'
@@ -13,7 +13,7 @@ import { writeTensorData } from './tensor-data-writer.ts'
 
 export type InferResponseContext = {
   readonly modelName: string
-  /** The version that answered, whatever the client asked for. */
+  /** The version that answered. */
   readonly modelVersion: string
   /** The client's id; '' is left out. */
   readonly id: string
@@ -31,7 +31,7 @@ export type EncodedInferResponse = {
   readonly isBinary: boolean
 }
 
-/** Throws the response's own error if it has one, and where an output cannot be written the way the client asked for. */
+/** Throws the response's own error, or an error when an output cannot be written in the requested form. */
 export function writeInferResponse(response: InferenceResponse, context: InferResponseContext): EncodedInferResponse {
   if (response.error !== null) throw response.error
   const writer = new JsonTextWriter()
@@ -82,7 +82,7 @@ function writeOutput(
   writer.string(tensor.name)
   writer.raw(`,"datatype":"${tensor.dataType}","shape":[${tensor.shape.join(',')}]`)
   if (selection !== undefined && selection.sharedMemory !== null) {
-    // The bytes are where the client asked for them, not in the response.
+    // The bytes are in the shared memory that the client named, not in the response.
   } else if (selection?.isBinary ?? context.binaryOutputDefault) {
     writer.raw(`,"parameters":{"binary_data_size":${tensor.bytes.length}}`)
     parts.push(tensor.bytes)

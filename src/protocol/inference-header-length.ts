@@ -1,11 +1,11 @@
 import { ServerError } from '../base/server-error.ts'
 
-/** Far more than any body has, far less than a number can count exactly. */
+/** More than the bytes of any body, and small enough for exact arithmetic. */
 const cap = 2 ** 40
 
 /**
- * `Inference-Header-Content-Length`, read like C's atoi as in Triton: white space, a sign, digits; whatever follows is
- * ignored and nothing at all is 0, which stands for a raw request. HOT.
+ * `Inference-Header-Content-Length`, read like C's atoi as in Triton: white space, a sign, digits. The rest is ignored.
+ * A text without digits is 0, which means a raw request. HOT.
  */
 export function parseHeaderLength(text: string, bodyBytes: number): number {
   let at = 0

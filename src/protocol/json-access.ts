@@ -1,4 +1,4 @@
-// What Triton says when a JSON value is not what the place needs. All of it is INTERNAL, hence a 500.
+// Triton's errors for JSON values of a wrong type. All of them are INTERNAL, and so a 500.
 
 import { ServerError } from '../base/server-error.ts'
 

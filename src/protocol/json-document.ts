@@ -1,17 +1,17 @@
-// Small JSON bodies of the control endpoints as values, read like Triton reads them: RapidJSON's grammar and error texts,
-// keys in order, of two members of one name the first. Inference requests never come here (infer-request-reader.ts).
+// Reads small JSON bodies of the control endpoints as Triton does: RapidJSON's grammar and error texts, keys in order,
+// of two members of one name the first. Inference requests have a reader of their own (infer-request-reader.ts).
 
 import { ServerError } from '../base/server-error.ts'
 import { char, JsonScanner, type JsonScalar } from './json-scanner.ts'
 
 type JsonObject = ReadonlyMap<string, JsonNode>
 /**
- * An integer that fits 64 bits is a bigint, every other number a number: `1` is 1n, `1.0` is 1, as the wire tells them
- * apart. An object is a Map, so that no key can touch a prototype.
+ * An integer that fits 64 bits is a bigint, every other number a number: `1` is 1n and `1.0` is 1, because the protocol
+ * treats them differently. An object is a Map, so that no key can change a prototype.
  */
 export type JsonNode = JsonScalar | JsonNode[] | JsonObject
 
-/** A value costs up to a few hundred bytes however short its text; strings cost what they are long. */
+/** A value of few characters costs up to a few hundred bytes of memory, so the number of values is limited. */
 const defaultMaxValues = 65_536
 
 type Open = { array: JsonNode[]; object: null } | { array: null; object: Map<string, JsonNode>; key: string }
@@ -42,7 +42,7 @@ export function parseJsonDocument(bytes: Uint8Array, maxValues: number = default
   }
 }
 
-/** The value at the position; undefined after stepping into a container, which is then the last of the open ones. */
+/** The value at the position; undefined for a container with content, which is then the last entry of `open`. */
 function readNode(scanner: JsonScanner, open: Open[]): JsonNode | undefined {
   const c = scanner.peek()
   if (c === char.leftBracket) {
@@ -70,7 +70,7 @@ function addTo(container: Open, value: JsonNode, scanner: JsonScanner): boolean 
   return true
 }
 
-/** The member of that name; undefined without it, or when the node is no object: Triton asks like this for what may be missing. */
+/** The member of this name; undefined without it, or when the node is not an object. For optional members. */
 export const memberOf = (node: JsonNode | undefined, name: string): JsonNode | undefined =>
   node instanceof Map ? (node as JsonObject).get(name) : undefined
 

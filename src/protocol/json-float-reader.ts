@@ -13,15 +13,15 @@ for (let i = 0; i <= 100; i++) powersOfTen[i] = Number(`1e${i}`)
 
 const exactLimit = 2 ** 53
 /**
- * More than the relative error of adding up 25 digits in a double and scaling them by an inexact power of ten. Where
- * both ends of that uncertainty round to one float, that float is what the exact value rounds to.
+ * More than the relative error of a sum of 25 digits in a double that is scaled by an inexact power of ten. When both
+ * ends of this range round to one float, the exact value rounds to this float too.
  */
 const uncertainty = 2 ** -48
 
 /**
  * Reads the numbers of a `data` array at the scanner's position into a buffer of floats or doubles. Returns null and
- * moves behind the array when it holds numbers alone, as many as expected; otherwise what is wrong (or, when the text is
- * no JSON at this point, any problem: the caller scans it again for the syntax error), leaving the position undefined.
+ * moves behind the array when it holds only numbers, as many as expected. Otherwise returns the problem, and the
+ * position is undefined. For bad JSON it returns any problem: the caller scans the text again for the syntax error.
  */
 // oxlint-disable-next-line max-lines-per-function -- One loop over the text: a call for each number would cost more than reading it (bench/json-tensor.bench.ts).
 export function readFloats(scanner: JsonScanner, buffer: ElementBuffer): DataProblem | null {
@@ -139,7 +139,7 @@ export function readFloats(scanner: JsonScanner, buffer: ElementBuffer): DataPro
   return 'type'
 }
 
-/** A number of more digits than a double holds: 19 of them (the rest being zeros in front) without a string. */
+/** Reads a number with more digits than a double holds. Up to 19 digits after leading zeros need no string. */
 function longDecimal(bytes: Buffer, start: number, end: number, shift: number): number {
   let upper = 0
   let lower = 0

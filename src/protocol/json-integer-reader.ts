@@ -9,7 +9,7 @@ const two32 = 2 ** 32
 const two31 = 2 ** 31
 const billion = 1e9
 
-/** The halves of the magnitude last split: a result object per element would cost more than the digits. */
+/** The result of `splitDigits`: a result object per element would cost more than to read the digits. */
 const halves = new Float64Array(2)
 
 /**

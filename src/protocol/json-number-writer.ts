@@ -21,7 +21,7 @@ export function writeUnsigned(target: Uint8Array, offset: number, value: number)
   return writePadded(target, offset, value, decimalLength(value))
 }
 
-/** Below 2³², with leading zeros up to so many digits. */
+/** Writes a number below 2³² with leading zeros up to `digits`. */
 function writePadded(target: Uint8Array, offset: number, value: number, digits: number): number {
   const end = offset + digits
   let position = end
@@ -45,14 +45,14 @@ function decimalLength(value: number): number {
   return value < 1e9 ? 9 : 10
 }
 
-/** Any integer a JavaScript number holds exactly. */
+/** Writes any integer that a JavaScript number holds exactly. */
 export function writeInteger(target: Uint8Array, offset: number, value: number): number {
   if (value >= 0) return writeUnsigned(target, offset, value)
   target[offset] = 0x2d
   return writeUnsigned(target, offset + 1, -value)
 }
 
-/** A 64-bit integer from its halves, both unsigned. */
+/** Writes a 64-bit integer from its two unsigned halves. */
 export function writeUnsigned64(target: Uint8Array, offset: number, high: number, low: number): number {
   // Below 2⁵³ the two halves make an exact number.
   if (high < 0x200000) return writeUnsigned(target, offset, high * 0x100000000 + low)
@@ -83,7 +83,7 @@ export function writeDouble(target: Uint8Array, offset: number, value: number): 
   return writeText(target, offset, value)
 }
 
-/** The double that a float widens to. Few of those have a short decimal: only the multiples of 1/64 are looked for. */
+/** Writes a float as the double of the same value. Few have a short decimal; only multiples of 1/64 are tried. */
 export function writeFloat(target: Uint8Array, offset: number, value: number): number {
   if (isShortInteger(value)) return writeIntegral(target, offset, value)
   const scaled = value * 64
@@ -103,7 +103,7 @@ function writeIntegral(target: Uint8Array, offset: number, value: number): numbe
   return end + 2
 }
 
-/** An integer number of millionths that is no integer of ones: up to six decimals, without the zeros at the end. */
+/** Writes a number of millionths as up to six decimals, without zeros at the end. */
 function writeMillionths(target: Uint8Array, offset: number, millionths: number): number {
   if (millionths < 0) {
     target[offset++] = 0x2d

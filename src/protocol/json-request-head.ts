@@ -1,16 +1,16 @@
-// The id, the parameters and the sequence of a request in JSON, without its tensors: what the choice of a version may ask for
+// Reads the id, the parameters and the sequence of a JSON request, without its tensors, for the choice of a version
 // before the request is read.
 
 import type { RequestHead } from '../model/choice.ts'
 import type { ParameterValue } from '../model/parameters.ts'
 import { char, JsonScanner, type JsonValue } from './json-scanner.ts'
 
-/** Where the head of a body ends. An id or a parameter that stands behind larger tensors is not seen. */
+/** Only so many bytes of the body are read. An id or a parameter after larger tensors is not seen. */
 const mostHeadBytes = 64 * 1024
 
 /**
- * Of the first `length` bytes of the body. `parameters` of the outermost object are parameters; where `takesAll`, so is every
- * other member that is no array and no object. Never throws: what cannot be read is left to the reader of the request.
+ * Reads the first `length` bytes of the body. `parameters` of the outermost object are parameters; with `takesAll` also
+ * every other member that is not an array or object. Never throws: the reader of the request reports errors.
  */
 export function readJsonRequestHead(body: Uint8Array, length: number, takesAll: boolean): RequestHead {
   const found = new Map<string, ParameterValue>()
@@ -19,7 +19,7 @@ export function readJsonRequestHead(body: Uint8Array, length: number, takesAll: 
   try {
     if (scanner.startDocument() === char.leftBrace) readMembers(scanner, found, parameters)
   } catch {
-    // Cut off, or malformed: what stood before counts.
+    // The text is cut off or malformed: the members before that place are used.
   }
   const id = found.get('id')
   found.delete('id')

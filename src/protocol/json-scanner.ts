@@ -25,7 +25,7 @@ export const char = {
   rightBrace: 0x7d,
 } as const
 
-/** An array or object where a plain value may stand: callers that do not descend only need to know that there was one. */
+/** Stands for an array or object that the scanner passed over, for callers that need only plain values. */
 class JsonContainer {
   readonly isArray: boolean
   constructor(isArray: boolean) {
@@ -35,7 +35,7 @@ class JsonContainer {
 const arrayContainer = new JsonContainer(true)
 const objectContainer = new JsonContainer(false)
 
-/** An integer that fits 64 bits (signed or unsigned) is a bigint, every other number a number, as RapidJSON tells them apart. */
+/** As in RapidJSON an integer that fits 64 bits (signed or unsigned) is a bigint, every other number a number. */
 export type JsonScalar = string | bigint | number | boolean | null
 export type JsonValue = JsonScalar | JsonContainer
 
@@ -54,14 +54,14 @@ export class JsonScanner {
   readonly bytes: Buffer
   readonly end: number
   position: number
-  /** Of the string last scanned: what lies between its quotes. */
+  /** The place of the last scanned string, without its quotes. */
   stringStart = 0
   stringEnd = 0
   hasEscapes = false
-  /** Of the number last scanned: no fraction, no exponent, not NaN or infinite. */
+  /** Whether the last scanned number has no fraction and no exponent and is finite. */
   isInteger = false
   #lastBracket = -2
-  /** One entry per open container inside the value being skipped: 1 for an array. Grows to at most the text's own size. */
+  /** One entry per open container inside the skipped value: 1 for an array. Never larger than the text. */
   #nesting = noNesting
 
   constructor(bytes: Uint8Array, end = bytes.length) {
@@ -70,7 +70,7 @@ export class JsonScanner {
     this.position = documentStart(bytes, end)
   }
 
-  /** The last `]` of the text, -1 without one. A loop that stops at any `]` and starts before this one cannot run out of text. */
+  /** The last `]` of the text; -1: none. A loop that starts before it and stops at any `]` stays inside the text. */
   get lastBracket(): number {
     if (this.#lastBracket === -2) {
       this.#lastBracket = this.end === 0 ? -1 : this.bytes.lastIndexOf(char.rightBracket, this.end - 1)
@@ -78,7 +78,7 @@ export class JsonScanner {
     return this.#lastBracket
   }
 
-  /** The byte at the position; 0 at the end of the text, which is also what ends a text early. */
+  /** The byte at the position; 0 at the end of the text. A NUL byte also ends a text. */
   peek(): number {
     return this.position < this.end ? this.bytes[this.position]! : 0
   }
@@ -115,8 +115,8 @@ export class JsonScanner {
   }
 
   /**
-   * Inside an object, at its `{` or after a value: moves to the next member's value and returns true, its name being the
-   * string last scanned; false when the object is over.
+   * Inside an object, at its `{` or after a value: moves to the value of the next member and returns true; the member's
+   * name is the last scanned string. False: the object has ended.
    */
   nextMember(isFirst: boolean): boolean {
     let c: number
@@ -275,7 +275,7 @@ export class JsonScanner {
     return finiteOrNamed(text)
   }
 
-  /** Reads one value at the position: plain ones are returned, an array or object is checked, passed over and named. */
+  /** Reads one value at the position. An array or object is checked and passed over, and a JsonContainer returned. */
   readValue(): JsonValue {
     const c = this.peek()
     if (c === char.quote) {
@@ -311,7 +311,7 @@ export class JsonScanner {
         }
       } else this.scanLiteralOrNumber()
       if (isOpen) continue
-      // After a value: close what ends here, until something goes on.
+      // After a value: closes the containers that end here.
       for (;;) {
         if (depth === 0) return
         if (this.#nesting[depth - 1] === 1 ? this.nextElement(false) : this.nextMember(false)) break

@@ -1,8 +1,8 @@
 const hex = Buffer.from('0123456789ABCDEF')
 
-/** What follows a backslash → the byte it stands for; 0 where it is no short escape. */
+/** The character after a backslash → the byte that the escape means; 0: not a short escape. */
 const unescaped = new Uint8Array(256)
-/** A byte → what follows the backslash when it is written: `u` for the control characters, 0 where it stands for itself. */
+/** A byte → the character after the backslash in its escape: `u` for control characters, 0: no escape needed. */
 const escaped = new Uint8Array(256)
 escaped.fill(0x75, 0, 0x20)
 for (const [name, byte] of [
@@ -30,8 +30,8 @@ function hexUnit(source: Uint8Array, position: number): number {
 }
 
 /**
- * Writes the bytes that a JSON string (already checked, without its quotes) stands for, and returns where they end. They
- * are never more than the text itself. Bytes that are no escape are copied as they are, valid UTF-8 or not.
+ * Writes the unescaped bytes of a JSON string (already checked, without its quotes), and returns where they end. They
+ * are never longer than the text. Bytes that are not an escape are copied as they are, valid UTF-8 or not.
  */
 export function unescapeJsonString(
   source: Uint8Array,
@@ -64,8 +64,8 @@ export function unescapeJsonString(
 }
 
 /**
- * Whether a JSON string with escapes (already checked, without its quotes) stands for an ASCII text. Stops at the first
- * byte that differs and makes nothing: a body may have thousands of names, and each is compared with several.
+ * Whether a JSON string with escapes (already checked, without its quotes) equals an ASCII text. Stops at the first
+ * different byte and allocates nothing: a body may have thousands of names, and each is compared with several texts.
  */
 export function standsFor(source: Uint8Array, start: number, end: number, expected: Uint8Array): boolean {
   let position = start

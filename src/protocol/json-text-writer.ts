@@ -1,6 +1,6 @@
 import { escapedBytesAtMost, escapeJsonString } from './json-string-escape.ts'
 
-/** JSON text written into one growing buffer. Compact, keys in the order they are written, strings escaped like RapidJSON. */
+/** Writes compact JSON into one growing buffer. Keys keep their order, strings are escaped as by RapidJSON. */
 export class JsonTextWriter {
   bytes: Buffer<ArrayBuffer>
   length = 0
@@ -18,7 +18,7 @@ export class JsonTextWriter {
     this.bytes = larger
   }
 
-  /** Text of our own: ASCII, nothing to escape. */
+  /** Writes text of the server: ASCII, nothing to escape. */
   raw(text: string): void {
     this.reserve(text.length)
     const { bytes } = this
@@ -39,9 +39,9 @@ export class JsonTextWriter {
     this.stringBytes(utf8, 0, utf8.length)
   }
 
-  /** Bytes as a string; what is no UTF-8 goes out as it came. */
+  /** Writes bytes as a string; bytes that are not UTF-8 stay as they are. */
   stringBytes(source: Uint8Array, start: number, end: number): void {
-    // Most strings need no escape: room for the worst case is made piece by piece, not for the whole at once.
+    // Most strings need no escape, so the room for the worst case is reserved piece by piece.
     this.reserve(2)
     this.bytes[this.length++] = 0x22
     for (let from = start; from < end; from += pieceBytes) {
@@ -53,7 +53,7 @@ export class JsonTextWriter {
     this.bytes[this.length++] = 0x22
   }
 
-  /** What has been written. The writer must not be used afterwards. */
+  /** The written text. The writer must not be used afterwards. */
   finish(): Buffer {
     return this.bytes.subarray(0, this.length)
   }

@@ -22,7 +22,7 @@ const members: readonly (readonly [name: string, apply: Apply])[] = [
   ['log_format', (value, control) => control.configure({ format: logFormatOf(asString(value)) })],
 ]
 
-/** One after the other: what comes before a value that is refused stays. Nulls and unknown names change nothing. */
+/** Applies one setting after the other: settings before a refused one stay. Nulls and unknown names change nothing. */
 export function applyLogSettings(body: Uint8Array, control: LogControl): void {
   const document = parseJsonDocument(body)
   for (const [name, apply] of members) {

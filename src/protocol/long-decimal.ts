@@ -1,6 +1,6 @@
-// Decimals of 16 to 19 digits, as every client prints doubles, without a string per number. Sums and products of two
-// doubles carry their rounding error along (Dekker, Knuth), which gives 106 bits: nearly always enough to know how the
-// exact value rounds, and where it is not, that is known too. bench/parse-infer.bench.ts
+// Reads decimals of 16 to 19 digits, as clients print doubles, without a string per number. Sums and products of two
+// doubles keep their rounding error (Dekker, Knuth), which gives 106 bits. That is nearly always enough to round
+// exactly, and the code knows when it is not. bench/parse-infer.bench.ts
 
 const splitter = 2 ** 27 + 1
 const uncertainty = 2 ** -45

@@ -1,4 +1,4 @@
-// ModelConfig as JSON: what /config answers, and what a load request may send in place of config.pbtxt.
+// ModelConfig as JSON: the answer of /config, and the `config` that a load request may send in place of config.pbtxt.
 
 import { ServerError, messageOf } from '../base/server-error.ts'
 import {
@@ -12,7 +12,7 @@ import type { ModelConfig } from '../config/model-config.ts'
 
 type Message = Record<string, unknown>
 
-/** 64-bit integers that stay strings: Triton turns protobuf's strings into numbers, but not those of these fields. */
+/** Fields whose 64-bit integers stay strings: Triton turns protobuf's strings into numbers, except in these fields. */
 const fieldsLeftAsStrings: ReadonlySet<string> = new Set([
   'ModelSequenceBatching.InitialState.dims',
   'ModelOptimizationPolicy.Cuda.GraphSpec.Shape.dim',
@@ -36,7 +36,7 @@ function encodeMessage(schema: MessageSchema, message: Message): string {
     if (fieldsLeftOutAtDefault.has(fullName) && value === scalarDefault(field)) return
     parts.push(`"${field.wireName}":${encodeField(field, value, fieldsLeftAsStrings.has(fullName))}`)
   }
-  // A scalar of a oneof comes last in protobuf's output, since it has no default to be printed in its own place.
+  // A scalar of a oneof comes last in protobuf's output, because it has no default that is printed in its place.
   const isLate = (field: FieldSchema): boolean => field.kind === 'oneof' && field.message === null
   for (const field of schema.fields) if (!isLate(field)) write(field)
   for (const field of schema.fields) if (isLate(field)) write(field)
@@ -65,7 +65,7 @@ function encodeNumber(field: FieldSchema, value: number): string {
   return String(field.type === 'float' ? shortestFloat(value) : value)
 }
 
-/** 0.1 rather than 0.10000000149011612: the fewest digits that still mean this 32-bit number. */
+/** The number with the fewest digits that is the same 32-bit float: 0.1 rather than 0.10000000149011612. */
 export function shortestFloat(value: number): number {
   // toPrecision would lose the sign of minus zero.
   if (value === 0) return value
@@ -76,7 +76,7 @@ export function shortestFloat(value: number): number {
   return value
 }
 
-/** No real configuration is so long. Parsing a megabyte of `{}` would hold up the server. */
+/** No real configuration is so long. To parse a megabyte of `{}` would block the main thread. */
 export const modelConfigJsonLimitBytes = 256 * 1024
 
 /** A load request's `config` text. Throws INVALID_ARG. Follows protobuf's JSON mapping. */
@@ -93,7 +93,7 @@ export function parseModelConfigJson(text: string): ModelConfig {
   return readMessage(modelConfigSchema(), json, 'config') as unknown as ModelConfig
 }
 
-/** A whole number beyond 2^53 stays as its digits, which a uint64 field can read and a double would have lost. */
+/** A whole number beyond 2^53 stays text: a uint64 field reads it exactly, and a double would lose digits. */
 function keepLongIntegers(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
   const isLong = typeof value === 'number' && !Number.isSafeInteger(value) && /^\d+$/.test(context?.source ?? '')
   return isLong ? context?.source : value
@@ -178,7 +178,7 @@ function readFloat(json: unknown, path: string): number {
 const integerRanges: Readonly<Record<string, readonly [bigint, bigint]>> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
-  // What a JavaScript number can count: a configuration's int64 fields are dimensions and versions.
+  // The exact integers of a JavaScript number: a configuration's int64 fields are dimensions and versions.
   int64: [BigInt(Number.MIN_SAFE_INTEGER), BigInt(Number.MAX_SAFE_INTEGER)],
   uint64: [0n, 2n ** 64n - 1n],
 }

@@ -24,7 +24,7 @@ const body = (schema: Json, required: boolean): JsonObject => ({
   requestBody: { required, content: jsonContent(schema) },
 })
 
-/** Of one model, named by the parameters. */
+/** The generate paths of the model that the parameters name. */
 export function generatePaths(base: string, parameters: readonly Json[], suffix: string): JsonObject {
   const refusals = {
     '400': errorAnswer('The request does not fit the model or a limit, or the model answered with an error first'),

@@ -1,4 +1,4 @@
-/** Plain JSON; the shape of a schema is OpenAPI's business, not TypeScript's. */
+/** Plain JSON. TypeScript does not check that it is a valid OpenAPI schema. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 export type JsonObject = { readonly [key: string]: Json }
 

@@ -19,7 +19,7 @@ const contentHash: JsonObject = { type: 'string', pattern: '^sha256:[0-9a-f]{64}
 const state: JsonObject = { enum: ['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING'] }
 const moment: JsonObject = { type: 'string', format: 'date-time' }
 
-/** What the registry file may say. */
+/** The keys of a registry file. */
 const fields: JsonObject = {
   owner: text,
   description: text,
@@ -70,7 +70,7 @@ const event = object(['time', 'action', 'model', 'outcome', 'duration_ms', 'by']
   because: text,
 })
 
-/** What the index has on top of its own with `?details=true`. */
+/** The keys that `?details=true` adds to the index. */
 export const indexDetails: JsonObject = { ...measures, ...fields }
 
 const query = (name: string, description: string, schema: Json = text): JsonObject => ({

@@ -1,5 +1,4 @@
-// The server's HTTP API as an OpenAPI 3.1 document: the endpoints, and for every model that serves what its requests and
-// answers look like.
+// The server's HTTP API as an OpenAPI 3.1 document: the endpoints, and the requests and answers of models that serve.
 
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { ModelVersion } from '../model/model-version.ts'
@@ -174,7 +173,7 @@ function inferOperation(operationId: string, tag: string, summary: string, reque
 
 /** Paths of one model with concrete schemas. A path of its own is more specific than `{model}`, so both may stand. */
 function modelPaths(model: ModelVersion, key: string): JsonObject {
-  // Paths are matched as they are sent, so a name that would have to be escaped cannot be asked for by a path of its own.
+  // Paths are not decoded, so a model whose name needs escapes gets no path of its own.
   if (model.signature.isDecoupled || !/^[A-Za-z0-9._~-]+$/.test(model.name)) return {}
   const path = `/v2/models/${model.name}/versions/${model.version}/infer`
   const operation = inferOperation(
@@ -243,7 +242,7 @@ function responseSchema(model: ModelVersion): Json {
   return responseEnvelope(
     { const: model.name },
     { const: model.version },
-    // A classification answers with strings in place of the output's own type.
+    // With classification an output is strings instead of its own type.
     outputs.length === 0 ? false : { anyOf: [...outputs, outputSchema(null)] },
   )
 }
@@ -307,7 +306,7 @@ function shapeSchema(dims: Shape | null, isBatching: boolean): JsonObject {
   return sizes.length === 0 ? schema : { ...schema, prefixItems: sizes }
 }
 
-/** NaN and the infinities are written bare, which JSON Schema has no word for. */
+/** NaN and infinities are written without quotes, which JSON Schema cannot describe. */
 const real: Json = { type: 'number' }
 
 const otherSchemas: Readonly<Partial<Record<DataType, Json>>> = {

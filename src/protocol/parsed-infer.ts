@@ -1,4 +1,4 @@
-// What the body of an HTTP infer request says.
+// The parsed body of an HTTP infer request.
 
 import type { Parameters } from '../model/parameters.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -26,11 +26,11 @@ export type ParsedInfer = {
   readonly isSequenceEnd: boolean
   readonly priority: bigint
   readonly timeoutUs: bigint
-  /** Views on the body where they came as binary, one buffer each where they came as JSON. */
+  /** Binary inputs are views on the body; inputs that came as JSON have a buffer each. */
   readonly inputs: Tensor[]
-  /** Inputs whose bytes lie in shared memory, by index in `inputs`, where they stand without bytes. */
+  /** Inputs whose bytes lie in shared memory, by index in `inputs`. The tensors in `inputs` have no bytes yet. */
   readonly sharedMemoryInputs: ReadonlyMap<number, SharedMemoryReference>
-  /** In the order of the request; of two with one name only the first. Empty: all outputs of the model. */
+  /** In the order of the request; of two outputs with one name only the first. Empty: all outputs of the model. */
   readonly outputs: readonly OutputSelection[]
   /** Whether an output that `outputs` does not list goes out as binary. */
   readonly binaryOutputDefault: boolean

@@ -9,7 +9,7 @@ import type { RequestLimits } from './request-limits.ts'
 const refuse = (message: string): ServerError =>
   ServerError.withoutStack('INVALID_ARG', `[request id: <id_unknown>] ${message}`)
 
-/** A body without JSON: the one input of the model, its shape worked out from the number of bytes. Outputs are binary. */
+/** Reads a body without JSON: it is the only input, and its shape follows from its size. Outputs are binary. */
 export function readRawInferRequest(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedInfer {
   if (body.length > limits.maxInputBytes) {
     throw ServerError.withoutStack(

@@ -1,4 +1,4 @@
-// The registry's answers. Keys are those of the registry file; what has nothing to say is left out.
+// The registry's answers. Keys are those of the registry file; empty values are left out.
 
 import type {
   DetailedIndexEntry,
@@ -78,7 +78,7 @@ const contentMembers = (content: VersionContent | null): Members =>
     ? {}
     : { content_hash: `sha256:${content.hash}`, size_bytes: content.byteSize, file_count: content.fileCount }
 
-/** What a version says differently from its model. */
+/** The fields of a version that differ from its model. */
 function ownFields(ofModel: RegistryFields, ofVersion: RegistryFields): Members {
   const shared = fieldMembers(ofModel)
   const own = Object.entries(fieldMembers(ofVersion)).filter(([key, value]) => shared[key] !== value)

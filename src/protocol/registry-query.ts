@@ -1,4 +1,4 @@
-// What stands after the `?` of the registry's endpoints.
+// Reads the query strings of the registry's endpoints.
 
 import { ServerError } from '../base/server-error.ts'
 import type { RegistryQuery } from '../model/registered-model.ts'
@@ -23,7 +23,7 @@ export function readRegistryQuery(target: string): RegistryQuery {
 export const readHistoryLimit = (target: string): number =>
   readLimit(queryOf(target, ['limit']), historyLimit, historyLimit)
 
-/** Whether `?details` or `?details=true` stands in the target. Throws INVALID_ARG for other values; other keys are nobody's. */
+/** Whether the target has `?details` or `?details=true`. Throws INVALID_ARG for other values; ignores other keys. */
 export function readDetailsQuery(target: string): boolean {
   if (!target.includes('?')) return false
   const value = searchOf(target).get('details')
@@ -37,7 +37,7 @@ const searchOf = (target: string): URLSearchParams => {
   return new URLSearchParams(start < 0 ? '' : target.slice(start + 1))
 }
 
-/** A misspelt filter would otherwise answer with everything. */
+/** Refuses unknown keys: without this a misspelt filter would return everything. */
 function queryOf(target: string, known: readonly string[]): URLSearchParams {
   const query = searchOf(target)
   for (const key of query.keys()) {

@@ -4,7 +4,7 @@ import { ServerError } from '../base/server-error.ts'
 import { asBoolean, asString } from './json-access.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from './json-document.ts'
 
-/** Whether only READY versions are wanted. Without a body, or with one that is no object, all of them are. */
+/** Whether only READY versions are wanted. Without a body, or when it is not an object, all versions are wanted. */
 export function readIndexRequest(body: Uint8Array): boolean {
   if (body.length === 0) return false
   const ready = memberOf(parseJsonDocument(body), 'ready')
@@ -29,14 +29,14 @@ export function readLoadRequest(body: Uint8Array): LoadParameters {
   for (const [name, value] of parameters as ReadonlyMap<string, JsonNode>) {
     const text = asString(value)
     if (name === 'config') config = text
-    // Text that is not base64 gives an empty file, as Triton's decoder does.
+    // As with Triton's decoder, text that is not base64 gives an empty file.
     else if (name.startsWith(filePrefix)) files.set(name.slice(filePrefix.length), decodeBase64(text))
     else throw ServerError.withoutStack('INTERNAL', 'unexpected error on creating Triton parameter')
   }
   return { config, files }
 }
 
-/** Whether the models that an ensemble calls go with it. A body that is not as it should be says no, as in Triton. */
+/** Whether the models of an ensemble are unloaded too. As in Triton a malformed body means no. */
 export function readUnloadRequest(body: Uint8Array): boolean {
   if (body.length === 0) return false
   try {
@@ -59,7 +59,7 @@ type IndexRow = {
   readonly reason: string
 }
 
-/** Fields that have nothing to say are left out. */
+/** Empty fields are left out. */
 export function encodeIndex(rows: readonly IndexRow[]): Buffer {
   const entries = rows.map(({ name, version, state, reason }) => ({
     name,

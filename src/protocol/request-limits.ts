@@ -12,7 +12,7 @@ export type InferLimits = {
   readonly maxIdBytes: number
 }
 
-/** Of a request that may hold JSON. */
+/** The limits of a request that may hold JSON. */
 export type RequestLimits = InferLimits & {
   /** `--http-max-input-size`: of the JSON text, of a tensor read from JSON, of a raw request. */
   readonly maxInputBytes: number

@@ -1,4 +1,4 @@
-// The bodies of the shared memory extension: register and status. Unregistering has none that counts.
+// The bodies of the shared memory extension: register and status. The body of an unregister request is ignored.
 
 import { ServerError } from '../base/server-error.ts'
 import { asString, asUnsigned } from './json-access.ts'

@@ -1,4 +1,4 @@
-// The statistics extension's answer. Its nanoseconds may be larger than JSON.stringify writes exactly.
+// The answer of the statistics extension. Its nanoseconds may be too large for JSON.stringify to write exactly.
 
 import type {
   ComputeStatistics,

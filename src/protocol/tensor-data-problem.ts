@@ -1,4 +1,4 @@
-// What can be wrong with the `data` of a JSON input, in Triton's words.
+// Triton's errors for the `data` of a JSON input.
 
 import { ServerError } from '../base/server-error.ts'
 

@@ -18,9 +18,9 @@ export const noBytes = new Uint8Array(0)
 export const isJsonType = (dataType: DataType): boolean => dataType !== 'FP16' && dataType !== 'BF16'
 
 /**
- * Reads the array at the scanner's position, which afterwards is behind it. Malformed JSON is thrown; an array that does
- * not fit the tensor is returned as an error, because malformed JSON further on must win over it.
- * `count` > 0; for BYTES it is not looked at: the engine counts strings.
+ * Reads the array at the scanner's position and moves behind it. Throws for malformed JSON. Returns an error for an
+ * array that does not fit the tensor, because malformed JSON further on must be reported first.
+ * `count` is above 0. It is not used for BYTES: the engine counts strings.
  */
 export function readTensorData(
   scanner: JsonScanner,
@@ -42,13 +42,13 @@ export function readTensorData(
     scanner.skipValue()
     return { bytes: noBytes, error: jsonInputTooLarge(name, byteSize, maxBytes) }
   }
-  // Every element but the last takes a digit and a comma, so the text up to the first `]` bounds how many there are in it.
+  // Every element but the last takes a digit and a comma, so the text up to the first `]` bounds the number of elements.
   const firstBracket = scanner.bytes.indexOf(char.rightBracket, start)
   const guess = Math.floor(((firstBracket < 0 ? start : Math.min(firstBracket, scanner.end)) - start) / 2) + 1
   const buffer = new ElementBuffer(elementBytes[dataType], count, guess)
   const problem = readElements(scanner, dataType, buffer)
   if (problem === null) return { bytes: buffer.bytes, error: null }
-  // The elements stopped making sense somewhere: the whole array is looked at again for its grammar.
+  // An element is wrong: the whole array is scanned again for syntax errors.
   scanner.position = start
   scanner.skipValue()
   const text = problem === 'count' ? "Shape does not match true shape of 'data' field" : typeText(dataType)

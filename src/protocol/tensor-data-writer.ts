@@ -15,7 +15,7 @@ import {
 } from './json-number-writer.ts'
 import type { JsonTextWriter } from './json-text-writer.ts'
 
-/** Numbers between two looks at the room left. */
+/** Room in the buffer is reserved for so many numbers at a time. */
 const chunkElements = 1024
 
 type NumberAt = (target: Uint8Array, offset: number, view: DataView, index: number) => number
@@ -69,7 +69,7 @@ function writeNumbers(writer: JsonTextWriter, bytes: Uint8Array, count: number, 
     }
     writer.length = offset
   }
-  // The comma behind the last number.
+  // Removes the comma after the last number.
   if (count > 0) writer.length--
 }
 

@@ -24,7 +24,7 @@ export function readTraceChanges(body: Uint8Array): TraceChanges {
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as TraceChanges
 }
 
-/** A setting of the mode that was given more than once is there more than once, as in Triton. */
+/** As in Triton a mode setting that was given more than once is written more than once. */
 export function encodeTraceSettings(control: TraceControl, modelName: string): Buffer {
   const members = traceSettingTexts(control, modelName).flatMap(([name, values]) =>
     name === 'trace_level' ? [member(name, values)] : values.map((value) => member(name, value)),
@@ -62,7 +62,7 @@ export function refuseTraceFile(): never {
 
 const knownLevels: readonly TraceLevel[] = ['TIMESTAMPS', 'TENSORS']
 
-/** Undefined when the list names no level that there is: nothing changes then. */
+/** Undefined when the list names no known level: then nothing changes. */
 export function traceLevelsOf(texts: readonly string[]): readonly TraceLevel[] | undefined {
   if (texts.includes('OFF')) {
     if (texts.length > 1) throw invalid("Expect only one trace level 'OFF' is specified")
@@ -79,7 +79,7 @@ function levelTexts(levels: JsonNode): string[] {
 
 const maxUnsigned = 2n ** 32n - 1n
 
-/** As C++ reads it: what follows the number is ignored, and a negative one wraps around. */
+/** As C++ reads it: text after the number is ignored, and a negative number wraps around. */
 export function parseUnsigned(name: string, text: string): number {
   const number = integerOf(name, text)
   if (number > maxUnsigned || number < -(2n ** 63n)) {

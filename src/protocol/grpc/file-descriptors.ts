@@ -1,5 +1,5 @@
-// The .proto files as serialised FileDescriptorProtos, which is what server reflection hands out. Made from the tables
-// when somebody first asks.
+// The .proto files as serialised FileDescriptorProtos for server reflection. Made from the tables at the first
+// reflection call.
 
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 import type { FieldSchema } from '../../protobuf/message-schema.ts'
@@ -106,7 +106,7 @@ function writeField(
 
 const typeNameIn = (file: WireFile, type: string): string => `.${file.package}.${type}`
 
-/** '' for a type that several files define, as both versions of reflection do: then it is the file's own. */
+/** '' for a type that several files define, as both versions of reflection do: then the type is of the same file. */
 function typeNameOf(type: string): string {
   const owners = wireFiles.filter((file) => type in file.messages || type in file.enums)
   return owners.length === 1 ? typeNameIn(owners[0] as WireFile, type) : ''

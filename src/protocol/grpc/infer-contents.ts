@@ -1,5 +1,5 @@
-// InferTensorContents → the bytes of a tensor. Two walks: the first counts, the second writes straight into a buffer of
-// that size, so that nothing is kept per element. Memory: the tensor itself, at most eight bytes per byte received.
+// InferTensorContents → the bytes of a tensor. The first walk counts, the second writes into a buffer of that size, so
+// that no object is kept per element. Memory: the tensor itself, at most eight bytes per byte received.
 
 import { ServerError } from '../../base/server-error.ts'
 import { elementBytes, isDataType, type DataType } from '../../tensor/data-type.ts'
@@ -9,7 +9,7 @@ import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protob
 const contentTypes: readonly string[] = ['', 'BOOL', 'INT32', 'INT64', 'UINT32', 'UINT64', 'FP32', 'FP64', 'BYTES']
 const fieldCount = 8
 
-/** Which data types each field may fill; what is wider is narrowed. */
+/** Which data types each field may fill; wider values are narrowed. */
 const fillable: readonly (readonly string[])[] = [
   [],
   ['BOOL'],
@@ -39,7 +39,7 @@ export function encodeContents(contents: readonly Buffer[], dataType: string, wh
   }
 }
 
-/** The same, and others may be served between the steps. */
+/** As `encodeContents`, in steps; other requests may run between the steps. */
 export function* encodeContentsInSteps(
   contents: readonly Buffer[],
   dataType: string,
@@ -134,7 +134,7 @@ function countFixed(byteLength: number, size: number): number {
   return byteLength / size
 }
 
-/** Each element of `field` into its place in `target`. */
+/** Writes each element of `field` into its place in `target`. */
 function* writeElements(part: Buffer, field: number, write: ElementWriter, target: Target): Generator<void, void> {
   const reader = new ProtobufReader(part, 0, part.length, noReaderLimits)
   let visited = 0
@@ -160,7 +160,7 @@ function* writePacked(reader: ProtobufReader, write: ElementWriter, target: Targ
   }
 }
 
-/** Numbers of fixed size lie in the message as they do in a tensor. Counting has checked that none of them is cut. */
+/** Numbers of fixed size have the same bytes in the message and in a tensor. The first walk found no cut number. */
 function* copyPacked(reader: ProtobufReader, target: Target): Generator<void, void> {
   while (reader.at < reader.end) {
     const to = Math.min(reader.end, reader.at + copyBytes)

@@ -1,4 +1,4 @@
-// A ModelInferRequest → what the Engine wants to know, with Triton's checks in Triton's order.
+// A ModelInferRequest → the fields of an inference request, with Triton's checks in Triton's order.
 
 import { ServerError } from '../../base/server-error.ts'
 import type { ParameterValue } from '../../model/parameters.ts'
@@ -44,7 +44,7 @@ const newParameters = (): RequestParameters => ({
 })
 const noParameters = newParameters()
 
-/** `isKept`: nobody adds to `custom`, so all requests without parameters share one object. HOT. */
+/** `isKept`: `custom` is not changed later, so all requests without parameters share one object. HOT. */
 export function readRequestParameters(parameters: WireParameters | null, isKept: boolean): RequestParameters {
   if (parameters === null && isKept) return noParameters
   const read = newParameters()
@@ -118,10 +118,10 @@ type RequestInputs = {
 const noPlaces: ReadonlyMap<number, SharedMemoryPlace> = new Map()
 const noBytes = new Uint8Array(0)
 
-/** The bytes of inputs whose contents were read beforehand, or why they could not be. */
+/** The bytes of inputs whose contents were read in steps, or the error of an input. */
 export type DecodedContents = ReadonlyMap<WireInput, Uint8Array | ServerError>
 
-/** Contents of more than this take so long to read that others should be served meanwhile. */
+/** Larger contents are read in steps, so that other requests are served meanwhile. */
 const mostContentsAtOnce = 128 * 1024
 
 export function hasLargeContents(request: WireInferRequest): boolean {
@@ -132,7 +132,7 @@ export function hasLargeContents(request: WireInferRequest): boolean {
   return bytes > mostContentsAtOnce
 }
 
-/** For a request with large contents, before `readInputs`: others may be served between the steps. */
+/** Call it before `readInputs` for a request with large contents; other requests may run between the steps. */
 export function* decodeContentsInSteps(request: WireInferRequest, modelName: string): Generator<void, DecodedContents> {
   const decoded = new Map<WireInput, Uint8Array | ServerError>()
   // Typed contents beside raw contents or a region are refused later, so they are not read.
@@ -143,7 +143,7 @@ export function* decodeContentsInSteps(request: WireInferRequest, modelName: str
       decoded.set(input, yield* encodeContentsInSteps(input.contents, input.dataType, inputOf(input, modelName)))
     } catch (reason) {
       decoded.set(input, ServerError.from(reason))
-      // The request is refused for this one, or for something before it.
+      // The request is refused for this input, or for an earlier mistake.
       break
     }
   }
@@ -197,7 +197,7 @@ export function readInputs(
 }
 
 function tensorOf(input: WireInput, bytes: Uint8Array): Tensor {
-  // A type that does not exist goes on under Triton's name for it: the check against the model refuses it.
+  // An unknown type gets Triton's name for it; the check against the model refuses it later.
   const dataType = isDataType(input.dataType) ? input.dataType : ('<invalid>' as DataType)
   return new Tensor(input.name, dataType, input.shape, bytes)
 }
@@ -220,7 +220,7 @@ function readClassification(parameters: WireParameters | null): number {
   if (parameter === undefined) return 0
   if (parameter.kind !== 'int64_param') throw wrongType('classification', 'int64_param')
   const count = parameter.value as bigint
-  // Triton counts in 32 bits and takes what is not positive as no classification at all.
+  // Triton counts in 32 bits, and a count of zero or less means no classification.
   return count <= 0n ? 0 : Number(count > 0x7fffffffn ? 0x7fffffffn : count)
 }
 

@@ -1,6 +1,6 @@
 // ModelInferRequest from its wire form, by hand. HOT: once per inference.
-// Copies: none of raw contents, which are views on the message; typed contents stay where they are until
-// infer-contents.ts writes them into their tensor. Every count is bounded before anything grows by it.
+// Raw contents are not copied: they are views on the message. Typed contents stay in the message until
+// infer-contents.ts writes them into their tensor. Every count is bounded before memory grows with it.
 
 import type { InferLimits } from '../request-limits.ts'
 import { idTooLong, tooManyDimensions, tooManyParameters, tooManyTensors } from '../request-limits.ts'
@@ -26,7 +26,7 @@ export class WireInput {
   dataType = ''
   shape: number[] = []
   parameters: WireParameters | null = null
-  /** The bytes of each InferTensorContents; null when the request has none. They count as one, joined. */
+  /** The bytes of each InferTensorContents; null when the input has none. Several count as one, joined. */
   contents: Buffer[] | null = null
 }
 
@@ -42,15 +42,15 @@ export class WireInferRequest {
   parameters: WireParameters | null = null
   readonly inputs: WireInput[] = []
   readonly outputs: WireOutput[] = []
-  /** As many as there may be inputs; more are not looked at, as Triton ignores them. */
+  /** At most as many as inputs are allowed; more are ignored, as in Triton. */
   readonly rawContents: Buffer[] = []
   rawContentsCount = 0
 }
 
-/** Joined contents of one input: a real request has one. */
+/** The most contents of one input; a usual request has one. */
 const mostContents = 16
 
-/** Throws INVALID_ARG for bytes that are no such message and for one that exceeds the limits. */
+/** Throws INVALID_ARG for bytes that are not such a message, and for a message that exceeds the limits. */
 export function readInferRequest(bytes: Buffer, limits: InferLimits): WireInferRequest {
   const reader = new ProtobufReader(bytes, 0, bytes.length, readerLimitsOf(limits))
   const request = new WireInferRequest()
@@ -92,7 +92,7 @@ export function readInferRequest(bytes: Buffer, limits: InferLimits): WireInferR
 
 let [known, ofKnown]: [InferLimits | null, ReaderLimits] = [null, requestReaderLimits]
 
-/** An operator who allows more tensors and parameters allows their fields, too. All requests of a port have one object. */
+/** More allowed tensors and parameters also mean more allowed fields. All requests of a port share one object. */
 function readerLimitsOf(limits: InferLimits): ReaderLimits {
   if (limits !== known) {
     const { maxTensors, maxRank, maxParameters } = limits
@@ -110,7 +110,7 @@ function readId(reader: ProtobufReader, limits: InferLimits): string {
   return reader.string()
 }
 
-/** The id of a request that could not be read whole; '' when it has none. For the answer to it. */
+/** The id of a request that could not be read completely, for its error answer; '' when there is no id. */
 export function readInferRequestId(bytes: Buffer, limits: InferLimits): string {
   const reader = new ProtobufReader(bytes)
   let id = ''
@@ -126,7 +126,7 @@ export function readInferRequestId(bytes: Buffer, limits: InferLimits): string {
       reader.at = end
     }
   } catch {
-    // The id is read if it comes before the damage.
+    // The id is found only if it comes before the bad bytes.
   }
   return id
 }

@@ -1,5 +1,5 @@
 // ModelInferResponse to its wire form, by hand. HOT: once per answer.
-// Copies: small outputs go into the head, large ones leave as views after it.
+// Small outputs are copied into the head; large outputs follow it as views.
 
 import type { ParameterValue } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -11,14 +11,14 @@ import { ProtobufWriter, smallBytes } from '../../protobuf/protobuf-writer.ts'
 
 export type InferAnswerContext = {
   readonly modelName: string
-  /** The version that answered; in the answer to a failed request the one that was asked for. */
+  /** The version that answered; in an error the version that the client asked for. */
   readonly modelVersion: string
   readonly id: string
   readonly signature: ModelSignature
   readonly outputs: readonly OutputSelection[]
 }
 
-/** A message in pieces: written one after the other they are its bytes. */
+/** A message in pieces. The pieces in their order are the bytes of the message. */
 export type MessageParts = {
   readonly parts: readonly Uint8Array[]
   readonly byteLength: number
@@ -35,14 +35,14 @@ function finalParameter(isFinal: boolean): Buffer {
   return Buffer.from(writer.finish())
 }
 
-/** Throws where an output cannot be given the way the client asked for. */
+/** Throws when an output cannot be written in the form that the client asked for. */
 export function writeInferResponse(response: InferenceResponse, context: InferAnswerContext): MessageParts {
   const writer = new ProtobufWriter(headBytes(response))
   writeAnswer(writer, response, context, null, false)
   return join(writer, 0, '')
 }
 
-/** The same inside a ModelStreamInferResponse, with the final flag. */
+/** Writes the response inside a ModelStreamInferResponse, with the final flag. */
 export function writeStreamResponse(
   response: InferenceResponse,
   context: InferAnswerContext,
@@ -109,7 +109,7 @@ function writeAnswer(
 
 const nothing = new Uint8Array(0)
 
-/** About what an answer takes without its large outputs. */
+/** The approximate size of an answer without its large outputs. */
 function headBytes(response: InferenceResponse): number {
   let total = 192
   for (const { name, bytes } of response.outputs) {

@@ -1,5 +1,5 @@
 // Messages of the gRPC services as the server sees them: a value has a field per proto field in camelCase; 64-bit
-// integers are bigints (numbers are taken too), bytes are Buffers, maps are Maps; what is absent is null.
+// integers are bigints (numbers are accepted too), bytes are Buffers, maps are Maps; an absent field is null.
 
 import { decodeWire, encodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
 import { requestReaderLimits } from '../../protobuf/protobuf-reader.ts'

@@ -64,7 +64,7 @@ export const wireFiles: readonly WireFile[] = [
   reflectionFile('v1alpha'),
 ]
 
-/** A message's fields by its name without the package; made when first asked for. */
+/** The fields of a message by its name without the package; made at the first use. */
 export const wireMessage = schemaFinder(
   { ...messageTypes, ...inferenceMessages, ...healthMessages, ...reflectionMessages },
   { ...enumTypes, ...healthEnums },
