@@ -24,6 +24,8 @@ import type { SpanFigures, TrafficSource } from './telemetry/server-families.ts'
 export type MetricsServiceDependencies = {
   readonly clock: Clock
   readonly log: Log
+  /** Without one everybody is admitted. */
+  readonly admission?: Admission
   readonly engine: Engine
   readonly ledger: ModelLedger
   readonly customMetrics: CustomMetricRegistry
@@ -74,7 +76,7 @@ export function createMetricsService(
     contentType: text.contentType,
     pieces: () => page.pieces(text),
   }))
-  const port = createMetricsPort({ clock, log, formats }, options)
+  const port = createMetricsPort({ clock, log, formats, admission: dependencies.admission ?? null }, options)
   return {
     listen: async () => {
       gpu?.start(options.intervalMs)
@@ -105,7 +107,7 @@ const metricsLimits = {
 } as const
 
 export function createMetricsPort(
-  parts: MetricsParts & { readonly admission?: Admission },
+  parts: MetricsParts & { readonly admission?: Admission | null },
   { address, port }: { readonly address: string; readonly port: number },
 ): HttpPort {
   const cannotListen = (cause: Error): ServerError => {

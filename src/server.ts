@@ -1,5 +1,6 @@
 // The composition root: opens the parts of a server one after the other, and closes them in the reverse order.
 
+import type { Admission } from './access/admission.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import { openOrClose, type ClosingStack } from './base/closing-stack.ts'
@@ -28,6 +29,8 @@ import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 
 export type ServerDependencies = {
+  /** Stands before every call on every port, in place of the restricted APIs and protocols of the options. */
+  readonly admission?: Admission
   readonly clock: Clock
   readonly log: Log
   /** What `/v2/logging` shows and changes. */

@@ -2,7 +2,7 @@ import type { CallFacts } from './call-facts.ts'
 import type { Caller } from './caller.ts'
 
 /** Why a call may not pass. Each port has a table of its own codes for the reasons. */
-export type RefusalReason = 'restricted'
+export type RefusalReason = 'unauthenticated' | 'restricted' | 'forbidden' | 'exhausted'
 
 export type Refusal = {
   readonly kind: 'refused'

@@ -125,7 +125,13 @@ export class GrpcPort {
   }
 }
 
-const codeOf: Readonly<Record<RefusalReason, StatusCode>> = { restricted: statusCodes.UNAVAILABLE }
+const codeOf: Readonly<Record<RefusalReason, StatusCode>> = {
+  unauthenticated: statusCodes.UNAUTHENTICATED,
+  // As in Triton.
+  restricted: statusCodes.UNAVAILABLE,
+  forbidden: statusCodes.PERMISSION_DENIED,
+  exhausted: statusCodes.RESOURCE_EXHAUSTED,
+}
 
 /** The facts of a gRPC call that are known before its messages. */
 class GrpcCallFacts implements CallFacts {

@@ -45,7 +45,12 @@ type HttpPortOptions = HttpTransportOptions & {
 /** The most bytes of a body without tensors or models: to read them takes up to 20 ms. */
 const mostControlBytes = 1024 * 1024
 
-const statusOf: Readonly<Record<RefusalReason, number>> = { restricted: 403 }
+const statusOf: Readonly<Record<RefusalReason, number>> = {
+  unauthenticated: 401,
+  restricted: 403,
+  forbidden: 403,
+  exhausted: 429,
+}
 
 /** What is held for clients goes back within seconds. */
 const retryHeaders = ['Retry-After', '1']
