@@ -108,7 +108,7 @@ const metricsLimits = {
 
 export function createMetricsPort(
   parts: MetricsParts & { readonly admission?: Admission | null },
-  { address, port }: { readonly address: string; readonly port: number },
+  { address, port, allowedHosts = [] }: Pick<MetricsOptions, 'address' | 'port'> & Partial<MetricsOptions>,
 ): HttpPort {
   const cannotListen = (cause: Error): ServerError => {
     const text = `failed to listen for metrics at ${address}:${port}: ${messageOf(cause)}.`
@@ -124,6 +124,7 @@ export function createMetricsPort(
       reusePort: false,
       tls: null,
       corsOrigins: [],
+      allowedHosts,
       protocol: 'metrics',
       hasFlags: false,
     },

@@ -35,6 +35,12 @@ export const httpFlags = [
     .set('http.corsOrigins', (flags) =>
       unique(flags.all('http-cors-origin').flatMap((value) => parseCorsOrigins('http-cors-origin', value))),
     ),
+  flag('http-allowed-hosts', formOf('HOST,HOST|*', parseHosts), '', { ...ours, ...repeatable })
+    .says(
+      'Names in the header Host that are answered beside those of loopback; without the flag all are, but on loopback',
+    )
+    .set('http.allowedHosts', allowedHosts)
+    .set('metrics.allowedHosts', allowedHosts),
   flag('http-restricted-api', restrictedApis, '', repeatable)
     .says('These APIs answer only to requests with the header KEY: VALUE')
     .set('http.restrictedApis', (flags) =>
@@ -101,6 +107,23 @@ function parseCorsOrigins(name: string, value: string): string[] {
     )
   }
   return origins
+}
+
+function allowedHosts(flags: FlagValues): string[] {
+  return unique(flags.all('http-allowed-hosts').flatMap((value) => parseHosts('http-allowed-hosts', value)))
+}
+
+/** `--http-allowed-hosts=infer.example.com,10.0.0.5`, or `*`. A host counts on every port. */
+function parseHosts(name: string, value: string): string[] {
+  const hosts = value.split(',').map((host) => host.trim().toLowerCase())
+  for (const host of hosts) {
+    if (host === '*' || /^(?:[a-z\d_](?:[a-z\d_.-]*[a-z\d_])?|\[[\da-f:.]+\])$/.test(host)) continue
+    throw badOption(
+      name,
+      `expected '*' or names as they stand in the header Host, without a port, like infer.example.com or [fd00::5], got '${host}'`,
+    )
+  }
+  return hosts
 }
 
 function httpTls(flags: FlagValues): HttpOptions['tls'] {

@@ -21,6 +21,8 @@ export type LogSettings = {
 
 export type MetricsOptions = {
   readonly address: string
+  /** `--http-allowed-hosts` */
+  readonly allowedHosts: readonly string[]
   /** 0 lets the system choose one. */
   readonly port: number
   /** The time between two looks at the machine. */

@@ -44,7 +44,7 @@ const code = (value: number): string =>
   JSON.stringify({ inputs: [{ name: 'CODE', shape: [1], datatype: 'INT32', data: [value] }] })
 
 const infer = (headers: string, body = code(0), model = 'fail'): string =>
-  `POST /v2/models/${model}/infer HTTP/1.1\r\nHost: x\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`
+  `POST /v2/models/${model}/infer HTTP/1.1\r\nHost: localhost\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`
 
 for (const isLate of [false, true]) {
   const when = isLate ? 'later' : 'at once'
@@ -77,15 +77,15 @@ for (const isLate of [false, true]) {
     const short = new RawConnection(number)
     short.send(infer('', 'x'.repeat(100_000)))
     assert.equal(((await short.answer()) as { status: number }).status, 403)
-    short.send('GET /v2/health/live HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\n\r\n')
+    short.send('GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann\r\n\r\n')
     assert.equal(((await short.answer()) as { status: number }).status, 200)
     const long = new RawConnection(number)
-    long.send('POST /v2/models/fail/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n')
+    long.send('POST /v2/models/fail/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n')
     const answer = await long.answer()
     assert.ok(answer !== 'closed')
     assert.deepEqual([answer.status, answer.headers['connection']], [403, 'close'])
     const asking = new RawConnection(number)
-    asking.send('POST /v2/models/fail/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n')
+    asking.send('POST /v2/models/fail/infer HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n')
     assert.equal(((await asking.answer()) as { status: number }).status, 403)
     for (const connection of [short, long, asking]) connection.destroy()
     await port.close()

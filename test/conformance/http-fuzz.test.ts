@@ -296,7 +296,7 @@ test('5,000 generated paths and methods: every one is answered', async (t) => {
 
 const line = fc.oneof(
   fc.constantFrom(
-    'Host: a',
+    'Host: localhost',
     'Content-Length: 5',
     'Transfer-Encoding: chunked',
     'Expect: 100-continue',

@@ -32,7 +32,7 @@ async function startStreaming(options: Partial<HttpOptions> = {}): Promise<Strea
 }
 
 const ask = (path = 'generate_stream', version = '1.1', body = '{"IN":"x"}'): string =>
-  `POST /v2/models/tell/${path} HTTP/${version}\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  `POST /v2/models/tell/${path} HTTP/${version}\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 
 /** A client that reads only when it is told to. */
 function openClient(port: number): Socket {

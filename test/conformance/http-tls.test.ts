@@ -54,7 +54,7 @@ function openTls(port: number): Promise<TLSSocket> {
 const answerOf = (socket: TLSSocket): Promise<string> =>
   new Promise((resolve) => {
     socket.once('data', (piece: Buffer) => resolve(piece.toString()))
-    socket.write('GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n')
+    socket.write('GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n')
   })
 
 test('the API is served over TLS, and plain HTTP on that port is not', async () => {
@@ -65,7 +65,7 @@ test('the API is served over TLS, and plain HTTP on that port is not', async () 
   plain.on('error', () => undefined)
   const closed = new Promise((resolve) => plain.on('close', resolve))
   plain.resume()
-  plain.write('GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n')
+  plain.write('GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n')
   await closed
   await fixture.close()
 })

@@ -13,7 +13,7 @@ const wanted = 10_000
 /** Descriptors that the runtime, the log and the models need beside the connections. */
 const reserve = 500
 
-const live = 'GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n'
+const live = 'GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
 const residentKiB = (server: ServerProcess): number =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1])

@@ -111,7 +111,7 @@ for (const model of ['python', 'typescript']) {
     context.after(() => socket.destroy())
     socket.pause()
     socket.write(
-      `POST /v2/models/${model}/generate_stream HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `POST /v2/models/${model}/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
     assertHeldBack(context, await sentAtRest(file))
     let events = 0
@@ -149,7 +149,7 @@ test('a client that goes away while the model waits for it lets the model go', a
     const socket = connect(server.port, '127.0.0.1')
     socket.pause()
     socket.write(
-      `POST /v2/models/${model}/generate_stream HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `POST /v2/models/${model}/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
     await sentAtRest(file)
     socket.destroy()

@@ -16,6 +16,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly headerForwardPattern: string
   /** `--http-cors-origin`: the origins whose pages may call the server from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
+  /** `--http-allowed-hosts`: names in `Host` beside those of loopback, without ports; `*` for all. */
+  readonly allowedHosts: readonly string[]
   /** `--http-restricted-api` */
   readonly restrictedApis: readonly RestrictedApis[]
   readonly requestLimits: InferLimits

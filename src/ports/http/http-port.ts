@@ -17,6 +17,7 @@ import { NetHttpTransport, type HttpTransportDependencies } from '../../transpor
 import type { TrafficMeter } from '../../transport/traffic-meter.ts'
 import { CrossOriginPolicy, isPreflight, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
+import { ForeignPages } from './foreign-pages.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
 import type { Route } from './route.ts'
@@ -38,6 +39,8 @@ type HttpPortOptions = HttpTransportOptions & {
   readonly protocol: 'http' | 'metrics'
   /** The origins whose pages may call the server from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
+  /** The names in `Host` that are answered beside those of loopback; `*` for all. */
+  readonly allowedHosts: readonly string[]
   /** True: the limits have flags `--http-…`, and refusals name the flag. */
   readonly hasFlags: boolean
 }
@@ -66,6 +69,7 @@ export class HttpPort implements HttpService {
   readonly #admission: Admission | null
   /** Null: pages of other origins may not read answers. */
   readonly #crossOrigin: CrossOriginPolicy | null
+  readonly #foreignPages: ForeignPages
   readonly #offload: { close(): void } | null
   readonly #transport: NetHttpTransport
   readonly #refusals: RefusalCounts | null
@@ -81,6 +85,7 @@ export class HttpPort implements HttpService {
     this.#clock = dependencies.clock
     this.#admission = dependencies.admission
     this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
+    this.#foreignPages = new ForeignPages({ ...options, isTls: options.tls !== null })
     this.#offload = dependencies.offload ?? null
     this.#router = new Router(routes)
     this.#transport = new NetHttpTransport(dependencies, options, this)
@@ -124,8 +129,10 @@ export class HttpPort implements HttpService {
     this.#offload?.close()
   }
 
-  /** HOT: once per request. Without an Admission everybody passes. */
+  /** HOT: once per request. Without an Admission everybody passes but the pages of strangers. */
   admit(request: HttpRequest): HttpResponse | null | Promise<HttpResponse | null> {
+    const foreign = this.#foreignPages.refusal(request)
+    if (foreign !== null) return this.#refuse(request, messageResponse(403, foreign, plainType))
     if (this.#admission === null) {
       request.caller = anonymous
       return null
@@ -152,7 +159,10 @@ export class HttpPort implements HttpService {
       request.caller = verdict
       return null
     }
-    const refusal = messageResponse(statusOf[verdict.reason], verdict.message, plainType)
+    return this.#refuse(request, messageResponse(statusOf[verdict.reason], verdict.message, plainType))
+  }
+
+  #refuse(request: HttpRequest, refusal: HttpResponse): HttpResponse {
     if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, refusal.status, 0)
     return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
   }
