@@ -48,7 +48,8 @@ export interface EmbeddedEngine {
 export async function createEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { modelRepository, clock = new SystemClock(), log = silentLog, ...rest } = options
   const modelRepositories = typeof modelRepository === 'string' ? [modelRepository] : modelRepository
-  const settings = { ...defaultOptions().engine, ...rest, modelRepositories }
+  // Nobody but the process itself calls: the process may run what it likes anyway.
+  const settings = { ...defaultOptions().engine, allowsModelUploads: true, ...rest, modelRepositories }
   const engine = await openOrClose(async (closing) => {
     const built = await buildEngine({ clock, log }, settings, closing)
     await closing.add(built.engine, (opened) => opened.close(0)).start()

@@ -7,6 +7,7 @@ import type { ServerOptions } from '../options/server-options.ts'
 import type { RunningServer } from '../server.ts'
 import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
 import type { Flags } from '../options/flags.ts'
+import { exposureWarnings } from '../options/exposure-warnings.ts'
 import { optionsFromFlags } from '../options/options-from-flags.ts'
 import { misspeltVariables, parseFlags } from './parse-flags.ts'
 import { firstSteps } from './first-steps.ts'
@@ -44,6 +45,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
     return 1
   }
   warn(log, flags)
+  for (const sentence of exposureWarnings(options)) log.from('exposure-warnings.ts').warning(sentence)
   return serve(log, accessLog, options, flags.isOn('examples'))
 }
 

@@ -7,6 +7,7 @@ const options = (...args: string[]) => optionsOf(['--model-repository=/m', ...ar
 test('metrics are on, at the address of HTTP, with our own families', () => {
   assert.deepEqual(options('--http-address=10.0.0.1'), {
     address: '10.0.0.1',
+    allowedHosts: [],
     port: 8002,
     intervalMs: 2000,
     hasGpu: true,

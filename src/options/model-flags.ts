@@ -86,6 +86,9 @@ export const modelFlags = [
   flag('allow-pickle-models', boolean, 'false', ours)
     .says('Load scikit-learn models that are pickles: they can run any code')
     .to('engine.allowsPickleModels'),
+  flag('allow-model-uploads', boolean, 'false', { ...ours, tritonDefault: 'true' })
+    .says('Let load requests bring the files of a model: whoever may load models then runs any code')
+    .to('engine.allowsModelUploads'),
   flag('default-max-queue-size', formOf('auto|unlimited|N', parseQueueSize), 'auto', {
     ...ours,
     tritonDefault: 'unlimited',

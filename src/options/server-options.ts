@@ -90,6 +90,8 @@ export type EngineSettings = {
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
   /** `--allow-pickle-models`: scikit-learn models that are pickles run whatever code is in them. */
   readonly allowsPickleModels: boolean
+  /** `--allow-model-uploads`: load requests may bring the model's files, which the server then runs. */
+  readonly allowsModelUploads: boolean
   /** `--cache-config`; null: no answers are kept. */
   readonly responseCache: ResponseCacheOptions | null
   /** null: `--rate-limit=off`. Resources by `name` or `name:device`; null: each as large as its largest claim. */

@@ -16,13 +16,13 @@ const flags = [
   '--disable-sync',
 ]
 
-export async function openBrowser(): Promise<{
+export async function openBrowser(...more: string[]): Promise<{
   readonly context: BrowserContext
   readonly close: () => Promise<void>
 }> {
   const executablePath = await requireTool('chromium')
   const profile = await mkdtemp(path.join(tmpdir(), 'galatea-browser-'))
-  const context = await chromium.launchPersistentContext(profile, { executablePath, args: flags })
+  const context = await chromium.launchPersistentContext(profile, { executablePath, args: [...flags, ...more] })
   return {
     context,
     close: async () => {

@@ -192,6 +192,7 @@ test('a load or an unload by name is of all models of that name', async (context
   await using server = await startServerProcess([
     ...repositories.flags,
     '--model-control-mode=explicit',
+    '--allow-model-uploads',
     '--load-model=ens',
   ])
   const asking = new Asking(server, repositories)

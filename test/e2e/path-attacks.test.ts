@@ -66,7 +66,12 @@ async function send(
 test('no name in a URL or load request reads or writes anything outside the repository', async () => {
   const uploads = path.join(sandbox, 'uploads')
   await using server = await startServerProcess(
-    [`--model-repository=${path.join(sandbox, 'repository')}`, '--model-control-mode=explicit', '--load-model=m'],
+    [
+      `--model-repository=${path.join(sandbox, 'repository')}`,
+      '--model-control-mode=explicit',
+      '--load-model=m',
+      '--allow-model-uploads',
+    ],
     { environment: { TMPDIR: uploads } },
   )
   const names = climbs.flatMap((climb) => joins.flatMap((join) => goals.map((goal) => `${climb}${join}${goal}`)))

@@ -13,6 +13,7 @@ before(async () => {
   server = await startServerProcess([
     `--model-repository=${repository.path}`,
     '--model-control-mode=explicit',
+    '--allow-model-uploads',
     '--load-model=*',
     '--allow-client-shared-memory=true',
   ])

@@ -68,6 +68,7 @@ async function engineOver(context: TestContext, files: Record<string, string>) {
       reportedVersion: '0',
       isStrictReadiness: true,
       isModelControlExplicit: true,
+      allowsModelUploads: true,
       loadModels: [],
       modelLoadThreadCount: 4,
       modelLoadRetryCount: 0,
@@ -181,7 +182,7 @@ test('a model in two repositories is in the index with its reason, also among th
   const options = { roots: [first.root, second.root], modelConfigName: '', isAutoCompleteDisabled: false }
   const repository = new ModelRepository({ log, store: new LocalStore() }, options)
   assert.deepEqual([...(await repository.duplicates())], ['m'])
-  const settings = { id: '', reportedVersion: '', isStrictReadiness: true, isModelControlExplicit: true, loadModels: [], modelLoadThreadCount: 1, modelLoadRetryCount: 0, isAutoCompleteDisabled: false, gpuCount: 0, defaultMaxQueueSize: 'auto' } as const // prettier-ignore
+  const settings = { id: '', reportedVersion: '', isStrictReadiness: true, isModelControlExplicit: true,  allowsModelUploads: true, loadModels: [], modelLoadThreadCount: 1, modelLoadRetryCount: 0, isAutoCompleteDisabled: false, gpuCount: 0, defaultMaxQueueSize: 'auto' } as const // prettier-ignore
   const engine = new Engine(
     { clock: new ManualClock(), log, repository, findBackend: () => Promise.resolve(null), closeBackends: () => Promise.resolve() }, // prettier-ignore
     settings,

@@ -45,6 +45,8 @@ export type LifecycleSettings = LoadSettings & {
   readonly isModelLoadLazy?: boolean
   /** `--model-idle-unload-secs`; 0 or absent: never. */
   readonly modelIdleUnloadSecs?: number
+  /** `--allow-model-uploads`: load requests may bring the model's files. */
+  readonly allowsModelUploads?: boolean
 }
 
 export class ModelLifecycle {
@@ -228,6 +230,11 @@ export class ModelLifecycle {
   async #loadUploaded(name: string, { files, config }: LoadOverride, origin?: ChangeOrigin): Promise<void> {
     const key = modelKey(this.#directory.hasNamespaces ? '' : undefined, name)
     const options = { isForced: true, config, ...(origin === undefined ? {} : { origin }) }
+    if (this.#settings.allowsModelUploads !== true) {
+      const error = uploadsNotAllowed(name, files)
+      this.#dependencies.recorder.failed(name, options, error)
+      throw error
+    }
     const upload = await writeUploadedModel(name, files).catch((reason: unknown) => {
       this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
       this.#dependencies.recorder.failed(name, options, reason)
@@ -338,3 +345,13 @@ export class ModelLifecycle {
 
 export const pollFailed = (key: ModelKey): ServerError =>
   new ServerError('INTERNAL', `failed to load '${splitModelKey(key).name}', failed to poll from model repository`)
+
+function uploadsNotAllowed(name: string, files: LoadOverride['files']): ServerError {
+  const [file = ''] = files.keys()
+  const what = `load request for model '${name}' brings ${files.size} file(s), the first is '${file.slice(0, 200)}'`
+  return ServerError.withoutStack(
+    'UNSUPPORTED',
+    `${what}: this server takes models from its repositories only. ` +
+      'Use --allow-model-uploads to let clients upload models.',
+  )
+}

@@ -1,7 +1,7 @@
 // Keeps web pages of other origins from acting on the server. A browser sends simple requests of any page without asking,
 // also to addresses that only its own machine reaches. What gives such a request away are headers that no page can set.
 
-import { isIPv4 } from 'node:net'
+import { isLoopbackName } from '../../base/local-address.ts'
 import type { HttpRequest } from '../../transport/http1/http-message.ts'
 
 type ForeignPageOptions = {
@@ -97,14 +97,6 @@ function nameOf(host: string): string {
 
 /** `:port`, or '' where none is named. The colons of an address in brackets are no ports. */
 const portOf = (host: string): string => /:\d*$/.exec(host.slice(host.lastIndexOf(']') + 1))?.[0] ?? ''
-
-/** `localhost`, `*.localhost`, `127.0.0.0/8` and `::1`; lower case. DNS says where any other name leads, and DNS can lie. */
-export const isLoopbackName = (name: string): boolean =>
-  name === 'localhost' ||
-  name.endsWith('.localhost') ||
-  name === '[::1]' ||
-  name === '::1' ||
-  (name.startsWith('127.') && isIPv4(name))
 
 /** A target may be a whole address, whose host stands above the header. '' for `*` and for what has no host. */
 const hostOfTarget = (target: string): string => /^[A-Za-z]+:\/\/(?:[^/?@]*@)?([^/?]*)/.exec(target)?.[1] ?? ''
