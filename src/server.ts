@@ -96,8 +96,9 @@ async function openServer(
   const processor = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
   const spans = closing.add(processor, (opened) => opened?.close(exit.isOrderly ? spanFlushMs : 0))
   const tracer = closing.add(createTracer(dependencies, options.trace, spans), (opened) => opened.close())
-  const isAllowed = options.process.allowsClientSharedMemory
-  const sharedMemory = closing.add(new SharedMemoryRegistry({ isAllowed }), (opened) => opened.close())
+  const { allowsClientSharedMemory: isAllowed, allowsRemoteSharedMemory: isAllowedRemotely } = options.process
+  const registry = new SharedMemoryRegistry({ isAllowed, isAllowedRemotely })
+  const sharedMemory = closing.add(registry, (opened) => opened.close())
   const portsPlace = closing.place()
   const counts = {
     ledger: new ModelLedger(options.metrics ?? unwatched),

@@ -38,6 +38,9 @@ export const serverFlags = [
   flag('allow-client-shm', boolean, 'false', { tritonDefault: 'true' })
     .says('The same as --allow-client-shared-memory')
     .readBy('allow-client-shared-memory'),
+  flag('allow-remote-shared-memory', boolean, 'false', ours)
+    .says("Let clients at other addresses than this machine's register shared memory, as from another container")
+    .to('process.allowsRemoteSharedMemory'),
 ]
 
 export const logFlags = [

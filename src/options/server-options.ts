@@ -112,6 +112,8 @@ type ProcessOptions = {
   readonly auditLogFile: string
   /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */
   readonly allowsClientSharedMemory: boolean
+  /** `--allow-remote-shared-memory`: clients at addresses that are not this machine's may, too. */
+  readonly allowsRemoteSharedMemory: boolean
   readonly exitOnError: boolean
   readonly exitTimeoutSecs: number
   /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */

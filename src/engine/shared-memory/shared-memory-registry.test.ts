@@ -351,3 +351,27 @@ test('without a GPU a CUDA region is refused in Triton’s words, and none is ev
   )
   registry.unregisterCuda('c')
 })
+
+test('a peer on another machine registers and unregisters nothing, unless the operator lets it', () => {
+  create('object', new Uint8Array(4096))
+  const elsewhere = '203.0.113.7'
+  for (const act of [
+    () => registry.registerSystem('r', '/object', 0n, 16n, elsewhere),
+    () => registry.registerCuda('r', new Uint8Array(64), 0n, 16n, elsewhere),
+    () => registry.unregisterSystem('', elsewhere),
+    () => registry.unregisterCuda('', elsewhere),
+  ]) {
+    assert.match(
+      refusal(act),
+      /^UNSUPPORTED .* 203\.0\.113\.7 is not one of its addresses.*--allow-remote-shared-memory/,
+    )
+  }
+  const own = Object.values(os.networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? [])
+  for (const peer of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '', ...own]) {
+    registry.registerSystem('r', '/object', 0n, 16n, peer)
+    registry.unregisterSystem('r', peer)
+  }
+  const open = new SharedMemoryRegistry({ isAllowed: true, isAllowedRemotely: true, directory })
+  open.registerSystem('r', '/object', 0n, 16n, elsewhere)
+  open.close()
+})

@@ -3,6 +3,7 @@
 
 import fs from 'node:fs'
 
+import { isLocalPeer } from '../../base/local-address.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { InputBuffers } from './input-buffers.ts'
 import { SharedMemoryRegion } from './shared-memory-region.ts'
@@ -21,6 +22,8 @@ type CudaRegionStatus = { readonly name: string; readonly deviceId: number; read
 type SharedMemorySettings = {
   /** `--allow-client-shared-memory`: whether clients may register and unregister. */
   readonly isAllowed: boolean
+  /** `--allow-remote-shared-memory`: clients whose address is not one of this machine may do so too. */
+  readonly isAllowedRemotely?: boolean
   /** Where POSIX shared memory objects are; another folder in tests. */
   readonly directory?: string
 }
@@ -38,6 +41,7 @@ const mostRegions = 512
 
 export class SharedMemoryRegistry {
   readonly #isAllowed: boolean
+  readonly #isAllowedRemotely: boolean
   readonly #directory: string
   readonly #regions = new Map<string, SharedMemoryRegion>()
   /** What inputs are read into. */
@@ -45,6 +49,7 @@ export class SharedMemoryRegistry {
 
   constructor(settings: SharedMemorySettings) {
     this.#isAllowed = settings.isAllowed
+    this.#isAllowedRemotely = settings.isAllowedRemotely ?? false
     this.#directory = settings.directory ?? '/dev/shm'
   }
 
@@ -52,17 +57,27 @@ export class SharedMemoryRegistry {
     return this.#isAllowed
   }
 
-  /** Throws UNSUPPORTED where the operator did not allow it. Registering and unregistering ask first, before all else. */
-  requireAllowed(): void {
-    if (this.#isAllowed) return
+  /**
+   * Throws UNSUPPORTED where the operator did not allow it, and for a peer on another machine: such a peer can only name
+   * memory that belongs to somebody else. '' is a peer without an address, so a local one. Registering and unregistering ask first, before all else.
+   */
+  requireAllowed(peer = ''): void {
+    if (!this.#isAllowed) {
+      throw ServerError.withoutStack(
+        'UNSUPPORTED',
+        "Client shared memory is disabled. Start the server with '--allow-client-shared-memory=true' to enable.",
+      )
+    }
+    if (this.#isAllowedRemotely || isLocalPeer(peer)) return
     throw ServerError.withoutStack(
       'UNSUPPORTED',
-      "Client shared memory is disabled. Start the server with '--allow-client-shared-memory=true' to enable.",
+      `Client shared memory is for clients on this machine, and ${peer} is not one of its addresses. ` +
+        'Use --allow-remote-shared-memory where the client shares the memory all the same, as a container can.',
     )
   }
 
-  registerSystem(name: string, key: string, offset: bigint, byteSize: bigint): void {
-    this.requireAllowed()
+  registerSystem(name: string, key: string, offset: bigint, byteSize: bigint, peer = ''): void {
+    this.requireAllowed(peer)
     if (key.replace(/^\/+/, '').startsWith(reservedPrefix)) {
       throw invalid(
         `cannot register shared memory region '${name}' with key '${key}' as the key contains the reserved prefix '${reservedPrefix}'`,
@@ -92,8 +107,8 @@ export class SharedMemoryRegistry {
   }
 
   /** There is no GPU to map anything of; Triton says it in these words. */
-  registerCuda(_name: string, _rawHandle: Uint8Array, _deviceId: bigint, _byteSize: bigint): void {
-    this.requireAllowed()
+  registerCuda(_name: string, _rawHandle: Uint8Array, _deviceId: bigint, _byteSize: bigint, peer = ''): void {
+    this.requireAllowed(peer)
     throw invalid('failed to register shared memory region: invalid args')
   }
 
@@ -111,8 +126,8 @@ export class SharedMemoryRegistry {
   }
 
   /** '' unregisters all. One that requests in flight still use goes when the last of them has ended. */
-  unregisterSystem(name: string): void {
-    this.requireAllowed()
+  unregisterSystem(name: string, peer = ''): void {
+    this.requireAllowed(peer)
     if (name === '') for (const region of this.#regions.values()) this.#drop(region)
     else {
       const region = this.#regions.get(name)
@@ -121,8 +136,8 @@ export class SharedMemoryRegistry {
   }
 
   /** Unregistering what is not there succeeds, as in Triton. */
-  unregisterCuda(_name: string): void {
-    this.requireAllowed()
+  unregisterCuda(_name: string, peer = ''): void {
+    this.requireAllowed(peer)
   }
 
   /** The region of a piece that lies within it, held until its `release` is called. Throws with Triton's texts. */

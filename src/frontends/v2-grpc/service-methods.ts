@@ -162,32 +162,33 @@ function sharedMemoryMethods(registry: SharedMemoryRegistry): MethodRow[] {
     ['SystemSharedMemoryStatus', (request) => byName(registry.systemStatus(text(request, 'name')))],
     [
       'SystemSharedMemoryRegister',
-      (request) => {
+      (request, call) => {
         const [name, key] = [text(request, 'name'), text(request, 'key')]
-        registry.registerSystem(name, key, number(request, 'offset'), number(request, 'byteSize'))
+        registry.registerSystem(name, key, number(request, 'offset'), number(request, 'byteSize'), call.remoteAddress)
         return empty
       },
     ],
     [
       'SystemSharedMemoryUnregister',
-      (request) => {
-        registry.unregisterSystem(text(request, 'name'))
+      (request, call) => {
+        registry.unregisterSystem(text(request, 'name'), call.remoteAddress)
         return empty
       },
     ],
     ['CudaSharedMemoryStatus', (request) => byName(registry.cudaStatus(text(request, 'name')))],
     [
       'CudaSharedMemoryRegister',
-      (request) => {
+      (request, call) => {
         const handle = request['rawHandle'] as Uint8Array
-        registry.registerCuda(text(request, 'name'), handle, number(request, 'deviceId'), number(request, 'byteSize'))
+        const [name, peer] = [text(request, 'name'), call.remoteAddress]
+        registry.registerCuda(name, handle, number(request, 'deviceId'), number(request, 'byteSize'), peer)
         return empty
       },
     ],
     [
       'CudaSharedMemoryUnregister',
-      (request) => {
-        registry.unregisterCuda(text(request, 'name'))
+      (request, call) => {
+        registry.unregisterCuda(text(request, 'name'), call.remoteAddress)
         return empty
       },
     ],

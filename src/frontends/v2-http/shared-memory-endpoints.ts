@@ -22,15 +22,15 @@ export class SharedMemoryEndpoints {
 
   readonly registerSystem = (request: HttpRequest, region: string): void =>
     answer(request, () => {
-      this.#registry.requireAllowed()
+      this.#registry.requireAllowed(request.remoteAddress)
       const { key, offset, byteSize } = readSystemRegistration(request.body)
-      this.#registry.registerSystem(region, key, offset, byteSize)
+      this.#registry.registerSystem(region, key, offset, byteSize, request.remoteAddress)
       return done()
     })
 
   readonly unregisterSystem = (request: HttpRequest, region: string): void =>
     answer(request, () => {
-      this.#registry.unregisterSystem(region)
+      this.#registry.unregisterSystem(region, request.remoteAddress)
       return done()
     })
 
@@ -39,15 +39,15 @@ export class SharedMemoryEndpoints {
 
   readonly registerCuda = (request: HttpRequest, region: string): void =>
     answer(request, () => {
-      this.#registry.requireAllowed()
+      this.#registry.requireAllowed(request.remoteAddress)
       const { rawHandle, deviceId, byteSize } = readCudaRegistration(request.body)
-      this.#registry.registerCuda(region, rawHandle, deviceId, byteSize)
+      this.#registry.registerCuda(region, rawHandle, deviceId, byteSize, request.remoteAddress)
       return done()
     })
 
   readonly unregisterCuda = (request: HttpRequest, region: string): void =>
     answer(request, () => {
-      this.#registry.unregisterCuda(region)
+      this.#registry.unregisterCuda(region, request.remoteAddress)
       return done()
     })
 }

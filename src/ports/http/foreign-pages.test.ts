@@ -13,8 +13,8 @@ type Options = ConstructorParameters<typeof ForeignPages>[0]
 type Headers = Readonly<Record<string, string>>
 const none: Options = { address: '127.0.0.1', isTls: false, corsOrigins: [], allowedHosts: [] }
 
-const refusal = (options: Partial<Options>, headers: Headers, method = 'POST', path = '/v2/x'): string | null => {
-  const init = { method, path, headers: Object.entries(headers) }
+const refusal = (options: Partial<Options>, headers: Headers, method = 'POST'): string | null => {
+  const init = { method, path: '/v2/x', headers: Object.entries(headers) }
   return new ForeignPages({ ...none, ...options }).refusal(new InjectedRequest(init, () => undefined))
 }
 
@@ -98,8 +98,6 @@ test('on loopback only names of loopback are answered, whatever the method', () 
     assert.equal(refusal({ allowedHosts: ['*'] }, { Host: host }), null)
   } // prettier-ignore
   assert.equal(refusal({}, {}), null)
-  assert.match(refusal({}, { Host: 'localhost' }, 'GET', 'http://evil.example/v2') ?? '', /'evil.example'/)
-  assert.equal(refusal({}, { Host: 'localhost' }, 'GET', 'http://localhost:8000/v2'), null)
   const pages = new ForeignPages(none)
   const twice = { method: 'GET', path: '/', headers: [['Host', 'localhost'], ['host', 'evil.example']] } as const // prettier-ignore
   assert.notEqual(pages.refusal(new InjectedRequest(twice, () => undefined)), null)

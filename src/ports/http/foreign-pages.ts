@@ -32,7 +32,7 @@ export class ForeignPages {
   }
 
   /** Why the request may not pass; null: it may. HOT: once per request. One pass over the names. */
-  refusal({ method, target, headers }: HttpRequest): string | null {
+  refusal({ method, headers }: HttpRequest): string | null {
     let host: string | null = null
     let origin: string | null = null
     let site = ''
@@ -46,10 +46,6 @@ export class ForeignPages {
       } else if (isNamed(name, 'origin')) {
         origin = origin === null ? (headers[i + 1] as string) : 'null'
       } else if (isNamed(name, 'sec-fetch-site')) site += headers[i + 1] as string
-    }
-    if (target.charCodeAt(0) !== slash) {
-      const named = hostOfTarget(target)
-      if (named !== '' && !this.#isGoodHost(named)) return hostRefusal(named)
     }
     if (origin === null && site === '') return null
     if (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') return null
@@ -80,7 +76,6 @@ export class ForeignPages {
   }
 }
 
-const slash = 0x2f
 const lowerCaseBit = 0x20
 
 /** The length and the first letter tell nearly all names apart without making a lower-case copy. */
@@ -97,9 +92,6 @@ function nameOf(host: string): string {
 
 /** `:port`, or '' where none is named. The colons of an address in brackets are no ports. */
 const portOf = (host: string): string => /:\d*$/.exec(host.slice(host.lastIndexOf(']') + 1))?.[0] ?? ''
-
-/** A target may be a whole address, whose host stands above the header. '' for `*` and for what has no host. */
-const hostOfTarget = (target: string): string => /^[A-Za-z]+:\/\/(?:[^/?@]*@)?([^/?]*)/.exec(target)?.[1] ?? ''
 
 const shown = (value: string): string => value.slice(0, mostShownCharacters)
 
