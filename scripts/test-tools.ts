@@ -30,6 +30,8 @@ const tools = {
     packages: ['gcp-storage-emulator==2026.7.19'],
     program: 'gcp-storage-emulator',
   },
+  // The client of KServe v1, with all of KServe around it.
+  'kserve-client': { kind: 'python', packages: ['kserve==0.21.0'] },
   'python-pytorch': {
     kind: 'python',
     packages: ['torch==2.13.0', 'numpy==2.4.6', 'onnx==1.23.2', 'onnxscript==0.7.2'],

@@ -10,6 +10,7 @@ import { messageOf, ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
+import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
 import type { LoadMetricSource } from './frontends/generate/endpoint-load-metrics.ts'
@@ -60,4 +61,4 @@ function listenError(cause: Error, { address, port }: HttpOptions): ServerError 
 export const httpRoutes = (
   parts: V2Parts & { readonly customMetrics?: LoadMetricSource },
   options: HttpOptions,
-): Route[] => [...v2Routes(parts, options), ...generateRoutes(parts, options)]
+): Route[] => [...v2Routes(parts, options), ...generateRoutes(parts, options), ...kserve1Routes(parts, options)]

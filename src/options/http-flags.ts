@@ -46,6 +46,9 @@ export const httpFlags = [
     .set('http.restrictedApis', (flags) =>
       restrictedBy('http-restricted-api', flags.all('http-restricted-api'), 'api'),
     ),
+  flag('kserve-v1', boolean, 'true', { ...ours, tritonDefault: 'false' })
+    .says('Serve the KServe v1 protocol: /v1/models/{model}:predict')
+    .to('http.hasKserveV1'),
   flag('http-headers-timeout-secs', seconds, '10', ours)
     .says('Time a client has to send its headers')
     .to('http.headersTimeoutMs'),

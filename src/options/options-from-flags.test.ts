@@ -82,6 +82,14 @@ describe('defaults', () => {
     assert.equal(mixed.engine.id, 'mine')
   })
 
+  test('serve KServe v1, which Triton does not have', () => {
+    const hasKserveV1 = (...args: string[]): unknown => optionsOf(['--model-repository=/m', ...args]).http?.hasKserveV1
+    assert.equal(hasKserveV1(), true)
+    assert.equal(hasKserveV1('--kserve-v1=false'), false)
+    assert.equal(hasKserveV1('--triton-defaults'), false)
+    assert.equal(hasKserveV1('--triton-defaults', '--kserve-v1=true'), true)
+  })
+
   test('client shared memory is off, on with --triton-defaults, and either name of its flag decides', () => {
     const isAllowed = (...args: string[]): boolean =>
       optionsOf(['--model-repository=/m', ...args]).process.allowsClientSharedMemory

@@ -11,15 +11,20 @@ import { maxNumberBytes, writeDouble } from './json-number-writer.ts'
 import { JsonTextWriter } from './json-text-writer.ts'
 import { writeTensorData } from './tensor-data-writer.ts'
 
-export type InferResponseContext = {
+/** Which outputs are printed, and how. */
+export type PrintedOutputs = {
+  readonly signature: ModelSignature
+  /** Empty: all outputs of the model. */
+  readonly outputs: readonly OutputSelection[]
+  readonly binaryOutputDefault: boolean
+}
+
+export type InferResponseContext = PrintedOutputs & {
   readonly modelName: string
   /** The version that answered. */
   readonly modelVersion: string
   /** The client's id; '' is left out. */
   readonly id: string
-  readonly signature: ModelSignature
-  readonly outputs: readonly OutputSelection[]
-  readonly binaryOutputDefault: boolean
 }
 
 export type EncodedInferResponse = {

@@ -5,6 +5,7 @@ import type { ModelVersion } from '../model/model-version.ts'
 import { dataTypes, integerBounds, type DataType } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
+import { kserve1Paths } from './openapi-kserve1.ts'
 import {
   anyObject,
   errorAnswer,
@@ -41,7 +42,7 @@ export function buildOpenApi(source: OpenApiSource): JsonObject {
     info: {
       title: `${source.serverName}: model inference`,
       version: source.serverVersion,
-      description: 'The KServe v2 inference protocol with the extensions of Triton Inference Server.',
+      description: 'The KServe v2 inference protocol with the extensions of Triton Inference Server, and KServe v1.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
@@ -106,6 +107,7 @@ function generalPaths(): JsonObject {
     ...pathsOfModels('/v2/models/{model}', [modelParameter], ''),
     ...pathsOfModels('/v2/models/{model}/versions/{version}', [modelParameter, versionParameter], 'OfVersion'),
     ...controlPaths(),
+    ...kserve1Paths(),
   }
 }
 

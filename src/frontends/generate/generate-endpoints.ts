@@ -84,7 +84,7 @@ abstract class GenerateExchange extends HttpExchange {
     if (body.length <= largeRequestJsonBytes) this.submit(readGenerateRequest(body, signature, limits))
     else {
       this.readLater<ParsedGenerate>(
-        (done) => parts.offload.readGenerate(body, signature, limits, done),
+        (done) => parts.offload.read('generate', body, { headerLength: null, signature, limits }, done),
         (parsed) => this.submit(parsed),
       )
     }

@@ -12,11 +12,11 @@ import { errorResponse, httpStatusOf, messageResponse } from '../../ports/http/e
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
-import { copyOutputs, isLargeAnswer, isLargeRequest } from '../../ports/http/large-json.ts'
+import { isLargeAnswer, isLargeRequest } from '../../ports/http/large-json.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
-import type { EncodedInferResponse, InferResponseContext } from '../../protocol/infer-response-writer.ts'
+import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { binaryType, headerOf, HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
@@ -112,7 +112,7 @@ class InferExchange extends HttpExchange {
     const options = { headerLength, signature: version.signature, limits }
     if (isLargeRequest(body.length, headerLength, version.signature)) {
       this.readLater<ParsedInfer>(
-        (done) => offload.read(body, options, done),
+        (done) => offload.read('infer', body, options, done),
         (parsed) => this.#submitParsed(parsed),
       )
     } else this.#submitParsed(heads.read(body, options))
@@ -151,43 +151,11 @@ class InferExchange extends HttpExchange {
       binaryOutputDefault: parsed.binaryOutputDefault,
     }
     const http = this.answering
-    if (isLargeAnswer(response.outputs, context)) this.#writeLarge(http, response, context)
+    if (isLargeAnswer(response.outputs, context))
+      this.writeLater(this.#endpoint.offload, 'infer', response, context, send)
     else send(http, response, this.#endpoint.answers.write(response, context))
   }
-
-  /** Other requests are served while a thread writes this answer. */
-  #writeLarge(http: PortRequest, response: InferenceResponse, context: InferResponseContext): void {
-    const { offload } = this.#endpoint
-    let bytes = 0
-    for (const output of response.outputs) bytes += output.bytes.length
-    offload.requireRoom(bytes)
-    let isGone = false
-    http.onDisconnect = () => (isGone = true)
-    copyOutputs(response.outputs, context, (outputs) => {
-      response.release()
-      if (isGone) {
-        dropAnswer(http)
-        return
-      }
-      try {
-        const job = offload.write(outputs, response.parameters, context, (error, encoded) => {
-          if (encoded !== null) send(http, response, encoded)
-          else this.fail(ServerError.from(error))
-        })
-        http.onDisconnect = () => {
-          job.cancel()
-          dropAnswer(http)
-        }
-      } catch (reason) {
-        this.fail(ServerError.from(reason))
-      }
-    })
-  }
 }
-
-/** No client reads this answer, but a trace waits for the end of every answer. */
-const dropAnswer = (http: PortRequest): void =>
-  http.respond(errorResponse(ServerError.withoutStack('CANCELLED', ''), plainType))
 
 function send(http: PortRequest, response: InferenceResponse, encoded: EncodedInferResponse): void {
   const { head, parts, isBinary } = encoded

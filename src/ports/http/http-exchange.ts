@@ -1,7 +1,14 @@
 import type { Caller } from '../../access/caller.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { InferenceExchange, type ArrivalNames, type ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
-import { headerOf } from '../../transport/http1/http-message.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
+import { headerOf, plainType } from '../../transport/http1/http-message.ts'
+import { errorResponse } from './error-response.ts'
+import type { Writer, WriterContext } from './json-offload-messages.ts'
+import type { JsonOffload } from './json-offload.ts'
+import { copyOutputs } from './large-json.ts'
 import type { PortRequest } from './port-request.ts'
 import { TracedRequest } from './traced-request.ts'
 
@@ -45,4 +52,42 @@ export abstract class HttpExchange extends InferenceExchange {
     this.#answering ??= trace === null ? this.http : new TracedRequest(this.http, trace, this.parts.clock)
     return this.#answering
   }
+  /** Other requests are served while a thread writes this answer. */
+  protected writeLater<W extends Writer>(
+    offload: JsonOffload,
+    writer: W,
+    response: InferenceResponse,
+    context: WriterContext<W>,
+    send: (http: PortRequest, response: InferenceResponse, encoded: EncodedInferResponse) => void,
+  ): void {
+    const http = this.answering
+    let bytes = 0
+    for (const output of response.outputs) bytes += output.bytes.length
+    offload.requireRoom(bytes)
+    let isGone = false
+    http.onDisconnect = () => (isGone = true)
+    copyOutputs(response.outputs, context, (outputs) => {
+      response.release()
+      if (isGone) {
+        dropAnswer(http)
+        return
+      }
+      try {
+        const job = offload.write(writer, outputs, response.parameters, context, (error, encoded) => {
+          if (encoded !== null) send(http, response, encoded)
+          else this.fail(ServerError.from(error), true)
+        })
+        http.onDisconnect = () => {
+          job.cancel()
+          dropAnswer(http)
+        }
+      } catch (reason) {
+        this.fail(ServerError.from(reason), true)
+      }
+    })
+  }
 }
+
+/** No client reads this answer, but a trace waits for the end of every answer. */
+const dropAnswer = (http: PortRequest): void =>
+  http.respond(errorResponse(ServerError.withoutStack('CANCELLED', ''), plainType))

@@ -12,6 +12,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
    * tensors beside a JSON head are not counted; JSON text, JSON tensors, raw binary and decompressed bodies are.
    */
   readonly boundsBinaryBodies: boolean
+  /** `--kserve-v1`: the paths below `/v1` are served. */
+  readonly hasKserveV1: boolean
   /** `--http-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--http-cors-origin`: the origins whose pages may call the server from a browser; `*` for all. */

@@ -2,40 +2,50 @@
 // transfer list.
 
 import { ServerError, type ErrorCode } from '../../base/server-error.ts'
-import type { Parameters } from '../../model/parameters.ts'
+import type { Parameters as ResponseParameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
-import type { ModelSignature } from '../../config/model-signature.ts'
-import { readGenerateRequest, type ParsedGenerate } from '../../protocol/generate-request.ts'
+import { readGenerateRequest } from '../../protocol/generate-request.ts'
 import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
-import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
-import {
-  writeInferResponse,
-  type EncodedInferResponse,
-  type InferResponseContext,
-} from '../../protocol/infer-response-writer.ts'
+import { writeInferResponse, type EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
+import { readPredictRequest } from '../../protocol/predict-request.ts'
+import { writePredictResponse } from '../../protocol/predict-response.ts'
 import { readLoadRequest, type LoadParameters } from '../../protocol/repository-request.ts'
-import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 
-type ReadJob = { readonly kind: 'read'; readonly body: Uint8Array; readonly options: InferReadOptions }
+/** How requests are read, one row for each protocol. */
+const readers = {
+  infer: readInferRequest,
+  generate: (body: Uint8Array, options: InferReadOptions) =>
+    readGenerateRequest(body, options.signature, options.limits),
+  predict: (body: Uint8Array, options: InferReadOptions) => readPredictRequest(body, options.signature, options.limits),
+}
+
+/** How answers are written, one row for each protocol whose answers can be large. */
+const writers = { infer: writeInferResponse, predict: writePredictResponse }
+
+export type Reader = keyof typeof readers
+export type Parsed<R extends Reader> = ReturnType<(typeof readers)[R]>
+export type Writer = keyof typeof writers
+export type WriterContext<W extends Writer> = Parameters<(typeof writers)[W]>[1]
+
+type ReadJob = {
+  readonly kind: 'read'
+  readonly reader: Reader
+  readonly body: Uint8Array
+  readonly options: InferReadOptions
+}
 type WriteJob = {
   readonly kind: 'write'
+  readonly writer: Writer
   readonly outputs: readonly Tensor[]
-  readonly parameters: Parameters | null
-  readonly context: InferResponseContext
-}
-type GenerateJob = {
-  readonly kind: 'generate'
-  readonly body: Uint8Array
-  readonly signature: ModelSignature
-  readonly limits: RequestLimits
+  readonly parameters: ResponseParameters | null
+  readonly context: WriterContext<Writer>
 }
 type LoadJob = { readonly kind: 'load'; readonly body: Uint8Array }
-export type JsonJob = ReadJob | WriteJob | GenerateJob | LoadJob
+export type JsonJob = ReadJob | WriteJob | LoadJob
 
 export type JsonResult =
-  | { readonly kind: 'read'; readonly parsed: ParsedInfer }
-  | { readonly kind: 'generate'; readonly parsed: ParsedGenerate }
+  | { readonly kind: 'read'; readonly parsed: Parsed<Reader> }
   | { readonly kind: 'load'; readonly parameters: LoadParameters }
   | { readonly kind: 'written'; readonly head: Uint8Array; readonly parts: readonly Uint8Array[] }
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string }
@@ -46,8 +56,7 @@ type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBu
 export function runJsonJob(job: JsonJob): Transferred<JsonResult> {
   try {
     if (job.kind === 'read') return read(job)
-    if (job.kind === 'write') return write(job)
-    return job.kind === 'generate' ? readGenerate(job) : readLoad(job)
+    return job.kind === 'write' ? write(job) : readLoad(job)
   } catch (reason) {
     freeAll(job, new Set())
     const { code, message } = ServerError.from(reason)
@@ -56,15 +65,9 @@ export function runJsonJob(job: JsonJob): Transferred<JsonResult> {
 }
 
 function read(job: ReadJob): Transferred<JsonResult> {
-  const parsed = readInferRequest(job.body, job.options)
+  const parsed = readers[job.reader](job.body, job.options)
   const { inputs, transfer } = transferableTensors(parsed.inputs)
   return sent(job, { kind: 'read', parsed: { ...parsed, inputs } }, transfer)
-}
-
-function readGenerate(job: GenerateJob): Transferred<JsonResult> {
-  const parsed = readGenerateRequest(job.body, job.signature, job.limits)
-  const { inputs, transfer } = transferableTensors(parsed.inputs)
-  return sent(job, { kind: 'generate', parsed: { ...parsed, inputs } }, transfer)
 }
 
 function readLoad(job: LoadJob): Transferred<JsonResult> {
@@ -76,7 +79,7 @@ function readLoad(job: LoadJob): Transferred<JsonResult> {
 
 function write(job: WriteJob): Transferred<JsonResult> {
   const response = InferenceResponse.of(job.outputs, { parameters: job.parameters })
-  const { head, parts } = writeInferResponse(response, job.context)
+  const { head, parts } = writers[job.writer](response, job.context as never)
   const transfer = new Set<ArrayBuffer>()
   const message = {
     kind: 'written',

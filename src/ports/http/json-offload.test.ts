@@ -56,7 +56,7 @@ function offloadUnderTest(settings: Partial<JsonOffloadSettings> = {}) {
   const limits = { maxThreads: 1, maxWaitingBytes: 1000, jobTimeoutMs: 60_000, idleTimeoutMs: 30_000, ...settings }
   const offload = new JsonOffload({ clock, log, openThread }, limits)
   const ended: (ParsedInfer | ServerError | null)[] = []
-  const read = (body: Buffer) => offload.read(body, options, (error, parsed) => ended.push(error ?? parsed))
+  const read = (body: Buffer) => offload.read('infer', body, options, (error, parsed) => ended.push(error ?? parsed))
   return { clock, log, threads, offload, ended, read }
 }
 
@@ -160,7 +160,7 @@ test('bodies and results change their owner instead of being copied', async () =
     const body = Buffer.from(`${head}${numbers.join(',')}]}]}`)
     const { buffer } = body
     const parsed = await new Promise<ParsedInfer | null>((resolve, reject) =>
-      offload.read(body, options, (error, value) => (error === null ? resolve(value) : reject(error))),
+      offload.read('infer', body, options, (error, value) => (error === null ? resolve(value) : reject(error))),
     )
     assert.equal(buffer.byteLength, 0)
     const bytes = parsed?.inputs[0]?.bytes ?? new Uint8Array(0)

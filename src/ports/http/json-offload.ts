@@ -8,16 +8,21 @@ import type { Log } from '../../base/log.ts'
 import { RingQueue } from '../../base/ring-queue.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Parameters } from '../../model/parameters.ts'
-import type { ModelSignature } from '../../config/model-signature.ts'
-import type { ParsedGenerate } from '../../protocol/generate-request.ts'
 import type { InferReadOptions } from '../../protocol/infer-request-reader.ts'
-import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
-import type { EncodedInferResponse, InferResponseContext } from '../../protocol/infer-response-writer.ts'
+import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import type { LoadParameters } from '../../protocol/repository-request.ts'
-import type { RequestLimits } from '../../protocol/request-limits.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { openJsonThread, type JsonThread, type OpenJsonThread } from './json-thread.ts'
-import { revived, revivedResponse, type JsonJob, type JsonResult } from './json-offload-messages.ts'
+import {
+  revived,
+  revivedResponse,
+  type JsonJob,
+  type JsonResult,
+  type Parsed,
+  type Reader,
+  type Writer,
+  type WriterContext,
+} from './json-offload-messages.ts'
 
 export type JsonOffloadSettings = {
   readonly maxThreads: number
@@ -69,25 +74,11 @@ export class JsonOffload {
   }
 
   /** Takes the body over. Throws UNAVAILABLE when too much waits already. */
-  read(body: Buffer, options: InferReadOptions, done: JsonDone<ParsedInfer>): OffloadedJson {
+  read<R extends Reader>(reader: R, body: Buffer, options: InferReadOptions, done: JsonDone<Parsed<R>>): OffloadedJson {
     return this.#submitBody(
       body,
-      (owned) => ({ kind: 'read', body: owned, options }),
-      (error, result) => done(error, result?.kind === 'read' ? revived(result.parsed) : null),
-    )
-  }
-
-  /** Like `read`, for the generate endpoints. */
-  readGenerate(
-    body: Buffer,
-    signature: ModelSignature,
-    limits: RequestLimits,
-    done: JsonDone<ParsedGenerate>,
-  ): OffloadedJson {
-    return this.#submitBody(
-      body,
-      (owned) => ({ kind: 'generate', body: owned, signature, limits }),
-      (error, result) => done(error, result?.kind === 'generate' ? revived(result.parsed) : null),
+      (owned) => ({ kind: 'read', reader, body: owned, options }),
+      (error, result) => done(error, result?.kind === 'read' ? revived(result.parsed as Parsed<R>) : null),
     )
   }
 
@@ -101,16 +92,17 @@ export class JsonOffload {
   }
 
   /** Takes the outputs' bytes over: each must have a buffer of its own. Throws UNAVAILABLE when too much waits already. */
-  write(
+  write<W extends Writer>(
+    writer: W,
     outputs: readonly Tensor[],
     parameters: Parameters | null,
-    context: InferResponseContext,
+    context: WriterContext<W>,
     done: JsonDone<EncodedInferResponse>,
   ): OffloadedJson {
     let bytes = 0
     for (const output of outputs) bytes += output.bytes.length
     const buffers = outputs.map((output) => output.bytes.buffer as ArrayBuffer)
-    return this.#submit({ kind: 'write', outputs, parameters, context }, buffers, bytes, (error, result) =>
+    return this.#submit({ kind: 'write', writer, outputs, parameters, context }, buffers, bytes, (error, result) =>
       done(error, result?.kind === 'written' ? revivedResponse(result.head, result.parts) : null),
     )
   }

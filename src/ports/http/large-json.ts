@@ -4,7 +4,7 @@ import type { ModelSignature } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { OutputSelection } from '../../protocol/parsed-infer.ts'
-import type { InferResponseContext } from '../../protocol/infer-response-writer.ts'
+import type { PrintedOutputs } from '../../protocol/infer-response-writer.ts'
 
 /**
  * A thread reads JSON text above this size. Reading costs 3-20 ms per MiB, and 63 ms for the worst possible text. So
@@ -31,14 +31,14 @@ export function isLargeRequest(bodyBytes: number, headerLength: number | null, s
 }
 
 /** HOT: once per answer. */
-export function isLargeAnswer(outputs: readonly Tensor[], context: InferResponseContext): boolean {
+export function isLargeAnswer(outputs: readonly Tensor[], context: PrintedOutputs): boolean {
   let bytes = 0
   for (let i = 0; i < outputs.length; i++) bytes += (outputs[i] as Tensor).bytes.length
   return bytes > alwaysSmallBytes && jsonBytes(outputs, context) > largeResponseJsonBytes
 }
 
 /** Bytes of the outputs that are printed; each class counts as `bytesPerClass`. */
-function jsonBytes(outputs: readonly Tensor[], context: InferResponseContext): number {
+function jsonBytes(outputs: readonly Tensor[], context: PrintedOutputs): number {
   let bytes = 0
   for (const output of outputs) {
     const selection = context.outputs.find(({ name }) => name === output.name)
@@ -51,10 +51,10 @@ function jsonBytes(outputs: readonly Tensor[], context: InferResponseContext): n
 }
 
 /** The output was not asked for, or is written into shared memory. */
-const isLeftOut = (selection: OutputSelection | undefined, context: InferResponseContext): boolean =>
+const isLeftOut = (selection: OutputSelection | undefined, context: PrintedOutputs): boolean =>
   selection === undefined ? context.outputs.length > 0 : selection.sharedMemory !== null
 
-function listedClasses({ shape, dataType, bytes }: Tensor, count: number, context: InferResponseContext): number {
+function listedClasses({ shape, dataType, bytes }: Tensor, count: number, context: PrintedOutputs): number {
   const rows = context.signature.isBatching ? (shape[0] ?? 1) : 1
   return Math.min(count * rows, bytes.length / Math.max(1, elementBytes[dataType]))
 }
@@ -69,7 +69,7 @@ const sliceBytes = 8 * 1024 * 1024
  */
 export function copyOutputs(
   outputs: readonly Tensor[],
-  context: InferResponseContext,
+  context: PrintedOutputs,
   done: (copies: Tensor[]) => void,
 ): void {
   const copies = outputs.map((output) => {

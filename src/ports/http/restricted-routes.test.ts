@@ -6,14 +6,18 @@ import { apiNames, type ApiName } from '../../access/api-name.ts'
 
 const model = '/v2/models/fail'
 const versioned = `${model}/versions/1`
+const kserve1 = '/v1/models/fail'
 const region = '/v2/systemsharedmemory/region/r'
 const cudaRegion = '/v2/cudasharedmemory/region/r'
 
 /** Every path of the route table, with and without its optional parts. */
 const paths: Readonly<Record<ApiName, readonly string[]>> = {
-  health: ['/v2/health/live', '/v2/health/ready', `${model}/ready`, `${versioned}/ready`],
-  metadata: ['/v2', '/v2/openapi.json', model, versioned],
-  inference: [model, versioned].flatMap((base) => [`${base}/infer`, `${base}/generate`, `${base}/generate_stream`]),
+  health: ['/v2/health/live', '/v2/health/ready', `${model}/ready`, `${versioned}/ready`, kserve1],
+  metadata: ['/v2', '/v2/openapi.json', model, versioned, '/v1/models'],
+  inference: [
+    ...[model, versioned].flatMap((base) => [`${base}/infer`, `${base}/generate`, `${base}/generate_stream`]),
+    `${kserve1}:predict`,
+  ],
   'shared-memory': [
     ...['/v2/systemsharedmemory', region, '/v2/cudasharedmemory', cudaRegion].flatMap((base) => [
       `${base}/status`,

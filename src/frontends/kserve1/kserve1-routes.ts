@@ -1,0 +1,41 @@
+import { ServerError } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import type { HttpOptions } from '../../ports/http/http-options.ts'
+import { get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import { predictEndpoint, type PredictParts } from './predict-endpoint.ts'
+
+/** The paths of KServe v1; none with `--kserve-v1=false`. */
+export const kserve1Routes = (parts: PredictParts, options: HttpOptions): Route[] =>
+  options.hasKserveV1
+    ? [
+        get('/v1/models', 'metadata', listModels(parts.engine)),
+        get('/v1/models/{model}', 'health', modelReady(parts.engine)),
+        large(post('/v1/models/{model}:predict', 'inference', predictEndpoint(parts, options))),
+      ]
+    : []
+
+const listModels =
+  (engine: Engine): RouteHandler =>
+  (http) => {
+    const models = [...new Set([...engine.models()].map(({ name }) => name))]
+    http.respond(jsonResponse(Buffer.from(JSON.stringify({ models }))))
+  }
+
+/** 503 while the model is known and does not serve, as KServe's own server answers. */
+const modelReady =
+  (engine: Engine): RouteHandler =>
+  (http, name) => {
+    const ready = engine.isModelReady(name, '')
+    if (ready || engine.index().some((entry) => entry.name === name)) {
+      http.respond(new HttpResponse(ready ? 200 : 503, jsonType, [Buffer.from(JSON.stringify({ name, ready }))]))
+      return
+    }
+    http.respond(
+      errorResponse(
+        ServerError.withoutStack('NOT_FOUND', `Request for unknown model: '${name}' is not found`),
+        jsonType,
+      ),
+    )
+  }

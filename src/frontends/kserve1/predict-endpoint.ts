@@ -1,0 +1,98 @@
+// POST /v1/models/{model}:predict: rows in, one answer with as many rows out.
+
+import type { Caller } from '../../access/caller.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { RequestHead } from '../../model/choice.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import { requestEncoding } from '../../ports/http/content-encoding.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { HttpExchange } from '../../ports/http/http-exchange.ts'
+import type { HttpOptions } from '../../ports/http/http-options.ts'
+import type { JsonOffload } from '../../ports/http/json-offload.ts'
+import { isLargeAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
+import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
+import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
+import { readPredictRequest, type ParsedPredict } from '../../protocol/predict-request.ts'
+import { writePredictResponse } from '../../protocol/predict-response.ts'
+import type { RequestLimits } from '../../protocol/request-limits.ts'
+import { elementCount } from '../../tensor/shape.ts'
+import { jsonType } from '../../transport/http1/http-message.ts'
+
+/** Checking each row costs as much as reading it, so a thread reads what is half as long as elsewhere. */
+const largePredictBytes = largeRequestJsonBytes / 2
+
+/** Short lists cost as much as long ones. Beyond this many elements the lists may be too many to print here. */
+const mostElements = 32 * 1024
+
+export type PredictParts = ExchangeParts & { readonly offload: JsonOffload }
+
+export function predictEndpoint(parts: PredictParts, options: HttpOptions): RouteHandler {
+  const limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
+  return (http, modelName, modelVersion, caller) =>
+    new PredictExchange(parts, limits, http, caller).begin(modelName, modelVersion)
+}
+
+class PredictExchange extends HttpExchange {
+  readonly #offload: JsonOffload
+  readonly #limits: RequestLimits
+  #isColumnar = false
+
+  constructor(parts: PredictParts, limits: RequestLimits, http: PortRequest, caller: Caller) {
+    super(parts, http, caller, true)
+    this.#offload = parts.offload
+    this.#limits = limits
+  }
+
+  override head(): RequestHead {
+    return readJsonRequestHead(this.http.body, this.http.body.length, false)
+  }
+
+  protected override read({ signature }: ModelVersion): void {
+    if (signature.isDecoupled) {
+      throw ServerError.withoutStack('UNSUPPORTED', "predict doesn't support models with decoupled transaction policy")
+    }
+    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
+      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
+    }
+    const { body } = this.http
+    const limits = this.#limits
+    if (body.length <= largePredictBytes) this.#submitParsed(readPredictRequest(body, signature, limits))
+    else {
+      this.readLater<ParsedPredict>(
+        (done) => this.#offload.read('predict', body, { headerLength: null, signature, limits }, done),
+        (parsed) => this.#submitParsed(parsed),
+      )
+    }
+  }
+
+  #submitParsed({ inputs, isColumnar }: ParsedPredict): void {
+    this.#isColumnar = isColumnar
+    this.submit({ inputs })
+  }
+
+  protected override refused(error: ServerError): void {
+    this.http.respond(errorResponse(error, jsonType))
+  }
+
+  protected override fail(error: ServerError): void {
+    this.answering.respond(errorResponse(error, jsonType))
+  }
+
+  protected override write(response: InferenceResponse): void {
+    const { signature } = this.version
+    const context = { signature, outputs: [], binaryOutputDefault: false, isColumnar: this.#isColumnar }
+    const elements = response.outputs.reduce((sum, { shape }) => sum + elementCount(shape), 0)
+    const isLarge = elements > mostElements || isLargeAnswer(response.outputs, context)
+    if (isLarge) this.writeLater(this.#offload, 'predict', response, context, send)
+    else send(this.answering, response, writePredictResponse(response, context))
+  }
+}
+
+function send(http: PortRequest, response: InferenceResponse, { head }: EncodedInferResponse): void {
+  response.release()
+  http.respond(jsonResponse(head))
+}

@@ -1,0 +1,262 @@
+// The body of KServe v1's `:predict` → inputs. `instances` is a list of rows, and `inputs` is the rows of each input
+// (TensorFlow Serving's two forms). Both are read into columns, one for each input of the model.
+
+import { ServerError } from '../base/server-error.ts'
+import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
+import { integerBounds } from '../tensor/data-type.ts'
+import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import { char, JsonScanner } from './json-scanner.ts'
+import { unescapeJsonString } from './json-string-escape.ts'
+import { JsonTextWriter } from './json-text-writer.ts'
+import { tooManyDimensions, type RequestLimits } from './request-limits.ts'
+import { isJsonType, noBytes, readTensorData } from './tensor-data-reader.ts'
+import { jsonInputTooLarge } from './tensor-data-problem.ts'
+
+export type ParsedPredict = {
+  readonly inputs: Tensor[]
+  /** The request had `inputs`, so the answer has `outputs`. */
+  readonly isColumnar: boolean
+}
+
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
+
+/** Throws INVALID_ARG, for malformed JSON too: KServe answers 400 where Triton answers 500. */
+export function readPredictRequest(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedPredict {
+  try {
+    return new PredictReader(new JsonScanner(body), signature, limits).read()
+  } catch (reason) {
+    const error = ServerError.from(reason)
+    throw error.code === 'INTERNAL' ? invalid(error.message) : error
+  }
+}
+
+class PredictReader {
+  readonly #scanner: JsonScanner
+  readonly #signature: ModelSignature
+  readonly #columns: readonly Column[]
+  readonly #names: string
+
+  constructor(scanner: JsonScanner, signature: ModelSignature, limits: RequestLimits) {
+    this.#scanner = scanner
+    this.#signature = signature
+    this.#columns = signature.inputs.map((spec) => new Column(scanner, spec, limits))
+    this.#names = signature.inputs.map(({ name }) => `'${name}'`).join(', ')
+  }
+
+  read(): ParsedPredict {
+    const scanner = this.#scanner
+    if (scanner.startDocument() !== char.leftBrace) throw invalid('the request must be a JSON object')
+    let form = ''
+    for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
+      const name = scanner.stringValue()
+      if (name !== 'instances' && name !== 'inputs') scanner.skipValue()
+      else if (form !== '') throw invalid("the request must have 'instances' or 'inputs', and only once")
+      else if (name === 'instances') this.#readInstances()
+      else this.#readValues("'inputs'", (column) => this.#readRows(`input '${column.name}'`, (row) => column.read(row)))
+      if (name === 'instances' || name === 'inputs') form = name
+    }
+    scanner.endDocument()
+    if (form === '') throw invalid("the request has neither 'instances' nor 'inputs'")
+    // An input that is nowhere may be optional: the Engine knows.
+    const given = this.#columns.filter(({ rowCount }) => rowCount > 0)
+    return { inputs: given.map((column) => column.finish(this.#signature)), isColumnar: form === 'inputs' }
+  }
+
+  #readInstances(): void {
+    const count = this.#readRows("'instances'", (row) => this.#readValues(`row ${row}`, (column) => column.read(row)))
+    for (const column of this.#columns) if (column.rowCount > 0) column.requireRows(count)
+  }
+
+  /** Calls `read` at each element of a list, and returns how many there are. */
+  #readRows(what: string, read: (row: number) => void): number {
+    const scanner = this.#scanner
+    if (scanner.peek() !== char.leftBracket) throw invalid(`${what} must be a list of rows`)
+    let count = 0
+    for (let isRow = scanner.nextElement(true); isRow; isRow = scanner.nextElement(false)) read(count++)
+    if (count === 0) throw invalid(`${what} must have at least one row`)
+    return count
+  }
+
+  /** Calls `read` at the value of each input in an object, or at the value itself where the model has one input. */
+  #readValues(where: string, read: (column: Column) => void): void {
+    const scanner = this.#scanner
+    if (!this.#isObjectOfInputs()) {
+      const [only, ...others] = this.#columns
+      if (only === undefined || others.length > 0) {
+        throw invalid(`${where} must be an object with the inputs ${this.#names}`)
+      }
+      read(only)
+      return
+    }
+    for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
+      const name = scanner.stringValue()
+      const column = this.#columns[this.#signature.inputByName.get(name)?.index ?? -1]
+      if (column === undefined) throw invalid(`unexpected input '${name}' in ${where}, the model has ${this.#names}`)
+      read(column)
+    }
+  }
+
+  /** An object that begins with `b64` is a value, unless an input has that name. */
+  #isObjectOfInputs(): boolean {
+    const scanner = this.#scanner
+    if (scanner.peek() !== char.leftBrace) return false
+    const start = scanner.position
+    const isB64 = scanner.nextMember(true) && scanner.stringIs(b64)
+    scanner.position = start
+    return !isB64 || this.#signature.inputByName.has('b64')
+  }
+}
+
+const b64 = Buffer.from('b64')
+
+/** In front of each element of a BYTES tensor. */
+const lengthBytes = 4
+
+/** The rows of one input. All rows have the same shape. */
+class Column {
+  readonly name: string
+  rowCount = 0
+  readonly #scanner: JsonScanner
+  readonly #spec: InputSpec
+  readonly #limits: RequestLimits
+  /** The shape of a row, as far as it is known. */
+  readonly #sizes: number[] = []
+  /** How deep the elements stand in a row; -1 before the first element. */
+  #rank = -1
+  /** The rows as the text of one list, which is read at the end. Of strings, the bytes of the tensor. */
+  readonly #content = new JsonTextWriter()
+
+  constructor(scanner: JsonScanner, spec: InputSpec, limits: RequestLimits) {
+    this.#scanner = scanner
+    this.#spec = spec
+    this.#limits = limits
+    this.name = spec.name
+  }
+
+  requireRows(count: number): void {
+    if (this.rowCount < count) throw invalid(`input '${this.name}' is missing in row ${this.rowCount}`)
+  }
+
+  read(row: number): void {
+    this.requireRows(row)
+    if (this.rowCount > row) throw invalid(`input '${this.name}' is given twice in row ${row}`)
+    const { dataType } = this.#spec
+    if (!isJsonType(dataType)) throw invalid(`input '${this.name}' is ${dataType}, which JSON cannot hold: use /v2`)
+    const start = this.#scanner.position
+    this.#readValue(0)
+    this.rowCount++
+    if (dataType === 'BYTES') return
+    const { bytes, position } = this.#scanner
+    this.#content.raw(row === 0 ? '[' : ',')
+    this.#content.reserve(position - start)
+    this.#content.length += bytes.copy(this.#content.bytes, this.#content.length, start, position)
+  }
+
+  #readValue(depth: number): void {
+    const scanner = this.#scanner
+    if (scanner.peek() !== char.leftBracket) {
+      if (this.#rank < 0 && this.#sizes[depth] === undefined) this.#rank = depth
+      if (this.#rank !== depth) throw this.#ragged()
+      const start = scanner.position
+      if (!(this.#spec.dataType === 'BYTES' ? this.#readString() : this.#passElement())) throw this.#misfit(start)
+      return
+    }
+    if (depth === this.#limits.maxRank) throw tooManyDimensions(depth)
+    if (depth === this.#rank) throw this.#ragged()
+    let count = 0
+    for (let isElement = scanner.nextElement(true); isElement; isElement = scanner.nextElement(false)) {
+      this.#readValue(depth + 1)
+      count++
+    }
+    this.#sizes[depth] ??= count
+    if (this.#sizes[depth] !== count) throw this.#ragged()
+  }
+
+  #ragged(): ServerError {
+    const row = `row ${this.rowCount} of input '${this.name}'`
+    return invalid(`${row} is ragged: all rows must have one shape, and all lists of one depth one length`)
+  }
+
+  #misfit(start: number): ServerError {
+    const scanner = this.#scanner
+    scanner.position = start
+    scanner.skipValue()
+    const text = scanner.bytes.toString('utf8', start, Math.min(scanner.position, start + 40))
+    return invalid(`row ${this.rowCount} of input '${this.name}' holds ${text}, which is no ${this.#spec.dataType}`)
+  }
+
+  /** Whether the element at the position is one of the input's type. */
+  #passElement(): boolean {
+    const scanner = this.#scanner
+    const { dataType } = this.#spec
+    const c = scanner.peek()
+    if (c === char.quote || c === char.leftBrace) return false
+    const start = scanner.position
+    scanner.scanLiteralOrNumber()
+    const isTrueOrFalse = c === 0x74 || c === 0x66
+    if (dataType === 'BOOL' || isTrueOrFalse || c === 0x6e) return dataType === 'BOOL' && isTrueOrFalse
+    if (dataType.startsWith('FP')) return true
+    if (!scanner.isInteger) return false
+    // A number of two characters fits every type of integer, but for its sign.
+    if (scanner.position - start <= 2 && c !== char.minus) return true
+    const value = scanner.numberValue(start)
+    if (typeof value !== 'bigint') return false
+    if (dataType === 'INT64') return BigInt.asIntN(64, value) === value
+    const [lowest, highest] = integerBounds[dataType] ?? [0, Infinity]
+    return value >= lowest && value <= highest
+  }
+
+  /** A string, or `{"b64": "…"}` for bytes that are no text. */
+  #readString(): boolean {
+    const scanner = this.#scanner
+    const isEncoded = scanner.peek() === char.leftBrace
+    if (isEncoded && !(scanner.nextMember(true) && scanner.stringIs(b64))) return false
+    if (scanner.peek() !== char.quote) return false
+    scanner.scanString()
+    const { bytes, stringStart, stringEnd } = scanner
+    const target = this.#content
+    target.reserve(lengthBytes + stringEnd - stringStart)
+    const start = target.length + lengthBytes
+    let end = scanner.hasEscapes
+      ? unescapeJsonString(bytes, stringStart, stringEnd, target.bytes, start)
+      : start + bytes.copy(target.bytes, start, stringStart, stringEnd)
+    if (isEncoded) {
+      const text = target.bytes.toString('latin1', start, end)
+      if (!/^[\w+/-]*={0,2}$/.test(text) || scanner.nextMember(false)) return false
+      end = start + target.bytes.write(text, start, 'base64')
+    }
+    target.bytes.writeUInt32LE(end - start, target.length)
+    target.length = end
+    const { maxInputBytes } = this.#limits
+    if (end > maxInputBytes) throw jsonInputTooLarge(this.name, end, maxInputBytes)
+    return true
+  }
+
+  finish({ isBatching, modelName }: ModelSignature): Tensor {
+    const { name, dataType, dims } = this.#spec
+    if (!isBatching && dims[0] !== -1 && dims[0] !== this.rowCount) {
+      const misfit = `of shape ${shapeText(dims)} cannot take ${this.rowCount} as first dimension`
+      throw invalid(`model '${modelName}' does not batch, and its input '${name}' ${misfit}`)
+    }
+    const shape = [this.rowCount, ...this.#rowShape(isBatching ? dims : dims.slice(1))]
+    return new Tensor(name, dataType, shape, this.#bytes(elementCount(shape)))
+  }
+
+  /** A value without a list fills a row of one element, however many dimensions the model gives the row. */
+  #rowShape(dims: Shape): Shape {
+    const isOneElement = this.#sizes.length === 0 && dims.every((size) => size === 1 || size === -1)
+    return isOneElement ? dims.map(() => 1) : this.#sizes
+  }
+
+  #bytes(count: number): Uint8Array {
+    const { name, dataType } = this.#spec
+    if (dataType === 'BYTES') return this.#content.finish()
+    if (count === 0) return noBytes
+    this.#content.raw(']')
+    const scanner = new JsonScanner(this.#content.finish())
+    const { bytes, error } = readTensorData(scanner, name, dataType, count, this.#limits.maxInputBytes)
+    if (error !== null) throw error
+    return bytes
+  }
+}

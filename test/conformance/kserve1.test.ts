@@ -1,0 +1,138 @@
+// KServe v1 as a client sees it: rows in, rows out, and what is refused.
+
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { InjectedInit } from '../../src/transport/http1/injected-request.ts'
+import { answerWithCopy } from '../fakes/held-instance.ts'
+import { startHttpFixture } from './http-fixture.ts'
+
+const echoConfig = (type: string, dims: string, batch = 8): string =>
+  `max_batch_size: ${batch} input { name: "X" data_type: TYPE_${type} dims: [ ${dims} ] }
+   output { name: "X" data_type: TYPE_${type} dims: [ ${dims} ] }`
+
+const fixture = await startHttpFixture(
+  {},
+  {
+    numbers: { config: echoConfig('FP32', '-1', 100_000), run: answerWithCopy },
+    words: { config: echoConfig('STRING', '1'), run: answerWithCopy },
+    fixed: { config: echoConfig('INT32', '2', 0), run: answerWithCopy },
+  },
+)
+after(() => fixture.close())
+
+type Answer = { status: number; type: string | undefined; body: unknown }
+
+async function ask(method: string, path: string, init: Partial<InjectedInit> = {}): Promise<Answer> {
+  const { status, headers, body } = await fixture.frontend.inject({ method, path, ...init })
+  return { status, type: headers['content-type'], body: JSON.parse(body.toString()) }
+}
+
+const predict = (model: string, body: unknown): Promise<Answer> =>
+  ask('POST', `/v1/models/${model}:predict`, { body: JSON.stringify(body) })
+const answered = (body: unknown): Answer => ({ status: 200, type: 'application/json', body })
+const refused = (status: number, error: string): Answer => ({ status, type: 'application/json', body: { error } })
+
+test('rows of one input come back as rows', async () => {
+  const rows = [
+    [1.5, 2],
+    [3, 4],
+  ]
+  assert.deepEqual(await predict('numbers', { instances: rows }), answered({ predictions: rows }))
+  assert.deepEqual(await predict('numbers', { inputs: rows }), answered({ outputs: rows }))
+  assert.deepEqual(
+    await predict('words', { instances: ['a', { b64: '/w==' }] }),
+    answered({ predictions: [['a'], [{ b64: '/w==' }]] }),
+  )
+})
+
+test('rows of several inputs and outputs are objects', async () => {
+  const [INPUT0, INPUT1] = [
+    [1, 2, 3, 4],
+    [1, 1, 1, 1],
+  ]
+  const OUTPUT0 = [2, 3, 4, 5]
+  const OUTPUT1 = [0, 1, 2, 3]
+  assert.deepEqual(
+    await predict('add_sub', {
+      instances: [
+        { INPUT0, INPUT1 },
+        { INPUT1, INPUT0 },
+      ],
+    }),
+    answered({
+      predictions: [
+        { OUTPUT0, OUTPUT1 },
+        { OUTPUT0, OUTPUT1 },
+      ],
+    }),
+  )
+  assert.deepEqual(
+    await predict('add_sub', { inputs: { INPUT0: [INPUT0], INPUT1: [INPUT1] } }),
+    answered({ outputs: { OUTPUT0: [OUTPUT0], OUTPUT1: [OUTPUT1] } }),
+  )
+})
+
+test('a model that does not batch takes rows as its first dimension', async () => {
+  assert.deepEqual(await predict('fixed', { instances: [7, 8] }), answered({ predictions: [7, 8] }))
+  assert.deepEqual(
+    await predict('fixed', { instances: [7] }),
+    refused(400, "model 'fixed' does not batch, and its input 'X' of shape [2] cannot take 1 as first dimension"),
+  )
+})
+
+test('threads read large requests and write large answers, with the same result', async () => {
+  const rows = Array.from({ length: 20_000 }, (_, i) => [i, i / 4])
+  assert.deepEqual(await predict('numbers', { instances: rows }), answered({ predictions: rows }))
+  assert.deepEqual(
+    await predict('numbers', { instances: [...rows, [1, 'a']] }),
+    refused(400, `row 20000 of input 'X' holds "a", which is no FP32`),
+  )
+  const many = Array.from({ length: 50_000 }, () => [1])
+  assert.deepEqual(await predict('numbers', { instances: many }), answered({ predictions: many }))
+})
+
+test('what does not fit the model is a 400 that says where', async () => {
+  assert.deepEqual(
+    await predict('numbers', { instances: [[1], [1, 2]] }),
+    refused(400, "row 1 of input 'X' is ragged: all rows must have one shape, and all lists of one depth one length"),
+  )
+  assert.equal((await predict('add_sub', { instances: [{ INPUT0: [1, 2, 3, 4] }] })).status, 400)
+  assert.equal((await predict('add_sub', { instances: [{ INPUT0: [1], INPUT1: [1] }] })).status, 400)
+  assert.equal((await ask('POST', '/v1/models/numbers:predict', { body: '{"instances":' })).status, 400)
+  assert.equal((await predict('words', { instances: Array.from({ length: 9 }, () => 'a') })).status, 400)
+  assert.deepEqual(
+    await ask('POST', '/v1/models/numbers:predict', { headers: [['content-encoding', 'gzip']] }),
+    refused(400, "Unsupported content-encoding, only 'identity' is supported."),
+  )
+})
+
+test('models that are unknown, decoupled or fail are refused with the status of the error', async () => {
+  assert.deepEqual(await predict('none', {}), refused(404, "Request for unknown model: 'none' is not found"))
+  assert.deepEqual(
+    await predict('repeat', { instances: [1] }),
+    refused(501, "predict doesn't support models with decoupled transaction policy"),
+  )
+  assert.deepEqual(await predict('fail', { instances: [5] }), refused(503, 'told to fail: UNAVAILABLE'))
+  assert.deepEqual(await predict('fail', { instances: [102] }), refused(500, 'expected a single response, got 2'))
+})
+
+test('models are listed once each, and each tells whether it is ready', async () => {
+  const { models } = (await ask('GET', '/v1/models')).body as { models: string[] }
+  assert.deepEqual([...new Set(models)], models)
+  assert.ok(['numbers', 'versions_all', 'repeat'].every((name) => models.includes(name)))
+  assert.deepEqual(await ask('GET', '/v1/models/numbers'), answered({ name: 'numbers', ready: true }))
+  assert.deepEqual(await ask('GET', '/v1/models/none'), refused(404, "Request for unknown model: 'none' is not found"))
+  await fixture.engine.unload('fixed')
+  assert.deepEqual(await ask('GET', '/v1/models/fixed'), {
+    ...answered({ name: 'fixed', ready: false }),
+    status: 503,
+  })
+})
+
+test('without the protocol its paths are not there', async () => {
+  const without = await startHttpFixture({ hasKserveV1: false })
+  for (const path of ['/v1/models', '/v1/models/fail', '/v1/models/fail:predict']) {
+    assert.equal((await without.frontend.inject({ method: 'GET', path })).status, 404)
+  }
+  await without.close()
+})
