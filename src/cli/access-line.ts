@@ -1,4 +1,4 @@
-// How one request looks in the access log: a JSON object on a line of its own. Pure.
+// Encodes one request for the access log: a JSON object on a line of its own. Pure.
 
 import type { AccessEntry } from '../base/access-log.ts'
 

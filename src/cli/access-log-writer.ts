@@ -2,7 +2,7 @@ import type { AccessEntry, AccessLog } from '../base/access-log.ts'
 import { encodeAccessLine } from './access-line.ts'
 import { LogSink } from './log-sink.ts'
 
-/** `--access-log`. Lines of one turn of the event loop leave in one write, behind the main thread's back. */
+/** `--access-log`. The thread pool writes all lines of one turn of the event loop in one write. */
 export class AccessLogWriter implements AccessLog {
   readonly #sink: LogSink
 
@@ -24,7 +24,7 @@ export class AccessLogWriter implements AccessLog {
     this.#sink.write(encodeAccessLine(entry, Date.now()))
   }
 
-  /** After the file was renamed: what is written from now on goes to a new one. */
+  /** Call it after the file was renamed: later lines go to a new file. */
   reopen(): void {
     this.#sink.reopen()
   }

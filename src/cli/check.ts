@@ -1,4 +1,4 @@
-// `galatea check <repository…>`: every problem of every model in one run, before a server is started.
+// `galatea check <repository…>`: finds all problems of all models in one run, before a server is started.
 
 import { SystemClock } from '../base/clock.ts'
 import { silentLog } from '../base/log.ts'
@@ -52,7 +52,7 @@ export async function runCheck(
     return 0
   }
   let report: LintReport
-  // Said by the error itself, with its cause.
+  // The log is silent, because the error itself names its cause.
   const dependencies = { clock: new SystemClock(), log: silentLog, environment: process.env }
   const store = openCloudStore(dependencies, {
     modelRepositories: settings.roots,
@@ -73,7 +73,7 @@ export async function runCheck(
   return report.findings.some((finding) => finding.severity === 'error') ? 1 : 0
 }
 
-/** What was found in a copy is said of where it came from. */
+/** A finding in a local copy names the address that the copy came from. */
 function atItsAddress(finding: LintFinding, copies: ReadonlyMap<string, string>): LintFinding {
   let { file, message, fix } = finding
   for (const [copy, address] of copies) {
@@ -99,7 +99,7 @@ const flags = [
   '--model-cache-dir',
 ]
 
-/** The settings, or what is wrong with the command line. */
+/** The settings, or an error text about the command line. */
 function parseArguments(args: readonly string[]): CheckSettings | string {
   const settings: CheckSettings = {
     roots: [],

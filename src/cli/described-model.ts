@@ -1,4 +1,4 @@
-// What a framework says about a file of its own: its Python is asked, because nobody else can read the format.
+// Describes a model file with the Python code of its framework, because only the framework can read the format.
 
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -14,7 +14,7 @@ type DescribedModel = {
   readonly facts: Readonly<Record<string, string | number>>
 }
 
-/** The format does not tell; `config` is the config.pbtxt to begin with. */
+/** The format does not describe its tensors; `config` is a first config.pbtxt. */
 export class UndescribedModel extends ServerError {
   readonly config: string
 
@@ -38,7 +38,7 @@ type Answer =
 
 const program = fileURLToPath(new URL('../../python/inspect_model.py', import.meta.url))
 
-/** More than the first lines of a failing framework help nobody. */
+/** Only the first part of a framework's error is useful. */
 const maxErrorLength = 4000
 
 export async function describeModel(

@@ -1,4 +1,4 @@
-// For whoever sits at a terminal: where the server is, and one command that gets an answer.
+// The first lines for a user at a terminal: the address of the server, and one command that gets an answer.
 
 type ModelState = { readonly name: string; readonly state: string }
 
@@ -31,7 +31,7 @@ function simpleCurl(url: string): string[] {
   ]
 }
 
-/** A server that listens on every address is reached through localhost. */
+/** `localhost` for a server that listens on every address. */
 function reachableHost(address: string): string {
   if (address === '0.0.0.0' || address === '::') return 'localhost'
   return address.includes(':') ? `[${address}]` : address

@@ -1,4 +1,4 @@
-// What --help prints, made from the table of flags.
+// The text of --help, made from the table of flags.
 
 import type { Flag } from '../options/flag.ts'
 import { flagGroups, flagTable } from '../options/flag-table.ts'

@@ -1,5 +1,5 @@
-// The config.pbtxt that `galatea init` writes: what the model file knows, with comments for people who meet one for
-// the first time. Pure.
+// The config.pbtxt that `galatea init` writes from the model file, with comments for people who see such a file for the
+// first time. Pure.
 
 import { ServerError } from '../base/server-error.ts'
 import type { OnnxFileTensor } from '../onnx-file/onnx-file.ts'
@@ -9,7 +9,7 @@ const defaultMaxBatchSize = 4
 
 type DescribedTensors = { readonly inputs: readonly OnnxFileTensor[]; readonly outputs: readonly OnnxFileTensor[] }
 
-/** `wanted` null: 4 when the model can batch, else 0. Throws when the model cannot be served so. */
+/** `wanted` is max_batch_size; null: 4 when the model can batch, else 0. Throws when the model cannot have it. */
 export function configText(name: string, backend: string, model: DescribedTensors, wanted: number | null): string {
   for (const tensor of [...model.inputs, ...model.outputs]) {
     if (tensor.dataType !== null) continue
@@ -46,7 +46,7 @@ export function configText(name: string, backend: string, model: DescribedTensor
   ].join('\n')
 }
 
-/** For a format that does not tell what its tensors are: a beginning, to be put right by hand. */
+/** For a format that does not describe its tensors: a first text, which the user must correct. */
 export const unfinishedConfigText = (name: string, config: string): string =>
   `${headLine(name)}\n# The types and dims are guesses, the file does not tell them: put the model's own here.\n${config}`
 
@@ -80,7 +80,7 @@ const batchComment = (isBatching: boolean): string[] =>
 const commentedUnless = (isActive: boolean, line: string): string[] => [isActive ? line : `# ${line}`]
 
 function tensorBlock(role: 'input' | 'output', tensors: readonly OnnxFileTensor[], isBatching: boolean): string[] {
-  // Without a shape in the file, ONNX Runtime must work it out: the server fills the list in when it loads the model.
+  // The file has no shape, so ONNX Runtime must find it: the server fills the list in when it loads the model.
   if (tensors.some((tensor) => tensor.shape === null)) {
     return [`# The file gives no shape for every ${role}: the list is filled in when the model is loaded.`, '']
   }
@@ -105,7 +105,7 @@ function tensorEntry({ name, dataType, shape }: OnnxFileTensor, isBatching: bool
 
 const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '?')
 
-/** A string of the text format: what is not plain ASCII is written as octal escapes of its UTF-8 bytes. */
+/** A string of the text format. Characters that are not plain ASCII become octal escapes of their UTF-8 bytes. */
 function quoted(text: string): string {
   let body = ''
   for (const byte of Buffer.from(text)) {

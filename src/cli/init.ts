@@ -1,4 +1,4 @@
-// `galatea init model.onnx --repository ./models --name m`: a model folder that serves, made from a model file.
+// `galatea init model.onnx --repository ./models --name m`: makes a model folder from a model file.
 
 import { constants } from 'node:fs'
 import { copyFile, cp, mkdir, stat, writeFile } from 'node:fs/promises'
@@ -176,7 +176,7 @@ async function weightsBeside(file: string): Promise<ExternalFile[]> {
   return (await stat(weights).catch(() => null)) === null ? [] : [[weights, 'model.bin']]
 }
 
-/** With --force the source may be the very file that is served already. */
+/** With --force the source may be the file that is already in the repository. */
 async function copyUnlessSame(source: string, target: string, mode: number): Promise<void> {
   const [from, to] = await Promise.all([stat(source), stat(target).catch(() => null)])
   if (to !== null && from.ino === to.ino && from.dev === to.dev) return
@@ -184,7 +184,7 @@ async function copyUnlessSame(source: string, target: string, mode: number): Pro
   else await copyFile(source, target, mode)
 }
 
-/** [where it is, where it goes] of each file with weights. A path that leaves the model's folder is refused. */
+/** [source, target] of each file with weights. A path that leaves the model's folder is refused. */
 async function externalFiles(file: string, model: OnnxFile): Promise<ExternalFile[]> {
   const found: ExternalFile[] = []
   for (const location of model.externalFiles) {

@@ -1,4 +1,4 @@
-// `galatea inspect model.onnx`: what a model file says about itself.
+// `galatea inspect model.onnx`: prints the description in a model file.
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'

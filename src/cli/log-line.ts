@@ -1,4 +1,4 @@
-// How one log entry looks: Triton's line, the same with an ISO time, or one JSON object per line. Pure.
+// Encodes one log entry: Triton's line, the same with an ISO time, or one JSON object per line. Pure.
 
 import type { LogEntry, LogFields, LogLevel } from '../base/log.ts'
 import type { LogFormat } from '../options/server-options.ts'
@@ -8,7 +8,7 @@ export type LineContext = {
   /** Wall-clock microseconds since 1970. */
   readonly wallUs: number
   readonly pid: number
-  /** False when TRITON_SERVER_ESCAPE_LOG_MESSAGES=0: the message stands as it is, without quotes. */
+  /** False when TRITON_SERVER_ESCAPE_LOG_MESSAGES=0: the message is written as it is, without quotes. */
   readonly isEscaped: boolean
 }
 
@@ -46,7 +46,7 @@ function encodeFields(fields: LogFields): string {
   return text
 }
 
-/** Whatever could be taken for the next field or the next line is quoted. */
+/** Quotes a value that could be read as the next field or the next line. */
 function encodeValue(value: Exclude<LogFields[string], undefined>): string {
   if (typeof value !== 'string') return String(value)
   return /^[\w./:@%+,-]+$/.test(value) ? value : JSON.stringify(value)

@@ -1,31 +1,31 @@
-// One place that log text goes to: a file descriptor that is written behind the main thread's back.
+// A file or descriptor for log text. The thread pool writes it, so the main thread never waits.
 
 import { close, closeSync, fstatSync, fsync, openSync, stat, write, writeSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Drain } from '../base/drain.ts'
 
-/** What waits to be written is bounded: beyond this, lines are counted and dropped rather than kept. */
+/** The most text that waits to be written. Further lines are counted and dropped. */
 const maxPendingChars = 4 * 1024 * 1024
 const retryMs = 10
-/** How often a file is looked for under its name, while it is written to. */
+/** How often the sink checks that the file still has its name, while it writes. */
 const lookEveryMs = 1000
 
 type LogSinkOptions = {
-  /** The line that stands for lines that are missing. */
+  /** The line in place of dropped lines. */
   readonly droppedLine?: (count: number) => string
 }
 
 /**
  * A stalled reader (a paused terminal, a full pipe) must not stall the server, and process.stdout writes to pipes
- * synchronously; so text is collected and handed to the thread pool, one write at a time. A reader that went away
- * (EPIPE) ends the sink quietly: serving models does not depend on anybody reading the log.
+ * synchronously. So the sink collects text and hands it to the thread pool, one write at a time. When the reader is
+ * gone (EPIPE), the sink ends without an error: the server works without a reader of its log.
  *
- * A file that was renamed or removed, as tools that rotate logs do, is opened anew under its name: on `reopen`, and by
- * itself within a second of writing.
+ * When a tool that rotates logs has renamed or removed the file, the sink opens a new file of the same name: on
+ * `reopen`, and by itself within a second of writing.
  */
 export class LogSink {
   #fd: number
-  /** '' for a descriptor that is not ours. */
+  /** '' for a descriptor that the sink did not open. */
   readonly #path: string
   readonly #droppedLine: (count: number) => string
   #pending: string[] = []
@@ -69,7 +69,7 @@ export class LogSink {
     setImmediate(() => this.#writeNext())
   }
 
-  /** What was written before goes to the file as it is now; what comes later to the one that has its name then. */
+  /** Earlier text goes to the open file, later text to the file that then has its name. */
   reopen(): void {
     this.#isReopenDue = this.#path !== ''
     if (this.#isWriting || !this.#isReopenDue) return
@@ -82,14 +82,14 @@ export class LogSink {
     return this.#writes.idle()
   }
 
-  /** For the last moments of the process: writes what is left now, waiting for nobody. */
+  /** For the end of the process: writes the rest at once and does not wait for the reader. */
   flushNow(): void {
     const bytes = Buffer.from(this.#takePending())
     if (this.#isBroken || bytes.length === 0) return
     try {
       for (let offset = 0; offset < bytes.length;) offset += writeSync(this.#fd, bytes, offset)
     } catch {
-      // Nobody is left to tell.
+      // There is no place left to report the error.
       this.#isBroken = true
     }
   }
@@ -127,14 +127,14 @@ export class LogSink {
     this.#lookForFile(() => this.#writeBytes(Buffer.from(text), 0))
   }
 
-  /** Never between two parts of one write. A file that cannot be opened leaves the one that is open. */
+  /** Never called between two parts of one write. When the file cannot be opened, the open file stays. */
   #openAnew(): void {
     try {
       const next = openSync(this.#path, 'a')
       closeSync(this.#fd)
       this.#fd = next
     } catch {
-      // Its folder may be gone for the moment; the log goes on where it was.
+      // The folder may be missing for a moment; the log goes on in the open file.
     }
   }
 

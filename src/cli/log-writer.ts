@@ -10,7 +10,7 @@ export interface TextSink {
   flush(): Promise<void>
   flushNow(): void
   close(): Promise<void>
-  /** Opens its file anew, under the same name. */
+  /** Opens a new file of the same name. */
   reopen?(): void
 }
 
@@ -25,7 +25,7 @@ type LogWriterDependencies = {
   readonly isEscaped: boolean
 }
 
-/** What is the same for a log and all the logs made by its `from`. */
+/** The part that a log shares with all logs made by its `from`. */
 class LogOutput {
   readonly dependencies: LogWriterDependencies
   settings: LogSettings
@@ -95,7 +95,7 @@ export class LogWriter implements Log {
     return new LogWriter(this.#output, source)
   }
 
-  /** A table: the place on the first line, then the table as it is. In JSON each row is an entry of its own. */
+  /** Writes a table below one line with level, time and place. In JSON each row is an entry. */
   table(text: string, entries: readonly { message: string; fields: LogFields }[]): void {
     const output = this.#output
     if (!output.settings.isInfoOn) return
@@ -106,19 +106,19 @@ export class LogWriter implements Log {
     output.sinkOf('info').write(`${linePrefix('info', this.#source, output.context)}\n${text}\n`)
   }
 
-  /** A line without level, time or place, as Triton prints `Signal (15) received.`; an entry like others in JSON. */
+  /** A line without level, time or place, as Triton prints `Signal (15) received.`; in JSON a usual entry. */
   plain(line: string): void {
     if (this.#output.settings.format === 'json') this.info(line)
     else this.#output.sinkOf('info').write(`${line}\n`)
   }
 
-  /** Triton's last words: a line without level, time or place among the errors; an entry like others in JSON. */
+  /** An error line without level, time or place, as Triton's last line; in JSON a usual entry. */
   errorLine(line: string): void {
     if (this.#output.settings.format === 'json') this.error(line)
     else this.#output.sinkOf('error').write(`${line}\n`)
   }
 
-  /** The file was renamed: what is written from now on goes to a new one. */
+  /** The file was renamed: later lines go to a new file. */
   reopen(): void {
     this.#output.file?.reopen?.()
   }

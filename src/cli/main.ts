@@ -1,5 +1,5 @@
-// The entry of the `galatea` command: which sub-command, and its exit code. Each is imported only when it is asked for,
-// because the time until a server answers counts.
+// The entry of the `galatea` command: runs a sub-command and sets the exit code. Only the wanted sub-command is
+// imported, so that a server starts quickly.
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
@@ -33,7 +33,7 @@ export async function runCommandLine(args: readonly string[], io: CommandIo): Pr
     return 0
   }
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
-    // Nothing said is no mistake when the environment says which models to serve.
+    // No arguments are needed when the environment names the models to serve.
     if (first === undefined && namesRepository(process.env)) return runNamed('serve', [], io)
     const { overview, serveHelp } = await import('./help.ts')
     io.stdout(first === '--help' ? `${overview}\n${serveHelp()}` : overview)
@@ -60,13 +60,13 @@ async function runNamed(name: string, args: string[], io: CommandIo): Promise<nu
   return 1
 }
 
-/** What bin/galatea.js calls. */
+/** bin/galatea.js calls this. */
 export async function main(): Promise<void> {
   const io: CommandIo = {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
   }
-  // `galatea check . | head` ends the reader early; that is no error of ours.
+  // In `galatea check . | head` the reader ends early, and that is not an error.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
   })

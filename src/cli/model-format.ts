@@ -1,4 +1,4 @@
-// Which backend serves a file, by its name, and what the file is called in a model repository.
+// Finds the backend for a file by the file's name, and the name of the file in a model repository.
 
 import { statSync } from 'node:fs'
 import path from 'node:path'
@@ -24,7 +24,7 @@ const formats: Readonly<Record<string, ModelFormat>> = {
   '.lgb': { backend: 'lightgbm', fileName: 'model.txt' },
 }
 
-/** `…/resnet.pt` is PyTorch's, a folder with a saved_model.pb TensorFlow's. */
+/** `…/resnet.pt` is of PyTorch, a folder with a saved_model.pb of TensorFlow. */
 export function formatOf(file: string): ModelFormat {
   const extension = path.extname(file).toLowerCase()
   const savedModel = formats['.savedmodel']
@@ -37,7 +37,7 @@ export function formatOf(file: string): ModelFormat {
   )
 }
 
-/** The name without what the format adds to it. */
+/** The name without the extension of the format. */
 export function bareName(file: string): string {
   const base = path.basename(file)
   const extension = path.extname(base)

@@ -1,4 +1,4 @@
-// What the package knows about itself. The paths hold in a checkout (src/cli) and in the package (dist/cli) alike.
+// Facts of the package. The paths are right in a checkout (src/cli) and in the package (dist/cli).
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -8,7 +8,7 @@ import { Flags } from '../options/flags.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Throws a FlagError for the first mistake. The command line counts before the environment, and both before the default. */
+/** Throws a FlagError for the first mistake. The command line wins over the environment, and both over the default. */
 export function parseFlags(args: readonly string[], environment: Environment): Flags {
   const given = fromEnvironment(environment)
   const onCommandLine = new Set<string>()
@@ -75,7 +75,7 @@ function fromEnvironment(environment: Environment): Map<string, string[]> {
   return given
 }
 
-/** GALATEA_… variables that look like a flag's with a slip of the finger, as sentences for the log. */
+/** Sentences for the log about GALATEA_… variables that are probably misspelt flags. */
 export function misspeltVariables(environment: Environment): string[] {
   const known = flagTable.map((flag) => environmentName(flag.name))
   return Object.keys(environment)

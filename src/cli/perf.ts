@@ -46,10 +46,10 @@ export async function runPerf(args: readonly string[], io: CommandIo): Promise<n
   }
 }
 
-/** As a shell shows it. */
+/** The exit status that a shell shows for SIGTERM. */
 const terminatedStatus = 128 + constants.signals.SIGTERM
 
-/** The first signal ends the window under way, the second everything. */
+/** The first signal ends the current window, the second ends the process. */
 class Interruption {
   readonly asked: Promise<void>
   readonly #listener: (signal: NodeJS.Signals) => void
@@ -73,7 +73,7 @@ class Interruption {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, this.#listener)
   }
 
-  /** Not by whoever watches, but to end the process: its status says so. */
+  /** True for SIGTERM: the exit status tells it. */
   get isTermination(): boolean {
     return this.#isTermination
   }

@@ -1,4 +1,4 @@
-// `galatea serve`: flags → a running server → its end by a signal.
+// `galatea serve`: reads the flags, starts the server, and ends it at a signal.
 
 import { flushCompileCache } from 'node:module'
 import { SystemClock } from '../base/clock.ts'
@@ -77,7 +77,7 @@ function reopenOnHangup(log: LogWriter, accessLog: AccessLogWriter | null): void
   })
 }
 
-/** The order is Triton's: an unknown option stands before the usage line, any other reason after it. */
+/** As in Triton an unknown option comes before the usage line, any other reason after it. */
 function usageError(error: FlagError, args: readonly string[]): string {
   const isTriton = args.some((arg) => arg === '--triton-defaults' || arg === '--triton-defaults=true')
   const program = isTriton ? 'tritonserver' : 'galatea'
@@ -129,7 +129,7 @@ async function serve(
     return fail(log, `error: creating server: ${startFailure(server.engine.startError)}`)
   }
   announce(log, server, isExamples)
-  // The signal that ends a server may be SIGKILL. The next start should find the compiled code all the same.
+  // The compile cache is written now, because the server may be ended by SIGKILL.
   flushCompileCache()
   returnStartMemory()
   process.on('SIGHUP', () => server.reopenAuditLog())
@@ -144,7 +144,7 @@ async function serve(
   return shutDown(log, drainable, options.process.exitTimeoutSecs)
 }
 
-/** Names the model that was to be loaded by its name and failed. In other cases the tables name the models that failed. */
+/** Names the model of --load-model that failed. In other cases the tables name the models that failed. */
 function startFailure(error: ServerError | null): string {
   if (error === null || !error.message.startsWith('load failed for model'))
     return 'Internal - failed to load all models'
@@ -173,7 +173,7 @@ async function fail(log: LogWriter, message: string): Promise<never> {
   process.exit(1)
 }
 
-/** A bug of ours ends the process, but never without its reason in the log. */
+/** A bug of the server ends the process, with the reason in the log. */
 function dieLoudly(log: LogWriter): void {
   const die = (reason: unknown): never => {
     const stack = reason instanceof Error ? reason.stack : undefined

@@ -1,4 +1,4 @@
-// The end of a server: the first SIGTERM or SIGINT drains it, a second one ends the process where it stands.
+// The end of a server: the first SIGTERM or SIGINT drains it, a second signal ends the process at once.
 
 import { constants } from 'node:os'
 import type { LogWriter } from './log-writer.ts'
@@ -10,11 +10,11 @@ const echoMs = 200
 
 type Arrival = { readonly signal: ExitSignal; readonly atMs: number }
 
-/** Ctrl-C under `npm start` arrives twice: from the terminal, and passed on by npm. The second arrival is no second wish. */
+/** Ctrl-C under `npm start` arrives twice, from the terminal and from npm. The second arrival is ignored. */
 export const isEcho = (first: Arrival, next: Arrival): boolean =>
   next.signal === first.signal && next.atMs - first.atMs < echoMs
 
-/** Listens from this call on, so that a signal during the start counts too. */
+/** Listens from this call on, so that a signal during the start is noticed too. */
 export function createExitSignal(log: LogWriter): { readonly received: Promise<ExitSignal> } {
   const { promise, resolve } = Promise.withResolvers<ExitSignal>()
   let first: Arrival | null = null
@@ -37,7 +37,7 @@ export function createExitSignal(log: LogWriter): { readonly received: Promise<E
 }
 
 interface Drainable {
-  /** True when nothing had to be given up. */
+  /** True when all requests ended in time. */
   drain(budgetMs: number): Promise<boolean>
 }
 

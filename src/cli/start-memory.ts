@@ -1,5 +1,5 @@
-// What starting has left behind goes back to the system: an eighth of what an idle server holds (bench/start.bench.ts).
-// V8 would keep its young generation at the size that starting needed, and malloc what model files were read into.
+// Gives the memory that only the start needed back to the system: an eighth of an idle server (bench/start.bench.ts).
+// V8 would keep its young generation at the size of the start, and malloc the memory for reading model files.
 
 import { createRequire } from 'node:module'
 import { performance } from 'node:perf_hooks'
@@ -7,14 +7,14 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 const checkMs = 500
-/** Of the time between two looks: a server that does more than that has no use for a pause. */
+/** The share of time between two checks. A server that is busier than this should not pause. */
 const idleUtilization = 0.1
-/** A server that is put to work at once needs its memory, and its code warm: it is left alone for good. */
+/** A server that is busy at all these checks needs its memory and its warm code, so nothing is given back. */
 const mostChecks = 4
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
-/** Waits for a quiet moment, which it takes some 50 ms of. Once per process. */
+/** Waits for a quiet moment and then takes about 50 ms. Once per process. */
 export function returnStartMemory(): void {
   let before = performance.eventLoopUtilization()
   let checksLeft = mostChecks
@@ -36,7 +36,7 @@ function giveBack(): void {
     collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
     if (process.platform === 'linux') trimHeap()
   } catch {
-    // Another V8 or another libc: then it stays as it is.
+    // Another V8 or another libc has no such function; then the memory stays.
   }
 }
 

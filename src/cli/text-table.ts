@@ -1,4 +1,4 @@
-/** A table of `+---+` and `|`, as Triton prints them. A cell of several lines makes the row as high. */
+/** A table of `+---+` and `|`, as Triton prints them. A cell may have several lines. */
 export function textTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [header, ...rows].map((row) => row.map((cell) => cell.split('\n')))
   const widths = header.map((_, column) => Math.max(...all.flatMap((row) => (row[column] ?? ['']).map(textWidth))))

@@ -1,4 +1,4 @@
-// `galatea tune`: finds batch size, delay and instances for a model by measuring.
+// `galatea tune`: measures a model to find its batch size, delay and number of instances.
 
 import { OptionError } from '../perf/option-words.ts'
 import { runTune as run } from '../tune/run-tune.ts'
@@ -19,7 +19,7 @@ export async function runTune(args: readonly string[], io: CommandIo): Promise<n
     const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>()
     let isInterrupted = false
     const onSignal = (): void => {
-      // Whoever insists gets out at once, and a server that was started for it ends as well.
+      // The second signal ends the process at once, and the server that it started ends too.
       if (isInterrupted) process.exit(1)
       isInterrupted = true
       io.stderr('\nInterrupted: ending the measurement under way. Once more ends it at once and restores nothing.\n')
@@ -47,10 +47,10 @@ export async function runTune(args: readonly string[], io: CommandIo): Promise<n
   }
 }
 
-/** A line that wraps could not be rewritten. */
+/** Cuts a line to the width of the terminal, because a line that wraps cannot be rewritten. */
 const fitted = (text: string): string => text.slice(0, Math.max(20, (process.stderr.columns || 80) - 1))
 
-/** To be pasted into a shell. */
+/** The command as text for a shell. */
 const commandText = (args: readonly string[]): string =>
   [
     'galatea',

@@ -1,4 +1,4 @@
-// What the client saw in one window or in several: the records of all threads put together.
+// Summarises one or several windows of the client from the records of all threads.
 
 import { histogramPercentileUs } from './load/latency-histogram.ts'
 import type { WindowRecord } from './load/window-recorder.ts'
@@ -13,7 +13,7 @@ export type ClientSummary = {
   readonly sequenceCount: number
   readonly sequencesPerSecond: number
   readonly sentPerSecond: number
-  /** Of the requests that were sent, 0 to 1. */
+  /** The share of sent requests that were sent late, 0 to 1. */
   readonly delayedShare: number
   readonly averageUs: number
   readonly deviationUs: number
@@ -21,7 +21,7 @@ export type ClientSummary = {
   readonly averageRequestUs: number
   readonly averageSendUs: number
   readonly averageReceiveUs: number
-  /** How busy the threads of the client were, 0 to 1: near 1 the figures are the client's. */
+  /** How busy the threads of the client were, 0 to 1. Near 1 the client limits the figures, not the server. */
   readonly utilisation: number
   readonly histogram: Uint32Array
 }
@@ -94,7 +94,7 @@ function percentilesOf(
   return new Map(percentiles.map((percentile) => [percentile, percentileOf(sorted, percentile)]))
 }
 
-/** As perf_analyzer rounds it: the index is that share of the last one, rounded to the nearest. 0 of nothing. */
+/** As perf_analyzer rounds: the index is this share of the last index, rounded to the nearest. 0 without values. */
 export const percentileOf = (sorted: Float64Array, percentile: number): number =>
   sorted[Math.floor((percentile / 100) * (sorted.length - 1) + 0.5)] ?? 0
 
@@ -113,6 +113,6 @@ function mergedFailures(records: readonly WindowRecord[]): [string, number][] {
   return [...counts].toSorted(([, a], [, b]) => b - a)
 }
 
-/** The latency that stability and thresholds are about. */
+/** The latency that is compared for stability and thresholds. */
 export const stabilisingUs = (summary: ClientSummary, percentile: number | null): number =>
   percentile === null ? summary.averageUs : (summary.percentilesUs.get(percentile) ?? 0)

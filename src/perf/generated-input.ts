@@ -1,4 +1,4 @@
-// Data that is made up: zeros, or random values that every model can stand.
+// Generates input data: zeros, or random values that every model accepts.
 
 import { elementBytes, type DataType } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
@@ -8,7 +8,7 @@ import { seededRandom } from './load/random.ts'
 import type { ModelInput } from './model-under-test.ts'
 import type { PerfOptions } from './perf-options.ts'
 
-/** One step, sent again and again: as perf_analyzer has it. */
+/** One step that every request sends, as with perf_analyzer. */
 export function generatedStep(inputs: readonly ModelInput[], options: PerfOptions['input'], seed: number): InputStep {
   const random = seededRandom(seed)
   return { inputs: inputs.map((input) => generatedTensor(input, options, random)), expected: null }
@@ -24,7 +24,7 @@ function generatedTensor(input: ModelInput, options: PerfOptions['input'], rando
   return { name, dataType, shape, bytes: generatedBytes(dataType, count, options, random) }
 }
 
-/** The shape to send. Throws when a dimension is open and --shape does not say it. */
+/** The shape to send. Throws when a dimension is open and --shape does not give its size. */
 export function closedShape(input: ModelInput, shapes: ReadonlyMap<string, Shape>): Shape {
   const { name, shape } = input
   const given = shapes.get(name)
@@ -62,7 +62,7 @@ function generatedBytes(
   if (isZero) return bytes
   if (dataType === 'BOOL') return bytes.map(() => Math.floor(random() * 2))
   if (dataType.startsWith('FP') || dataType === 'BF16') {
-    // Random bits would be NaN and infinity, too: nothing that a model should be measured with.
+    // Random bits would also give NaN and infinity, which are bad for a measurement.
     return encodeTensorData('', Float32Array.from({ length: count }, random), dataType).bytes
   }
   // Small numbers that fit every width and every vocabulary; little-endian, so the first byte is the value.

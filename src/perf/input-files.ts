@@ -13,7 +13,7 @@ import type { ModelInput, ModelUnderTest } from './model-under-test.ts'
 
 type Shapes = ReadonlyMap<string, Shape>
 
-/** Nested lists are streams, one after another; steps that stand by themselves are one stream, over all files. */
+/** Each nested list is a stream. Steps outside of nested lists form one stream, over all files. */
 export function readInputFiles(paths: readonly string[], model: ModelUnderTest, shapes: Shapes): InputStreams {
   const flat: InputStep[] = []
   const streams: InputStep[][] = []
@@ -158,7 +158,7 @@ function expectedTensors(step: JsonStep, { outputs }: ModelUnderTest, where: str
   })
 }
 
-/** Values as they are, `{ b64 }`, or `{ content }` with either; a shape stands beside the content. */
+/** The content is plain values, `{ b64 }`, or `{ content }` with one of these and an optional shape. */
 function contentOf(
   value: unknown,
   name: string,

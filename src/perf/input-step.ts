@@ -1,4 +1,4 @@
-// The data of one request: a tensor per input, for one row. Steps make streams, streams are what sequences play.
+// The data of one row of a request: a tensor per input. Steps form streams, and a sequence sends the steps of a stream.
 
 import type { DataType } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
@@ -6,20 +6,20 @@ import type { Shape } from '../tensor/shape.ts'
 export type StepTensor = {
   readonly name: string
   readonly dataType: DataType
-  /** Without the batch. */
+  /** Without the batch dimension. */
   readonly shape: Shape
   readonly bytes: Uint8Array
 }
 
 export type InputStep = {
   readonly inputs: readonly StepTensor[]
-  /** What the outputs must be; null where nobody said. */
+  /** The expected outputs; null when the data has none. */
   readonly expected: readonly StepTensor[] | null
 }
 
 export type InputStreams = readonly (readonly InputStep[])[]
 
-/** Of one input of one request, all rows together: what protobuf and the server can take. */
+/** The most bytes of one input of a request, all rows together: the limit of protobuf and the server. */
 export const maxInputBytes = 2 ** 31 - 1
 
 /** The data could not be read or made; the message says which. */

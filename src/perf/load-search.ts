@@ -1,11 +1,11 @@
-// Which loads to measure, in which order.
+// Decides which loads are measured, and in which order.
 
 export type SearchRange = { readonly start: number; readonly end: number; readonly step: number }
 
 /** True when the load is within the threshold and its figures are stable. */
 type Measure = (load: number) => Promise<boolean>
 
-/** From the start up, until the end or the first load that is too much. `end` 0: without end. */
+/** Goes up from the start to the end, or to the first load that is too high. `end` 0: no end. */
 export async function searchLinearly({ start, end, step }: SearchRange, measure: Measure): Promise<void> {
   for (let load = start; ; load += step) {
     const isGood = await measure(load)
@@ -13,7 +13,7 @@ export async function searchLinearly({ start, end, step }: SearchRange, measure:
   }
 }
 
-/** The start first, then the end, then halves until the rest is no longer than a step. */
+/** Measures the start, then the end, then halves the range until it is not longer than a step. */
 export async function searchByHalves({ start, end, step }: SearchRange, measure: Measure): Promise<void> {
   if (!(await measure(start)) || start === end) return
   if (await measure(end)) return

@@ -8,14 +8,14 @@ export type MetricsSummary = {
   readonly gpuPowerWatts: ReadonlyMap<string, number>
   readonly gpuMemoryUsedBytes: ReadonlyMap<string, number>
   readonly gpuMemoryTotalBytes: ReadonlyMap<string, number>
-  /** Null where the server does not say. */
+  /** Null when the server has no such metric. */
   readonly cpuUtilization: number | null
   readonly cpuMemoryUsedBytes: number | null
 }
 
 type Sample = { readonly name: string; readonly gpu: string; readonly value: number }
 
-/** Lines of the families that count; everything else is skipped. */
+/** Reads the metric families that the summary uses, and skips all others. */
 function parseMetrics(page: string): Sample[] {
   const samples: Sample[] = []
   for (const match of page.matchAll(/^(nv_(?:gpu|cpu)_\w+)(?:\{([^}]*)\})? +(\S+)/gm)) {
@@ -63,7 +63,7 @@ export class MetricsScraper {
     return this.#failure
   }
 
-  /** What was read since the last time; reads once more when that was nothing, and null when there is nothing to read. */
+  /** The pages since the last call. Reads the page when there was none; null when it cannot be read. */
   async take(): Promise<MetricsSummary | null> {
     if (this.#pages.length === 0) await this.#read()
     const pages = this.#pages
@@ -83,7 +83,7 @@ export class MetricsScraper {
       this.#pages.push(parseMetrics(text))
       this.#failure = ''
     } catch (reason) {
-      // fetch says that it failed; what failed is in the cause.
+      // The error of fetch says only that it failed; its cause says why.
       const cause = reason instanceof Error && reason.cause !== undefined ? reason.cause : reason
       this.#failure = `cannot read metrics at ${this.#url}: ${messageOf(cause)}`
     }

@@ -1,4 +1,4 @@
-// What the server says about the model that is measured.
+// The description of the measured model, as the server gives it.
 
 import type { InferenceClient, ModelConfig } from '../client/inference-client.ts'
 import type { DataType } from '../tensor/data-type.ts'
@@ -7,7 +7,7 @@ import type { Shape } from '../tensor/shape.ts'
 export type ModelInput = {
   readonly name: string
   readonly dataType: DataType
-  /** Without the batch; -1 for open dimensions. */
+  /** Without the batch dimension; -1 for open dimensions. */
   readonly shape: Shape
   readonly isOptional: boolean
 }
@@ -16,16 +16,16 @@ export type ComposingModel = { readonly name: string; readonly version: string; 
 
 export type ModelUnderTest = {
   readonly name: string
-  /** As asked for; '' for the latest. */
+  /** The version of the command line; '' for the latest. */
   readonly version: string
-  /** 0 when it takes no batches. */
+  /** 0: the model takes no batches. */
   readonly maxBatchSize: number
   readonly inputs: readonly ModelInput[]
   readonly outputs: readonly { readonly name: string; readonly dataType: DataType }[]
   readonly isSequence: boolean
   readonly isDecoupled: boolean
   readonly isCached: boolean
-  /** Of an ensemble, or as the command line names them. */
+  /** The models of an ensemble, or the models that the command line names. */
   readonly composing: readonly ComposingModel[]
   readonly hasStatistics: boolean
 }

@@ -4,7 +4,7 @@
 import { nearestWord } from '../base/nearest-word.ts'
 import { perfOptions, type PerfOptionSpec } from './option-table.ts'
 
-/** A mistake on the command line, in the words to show to whoever made it. */
+/** A mistake on the command line, with the text for the user. */
 export class OptionError extends Error {
   constructor(message: string) {
     super(message)

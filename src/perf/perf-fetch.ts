@@ -1,4 +1,4 @@
-// fetch for --ssl-https-*: the client's own, unless the server is not to be checked.
+// fetch for --ssl-https-*: the client's own fetch, unless the server's certificate must not be checked.
 
 import { Agent, request } from 'node:https'
 import type { FetchFunction } from '../client/http/http-transport.ts'

@@ -1,4 +1,4 @@
-// The command line → one object that everything else is made from. perf_analyzer's texts where it has one.
+// The command line → one object of options. Errors have perf_analyzer's texts where it has one.
 
 import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
@@ -17,7 +17,7 @@ type LoadOptions =
   | { readonly kind: 'intervals'; readonly intervalsUs: readonly number[] }
   | ({ readonly kind: 'periodic'; readonly period: number } & Range)
 
-/** What `galatea perf` was asked to do. */
+/** The options of `galatea perf`. */
 export type PerfOptions = Readonly<ReturnType<typeof optionsOf>>
 
 type ReadOptions =
@@ -247,7 +247,7 @@ function sharedMemoryOf(reader: WordReader): 'none' | 'system' {
   return word
 }
 
-/** Written when everything is measured: that it cannot be should not come out then. */
+/** Checks early that the file can be written, because it is written only after all measurements. */
 function outputFileOf(reader: WordReader, name: string): string {
   const file = reader.last(name)
   if (file === undefined) return ''

@@ -1,4 +1,4 @@
-// Steps of data → the bytes of the requests that send them.
+// Steps of data → the bytes of requests.
 
 import { deflateSync, gzipSync } from 'node:zlib'
 import { encodeInferRequest } from '../client/grpc/infer-message.ts'
@@ -44,7 +44,7 @@ export function prepareRequests(
   )
 }
 
-/** Where each batch begins: behind the one before, round the end of the stream, until they repeat. */
+/** The first step of each batch. Batches follow each other around the end of the stream, until they repeat. */
 export function batchStarts(stepCount: number, batchSize: number): number[] {
   const starts: number[] = []
   let at = 0
@@ -124,7 +124,7 @@ function httpBytes(request: WireRequest, options: PerfOptions, { host, port }: L
     json = Buffer.from(json.toString('utf8').replace('"binary_data_output":true', '"binary_data_output":false'))
   }
   if (request.parameters['sequence_id'] !== undefined) {
-    // Room for "false", which is longer: a blank behind "true" is nothing in JSON.
+    // The text has room for "false", which is longer; JSON ignores a blank after "true".
     const text = json.toString('utf8').replace('"sequence_start":true', '"sequence_start":false')
     json = Buffer.from(text.replace('"sequence_end":true', '"sequence_end":false'))
   }
@@ -153,7 +153,7 @@ function jsonPlaces({ parameters }: WireRequest, head: Buffer): StampPlaces | nu
   return { form: 'json', idAt, startAt: after('"sequence_start":'), endAt: after('"sequence_end":') }
 }
 
-/** What is small is one write; what is large is not copied into another buffer. */
+/** A small tail is joined with the head for one write; a large tail is not copied. */
 const joined = (head: Buffer, tail: Buffer): { readonly head: Buffer; readonly tail: Buffer } =>
   tail.length < tailThreshold ? { head: Buffer.concat([head, tail]), tail: Buffer.alloc(0) } : { head, tail }
 

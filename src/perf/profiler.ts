@@ -1,4 +1,4 @@
-// Measures one load: windows until three agree, or as many requests as were asked for.
+// Measures one load: windows until three agree, or a fixed number of requests.
 
 import { availableParallelism } from 'node:os'
 import type { InferenceClient } from '../client/inference-client.ts'
@@ -25,18 +25,18 @@ export type LevelResult = {
   readonly metrics: MetricsSummary | null
   readonly latencyUs: number
   readonly isStable: boolean
-  /** Stable in throughput only: latency keeps changing. */
+  /** Only the throughput is stable; the latency keeps changing. */
   readonly isLatencyUnsteady: boolean
   readonly isOverThreshold: boolean
   readonly isInterrupted: boolean
-  /** All of them, those before it was stable too. */
+  /** All windows, also those before the figures were stable. */
   readonly windows: readonly MeasuredWindow[]
   readonly exported: readonly ExportedRequest[]
   /** Wall-clock nanoseconds. */
   readonly boundariesNs: readonly number[]
 }
 
-/** What happens while measuring, for whoever shows it. */
+/** Events of a measurement, for the display. */
 type ProfilerEvents = {
   readonly onWindow: (window: MeasuredWindow, number: number) => void
   readonly onTick: (state: {
@@ -47,7 +47,7 @@ type ProfilerEvents = {
   }) => void
 }
 
-/** Only failures: there is nothing to measure. */
+/** All requests failed, so there is nothing to measure. */
 export class LoadError extends Error {
   constructor(message: string) {
     super(message)
@@ -55,7 +55,7 @@ export class LoadError extends Error {
   }
 }
 
-/** The windows were too short for even one answer: a matter of the options, says perf_analyzer's exit status. */
+/** The windows were too short for one answer. perf_analyzer's exit status calls that an error of the options. */
 export class ShortWindowError extends LoadError {
   constructor() {
     super('No valid requests recorded within time interval. Please use a larger time window.')
@@ -66,7 +66,7 @@ export class ShortWindowError extends LoadError {
 type Setup = Omit<LoadSetup, 'counters' | 'share'>
 type Taken = MeasuredWindow & { readonly records: readonly WindowRecord[] }
 
-/** Busier than this, a thread may be what is measured. */
+/** A thread that is busier than this may limit the figures. */
 const busyShare = 0.9
 const lateShare = 0.05
 const tickMs = 250
@@ -103,7 +103,7 @@ export class Profiler {
     })
     const { metrics, maxThreads, isMaxThreadsGiven } = options
     this.#scraper = metrics.isCollected ? new MetricsScraper(metrics.url, metrics.intervalMs) : null
-    // The server may be on this machine: unless told, one core is left to it.
+    // The server may be on this machine, so one core is left for it by default.
     const cores = availableParallelism()
     this.#maxThreads = Math.min(maxThreads, isMaxThreadsGiven ? cores : Math.max(1, cores - 1))
     this.#threads = new LoadThreads(setup, 1)
@@ -113,7 +113,7 @@ export class Profiler {
     return this.#isInterrupted
   }
 
-  /** '' unless metrics should be collected and cannot. */
+  /** Why metrics cannot be collected; '' when they can, or are not wanted. */
   get metricsFailure(): string {
     return this.#scraper?.failure ?? ''
   }
@@ -139,7 +139,7 @@ export class Profiler {
     await this.#threads.end()
   }
 
-  /** Null when the threads were too few: there are more now. */
+  /** Null when there were too few threads; the next call uses more. */
   async #measureOnce(load: number): Promise<LevelResult | null> {
     const { measurement, requestCount, load: kind, latencyThresholdMs } = this.#options
     const isCounted = requestCount > 0 || kind.kind === 'periodic'
@@ -179,7 +179,7 @@ export class Profiler {
   #verdict(figures: readonly WindowFigures[]): { isStable: boolean; isLatencyUnsteady: boolean } {
     const { measurement } = this.#options
     if (isStable(figures, measurement.stability, true)) return { isStable: true, isLatencyUnsteady: false }
-    // Only when there will be no more windows: latency may settle yet.
+    // This applies only to the last window: before it the latency may still become stable.
     const isLast = figures.length >= measurement.maxTrials
     const isEnough = isLast && this.#isAsync && isStable(figures, measurement.stability, false)
     return { isStable: isEnough, isLatencyUnsteady: isEnough }
@@ -233,7 +233,7 @@ export class Profiler {
     }
   }
 
-  /** Ends early when there are only failures: they are no samples, and more of them would not help. */
+  /** Ends early when all requests fail, because failures are not samples. */
   async #untilDone(target: number): Promise<void> {
     let [done, failed, sinceMs] = [this.#threads.doneCount, this.#threads.failedCount, performance.now()]
     while (this.#threads.doneCount < target && !this.#isInterrupted) {
@@ -251,7 +251,7 @@ export class Profiler {
     if (timer !== null) clearTimeout(timer)
   }
 
-  /** Closed loop: no time left. Open loop: requests go out late, and a thread that waits for the next one is busy, too. */
+  /** Closed loop: the threads are busy all the time. Open loop: requests are sent late; a wait looks busy too. */
   #isTooBusy({ utilisation, delayedShare }: ClientSummary): boolean {
     const { kind } = this.#options.load
     if (this.#threads.count >= this.#maxThreads || this.#options.requestCount > 0 || this.#isInterrupted) return false

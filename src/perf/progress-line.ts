@@ -1,4 +1,4 @@
-// One line on a terminal that says how far the measurement is, rewritten in place.
+// One line on a terminal that shows the progress of the measurement, rewritten in place.
 
 export class ProgressLine {
   readonly #write: (text: string) => void
@@ -23,7 +23,7 @@ export class ProgressLine {
     this.#isShown = true
   }
 
-  /** Before anything else is printed. */
+  /** Call it before other output. */
   clear(): void {
     if (this.#isShown) this.#write('\r\x1b[2K')
     this.#isShown = false

@@ -9,7 +9,7 @@ import type { ServerWindow } from './server-statistics.ts'
 
 type CsvFile = { readonly file: string; readonly text: string }
 
-/** The file itself, and one for each model that works for the measured one. */
+/** The file itself, and one file for each composing model. */
 export function csvFiles(results: readonly LevelResult[], options: PerfOptions, model: ModelUnderTest): CsvFile[] {
   const sorted = results.toSorted((a, b) => a.client.inferPerSecond - b.client.inferPerSecond)
   const first = sorted[0]
@@ -73,7 +73,7 @@ function serverColumns(isCached: boolean): Column[] {
   ]
 }
 
-/** What is left of the latency when everything that was measured is taken off; two clocks, so never below 0. */
+/** The latency minus all measured parts. The parts come from two clocks, so the result is at least 0. */
 function networkUs({ client, server }: LevelResult): string {
   if (server === null) return '0'
   const { queue, compute, cacheHit, cacheMiss } = serverAverages(server)

@@ -1,4 +1,4 @@
-// --report: one page with charts and nothing to load from elsewhere.
+// --report: one page with charts, which loads nothing from other places.
 
 import { lineChart, type ChartPoint } from './svg-chart.ts'
 import { bucketStartUs } from './load/latency-histogram.ts'
@@ -110,7 +110,7 @@ function histogramChart({ load, client }: LevelResult, loadName: string): string
   })
 }
 
-/** What the server executed in each window, one load after another. */
+/** The executions of the server in each window, one load after another. */
 function batchChart(results: readonly LevelResult[]): string {
   const windows = results.flatMap((result) => result.windows.map(({ server }) => server))
   const line = (of: (server: ServerWindow) => number): ChartPoint[] =>

@@ -13,7 +13,7 @@ const modeNames = {
   periodic: 'periodic_concurrency',
 }
 
-/** In pieces: the whole may be longer than a string can be. */
+/** In pieces, because the whole text may be longer than the longest string. */
 export function* profilePieces(
   results: readonly LevelResult[],
   options: PerfOptions,

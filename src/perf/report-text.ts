@@ -1,4 +1,4 @@
-// What is printed, in perf_analyzer's words.
+// The printed report, with perf_analyzer's texts.
 
 import type { ClientSummary } from './client-summary.ts'
 import type { MetricsSummary } from './metrics-scraper.ts'
@@ -8,7 +8,7 @@ import { isAsync, type LevelResult, type MeasuredWindow } from './profiler.ts'
 import { averageUs, type ServerWindow } from './server-statistics.ts'
 import { serviceKindTitle } from './service-kind.ts'
 
-/** As a C++ stream prints a double: six digits that count. */
+/** As a C++ stream prints a double: six significant digits. */
 export function sixDigits(value: number): string {
   if (!Number.isFinite(value)) return String(value)
   const isTiny = value !== 0 && Math.abs(value) < 1e-4
@@ -91,8 +91,8 @@ export function levelText(result: LevelResult, options: PerfOptions, model: Mode
   const lines = ['  Client: ', ...clientLines(result.client, options, model)]
   if (result.server !== null) lines.push('  Server: ', ...serverLines(result.server, 1, model.isCached))
   if (result.metrics !== null) lines.push('  Server Prometheus Metrics: ', ...metricsLines(result.metrics), '')
-  // Between requests that are due soon a thread only turns round: with an open loop it always looks busy.
-  // A window of a few requests is all start: how busy the thread was in it says nothing.
+  // With an open loop a thread always looks busy, because it spins between requests that are due soon.
+  // In a window of a few requests the start dominates, so the utilisation says nothing.
   const isLong = result.client.durationMs > shortestTellingMs
   if (result.client.utilisation > 0.95 && isLong && options.load.kind === 'concurrency') {
     lines.push('[WARNING] Perf Analyzer is not able to keep up with the desired load. The results may not be accurate.')
@@ -169,7 +169,7 @@ export function serverAverages(server: ServerWindow) {
 
 type Averages = ReturnType<typeof serverAverages>
 
-/** Of an ensemble: the sums over the models that do the work. */
+/** For an ensemble: the sums over its models. */
 function composedAverages(server: ServerWindow): Averages {
   const all = server.composing.map(({ window }) =>
     window.composing.length > 0 ? composedAverages(window) : serverAverages(window),

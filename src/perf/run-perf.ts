@@ -1,4 +1,4 @@
-// A whole run: the server is asked about the model, requests are prepared, loads are measured, reports are written.
+// A whole run: asks the server about the model, prepares requests, measures loads, writes reports.
 
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { messageOf } from '../base/server-error.ts'
@@ -25,18 +25,18 @@ import { levelText, loadTitle, passText, settingsText, summaryText } from './rep
 import { SharedTensors } from './shared-tensors.ts'
 import { targetOf } from './server-url.ts'
 
-/** perf_analyzer's. */
+/** perf_analyzer's exit codes. */
 export const exitCode = { ok: 0, unstable: 2, option: 3, generic: 99 } as const
 
 type PerfHost = {
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
-  /** Null where nobody looks. */
+  /** Null when there is no terminal. */
   readonly progress: ProgressLine | null
-  /** Resolves when whoever started it has had enough. */
+  /** Resolves when the user interrupts the run. */
   readonly interrupted: Promise<void>
   readonly version: string
-  /** For the report: what was typed. */
+  /** The command line, for the report. */
   readonly command: string
 }
 
@@ -56,7 +56,7 @@ export async function runPerf(options: PerfOptions, host: PerfHost): Promise<num
   }
 }
 
-/** The port of the other protocol answers, but nothing that can be read. */
+/** A hint for an address with the port of the other protocol. */
 function addressHint(reason: unknown, { url, protocol }: PerfOptions): string {
   if (!(reason instanceof InferenceError) || !/broke off|protocol/i.test(reason.message)) return ''
   return ` (is ${url} where the server speaks ${protocol === 'grpc' ? 'gRPC, and not HTTP' : 'HTTP, and not gRPC'}?)`
@@ -223,7 +223,7 @@ async function measureAll(
   return isUnstable ? exitCode.unstable : exitCode.ok
 }
 
-/** Null, and why is said, when the interruption came before there was anything to show. */
+/** Null, with a message, when the interruption came before there was a result. */
 async function measureUnlessInterrupted(profiler: Profiler, load: number, host: PerfHost): Promise<LevelResult | null> {
   try {
     return await profiler.measure(load)

@@ -1,4 +1,4 @@
-// What the server did in a window: the difference of its statistics before and after.
+// The work of the server in a window: the difference of its statistics before and after.
 
 import type { InferenceClient, ModelStatistics, StatisticDuration } from '../client/inference-client.ts'
 import type { ComposingModel, ModelUnderTest } from './model-under-test.ts'
@@ -29,7 +29,7 @@ export type ServerWindow = {
 /** The statistics of all models at one moment. */
 type StatisticsSnapshot = readonly ModelStatistics[]
 
-/** Null when the server keeps none. */
+/** Null when the server keeps no statistics. */
 export async function takeStatistics(
   client: InferenceClient,
   { hasStatistics, composing, name, version }: ModelUnderTest,
@@ -56,7 +56,7 @@ function windowOf(
 ): ServerWindow {
   const now = entriesOf(after, name, version)
   const then = entriesOf(before, name, version)
-  // A model that was loaded anew meanwhile counts from 0 again.
+  // A model that was loaded again meanwhile counts from 0.
   const difference = (of: (entry: ModelStatistics) => number): number => Math.max(0, sum(now, of) - sum(then, of))
   const duration = (kind: DurationName): StatisticDuration => ({
     count: difference((entry) => entry.inferenceStats[kind]?.count ?? 0),
@@ -75,7 +75,7 @@ function windowOf(
   }
 }
 
-/** Without a version: all that there are, since the server may change which one is the latest meanwhile. */
+/** Without a version: all versions, because the latest version may change meanwhile. */
 const entriesOf = (snapshot: StatisticsSnapshot, name: string, version: string): ModelStatistics[] =>
   snapshot.filter((entry) => entry.name === name && (version === '' || entry.version === version))
 

@@ -1,4 +1,4 @@
-// -u: HOST:PORT, or an address with http:// or https:// before it, and for HTTP a path that everything lies under.
+// -u: HOST:PORT, or an address with http:// or https:// before it, and for HTTP an optional base path.
 
 import type { LoadTarget, TlsTarget } from '../transport/client-socket.ts'
 import { failedToParse } from './word-reader.ts'
@@ -15,7 +15,7 @@ export function parseServerUrl(url: string, protocol: 'http' | 'grpc'): ServerUr
   const whole = hasScheme ? url : `http://${url}`
   const parsed = URL.canParse(whole) ? new URL(whole) : null
   const basePath = parsed?.pathname.replace(/\/+$/, '') ?? ''
-  // Without a scheme a port that was forgotten would be 80, which is hardly ever meant.
+  // Without a scheme a missing port would mean 80, which is nearly always a mistake.
   const isWhole = hasScheme || /^[^/]*:\d+(\/|$)/.test(url)
   if (parsed === null || parsed.port === '0' || !isWhole || (protocol === 'grpc' && basePath !== '')) {
     throw failedToParse('url', `The value must be HOST:PORT, got '${url}'.`)
@@ -24,7 +24,7 @@ export function parseServerUrl(url: string, protocol: 'http' | 'grpc'): ServerUr
   return { host: parsed.hostname.replace(/^\[|\]$/g, ''), port, basePath }
 }
 
-/** A name may stand for two addresses of which one is not listened on: Node tries both. */
+/** A host name may have two addresses, and the server may listen on only one: Node tries both. */
 export function targetOf(url: string, protocol: 'http' | 'grpc', tls: TlsTarget | null): LoadTarget {
   const { host, port } = parseServerUrl(url, protocol)
   return { host, port, tls }

@@ -1,12 +1,12 @@
-// Kinds of servers. Triton's API is spoken in full; the others are known by name, and this is the one place that says so:
-// a kind that is added gets an entry here and builds its requests beside src/perf/prepare-requests.ts.
+// Kinds of servers. Only Triton's API is supported; the names of the others are known here. A new kind gets an entry
+// here and builds its requests beside src/perf/prepare-requests.ts.
 
 import { OptionError } from './option-words.ts'
 import { unsupported } from './word-reader.ts'
 
 type ServiceKind = 'triton'
 
-/** Why a kind cannot be measured yet, and what can be done instead. */
+/** Why a kind cannot be measured, and what the user can do instead. */
 const missing: Readonly<Record<string, string>> = {
   openai:
     "the OpenAI front end's requests are not in this version; measure the model itself with --service-kind triton",

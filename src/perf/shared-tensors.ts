@@ -23,7 +23,7 @@ export class SharedTensors {
     process.once('exit', this.#unlink)
   }
 
-  /** A process that ends in the middle would leave its memory behind until the machine is started anew. */
+  /** Without this, a process that ends early would leave its memory behind until the machine restarts. */
   readonly #unlink = (): void => {
     for (const { name } of this.#regions) rmSync(path.join('/dev/shm', name), { force: true })
   }
@@ -47,7 +47,7 @@ export class SharedTensors {
       const output = await createSharedMemoryRegion({ byteSize: Math.max(1, model.outputs.length) * outputBytes })
       regions.push(output)
       for (const region of regions) await region.register(client)
-      // Every request writes to the same place: the answers are not looked at.
+      // Every request writes to the same place, because nobody reads these answers.
       const outputs = model.outputs.map(({ name }) => ({ name, sharedMemory: output.reserve(outputBytes) }))
       const placed: PlacedStep[][] = []
       for (const steps of inputs) {

@@ -1,4 +1,4 @@
-// When a measurement is good enough: three windows in a row that differ by no more than the allowed share.
+// Decides when a measurement is stable: three windows in a row that differ by no more than the allowed share.
 
 export const stabilityWindows = 3
 
@@ -15,7 +15,7 @@ export function isStable(figures: readonly WindowFigures[], threshold: number, c
   )
 }
 
-/** One of the last three windows is over the threshold: the load will not do. 0 is no threshold. */
+/** True when one of the last three windows is over the threshold. 0: no threshold. */
 export function isOverThreshold(figures: readonly WindowFigures[], thresholdMs: number): boolean {
   const last = figures.slice(-stabilityWindows)
   return (

@@ -6,7 +6,7 @@ export type ChartPoint = readonly [x: number, y: number]
 export type ChartSeries = {
   readonly name: string
   readonly points: readonly ChartPoint[]
-  /** Dashes for what is only a mark: a target, a limit. */
+  /** Dashes for a mark: a target or a limit. */
   readonly isDashed?: boolean
 }
 
@@ -43,7 +43,7 @@ const height = 400
 const plot = { left: 72, right: width - 20, top: 76, bottom: height - 76 }
 const colours = ['#2f7ed8', '#e8710a', '#2e9e5b', '#b5479d', '#8a6d3b', '#0e9aa7']
 
-/** The colours of text and grid follow the reader's setting; an SVG inside a page cannot ask the page. */
+/** The colours of text and grid follow the reader's system setting, because an SVG cannot ask its page. */
 const style =
   'text{font:13px system-ui,sans-serif;fill:#24292f}.title{font-size:16px;font-weight:600}.note{font-size:11px;fill:#6e7781}' +
   '.grid{stroke:#d0d7de;stroke-width:1}.axis{stroke:#57606a;stroke-width:1}.back{fill:#fff}' +

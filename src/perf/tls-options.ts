@@ -1,4 +1,4 @@
-// --ssl-grpc-* and --ssl-https-*: files → what a connection needs.
+// --ssl-grpc-* and --ssl-https-*: reads the files for a TLS connection.
 
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
@@ -53,14 +53,14 @@ export function readTlsOptions(protocol: 'http' | 'grpc', url: string, words: Op
   return isHttps ? https : null
 }
 
-/** Both throw when it is none. */
+/** Both throw when the bytes are not a certificate or a key. */
 const pemOf = {
   certificate: (bytes: Buffer) => new X509Certificate(bytes).toString(),
   key: (bytes: Buffer, type: string) =>
     (type === 'PEM' ? createPrivateKey(bytes) : derKey(bytes)).export({ type: 'pkcs8', format: 'pem' }) as string,
 } as const
 
-/** DER does not say which of the three forms of a key it is in. */
+/** DER does not name the form of the key, so all three forms are tried. */
 function derKey(key: Buffer): KeyObject {
   for (const type of ['pkcs8', 'pkcs1', 'sec1'] as const) {
     try {

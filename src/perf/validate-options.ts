@@ -1,4 +1,4 @@
-// Which options go together, in perf_analyzer's words.
+// Checks which options go together, with perf_analyzer's texts.
 
 import { OptionError, type OptionWords } from './option-words.ts'
 import type { PerfOptions } from './perf-options.ts'

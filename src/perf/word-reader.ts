@@ -1,9 +1,9 @@
-// Reads values of the command line, and refuses them in perf_analyzer's words.
+// Reads values of the command line, and refuses bad values with perf_analyzer's texts.
 
 import { OptionError, type OptionWords } from './option-words.ts'
 import { perfOptions } from './option-table.ts'
 
-/** Options that have a letter only there are called by it. */
+/** perf_analyzer's names in errors for options that have only a letter there. */
 const letterTitles: Readonly<Record<string, string>> = {
   'batch-size': '-b (batch size)',
   filename: '-f',

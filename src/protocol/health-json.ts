@@ -1,8 +1,8 @@
-// GET /v2/health/detail: the state of the server in words and numbers.
+// GET /v2/health/detail: the state of the server and its process.
 
 import type { HealthReport } from '../model/health.ts'
 
-/** Of the process. */
+/** The facts of the process. */
 type ProcessFacts = {
   readonly uptimeSecs: number
   /** How late the main thread was just now. */

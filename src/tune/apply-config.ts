@@ -1,4 +1,4 @@
-// The new config.pbtxt: what would change, and changing it.
+// Plans the change of config.pbtxt, and applies it.
 
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { chmod, open, rename, rm, writeFile } from 'node:fs/promises'
@@ -21,7 +21,7 @@ export type ConfigChange = {
 
 const configFile = (repository: string, model: string): string => path.join(repository, model, 'config.pbtxt')
 
-/** `config`: as the server has the model now. */
+/** `config`: the configuration that the server has now. */
 export function planChange(repository: string, model: string, config: JsonObject, setting: Setting): ConfigChange {
   const file = configFile(repository, model)
   const before = existsSync(file) ? readFileSync(file, 'utf8') : null
@@ -33,7 +33,7 @@ export function planChange(repository: string, model: string, config: JsonObject
   return { file, before, after, diff: diffLines(before ?? '', after, `${model}/config.pbtxt`) }
 }
 
-/** Better before minutes of measuring than after: '' when the model's file can be replaced, else why not. */
+/** '' when the model's file can be replaced, else the reason. Checked before minutes of measuring, not after. */
 export async function whyNotWritable(repository: string, model: string): Promise<string> {
   if (repository.includes('://')) return `${repository} is not on this machine`
   const folder = path.join(repository, model)
@@ -48,7 +48,7 @@ export async function whyNotWritable(repository: string, model: string): Promise
   }
 }
 
-/** Whoever reads it meanwhile sees the old file or the new one. Back to the old one when `load` fails with it. */
+/** Replaces the file in one step. Puts the old file back when `load` fails with the new one. */
 export async function applyChange({ file, before, after }: ConfigChange, load: () => Promise<void>): Promise<void> {
   await writeWhole(file, after)
   try {
@@ -73,9 +73,9 @@ async function writeWhole(file: string, text: string): Promise<void> {
   }
 }
 
-/** A link stays a link: what it leads to is replaced. */
+/** A link stays a link: the file that it points to is replaced. */
 const targetOf = (file: string): string => (existsSync(file) ? realpathSync(file) : file)
-/** Its name begins with a dot: no server takes it for a part of the model. */
+/** The name begins with a dot, so that no server takes the file for a part of the model. */
 const partOf = (file: string): string => path.join(path.dirname(file), `.${path.basename(file)}.${process.pid}.part`)
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '')

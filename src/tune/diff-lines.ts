@@ -1,4 +1,4 @@
-// Two texts → what changes, as `diff -u` shows it. For files of a few hundred lines.
+// The difference of two texts, as `diff -u` shows it. For files of a few hundred lines.
 
 const contextLines = 3
 

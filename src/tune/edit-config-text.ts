@@ -1,5 +1,5 @@
-// Changes the tuned fields in the text of a config.pbtxt and leaves everything else as its author wrote it: comments,
-// order, blanks.
+// Changes the tuned fields in the text of a config.pbtxt and keeps the rest as its author wrote it: comments, order,
+// blanks.
 
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
 import { keepsPreferredSizes, settingText, type Setting } from './setting.ts'
@@ -12,13 +12,13 @@ const word = /[A-Za-z_][A-Za-z0-9_]*/y
 const scalar = /(?:[^\s,;{}<>[\]#"']|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')+/y
 const closers: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
 
-/** `now`: what the server has the model with. `groupKind`: for a file that names no instance group. */
+/** `now`: the setting that the server has. `groupKind`: for a file without an instance group. */
 type ConfigEdit = { readonly now: Setting; readonly setting: Setting; readonly groupKind: string }
 
-/** What stays as it is is not written. Throws when the result would not say what was asked. */
+/** Fields that stay the same are not written. Throws when the result would not have the wanted setting. */
 export function editConfigText(text: string, edit: ConfigEdit): string {
   const { now, setting, groupKind } = edit
-  // Whoever ends lines as Windows does gets them back that way.
+  // A file with line ends of Windows keeps them.
   const isCarriaged = text.includes('\r\n')
   let edited = isCarriaged ? text.replaceAll('\r\n', '\n') : text
   if (setting.maxBatchSize !== now.maxBatchSize) {
@@ -30,7 +30,7 @@ export function editConfigText(text: string, edit: ConfigEdit): string {
   return isCarriaged ? edited.replaceAll('\n', '\r\n') : edited
 }
 
-/** Of a model that had no file: what it does not say, the server completes. */
+/** The text for a model without a file. The server completes the other fields. */
 export function newConfigText(name: string, backend: string, edit: ConfigEdit): string {
   return editConfigText(`name: "${name}"\n${backend === '' ? '' : `backend: "${backend}"\n`}`, edit)
 }
@@ -41,7 +41,7 @@ const byHand = (setting: Setting): Error =>
 function validateEdited(text: string, { now, setting }: ConfigEdit): void {
   const { config } = parseModelConfigText(text)
   const batching = config.dynamicBatching
-  // What the file does not say stays as the server completed it.
+  // A field that the file does not have stays as the server completed it.
   const names = new Set(fieldsOf(text).map((field) => field.name))
   const said: Setting = {
     maxBatchSize: names.has('max_batch_size') ? config.maxBatchSize : now.maxBatchSize,
@@ -59,7 +59,7 @@ function validateEdited(text: string, { now, setting }: ConfigEdit): void {
 function withScalar(text: string, name: string, value: string): string {
   const field = fieldsOf(text).find((each) => each.name === name)
   if (field !== undefined) return text.slice(0, field.valueStart) + value + text.slice(field.end)
-  // Behind what names the model, where people look for it.
+  // The new field comes after the fields that name the model, where people look for it.
   const head = fieldsOf(text).findLast((each) => ['name', 'backend', 'platform'].includes(each.name))
   const at = head === undefined ? 0 : lineEnd(text, head.end)
   return insertedLine(text, at, `${name}: ${value}`)
@@ -70,7 +70,7 @@ function withBatching(text: string, { now, setting }: ConfigEdit): string {
   const field = fieldsOf(text).find((each) => each.name === 'dynamic_batching')
   if (delayUs === null) {
     if (field !== undefined) return without(text, field)
-    // The server completed it, and would again.
+    // The server completed this field, and would complete it again.
     if (now.delayUs !== null) throw byHand(setting)
     return text
   }
@@ -110,7 +110,7 @@ function withInner(text: string, field: FieldSpan, name: string, value: string):
   const lineStart = text.lastIndexOf('\n', (last?.start ?? field.start) - 1) + 1
   const indent = /^[ \t]*/.exec(text.slice(lineStart))?.[0] ?? ''
   const line = `${last === undefined ? `${indent}  ` : indent}${name}: ${value}`
-  // A comment behind the last field stays with it.
+  // A comment after the last field stays with this field.
   const at = last?.end ?? start
   const next = lineEnd(text, at)
   if (isRestOfLine(text.slice(at, next))) return insertedLine(text, next, line)
@@ -132,7 +132,7 @@ function innerFields(text: string, field: FieldSpan): FieldSpan[] {
   return fieldsOf(text, start, end)
 }
 
-/** The fields of a message, one after the other. Text that the server would not read is refused there. */
+/** The fields of a message in their order. The text is valid, because the server has read it. */
 function fieldsOf(text: string, from = 0, to = text.length): FieldSpan[] {
   const fields: FieldSpan[] = []
   for (let at = matchAt(skipped, text, from); at < to;) {
@@ -152,7 +152,7 @@ function valueEnd(text: string, start: number): number {
   if (closer === undefined) {
     const end = matchAt(scalar, text, start)
     if (end === start) throw new Error(`config.pbtxt cannot be read at '${text.slice(start, start + 20)}'`)
-    // Strings that follow each other are one.
+    // Strings that follow each other are one value.
     const next = matchAt(skipped, text, end)
     return text[end - 1] === '"' && text[next] === '"' ? valueEnd(text, next) : end
   }
@@ -170,7 +170,7 @@ function matchAt(pattern: RegExp, text: string, at: number): number {
   return pattern.test(text) ? pattern.lastIndex : at
 }
 
-/** Behind the end of the line, comment and all. */
+/** The position after the end of the line, with its comment. */
 function lineEnd(text: string, at: number): number {
   const end = text.indexOf('\n', at)
   return end < 0 ? text.length : end + 1
@@ -182,7 +182,7 @@ function insertedLine(text: string, at: number, line: string): string {
   return `${before}${gap}${line}\n${text.slice(at)}`
 }
 
-/** Takes its line along when it had one for itself, and what was said of it behind it. */
+/** Removes a field, its comment, and its line when nothing else is on the line. */
 function without(text: string, { start, end }: FieldSpan): string {
   const from = text.lastIndexOf('\n', start - 1) + 1
   const to = lineEnd(text, end)

@@ -1,5 +1,5 @@
-// The search, in the steps of someone who has done it before: the model without batching, then with, then with patience,
-// then with more instances, then the best of them for longer. It sees nothing but the measurements it asks for.
+// The search, in the steps of an experienced engineer: the model without batching, with batching, with a delay, with
+// more instances, and then the best setting for longer. The search knows only the measurements that it asks for.
 
 import { keyOf, settingText, type Setting } from './setting.ts'
 
@@ -11,18 +11,18 @@ export type MeasuredPoint = {
   /** Requests at once. */
   readonly concurrency: number
   readonly inferPerSecond: number
-  /** At the percentile that counts. */
+  /** At the percentile of the limit. */
   readonly latencyMs: number
-  /** Rows per execution; 0 when the server does not say. */
+  /** Rows per execution; 0 when the server does not tell. */
   readonly averageBatch: number
-  /** Null when it cannot be known. */
+  /** Null when it is not known. */
   readonly memoryMib: number | null
-  /** Why there are no figures; '' when there are. */
+  /** Why there are no figures; '' when there are figures. */
   readonly failure: string
 }
 
 export type SearchSpace = {
-  /** Ascending, as the other lists. Empty: batching is not to be touched. */
+  /** Ascending, as the other lists. Empty: batching stays as it is. */
   readonly batchSizes: readonly number[]
   readonly delaysUs: readonly number[]
   readonly instances: readonly number[]
@@ -35,9 +35,9 @@ export type TuneLimits = { readonly latencyMs: number; readonly memoryMib: numbe
 export type MeasurePoint = (step: TuneStep, setting: Setting, concurrency: number) => Promise<MeasuredPoint | null>
 
 export type TuneVerdict = {
-  /** Null when nothing meets the limits. */
+  /** Null when no setting meets the limits. */
   readonly best: MeasuredPoint | null
-  /** How the model did with the settings it has, at its best. */
+  /** The best point of the model with its present setting. */
   readonly asItIs: MeasuredPoint | null
   readonly confirmed: MeasuredPoint | null
   /** Why each step ended where it did. */
@@ -45,14 +45,14 @@ export type TuneVerdict = {
   readonly isTimeUp: boolean
 }
 
-/** Less than this is noise, or not worth an instance. */
+/** A smaller gain is noise, or not worth an instance. */
 const worthwhile = 1.05
-/** Loads within this of the highest throughput are as good; the smallest has the shortest latency. */
+/** Loads within this share of the highest throughput are equally good; the smallest has the shortest latency. */
 const asGood = 0.97
-/** HTTP or gRPC: the server's own limits turned requests away, which says nothing against the model. */
+/** HTTP or gRPC errors of a server that refused requests at its limits. They are not errors of the model. */
 const overloaded = /^\[(?:503|429|14|8)\] /
 const mostLessLoads = 4
-/** Of the load that the best was found with. */
+/** Shares of the load at which the best point was found. */
 const confirmedShares = [1, 0.75, 0.5, 0.25]
 
 export async function findSetting(
@@ -64,7 +64,7 @@ export async function findSetting(
   return new Search(current, space, limits, measure).run()
 }
 
-/** The smallest load that gives what there is to get, within the limits. */
+/** The smallest load with nearly the highest throughput, within the limits. */
 export function peakOf(points: readonly MeasuredPoint[], limits: TuneLimits): MeasuredPoint | null {
   const allowed = points.filter((point) => isWithin(point, limits))
   const most = Math.max(...allowed.map((point) => point.inferPerSecond))
@@ -86,7 +86,7 @@ class Search {
   readonly #measure: MeasurePoint
   readonly #known = new Map<string, MeasuredPoint>()
   readonly #findings: string[] = []
-  /** Of the model as it is and of the baseline: no fault of what is tried. */
+  /** Failures of the model as it is and of the baseline: a tried setting does not cause these. */
   readonly #failures = new Set([''])
   #best: MeasuredPoint | null = null
   #isTimeUp = false
@@ -114,9 +114,9 @@ class Search {
     const isTimeUp = this.#isTimeUp
     if (confirmed !== null) await this.#lessLoad(confirmed)
     return {
-      // What does not hold for longer is not recommended.
+      // A setting that fails the confirmation is not recommended.
       best: confirmed === null ? null : this.#best,
-      // The better of its two: on a busy machine a gain is rather understated.
+      // The better of the two measurements: on a busy machine the gain is rather too small than too large.
       asItIs: (before?.inferPerSecond ?? 0) > (asItIs?.inferPerSecond ?? 0) ? before : asItIs,
       confirmed,
       findings: this.#findings,
@@ -136,14 +136,14 @@ class Search {
     return null
   }
 
-  /** What it has now stays unless something gives more, or as much with fewer instances. */
+  /** The present setting stays unless another gives more, or as much with fewer instances. */
   #settle(asItIs: MeasuredPoint | null, found: MeasuredPoint): MeasuredPoint {
     if (asItIs === null || found.inferPerSecond > asItIs.inferPerSecond * worthwhile) return found
     const isCheaper = found.setting.instances < asItIs.setting.instances
     return isCheaper && found.inferPerSecond * worthwhile >= asItIs.inferPerSecond ? found : asItIs
   }
 
-  /** Where the search ended for want of room, there may be more beyond. */
+  /** Notes where the search ended at the edge of its range, because more may be possible there. */
   #noteEnds({ setting, concurrency }: MeasuredPoint): void {
     const { instances, concurrencies, batchSizes } = this.#space
     const ends: string[] = []
@@ -157,7 +157,7 @@ class Search {
 
   async #batching(): Promise<void> {
     const before = this.#best as MeasuredPoint
-    // One miss may be chance, or a load that is still too small for the size.
+    // One miss may be chance, or the load is still too small for the batch size.
     for (let at = 0, misses = 0; at < this.#space.batchSizes.length && misses < 2; at++) {
       const maxBatchSize = this.#space.batchSizes[at] as number
       const isBetter = await this.#try('batching', { ...before.setting, maxBatchSize, delayUs: 0 })
@@ -195,7 +195,7 @@ class Search {
     }
   }
 
-  /** Whether it beats the best there is; null when there is no time left. */
+  /** Whether the setting beats the best so far; null when there is no time left. */
   async #try(step: TuneStep, setting: Setting): Promise<boolean | null> {
     const best = this.#best as MeasuredPoint
     const peak = await this.#climb(step, setting, best.concurrency)
@@ -206,7 +206,7 @@ class Search {
     return true
   }
 
-  /** Requests that fail under some load with these settings, and not without them, will fail for clients, too. */
+  /** Requests that fail with this setting, and not without it, will fail for clients too. */
   async #failsOnly(setting: Setting): Promise<boolean> {
     for (const { failure, concurrency } of this.#pointsOf(setting)) {
       if (this.#failures.has(failure) || overloaded.test(failure)) continue
@@ -239,7 +239,7 @@ class Search {
       misses = point.inferPerSecond > most * worthwhile ? 0 : misses + 1
       most = Math.max(most, point.inferPerSecond)
     }
-    // Too much from the start: less may do. What failed will not be chosen with less, either.
+    // The first load was too high, so smaller loads are tried. A setting that failed is not chosen with less load either.
     if (points.some(({ failure }) => failure !== '')) return peakOf(points, this.#limits)
     for (let at = start - 1; at >= 0 && peakOf(points, this.#limits) === null && !this.#isTimeUp; at--) {
       const point = await this.#point(step, setting, loads[at] as number)
@@ -269,7 +269,7 @@ class Search {
     return point
   }
 
-  /** For longer than the search could, and beside what the model has now: a lucky window is no reason to change anything. */
+  /** Measures longer than the search, also the present setting: one lucky window is not a reason to change. */
   async #confirm(
     asItIs: MeasuredPoint | null,
   ): Promise<{ readonly confirmed: MeasuredPoint | null; readonly before: MeasuredPoint | null }> {
@@ -289,7 +289,7 @@ class Search {
     return { confirmed: before, before }
   }
 
-  /** A limit that is passed then is kept with less load. */
+  /** When the point is over a limit now, smaller loads are tried. */
   async #confirmOne({ setting, concurrency }: MeasuredPoint): Promise<MeasuredPoint | null> {
     for (const load of new Set(confirmedShares.map((share) => Math.max(1, Math.floor(concurrency * share))))) {
       const point = await this.#measure('confirm', setting, load)
@@ -303,7 +303,7 @@ class Search {
     return null
   }
 
-  /** The best was looked for at its peak; what few requests get from it is worth knowing, too. */
+  /** Measures the best setting with less load too, because the search looked only at its peak. */
   async #lessLoad({ setting, concurrency }: MeasuredPoint): Promise<void> {
     const loads = this.#space.concurrencies.filter((load) => load < concurrency)
     const apart = Math.ceil(loads.length / mostLessLoads)

@@ -16,14 +16,14 @@ import type { TunedServer } from './tuned-server.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** Windows of a model slower than expected are as long as this many of its requests. */
+/** For a slow model a window is as long as this many of its requests. */
 const requestsPerWindow = 10
 const longestWindowMs = 5000
 const fewestPerWindow = 2
 const probeRequests = 5
-/** The first seconds of a server are its slowest: code is compiled, memory is taken. */
+/** The first seconds of a server are its slowest: it compiles code and allocates memory. */
 const warmUpMs = 1000
-/** The best setting is looked at for this much longer. */
+/** The best setting is measured this much longer. */
 const confirmFactor = 3
 const liveTimeoutMs = 5000
 
@@ -60,7 +60,7 @@ export class SettingMeter {
     this.#onTick = onTick
   }
 
-  /** How long a confirmation takes at most, of the best and of what there was: time that the search has to leave. */
+  /** The longest time for confirming the best and the present setting. The search must leave this time. */
   get confirmMs(): number {
     return 2 * this.#intervalMs * confirmFactor * this.#options.measurement.maxTrials
   }
@@ -89,7 +89,7 @@ export class SettingMeter {
     }
   }
 
-  /** The model as the repository has it. */
+  /** Loads the model as the repository has it. */
   async restore(): Promise<void> {
     if (this.#loaded === '') return
     await loadFromRepository(this.#client, this.#options.model, this.#config)
@@ -99,7 +99,7 @@ export class SettingMeter {
   async #load(setting: Setting): Promise<void> {
     const key = keyOf(setting)
     if (this.#loaded === key) return
-    // Whatever becomes of it, the model is no longer as the repository has it.
+    // From now on the model is not as the repository has it, also when the load fails.
     this.#loaded = 'unknown'
     await this.#client.loadModel(this.#options.model, { config: configWith(this.#config, setting) })
     const actual = await this.#actual()
@@ -126,12 +126,12 @@ export class SettingMeter {
     try {
       if (await this.#client.isLive({ timeoutMs: liveTimeoutMs })) return
     } catch {
-      // Said below, whatever the reason.
+      // The error below says it.
     }
     throw new TuneStopped(`the server at ${this.#server.url} no longer answers${this.#server.lastWords()}`)
   }
 
-  /** Requests stay the same whatever the setting, so they are made once. A slow model gets longer windows. */
+  /** Requests are the same for every setting, so they are made once. A slow model gets longer windows. */
   async #prepare(): Promise<ModelUnderTest> {
     const { model: name, version, input, seed } = this.#options
     const model = await readModel(this.#client, name, version, [])
@@ -152,7 +152,7 @@ export class SettingMeter {
     return model
   }
 
-  /** Windows that do not agree say that something else happened as well; before that ends a climb, it is looked at again. */
+  /** Measures again when the windows do not agree, because a disturbance must not end a climb. */
   async #runTwice(model: ModelUnderTest, concurrency: number, factor: number): Promise<LevelResult> {
     const first = await this.#run(model, concurrency, factor)
     if (first.isStable || first.isInterrupted || first.latencyUs <= this.#latencyLimitMs * 1000) return first
@@ -179,13 +179,13 @@ export class SettingMeter {
   }
 }
 
-/** At least what was asked for; a slow model gets longer ones, up to a point, and none so short that it answers nothing in it. */
+/** At least the wanted length; longer for a slow model up to a limit, and always long enough for a few answers. */
 export const windowMsFor = (askedMs: number, requestMs: number): number =>
   Math.ceil(Math.max(askedMs, Math.min(longestWindowMs, requestMs * requestsPerWindow), requestMs * fewestPerWindow))
 
 /**
- * A load alone would change nothing: while the files are the same, a server keeps the configuration that it was given.
- * `config` is for a repository whose model can no longer be loaded: better that than no model.
+ * A load alone would change nothing: a server keeps the configuration of a load request while the files are the same.
+ * `config` is used when the repository's model can no longer be loaded, so that the server still has a model.
  */
 export async function loadFromRepository(client: InferenceClient, model: string, config: JsonObject): Promise<void> {
   await client.unloadModel(model)
@@ -197,7 +197,7 @@ export async function loadFromRepository(client: InferenceClient, model: string,
   }
 }
 
-/** When every request failed, the answers stand below a headline; the first of them is what counts. */
+/** When every request failed, the first line is a headline, and the second is the first error. */
 function failureOf(reason: unknown): string {
   const [headline = '', first = headline] = messageOf(reason).trim().split('\n')
   if (headline.startsWith('No valid requests'))

@@ -1,4 +1,4 @@
-// A whole run: a server, the search, the report, and the change where it is wanted.
+// A whole run: a server, the search, the report, and, if wanted, the change.
 
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
@@ -25,14 +25,14 @@ type JsonObject = Readonly<Record<string, unknown>>
 type TuneHost = {
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
-  /** Shows how far a measurement is; '' clears it. Null where nobody looks. */
+  /** Shows the progress of a measurement; '' clears it. Null when there is no terminal. */
   readonly progress: ((text: string) => void) | null
   readonly interrupted: Promise<void>
   readonly version: string
   readonly command: string
-  /** What goes on with an interrupted run. */
+  /** The command that continues an interrupted run. */
   readonly resumeCommand: string
-  /** What starts a server: `bin/galatea.js`. */
+  /** The program that starts a server: `bin/galatea.js`. */
   readonly launcher: string
 }
 
@@ -68,7 +68,7 @@ export async function runTune(options: TuneOptions, host: TuneHost): Promise<num
   }
 }
 
-/** Better now than after minutes of measuring. */
+/** Checked now and not after minutes of measuring. */
 async function validateFiles({ isApplied, repository, model, reportFile }: TuneOptions): Promise<void> {
   if (isApplied) {
     const reason = await whyNotWritable(repository, model)
@@ -89,7 +89,7 @@ class TuneRun {
   readonly #limits: TuneLimits
   readonly #startedMs = performance.now()
   #isInterrupted = false
-  /** What is being measured, for the progress line. */
+  /** The present measurement, for the progress line. */
   #underWay = ''
 
   constructor(options: TuneOptions, host: TuneHost, server: TunedServer) {
@@ -107,7 +107,7 @@ class TuneRun {
       const plan = planSearch(served, this.#options)
       await this.#validateMemory()
       await this.#validateControl(client, served)
-      // Loaded anew, it may be another than before: the repository's is what is tuned.
+      // The model was loaded again and its configuration may have changed: the repository's one is tuned.
       const config = this.#server.isOwn ? served : await client.modelConfig(this.#options.model)
       return await this.#search(client, config, this.#server.isOwn ? plan : planSearch(config, this.#options))
     } finally {
@@ -168,7 +168,7 @@ class TuneRun {
     return 1
   }
 
-  /** Figures of an earlier run hold only for the same of all of these. */
+  /** Figures of an earlier run are used only when all of these are equal. */
   #aboutOf(config: JsonObject): string {
     const { model, url, repository, protocol, percentile, batchSize, perfArgs, serverFlags } = this.#options
     const files = repository === '' ? '' : filesMark(path.join(repository, model))
@@ -194,7 +194,7 @@ class TuneRun {
       const known = state.find({ step, setting, concurrency })
       if (known !== null) return known
       if (this.#isInterrupted) return null
-      // The first point always: without it there is nothing to say.
+      // The first point is always measured: without it there is no result.
       const isLate = performance.now() > deadlineMs - meter.confirmMs && state.points.length > 0
       if (step !== 'confirm' && isLate) return null
       this.#underWay = `${step}: ${settingText(setting)}; ${concurrency} at once`
@@ -203,7 +203,7 @@ class TuneRun {
         if (this.#isInterrupted) return null
         throw reason
       })
-      // Cut off in the middle: it would be wrong.
+      // The measurement was cut off, so its figures are wrong.
       if (point === null || this.#isInterrupted) return null
       state.add(point)
       this.#host.progress?.('')
@@ -249,14 +249,14 @@ class TuneRun {
       return 1
     }
     const isWanted = change !== null && change.diff !== ''
-    // Should it fail, the figures are still there to go on with.
+    // If this fails, the figures stay on disk for the next run.
     if (isWanted && isApplied) await this.#apply(client, config, change, best.setting)
     else if (isWanted) stdout(`\nTo have it written: add --apply.\n`)
     forget()
     return !isSame && !isWanted && isApplied ? 1 : 0
   }
 
-  /** Null when it has to be done by hand. */
+  /** Null when the user must change the file by hand. */
   #changeTo(config: JsonObject, setting: Setting): ConfigChange | null {
     const { repository, model } = this.#options
     if (repository.includes('://')) return null
@@ -297,7 +297,7 @@ class TuneRun {
     )
   }
 
-  /** Better now than after a minute: loads its configuration again as it is. */
+  /** Loads the present configuration once, to find out early whether the server allows loads. */
   async #validateControl(client: InferenceClient, config: JsonObject): Promise<void> {
     if (this.#server.isOwn) return
     try {
@@ -325,12 +325,12 @@ class TuneRun {
     args.push('--warmup-request-count', String(warmUpRequests))
     const read = readPerfOptions([...args, ...perfArgs, ...more])
     if (read.kind !== 'run') throw new Error('the options of the load generator are wrong')
-    // perf_analyzer's flag takes whole numbers; a limit at 99.9 % is as good.
+    // perf_analyzer's flag takes only whole numbers; here 99.9 is allowed too.
     return { ...read.options, measurement: { ...read.options.measurement, percentile } }
   }
 }
 
-/** What changes. */
+/** The fields that change. */
 function fragmentText(now: Setting, { maxBatchSize, delayUs, instances }: Setting): string {
   const lines: string[] = []
   if (maxBatchSize !== now.maxBatchSize) lines.push(`max_batch_size: ${maxBatchSize}`)

@@ -1,4 +1,4 @@
-// What can be tried on a model, from its configuration; and what cannot, in words.
+// Decides from a model's configuration which settings can be tried, and notes which cannot.
 
 import { availableParallelism } from 'node:os'
 import type { SearchSpace } from './find-setting.ts'
@@ -9,13 +9,13 @@ type JsonObject = Readonly<Record<string, unknown>>
 
 export type TunePlan = {
   readonly space: SearchSpace
-  /** What is left alone, and why. */
+  /** Which fields are not tuned, and why. */
   readonly notes: readonly string[]
   /** For the load generator. */
   readonly perfArgs: readonly string[]
 }
 
-/** There is nothing to be tuned, or not this way; the message says what to do instead. */
+/** The model cannot be tuned in this way; the message says what to do instead. */
 export class NotTunable extends Error {
   constructor(message: string) {
     super(message)
@@ -77,13 +77,13 @@ const hasField = (config: JsonObject, name: string): boolean => (config[name] ??
 const isDecoupled = (config: JsonObject): boolean =>
   (config['model_transaction_policy'] as { decoupled?: boolean } | null | undefined)?.decoupled === true
 
-/** Never below what the model takes now: a client may send as many rows in one request. */
+/** Never below the present size, because a client may send that many rows in one request. */
 const batchSizesFrom = (now: number, most: number): number[] => doublings(Math.max(4, now), Math.max(now, most))
 
 function doublings(from: number, to: number): number[] {
   const values: number[] = []
   for (let value = from; value <= to; value *= 2) values.push(value)
-  // The end itself, also where it is no power of two.
+  // The end is included, also when it is not a power of two.
   if ((values.at(-1) ?? 0) < to) values.push(to)
   return values
 }

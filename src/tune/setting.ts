@@ -1,7 +1,7 @@
-// What is tuned: three fields of a model's configuration.
+// The tuned setting: three fields of a model's configuration.
 
 export type Setting = {
-  /** 0 for a model that takes no batches. */
+  /** 0: the model takes no batches. */
   readonly maxBatchSize: number
   /** Null: no dynamic batching. */
   readonly delayUs: number | null
@@ -20,7 +20,7 @@ export function settingText({ maxBatchSize, delayUs, instances }: Setting): stri
   return `batches of up to ${maxBatchSize}, delay ${delayUs} us, ${many}`
 }
 
-/** As the server says it is now. */
+/** The setting in the server's present configuration. */
 export function settingOf(config: JsonObject): Setting {
   const batching = (config['dynamic_batching'] ?? null) as JsonObject | null
   const groups = instanceGroupsOf(config)
@@ -37,11 +37,11 @@ export function settingOf(config: JsonObject): Setting {
 export const instanceGroupsOf = (config: JsonObject): readonly JsonObject[] =>
   (config['instance_group'] ?? []) as readonly JsonObject[]
 
-/** Sizes to wait for belong to the size and the delay they were chosen with; with others they would hide what the delay does. */
+/** Preferred sizes belong to one size and delay. With other values they would hide the effect of the delay. */
 export const keepsPreferredSizes = (now: Setting, { maxBatchSize, delayUs }: Setting): boolean =>
   maxBatchSize === now.maxBatchSize && delayUs === now.delayUs
 
-/** A configuration to load instead of the repository's. Answers from a cache would be measured as the model's: none. */
+/** A configuration to load instead of the repository's, without a response cache, which would falsify the figures. */
 export function configWith(config: JsonObject, setting: Setting): JsonObject {
   const { maxBatchSize, delayUs, instances } = setting
   const { dynamic_batching: batching, response_cache: _cache, ...rest } = config

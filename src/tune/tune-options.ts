@@ -78,9 +78,9 @@ export function readTuneOptions(args: readonly string[]) {
   const values = parsed(own)
   if (values.help === true) return 'help' as const
   const model = values['model-name'] ?? ''
-  // '' when only the running server knows.
+  // '' when only the running server knows the repository.
   const repository = values['model-repository'] ?? ''
-  // '' when a server is started for it.
+  // '' when tune starts a server.
   const url = values.url ?? ''
   const protocol = values.protocol ?? 'http'
   if (model === '') throw new OptionError('-m names the model to tune')
@@ -114,7 +114,7 @@ export function readTuneOptions(args: readonly string[]) {
     isStateKept: values.state !== undefined,
     metricsUrl: values['metrics-url'] ?? '',
     batchSize: countOf(values['batch-size'], '-b', 1),
-    /** As `galatea perf` takes them: data, shapes, headers. */
+    /** Arguments for `galatea perf`: data, shapes, headers. */
     perfArgs: [
       ...(values.shape ?? []).flatMap((shape) => ['--shape', shape]),
       ...(values['input-data'] ?? []).flatMap((file) => ['--input-data', file]),
@@ -157,7 +157,7 @@ function within(value: number, name: string, least: number, most: number): numbe
   return value
 }
 
-/** By its first letter: B, KB, MB and GB are 1024 of each other here, with or without an i. */
+/** Units by their first letter. KB, MB and GB are powers of 1024, with or without an i. */
 const unitMib: Readonly<Record<string, number>> = { '': 2 ** -20, b: 2 ** -20, k: 2 ** -10, m: 1, g: 2 ** 10 }
 
 function mebibytesOf(text: string): number {

@@ -1,4 +1,4 @@
-// --report: the search on one page, with nothing to load from elsewhere.
+// --report: the search on one page, which loads nothing from other places.
 
 import { barChart, lineChart, type ChartPoint, type ChartSeries } from '../perf/svg-chart.ts'
 import { isWithin, type MeasuredPoint, type TuneLimits, type TuneStep, type TuneVerdict } from './find-setting.ts'
@@ -53,20 +53,20 @@ const style =
 const escapeText = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 
-/** Latency against throughput: each setting is a line from one request at a time to many, the knee is a mark. */
+/** Latency against throughput: each setting is a line from few to many requests at once; a mark shows the knee. */
 export function curveChart(
   points: readonly MeasuredPoint[],
   { best, confirmed }: TuneVerdict,
   limits: TuneLimits,
   percentile: number,
 ): string {
-  // One far beyond the limit would leave no room for the others.
+  // A point far beyond the limit would leave no room for the other points.
   const good = points.filter(
     ({ failure, step, latencyMs }) => failure === '' && step !== 'confirm' && latencyMs <= limits.latencyMs * 2,
   )
   if (good.length === 0) return ''
   const series = curvesOf(good, best)
-  // On its curve, unless it held with less load only.
+  // The mark is on the curve of the best setting, unless only less load was confirmed.
   const knee = confirmed !== null && confirmed.concurrency !== best?.concurrency ? confirmed : best
   if (knee !== null) {
     series.push({ name: 'the knee', points: [[knee.inferPerSecond, 0], place(knee)], isDashed: true })
@@ -86,7 +86,7 @@ export function curveChart(
   })
 }
 
-/** What there is to compare: as it was, without anything, and the best. The same setting once. */
+/** The curves to compare: the present setting, the baseline and the best. Equal settings give one curve. */
 function curvesOf(good: readonly MeasuredPoint[], best: MeasuredPoint | null): ChartSeries[] {
   const settingIn = (step: TuneStep): MeasuredPoint | null => good.find((point) => point.step === step) ?? null
   const wanted = [['best', best], ['as it is', settingIn('as it is')], ['baseline', settingIn('baseline')]] as const // prettier-ignore
@@ -105,7 +105,7 @@ function curvesOf(good: readonly MeasuredPoint[], best: MeasuredPoint | null): C
 const place = ({ inferPerSecond, latencyMs }: MeasuredPoint): ChartPoint => [inferPerSecond, latencyMs]
 const mostOf = (curve: readonly MeasuredPoint[]): number => Math.max(...curve.map((point) => point.inferPerSecond))
 
-/** What each step added. */
+/** The gain of each step. */
 function stepChart(points: readonly MeasuredPoint[], limits: TuneLimits): string {
   const steps = (['as it is', 'baseline', 'batching', 'delay', 'instances', 'confirm'] as const satisfies TuneStep[])
     .map((step) => ({

@@ -1,4 +1,4 @@
-// What was measured so far, on disk: an interrupted run goes on with it.
+// The measurements so far, on disk, so that an interrupted run can continue.
 
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -10,14 +10,14 @@ import type { MeasuredPoint } from './find-setting.ts'
 
 type StateFile = {
   readonly about: string
-  /** The process that writes it, or that wrote it. */
+  /** The process that writes or wrote the file. */
   readonly pid: number
   readonly points: readonly MeasuredPoint[]
 }
 
 export class TuneState {
   readonly #file: string
-  /** What the points are true of: model, configuration, requests. */
+  /** The points are valid for this: model, configuration, requests. */
   readonly #about: string
   readonly #points: MeasuredPoint[]
 
@@ -36,7 +36,7 @@ export class TuneState {
     try {
       validateUnused(file, read(file))
     } catch (reason) {
-      // There is none, or it is of no use to anybody.
+      // There is no such file, or it cannot be read.
       if (reason instanceof OptionError) throw reason
     }
     return new TuneState(file, about, [])
@@ -56,7 +56,7 @@ export class TuneState {
         `--resume: ${file} was measured with another model, configuration, server or data; start anew without it`,
       )
     }
-    // What failed may have failed for a reason that is gone.
+    // Failed points are measured again, because the reason may be gone.
     return new TuneState(file, about, state.points.filter((point) => point.failure === '')) // prettier-ignore
   }
 
@@ -111,16 +111,16 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (reason) {
-    // Somebody else's process is one, too.
+    // A process of another user is alive too.
     return (reason as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
-/** Tells a changed model from the one that was measured, without reading gigabytes: names, sizes and times of its files. */
+/** Changes when the model changes. Made of names, sizes and times of its files, so that gigabytes are not read. */
 export function filesMark(folder: string): string {
   if (!existsSync(folder)) return ''
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    // Written by whoever loads it, and config.pbtxt is compared as the server reads it.
+    // A load may write these files, and config.pbtxt is compared as the server reads it.
     .filter((name) => !/(?:^|[\\/])(?:__pycache__|\.)/.test(name) && name !== 'config.pbtxt')
     .toSorted()
   const hash = createHash('sha256')

@@ -1,4 +1,4 @@
-/** The run cannot go on, through no fault of a setting; what was measured stays good. The message says what to do. */
+/** The run cannot continue, and no setting is the cause. The figures stay valid. The message says what to do. */
 export class TuneStopped extends Error {
   constructor(message: string) {
     super(message)

@@ -1,4 +1,4 @@
-// What `galatea tune` prints.
+// The printed report of `galatea tune`.
 
 import { isWithin, peakOf, type MeasuredPoint, type TuneLimits, type TuneVerdict } from './find-setting.ts'
 import { keyOf, settingText } from './setting.ts'
@@ -38,9 +38,9 @@ export function tableText(points: readonly MeasuredPoint[], percentile: number, 
 
 const barLength = 30
 
-/** Each setting at its best within the limits, in the order they were tried, and which of them it is. */
+/** The best point of each setting within the limits, in the order of the search. A mark shows the best setting. */
 export function barsText(points: readonly MeasuredPoint[], verdict: TuneVerdict, limits: TuneLimits): string {
-  // Only what was looked for: the other loads were measured for the best alone.
+  // Only points of the search: the other loads were measured for the best setting alone.
   const searched = points.filter(({ step }) => step !== 'confirm' && step !== 'less load')
   const curves = Map.groupBy(searched, (point) => keyOf(point.setting))
   const peaks = [...curves.values()].map((curve) => peakOf(curve, limits)).filter((peak) => peak !== null)

@@ -1,4 +1,4 @@
-// The server that is tuned on: one that runs, or one that is started for it; and how much memory it takes.
+// The server for the measurements: a running one, or one that tune starts. Also reads how much memory the server takes.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,11 +8,11 @@ import { TuneStopped } from './tune-stopped.ts'
 export type TunedServer = {
   readonly url: string
   readonly isOwn: boolean
-  /** Of all its processes, in MiB; null when it cannot be known. */
+  /** The memory of all its processes in MiB; null when it is not known. */
   memoryMib(): Promise<number | null>
-  /** Of one that was started and ended by itself: what it wrote last. Else ''. */
+  /** The last output of a started server that ended by itself; else ''. */
   lastWords(): string
-  /** Ends what was started. */
+  /** Ends the server that was started. */
   close(): Promise<void>
 }
 
@@ -30,14 +30,14 @@ export function runningServer(url: string, metricsUrl: string): TunedServer {
 /** Without scheme, port and path; an IPv6 address keeps its brackets. */
 export const hostOf = (url: string): string => /^(?:[a-z]+:\/\/)?(\[[^\]]*\]|[^:/]*)/i.exec(url)?.[1] ?? url
 
-/** The server process only: what its Python Workers take is not in there. */
+/** Only the memory of the server process, without its Python Workers. */
 async function memoryFromMetrics(url: string): Promise<number | null> {
   try {
     const text = await (await fetch(url, { signal: AbortSignal.timeout(5000) })).text()
     const bytes = /^process_resident_memory_bytes(?:\{[^}]*\})? (\S+)/m.exec(text)?.[1]
     return bytes === undefined ? null : Number(bytes) / 2 ** 20
   } catch {
-    // A server without metrics can be tuned; a limit on memory is refused before it begins.
+    // A server without metrics can be tuned; only a limit on memory is refused, before the search.
     return null
   }
 }
@@ -61,7 +61,7 @@ export async function startServer(settings: OwnServerSettings): Promise<TunedSer
   const local = ['http', 'grpc', 'metrics'].flatMap((each) => [`--${each}-port=0`, `--${each}-address=127.0.0.1`])
   const control = ['--model-control-mode=explicit', `--load-model=${model}`]
   const args = [launcher, 'serve', `--model-repository=${repository}`, ...control, ...local, ...flags]
-  // A group of its own: Ctrl-C at a terminal is for tune, which ends the server when it is done with it.
+  // The server has a process group of its own: Ctrl-C at a terminal reaches only tune, which then ends the server.
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   const killAtExit = (): void => void child.kill('SIGKILL')
   process.once('exit', killAtExit)
@@ -72,7 +72,7 @@ export async function startServer(settings: OwnServerSettings): Promise<TunedSer
     new RegExp(`Started ${service} at (?:http://)?([^\\s"]+:\\d+)`).exec(output)?.[1]
   const stop = async (): Promise<void> => {
     if (!isEnded()) child.kill('SIGTERM')
-    // One that hangs does not hear that.
+    // A server that hangs does not react to the signal.
     const insist = setTimeout(() => child.kill('SIGKILL'), graceMs)
     await closed
     clearTimeout(insist)
@@ -81,7 +81,7 @@ export async function startServer(settings: OwnServerSettings): Promise<TunedSer
   const listening = new Promise<Readonly<Record<'http' | 'grpc', string>>>((resolve, reject) => {
     const read = (chunk: Buffer): void => {
       const text = chunk.toString()
-      // The beginning has the addresses, or why there are none; the end has why it died.
+      // The beginning has the addresses or the error of the start; the end has the reason of a crash.
       if (output.length < 100_000) output += text
       tail = (tail + text).slice(-tailLength)
       const [http, grpc] = [addressOf('HTTPService'), addressOf('GRPCInferenceService')]
@@ -110,14 +110,14 @@ export async function startServer(settings: OwnServerSettings): Promise<TunedSer
   }
 }
 
-/** Its tables say nothing about why. */
+/** The lines that name the reason, without the tables. */
 function complaintsIn(output: string): string {
   const lines = output.trimEnd().split('\n')
   const complaints = lines.filter((line) => /^(?:E\d|W\d|error)/.test(line))
   return (complaints.length > 0 ? complaints : lines).join('\n')
 }
 
-/** Null where there is no /proc. What processes share counts for each of them: rather too much than too little. */
+/** Null without /proc. Memory that processes share counts for each of them, so the sum is rather too large. */
 function residentMib(pid: number): number | null {
   try {
     const resident = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
@@ -137,7 +137,7 @@ const childrenOf = (pid: number): number[] =>
     ).map(Number),
   )
 
-/** Nothing when the thread or the process ended in between. */
+/** Empty when the thread or the process has ended meanwhile. */
 function listed(read: () => string[]): string[] {
   try {
     return read()

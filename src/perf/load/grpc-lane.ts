@@ -12,7 +12,7 @@ import { stampedHead, type PreparedRequest, type SequenceStamp } from './prepare
 import type { LoadTarget } from '../../transport/client-socket.ts'
 import { readStreamResponse } from './stream-response.ts'
 
-/** As many as Triton's own client puts on one. */
+/** As many as Triton's own client uses per connection. */
 const lanesPerConnection = 6
 const nothing = Buffer.alloc(0)
 const packers = { gzip: gzipSync, deflate: deflateSync }
@@ -41,7 +41,7 @@ export class GrpcConnections {
   }
 }
 
-/** What both kinds have in common. It is a lane by inheritance and a stream by its inner object. */
+/** The common part of both kinds of lanes. Its inner object is the HTTP/2 stream. */
 abstract class GrpcLane extends Lane {
   protected readonly connections: GrpcConnections
   protected readonly keepsBodies: boolean
@@ -85,7 +85,7 @@ abstract class GrpcLane extends Lane {
   abstract onReset(reason: string, isConnection: boolean): void
 }
 
-/** Passes what the connection says on to the lane. */
+/** Passes the events of the connection on to the lane. */
 class LaneStream extends Http2ClientStream {
   readonly #lane: GrpcLane
 
@@ -107,7 +107,7 @@ class LaneStream extends Http2ClientStream {
   }
 }
 
-/** One call per request: its trailers are the verdict. */
+/** One call per request: its trailers tell success or failure. */
 export class GrpcUnaryLane extends GrpcLane {
   #reader: GrpcMessageReader | null = null
   #hasMessage = false
@@ -216,7 +216,7 @@ export class GrpcStreamLane extends GrpcLane {
       if (this.keepsBodies && !isEmpty) this.body = Buffer.from(message)
       this.sink.onResponse(this, nowMs, isEmpty)
     } else if (this.#error === '') this.#error = error
-    // What a model still sends after an error would be taken for the answer to the next request.
+    // Wait for the end: responses after an error would count as the answer to the next request.
     if (this.#isDecoupled && !isFinal) return
     if (this.#error !== '') return this.fail(this.#error, false)
     this.isBusy = false

@@ -57,7 +57,7 @@ export class HttpLane extends Lane {
       onConnect: () => this.#opened(null),
       onBytes: (bytes) => this.#read(bytes),
       onEnd: (reason) => {
-        // One that was given up already says no more about the request in flight.
+        // A socket that was replaced says nothing about the request in flight.
         if (this.#socket !== socket) return
         this.#socket = null
         this.#opened(new Error(reason))
@@ -122,7 +122,7 @@ function errorText(status: number, body: Buffer): string {
     const { error } = JSON.parse(text) as { error?: unknown }
     if (typeof error === 'string') return `[${status}] ${error}`
   } catch {
-    // Not JSON: whatever it is, it is shown.
+    // The text is not JSON, and is shown as it is.
   }
   return `[${status}] ${text.slice(0, 300)}`
 }

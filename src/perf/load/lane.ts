@@ -1,9 +1,9 @@
-// A lane carries one request at a time: over a connection of its own with HTTP, as a stream of a shared one with gRPC.
+// A lane carries one request at a time: with HTTP over its own connection, with gRPC as a stream of a shared connection.
 
 import type { PreparedRequest, SequenceStamp } from './prepared-request.ts'
 
 export interface LaneSink {
-  /** A response arrived; decoupled models give several per request. `isEmpty`: it only says that there are no more. */
+  /** A response arrived; decoupled models give several per request. `isEmpty`: the response only marks the end. */
   onResponse(lane: Lane, nowMs: number, isEmpty: boolean): void
   /** The request is over; `failure` is null when every response was good. The lane takes the next one. */
   onDone(lane: Lane, nowMs: number, failure: LaneFailure | null): void
@@ -11,19 +11,19 @@ export interface LaneSink {
 
 export type LaneFailure = {
   readonly text: string
-  /** Nothing to answer: worth a pause before the next try. */
+  /** The connection failed: the lane pauses before the next try. */
   readonly isConnection: boolean
 }
 
 export abstract class Lane {
   readonly index: number
-  /** When the request should have gone out: with open-loop loads that may be earlier than it did. */
+  /** When the request should have been sent. With open-loop loads it may have been sent later. */
   intendedMs = 0
   sentMs = 0
   sendEndMs = 0
   /** 0 until the first byte of the answer. */
   firstByteMs = 0
-  /** Of the first response; 0 until it is there. */
+  /** The time of the first response; 0 before it. */
   firstResponseMs = 0
   responses = 0
   request: PreparedRequest | null = null
@@ -53,7 +53,7 @@ export abstract class Lane {
     this.sendEndMs = performance.now()
   }
 
-  /** Resolves when it could carry a request at once. */
+  /** Resolves when the lane is ready for a request. */
   abstract open(): Promise<void>
   protected abstract transmit(request: PreparedRequest, stamp: SequenceStamp | null): void
   abstract close(): void

@@ -1,12 +1,12 @@
-// Counts of latencies in buckets that grow with the latency: 32 to a doubling, so a bucket is at most 3 % wide. Room for
-// everything from a microsecond to half an hour in 4 KiB, and no allocation per value.
+// Counts latencies in buckets that grow with the latency: 32 per doubling, so a bucket is at most 3 % wide. 4 KiB hold
+// all latencies from a microsecond to half an hour, without an allocation per value.
 
 const perDoubling = 32
 const doublings = 31
 
 export const bucketCount = doublings * perDoubling
 
-/** Of whole microseconds; what is longer than half an hour goes into the last bucket. */
+/** The bucket of a latency in whole microseconds; latencies above half an hour go into the last bucket. */
 export function bucketOf(us: number): number {
   const value = Math.min(2 ** doublings - 1, Math.max(0, Math.floor(us)))
   if (value < perDoubling) return value
@@ -21,7 +21,7 @@ export function bucketStartUs(bucket: number): number {
   return 2 ** exponent + (bucket % perDoubling) * 2 ** (exponent - 5)
 }
 
-/** Nearest rank, the upper edge of its bucket: never less than the truth. */
+/** The upper edge of the bucket of the nearest rank, so the result is never below the exact percentile. */
 export function histogramPercentileUs(counts: Uint32Array, percentile: number): number {
   let total = 0
   for (const count of counts) total += count

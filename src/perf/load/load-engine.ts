@@ -1,4 +1,4 @@
-// Makes the load of one thread: lanes, what each sends next and when, and what came of it.
+// Makes the load of one thread: decides what each lane sends and when, and records the results.
 
 import { SystemClock, type Cancel } from '../../base/clock.ts'
 import { GrpcConnections, GrpcStreamLane, GrpcUnaryLane } from './grpc-lane.ts'
@@ -12,17 +12,17 @@ import { ConstantSchedule, IntervalSchedule, PoissonSchedule, type Schedule } fr
 import { SequenceSource, type RunningSequence } from './sequence-source.ts'
 import { WindowRecorder, type WindowRecord } from './window-recorder.ts'
 
-/** Open-loop requests under way at once; those beyond wait, and their waiting counts as latency. */
+/** The most open-loop requests under way at once. Further requests wait, and their wait counts as latency. */
 const maxOpenLanes = 2048
 /** Connections that an open-loop load begins with; more are made when they are needed. */
 const firstOpenLanes = 32
-/** Before a lane whose connection failed tries again. */
+/** The pause of a lane after its connection failed. */
 const pauseMs = 50
 /** A request that goes out this much after its time counts as delayed. */
 const lateMs = 1
-/** After this long without a connection that lasts, the rest of a fixed number of requests is not tried. */
+/** When connections fail for so long, the rest of a fixed number of requests is not sent. */
 const giveUpMs = 3000
-/** Larger answers are not looked into for the export: their tensors are too large for it. */
+/** Larger answers are not parsed for the export, because their tensors are too large for it. */
 const maxExportedBytes = 64 * 1024
 /** How long the end of a load waits for answers. */
 const drainMs = 10_000
@@ -50,7 +50,7 @@ export class LoadEngine implements LaneSink {
   #left = Infinity
   #underWay = 0
   #isStopping = false
-  /** When connections began to break, one after another; 0 while some answer came since. */
+  /** Since when all connections break; 0 after an answer. */
   #brokenSinceMs = 0
   #groupLeft = 0
   #groupLaunched = 0
@@ -158,14 +158,14 @@ export class LoadEngine implements LaneSink {
       if (lane.responses < this.#level.shape.period) this.#groupStep()
       lane.close()
     } else if (failure?.isConnection === true && !this.#isStopping) {
-      // The pause is no load: nothing is under way on this lane meanwhile.
+      // During the pause this lane has no request under way.
       setTimeout(() => this.#release(lane), pauseMs)
       return this.#checkIdle()
     } else this.#release(lane)
     this.#checkIdle()
   }
 
-  /** A server that is gone would be asked until the last of a million requests has failed. */
+  /** Without this, a server that is gone would get a million requests until the last has failed. */
   #giveUpIfBroken(nowMs: number): void {
     if (this.#brokenSinceMs === 0) this.#brokenSinceMs = nowMs
     if (this.#level?.budget !== null && nowMs - this.#brokenSinceMs > giveUpMs) this.#left = 0
@@ -220,7 +220,7 @@ export class LoadEngine implements LaneSink {
     return this.#addLane()
   }
 
-  /** `dueMs` 0: now is when it is due. */
+  /** `dueMs` 0: the request is due now. */
   #sendNext(lane: Lane, dueMs: number): void {
     if (this.#left <= 0 || this.#isStopping) return
     this.#left--
@@ -256,7 +256,7 @@ export class LoadEngine implements LaneSink {
     return begun
   }
 
-  /** A sequence that the load leaves behind would hold its place in the server until it is given up there. */
+  /** Ends a sequence, which would otherwise keep its slot in the server until its idle time is over. */
   #endSequence(lane: Lane): void {
     const sequence = this.#sequences[lane.index]
     if (sequence !== undefined && sequence !== null && sequence.step > 0) this.#transmit(lane, 0, true)
@@ -326,7 +326,7 @@ export class LoadEngine implements LaneSink {
       // An output in shared memory has no bytes here.
       return exportedTensors(outputs.filter(({ bytes }) => bytes.length > 0))
     } catch {
-      // What the answer is worth is judged elsewhere; the export only leaves it out.
+      // Other code reports bad answers; the export only leaves them out.
       return '{}'
     }
   }

@@ -1,4 +1,4 @@
-// What the threads that make the load are told, and what they tell.
+// The messages to and from the threads that make the load.
 
 import type { HeaderField } from '../../transport/http2/hpack-encoder.ts'
 import type { PreparedRequest } from './prepared-request.ts'
@@ -37,7 +37,7 @@ export type LoadLevel = {
         readonly start: number
         readonly end: number
         readonly step: number
-        /** So many responses of each request of a group, and the next group goes out. */
+        /** After so many responses of each request of a group, the next group is sent. */
         readonly period: number
       }
   /** With open-loop shapes and sequences: how many sequences run beside each other. */

@@ -1,4 +1,4 @@
-// The threads that make the load, as one: a level is shared out among them, their windows are put together.
+// Divides a level among the threads that make the load, and joins their windows.
 
 import { Worker } from 'node:worker_threads'
 import type { LoadLevel, LoadOrder, LoadReport, LoadSetup } from './load-order.ts'
@@ -63,7 +63,7 @@ export class LoadThreads {
   }
 }
 
-/** What one of several threads has of a level; null when there is nothing for it. */
+/** The part of a level for one of several threads; null when the thread has no part. */
 export function shareOfLevel(level: LoadLevel, share: number, shares: number): LoadLevel | null {
   const { shape } = level
   const part = (whole: number): number => Math.floor((whole + shares - 1 - share) / shares)

@@ -1,4 +1,4 @@
-// Compares answers with the outputs that the input data says they must have.
+// Compares answers with the expected outputs of the input data.
 
 import { decodeMessage, type MessageValue } from '../../client/grpc/json-messages.ts'
 import { inferResultOf } from '../../client/grpc/infer-message.ts'
@@ -30,7 +30,7 @@ export function outputMismatch(
   return null
 }
 
-/** A whole answer without its frames. Throws when it is none. */
+/** Parses an answer without its frames. Throws when the bytes are not an answer. */
 export function parseAnswer(protocol: LoadSetup['protocol'], body: Buffer, headerLength: number | null): InferResult {
   if (protocol === 'http') return parseInferBody(body, headerLength, headerLength !== null)
   if (protocol === 'grpc') return inferResultOf(decodeMessage('ModelInferResponse', body))

@@ -1,7 +1,7 @@
-// A request as bytes, made once before the load begins. What changes from one to the next (the id and the two flags of a
-// sequence) has room of a fixed size in it, so that sending is a copy of the head at most.
+// A request as bytes, made once before the load begins. The parts that change (the id and the two flags of a sequence)
+// have a fixed size, so that a send copies only the head.
 
-/** What a sequence says about one of its requests. */
+/** The sequence parameters of one request. */
 export type SequenceStamp = { readonly id: number; readonly isStart: boolean; readonly isEnd: boolean }
 
 export type StampPlaces = {
@@ -15,17 +15,17 @@ export type StampPlaces = {
 export type PreparedRequest = {
   /** HTTP: the head of the request and the JSON. gRPC: the message up to the tensors. */
   readonly head: Buffer
-  /** What follows and never changes; may be empty. */
+  /** The bytes after the head, which never change; may be empty. */
   readonly tail: Buffer
   readonly stamp: StampPlaces | null
-  /** Compressed for each request when its head changes; else it is compressed already. */
+  /** With a head that changes, each request is compressed when it is sent; else the bytes are compressed already. */
   readonly compression: 'none' | 'gzip' | 'deflate'
   /** Which stream of the input data, and which step in it. */
   readonly stream: number
   readonly step: number
 }
 
-/** The widest id that has room in both forms; JSON has blanks before a shorter one. */
+/** The widest id that fits in both forms; in JSON blanks fill up a shorter id. */
 export const idPlaceholder = 2n ** 63n - 1n
 export const idDigits = String(idPlaceholder).length
 /** int64 as a varint of nine bytes, whatever its value: leading zeros are allowed there. */

@@ -1,16 +1,16 @@
-// When the requests of an open-loop load should go out. Nothing here looks at a clock: times are milliseconds from the
-// beginning of the load.
+// Computes when the requests of an open-loop load are due. It reads no clock: times are milliseconds from the beginning
+// of the load.
 
 import { seededRandom } from './random.ts'
 
 export interface Schedule {
   /** When the next request is due. */
   readonly nextMs: number
-  /** That one is on its way: on to the one after it. */
+  /** The request was sent: moves to the next one. */
   advance(): void
 }
 
-/** Equal gaps. `share` of `shares`: several threads make one load, each its every n-th request. */
+/** Equal gaps. With `shares` threads, thread `share` sends every n-th request. */
 export class ConstantSchedule implements Schedule {
   readonly #gapMs: number
   readonly #share: number
@@ -23,7 +23,7 @@ export class ConstantSchedule implements Schedule {
     this.#shares = shares
   }
 
-  /** Worked out from the count, so that rounding does not add up over hours. */
+  /** Computed from the count, so that rounding errors do not add up over hours. */
   get nextMs(): number {
     return (this.#count * this.#shares + this.#share) * this.#gapMs
   }
@@ -33,7 +33,7 @@ export class ConstantSchedule implements Schedule {
   }
 }
 
-/** Gaps as between independent arrivals: exponentially distributed around the rate's. Loads of several threads add up. */
+/** Exponentially distributed gaps, as between independent arrivals. The loads of several threads add up. */
 export class PoissonSchedule implements Schedule {
   readonly #meanMs: number
   readonly #random: () => number

@@ -1,4 +1,4 @@
-// Sequences, one after another: which id, how long, and which data each of their requests has.
+// Makes sequences: their ids, their lengths, and the data of each request.
 
 import { seededRandom } from './random.ts'
 import type { SequenceStamp } from './prepared-request.ts'
@@ -45,7 +45,7 @@ export class SequenceSource {
     this.#idsInUse.delete(id)
   }
 
-  /** Sequences are of different lengths: when the range begins anew, some of its ids may still be in use. */
+  /** Skips ids that are in use: when the range begins again, long sequences may still have theirs. */
   #nextId(): number {
     const { startId, idCount, share, shares } = this.#settings
     const own = idCount === 0 ? Infinity : Math.max(1, Math.floor((idCount + shares - 1 - share) / shares))
@@ -86,7 +86,7 @@ export class RunningSequence {
     return this.#sent >= this.#length
   }
 
-  /** `isLast`: end it now, whatever its length was to be. */
+  /** `isLast`: this request ends the sequence before its planned length. */
   next(isLast: boolean): SequenceStamp {
     const isStart = this.#sent === 0
     this.#sent = isLast ? Math.max(this.#sent + 1, this.#length) : this.#sent + 1

@@ -1,10 +1,10 @@
-// What the load needs to know of a ModelStreamInferResponse, read off the wire without building objects.
+// Reads the few facts that the load needs from a ModelStreamInferResponse, without building objects.
 
 type StreamResponse = {
-  /** '' for a good one. */
+  /** '' for a good response. */
   readonly error: string
   readonly isFinal: boolean
-  /** No outputs: it only says that there are no more. */
+  /** The response has no outputs and only marks the end. */
   readonly isEmpty: boolean
 }
 
@@ -32,7 +32,7 @@ export function readStreamResponse(message: Buffer): StreamResponse {
       }
     }
   }
-  // A request that was refused has no other answer, and none that says so; a model may go on after an error.
+  // A refused request gets only this answer, without a final flag. After an error of a model more may come.
   if (error !== '') return { error, isFinal: final ?? true, isEmpty: true }
   return final === true ? (isEmpty ? emptyFinal : goodFinal) : good
 }

@@ -1,4 +1,4 @@
-// What one thread saw in one window. Values go into arrays that are there already; a window is handed over as a whole.
+// Records one window of one thread. Values go into arrays that exist already; a window is handed over as a whole.
 
 import { bucketCount, bucketOf } from './latency-histogram.ts'
 import type { Lane } from './lane.ts'
@@ -7,11 +7,11 @@ export type ExportedRequest = {
   /** Wall-clock nanoseconds since 1970. */
   readonly timestampNs: number
   readonly responseTimestampsNs: readonly number[]
-  /** 0 when it belongs to none. */
+  /** 0: the request belongs to no sequence. */
   readonly sequenceId: number
   readonly stream: number
   readonly step: number
-  /** Of each response, its outputs as JSON text. */
+  /** The outputs of each response as JSON text. */
   readonly outputs: readonly string[]
 }
 
@@ -24,14 +24,14 @@ export type WindowRecord = {
   readonly responses: number
   readonly sequences: number
   readonly sent: number
-  /** Of those sent: later than they should have been. */
+  /** How many requests were sent late. */
   readonly delayed: number
-  /** In no order. Fewer than `count` when there was no room for all. */
+  /** Not sorted. Fewer than `count` when there was no room for all. */
   readonly latenciesUs: Float64Array
   readonly histogram: Uint32Array
   readonly sumLatencyUs: number
   readonly sumSquareLatencyUs: number
-  /** From the first byte written to the last byte read, whenever the request was due. */
+  /** The times from the first byte written to the last byte read, without the wait before the send. */
   readonly sumRequestUs: number
   readonly sumSendUs: number
   readonly sumReceiveUs: number
@@ -99,7 +99,7 @@ export class WindowRecorder {
     this.#exported.push(request)
   }
 
-  /** The window up to now; the next one begins. */
+  /** Returns the window up to now and begins the next one. */
   take(): WindowRecord {
     const nowMs = performance.now()
     const record: WindowRecord = {
