@@ -56,7 +56,7 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
     answers: [/\[\[ 0 {2}2 {2}4/, /"name":"pixels"/, /"data":\[1,2,3,4/],
   },
   'docs/guide/generate.md': { answers: [/"TIME"/] },
-  'docs/guide/kserve-v1.md': { answers: [/"predictions"/] },
+  'docs/guide/kserve-v1.md': { answers: [/^\{"predictions":\[\{"OUTPUT0":\[2,3,4,5.*"OUTPUT1":\[0,1,2/] },
   'docs/guide/model-repository.md': {
     prepare: ownRepository,
     answers: [/"name":"digits","version":"1","state":"READY"/],

@@ -19,7 +19,7 @@ export const kserve1Routes = (parts: PredictParts, options: HttpOptions): Route[
 const listModels =
   (engine: Engine): RouteHandler =>
   (http) => {
-    const models = [...new Set([...engine.models()].map(({ name }) => name))]
+    const models = [...new Set([...engine.models()].map(({ name }) => name))].sort()
     http.respond(jsonResponse(Buffer.from(JSON.stringify({ models }))))
   }
 
