@@ -72,6 +72,8 @@ async function largePage(rounds: number): Promise<Figure[]> {
       ledger,
       host: null,
       cache: null,
+      clients: { limitBytes: 100, requestBytes: 3, answerBytes: 2, inflatedBytes: 1, refusedCount: 0 },
+      slots: { limit: 10, refusedCount: 0 },
       traffic: [{ protocol: 'http', meter: new TrafficMeter() }],
       refusals: new RefusalCounts(),
       gpus: () => [],

@@ -15,6 +15,8 @@ import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
 import type { LoadMetricSource } from './frontends/generate/endpoint-load-metrics.ts'
 import { HttpPort } from './ports/http/http-port.ts'
+import type { ClientMemory } from './transport/client-memory.ts'
+import type { ConnectionSlots } from './transport/connection-slots.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
 import type { Route } from './ports/http/route.ts'
 
@@ -22,6 +24,8 @@ type HttpDependencies = {
   /** In place of the one that the options name. */
   readonly admission?: Admission
   readonly engine: Engine
+  readonly clientMemory?: ClientMemory
+  readonly connectionSlots?: ConnectionSlots
   readonly log: Log
   readonly clock: Clock
   /** What `/v2/logging` shows and changes; without it the endpoint refuses. */

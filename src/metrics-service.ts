@@ -4,6 +4,8 @@ import type { Admission } from './access/admission.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
+import type { ClientMemory } from './transport/client-memory.ts'
+import type { ConnectionSlots } from './transport/connection-slots.ts'
 import type { TrafficMeter } from './transport/traffic-meter.ts'
 import type { Engine } from './engine/engine.ts'
 import { HttpPort } from './ports/http/http-port.ts'
@@ -27,6 +29,8 @@ export type MetricsServiceDependencies = {
   /** Without one everybody is admitted. */
   readonly admission?: Admission
   readonly engine: Engine
+  readonly clientMemory: ClientMemory
+  readonly connectionSlots: ConnectionSlots
   readonly ledger: ModelLedger
   readonly customMetrics: CustomMetricRegistry
   readonly residencyLedger: ResidencyLedger
@@ -60,6 +64,8 @@ export function createMetricsService(
       host,
       cache: dependencies.responseCache,
       traffic: trafficSources(dependencies.traffic),
+      clients: dependencies.clientMemory,
+      slots: dependencies.connectionSlots,
       refusals: engine.refusals,
       gpus: () => gpu?.gpus() ?? [],
       customFamilies: () => customMetrics.families(),
@@ -76,7 +82,8 @@ export function createMetricsService(
     contentType: text.contentType,
     pieces: () => page.pieces(text),
   }))
-  const port = createMetricsPort({ clock, log, formats, admission: dependencies.admission ?? null }, options)
+  const { admission = null, clientMemory, connectionSlots } = dependencies
+  const port = createMetricsPort({ clock, log, formats, admission, clientMemory, connectionSlots }, options)
   return {
     listen: async () => {
       gpu?.start(options.intervalMs)
@@ -107,7 +114,11 @@ const metricsLimits = {
 } as const
 
 export function createMetricsPort(
-  parts: MetricsParts & { readonly admission?: Admission | null },
+  parts: MetricsParts & {
+    readonly admission?: Admission | null
+    readonly clientMemory?: ClientMemory
+    readonly connectionSlots?: ConnectionSlots
+  },
   { address, port, allowedHosts = [] }: Pick<MetricsOptions, 'address' | 'port'> & Partial<MetricsOptions>,
 ): HttpPort {
   const cannotListen = (cause: Error): ServerError => {

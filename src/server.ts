@@ -27,6 +27,8 @@ import { createSpanProcessor, openTelemetrySettings } from './telemetry/otlp/ope
 import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
 import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
+import { ClientMemory } from './transport/client-memory.ts'
+import { ConnectionSlots } from './transport/connection-slots.ts'
 
 export type ServerDependencies = {
   /** Stands before every call on every port, in place of the restricted APIs and protocols of the options. */
@@ -100,6 +102,7 @@ async function openServer(
   const registry = new SharedMemoryRegistry({ isAllowed, isAllowedRemotely })
   const sharedMemory = closing.add(registry, (opened) => opened.close())
   const portsPlace = closing.place()
+  const clientMemory = new ClientMemory(options.process.clientMemoryLimitBytes)
   const counts = {
     ledger: new ModelLedger(options.metrics ?? unwatched),
     residencyLedger: new ResidencyLedger(),
@@ -121,7 +124,19 @@ async function openServer(
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
   const report = { models: engine.index(), backends: usedBackends() }
   const isServing = !(options.process.exitOnError && engine.hasFailures)
-  const parts = { ...dependencies, ...counts, engine, sharedMemory, responseCache, spans, audit, grpcModule }
+  const connectionSlots = ConnectionSlots.ofProcess()
+  const parts = {
+    ...dependencies,
+    ...counts,
+    clientMemory,
+    connectionSlots,
+    engine,
+    sharedMemory,
+    responseCache,
+    spans,
+    audit,
+    grpcModule,
+  }
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
   const { modelControlMode, repositoryPollSecs } = options.engine
   if (modelControlMode === 'poll' && repositoryPollSecs > 0) {

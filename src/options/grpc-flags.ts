@@ -2,7 +2,7 @@
 
 import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
 import { accepted, flag, ours, repeatable, type FlagValues } from './flag.ts'
-import { boolean, bytes, choice, integer, port, restrictedApis, restrictedBy, text } from './flag-forms.ts'
+import { boolean, bytes, choice, integer, port, restrictedApis, restrictedBy, seconds, text } from './flag-forms.ts'
 
 const ms = integer(0)
 
@@ -19,6 +19,18 @@ export const grpcFlags = [
   flag('grpc-max-stream-backlog', bytes, '1048576', ours)
     .says('Most bytes a stream keeps for a client that does not read')
     .to('grpc.maxBacklogBytes'),
+  flag('grpc-body-idle-timeout-secs', seconds, '30', ours)
+    .says('Longest pause while a message is received')
+    .to('grpc.bodyIdleTimeoutMs'),
+  flag('grpc-write-idle-timeout-secs', seconds, '30', ours)
+    .says('How long a client may take nothing of an answer')
+    .to('grpc.writeIdleTimeoutMs'),
+  flag('grpc-idle-timeout-secs', seconds, '300', ours)
+    .says('How long a connection without a call is kept')
+    .to('grpc.idleTimeoutMs'),
+  flag('grpc-max-connections', integer(0), '0', ours)
+    .says('Most connections at a time; 0 = as many as the system gives')
+    .to('grpc.maxConnections'),
   flag('grpc-header-forward-pattern', text('REGEX'), '')
     .says('Metadata whose name matches becomes parameters')
     .to('grpc.headerForwardPattern'),

@@ -1,7 +1,7 @@
 // The server as a whole: its name, its defaults, its end, its logs.
 
 import { flag, ours, type FlagValues } from './flag.ts'
-import { boolean, choice, integer, seconds, text, verbosity } from './flag-forms.ts'
+import { boolean, byteSize, choice, integer, seconds, text, verbosity } from './flag-forms.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
 const tritonVersion = '2.51.0'
@@ -30,6 +30,9 @@ export const serverFlags = [
   flag('live-timeout-secs', seconds, '10', ours)
     .says('Without a sign of life for so long a worker hangs (--live-check=compute)')
     .readBy('live-check'),
+  flag('client-memory-limit', byteSize, '1GiB', { ...ours, tritonDefault: '8GiB' })
+    .says('Most memory held for clients: request bodies, halves of messages, answers that are not read')
+    .to('process.clientMemoryLimitBytes'),
   flag('allow-client-shared-memory', boolean, 'false', { ...ours, tritonDefault: 'true' })
     .says('Let clients on this machine register shared memory')
     .set('process.allowsClientSharedMemory', (flags) =>

@@ -110,6 +110,8 @@ type ProcessOptions = {
   readonly accessLogFile: string
   /** `--audit-log`: where changes of models are put on record; '' for memory only. */
   readonly auditLogFile: string
+  /** `--client-memory-limit`; Infinity for none. */
+  readonly clientMemoryLimitBytes: number
   /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */
   readonly allowsClientSharedMemory: boolean
   /** `--allow-remote-shared-memory`: clients at addresses that are not this machine's may, too. */

@@ -61,6 +61,8 @@ function pageOf(t: TestContext, settings: Partial<FamilySettings> = {}, ledger =
       accessLog: null,
       cache: null,
       refusals: new RefusalCounts(),
+      clients: { limitBytes: 100, requestBytes: 3, answerBytes: 2, inflatedBytes: 1, refusedCount: 0 },
+      slots: { limit: 10, refusedCount: 0 },
       traffic: [{ protocol: 'http', meter: new TrafficMeter() }],
     },
     all,

@@ -9,6 +9,8 @@ import { serverText, type ServerSources } from './server-families.ts'
 const quiet: ServerSources = {
   host: null,
   cache: null,
+  clients: { limitBytes: 100, requestBytes: 3, answerBytes: 2, inflatedBytes: 1, refusedCount: 0 },
+  slots: { limit: 10, refusedCount: 0 },
   traffic: [{ protocol: 'http', meter: new TrafficMeter() }],
   refusals: new RefusalCounts(),
   loopDelay: null,

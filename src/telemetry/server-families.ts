@@ -25,7 +25,18 @@ export type TrafficSource = {
   readonly meter: TrafficFigures
 }
 
+/** What is held for clients. */
+type ClientFigures = {
+  readonly limitBytes: number
+  readonly requestBytes: number
+  readonly answerBytes: number
+  readonly inflatedBytes: number
+  readonly refusedCount: number
+}
+
 export type ServerSources = {
+  readonly clients: ClientFigures
+  readonly slots: { readonly limit: number; readonly refusedCount: number }
   /** Null: `--allow-cpu-metrics=false`. */
   readonly host: HostMetrics | null
   /** Null without a response cache. */
@@ -100,6 +111,9 @@ const ofSpans = { when: 'with `--trace-config mode=opentelemetry`' }
 
 const byProtocol = ({ traffic }: ServerSources, read: (meter: TrafficFigures) => number): readonly Sample[] =>
   traffic.map(({ protocol, meter }) => [`protocol="${protocol}"`, read(meter)])
+
+/** No line for a limit that is none. */
+const finite = (limit: number): readonly Sample[] => (Number.isFinite(limit) ? [['', limit]] : [])
 
 /** How often the loop is probed. */
 export const loopProbeMs = 20
@@ -200,6 +214,35 @@ export const serverFamilies: readonly ServerFamily[] = [
     'Connections of clients that are open',
     (sources) => byProtocol(sources, (meter) => meter.connectionCount),
     'protocol',
+  ),
+  own('galatea_connections_limit', 'gauge', 'Connections that all ports may hold together', ({ slots }) =>
+    finite(slots.limit),
+  ),
+  own(
+    'galatea_connections_refused_total',
+    'counter',
+    'Connections that were closed at once because too few descriptors were left',
+    ({ slots }) => slots.refusedCount,
+  ),
+  own(
+    'galatea_client_memory_bytes',
+    'gauge',
+    'Memory that is held for clients: requests without an answer, the part of these that was inflated, answers that are not read',
+    ({ clients: { requestBytes, inflatedBytes, answerBytes } }) => [
+      ['kind="requests"', requestBytes],
+      ['kind="inflated"', inflatedBytes],
+      ['kind="answers"', answerBytes],
+    ],
+    'kind',
+  ),
+  own('galatea_client_memory_limit_bytes', 'gauge', 'What may be held for clients', ({ clients }) =>
+    finite(clients.limitBytes),
+  ),
+  own(
+    'galatea_client_memory_refused_total',
+    'counter',
+    'Requests and answers that were refused because too much was held for clients',
+    ({ clients }) => clients.refusedCount,
   ),
   own(
     'galatea_event_loop_delay_p99_seconds',

@@ -8,6 +8,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf, type ServerError } from '../base/server-error.ts'
 import { CertificateFiles, type CertificatePaths, type Certificates } from './certificate-files.ts'
+import type { ConnectionSlots } from './connection-slots.ts'
 import { TrafficMeter } from './traffic-meter.ts'
 
 /** PEM files, read again when they change. */
@@ -56,10 +57,17 @@ export class Listener<C extends HeldConnection> {
   readonly #certificates: CertificateFiles | null
   /** Over TLS: connections whose handshake is still to come. */
   readonly #handshaking = new Set<Socket>()
+  /** Null: as many connections as the system gives. */
+  readonly #slots: ConnectionSlots | null
   #server: net.Server | null = null
   #drained: Promise<void> | null = null
 
-  constructor(dependencies: { clock: Clock; log: Log }, options: ListenOptions, settings: ListenerSettings) {
+  constructor(
+    dependencies: { readonly clock: Clock; readonly log: Log; readonly connectionSlots?: ConnectionSlots },
+    options: ListenOptions,
+    settings: ListenerSettings,
+  ) {
+    this.#slots = dependencies.connectionSlots ?? null
     this.#log = dependencies.log.from('listener.ts')
     this.#options = options
     this.#settings = settings
@@ -92,7 +100,7 @@ export class Listener<C extends HeldConnection> {
   hold(socket: Socket, connection: C): void {
     this.connections.set(socket, connection)
     socket.once('close', () => this.connections.delete(socket))
-    if (this.#certificates === null) this.traffic.track(socket)
+    if (this.#certificates === null) this.#track(socket)
     // The connection may have come in while the port was being closed.
     if (this.isDraining) connection.leave()
   }
@@ -120,7 +128,21 @@ export class Listener<C extends HeldConnection> {
   }
 
   #createServer(): net.Server {
-    return net.createServer(this.#settings.plainSockets, (socket) => this.#settings.onSocket(socket))
+    return net.createServer(this.#settings.plainSockets, (socket) => {
+      if (this.#takeSlot(socket)) this.#settings.onSocket(socket)
+    })
+  }
+
+  /** False: connections use all descriptors that they may use. The client sees that its connection is closed. */
+  #takeSlot(socket: Socket): boolean {
+    if (this.#slots === null || this.#slots.take()) return true
+    socket.on('error', () => undefined).destroy()
+    return false
+  }
+
+  #track(socket: Socket): void {
+    this.traffic.track(socket)
+    socket.once('close', () => this.#slots?.leave())
   }
 
   async #createTlsServer({ isMutual }: TlsOptions): Promise<tls.Server> {
@@ -133,7 +155,8 @@ export class Listener<C extends HeldConnection> {
     }
     const server = tls.createServer(settings, (socket) => this.#settings.onSocket(socket))
     server.on('connection', (socket) => {
-      this.traffic.track(socket)
+      if (!this.#takeSlot(socket)) return
+      this.#track(socket)
       this.#handshaking.add(socket)
       socket.on('close', () => this.#handshaking.delete(socket))
     })

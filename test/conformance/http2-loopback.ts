@@ -5,6 +5,7 @@ import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { ManualClock } from '../../src/base/clock.ts'
 import type { Http2Error } from '../../src/transport/http2/http2-error.ts'
+import { ClientMemory, ConnectionMemory } from '../../src/transport/client-memory.ts'
 import { FrameOutput } from '../../src/transport/http2/frame-output.ts'
 import { Http2Connection, type ConnectionUser } from '../../src/transport/http2/http2-connection.ts'
 import type { Http2Stream, StreamUser } from '../../src/transport/http2/http2-stream.ts'
@@ -50,6 +51,7 @@ export class CountingUser implements StreamUser {
 export class Http2Loopback implements ConnectionUser {
   readonly clock = new ManualClock()
   readonly output = new FrameOutput()
+  readonly memory = new ConnectionMemory(new ClientMemory())
   readonly users: CountingUser[] = []
   readonly socket: Duplex
   readonly connection: Http2Connection
@@ -73,7 +75,11 @@ export class Http2Loopback implements ConnectionUser {
           done()
         }),
     })
-    this.connection = new Http2Connection({ clock: this.clock }, this.socket as Socket, this)
+    this.connection = new Http2Connection({ clock: this.clock, memory: this.memory }, this.socket as Socket, this)
+  }
+
+  onFlushed(): void {
+    // Nothing waits here for room.
   }
 
   /** From the client. */

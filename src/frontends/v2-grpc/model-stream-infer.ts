@@ -42,6 +42,8 @@ export class InferStream {
   readonly #endsOnError: boolean
   readonly #underWay = new PlacedSet<StreamedExchange>()
   #turns: Turn[] = []
+  /** Bytes of answers that wait for one before them. */
+  #turnBytes = 0
   #hasHalfClosed = false
   #endStatus: GrpcStatus = statusOk
   #fullSinceNs = 0
@@ -80,9 +82,10 @@ export class InferStream {
       const error = ServerError.from(reason)
       engine.refusals.count(error)
       this.refuse(readInferRequestId(message, options.requestLimits), error)
+      this.#call.messageDone(message)
       return
     }
-    const exchange = new StreamedExchange(this.#parts, this.#call, this.#caller, wire, this)
+    const exchange = new StreamedExchange(this.#parts, this.#call, this.#caller, wire, this, message)
     exchange.begin(wire.modelName, wire.modelVersion)
   }
 
@@ -110,12 +113,15 @@ export class InferStream {
   /** Sends this answer, if no earlier answer is outstanding, and then the answers that waited for it. */
   turnDone(turn: Turn): void {
     turn.isDone = true
+    this.#turnBytes += turn.message?.byteLength ?? 0
     let sent = 0
     while (sent < this.#turns.length) {
       const next = this.#turns[sent] as Turn
       if (!next.isDone) break
       sent++
-      if (next.message !== null) this.send(next.message, next.release)
+      if (next.message === null) continue
+      this.#turnBytes -= next.message.byteLength
+      this.send(next.message, next.release)
     }
     if (sent === this.#turns.length) this.#turns.length = 0
     else if (sent > 0) this.#turns = this.#turns.slice(sent)
@@ -155,7 +161,8 @@ export class InferStream {
       this.#isFilling = isFilling
       for (const exchange of this.#underWay.members()) exchange.setPaused(isFilling)
     }
-    const isHeldBack = isFull || this.#arriving > 0 || this.#underWay.size >= mostUnderWay
+    const isHeldBack =
+      isFull || this.#turnBytes > maxBacklogBytes || this.#arriving > 0 || this.#underWay.size >= mostUnderWay
     if (isHeldBack !== this.#isHeldBack) {
       this.#isHeldBack = isHeldBack
       this.#call.setPaused(isHeldBack)
@@ -192,12 +199,22 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
   /** The index among the requests of the stream that are under way. */
   place = -1
   readonly #stream: InferStream
+  /** The message as it came. Its memory is counted until the request ends. */
+  readonly #received: Buffer
   /** The code of the last error among its answers. */
   #code: StatusCode = statusCodes.OK
 
-  constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, stream: InferStream) {
+  constructor(
+    parts: GrpcExchangeParts,
+    call: PortCall,
+    caller: Caller,
+    wire: WireInferRequest,
+    stream: InferStream,
+    received: Buffer,
+  ) {
     super(parts, call, caller, wire, true)
     this.#stream = stream
+    this.#received = received
   }
 
   /** Whether the one answer has a place in the order of answers. */
@@ -248,9 +265,11 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
 
   protected override refused(error: ServerError): void {
     this.#stream.refuse(this.id, error)
+    this.call.messageDone(this.#received)
   }
 
   protected override ended(): void {
+    this.call.messageDone(this.#received)
     if (this.request !== null) this.#stream.requestDone(this, this.request, this.version.version, this.#code)
   }
 

@@ -30,6 +30,7 @@ export type UnaryMethod = (
 
 /** Takes the first message of a call. A call without a message is refused. */
 export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => void): void {
+  call.expectMessage()
   call.onMessage = (message) => {
     call.onMessage = null
     call.onHalfClose = null

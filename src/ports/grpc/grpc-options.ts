@@ -5,8 +5,6 @@ import type { GrpcTransportOptions } from '../../transport/grpc/grpc-transport-o
 
 /** The flags `--grpc-…`: the options of the transport and of the port. */
 export type GrpcOptions = GrpcTransportOptions & {
-  /** `--grpc-max-stream-backlog`: how many bytes a stream's client may leave unread before its answers are stopped. */
-  readonly maxBacklogBytes: number
   /** `--grpc-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--grpc-restricted-protocol` */
@@ -14,11 +12,19 @@ export type GrpcOptions = GrpcTransportOptions & {
   readonly requestLimits: InferLimits
 }
 
+const positive = [
+  'maxMessageBytes',
+  'maxBacklogBytes',
+  'bodyIdleTimeoutMs',
+  'writeIdleTimeoutMs',
+  'idleTimeoutMs',
+] as const
+
 export function validateGrpcOptions(options: GrpcOptions): void {
   if (!Number.isInteger(options.port) || options.port < 0 || options.port > 65535) {
     throw new ServerError('INVALID_ARG', `gRPC port must be between 0 and 65535, got ${options.port}`)
   }
-  for (const name of ['maxMessageBytes', 'maxBacklogBytes'] as const) {
+  for (const name of positive) {
     if (options[name] > 0) continue
     throw new ServerError('INVALID_ARG', `gRPC option ${name} must be greater than 0, got ${options[name]}`)
   }

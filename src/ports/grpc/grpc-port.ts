@@ -8,6 +8,8 @@ import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf } from '../../base/server-error.ts'
+import type { ClientMemory } from '../../transport/client-memory.ts'
+import type { ConnectionSlots } from '../../transport/connection-slots.ts'
 import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import { metadataValue, type GrpcCall, type GrpcTransport } from '../../transport/grpc/grpc-transport.ts'
 import { Http2Transport } from '../../transport/grpc/http2-transport.ts'
@@ -22,6 +24,10 @@ export type GrpcPortDependencies = {
   readonly clock: Clock
   /** Null: everybody is admitted. */
   readonly admission: Admission | null
+  /** What is held for the clients of all ports; without one the port has a budget of its own. */
+  readonly clientMemory?: ClientMemory
+  /** Left out: as many connections as the system gives. */
+  readonly connectionSlots?: ConnectionSlots
   /** Left out: no access log is written. */
   readonly accessLog?: AccessLog
 }
@@ -52,7 +58,7 @@ export class GrpcPort {
     this.#clock = clock
     this.#frontEnds = frontEnds
     this.#methods = new Map(frontEnds.flatMap(({ methods }) => methods.map((method) => [method.path, method])))
-    this.#transport = new Http2Transport({ clock, log }, options, (call) => this.#handle(call))
+    this.#transport = new Http2Transport(dependencies, options, (call) => this.#handle(call))
   }
 
   /** The address and the real port, also when the option was port 0. */

@@ -104,6 +104,14 @@ export class LoggedCall implements PortCall {
     this.#inner.setPaused(isPaused)
   }
 
+  messageDone(message: Buffer): void {
+    this.#inner.messageDone(message)
+  }
+
+  expectMessage(): void {
+    this.#inner.expectMessage()
+  }
+
   send(message: OutgoingMessage, release: (() => void) | null): void {
     this.#bytesOut += message.byteLength
     this.#inner.send(message, release)

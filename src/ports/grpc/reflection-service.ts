@@ -39,6 +39,7 @@ function reflect(call: PortCall): void {
       .then(({ answerReflection }) => {
         const answer = answerReflection(message)
         call.send({ parts: [answer], byteLength: answer.length }, null)
+        call.messageDone(message)
         pending--
         endIfDone()
       })

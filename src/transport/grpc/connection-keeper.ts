@@ -20,6 +20,10 @@ export class ConnectionKeeper {
   readonly #options: GrpcTransportOptions
   readonly #timers = new Set<Cancel>()
   #callCount = 0
+  /** Calls since the connection was opened, and how many they were when the connection was first seen idle. */
+  #begunCount = 0
+  #begunWhenIdle = -1
+  #idleSinceNs = 0
   #strikes = 0
   #lastPingNs = -Infinity
   #pingsWithoutData = 0
@@ -44,11 +48,20 @@ export class ConnectionKeeper {
 
   callBegun(): void {
     this.#callCount++
+    this.#begunCount++
   }
 
   callEnded(): void {
     this.#callCount--
     if (this.#isLeaving && this.#callCount === 0) this.#part()
+  }
+
+  /** Closes a connection that had no call for too long. */
+  sweep(nowNs: number): void {
+    if (this.#callCount > 0 || this.#begunCount !== this.#begunWhenIdle) {
+      this.#begunWhenIdle = this.#callCount > 0 ? -1 : this.#begunCount
+      this.#idleSinceNs = nowNs
+    } else if (nowNs - this.#idleSinceNs >= this.#options.idleTimeoutMs * 1e6) this.leave()
   }
 
   onSettings(): void {

@@ -3,6 +3,16 @@ import type { ListenOptions } from '../listener.ts'
 export type GrpcTransportOptions = ListenOptions & {
   /** The most bytes of a message, as sent and after decompression. */
   readonly maxMessageBytes: number
+  /** `--grpc-max-stream-backlog`: with so much unread of one call no further message of the call is read. */
+  readonly maxBacklogBytes: number
+  /** How long a message may stand still before it is whole. */
+  readonly bodyIdleTimeoutMs: number
+  /** How long a client may take nothing of an answer. */
+  readonly writeIdleTimeoutMs: number
+  /** How long a connection may stay open without a call. */
+  readonly idleTimeoutMs: number
+  /** 0: as many as the system gives. */
+  readonly maxConnections: number
   /** How hard answers are compressed. */
   readonly compressionLevel: 'none' | 'low' | 'medium' | 'high'
   /** The time between two keep-alive pings of the server. */

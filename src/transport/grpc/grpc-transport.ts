@@ -20,6 +20,7 @@ export interface GrpcCall {
   readonly backlogBytes: number
   /** Monotonic: when the client last took a message; 0 before. */
   readonly lastProgressNs: number
+  /** A message is held until the call is answered or `messageDone` is called with it. */
   onMessage: ((message: Buffer) => void) | null
   /** The client has sent all its messages. */
   onHalfClose: (() => void) | null
@@ -31,6 +32,10 @@ export interface GrpcCall {
   onDrain: (() => void) | null
   /** While paused no further message is delivered, and the client is held back by flow control. */
   setPaused(isPaused: boolean): void
+  /** Of a stream: nothing looks at this message any more. A method that forgets this gets no further messages at some point. */
+  messageDone(message: Buffer): void
+  /** The call must bring a message soon. Without this a client may keep a call open and send nothing. */
+  expectMessage(): void
   /** `release` is called once the bytes are written or dropped. */
   send(message: OutgoingMessage, release: (() => void) | null): void
   /** The one message of a unary answer, and status OK. */

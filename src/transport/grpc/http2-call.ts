@@ -1,20 +1,25 @@
 // One gRPC call on one HTTP/2 stream: framing, compression, deadline, cancellation.
 
+import { gunzip, inflate } from 'node:zlib'
+
 import type { Cancel, Clock } from '../../base/clock.ts'
+import type { ConnectionMemory } from '../client-memory.ts'
+import { inflatedLimit, mostInflatedPerByte, type InflateFailure } from '../inflate-queue.ts'
+import { RequestMemory } from '../request-memory.ts'
 import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import { encodeStatusMessage, GrpcStatus, statusCodes, statusOk } from './grpc-status.ts'
+import { StallWatch } from './stall-watch.ts'
 import { metadataValue, type GrpcCall, type OutgoingMessage } from './grpc-transport.ts'
 import { errorCodes } from '../http2/http2-format.ts'
 import { encodeHeaderBlock, okTrailers, plainHead } from '../http2/hpack-encoder.ts'
 import type { Http2Stream, StreamUser } from '../http2/http2-stream.ts'
 import type { RequestHead } from '../http2/request-head.ts'
-import { MessageAssembler, MessageTooLarge } from './message-assembler.ts'
+import { MessageAssembler, MessageTooLarge, MessageUnwelcome } from './message-assembler.ts'
 import {
   acceptedEncodings,
   chooseEncoding,
   compressMessage,
   isMessageEncoding,
-  type MessageInflater,
   type MessageEncoding,
 } from './message-compression.ts'
 
@@ -29,13 +34,19 @@ const compressedHeads: Readonly<Record<MessageEncoding, Buffer>> = {
 }
 const errorFields = [...headFields, ['grpc-accept-encoding', acceptedEncodings]] as const
 const prefixBytes = 5
+/** An answer that is not taken for so long leaves the model's memory. */
+const copyOutNs = 1e9
 /** The most bytes of a message to a method that takes no tensors and no models. HTTP's control endpoints have the same. */
 const mostControlBytes = 1024 * 1024
 
 export type CallSurroundings = {
   readonly clock: Clock
   readonly options: GrpcTransportOptions
-  readonly inflater: MessageInflater
+  readonly memory: ConnectionMemory
+  /** Calls that wait until their connection is below its share. */
+  readonly heldBack: Set<{ goOn(): void }>
+  /** Memory was given back: calls that wait may go on. */
+  readonly onRelief: () => void
   readonly remoteAddress: () => string
   /** Something was sent to the client: its pings count anew. */
   readonly onSent: () => void
@@ -64,6 +75,16 @@ export class Http2Call implements GrpcCall, StreamUser {
   #hasSentHead = false
   #isPaused = false
   #isInflating = false
+  /** True: the client takes too little of its answers, or its connection holds too much. The next message waits. */
+  #isHeldBack = false
+  #expectsMessage = false
+  /** Bytes of messages that are counted for this call. */
+  #heldBytes = 0
+  /** What messages became that came compressed; null as long as none did. */
+  #inflated: Map<Buffer, RequestMemory> | null = null
+  /** Bytes of answers that are being compressed. */
+  #compressingBytes = 0
+  readonly #watch = new StallWatch()
   #hasClientEnded = false
   /** Sends that wait until a message before them is compressed. */
   #waiting: (() => void)[] | null = null
@@ -83,7 +104,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   get backlogBytes(): number {
-    return this.#stream.backlogBytes
+    return this.#stream.backlogBytes + this.#compressingBytes
   }
 
   /** From now on messages are delivered. The handler has been set. */
@@ -124,6 +145,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     }
     this.isEnded = true
     this.#disarm?.()
+    this.#endRequest()
     this.#encode(message, release, true)
   }
 
@@ -131,6 +153,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (this.isEnded) return
     this.isEnded = true
     this.#disarm?.()
+    this.#endRequest()
     if (this.#waiting === null) this.#end(status)
     else this.#waiting.push(() => this.#end(status))
   }
@@ -165,10 +188,12 @@ export class Http2Call implements GrpcCall, StreamUser {
     // zlib wants one piece. That piece is a copy, so the model gets its memory back at once.
     const bytes = Buffer.concat(message.parts as Uint8Array[], message.byteLength)
     release?.()
+    this.#countCompressing(bytes.length)
     const begin = (): void => {
       this.#waiting = []
       compressMessage(bytes, encoding, this.#surroundings.options.compressionLevel, (compressed) => {
         const body = compressed ?? bytes
+        this.#countCompressing(-bytes.length)
         this.#write({ parts: [body], byteLength: body.length }, compressed === null ? 0 : 1, null, isLast)
         const waiting = this.#waiting ?? []
         this.#waiting = null
@@ -181,9 +206,20 @@ export class Http2Call implements GrpcCall, StreamUser {
     else this.#waiting.push(begin)
   }
 
+  #countCompressing(bytes: number): void {
+    if (this.#stream.isClosed) return
+    this.#compressingBytes += bytes
+    this.#surroundings.memory.changeAnswers(bytes)
+  }
+
   /** HOT: once per answer. */
   #write(message: OutgoingMessage, flag: 0 | 1, release: (() => void) | null, isLast: boolean): void {
     const stream = this.#stream
+    if (!stream.isClosed && !this.#surroundings.memory.hasRoomForAnswer(message.byteLength)) {
+      release?.()
+      this.#refuseAnswer(message.byteLength)
+      return
+    }
     if (!this.#hasSentHead && !stream.isClosed) {
       this.#hasSentHead = true
       stream.sendHead(compressedHeads[this.#responseEncoding])
@@ -194,12 +230,69 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#surroundings.onSent()
   }
 
+  /** The client does not take the answers that it has; there is no room for this one. */
+  #refuseAnswer(bytes: number): void {
+    const text = this.#surroundings.memory.server.refuse(bytes)
+    if (this.#hasSentHead) this.giveUp()
+    else this.#end(new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text))
+  }
+
   onProgress(): void {
     this.lastProgressNs = this.#surroundings.clock.nowNs()
+    if (this.#isHeldBack) this.goOn()
   }
 
   onBacklogSent(): void {
     this.onDrain?.()
+    if (this.#isHeldBack) this.goOn()
+  }
+
+  expectMessage(): void {
+    this.#expectsMessage = true
+  }
+
+  messageDone(message: Buffer): void {
+    if (this.isEnded) return
+    const inflated = this.#inflated?.get(message)
+    if (inflated === undefined) {
+      this.#heldBytes -= message.length
+      this.#surroundings.memory.release(message.length)
+    } else {
+      this.#inflated?.delete(message)
+      inflated.end()
+    }
+    this.#surroundings.onRelief()
+  }
+
+  /** Nothing looks at the call's messages any more. */
+  #endRequest(): void {
+    this.#surroundings.memory.release(this.#heldBytes)
+    this.#heldBytes = 0
+    if (this.#inflated !== null) for (const memory of this.#inflated.values()) memory.end()
+    this.#inflated = null
+    this.#surroundings.onRelief()
+  }
+
+  /** From the transport, every second. */
+  sweep(nowNs: number): void {
+    const { writeIdleTimeoutMs, bodyIdleTimeoutMs } = this.#surroundings.options
+    const stream = this.#stream
+    const unreadNs = this.#watch.unreadFor(stream, nowNs)
+    if (unreadNs >= writeIdleTimeoutMs * 1e6) {
+      this.giveUp()
+      return
+    }
+    if (unreadNs >= copyOutNs) stream.copyOut()
+    const isHalf = this.#expectsMessage || this.#assembler?.isBetweenMessages === false
+    const isAwaited = isHalf && !this.isEnded && !this.#isWaiting
+    if (this.#watch.halfFor(stream, isAwaited, nowNs) < bodyIdleTimeoutMs * 1e6) return
+    const text = `no message arrived whole for ${bodyIdleTimeoutMs / 1000} s.`
+    this.#breakOff(
+      new GrpcStatus(
+        statusCodes.DEADLINE_EXCEEDED,
+        `${text} Use --grpc-body-idle-timeout-secs to allow longer pauses.`,
+      ),
+    )
   }
 
   /** HOT: once per request. */
@@ -207,13 +300,55 @@ export class Http2Call implements GrpcCall, StreamUser {
     // After the answer nobody reads what the client still sends.
     if (this.isEnded) return
     const assembler = this.#assembler
-    if ((assembler === null || assembler.isBetweenMessages) && this.#isOneMessage(piece)) {
-      this.onMessage?.(piece.subarray(prefixBytes))
+    if ((assembler === null || assembler.isBetweenMessages) && this.#isOneMessage(piece) && !this.#mustHoldBack) {
+      this.#give(piece.subarray(prefixBytes), false)
       return
     }
-    this.#assembler ??= new MessageAssembler(this.#mostMessageBytes)
+    this.#assembler ??= new MessageAssembler(this.#mostMessageBytes, (bytes) => this.#reserve(bytes))
     this.#assembler.push(piece)
     this.#deliver()
+  }
+
+  /** HOT: once per request. False: there is no room for so many bytes. */
+  #reserve(bytes: number): boolean {
+    if (!this.#surroundings.memory.reserve(bytes)) return false
+    this.#heldBytes += bytes
+    return true
+  }
+
+  /** HOT: once per request. */
+  #give(message: Buffer, isReserved: boolean): void {
+    if (!isReserved && !this.#reserve(message.length)) this.#refuseMessage(message.length)
+    else {
+      this.#expectsMessage = false
+      this.onMessage?.(message)
+    }
+  }
+
+  #refuseMessage(bytes: number): void {
+    this.#breakOff(new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, this.#surroundings.memory.server.refuse(bytes)))
+  }
+
+  /** HOT: once per request. */
+  get #mustHoldBack(): boolean {
+    return this.backlogBytes > this.#surroundings.options.maxBacklogBytes || this.#surroundings.memory.isFull
+  }
+
+  get #isWaiting(): boolean {
+    return this.#isPaused || this.#isInflating || this.#isHeldBack
+  }
+
+  /** The client has taken answers, or memory was given back: messages may be delivered again. */
+  goOn(): void {
+    if (!this.#isHeldBack || this.#mustHoldBack) return
+    this.#isHeldBack = false
+    this.#surroundings.heldBack.delete(this)
+    this.#deliver()
+  }
+
+  #holdBack(): void {
+    this.#isHeldBack = true
+    this.#surroundings.heldBack.add(this)
   }
 
   /** True for most messages: whole, not compressed, alone in a frame. */
@@ -231,20 +366,24 @@ export class Http2Call implements GrpcCall, StreamUser {
   /** Hands out the messages that are whole, until the call is paused. */
   #deliver(): void {
     const assembler = this.#assembler
-    while (!this.isEnded && !this.#isPaused && !this.#isInflating) {
-      if (assembler === null) break
+    while (!this.isEnded && !this.#isWaiting) {
+      if (assembler === null || assembler.isDrained) break
+      if (this.#mustHoldBack) {
+        this.#holdBack()
+        break
+      }
       let message: ReturnType<MessageAssembler['next']>
       try {
         message = assembler.next()
       } catch (reason) {
-        this.finish(this.#refusal(reason))
+        this.#breakOff(this.#refusal(reason))
         return
       }
       if (message === null) break
-      if (message.isCompressed) this.#inflate(message.bytes)
-      else this.onMessage?.(message.bytes)
+      if (message.isCompressed) this.#inflate(message.bytes, message.isReserved)
+      else this.#give(message.bytes, message.isReserved)
     }
-    const mustWait = !this.isEnded && (this.#isPaused || this.#isInflating)
+    const mustWait = !this.isEnded && this.#isWaiting
     this.#stream.setPaused(mustWait)
     if (!mustWait && this.#hasClientEnded && !this.isEnded) this.#endOfMessages()
   }
@@ -259,6 +398,10 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   #refusal(reason: unknown): GrpcStatus {
     if (reason instanceof MessageTooLarge) return this.#tooLarge(String(reason.messageBytes))
+    if (reason instanceof MessageUnwelcome) {
+      const text = this.#surroundings.memory.server.refuse(reason.messageBytes)
+      return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text)
+    }
     return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, 'the server has no memory for the message, try again later')
   }
 
@@ -274,37 +417,70 @@ export class Http2Call implements GrpcCall, StreamUser {
     )
   }
 
-  #inflate(bytes: Buffer): void {
+  #inflate(bytes: Buffer, isReserved: boolean): void {
     const { encoding } = this.#head
     if (encoding !== 'gzip' && encoding !== 'deflate') {
       this.finish(new GrpcStatus(statusCodes.INTERNAL, "a compressed message came without a 'grpc-encoding'"))
       return
     }
+    if (!isReserved && !this.#reserve(bytes.length)) {
+      this.#refuseMessage(bytes.length)
+      return
+    }
     this.#isInflating = true
-    const isWanted = (): boolean => !this.isEnded
-    this.#surroundings.inflater.inflate(bytes, encoding, this.#mostMessageBytes, isWanted, (error, message) => {
+    const { memory } = this.#surroundings
+    const inflatedMemory = new RequestMemory(memory)
+    this.#inflated ??= new Map()
+    this.#inflated.set(bytes, inflatedMemory)
+    const decompress = encoding === 'gzip' ? gunzip : inflate
+    memory.server.inflations.inflate(bytes, this.#mostMessageBytes, decompress, inflatedMemory, (failure, message) => {
       this.#isInflating = false
       if (this.isEnded) return
-      if (error === 'too-large') this.finish(this.#tooLarge('more after decompression'))
-      else if (error !== null) {
-        this.finish(new GrpcStatus(statusCodes.INTERNAL, `a message could not be decompressed as ${encoding}`))
-      } else {
-        this.onMessage?.(message)
+      this.#heldBytes -= bytes.length
+      memory.release(bytes.length)
+      this.#inflated?.delete(bytes)
+      this.#inflated?.set(message, inflatedMemory)
+      if (failure === null) {
+        this.#give(message, true)
         this.#deliver()
-      }
+      } else this.#breakOff(this.#inflateRefusal(failure, bytes.length))
     })
   }
 
-  #onDeadline(): void {
+  #inflateRefusal(failure: InflateFailure, bytes: number): GrpcStatus {
+    if (failure === 'limit') return this.#tooLarge('more after decompression')
+    const { memory } = this.#surroundings
+    if (failure === 'no-room') {
+      const text = memory.server.refuse(inflatedLimit(bytes, this.#mostMessageBytes))
+      return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text)
+    }
+    if (failure === 'ratio') {
+      const text = `a message of ${bytes} bytes exceeds ${mostInflatedPerByte} times its size after decompression`
+      return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, `${text}. Send it less compressed.`)
+    }
+    const text = `a message could not be decompressed as ${this.#head.encoding}`
+    return new GrpcStatus(statusCodes.INTERNAL, text)
+  }
+
+  /** Ends a call whose client still waits for it, and what was begun for the call. */
+  #breakOff(status: GrpcStatus): void {
     if (this.isEnded) return
     const { onCancel } = this
     this.onCancel = null
-    this.finish(new GrpcStatus(statusCodes.DEADLINE_EXCEEDED, 'Deadline Exceeded'))
+    this.finish(status)
     onCancel?.()
+  }
+
+  #onDeadline(): void {
+    this.#breakOff(new GrpcStatus(statusCodes.DEADLINE_EXCEEDED, 'Deadline Exceeded'))
   }
 
   onStreamClosed(): void {
     this.#disarm?.()
+    this.#surroundings.heldBack.delete(this)
+    this.#surroundings.memory.changeAnswers(-this.#compressingBytes)
+    this.#compressingBytes = 0
+    this.#endRequest()
     const wasOpen = !this.isEnded
     this.isEnded = true
     const { onCancel } = this

@@ -4,58 +4,90 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
-import type { Clock } from '../../base/clock.ts'
+import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { ClientMemory } from '../client-memory.ts'
+import type { ConnectionSlots } from '../connection-slots.ts'
 import { FrameOutput } from '../http2/frame-output.ts'
 import type { Http2Connection } from '../http2/http2-connection.ts'
 import { Listener } from '../listener.ts'
+import { UnreadAnswers } from '../unread-answers.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import type { CallHandler, GrpcTransport } from './grpc-transport.ts'
 import type { GrpcTransportOptions } from './grpc-transport-options.ts'
-import { MessageInflater } from './message-compression.ts'
 import { ServedConnection, type ConnectionHost } from './served-connection.ts'
 
 const socketOptions = { noDelay: true } as const
 const handshakeTimeoutMs = 10_000
 
+type Http2TransportDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  /** What is held for the clients of all ports; without one the port has a budget of its own. */
+  readonly clientMemory?: ClientMemory
+  /** Left out: as many connections as the system gives. */
+  readonly connectionSlots?: ConnectionSlots
+}
+
 export class Http2Transport implements GrpcTransport, ConnectionHost {
   readonly clock: Clock
   readonly options: GrpcTransportOptions
-  readonly inflater: MessageInflater
+  readonly clientMemory: ClientMemory
   readonly handle: CallHandler
   readonly #listener: Listener<ServedConnection>
   readonly #output = new FrameOutput()
+  readonly #unread: UnreadAnswers
+  #cancelSweep: Cancel | null = null
   #unflushed: Http2Connection[] = []
 
-  constructor(dependencies: { clock: Clock; log: Log }, options: GrpcTransportOptions, handle: CallHandler) {
+  constructor(dependencies: Http2TransportDependencies, options: GrpcTransportOptions, handle: CallHandler) {
     this.clock = dependencies.clock
     this.options = options
     this.handle = handle
-    this.inflater = new MessageInflater()
+    this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
     this.#listener = new Listener(dependencies, options, {
       plainSockets: socketOptions,
       tlsSockets: { ...socketOptions, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs },
-      maxConnections: 0,
+      maxConnections: options.maxConnections,
       onSocket: (socket) => this.#onSocket(socket),
       cannotListen: (reason) => listenError(reason, options),
     })
+    const { connections } = this.#listener
+    this.#unread = new UnreadAnswers(dependencies, options.writeIdleTimeoutMs, () => connections.keys())
   }
 
   get traffic(): TrafficMeter {
     return this.#listener.traffic
   }
 
-  listen(): Promise<{ address: string; port: number }> {
-    return this.#listener.listen()
+  async listen(): Promise<{ address: string; port: number }> {
+    const at = await this.#listener.listen()
+    this.#unread.start()
+    this.#sweepLater()
+    return at
   }
 
-  drain(): Promise<void> {
-    return this.#listener.drain()
+  /** The time limits of calls stay in force until the last one has ended. */
+  async drain(): Promise<void> {
+    await this.#listener.drain()
+    this.#unread.stop()
+    this.#cancelSweep?.()
   }
 
-  close(): Promise<void> {
-    return this.#listener.close()
+  async close(): Promise<void> {
+    await Promise.all([this.drain(), this.#listener.close()])
+  }
+
+  /** One timer for all connections and calls. */
+  #sweepLater(): void {
+    const { writeIdleTimeoutMs, bodyIdleTimeoutMs, idleTimeoutMs } = this.options
+    const everyMs = Math.max(10, Math.min(1000, writeIdleTimeoutMs / 4, bodyIdleTimeoutMs / 4, idleTimeoutMs / 4))
+    this.#cancelSweep = this.clock.after(everyMs * 1e6, () => {
+      const nowNs = this.clock.nowNs()
+      for (const connection of this.#listener.connections.values()) connection.sweep(nowNs)
+      this.#sweepLater()
+    })
   }
 
   #onSocket(socket: Socket): void {

@@ -1,10 +1,16 @@
 // The length-prefixed messages in a call's body. A message that arrives in one piece is a view on that piece. Other
 // messages are collected in one buffer, which grows with the bytes that arrived and not with the length announced.
 
-type AssembledMessage = { readonly bytes: Buffer; readonly isCompressed: boolean }
+type AssembledMessage = {
+  readonly bytes: Buffer
+  readonly isCompressed: boolean
+  /** Whether the bytes were reserved: those of a message that came in one piece were not. */
+  readonly isReserved: boolean
+}
 
 const prefixBytes = 5
-const leastBytes = 64 * 1024
+const leastBytes = 1024
+const always = (): boolean => true
 /** How much larger each new buffer is. A higher number means fewer copies of the bytes collected so far. */
 const growth = 8
 
@@ -17,8 +23,19 @@ export class MessageTooLarge extends Error {
   }
 }
 
+/** There is no room for the message among what is held for clients. */
+export class MessageUnwelcome extends Error {
+  readonly messageBytes: number
+
+  constructor(messageBytes: number) {
+    super(`no room for a message of ${messageBytes} bytes`)
+    this.messageBytes = messageBytes
+  }
+}
+
 export class MessageAssembler {
   readonly #limitBytes: number
+  readonly #reserve: (bytes: number) => boolean
   /** A prefix that arrives in pieces; null as long as none did. */
   #prefix: Buffer | null = null
   #prefixLength = 0
@@ -31,7 +48,9 @@ export class MessageAssembler {
   #chunk: Buffer | null = null
   #at = 0
 
-  constructor(limitBytes: number) {
+  /** `reserve` is asked before a buffer grows by so many bytes. */
+  constructor(limitBytes: number, reserve: (bytes: number) => boolean = always) {
+    this.#reserve = reserve
     this.#limitBytes = limitBytes
   }
 
@@ -40,13 +59,18 @@ export class MessageAssembler {
     return this.#prefixLength === 0 && this.#messageBytes < 0 && this.#chunk === null
   }
 
+  /** True when `next` would give null: everything that arrived was read. */
+  get isDrained(): boolean {
+    return this.#chunk === null
+  }
+
   /** `next` gives the messages in the chunk. It must have given null before the next chunk is pushed. */
   push(chunk: Buffer): void {
     this.#chunk = chunk
     this.#at = 0
   }
 
-  /** Null when more bytes are needed. Throws MessageTooLarge, and RangeError when there is no memory for the message. */
+  /** Null when more bytes are needed. Throws MessageTooLarge, MessageUnwelcome, and RangeError when there is no memory for the message. */
   next(): AssembledMessage | null {
     const chunk = this.#chunk
     if (chunk === null) return null
@@ -54,11 +78,12 @@ export class MessageAssembler {
     const bytes = this.#body(chunk)
     if (bytes === null) return this.#exhausted()
     const isCompressed = this.#flag !== 0
+    const isReserved = this.#collected !== null
     this.#prefixLength = 0
     this.#messageBytes = -1
     this.#collected = null
     if (this.#at === chunk.length) this.#chunk = null
-    return { bytes, isCompressed }
+    return { bytes, isCompressed, isReserved }
   }
 
   #exhausted(): null {
@@ -106,7 +131,8 @@ export class MessageAssembler {
   #room(needed: number): Buffer {
     const current = this.#collected
     if (current !== null && needed <= current.length) return current
-    const capacity = Math.min(this.#messageBytes, Math.max(needed, leastBytes, (current?.length ?? 0) * growth))
+    const capacity = Math.min(this.#messageBytes, Math.max(needed * growth, leastBytes))
+    if (!this.#reserve(capacity - (current?.length ?? 0))) throw new MessageUnwelcome(this.#messageBytes)
     const grown = Buffer.allocUnsafeSlow(capacity)
     if (current !== null) current.copy(grown, 0, 0, this.#collectedLength)
     this.#collected = grown

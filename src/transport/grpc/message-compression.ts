@@ -1,4 +1,4 @@
-import { deflate, gunzip, gzip, inflate } from 'node:zlib'
+import { deflate, gzip } from 'node:zlib'
 
 export type MessageEncoding = 'identity' | 'gzip' | 'deflate'
 
@@ -29,46 +29,3 @@ export function compressMessage(
     done(error === null && compressed.length < bytes.length ? compressed : null),
   )
 }
-
-type Inflated = (error: 'too-large' | 'corrupt' | null, message: Buffer) => void
-
-/** The most messages that are inflated at a time: each may become as large as the limit. */
-const mostAtOnce = 4
-
-export class MessageInflater {
-  readonly #waiting: (() => void)[] = []
-  #running = 0
-
-  /** Gives no more bytes than the limit. `isWanted` is called when the message's turn has come. */
-  inflate(
-    bytes: Buffer,
-    encoding: 'gzip' | 'deflate',
-    limitBytes: number,
-    isWanted: () => boolean,
-    done: Inflated,
-  ): void {
-    const start = (): void => {
-      if (isWanted()) this.#run(bytes, encoding, limitBytes, done)
-      else this.#next()
-    }
-    if (this.#running >= mostAtOnce) this.#waiting.push(start)
-    else start()
-  }
-
-  #run(bytes: Buffer, encoding: 'gzip' | 'deflate', limitBytes: number, done: Inflated): void {
-    this.#running++
-    const decompress = encoding === 'gzip' ? gunzip : inflate
-    decompress(bytes, { maxOutputLength: limitBytes }, (error, message) => {
-      this.#running--
-      if (error === null) done(null, message)
-      else done((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too-large' : 'corrupt', nothing)
-      this.#next()
-    })
-  }
-
-  #next(): void {
-    if (this.#running < mostAtOnce) this.#waiting.shift()?.()
-  }
-}
-
-const nothing = Buffer.alloc(0)

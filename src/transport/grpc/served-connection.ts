@@ -10,13 +10,13 @@ import { Http2Call, type CallSurroundings } from './http2-call.ts'
 import { Http2Connection, type ConnectionUser } from '../http2/http2-connection.ts'
 import type { Http2Stream } from '../http2/http2-stream.ts'
 import type { RequestHead } from '../http2/request-head.ts'
-import type { MessageInflater } from './message-compression.ts'
+import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
   readonly clock: Clock
   readonly options: GrpcTransportOptions
-  readonly inflater: MessageInflater
+  readonly clientMemory: ClientMemory
   readonly handle: CallHandler
   /** At the end of this turn of the event loop. */
   flushSoon(connection: Http2Connection): void
@@ -27,17 +27,24 @@ export class ServedConnection implements ConnectionUser {
   readonly #connection: Http2Connection
   readonly #keeper: ConnectionKeeper
   readonly #surroundings: CallSurroundings
+  readonly #memory: ConnectionMemory
+  readonly #heldBack = new Set<{ goOn(): void }>()
+  #isReliefPlanned = false
 
   constructor(host: ConnectionHost, socket: Socket) {
-    const { clock, options, inflater } = host
+    const { clock, options } = host
     this.#host = host
-    this.#connection = new Http2Connection({ clock }, socket, this)
+    const memory = new ConnectionMemory(host.clientMemory)
+    this.#memory = memory
+    this.#connection = new Http2Connection({ clock, memory }, socket, this)
     const keeper = new ConnectionKeeper(this.#connection, clock, options)
     this.#keeper = keeper
     this.#surroundings = {
       clock,
       options,
-      inflater,
+      memory,
+      heldBack: this.#heldBack,
+      onRelief: this.#relieve,
       remoteAddress: () => socket.remoteAddress ?? '',
       onSent: keeper.sent,
       onGone: () => keeper.callEnded(),
@@ -51,6 +58,32 @@ export class ServedConnection implements ConnectionUser {
     this.#keeper.callBegun()
     this.#host.handle(call)
     call.begin()
+  }
+
+  /** HOT: once per call and flush, nearly always with nothing to do. */
+  readonly #relieve = (): void => {
+    if (this.#heldBack.size === 0 || this.#isReliefPlanned || this.#memory.isFull) return
+    this.#isReliefPlanned = true
+    // Later: the messages of one call may fill the connection again, and whoever gave memory back is not done yet.
+    setImmediate(() => {
+      this.#isReliefPlanned = false
+      for (const call of Array.from(this.#heldBack)) call.goOn()
+      this.#connection.creditWhatIsUsed()
+    })
+  }
+
+  onFlushed(): void {
+    this.#relieve()
+  }
+
+  /** From the transport, every second: time limits of the connection and of its calls. */
+  sweep(nowNs: number): void {
+    this.#keeper.sweep(nowNs)
+    if (this.#connection.streamCount === 0) return
+    for (const { user } of this.#connection.streams()) if (user instanceof Http2Call) user.sweep(nowNs)
+    // The bound on unread answers follows what all connections hold.
+    this.#relieve()
+    this.#connection.creditWhatIsUsed()
   }
 
   onOutput(connection: Http2Connection): void {

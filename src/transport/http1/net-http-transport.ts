@@ -7,19 +7,22 @@ import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { ClientMemory } from '../client-memory.ts'
+import type { ConnectionSlots } from '../connection-slots.ts'
 import { Listener } from '../listener.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
 import type { HttpService } from './http-service.ts'
 import type { HttpTransportOptions } from './http-transport-options.ts'
 import { readIntoLentBuffer } from './lent-buffer-socket.ts'
-import { UnreadAnswers } from './unread-answers.ts'
+import { UnreadAnswers } from '../unread-answers.ts'
 
 export type HttpTransportDependencies = {
   readonly log: Log
   readonly clock: Clock
   /** What is held for the clients of all ports; without one the port has a budget of its own. */
   readonly clientMemory?: ClientMemory
+  /** Left out: as many connections as the system gives. */
+  readonly connectionSlots?: ConnectionSlots
   /** The error of `listen` when the system does not give the port. */
   readonly cannotListen: (reason: Error) => ServerError
 }

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 
 import type { Clock } from '../../base/clock.ts'
 import { NumberTable } from '../../base/number-table.ts'
+import type { ConnectionMemory } from '../client-memory.ts'
 import { ClosedStreams } from './closed-streams.ts'
 import { FrameBudget } from './frame-budget.ts'
 import {
@@ -49,6 +50,8 @@ export interface ConnectionUser {
   onSettings(): void
   onPing(): void
   onPingAnswer(payload: Buffer): void
+  /** Some of what waited was written. */
+  onFlushed(): void
   /** There is something to flush. */
   onOutput(connection: Http2Connection): void
   /** The client broke the rules of HTTP/2. No more frames are read; the connection ends after a last flush. */
@@ -62,6 +65,7 @@ const pingBytes = 8
 export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
   /** No more frames are read. */
   isClosed = false
+  readonly memory: ConnectionMemory
 
   readonly #socket: Socket
   readonly #user: ConnectionUser
@@ -85,7 +89,8 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
   #dataLeft = 0
   #isFlushWanted = false
 
-  constructor(dependencies: { clock: Clock }, socket: Socket, user: ConnectionUser) {
+  constructor(dependencies: { clock: Clock; memory: ConnectionMemory }, socket: Socket, user: ConnectionUser) {
+    this.memory = dependencies.memory
     this.#socket = socket
     this.#user = user
     this.#budget = new FrameBudget(dependencies.clock)
@@ -102,8 +107,16 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     return this.#socket.destroyed
   }
 
+  get isWritten(): boolean {
+    return this.#socket.writableLength === 0
+  }
+
   get streamCount(): number {
     return this.#streams.size
+  }
+
+  streams(): Iterable<Http2Stream> {
+    return Array.from(this.#streams.entries(), ([, stream]) => stream)
   }
 
   /** `isLast`: calls that the client makes from now on are not answered. Otherwise they are. */
@@ -141,6 +154,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     }
     if (this.isClosed && !this.#queue.hasControl) this.#socket.end()
     else if (this.#queue.isControlFull) this.destroy()
+    this.#user.onFlushed()
   }
 
   #wantFlush(): void {
@@ -173,7 +187,12 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
 
   #creditConnection(bytes: number): void {
     this.#uncreditedBytes += bytes
-    if (this.#uncreditedBytes < connectionWindowBytes / 2 || this.isClosed) return
+    this.creditWhatIsUsed()
+  }
+
+  /** A client that is over its share may not send more, whatever stream it is for. */
+  creditWhatIsUsed(): void {
+    if (this.#uncreditedBytes < connectionWindowBytes / 2 || this.isClosed || this.memory.isFull) return
     this.#receiveWindowBytes += this.#uncreditedBytes
     this.#sendControl(encodeWindowUpdate(0, this.#uncreditedBytes))
     this.#uncreditedBytes = 0
@@ -222,6 +241,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
   #onSocketClosed(): void {
     this.isClosed = true
     this.#closeAllStreams()
+    this.memory.close()
     this.#user.onClosed()
   }
 

@@ -1,5 +1,6 @@
 // One stream of a connection: the body that its client sends, kept while the call is paused, and the messages to send.
 
+import type { ConnectionMemory } from '../client-memory.ts'
 import type { OutgoingMessage } from '../grpc/grpc-transport.ts'
 import { frameFlags, frameHeaderBytes, frameTypes, writeFrameHeader, type Http2ErrorCode } from './http2-format.ts'
 import { streamWindowBytes } from './server-preface.ts'
@@ -23,6 +24,10 @@ export interface StreamUser {
 
 /** What a stream asks of its connection. */
 export interface StreamHost {
+  /** Counts what is held for the client. */
+  readonly memory: ConnectionMemory
+  /** The system has taken everything that was given to the socket. */
+  readonly isWritten: boolean
   /** There is something to send. */
   readyToSend(stream: Http2Stream): void
   /** So many bytes of the body were used: the client may send as many again. */
@@ -46,10 +51,10 @@ export interface SendLimits {
 type SendOutcome = 'idle' | 'stream window' | 'connection window' | 'turn' | 'ended'
 
 type Outgoing = {
-  readonly message: OutgoingMessage
+  message: OutgoingMessage
   /** The first byte of gRPC's prefix: whether the message is compressed. */
   readonly flag: 0 | 1
-  readonly release: (() => void) | null
+  release: (() => void) | null
   /** Bytes of prefix and body that are written. */
   sent: number
   partIndex: number
@@ -81,6 +86,9 @@ export class Http2Stream {
   isQueued = false
   /** Bytes of messages, with their prefixes, that are not yet sent. */
   backlogBytes = 0
+  /** Bytes of messages that were sent, and bytes of the body that arrived: who watches for a stall compares them. */
+  sentBytes = 0
+  receivedBytes = 0
 
   readonly #host: StreamHost
   #head: Buffer | null = null
@@ -112,6 +120,7 @@ export class Http2Stream {
     else this.#last.next = outgoing
     this.#last = outgoing
     this.backlogBytes += prefixBytes + message.byteLength
+    this.#host.memory.changeAnswers(prefixBytes + message.byteLength)
     this.#host.readyToSend(this)
   }
 
@@ -127,9 +136,11 @@ export class Http2Stream {
 
   /** From the connection: part of the body has arrived. HOT. */
   receive(piece: Buffer): void {
+    this.receivedBytes += piece.length
     if (this.#isPaused || (this.#held !== null && !this.#held.isEmpty)) {
       this.#held ??= new HeldPieces()
       this.#held.add(piece)
+      this.#host.memory.hold(piece.length)
       return
     }
     this.user?.onPiece(piece)
@@ -149,13 +160,32 @@ export class Http2Stream {
     const held = this.#held
     if (held !== null) {
       while (!this.#isPaused && !held.isEmpty) {
-        const piece = held.take()
+        const piece = this.#takeHeld(held)
         this.user?.onPiece(piece)
         this.#host.credit(this, piece.length)
       }
       if (this.#isPaused) return
     }
     if (this.hasRemoteEnded && !this.isClosed) this.user?.onBodyEnd()
+  }
+
+  #takeHeld(held: HeldPieces): Buffer {
+    const piece = held.take()
+    this.#host.memory.release(piece.length)
+    return piece
+  }
+
+  /** Copies what waits in memory of models, so that a client that does not read takes no memory from them. */
+  copyOut(): void {
+    for (let outgoing = this.#first; outgoing !== null; outgoing = outgoing.next) {
+      const { message, release, sent } = outgoing
+      // The socket may still look at the first bytes of a message that it was given in part.
+      if (release === null || (sent > 0 && !this.#host.isWritten)) continue
+      const parts = message.parts.map((part) => Buffer.from(part))
+      outgoing.message = { parts, byteLength: message.byteLength }
+      outgoing.release = null
+      release()
+    }
   }
 
   /** Once, from the connection. */
@@ -166,9 +196,10 @@ export class Http2Stream {
     this.#last = null
     this.#head = null
     this.#trailers = null
+    this.#host.memory.changeAnswers(-this.backlogBytes)
     this.backlogBytes = 0
     if (this.#held !== null) {
-      while (!this.#held.isEmpty) this.#host.credit(this, this.#held.take().length)
+      while (!this.#held.isEmpty) this.#host.credit(this, this.#takeHeld(this.#held).length)
     }
     this.user?.onStreamClosed()
   }
@@ -229,6 +260,8 @@ export class Http2Stream {
   #writeData(output: FrameOutput, bytes: number): void {
     this.sendWindowBytes -= bytes
     this.backlogBytes -= bytes
+    this.sentBytes += bytes
+    this.#host.memory.changeAnswers(-bytes)
     const head = output.reserve(frameHeaderBytes)
     output.offset = writeFrameHeader(head, output.offset, bytes, frameTypes.DATA, 0, this.id)
     let left = bytes

@@ -7,7 +7,8 @@ export const streamWindowBytes = 1024 * 1024
 export const connectionWindowBytes = 16 * 1024 * 1024
 /** Large: data is passed on as it arrives, so a large frame costs the server no memory and saves the client work. */
 export const maxFrameBytes = 1024 * 1024
-export const maxConcurrentStreams = 10_000
+/** A client with more calls keeps them until others have ended. */
+export const maxConcurrentStreams = 1000
 /** The most that the fields of a request may take: names, values and 32 bytes for each field. */
 export const maxHeaderListBytes = 16 * 1024
 

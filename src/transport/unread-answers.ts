@@ -1,5 +1,5 @@
-import type { Cancel, Clock } from '../../base/clock.ts'
-import type { Log } from '../../base/log.ts'
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
 
 /** The part of a socket that tells whether its client reads. */
 type WatchedSocket = {

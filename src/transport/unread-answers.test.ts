@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { ManualClock } from '../../base/clock.ts'
-import { silentLog } from '../../base/log.ts'
+import { ManualClock } from '../base/clock.ts'
+import { silentLog } from '../base/log.ts'
 import { UnreadAnswers } from './unread-answers.ts'
 
 class FakeSocket {
