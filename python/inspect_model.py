@@ -32,7 +32,7 @@ def main(backend, path):
 
 
 if __name__ == "__main__":
-    # Whatever a framework prints is not the answer.
+    # Output of a framework must not mix with the answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     json.dump(main(*sys.argv[1:3]), answer)

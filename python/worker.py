@@ -1,7 +1,7 @@
 """Entry point of a worker process: `python worker.py <socket descriptor>`."""
 import sys
 
-# Found first when started, last afterwards: a model's own modules come before ours.
+# This folder is first on the path at start, and last afterwards, so that a model's own modules are found first.
 sys.path.append(sys.path.pop(0))
 
 if sys.version_info < (3, 9):

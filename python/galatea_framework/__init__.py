@@ -1,4 +1,4 @@
-"""What the backends of machine-learning frameworks share: python/backends/<name>/model.py is one class on top of this."""
+"""The common part of the backends of frameworks: python/backends/<name>/model.py is one class on top of this."""
 from . import tabular
 from .description import Description, TensorDescription, Undescribed
 from .model import FrameworkModel

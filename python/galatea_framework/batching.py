@@ -6,7 +6,7 @@ import triton_python_backend_utils as pb_utils
 from .source import ModelError
 
 BF16_CODE = 14
-# numpy has no bfloat16. Its bits travel as this type, which nothing mistakes for a number.
+# numpy has no bfloat16. Its bits travel as this type, which no code can use as a number by mistake.
 BF16 = np.dtype([("bfloat16", "<u2")])
 
 
@@ -24,7 +24,7 @@ def tensor_of(name, array):
 
 
 def gather(requests, join):
-    """What `join` makes of the arrays of each input, by name, and how many rows each request has."""
+    """Joins the arrays of each input with `join`; returns them by name, and the number of rows of each request."""
     parts = [{tensor.name(): array_of(tensor) for tensor in request.inputs()} for request in requests]
     names = list(parts[0])
     if any(list(part) != names for part in parts):

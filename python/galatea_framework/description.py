@@ -1,9 +1,9 @@
-"""What a model file says about itself, and how that completes a configuration (Triton's rules for ONNX models)."""
+"""The description in a model file, and how it completes a configuration (Triton's rules for ONNX models)."""
 from .source import ModelError, backend_setting
 
 
 class Undescribed(ModelError):
-    """The format does not tell names, types or shapes, so config.pbtxt has to; `config` is what to write."""
+    """The format has no names, types or shapes, so config.pbtxt must have them; `config` is a first text for it."""
 
     def __init__(self, message, config):
         super().__init__("%s\n\n%s" % (message, config))
@@ -44,7 +44,7 @@ class Description:
 
 
 def complete(config, description):
-    """Fills in what the configuration leaves out; what it says stays."""
+    """Fills in fields that the configuration leaves out; its own fields stay."""
     draft = config.as_dict()
     draft["class_names"] = description.class_names
     if draft["input"] and draft["output"]:
@@ -73,6 +73,6 @@ def _entry(tensor, drop):
     dims = tensor.shape[drop:]
     entry = {"name": tensor.name, "data_type": tensor.data_type, "dims": dims or [1]}
     if not dims and drop:
-        # `dims` may not be empty: a row that is one number is one element on the wire and has no dimension in the model.
+        # `dims` must not be empty: a row of one number is one element on the wire and has no dimension in the model.
         entry["reshape"] = {"shape": []}
     return entry

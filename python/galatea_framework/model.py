@@ -16,30 +16,30 @@ from .source import ModelError, ModelSource
 class FrameworkModel:
     """Base of a backend's TritonPythonModel. A backend gives the five names and `load` and `run`; `describe` if it can."""
 
-    # For people, for `import`, and for `pip install`.
+    # The name of the framework for people, for `import`, and for `pip install`.
     framework = ""
     module = ""
     package = ""
     file_names = ()
-    # The files name the classes, so that they are read even when config.pbtxt says everything else.
+    # True when the file has class names: then it is read also when config.pbtxt is complete.
     knows_class_names = False
     uses_gpus = True
 
     @classmethod
     def describe(cls, source):
-        """A Description of the file, without loading more than that needs. Raises Undescribed when it does not tell."""
+        """Returns a Description of the file, and loads no more than needed. Raises Undescribed when the file has none."""
         raise cls.undescribed(source)
 
     def load(self, source):
-        """Brings the model into memory, on the device that the source names."""
+        """Loads the model onto the device that the source names."""
         raise NotImplementedError
 
     def run(self, inputs):
-        """What `join` made by input name, the rows of all requests together → arrays by output name."""
+        """The joined inputs of all requests, by name → arrays by output name."""
         raise NotImplementedError
 
     def join(self, arrays):
-        """One input's arrays, one per request → what `run` takes."""
+        """The arrays of one input, one per request → the joined input for `run`."""
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
     @classmethod
@@ -47,7 +47,7 @@ class FrameworkModel:
         try:
             return importlib.import_module(cls.module)
         except ModuleNotFoundError as error:
-            # The framework is there and lacks something of its own: that is what its user has to read.
+            # The framework is installed and lacks one of its own modules: the user must see this error.
             if error.name is not None and error.name.split(".")[0] != cls.module.split(".")[0]:
                 raise
             raise ModelError(
@@ -66,7 +66,7 @@ class FrameworkModel:
             'output { name: "prediction" data_type: TYPE_FP32 dims: [ -1 ] }\n' % source.config.get("backend", ""),
         )
 
-    # What the worker calls.
+    # The methods that the worker calls.
 
     @classmethod
     def auto_complete_config(cls, config):
@@ -86,7 +86,7 @@ class FrameworkModel:
         self.input_names = [tensor["name"] for tensor in config["input"]]
         self.output_names = [tensor["name"] for tensor in config["output"]]
         self.output_types = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
-        # Inputs that the model takes without any dimension and the protocol gives one; `load` names them.
+        # Scalar inputs of the model, which have one dimension in the protocol; `load` names them.
         self.scalar_inputs = ()
         self._has_told_of_single_runs = False
         if self.source.is_gpu and not self.uses_gpus:
@@ -102,7 +102,7 @@ class FrameworkModel:
         except ModelError as error:
             return [self._failed(error) for _ in requests]
         except Exception as error:
-            # One request can break a batch: alone, it fails alone.
+            # One request can make a batch fail, so each request runs alone now.
             if not self._has_told_of_single_runs:
                 self._has_told_of_single_runs = True
                 self.logger.log_warn(
@@ -127,7 +127,7 @@ class FrameworkModel:
         message = "%s failed to run model '%s': %s" % (self.framework, self.source.name, text)
         return pb_utils.InferenceResponse(error=pb_utils.TritonError(message))
 
-    # For backends.
+    # Helper methods for backends.
 
     def warn_of_pickle(self):
         self.logger.log_warn(
@@ -136,7 +136,7 @@ class FrameworkModel:
         )
 
     def warn_of_version(self, saved_with, running):
-        """Both as 'major.minor…'; a model of another minor version mostly runs, and sometimes runs differently."""
+        """Both as 'major.minor…'. A model of another minor version usually runs, but may give other results."""
         if not saved_with or saved_with.split(".")[:2] == running.split(".")[:2]:
             return
         self.logger.log_warn(
@@ -150,7 +150,7 @@ def pickles_are_allowed():
 
 
 def require_pickles(source, alternative):
-    """A pickle is a program: loading it runs whatever its author wrote, with the rights of the server."""
+    """A pickle is a program: to load it runs the code of its author, with the rights of the server."""
     name = os.path.basename(source.path)
     if not pickles_are_allowed():
         raise ModelError(

@@ -21,7 +21,7 @@ class ModelSource:
         self.path = self._find(config.get("default_model_filename", ""), file_names)
 
     def _find(self, named, file_names):
-        # A class in `runtime` may have no weights; the name of their file is filled in all the same.
+        # A class in `runtime` may have no weights, but the name of their file is always filled in.
         runtime = self.config.get("runtime", "")
         for name in [named, runtime] if named and runtime in file_names else [named] if named else file_names:
             path = os.path.join(self.model_dir, name)
@@ -39,7 +39,7 @@ class ModelSource:
         return self.config.get("max_batch_size", 0) > 0
 
     def parameter(self, *names):
-        """The first of these parameters that config.pbtxt gives, or None. Triton's are in capitals, some in both."""
+        """The first of these parameters that config.pbtxt has, or None. Triton writes names in capitals."""
         parameters = self.config.get("parameters", {})
         for name in names:
             if name in parameters:
@@ -82,6 +82,6 @@ class ModelSource:
 
 
 def backend_setting(key, otherwise=None):
-    """What the operator gave with --backend-config=<backend>,<key>=<value>."""
+    """The settings of --backend-config=<backend>,<key>=<value>."""
     settings = json.loads(os.environ.get("GALATEA_BACKEND_CONFIG", "{}"))
     return settings.get(key, otherwise)

@@ -32,7 +32,7 @@ def _text(item):
 
 
 def column_names(names):
-    """Those of the DataFrame that a model was fitted on; None where there was none, or pandas is not there to make one."""
+    """The columns of the DataFrame that a model was fitted on; None when there was none or pandas is missing."""
     if names is None:
         return None
     try:
@@ -61,7 +61,7 @@ def answers_of(source, output_names, known, what):
 
 
 def as_output(array, data_type):
-    """numpy's strings are arrays of characters, the server's are objects."""
+    """Turns numpy's strings into objects, which the server needs."""
     array = np.asarray(array)
     if data_type == "TYPE_STRING":
         return array.astype(np.object_)
@@ -90,7 +90,7 @@ def label_type(classes):
 
 
 def probabilities_of(scores):
-    """Boosters answer two-class questions with the second class's probability alone."""
+    """With two classes a booster returns only the probability of the second class."""
     return np.stack([1 - scores, scores], axis=1) if scores.ndim == 1 else scores
 
 

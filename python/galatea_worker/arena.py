@@ -39,13 +39,13 @@ class InputRegion(Region):
         super().__init__(fd)
         self._give_back = give_back
         self._watched = {}
-        # Called before the server gives pages of an idle region back to the system: for whoever told a device of them.
+        # Called before the server gives pages of an idle region back, for code that registered them with a device.
         self.on_trim = None
 
     def view(self, offset, size):
         self.cover(offset + size)
-        # Arrays made from this one have it as their base, however many views are made in between; so its end is the
-        # end of the last of them.
+        # All arrays made from this array have it as their base, also views of views. So the array lives as long as the
+        # last of them.
         root = np.ndarray((size,), np.uint8, self.map, offset)
         key = (offset, id(root))
         self._watched[key] = weakref.ref(root, lambda _: self._forget(key))

@@ -14,7 +14,7 @@ from .response import InferenceResponse
 
 
 class Call:
-    """One request under way; its responses arrive in whatever thread reads the channel."""
+    """One call under way. Its responses arrive in the thread that reads the channel."""
 
     def __init__(self):
         self.id = context.next_call_id()
@@ -96,7 +96,7 @@ def start(request, is_decoupled):
             "priority": str(request._priority),
             "outputs": list(request._requested),
             "parameters": request._parameters or None,
-            # Of the request that this one is made for, where the model says so.
+            # The trace of the request that this call serves, when the model names it.
             "traceOf": request._trace._handle if request._trace is not None else 0,
         }
     ).encode()
@@ -152,7 +152,7 @@ def _resolve(future, call):
 
 
 class Pump:
-    """A thread that reads the channel as long as somebody waits who cannot."""
+    """A thread that reads the channel for coroutines that wait, because a coroutine cannot read it."""
 
     def __init__(self):
         self._lock = threading.Lock()

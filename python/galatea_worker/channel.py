@@ -21,7 +21,7 @@ class ConnectionClosed(Exception):
 
 
 class Waiter:
-    """What a thread waits for: `done` turns true, or the turn to read is passed on to it."""
+    """A thread that waits until `done` is true, or until it is its turn to read."""
 
     __slots__ = ("_lock", "done")
 
@@ -73,7 +73,7 @@ class Channel:
             self._write(frame)
 
     def defer(self, frame):
-        """Goes out with the next frame, or when the main thread has nothing else to do."""
+        """Sends with the next frame, or when the main thread is idle."""
         self._deferred.append(frame)
 
     def send_if_free(self, frame):
@@ -145,7 +145,7 @@ class Channel:
             self._waiters.remove(waiter)
 
     def poll(self):
-        """Takes in what has already arrived, without waiting; another thread that reads does so anyway."""
+        """Reads frames that have arrived, without waiting. Does nothing while another thread reads."""
         if self._read_lock.acquire(False):
             try:
                 while self._has_arrived():

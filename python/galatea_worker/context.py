@@ -1,4 +1,4 @@
-"""What there is once per process: the channel, the memory regions, the model's tables. Set by the runner at start."""
+"""The state of the process: the channel, the memory regions, the model's tables. The runner sets it at start."""
 import itertools
 
 
@@ -22,7 +22,7 @@ class Context:
         self.announced = 0
         self.begun = 0
         self.is_serving = False
-        # `next` of it is one step for the interpreter: threads never get the same number.
+        # `next` of this counter is one step for the interpreter, so threads never get the same number.
         self.next_call_id = itertools.count(1).__next__
 
 

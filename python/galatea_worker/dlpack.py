@@ -37,7 +37,7 @@ def _tensor_of(capsule):
 
 
 class _Exporter:
-    """Lets numpy take a bare capsule, as it only asks objects."""
+    """An object around a bare capsule, because numpy takes only objects."""
 
     def __init__(self, capsule):
         self._capsule = capsule
@@ -50,7 +50,7 @@ class _Exporter:
 
 
 def export(array, is_bf16):
-    # numpy refuses to export what it must not write to.
+    # numpy does not export a read-only array.
     capsule = (array if array.flags.writeable else array.copy()).__dlpack__()
     if is_bf16:
         _tensor_of(capsule).code = _BFLOAT

@@ -17,7 +17,7 @@ _thread = threading.local()
 
 
 class Flow:
-    """Of one request of a decoupled model, from its arrival to its last answer."""
+    """The flow of one request of a decoupled model, from its arrival to its last answer."""
 
     __slots__ = ("_sizes", "_waiters", "is_over")
 
@@ -67,7 +67,7 @@ class Flow:
 
 
 def _note_served(flow):
-    """A thread that has answered two requests at once is one that others may be waiting for."""
+    """Marks the thread as shared when it answers a request before the last one that it answered is over."""
     last = getattr(_thread, "flow", None)
     if last is flow:
         return

@@ -13,7 +13,7 @@ _LARGEST_FROM_HEAP = 32 << 20  # glibc takes no more
 
 
 def keep_freed_memory():
-    """Up to 64 MiB of freed memory stay with the process, until `give_back`. Whoever set the variables decides."""
+    """Up to 64 MiB of freed memory stay with the process until `give_back`, unless the user set these variables."""
     if "MALLOC_TRIM_THRESHOLD_" in os.environ or "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return
     if _has("mallopt"):

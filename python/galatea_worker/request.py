@@ -1,4 +1,4 @@
-"""InferenceRequest: what execute is given, and what a model makes to call another one."""
+"""InferenceRequest: the argument of execute, and the request with which a model calls another model."""
 import enum
 import json
 
@@ -28,7 +28,7 @@ class PreferredMemory:
 
 
 class InferenceTrace:
-    """Ties a called model's trace to that of the request."""
+    """Joins the trace of a called model to the trace of the request."""
 
     __slots__ = ("_handle", "_context")
 

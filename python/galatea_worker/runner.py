@@ -21,7 +21,7 @@ from .response import InferenceResponse
 
 
 class ExecuteError(Exception):
-    """The return value of execute breaks a rule; its message is the client's."""
+    """The return value of execute breaks a rule. The client gets this message."""
 
 
 class Runner:
@@ -48,7 +48,7 @@ class Runner:
         }
 
     def run(self):
-        """The main thread's life. Ends with FINALIZE, or with ConnectionClosed when the server is gone."""
+        """The loop of the main thread. Ends with FINALIZE, or with ConnectionClosed when the server is gone."""
         tasks = self._tasks
         channel = self._channel
         waiter = self._waiter
@@ -284,7 +284,7 @@ class Runner:
                     continue
                 sender = request._sender
                 if sender is not None:
-                    # The first answer counts.
+                    # The first answer is used.
                     if sender._is_closed:
                         continue
                     sender._is_closed = True
@@ -303,7 +303,7 @@ class Runner:
         for request in requests:
             sender = request.get_response_sender()
             if request._release_flags == RELEASE_RESCHEDULE and not sender._is_closed:
-                # From here on it is the server's; when it comes again it is another request.
+                # The server has the request again. When it comes back, it is a new object.
                 sender._is_closed = True
                 sender._end()
                 self._channel.send(simple_frame(frames.RESCHEDULE, request._handle))
@@ -359,7 +359,7 @@ class Runner:
     # The rest
 
     def _watch_readiness(self):
-        """Asks the model once a second; the server hears of changes only."""
+        """Asks the model once a second, and reports only changes to the server."""
         said = True
         while context.is_serving:
             model = self._model
@@ -405,14 +405,14 @@ class Runner:
 
 
 def _limit_memory(limit):
-    """Beyond it allocations fail with MemoryError, which fails one batch instead of the machine."""
+    """Limits the memory: an allocation beyond it raises MemoryError and fails one batch, not the machine."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 class _Plain(Exception):
-    """An error whose text stands alone, without type and place."""
+    """An error whose text is shown alone, without type and place."""
 
     is_plain = True
 

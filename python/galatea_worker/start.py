@@ -1,4 +1,4 @@
-"""Sets the process up, greets the server, and runs."""
+"""Sets up the process, sends HELLO to the server, and runs."""
 import atexit
 import json
 import os
@@ -37,7 +37,7 @@ def main(fd):
             "numpy": numpy_version,
         },
     )
-    # Ours, whatever else of that name is on the path of a machine that has Triton.
+    # Import our module first: a machine with Triton may have another of the same name on the path.
     import triton_python_backend_utils  # noqa: F401
 
     from . import heap

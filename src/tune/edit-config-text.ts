@@ -132,7 +132,7 @@ function innerFields(text: string, field: FieldSpan): FieldSpan[] {
   return fieldsOf(text, start, end)
 }
 
-/** The fields of a message in their order. The text is valid, because the server has read it. */
+/** The fields of a message in their order. Throws at text that is not a field. */
 function fieldsOf(text: string, from = 0, to = text.length): FieldSpan[] {
   const fields: FieldSpan[] = []
   for (let at = matchAt(skipped, text, from); at < to;) {

@@ -38,13 +38,13 @@ def load_booster(source):
 
 
 def objective_of(booster):
-    """The first words of the file: `objective=multiclass num_class:3`."""
+    """The objective in the head of the file: `objective=multiclass num_class:3`."""
     found = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), re.MULTILINE)
     return found.group(1).strip() if found else "custom"
 
 
 def class_count(booster):
-    """0 for a model that answers with a number."""
+    """The number of classes; 0 for a model that answers with a number."""
     objective = objective_of(booster)
     if objective.startswith("multiclass"):
         return booster.num_model_per_iteration()

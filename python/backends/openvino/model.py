@@ -1,4 +1,4 @@
-"""OpenVINO: its own IR (`model.xml` with `model.bin`), and whatever else it reads itself, such as ONNX."""
+"""OpenVINO: its own IR (`model.xml` with `model.bin`), and all other formats that it reads, such as ONNX."""
 import os
 import re
 
@@ -79,7 +79,7 @@ class TritonPythonModel(FrameworkModel):
         }
         if source.flag("HINT_BF16", source.flag("ENFORCE_BF16", False)):
             settings["INFERENCE_PRECISION_HINT"] = "bf16"
-        # The server hands over one batch at a time: each of them should be quick.
+        # The server sends one batch at a time, so OpenVINO should optimise for latency.
         settings.setdefault("PERFORMANCE_HINT", "LATENCY")
         device = source.parameter("TARGET_DEVICE") or ("GPU.%d" % source.device_id if source.is_gpu else "CPU")
         known = [name.split(".")[0] for name in core.available_devices] + ["AUTO", "MULTI", "HETERO"]
@@ -101,7 +101,7 @@ class TritonPythonModel(FrameworkModel):
         if array.dtype == BF16:
             bits = np.ascontiguousarray(array).view(np.uint16)
             return self._openvino.Tensor(bits, self._openvino.Shape(bits.shape), self._openvino.Type.bf16)
-        # Its strings are numpy's own, not objects.
+        # OpenVINO returns strings as numpy strings, not as objects.
         return array.astype(np.bytes_) if array.dtype == np.object_ else array
 
     def run(self, inputs):
@@ -118,11 +118,11 @@ class TritonPythonModel(FrameworkModel):
         return outputs
 
     def _array(self, tensor):
-        """A copy: the request writes its next answers into the same memory."""
+        """Copies the answer, because the next one is written into the same memory."""
         kind = tensor.element_type.get_type_name()
         if kind == "string":
             return tensor.bytes_data.astype(np.object_)
-        # OpenVINO labels the bits of bfloat16 as those of float16.
+        # OpenVINO gives the bits of bfloat16 as float16.
         return np.array(tensor.data.view(np.uint16)).view(BF16) if kind == "bf16" else np.array(tensor.data)
 
     def _check_names(self, compiled):
@@ -187,7 +187,7 @@ def shape_of(port):
 
 
 def open_batch(source, model):
-    """The batch of a model that was saved with a fixed one, made free: the server batches."""
+    """Opens the batch dimension of a model that was saved with a fixed one, because the server batches."""
     shapes = {}
     for port in model.inputs:
         shape = shape_of(port)

@@ -56,12 +56,12 @@ class TritonPythonModel(FrameworkModel):
                 answers = self._outputs(self._function(*arguments, **keywords))
                 return {name: self._array(name, answer) for name, answer in answers.items()}
         except out_of_memory(torch) as error:
-            # What this batch took goes back, so that smaller ones and other models on the device can go on.
+            # The memory of this batch is given back, so that smaller batches and other models on the device can run.
             torch.cuda.empty_cache()
             raise MemoryError("%s has not enough memory for this batch: %s" % (self._device, _first_line(error))) from None
         finally:
             if self._pinned is not None:
-                # The inputs are the server's again after this, and the GPU may still be reading them.
+                # After this the server reuses the memory of the inputs, and the GPU may still read it.
                 torch.cuda.current_stream(self._device).synchronize()
             if self._cleans_cache:
                 torch.cuda.empty_cache()
@@ -69,7 +69,7 @@ class TritonPythonModel(FrameworkModel):
     def _array(self, name, answer):
         array = tensors.array_of(self._torch, name, answer)
         if array.dtype == np.object_ and self.source.is_batching:
-            # A list of strings has no shape: its first dimension is the batch, the configuration knows the others.
+            # A list of strings has no shape: its first dimension is the batch, the configuration gives the others.
             dims = self._dims[name]
             return array.reshape([-1] + dims if -1 not in dims else [-1, 1])
         return array
@@ -84,7 +84,7 @@ def kind_of(source):
 
 
 def device_of(torch, source):
-    """None for KIND_MODEL: the model has its own idea of where it lies."""
+    """None for KIND_MODEL: the model itself chooses its device."""
     if source.kind == "MODEL":
         return None
     if not source.is_gpu:
@@ -118,7 +118,7 @@ def configure(torch, source):
     # The server's memory is given to torch as it is; a model that writes into its inputs does so at its own risk.
     warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
     if source.is_gpu:
-        # On a GPU's behalf many threads only wait, each on a core of its own, and the server has none left.
+        # For a model on a GPU many CPU threads only spin, and would take the cores that the server needs.
         torch.set_num_threads(1)
     for names, setter in (
         (("INTRA_OP_THREAD_COUNT", "NUM_THREADS"), torch.set_num_threads),

@@ -6,7 +6,7 @@ import numpy as np
 from galatea_framework import Description, FrameworkModel, ModelError, TensorDescription, tabular
 from galatea_framework.model import require_pickles
 
-# What an output is called, and the estimator's method that computes it.
+# The name of an output, and the estimator's method that computes it.
 OUTPUT_METHODS = {
     "label": "predict",
     "prediction": "predict",
@@ -51,7 +51,7 @@ class TritonPythonModel(FrameworkModel):
 
     def _compute(self, answer, rows):
         values = getattr(self._estimator, OUTPUT_METHODS[answer])(rows)
-        # One array per target, where there are several.
+        # With several targets there is one array per target.
         if isinstance(values, list):
             return np.stack(values, axis=1)
         return values.toarray() if hasattr(values, "toarray") else values
@@ -79,7 +79,7 @@ def target_count(estimator):
 
 
 def class_names_of(estimator, source):
-    """The classification extension shows them beside the probabilities. Numbers from 0 on are what it shows anyway."""
+    """The class names for the classification extension. Numbers from 0 on need no names: the extension shows indices."""
     classes = getattr(estimator, "classes_", None)
     if classes is None or isinstance(classes, list):
         return {}
@@ -90,12 +90,12 @@ def class_names_of(estimator, source):
     return {name: names for name in configured if name != "label"}
 
 
-# Whoever described the model goes on to serve it.
+# The process that described the model may go on to serve it, so the estimator is kept.
 _loaded = {}
 
 
 def load_estimator(source):
-    """The estimator, and the version that saved it where that is not the running one."""
+    """The estimator, and the version that saved it when that differs from the running version."""
     if source.path not in _loaded:
         _loaded[source.path] = read_estimator(source)
     return _loaded[source.path]
@@ -124,7 +124,7 @@ def read_skops(source):
     except ModuleNotFoundError:
         raise ModelError("model '%s' is a skops file: 'pip install skops' brings what reads it" % source.name) from None
     trusted = (source.parameter("skops_trusted") or "").split(",")
-    # A type of the framework itself runs the framework's code and no other.
+    # A type of the framework itself runs only code of the framework.
     found = skops.io.get_untrusted_types(file=source.path)
     unknown = [name for name in found if name.split(".")[0] not in ("sklearn", "numpy", "scipy") and name not in trusted]
     if unknown:

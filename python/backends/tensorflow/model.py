@@ -5,7 +5,7 @@ import numpy as np
 
 from galatea_framework import BF16, Description, FrameworkModel, ModelError, TensorDescription
 
-# Said before the import: three lines of greetings per process help nobody.
+# Set before the import, so that TensorFlow does not print three lines per process.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 DATA_TYPES = {
@@ -49,7 +49,7 @@ class TritonPythonModel(FrameworkModel):
         if is_graph(source):
             self._function, shapes = load_graph(source, self.input_names, self.output_names)
         else:
-            # The model must outlive its signature, which only borrows its variables.
+            # The model must live as long as its signature, which does not keep the variables alive.
             self._model, signature = load_signature(source)
             self._check_names(signature)
             self._function = lambda inputs: signature(**inputs)
@@ -65,7 +65,7 @@ class TritonPythonModel(FrameworkModel):
 
     def _tensor(self, array):
         if array.dtype == BF16:
-            # numpy has no such type of its own; TensorFlow brings one.
+            # numpy has no such type; TensorFlow has one.
             array = array.view(np.uint16).view(self._tensorflow.bfloat16.as_numpy_dtype)
         return self._tensorflow.convert_to_tensor(array)
 
@@ -75,7 +75,7 @@ class TritonPythonModel(FrameworkModel):
                 "output '%s' is ragged, rows of different lengths: the protocol knows arrays only. Export a signature that "
                 "ends with to_tensor()" % name
             )
-        # Without a dimension it is a plain number, or bytes.
+        # A value without a dimension is a plain number, or bytes.
         value = tensor.numpy()
         if isinstance(value, np.ndarray):
             return value
@@ -131,7 +131,7 @@ def chosen_signature(source, names):
     wanted = asked or "serving_default"
     if wanted in names:
         return wanted
-    # The one there is, unless the owner asked for another.
+    # The only signature, unless the configuration names another.
     if asked is None and len(names) == 1:
         return names[0]
     raise ModelError(
@@ -154,7 +154,7 @@ def read_saved_model(source):
 
 
 def signature_of(source):
-    """What the file says, without loading it: threads and devices can be chosen only before that."""
+    """Reads the file without loading the model: threads and devices can be chosen only before a load."""
     graphs = read_saved_model(source).meta_graphs
     graph = next((graph for graph in graphs if tag_of(source) in graph.meta_info_def.tags), None)
     if graph is None:
@@ -205,7 +205,7 @@ def read_graph(source):
 
 
 def describe_graph(source):
-    """Placeholders are the inputs, what nobody takes further the outputs."""
+    """Placeholders are the inputs; values that no other node uses are the outputs."""
     import tensorflow
 
     definition = read_graph(source)

@@ -12,7 +12,7 @@ class TritonPythonModel(FrameworkModel):
     framework = "XGBoost"
     module = "xgboost"
     package = "xgboost"
-    # `xgboost.json` and `xgboost.model` are what Triton's FIL backend calls them.
+    # `xgboost.json` and `xgboost.model` are the names of Triton's FIL backend.
     file_names = ("model.ubj", "model.json", "xgboost.json", "xgboost.ubj", "xgboost.model")
 
     @classmethod
@@ -39,7 +39,7 @@ class TritonPythonModel(FrameworkModel):
 
     def run(self, inputs):
         rows = tabular.features(inputs, self.input_names)
-        # In place: no DMatrix, which would copy the rows and cost more than a small forest.
+        # inplace_predict needs no DMatrix, which would copy the rows and cost more than a small forest.
         scores = self._booster.inplace_predict(rows, iteration_range=self._range)
         if self._classes:
             return tabular.booster_outputs(scores, self._classes, self._answers, self.output_types)
@@ -56,7 +56,7 @@ def load_booster(source):
 
 
 def iteration_range(booster):
-    """All trees, or those up to the best when training was stopped early: as XGBClassifier and XGBRegressor predict."""
+    """All trees, or those up to the best iteration after early stopping, as XGBClassifier and XGBRegressor predict."""
     best = booster.attr("best_iteration")
     return (0, 0) if best is None else (0, int(best) + 1)
 
@@ -70,7 +70,7 @@ def objective_of(booster):
 
 
 def saved_version(path):
-    """The last member of the file, in JSON and in UBJSON. The library itself tells only its own version."""
+    """Reads the last member of the file, in JSON and UBJSON, because the library gives only its own version."""
     with open(path, "rb") as file:
         file.seek(max(0, os.path.getsize(path) - 100))
         end = file.read()
@@ -86,7 +86,7 @@ def answers_with_labels(booster):
 
 
 def class_count(booster):
-    """Of a model that answers with probabilities; 0 for one that answers with a number."""
+    """The number of classes of a model with probabilities; 0 for a model that answers with a number."""
     objective = objective_of(booster)
     if objective == "multi:softprob":
         return int(_settings(booster)["learner_model_param"]["num_class"])

@@ -37,7 +37,7 @@ def load(source, device):
 
 
 def load_package(source, device):
-    """It was compiled for one kind of device, and has lost the names of its arguments."""
+    """A compiled package is for one kind of device, and has no names of its arguments."""
     import torch
 
     index = device.index if device is not None and device.type == "cuda" else -1
@@ -64,7 +64,7 @@ def load_program(source, device):
     structure = program.call_spec.in_spec
 
     def call(*flat):
-        # What was exported with dictionaries and lists as arguments is called with them.
+        # A program that was exported with dictionaries and lists as arguments is called with them.
         arguments, keywords = pytree.tree_unflatten(list(flat), structure)
         return module(*arguments, **keywords)
 

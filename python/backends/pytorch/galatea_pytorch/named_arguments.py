@@ -1,4 +1,4 @@
-"""Which input goes to which argument, and which part of the answer is which output: Triton's naming rules.
+"""Maps inputs to arguments, and parts of the answer to outputs: Triton's naming rules.
 
 Inputs are named as the arguments of forward, or `<anything>__<index>` by position; a model whose one argument is a dictionary or
 a list gets all inputs in it. Outputs are `<anything>__<index>` by position, or the keys of the dictionary that the model
@@ -11,7 +11,7 @@ _indexed = re.compile(r"^(.*)__(\d+)$")
 
 
 def argument_plan(source, loaded, input_names):
-    """A function of the tensors by input name that gives the positional and the named arguments of the call."""
+    """Returns a function: tensors by input name → positional and named arguments of the call."""
     if loaded.container is dict:
         return lambda tensors: ((tensors,), {})
     order = ordered(source, loaded, input_names)
@@ -21,7 +21,7 @@ def argument_plan(source, loaded, input_names):
     def arguments(tensors):
         if len(tensors) == len(order):
             return [tensors[name] for name in order], {}
-        # Optional inputs are left out: what comes after the first of them goes by name.
+        # Optional inputs may be missing, so all arguments after the first missing one are passed by name.
         given = 0
         while order[given] in tensors:
             given += 1
@@ -32,7 +32,7 @@ def argument_plan(source, loaded, input_names):
 
 
 def ordered(source, loaded, input_names):
-    """The inputs as the function takes them."""
+    """The inputs in the form that the function takes."""
     if loaded.names and all(name in loaded.names for name in input_names):
         return [name for name in loaded.names if name in input_names]
     positions = {name: _index_of(name) for name in input_names}
@@ -54,7 +54,7 @@ def ordered(source, loaded, input_names):
 
 
 def output_plan(source, output_names):
-    """A function of what the model returned that gives the values by output name."""
+    """Returns a function: the answer of the model → values by output name."""
     positions = [_index_of(name) for name in output_names]
     order = positions if None not in positions else list(range(len(output_names)))
 

@@ -1,11 +1,11 @@
-"""The server's shared memory, made known to CUDA: what lies in it goes to the GPU without a copy on the way."""
+"""Registers the server's shared memory with CUDA, so that its tensors go to the GPU without another copy."""
 import numpy as np
 
 from galatea_worker.context import context
 
 
 class PinnedInputs:
-    """Not for other than the thread that executes: while it registers or forgets memory, no copy from there is under way."""
+    """Only the thread that executes may use this: no copy from the memory may run while it is registered or forgotten."""
 
     def __init__(self, torch, logger):
         self._torch = torch
@@ -13,11 +13,11 @@ class PinnedInputs:
         self._region = context.inputs
         self._registered = None
         if self._region is not None:
-            # The server is about to take pages out of it: the GPU would go on reading those.
+            # The server is about to give pages of the region back, and the GPU would still read these pages.
             self._region.on_trim = self._forget
 
     def cover(self):
-        """To be called before copies are made: the memory may have grown since."""
+        """Call it before copies, because the memory may have grown."""
         region = self._region
         if region is None or region.map is None or (self._registered is not None and self._registered[0] is region.map):
             return

@@ -17,8 +17,8 @@ def load(source, device):
     module = class_of(source)()
     weights = os.path.splitext(program_of(source))[0] + ".pt"
     if os.path.exists(weights):
-        # Tensors and nothing else: torch itself refuses a pickle with code in it. Mapped, and used where they lie: instances
-        # on the CPU share the pages of the file.
+        # `weights_only`: torch refuses a pickle with code. The tensors are mapped and not copied, so that instances on
+        # the CPU share the pages of the file.
         state = torch.load(weights, map_location="cpu", weights_only=True, mmap=True)
         try:
             module.load_state_dict(state, assign=True)
@@ -70,7 +70,7 @@ def class_of(source):
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, torch.nn.Module) and value.__module__ == module.__name__
     ]
-    # A network is made of the smaller ones that stand before it in the file.
+    # Without a class of this name the last class is the model; earlier classes are its parts.
     chosen = [value for value in classes if value.__name__ == "Model"] or classes[-1:]
     if not chosen:
         raise ModelError("'%s' of model '%s' defines no subclass of torch.nn.Module" % (os.path.basename(path), source.name))
@@ -78,7 +78,7 @@ def class_of(source):
 
 
 def forward_of(module):
-    """The arguments that have a name; of a class, without self."""
+    """The arguments that have a name; for a class without self."""
     parameters = inspect.signature(module.forward).parameters
     return [
         parameter

@@ -5,7 +5,7 @@ import zipfile
 
 import numpy as np
 
-# Smaller ones are not worth a comparison.
+# Smaller parameters are not worth a comparison.
 MINIMUM_BYTES = 64 * 1024
 _local_header = struct.Struct("<26xHH")
 
@@ -32,7 +32,7 @@ def map_weights(path, module):
             continue
         own = tensor.detach().reshape(-1).view(torch.uint8)
         for offset in records.get(size, ()):
-            # Copy on write: a model that changes its weights changes its own.
+            # Copy on write: a model that changes its weights changes only its own copy.
             mapped = torch.from_numpy(np.memmap(path, dtype=np.uint8, mode="c", offset=offset, shape=(size,)))
             if torch.equal(mapped, own):
                 tensor.data = mapped.view(tensor.dtype).view(tensor.shape)

@@ -32,7 +32,7 @@ def join(torch, arrays, device):
 
 def tensor_of(torch, array):
     if array.dtype == BF16:
-        # View by view: torch knows no structures, numpy no bfloat16.
+        # The type changes through views, because torch has no structures and numpy has no bfloat16.
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
