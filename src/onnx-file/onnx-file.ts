@@ -6,6 +6,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { ServerError } from '../base/server-error.ts'
 import { dataTypeOfOnnx, elementBytes, isDataType, type DataType } from '../tensor/data-type.ts'
 import { ProtobufCursor } from '../protobuf/protobuf-cursor.ts'
+import { mostNodesKept, type OnnxNode } from './value-driven-work.ts'
 
 export type OnnxFileTensor = {
   readonly name: string
@@ -36,8 +37,8 @@ export type OnnxFile = {
   readonly nodeCount: number
   /** How often each operator is used, sub-graphs included. */
   readonly operators: ReadonlyMap<string, number>
-  /** True when the time of a run may depend on values and not only on shapes. */
-  readonly hasLoops: boolean
+  /** The nodes of the model's own graph in their order; null when there are very many. */
+  readonly nodes: readonly OnnxNode[] | null
   readonly initializerCount: number
   /** Bytes of weights, in the file and in external files. */
   readonly initializerBytes: number
@@ -94,6 +95,7 @@ class Reader {
   readonly #inputs: OnnxFileTensor[] = []
   readonly #outputs: OnnxFileTensor[] = []
   readonly #operators = new Map<string, number>()
+  readonly #nodes: OnnxNode[] = []
   readonly #initializers = new Set<string>()
   readonly #externalFiles = new Set<string>()
   readonly #metadata = new Map<string, string>()
@@ -122,7 +124,7 @@ class Reader {
       outputs: this.#outputs,
       nodeCount: this.#nodeCount,
       operators: this.#operators,
-      hasLoops: ['Loop', 'Scan'].some((name) => this.#operators.has(name)),
+      nodes: this.#nodes.length > mostNodesKept ? null : this.#nodes,
       initializerCount: this.#initializers.size,
       initializerBytes: this.#initializerBytes,
       externalFiles: [...this.#externalFiles],
@@ -206,13 +208,23 @@ class Reader {
 
   async #readNode(end: number, depth: number): Promise<void> {
     this.#nodeCount++
+    const isKept = depth === 0 && this.#nodes.length <= mostNodesKept
+    let [operator, domain] = ['', '']
+    const inputs: string[] = []
+    const outputs: string[] = []
     await this.#cursor.eachField(end, async (field, value, fieldEnd) => {
       if (field === 4) {
-        const name = await this.#text(value)
+        operator = await this.#text(value)
         this.#counted(this.#operators.size, limits.operators, 'kinds of operators')
-        this.#operators.set(name, (this.#operators.get(name) ?? 0) + 1)
+        this.#operators.set(operator, (this.#operators.get(operator) ?? 0) + 1)
       } else if (field === 5) await this.#readAttribute(fieldEnd, depth)
+      else if (isKept && (field === 1 || field === 2)) {
+        const names = field === 1 ? inputs : outputs
+        this.#counted(names.length, limits.tensors, 'inputs or outputs of a node')
+        names.push(await this.#text(value))
+      } else if (isKept && field === 7) domain = await this.#text(value)
     })
+    if (isKept) this.#nodes.push({ operator, domain, inputs, outputs })
   }
 
   async #readAttribute(end: number, depth: number): Promise<void> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { nextEstimateUs, nextPlace, PlaceByTime } from './execution-place.ts'
+import { nextEstimateUs, nextPlace, PlaceByTime, sizeKey } from './execution-place.ts'
 
 const observe = (place: PlaceByTime, count: number, us: number, bytes = 128): void => {
   for (let i = 0; i < count; i++) place.observe(bytes, us * 1000)
@@ -24,9 +24,9 @@ test('slow first runs do not keep a fast model offloaded', () => {
 test('one pause of the machine does not move an inline model, lasting slowness does', () => {
   const place = new PlaceByTime(100, null)
   observe(place, 10, 5)
-  observe(place, 1, 50_000)
+  observe(place, 1, 4000)
   assert.equal(place.placeFor(128), 'inline')
-  observe(place, 20, 50_000)
+  observe(place, 20, 4000)
   assert.equal(place.placeFor(128), 'offloaded')
 })
 
@@ -46,6 +46,33 @@ test('the estimate stays between what was measured', () => {
       assert.ok(estimate >= Math.min(...samples) - 1e-9 && estimate <= Math.max(...samples) + 1e-9)
     }),
   )
+})
+
+test('a run that stalled the main thread moves its size off it, for longer each time', () => {
+  const place = new PlaceByTime(100, null)
+  observe(place, 100, 5)
+  observe(place, 100, 5, 256)
+  observe(place, 1, 5001)
+  assert.equal(place.placeFor(128), 'offloaded')
+  assert.equal(place.placeFor(256), 'inline')
+  observe(place, 9_000, 5)
+  assert.equal(place.placeFor(128), 'offloaded')
+  observe(place, 1_100, 5)
+  assert.equal(place.placeFor(128), 'inline')
+  observe(place, 1, 1e6)
+  observe(place, 70_000, 5)
+  assert.equal(place.placeFor(128), 'offloaded')
+})
+
+test('shapes are told apart, and the number of sizes that are known is bounded', () => {
+  const input = (shape: number[]) => [{ shape, bytes: new Uint8Array(64) }]
+  assert.notEqual(sizeKey(input([1, 16])), sizeKey(input([16, 1])))
+  assert.equal(sizeKey(input([1, 9])), sizeKey(input([1, 15])))
+  assert.notEqual(sizeKey(input([1, 16])), sizeKey([{ shape: [1, 16], bytes: new Uint8Array(4096) }]))
+  const place = new PlaceByTime(100, null)
+  for (let size = 0; size < 300; size++) observe(place, 10, 5, size)
+  assert.equal(place.placeFor(0), 'inline')
+  assert.equal(place.placeFor(299), 'offloaded')
 })
 
 test('a large batch is judged by its own times, not by those of a small one', () => {

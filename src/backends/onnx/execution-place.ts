@@ -1,6 +1,7 @@
 // Chooses whether a model runs inline or offloaded. A hop to another thread costs more than a short run, and a long run
 // must not block the main thread. So the time of each run is measured, and the place follows it with hysteresis.
 
+import type { RunInput } from './onnx-session.ts'
 import type { Place } from './session-settings.ts'
 
 /** A run with a shorter estimate takes place on the main thread. */
@@ -30,39 +31,76 @@ export function nextPlace(current: Place, estimateUs: number, sampleCount: numbe
   return estimateUs < limitUs ? 'inline' : 'offloaded'
 }
 
-const sizeClasses = 48
+/** An inline run that takes longer has held everybody up: runs of its size leave the main thread. */
+const stallUs = 5000
+/** So many runs of that size in a row must be short before it comes back, and eight times as many after each further stall. */
+const firstProbation = 10_000
+const probationGrowth = 8
+/** Sizes that are told apart; all others run offloaded. */
+const mostSizes = 256
+
+class SizeTimes {
+  place: Place = 'offloaded'
+  estimateUs = 0
+  sampleCount = 0
+  stallCount = 0
+  /** Short runs that are still to come before the size may be inline again. */
+  probationLeft = 0
+}
 
 /**
- * Keeps one estimate per power of two of input bytes, because a large batch may take long when a small one does not. A
- * size without a run begins offloaded.
+ * Keeps one estimate per size of inputs (`sizeKey`), because a large batch may take long where a small one does not.
+ * Of a size not seen yet nothing is known, so it begins offloaded.
  */
 export class PlaceByTime {
   readonly #limitUs: number
   readonly #fixed: Place | null
-  readonly #places: Place[] = Array.from({ length: sizeClasses }, () => 'offloaded')
-  readonly #estimatesUs = new Float64Array(sizeClasses)
-  readonly #sampleCounts = new Float64Array(sizeClasses)
+  readonly #sizes = new Map<number, SizeTimes>()
 
-  /** `fixed`: the place of all runs; null: the measured time decides. */
+  /** `fixed`: whatever is measured. */
   constructor(limitUs: number, fixed: Place | null) {
     this.#limitUs = limitUs
     this.#fixed = fixed
   }
 
-  placeFor(inputBytes: number): Place {
-    return this.#fixed ?? (this.#places[sizeClass(inputBytes)] as Place)
+  placeFor(key: number): Place {
+    return this.#fixed ?? this.#sizes.get(key)?.place ?? 'offloaded'
   }
 
-  observe(inputBytes: number, elapsedNs: number): void {
+  observe(key: number, elapsedNs: number): void {
     if (this.#fixed !== null) return
-    const index = sizeClass(inputBytes)
-    const count = this.#sampleCounts[index] as number
-    const estimateUs = nextEstimateUs(this.#estimatesUs[index] as number, elapsedNs / 1000, count, this.#limitUs)
-    this.#estimatesUs[index] = estimateUs
-    this.#sampleCounts[index] = count + 1
-    this.#places[index] = nextPlace(this.#places[index] as Place, estimateUs, count + 1, this.#limitUs)
+    let size = this.#sizes.get(key)
+    if (size === undefined) {
+      if (this.#sizes.size >= mostSizes) return
+      size = new SizeTimes()
+      this.#sizes.set(key, size)
+    }
+    const elapsedUs = elapsedNs / 1000
+    size.estimateUs = nextEstimateUs(size.estimateUs, elapsedUs, size.sampleCount, this.#limitUs)
+    size.sampleCount++
+    if (size.place === 'inline' && elapsedUs > stallUs) {
+      size.place = 'offloaded'
+      size.probationLeft = firstProbation * probationGrowth ** size.stallCount++
+    } else if (size.probationLeft > 0) {
+      size.probationLeft = elapsedUs > this.#limitUs ? size.probationLeft : size.probationLeft - 1
+    } else size.place = nextPlace(size.place, size.estimateUs, size.sampleCount, this.#limitUs)
   }
 }
 
-const sizeClass = (bytes: number): number =>
-  bytes < 0x80000000 ? 32 - Math.clz32(bytes) : Math.min(sizeClasses - 1, Math.ceil(Math.log2(bytes)) + 1)
+/**
+ * Stands for all inputs whose dimensions and bytes are about the same: equal powers of two. The same number of bytes in
+ * another shape is another size, because [1, n] and [n, 1] may be a sum and a product of n². HOT: once per run.
+ */
+export function sizeKey(inputs: readonly (RunInput | null)[]): number {
+  let key = inputs.length
+  for (let i = 0; i < inputs.length; i++) {
+    const input = inputs[i]
+    if (input === null || input === undefined) continue
+    const { shape, bytes } = input
+    for (let d = 0; d < shape.length; d++) key = (Math.imul(key, 37) + powerOf(shape[d] as number)) | 0
+    key = (Math.imul(key, 37) + powerOf(bytes.byteLength)) | 0
+  }
+  return key
+}
+
+const powerOf = (size: number): number => (size < 0x80000000 ? 32 - Math.clz32(size) : 33)

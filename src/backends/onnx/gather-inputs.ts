@@ -4,6 +4,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { batchInputTensors, raggedTensor, type BatchLayout } from './batch-layout.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { gatherBytes } from '../../tensor/gather.ts'
+import { sizeKey } from './execution-place.ts'
 import type { RunInput } from './onnx-session.ts'
 
 export type InputPlaces = {
@@ -17,7 +18,8 @@ export type InputPlaces = {
 
 export type GatheredInputs = {
   readonly inputs: readonly (RunInput | null)[]
-  readonly bytes: number
+  /** Which runs take about as long as this one. */
+  readonly sizeKey: number
 }
 
 /** Inputs of one request are its own bytes, without a copy. Rows of several requests are joined with 1 copy. */
@@ -25,9 +27,7 @@ export function gatherInputs(places: InputPlaces, requests: readonly InferenceRe
   const inputs = requests.length === 1 ? inputsOf(places, requests[0] as InferenceRequest) : gather(places, requests)
   const { layout } = places
   if (layout !== null) arrange(layout, places, requests, inputs)
-  let bytes = 0
-  for (let i = 0; i < inputs.length; i++) bytes += inputs[i]?.bytes.byteLength ?? 0
-  return { inputs, bytes }
+  return { inputs, sizeKey: sizeKey(inputs) }
 }
 
 // HOT: once per request.

@@ -8,6 +8,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readOnnxFile } from '../../onnx-file/onnx-file.ts'
+import { workFollowsValues } from '../../onnx-file/value-driven-work.ts'
 import { completeConfig, isComplete } from './auto-complete.ts'
 import { defaultInlineLimitUs, PlaceByTime } from './execution-place.ts'
 import { describeLoadError } from './load-error.ts'
@@ -58,7 +59,7 @@ export class OnnxBackend implements Backend {
     const session = (await this.#takeKept(file, settings)) ?? (await this.#createSession(file, settings.session))
     try {
       validateSignature(config, session)
-      const place = new PlaceByTime(defaultInlineLimitUs, await fixedPlace(file, settings, session))
+      const place = new PlaceByTime(defaultInlineLimitUs, await fixedPlace(file, config, settings, session))
       return new OnnxModel({ clock: this.#clock }, source, session, { place, maxExecutionMs: settings.maxExecutionMs })
     } catch (reason) {
       await session.close()
@@ -116,11 +117,24 @@ export class OnnxBackend implements Backend {
  * Null: the measured time decides. When the time of a model depends on the values of its inputs and not on their size,
  * past runs say nothing, so the model must not run on the main thread.
  */
-async function fixedPlace(file: string, settings: OnnxSettings, session: OnnxSession): Promise<Place | null> {
+async function fixedPlace(
+  file: string,
+  config: ModelConfig,
+  settings: OnnxSettings,
+  session: OnnxSession,
+): Promise<Place | null> {
   if (!session.canRunInline) return 'offloaded'
   if (settings.execution !== null) return settings.execution
   const header = await readOnnxFile(file).catch(() => null)
-  return header === null || header.hasLoops ? 'offloaded' : null
+  if (header === null) return 'offloaded'
+  // An input with an initializer is a constant unless the configuration lets requests bring it.
+  const given = [...header.inputs, ...config.input]
+  return workFollowsValues(
+    header.nodes,
+    given.map(({ name }) => name),
+  )
+    ? 'offloaded'
+    : null
 }
 
 /** Triton's rule: the file, or a folder of that name with `model.onnx` in it. */

@@ -35,7 +35,7 @@ export class OnnxInstance implements Instance {
   /** Requests of the batch that still wait for an answer. */
   #live: readonly InferenceRequest[] = []
   #outputs: readonly OutputBinding[]
-  #inputBytes = 0
+  #sizeKey = 0
   #place: Place = 'inline'
   /** Answers are on their way while the next batch already runs. */
   #isAnswering = false
@@ -78,10 +78,10 @@ export class OnnxInstance implements Instance {
       this.#failAll(ServerError.from(reason))
       return
     }
-    this.#inputBytes = gathered.bytes
+    this.#sizeKey = gathered.sizeKey
     const outputs = this.#chooseOutputs(live)
     // While answers of the previous batch are still to be sent, a run on this thread would delay them.
-    const where = this.#isAnswering ? 'offloaded' : place.placeFor(this.#inputBytes)
+    const where = this.#isAnswering ? 'offloaded' : place.placeFor(this.#sizeKey)
     this.#place = where
     const inputEndNs = clock.nowNs()
     for (const request of live) request.computeInputEndNs = inputEndNs
@@ -149,7 +149,7 @@ export class OnnxInstance implements Instance {
       this.#failAll(this.#isOverrun ? this.#overrunError() : result.error)
       return
     }
-    place.observe(this.#inputBytes, result.elapsedNs)
+    place.observe(this.#sizeKey, result.elapsedNs)
     const live = this.#live
     const outputs = this.#outputs
     if (live.length === 1 && this.#parts.layout === null) {
