@@ -1,7 +1,7 @@
 // A latency target against fixed delays on a bursty load. The real batcher runs in virtual time, on a model of
 // 3 ms + 0.15 ms per row, so that the figures are the same on every machine and one run is a minute of traffic.
 
-import { ManualClock } from '../src/base/clock.ts'
+import { ManualClock } from '../test/fakes/manual-clock.ts'
 import type { Instance } from '../src/model/backend.ts'
 import type { Batch } from '../src/model/batch.ts'
 import { InferenceRequest } from '../src/model/inference-request.ts'

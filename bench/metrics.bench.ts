@@ -3,7 +3,7 @@
 
 import { Worker } from 'node:worker_threads'
 import { SystemClock } from '../src/base/clock.ts'
-import { MemoryLog } from '../src/base/log.ts'
+import { MemoryLog } from '../test/fakes/memory-log.ts'
 import { TrafficMeter } from '../src/transport/traffic-meter.ts'
 import { createMetricsPort } from '../src/metrics-service.ts'
 import { InferenceRequest } from '../src/model/inference-request.ts'

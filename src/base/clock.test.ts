@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock, SystemClock } from './clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { SystemClock } from './clock.ts'
 
 test('a manual clock fires alarms when they come due, earliest first, and none that was taken back', () => {
   const clock = new ManualClock()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../base/clock.ts'
-import { MemoryLog } from '../base/log.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { MemoryLog } from '../../test/fakes/memory-log.ts'
 import type { Instance } from '../model/backend.ts'
 import { LiveCheck } from './live-check.ts'
 

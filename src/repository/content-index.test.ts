@@ -3,7 +3,7 @@ import { appendFile, copyFile, mkdir, open, rename, rm, stat, symlink, utimes, w
 import { join } from 'node:path'
 import test from 'node:test'
 import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
-import { MemoryLog } from '../base/log.ts'
+import { MemoryLog } from '../../test/fakes/memory-log.ts'
 import { ContentIndex } from './content-index.ts'
 import { ModelRepository } from './model-repository.ts'
 import { LocalStore } from './local-store.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import type { PreparedBatch } from '../model/batch.ts'
 import type { Batch } from '../model/batch.ts'
 import type { BatchPadding } from '../config/batch-padding.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { ServerError } from '../base/server-error.ts'
 import { EnsemblePlan } from '../config/ensemble-plan.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'

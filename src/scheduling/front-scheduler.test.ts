@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import type { ResponseCache } from '../model/response-cache.ts'
 import type { Scheduler } from '../model/scheduler.ts'

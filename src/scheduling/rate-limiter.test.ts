@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { DirectScheduler } from './direct-scheduler.ts'
 import { RateLimiter, type InstanceClaim } from './rate-limiter.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { HostMetrics, parseMemInfo, parseProcStat, systemProbe, type CpuTimes } from './host-metrics.ts'
 
 test('idle and waiting for disks is not busy, guests are not counted twice', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test, { type TestContext } from 'node:test'
-import { ManualClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'

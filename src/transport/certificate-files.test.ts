@@ -3,8 +3,8 @@ import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 
 import { CertificateFiles, type Certificates as ReadCertificates } from './certificate-files.ts'
-import { ManualClock } from '../base/clock.ts'
-import { MemoryLog } from '../base/log.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { MemoryLog } from '../../test/fakes/memory-log.ts'
 import { Certificates } from '../../test/certificates.ts'
 
 const made = new Certificates().make('one').make('two')

@@ -13,6 +13,7 @@ import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import { GrpcFixture } from './grpc-fixture.ts'
 import { startHttpFixture } from './http-fixture.ts'
 import { RawConnection } from './http-raw-client.ts'
+import { inject } from '../fakes/injected-request.ts'
 
 const clock = new SystemClock()
 const refusal: Verdict = { kind: 'refused', reason: 'restricted', message: 'who are you?' }
@@ -131,7 +132,7 @@ test('the metrics port asks the same Admission', async () => {
 test('an Admission that fails lets nobody in, and says so in the log', async () => {
   const admission = new KnownNames(false)
   const port = createHttpPort({ engine, log, clock, admission }, { ...defaultOptions().http, port: 0 })
-  const { status, body } = await port.inject({
+  const { status, body } = await inject(port, {
     method: 'GET',
     path: '/v2',
     headers: [['Authorization', 'Bearer bug']],
@@ -156,7 +157,7 @@ test('a Chooser steers by header, caller and the head of the body, over HTTP and
     return id === 'try-2' || parameters.get('tier') === 'new' ? model.find('2') : model.find('')
   })
   const overHttp = async (caller: string, headers: [string, string][] = [], more = {}, path = ''): Promise<unknown> => {
-    const { body } = await port.inject({
+    const { body } = await inject(port, {
       method: 'POST',
       path: `/v2/models/versions_all${path}/infer`,
       headers: [['Authorization', `Bearer ${caller}`], ...headers],

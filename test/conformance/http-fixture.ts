@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { SystemClock, type Clock } from '../../src/base/clock.ts'
-import { MemoryLog } from '../../src/base/log.ts'
+import { MemoryLog } from '../fakes/memory-log.ts'
 import { ServerError, type ErrorCode } from '../../src/base/server-error.ts'
 import { IdentityBackend } from '../../src/backends/identity/identity-backend.ts'
 import { Engine } from '../../src/engine/engine.ts'

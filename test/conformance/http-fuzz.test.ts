@@ -12,6 +12,7 @@ import fc from 'fast-check'
 import { dataTypes } from '../../src/tensor/data-type.ts'
 import { startHttpFixture, type HttpFixture } from './http-fixture.ts'
 import { RawConnection } from './http-raw-client.ts'
+import { inject } from '../fakes/injected-request.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
@@ -227,7 +228,7 @@ const usedBytes = async (): Promise<number> => {
 
 async function assertStillServing(): Promise<void> {
   const body = '{"inputs":[{"name":"X","shape":[1],"datatype":"INT32","data":[5]}],"outputs":[{"name":"ECHO"}]}'
-  const answer = await fixture.frontend.inject({ method: 'POST', path: '/v2/models/inspect_request/infer', body })
+  const answer = await inject(fixture.frontend, { method: 'POST', path: '/v2/models/inspect_request/infer', body })
   assert.equal(answer.status, 200)
   assert.match(answer.body.toString(), /"data":\[5\]/)
   assert.deepEqual(
@@ -243,7 +244,7 @@ test('20,000 generated inference requests: every one is answered, and none with 
   const property = fc.asyncProperty(exchange, async (it) => {
     // As between requests of real sockets: zlib gives its memory back on the next turn of the event loop.
     if (++count % 32 === 0) await new Promise((resolve) => setImmediate(resolve))
-    const answer = await fixture.frontend.inject(requestOf(it))
+    const answer = await inject(fixture.frontend, requestOf(it))
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
     const isPlain = answer.headers['content-encoding'] === undefined
     checkAnswer(answer.status, isPlain ? answer.body.toString() : '')
@@ -286,7 +287,7 @@ test('5,000 generated paths and methods: every one is answered', async (t) => {
     fc.array(pathPiece, { maxLength: 7 }),
     fc.string(),
     async (verb, pieces, query) => {
-      const answer = await fixture.frontend.inject({ method: verb, path: `/${pieces.join('/')}?${query}` })
+      const answer = await inject(fixture.frontend, { method: verb, path: `/${pieces.join('/')}?${query}` })
       checkAnswer(answer.status, verb === 'HEAD' ? '{"error":"attempt to "}' : answer.body.toString())
     },
   )

@@ -2,7 +2,7 @@
 
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import { ClientMemory } from '../../src/transport/client-memory.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
 import { HttpResponse, type HttpRequest } from '../../src/transport/http1/http-message.ts'

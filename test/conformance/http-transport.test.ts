@@ -3,13 +3,14 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { until } from '../until.ts'
 import { startHttpFixture, type HttpFixture } from './http-fixture.ts'
 import { exchange, RawConnection, type RawAnswer } from './http-raw-client.ts'
+import { inject } from '../fakes/injected-request.ts'
 
 const inferBody = '{"inputs":[{"name":"X","shape":[1],"datatype":"INT32","data":[5]}],"outputs":[{"name":"ECHO"}]}'
 const inferAnswer =
@@ -402,10 +403,10 @@ test('while draining a request on a connection that is still busy gets 503 Serve
   busy.send(slowWire)
   await whenHeld(1)
   const drained = draining.frontend.drain()
-  const refused = await draining.frontend.inject({ method: 'POST', path: inferPath, body: inferBody })
+  const refused = await inject(draining.frontend, { method: 'POST', path: inferPath, body: inferBody })
   assert.equal(refused.status, 503)
   assert.equal(refused.body.toString(), '{"error":"Server exiting"}')
-  const ready = await draining.frontend.inject({ method: 'GET', path: '/v2/health/ready' })
+  const ready = await inject(draining.frontend, { method: 'GET', path: '/v2/health/ready' })
   assert.equal(ready.status, 503)
   busy.destroy()
   await drained

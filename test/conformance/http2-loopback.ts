@@ -3,7 +3,7 @@
 
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import type { Http2Error } from '../../src/transport/http2/http2-error.ts'
 import { ClientMemory, ConnectionMemory } from '../../src/transport/client-memory.ts'
 import { FrameOutput } from '../../src/transport/http2/frame-output.ts'

@@ -1,7 +1,7 @@
 // An Engine over models that lie nowhere: a test puts them on a shelf, changes them there, and takes them away.
 
 import type { Clock } from '../../src/base/clock.ts'
-import { MemoryLog } from '../../src/base/log.ts'
+import { MemoryLog } from './memory-log.ts'
 import { emptyModelConfig } from '../../src/config/model-config.ts'
 import { Engine, type EngineOptions } from '../../src/engine/engine.ts'
 import type { FoundModel, PolledModel } from '../../src/repository/model-repository.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import type { Batch } from '../../src/model/batch.ts'
 import { DirectScheduler } from '../../src/scheduling/direct-scheduler.ts'

@@ -1,7 +1,7 @@
 // Drives the real DynamicBatchScheduler in virtual time and checks after every step what must always hold.
 
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import type { Instance } from '../../src/model/backend.ts'
 import type { BatchPadding } from '../../src/config/batch-padding.ts'

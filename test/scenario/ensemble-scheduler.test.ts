@@ -2,7 +2,7 @@
 // plain evaluation of the graph.
 
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import { EnsemblePlan } from '../../src/config/ensemble-plan.ts'
 import { InferenceRequest } from '../../src/model/inference-request.ts'

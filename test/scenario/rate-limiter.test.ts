@@ -2,7 +2,7 @@
 // finishes, deaths, cancellations and changes of the number of instances.
 
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import type { Instance } from '../../src/model/backend.ts'
 import type { Batch } from '../../src/model/batch.ts'

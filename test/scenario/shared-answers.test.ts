@@ -2,7 +2,7 @@
 // request ends once and gets the answer to what it asked, and the memory of each answer goes back once.
 
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/base/clock.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import { LocalResponseCache } from '../../src/engine/cache/local-response-cache.ts'
 import type { CachedAnswer } from '../../src/model/response-cache.ts'

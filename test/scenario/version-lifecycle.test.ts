@@ -2,8 +2,8 @@
 // virtual time: states move only as declared, every request has one outcome, and nothing is left behind.
 
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/base/clock.ts'
-import { MemoryLog } from '../../src/base/log.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
+import { MemoryLog } from '../fakes/memory-log.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import type { Backend, Instance, LoadedModel } from '../../src/model/backend.ts'

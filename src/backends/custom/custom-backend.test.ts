@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { fileURLToPath } from 'node:url'
 import { test, type TestContext } from 'node:test'
 import { SystemClock } from '../../base/clock.ts'
-import { MemoryLog, silentLog } from '../../base/log.ts'
+import { silentLog } from '../../base/log.ts'
+import { MemoryLog } from '../../../test/fakes/memory-log.ts'
 import {
   ask,
   configOf,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock, SystemClock } from '../../base/clock.ts'
+import { SystemClock } from '../../base/clock.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { silentLog } from '../../base/log.ts'
 import type { Instance } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
-import { ManualClock, SystemClock } from '../../base/clock.ts'
+import { SystemClock } from '../../base/clock.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { silentLog } from '../../base/log.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { MemoryLog } from '../../base/log.ts'
+import { MemoryLog } from '../../../test/fakes/memory-log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import { createMetrics } from './model-metrics.ts'

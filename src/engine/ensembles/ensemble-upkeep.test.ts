@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../../base/clock.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ManualClock } from '../../base/clock.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { Batch } from '../../model/batch.ts'
 import { BusyMeter } from './busy-meter.ts'
 import { HeldInstance } from '../../../test/fakes/held-instance.ts'

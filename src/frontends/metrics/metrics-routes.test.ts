@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test, { type TestContext } from 'node:test'
 import { SystemClock } from '../../base/clock.ts'
-import { MemoryLog } from '../../base/log.ts'
+import { MemoryLog } from '../../../test/fakes/memory-log.ts'
 import { createMetricsPort } from '../../metrics-service.ts'
 
 const plainText = (pieces: () => Iterable<string>) => ({ contentType: 'text/plain; charset=utf-8', pieces })

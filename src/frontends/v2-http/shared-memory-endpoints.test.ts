@@ -13,7 +13,7 @@ import { Tensor } from '../../tensor/tensor.ts'
 import { createHttpPort } from '../../http-front-ends.ts'
 import type { HttpPort } from '../../ports/http/http-port.ts'
 import { defaultOptions } from '../../options/options-from-flags.ts'
-import type { InjectedAnswer, InjectedInit } from '../../transport/http1/injected-request.ts'
+import { inject, type InjectedAnswer, type InjectedInit } from '../../../test/fakes/injected-request.ts'
 import { until } from '../../../test/until.ts'
 
 const config =
@@ -59,7 +59,7 @@ afterEach(async () => {
 })
 
 const send = (method: string, target: string, body = '', init: Partial<InjectedInit> = {}): Promise<InjectedAnswer> =>
-  frontend.inject({ method, path: target, body, ...init })
+  inject(frontend, { method, path: target, body, ...init })
 const errorOf = (answer: InjectedAnswer): string => (JSON.parse(answer.body.toString()) as { error: string }).error
 
 const register = async (name: string, content: Uint8Array): Promise<string> => {
@@ -163,13 +163,13 @@ test('a client that goes away while its inputs are read is not executed and lets
 test('where the operator did not allow it, registering says which flag does and status still works', async () => {
   const closed = fixture.frontend
   for (const target of ['/v2/systemsharedmemory/region/r/register', '/v2/cudasharedmemory/unregister']) {
-    const answer = await closed.inject({ method: 'POST', path: target, body: 'not json' })
+    const answer = await inject(closed, { method: 'POST', path: target, body: 'not json' })
     assert.equal(answer.status, 501)
     assert.equal(
       errorOf(answer),
       "Client shared memory is disabled. Start the server with '--allow-client-shared-memory=true' to enable.",
     )
   }
-  const status = await closed.inject({ method: 'GET', path: '/v2/cudasharedmemory/status' })
+  const status = await inject(closed, { method: 'GET', path: '/v2/cudasharedmemory/status' })
   assert.equal(status.body.toString(), '[]')
 })

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { startHttpFixture, type HttpFixture } from '../../../test/conformance/http-fixture.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
+import { inject } from '../../../test/fakes/injected-request.ts'
 
 const config =
   'input { name: "X" data_type: TYPE_INT32 dims: [ 1 ] } output { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }'
@@ -25,7 +26,7 @@ before(async () => {
 after(() => fixture.close())
 
 async function send(method: string, path: string, body = ''): Promise<{ status: number; body: unknown }> {
-  const answer = await fixture.frontend.inject({ method, path, body })
+  const answer = await inject(fixture.frontend, { method, path, body })
   return { status: answer.status, body: JSON.parse(answer.body.toString()) as unknown }
 }
 

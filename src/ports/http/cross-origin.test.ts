@@ -2,16 +2,17 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { startHttpFixture, type HttpFixture } from '../../../test/conformance/http-fixture.ts'
 import { validateOrigin } from './cross-origin.ts'
-import type { InjectedAnswer } from '../../transport/http1/injected-request.ts'
+import { inject, type InjectedAnswer } from '../../../test/fakes/injected-request.ts'
 
 const page = 'https://app.example.com'
+const maxInputBytes = 1000
 let named: HttpFixture
 let anybody: HttpFixture
 let nobody: HttpFixture
 
 before(async () => {
   const restrictedApis = [{ apis: ['inference'], key: 'x-key', value: 'secret' }]
-  named = await startHttpFixture({ corsOrigins: [page, 'http://localhost:3000'], restrictedApis, maxInputBytes: 1000 })
+  named = await startHttpFixture({ corsOrigins: [page, 'http://localhost:3000'], restrictedApis, maxInputBytes })
   anybody = await startHttpFixture({ corsOrigins: ['*'] })
   nobody = await startHttpFixture({})
 })
@@ -25,7 +26,7 @@ const ask = (
   path: string,
   headers: Readonly<Record<string, string>>,
   body = '',
-): Promise<InjectedAnswer> => frontend.inject({ method, path, headers: Object.entries(headers), body })
+): Promise<InjectedAnswer> => inject(frontend, { method, path, headers: Object.entries(headers), body }, maxInputBytes)
 
 const preflight = {
   Origin: page,

@@ -6,7 +6,7 @@ import { bytesOf, startHttpFixture, type HttpFixture } from '../../../test/confo
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import type { InjectedAnswer } from '../../transport/http1/injected-request.ts'
+import { inject, type InjectedAnswer } from '../../../test/fakes/injected-request.ts'
 
 const held: InferenceRequest[] = []
 const slowConfig =
@@ -36,7 +36,7 @@ after(() => fixture.close())
 
 type Init = { headers?: [string, string][]; body?: string | Buffer }
 const send = (method: string, path: string, init: Init = {}): Promise<InjectedAnswer> =>
-  fixture.frontend.inject({ method, path, ...init })
+  inject(fixture.frontend, { method, path, ...init })
 const infer = (model: string, body: unknown, headers: [string, string][] = []): Promise<InjectedAnswer> =>
   send('POST', `/v2/models/${model}/infer`, { body: typeof body === 'string' ? body : JSON.stringify(body), headers })
 const errorOf = (answer: InjectedAnswer): string => (JSON.parse(answer.body.toString()) as { error: string }).error
@@ -121,7 +121,7 @@ test('an error of the model is plain, one before execution is JSON', async () =>
 test('a client that goes away cancels its request, and the late answer is released', async () => {
   held.length = 0
   let disconnect = (): void => undefined
-  void fixture.frontend.inject({
+  void inject(fixture.frontend, {
     method: 'POST',
     path: '/v2/models/slow/infer',
     body: JSON.stringify(x([1])),
@@ -235,7 +235,7 @@ test('restricted APIs answer 403 before 405, and let the header pass', async () 
     ['GET', '/v2/models/fail/ready', 'h'],
     ['GET', '/v2/health/live', 'h'],
   ] as const) {
-    const refused = await guarded.frontend.inject({ method, path, headers: [['Admin-Key', 'wrong']] })
+    const refused = await inject(guarded.frontend, { method, path, headers: [['Admin-Key', 'wrong']] })
     assert.equal(refused.status, 403, path)
     assert.equal(refused.body.toString(), `{"error":"This API is restricted, expecting header '${key}'"}`)
   }
@@ -243,12 +243,12 @@ test('restricted APIs answer 403 before 405, and let the header pass', async () 
     ['Admin-Key', 'v'],
     ['H', 'w'],
   ] as const
-  assert.equal((await guarded.frontend.inject({ method: 'GET', path: '/v2', headers })).status, 200)
-  assert.equal((await guarded.frontend.inject({ method: 'GET', path: '/v2/models/fail/ready', headers })).status, 200)
+  assert.equal((await inject(guarded.frontend, { method: 'GET', path: '/v2', headers })).status, 200)
+  assert.equal((await inject(guarded.frontend, { method: 'GET', path: '/v2/models/fail/ready', headers })).status, 200)
   const body = JSON.stringify(code(0))
-  const served = await guarded.frontend.inject({ method: 'POST', path: '/v2/models/fail/infer', headers, body })
+  const served = await inject(guarded.frontend, { method: 'POST', path: '/v2/models/fail/infer', headers, body })
   assert.equal(served.status, 200)
-  assert.equal((await guarded.frontend.inject({ method: 'GET', path: '/v2/models/fail/config' })).status, 200)
+  assert.equal((await inject(guarded.frontend, { method: 'GET', path: '/v2/models/fail/config' })).status, 200)
   await guarded.close()
 })
 
@@ -267,13 +267,13 @@ test('with --triton-defaults binary tensors beside a JSON head may exceed the li
   const headers = [['Inference-Header-Content-Length', String(json.length)]] as const
   const path = '/v2/models/inspect_request/infer'
   const body = Buffer.concat([Buffer.from(json), Buffer.alloc(2000)])
-  assert.equal((await open.frontend.inject({ method: 'POST', path, headers, body })).status, 200)
-  const refused = await open.frontend.inject({ method: 'POST', path, body: ' '.repeat(1001) })
+  assert.equal((await inject(open.frontend, { method: 'POST', path, headers, body })).status, 200)
+  const refused = await inject(open.frontend, { method: 'POST', path, body: ' '.repeat(1001) })
   assert.match(
     refused.body.toString(),
     /request JSON size of 1001 bytes exceeds the maximum allowed input size of 1000 bytes/,
   )
-  const raw = await open.frontend.inject({
+  const raw = await inject(open.frontend, {
     method: 'POST',
     path,
     body: Buffer.alloc(1004),

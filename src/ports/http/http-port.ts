@@ -12,7 +12,6 @@ import type { BodyRefusal } from '../../transport/http1/body-collector.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import type { HttpService } from '../../transport/http1/http-service.ts'
 import type { HttpTransportOptions } from '../../transport/http1/http-transport-options.ts'
-import { InjectedRequest, type InjectedAnswer, type InjectedInit } from '../../transport/http1/injected-request.ts'
 import { NetHttpTransport, type HttpTransportDependencies } from '../../transport/http1/net-http-transport.ts'
 import type { TrafficMeter } from '../../transport/traffic-meter.ts'
 import { CrossOriginPolicy, isPreflight, withHeaders } from './cross-origin.ts'
@@ -99,21 +98,6 @@ export class HttpPort implements HttpService {
   /** Counts the bytes of all connections. */
   get traffic(): TrafficMeter {
     return this.#transport.traffic
-  }
-
-  /** Answers one request without a socket. */
-  inject(init: InjectedInit): Promise<InjectedAnswer> {
-    return new Promise((resolve) => {
-      const request = new InjectedRequest(init, resolve)
-      const receive = (refusal: HttpResponse | null): void => {
-        if (refusal !== null) request.respond(refusal)
-        else if (request.body.length <= this.#options.bodyLimitBytes) this.handle(request)
-        else request.respond(this.refuseBody(request, 'too-large', request.body.length))
-      }
-      const verdict = this.admit(request)
-      if (verdict instanceof Promise) void verdict.then(receive)
-      else receive(verdict)
-    })
   }
 
   /** Refuses new requests, answers those in flight and then closes each connection; resolves when all are closed. */

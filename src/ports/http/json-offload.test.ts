@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { ManualClock, SystemClock } from '../../base/clock.ts'
-import { MemoryLog } from '../../base/log.ts'
+import { SystemClock } from '../../base/clock.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import { MemoryLog } from '../../../test/fakes/memory-log.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { emptyModelConfig } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'

@@ -6,7 +6,7 @@ import { startHttpFixture, type HttpFixture } from '../../../test/conformance/ht
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import type { InjectedAnswer, InjectedInit } from '../../transport/http1/injected-request.ts'
+import { inject, type InjectedAnswer, type InjectedInit } from '../../../test/fakes/injected-request.ts'
 import { copyOutputs, isLargeAnswer } from './large-json.ts'
 import { until } from '../../../test/until.ts'
 
@@ -53,7 +53,7 @@ const largeBody = (extra = ''): string =>
   `{"inputs":[{"name":"X","datatype":"INT32","shape":[${count}],"data":[${numbers.join(',')}]}]${extra}}`
 
 const infer = (model: string, body: string | Buffer, init: Partial<InjectedInit> = {}): Promise<InjectedAnswer> =>
-  fixture.frontend.inject({ method: 'POST', path: `/v2/models/${model}/infer`, body, ...init })
+  inject(fixture.frontend, { method: 'POST', path: `/v2/models/${model}/infer`, body, ...init })
 const valuesOf = (answer: InjectedAnswer): number[] =>
   (JSON.parse(answer.body.toString()) as { outputs: { data: number[] }[] }).outputs[0]?.data ?? []
 const errorOf = (answer: InjectedAnswer): string => (JSON.parse(answer.body.toString()) as { error: string }).error
@@ -165,7 +165,7 @@ test('a client that goes away while its large request is read is never executed'
 test('a large request that came before the server exits is still answered', async () => {
   const ending = await startHttpFixture({}, { words: { config: xy(), run: (request) => void held.push(request) } })
   held.length = 0
-  const answer = ending.frontend.inject({ method: 'POST', path: '/v2/models/words/infer', body: largeBody() })
+  const answer = inject(ending.frontend, { method: 'POST', path: '/v2/models/words/infer', body: largeBody() })
   ending.engine.beginExit()
   const closed = ending.engine.close(60_000)
   await until(() => held.length, 'a request in the model')
@@ -178,7 +178,7 @@ test('a large request that came before the server exits is still answered', asyn
 test('a large generate request is read like a small one, result and errors', async () => {
   const text = 'y'.repeat(400_000)
   const generate = (body: object): Promise<InjectedAnswer> =>
-    fixture.frontend.inject({ method: 'POST', path: '/v2/models/talk/generate', body: JSON.stringify(body) })
+    inject(fixture.frontend, { method: 'POST', path: '/v2/models/talk/generate', body: JSON.stringify(body) })
   const answer = await generate({ X: text, id: 'long' })
   assert.equal(answer.status, 200, answer.body.toString().slice(0, 200))
   assert.equal((JSON.parse(answer.body.toString()) as { Y: string }).Y, text)
@@ -190,7 +190,7 @@ test('a large generate request is read like a small one, result and errors', asy
 test('endpoints that take neither tensors nor models refuse a large body unread', async () => {
   const body = ' '.repeat(2 * 1024 * 1024)
   for (const path of ['/v2/repository/index', '/v2/logging', '/v2/systemsharedmemory/region/r/register']) {
-    const answer = await fixture.frontend.inject({ method: 'POST', path, body })
+    const answer = await inject(fixture.frontend, { method: 'POST', path, body })
     assert.equal(answer.status, 400, path)
     assert.equal(
       errorOf(answer),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../base/clock.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { FrameBudget } from './frame-budget.ts'
 import { errorCodes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'

@@ -12,7 +12,8 @@ import {
   OnnxHarness,
   requestOf,
 } from '../../../../test/fixtures/onnx/onnx-harness.ts'
-import { ManualClock, SystemClock } from '../../../base/clock.ts'
+import { SystemClock } from '../../../base/clock.ts'
+import { ManualClock } from '../../../../test/fakes/manual-clock.ts'
 import { Batch } from '../../../model/batch.ts'
 import type { InferenceResponse } from '../../../model/inference-response.ts'
 import { Tensor } from '../../../tensor/tensor.ts'

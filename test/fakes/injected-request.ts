@@ -1,6 +1,12 @@
-import { ClientMemory, ConnectionMemory } from '../client-memory.ts'
-import { RequestMemory } from '../request-memory.ts'
-import { reasonOf, type HttpRequest, type HttpResponse, type ResponseStream } from './http-message.ts'
+import type { HttpPort } from '../../src/ports/http/http-port.ts'
+import { ClientMemory, ConnectionMemory } from '../../src/transport/client-memory.ts'
+import { RequestMemory } from '../../src/transport/request-memory.ts'
+import {
+  reasonOf,
+  type HttpRequest,
+  type HttpResponse,
+  type ResponseStream,
+} from '../../src/transport/http1/http-message.ts'
 
 export type InjectedInit = {
   readonly method: string
@@ -22,7 +28,7 @@ export type InjectedAnswer = {
 }
 
 /** A request that came through no socket; its answer goes to a callback. */
-export class InjectedRequest implements HttpRequest {
+class InjectedRequest implements HttpRequest {
   readonly method: string
   readonly target: string
   readonly headers: readonly string[]
@@ -88,4 +94,19 @@ export class InjectedRequest implements HttpRequest {
     this.onDisconnect = null
     onDisconnect?.()
   }
+}
+
+/** Answers one request without a socket. The transport is what knows the limit of a body: here the caller says it. */
+export function inject(port: HttpPort, init: InjectedInit, bodyLimitBytes = Infinity): Promise<InjectedAnswer> {
+  return new Promise((resolve) => {
+    const request = new InjectedRequest(init, resolve)
+    const receive = (refusal: HttpResponse | null): void => {
+      if (refusal !== null) request.respond(refusal)
+      else if (request.body.length <= bodyLimitBytes) port.handle(request)
+      else request.respond(port.refuseBody(request, 'too-large', request.body.length))
+    }
+    const verdict = port.admit(request)
+    if (verdict instanceof Promise) void verdict.then(receive)
+    else receive(verdict)
+  })
 }
