@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { InjectedInit } from '../../src/transport/http1/injected-request.ts'
+import { inject, type InjectedInit } from '../fakes/injected-request.ts'
 import { answerWithCopy } from '../fakes/held-instance.ts'
 import { startHttpFixture } from './http-fixture.ts'
 
@@ -23,7 +23,7 @@ after(() => fixture.close())
 type Answer = { status: number; type: string | undefined; body: unknown }
 
 async function ask(method: string, path: string, init: Partial<InjectedInit> = {}): Promise<Answer> {
-  const { status, headers, body } = await fixture.frontend.inject({ method, path, ...init })
+  const { status, headers, body } = await inject(fixture.frontend, { method, path, ...init })
   return { status, type: headers['content-type'], body: JSON.parse(body.toString()) }
 }
 
@@ -132,7 +132,7 @@ test('models are listed once each, and each tells whether it is ready', async ()
 test('without the protocol its paths are not there', async () => {
   const without = await startHttpFixture({ hasKserveV1: false })
   for (const path of ['/v1/models', '/v1/models/fail', '/v1/models/fail:predict']) {
-    assert.equal((await without.frontend.inject({ method: 'GET', path })).status, 404)
+    assert.equal((await inject(without.frontend, { method: 'GET', path })).status, 404)
   }
   await without.close()
 })

@@ -28,7 +28,7 @@ export type InjectedAnswer = {
 }
 
 /** A request that came through no socket; its answer goes to a callback. */
-class InjectedRequest implements HttpRequest {
+export class InjectedRequest implements HttpRequest {
   readonly method: string
   readonly target: string
   readonly headers: readonly string[]

@@ -6,7 +6,7 @@ import { SystemClock } from '../../base/clock.ts'
 import { silentLog } from '../../base/log.ts'
 import { httpRoutes } from '../../http-front-ends.ts'
 import { defaultOptions } from '../../options/options-from-flags.ts'
-import { InjectedRequest } from '../../transport/http1/injected-request.ts'
+import { inject, InjectedRequest } from '../../../test/fakes/injected-request.ts'
 import { ForeignPages } from './foreign-pages.ts'
 
 type Options = ConstructorParameters<typeof ForeignPages>[0]
@@ -122,11 +122,11 @@ test('every route that takes a POST refuses it from a page of another origin, an
   for (const { path, methods } of routes) {
     const target = path.replaceAll(/[[\]]/g, '').replaceAll(/\{\w+\}/g, '1')
     for (const method of methods) {
-      const evil = await frontend.inject({ method, path: target, headers: [['Host', 'evil.example']] })
+      const evil = await inject(frontend, { method, path: target, headers: [['Host', 'evil.example']] })
       assert.equal(evil.status, 403, `${method} ${target}`)
       if (method !== 'POST') continue
       for (const headers of [[['Origin', 'http://evil.example']], Object.entries(cross)] as [string, string][][]) {
-        const answer = await frontend.inject({ method, path: target, headers })
+        const answer = await inject(frontend, { method, path: target, headers })
         assert.equal(answer.status, 403, `${method} ${target}`)
         assert.match(answer.body.toString(), /--http-cors-origin/)
       }
@@ -139,7 +139,7 @@ test('the metrics port has the same rule', async () => {
   const parts = { clock: new SystemClock(), log: silentLog, formats: [{ contentType: 'text/plain', pieces: () => [] }] }
   const port = createMetricsPort(parts, { address: '127.0.0.1', port: 0 })
   const ask = async (host: string): Promise<number> =>
-    (await port.inject({ method: 'GET', path: '/metrics', headers: [['Host', host]] })).status
+    (await inject(port, { method: 'GET', path: '/metrics', headers: [['Host', host]] })).status
   assert.equal(await ask('localhost:8002'), 200)
   assert.equal(await ask('evil.example:8002'), 403)
   await port.close()
