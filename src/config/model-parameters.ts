@@ -30,9 +30,11 @@ export type ParameterRow<Value> = {
   readonly isPerInput?: true
   /** The refusal names the model first, and then the parameter. */
   readonly isModelFirst?: true
+  /** The value names a file or folder. In a configuration from the network it must lie in the model's folder. */
+  readonly isPath?: true
 }
 
-type Traits<Value> = Pick<ParameterRow<Value>, 'obstacles' | 'isPerInput' | 'isModelFirst'>
+type Traits<Value> = Pick<ParameterRow<Value>, 'obstacles' | 'isPerInput' | 'isModelFirst' | 'isPath'>
 
 const row = <Value>(
   backends: readonly string[] | null,
@@ -54,11 +56,14 @@ const inPython = ['python', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...t
 
 const modelFirst = { isModelFirst: true } as const
 const perInput = { isPerInput: true } as const
+const isPath = { isPath: true } as const
 const count = numberThat('an integer of 0 or more', (value) => Number.isSafeInteger(value) && value >= 0)
 const seconds = numberThat('a number of seconds', (value) => Number.isFinite(value) && value >= 0)
 const notNegative = numberThat('a number that is not negative', (value) => Number.isFinite(value) && value >= 0)
 const sloMs = numberThat('a number of milliseconds above 0 and up to 3600000', (ms) => ms > 0 && ms <= 3_600_000)
 const threads = wholeNumberUpTo(1024)
+const batchingLibrary = "Of Triton's custom batching libraries: accepted, with no effect"
+const openVino = '[Settings of OpenVINO](../guide/openvino.md)'
 
 function singleFlightObstacles(config: ModelConfig, isOn: boolean): string[] {
   if (!isOn) return []
@@ -107,10 +112,8 @@ export const modelParameters = {
     anyText,
     'Outputs to cut back, `name` or `name=input`; without: those that came out as long as the first padded input',
   ),
-  ...rows(
-    ['TRITON_BATCH_STRATEGY_PATH', 'MAX_BATCH_VOLUME_BYTES'],
-    row(every, anyText, "Of Triton's custom batching libraries: accepted, with no effect"),
-  ),
+  TRITON_BATCH_STRATEGY_PATH: row(every, anyText, batchingLibrary, isPath),
+  MAX_BATCH_VOLUME_BYTES: row(every, anyText, batchingLibrary),
   max_execution_ms: row(
     [...onnx, ...inPython, ...typescript],
     wholeNumberUpTo(0x7fffffff),
@@ -134,7 +137,12 @@ export const modelParameters = {
     oneOf('inline', 'offloaded'),
     '[Where the model runs](../guide/onnx-models.md#where-a-model-runs); without: by measured time',
   ),
-  EXECUTION_ENV_PATH: row(inPython, anyText, '[Which Python](../guide/python-models.md#which-python) runs the model'),
+  EXECUTION_ENV_PATH: row(
+    inPython,
+    anyText,
+    '[Which Python](../guide/python-models.md#which-python) runs the model',
+    isPath,
+  ),
   AUTO_INSTALL_REQUIREMENTS: row(inPython, yes, "Installs the model's requirements into an environment of its own"),
   max_memory_bytes: row(inPython, count, 'Memory beyond it raises `MemoryError` in the model; 0: no limit'),
   max_initialize_ms: row(
@@ -159,12 +167,13 @@ export const modelParameters = {
   ),
   ...rows(
     [
-      'TARGET_DEVICE', 'PERFORMANCE_HINT', 'INFERENCE_NUM_THREADS', 'CPU_THREADS_NUM', 'COMPILATION_NUM_THREADS', 'CACHE_DIR',
-      'NUM_STREAMS', 'CPU_THROUGHPUT_STREAMS', 'HINT_PRECISION', 'HINT_BF16', 'ENFORCE_BF16', 'CPU_EXTENSION_PATH',
+      'TARGET_DEVICE', 'PERFORMANCE_HINT', 'INFERENCE_NUM_THREADS', 'CPU_THREADS_NUM', 'COMPILATION_NUM_THREADS',
+      'NUM_STREAMS', 'CPU_THROUGHPUT_STREAMS', 'HINT_PRECISION', 'HINT_BF16', 'ENFORCE_BF16',
       'SKIP_DYNAMIC_BATCHSIZE', 'ENABLE_BATCH_PADDING',
     ], // prettier-ignore
-    row(['openvino'], anyText, '[Settings of OpenVINO](../guide/openvino.md)'),
+    row(['openvino'], anyText, openVino),
   ),
+  ...rows(['CACHE_DIR', 'CPU_EXTENSION_PATH'], row(['openvino'], anyText, openVino, isPath)),
   threads: row(trees, anyText, 'Threads of one batch of [boosted trees](../guide/boosted-trees.md)'),
   ...rows(
     ['predict_proba', 'output_class'],
@@ -222,6 +231,9 @@ export function parameterRow(backend: string, key: string): AnyRow | null {
   const row = byKey.get(key) ?? (stem?.isPerInput === true ? stem : undefined)
   return row !== undefined && (row.backends?.includes(backend) ?? true) ? row : null
 }
+
+/** Whether the value of the key is a path, whichever backend reads it. */
+export const isPathParameter = (key: string): boolean => byKey.get(key)?.isPath === true
 
 /** What is wrong with the parameters that Galatea reads, or with one of them. */
 export function* parameterProblems(config: ModelConfig, only?: ParameterKey): Generator<ConfigProblem> {

@@ -17,6 +17,7 @@ import { configHints, errorHints, layoutHints } from './hints.ts'
 import { readModelLayout, type LayoutEntry, type ModelLayout } from './model-layout.ts'
 import { modelNameProblem } from './model-name.ts'
 import { readModelText } from './model-text-file.ts'
+import { refuseOutsidePaths } from './network-config.ts'
 import type { RepositoryStore } from './repository-store.ts'
 import { TextFormatError } from './text-format-error.ts'
 import { parseModelConfigText } from './text-format-reader.ts'
@@ -73,6 +74,14 @@ export const configLimitBytes = 4 * 1024 * 1024
 const parallelPolls = 16
 /** Folders that file systems and tools make; Triton would try to load them. Names with a leading dot are left out too. */
 const notModels: ReadonlySet<string> = new Set(['lost+found', '__pycache__'])
+
+type PollOptions = {
+  /** Stands in for the model's configuration file. */
+  readonly override?: ModelConfig | null
+  readonly isExact?: boolean
+  /** The files came with a load request, the configuration file among them too. */
+  readonly isUpload?: boolean
+}
 
 export class ModelRepository {
   readonly #log: Log
@@ -142,7 +151,7 @@ export class ModelRepository {
 
   /** A model in a folder that is in none of the repositories: `<root>/<name>`, made from files a client sent. */
   async pollDirectory(key: ModelKey, root: string, override: ModelConfig | null): Promise<PolledModel> {
-    const polled = await this.#pollIn(key, [root], { override, isExact: true })
+    const polled = await this.#pollIn(key, [root], { override, isExact: true, isUpload: true })
     this.#report(polled)
     return polled
   }
@@ -175,7 +184,7 @@ export class ModelRepository {
   async #pollIn(
     key: ModelKey,
     roots: readonly string[],
-    { override = null, isExact = false }: { override?: ModelConfig | null; isExact?: boolean } = {},
+    { override = null, isExact = false, isUpload = false }: PollOptions = {},
   ): Promise<PolledModel> {
     const { namespace, name } = this.#split(key)
     const [root = ''] = roots
@@ -193,14 +202,20 @@ export class ModelRepository {
       validatePolledConfig(config, this.#options)
       refuseOutsideModelFiles(config, layout)
       if (config.name !== name) throw wrongName(config.name, name)
+      const versions = layout.versions()
+      const modelDirectory = await this.#store.localise(root, name)
+      if (override !== null) {
+        const ownConfig = isUpload ? null : await this.#readConfig(name, root, layout).catch(() => null)
+        await refuseOutsidePaths(config, { modelDirectory, versions, ownConfig })
+      }
       return {
         name,
         namespace,
         error: null,
         config,
-        modelDirectory: await this.#store.localise(root, name),
+        modelDirectory,
         repositoryPath: root,
-        versions: layout.versions(),
+        versions,
         fingerprint: layout.fingerprint,
         partFingerprints: layout.partFingerprints,
         files: layout.entries,

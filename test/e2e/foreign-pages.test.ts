@@ -47,7 +47,7 @@ before(async () => {
   repository = await temporaryRepository({ 'echo/config.pbtxt': identity, 'echo/1/x': '' })
   pages = http.createServer((_, response) => {
     response.setHeader('content-type', 'text/html')
-    response.end('<!doctype html><title>page</title><iframe name="answers"></iframe>' + `<script>${script}</script>`)
+    response.end(`<!doctype html><title>page</title><iframe name="answers"></iframe><script>${script}</script>`)
   })
   pages.listen(0, '127.0.0.1')
   await once(pages, 'listening')

@@ -25,7 +25,7 @@ test('files in a load request are refused over every protocol unless the operato
       })
       // A configuration alone is no upload.
       await client.loadModel('m', { config })
-      client.close()
+      await client.close()
     }
   }
   {
@@ -33,7 +33,37 @@ test('files in a load request are refused over every protocol unless the operato
     const client = new HttpClient({ url: `http://127.0.0.1:${server.port}` })
     await client.loadModel('up', upload)
     assert.equal(await client.isModelReady('up'), true)
-    client.close()
+    await client.close()
+  }
+  await repository.remove()
+})
+
+test('a configuration that comes with a load request names nothing outside the model, over every protocol', async () => {
+  const own = 'backend: "python" parameters { key: "EXECUTION_ENV_PATH" value { string_value: "/opt/own" } }'
+  const repository = await temporaryRepository({ 'm/1/model.py': '', 'm/config.pbtxt': own })
+  await using server = await startServerProcess([
+    `--model-repository=${repository.root}`,
+    '--model-control-mode=explicit',
+    '--allow-model-uploads',
+    '--grpc-port=0',
+  ])
+  const attacks: [config: object, field: string][] = [
+    [{ backend: 'python', parameters: { EXECUTION_ENV_PATH: { string_value: '/tmp/evil' } } }, 'EXECUTION_ENV_PATH'],
+    [{ backend: 'onnxruntime', model_operations: { op_library_filename: ['../evil.so'] } }, 'op_library_filename'],
+    [{ backend: 'pytorch', runtime: '../../evil.py' }, 'runtime'],
+  ]
+  for (const client of [
+    new HttpClient({ url: `http://127.0.0.1:${server.port}` }),
+    new GrpcClient({ url: `127.0.0.1:${server.grpcPort}` }),
+  ]) {
+    for (const [sent, field] of attacks) {
+      const refusal = { message: new RegExp(`^${field}|^parameters\\["${field}"\\].* came with a load request`) }
+      await assert.rejects(client.loadModel('m', { config: sent }), refusal)
+      // An uploaded config.pbtxt vouches for nothing.
+      const files = { '1/model.py': Buffer.from(''), 'config.pbtxt': Buffer.from(own.replace('/opt/own', '/tmp/evil')) }
+      await assert.rejects(client.loadModel('up', { config: sent, files }), refusal)
+    }
+    await client.close()
   }
   await repository.remove()
 })

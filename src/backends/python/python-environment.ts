@@ -35,7 +35,7 @@ export class PythonEnvironments {
   async find(config: ModelConfig, files: ModelFiles, backendArchive: string): Promise<PythonEnvironment> {
     const configured = readParameter(config, 'EXECUTION_ENV_PATH') ?? backendArchive
     if (configured !== '') {
-      const place = path.resolve(configured.replaceAll('$$TRITON_MODEL_DIRECTORY', files.modelDirectory))
+      const place = path.resolve(configured.replaceAll('$$TRITON_MODEL_DIRECTORY', () => files.modelDirectory))
       return environmentIn(await this.#packedEnvironment(place, config.name))
     }
     if (readParameter(config, 'AUTO_INSTALL_REQUIREMENTS') === true) {

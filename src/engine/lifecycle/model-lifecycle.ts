@@ -8,6 +8,7 @@ import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
+import { OutsidePathError } from '../../repository/network-config.ts'
 import { writeUploadedModel } from '../../repository/uploaded-models.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 import type { ChangeRecorder } from './change-recorder.ts'
@@ -164,9 +165,15 @@ export class ModelLifecycle {
 
   async #pollOne(key: ModelKey, config: ModelConfig | null, options: LoadOptions): Promise<PolledModel> {
     const polled = await this.#dependencies.repository.pollOne(key, config)
-    if (polled !== null) return polled
+    if (polled !== null) return this.#requireInside(polled, options)
     this.#dependencies.recorder.failed(modelLabel(key), options, 'no repository has it')
     throw pollFailed(key)
+  }
+
+  #requireInside(polled: PolledModel, options: LoadOptions): PolledModel {
+    if (!(polled.error instanceof OutsidePathError)) return polled
+    this.#dependencies.recorder.failed(modelLabel(keyOfModel(polled)), options, polled.error)
+    throw polled.error
   }
 
   /** With namespaces, every model of that name. */
@@ -242,7 +249,7 @@ export class ModelLifecycle {
     })
     try {
       const polled = await this.#dependencies.repository.pollDirectory(key, upload.root, config)
-      await this.#ensembles.load(polled, { ...options, upload })
+      await this.#ensembles.load(this.#requireInside(polled, options), { ...options, upload })
     } catch (reason) {
       // The model may serve from these files, and an ensemble that calls it may have failed.
       if (this.#models.get(key)?.from.upload !== upload) await upload.remove()
