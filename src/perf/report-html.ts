@@ -1,5 +1,6 @@
 // --report: one page with charts, which loads nothing from other places.
 
+import { escapeText, htmlPage } from './html-page.ts'
 import { lineChart, type ChartPoint } from './svg-chart.ts'
 import { bucketStartUs } from './load/latency-histogram.ts'
 import type { ModelUnderTest } from './model-under-test.ts'
@@ -18,34 +19,16 @@ export function reportHtml(
   const loadName = isRate ? 'requests per second' : 'requests at once'
   const charts = [curveChart(results, loadName), ...results.map((result) => histogramChart(result, loadName))]
   const batches = batchChart(results)
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>${escapeText(model.name)}: measured by galatea perf</title>
-<style>${style}</style>
-</head>
-<body>
-<h1>${escapeText(model.name)}${model.version === '' ? '' : `, version ${escapeText(model.version)}`}</h1>
+  return htmlPage(
+    `${model.name}: measured by galatea perf`,
+    `<h1>${escapeText(model.name)}${model.version === '' ? '' : `, version ${escapeText(model.version)}`}</h1>
 <p><code>${escapeText(facts.command)}</code></p>
 <p>${escapeText(facts.date)}, ${escapeText(options.protocol)} at ${escapeText(options.url)}, batch size ${options.batchSize}, galatea ${escapeText(facts.version)}.
 ${isRate ? 'Open loop: latencies count from the time a request was due, so a server that falls behind shows.' : 'Closed loop: each request waits for the one before it.'}</p>
 ${resultTable(results, isRate)}
-${[...charts, batches].filter((chart) => chart !== '').join('\n')}
-</body>
-</html>
-`
+${[...charts, batches].filter((chart) => chart !== '').join('\n')}`,
+  )
 }
-
-const style =
-  'body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#24292f;background:#fff}' +
-  'table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .8rem;text-align:right;border-bottom:1px solid #d0d7de}' +
-  'svg{display:block;max-width:100%;margin:1.5rem 0}code{overflow-wrap:anywhere}' +
-  '@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}td,th{border-color:#30363d}}'
-
-const escapeText = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 
 function resultTable(results: readonly LevelResult[], isRate: boolean): string {
   const head = [isRate ? 'rate' : 'concurrency', 'infer/s', 'average', 'p50', 'p90', 'p95', 'p99', 'failed']

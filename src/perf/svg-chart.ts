@@ -1,6 +1,8 @@
 // Line and bar charts as SVG text, for reports and for the figures of guides: no dependencies, no fonts of their own, colours
 // that read on a light page and on a dark one. Equal input gives equal text, so figures diff well.
 
+import { escapeText } from './html-page.ts'
+
 export type ChartPoint = readonly [x: number, y: number]
 
 export type ChartSeries = {
@@ -124,9 +126,6 @@ function numberText(value: number): string {
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`
   return String(Number(value.toPrecision(3)))
 }
-
-const escapeText = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 
 const grid = (up: Scale): string[] =>
   up.ticks.map((value) => {

@@ -1,5 +1,6 @@
 // --report: the search on one page, which loads nothing from other places.
 
+import { escapeText, htmlPage } from '../perf/html-page.ts'
 import { barChart, lineChart, type ChartPoint, type ChartSeries } from '../perf/svg-chart.ts'
 import { isWithin, type MeasuredPoint, type TuneLimits, type TuneStep, type TuneVerdict } from './find-setting.ts'
 import { keyOf, settingText } from './setting.ts'
@@ -23,35 +24,18 @@ export function tunePage(
   const { model, command, date, version, percentile, diff } = facts
   const { best, confirmed, findings } = verdict
   const shown = confirmed ?? best
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>${escapeText(model)}: tuned by galatea</title>
-<style>${style}</style>
-</head>
-<body>
-<h1>${escapeText(model)}</h1>
+  return htmlPage(
+    `${model}: tuned by galatea`,
+    `<h1>${escapeText(model)}</h1>
 <p><code>${escapeText(command)}</code><br>${escapeText(date)}, galatea ${escapeText(version)}</p>
 <p><strong>${shown === null ? 'Nothing meets the limits.' : escapeText(settingText(shown.setting))}</strong></p>
 <ul>${findings.map((finding) => `<li>${escapeText(finding)}</li>`).join('')}</ul>
 ${curveChart(points, verdict, limits, percentile)}
 ${stepChart(points, limits)}
 ${diff === '' ? '' : `<pre>${escapeText(diff)}</pre>`}
-<pre>${escapeText(tableText(points, percentile, limits))}</pre>
-</body>
-</html>
-`
+<pre>${escapeText(tableText(points, percentile, limits))}</pre>`,
+  )
 }
-
-const style =
-  'body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#24292f;background:#fff}' +
-  'svg{display:block;max-width:100%;margin:1.5rem 0}code{overflow-wrap:anywhere}pre{overflow-x:auto;font-size:13px}' +
-  '@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}}'
-
-const escapeText = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 
 /** Latency against throughput: each setting is a line from few to many requests at once; a mark shows the knee. */
 export function curveChart(

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { isRunning } from '../base/is-running.ts'
 import { messageOf } from '../base/server-error.ts'
 import { OptionError } from '../perf/option-words.ts'
 import { keyOf } from './setting.ts'
@@ -104,16 +105,6 @@ function validateUnused(file: string, { pid }: StateFile): void {
     `${file} belongs to another galatea tune that is running (process ${pid}). Two at once would disturb each other's figures: ` +
       'wait for it, or give this one a file of its own with --state FILE',
   )
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (reason) {
-    // A process of another user is alive too.
-    return (reason as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }
 
 /** Changes when the model changes. Made of names, sizes and times of its files, so that gigabytes are not read. */

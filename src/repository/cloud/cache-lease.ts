@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import path from 'node:path'
+import { isRunning } from '../../base/is-running.ts'
 
 type LeaseFacts = { readonly host: string; readonly pid: number }
 
@@ -65,15 +66,5 @@ export class CacheLease {
   async close(): Promise<void> {
     clearInterval(this.#heartbeat)
     await rm(this.directory, { recursive: true, force: true })
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (reason) {
-    // It runs, and belongs to somebody else.
-    return (reason as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
