@@ -41,6 +41,14 @@ export interface Reading {
   cancel(): void
 }
 
+/** Where the memory of a request is counted that its client did not send as it is: inputs in shared memory, decoded texts. */
+export type HeldMemory = {
+  /** False: there is no room. */
+  reserve(bytes: number): boolean
+  /** Says why. */
+  refuse(bytes: number): string
+}
+
 const noOutputs: readonly OutputPlace[] = []
 const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
 
@@ -85,6 +93,10 @@ export abstract class InferenceExchange implements RequestFacts {
   abstract head(): RequestHead
 
   protected abstract readonly arrivalNames: ArrivalNames
+  /** Null: nothing is counted, because no client sends requests over a network. */
+  protected get memory(): HeldMemory | null {
+    return null
+  }
   /** Reads the request and calls `submit`, or has it read with `readLater`. Throws ServerError. */
   protected abstract read(version: ModelVersion): void
   /** The request is read. The Engine gets it next, or once its inputs are copied from shared memory. */
@@ -185,7 +197,11 @@ export abstract class InferenceExchange implements RequestFacts {
   /** Hands the request to the Engine. Throws ServerError when the request names a region that does not exist. */
   protected submit(read: ReadRequest): void {
     const { outputs = noOutputs } = read
-    const regions = RequestRegions.of(this.parts.sharedMemory, read.sharedMemoryInputs ?? noPlaces, outputs)
+    // What was read elsewhere or in steps may have become larger than its text: eight bytes for each digit.
+    if (this.#isExpected) this.#reserveInputs(read.inputs)
+    const places = read.sharedMemoryInputs ?? noPlaces
+    const reader = places.size === 0 ? null : this.#regionReader(read.inputs)
+    const regions = RequestRegions.of(this.parts.sharedMemory, places, outputs, reader)
     const requestedOutputs: string[] = []
     for (let i = 0; i < outputs.length; i++) requestedOutputs.push((outputs[i] as OutputPlace).name)
     const request = new InferenceRequest({
@@ -208,6 +224,22 @@ export abstract class InferenceExchange implements RequestFacts {
     this.started?.(request)
     if (regions === null) this.#infer(request)
     else this.#readRegions(request, regions)
+  }
+
+  #regionReader(inputs: ReadRequest['inputs']): Parameters<typeof RequestRegions.of>[3] {
+    return { modelName: this.version.name, inputs, reserve: (bytes) => this.reserve(bytes) }
+  }
+
+  #reserveInputs(inputs: ReadRequest['inputs']): void {
+    let bytes = 0
+    for (const input of inputs) bytes += input.bytes.length
+    this.reserve(bytes)
+  }
+
+  /** Counts memory that the server takes for the request. Throws ServerError when there is no room for it. */
+  protected reserve(bytes: number): void {
+    const { memory } = this
+    if (memory?.reserve(bytes) === false) throw ServerError.withoutStack('UNAVAILABLE', memory.refuse(bytes))
   }
 
   #expect(): () => void {

@@ -26,6 +26,15 @@ export class RequestMemory implements InflatedMemory {
     return true
   }
 
+  /** Counts a refusal, and says why. */
+  refuse(bytes: number): string {
+    return this.server.refuse(bytes)
+  }
+
+  get isInflated(): boolean {
+    return this.#inflatedBytes > 0
+  }
+
   hasRoomToInflate(bytes: number): boolean {
     return this.server.hasRoomToInflate(bytes)
   }

@@ -1,9 +1,23 @@
 import { ServerError } from '../../base/server-error.ts'
+import { elementBytes } from '../../tensor/data-type.ts'
+import { elementCount } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { SharedMemoryRegion } from './shared-memory-region.ts'
 import type { RegionReference, SharedMemoryRegistry } from './shared-memory-registry.ts'
 
 type Piece = { readonly region: SharedMemoryRegion; readonly offset: number; readonly byteSize: number }
+
+/** The request that inputs are read for. */
+type RegionReader = {
+  readonly modelName: string
+  /** Without bytes where these lie in shared memory. */
+  readonly inputs: readonly Tensor[]
+  /** Counts so many bytes for the request. Throws ServerError when there is no room for them. */
+  reserve(bytes: number): void
+}
+
+/** Inputs up to this size are read whatever their shape: the check of the request that follows has Triton's order and texts. */
+const uncheckedBytes = 1024 * 1024
 
 /** What a front end knows of an output that may go to shared memory. */
 export type OutputPlace = { readonly name: string; readonly sharedMemory: RegionReference | null }
@@ -30,6 +44,7 @@ export class RequestRegions {
     registry: SharedMemoryRegistry,
     inputs: ReadonlyMap<number, RegionReference>,
     outputs: readonly OutputPlace[],
+    reader: RegionReader | null = null,
   ): RequestRegions | null {
     if (inputs.size === 0 && !outputs.some(({ sharedMemory }) => sharedMemory !== null)) return null
     const regions = new RequestRegions(registry)
@@ -38,11 +53,24 @@ export class RequestRegions {
       for (const { name, sharedMemory } of outputs) {
         if (sharedMemory !== null) regions.#outputs.set(name, holdPiece(registry, sharedMemory))
       }
+      if (reader !== null) regions.#requireRoom(reader)
     } catch (reason) {
       regions.release()
       throw reason
     }
     return regions
+  }
+
+  /** Nothing is read, and no memory is taken for it, before the sizes that the client names have been looked at. */
+  #requireRoom({ modelName, inputs, reserve }: RegionReader): void {
+    let allBytes = 0
+    for (const [index, { byteSize }] of this.#inputs) {
+      const { name, dataType, shape } = inputs[index] as Tensor
+      const expected = dataType === 'BYTES' ? Infinity : elementCount(shape) * elementBytes[dataType]
+      if (byteSize > Math.max(expected, uncheckedBytes)) throw mismatch(name, modelName, expected, byteSize)
+      allBytes += byteSize
+    }
+    if (allBytes > 0) reserve(allBytes)
   }
 
   /**
@@ -119,6 +147,12 @@ export class RequestRegions {
     this.#buffers = []
   }
 }
+
+const mismatch = (name: string, modelName: string, expected: number, got: number): ServerError =>
+  ServerError.withoutStack(
+    'INVALID_ARG',
+    `input byte size mismatch for input '${name}' for model '${modelName}'. Expected ${expected}, got ${got}`,
+  )
 
 const noMemory = ({ region, byteSize }: Piece): ServerError =>
   ServerError.withoutStack(

@@ -375,3 +375,26 @@ test('a peer on another machine registers and unregisters nothing, unless the op
   open.registerSystem('r', '/object', 0n, 16n, elsewhere)
   open.close()
 })
+
+test('nothing is read, and no memory taken, for a size that does not fit the input or has no room', () => {
+  const file = create('sparse', bytes())
+  fs.truncateSync(file, 5 * 1024 ** 3)
+  registry.registerSystem('r', 'sparse', 0n, 5n * 1024n ** 3n)
+  const reading = (dataType: 'UINT8' | 'BYTES', byteSize: number): string =>
+    refusal(() => {
+      const inputs = [new Tensor('X', dataType, [1, 16], new Uint8Array(0))]
+      const reserve = (wanted: number): void => {
+        throw new Error(`no room for ${wanted}`)
+      }
+      RequestRegions.of(registry, new Map([[0, reference('r', 0, byteSize)]]), [], { modelName: 'm', inputs, reserve })
+    })
+  assert.equal(
+    reading('UINT8', 5 * 1024 ** 3),
+    "INVALID_ARG input byte size mismatch for input 'X' for model 'm'. Expected 16, got 5368709120",
+  )
+  assert.match(reading('BYTES', 5 * 1024 ** 3), /no room for 5368709120/)
+  assert.match(reading('UINT8', 16), /no room for 16/)
+  // The regions were let go.
+  registry.unregisterSystem('r')
+  assert.deepEqual(registry.systemStatus(''), [])
+})

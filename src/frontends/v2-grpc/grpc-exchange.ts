@@ -6,6 +6,7 @@ import {
   InferenceExchange,
   type ArrivalNames,
   type ExchangeParts,
+  type HeldMemory,
   type Reading,
 } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/choice.ts'
@@ -36,14 +37,17 @@ const arrivalNames: ArrivalNames = ['GRPC_WAITREAD_START', 'GRPC_WAITREAD_END']
 
 export abstract class GrpcExchange extends InferenceExchange {
   protected readonly call: PortCall
+  /** The message as it came. Its memory is counted until the request ends. */
+  protected readonly received: Buffer
   protected wantsEmptyFinal = false
   readonly #wire: WireInferRequest
   readonly #forwarding: MetadataForwarding | null
   #outputs: readonly OutputSelection[] = []
 
-  constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, answersOnce: boolean) {
-    super(parts, caller, answersOnce)
+  constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, received: Buffer) {
+    super(parts, caller, true)
     this.call = call
+    this.received = received
     this.#wire = wire
     this.#forwarding = parts.forwarding
   }
@@ -71,6 +75,10 @@ export abstract class GrpcExchange extends InferenceExchange {
     return this.#wire.id
   }
 
+  protected override get memory(): HeldMemory {
+    return this.call.memoryOf(this.received)
+  }
+
   protected get arrivalNames(): ArrivalNames {
     return arrivalNames
   }
@@ -84,9 +92,16 @@ export abstract class GrpcExchange extends InferenceExchange {
     const wire = this.#wire
     if (!hasLargeContents(wire)) this.#submitWire(name, null)
     else {
+      // The values of one byte each become eight bytes each. There must be room for that before they are decoded.
+      const bytes = this.received.length * mostDecodedPerByte
+      const memory = this.call.memoryOf(this.received)
+      this.reserve(bytes)
       this.readLater<DecodedContents>(
         (done) => readInSlices(this.parts.clock, decodeContentsInSteps(wire, name), () => this.#isWanted(), done),
-        (decoded) => this.#submitWire(name, decoded),
+        (decoded) => {
+          memory.release(bytes)
+          this.#submitWire(name, decoded)
+        },
       )
     }
   }
@@ -131,6 +146,9 @@ export abstract class GrpcExchange extends InferenceExchange {
     return { modelName: name, modelVersion: version, id: this.#wire.id, signature, outputs: this.#outputs }
   }
 }
+
+/** What a byte of typed contents becomes at most: a varint of one byte is a number of eight. */
+const mostDecodedPerByte = 8
 
 /** Large contents are read in slices of this time; other calls run in between. */
 const sliceNs = 4e6

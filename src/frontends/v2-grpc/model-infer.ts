@@ -24,7 +24,7 @@ export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, calle
     call.finish(GrpcStatus.of(error))
     return
   }
-  const exchange = new UnaryExchange(parts, call, caller, wire, true)
+  const exchange = new UnaryExchange(parts, call, caller, wire, message)
   call.onCancel = () => exchange.cancel()
   exchange.begin(wire.modelName, wire.modelVersion)
 }

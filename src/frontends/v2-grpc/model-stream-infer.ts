@@ -199,8 +199,6 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
   /** The index among the requests of the stream that are under way. */
   place = -1
   readonly #stream: InferStream
-  /** The message as it came. Its memory is counted until the request ends. */
-  readonly #received: Buffer
   /** The code of the last error among its answers. */
   #code: StatusCode = statusCodes.OK
 
@@ -212,9 +210,8 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     stream: InferStream,
     received: Buffer,
   ) {
-    super(parts, call, caller, wire, true)
+    super(parts, call, caller, wire, received)
     this.#stream = stream
-    this.#received = received
   }
 
   /** Whether the one answer has a place in the order of answers. */
@@ -265,11 +262,11 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
 
   protected override refused(error: ServerError): void {
     this.#stream.refuse(this.id, error)
-    this.call.messageDone(this.#received)
+    this.call.messageDone(this.received)
   }
 
   protected override ended(): void {
-    this.call.messageDone(this.#received)
+    this.call.messageDone(this.received)
     if (this.request !== null) this.#stream.requestDone(this, this.request, this.version.version, this.#code)
   }
 

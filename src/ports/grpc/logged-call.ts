@@ -3,6 +3,7 @@ import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
+import type { RequestMemory } from '../../transport/request-memory.ts'
 import type { PortCall } from './port-call.ts'
 import { metadataValue, type OutgoingMessage } from '../../transport/grpc/grpc-transport.ts'
 
@@ -106,6 +107,10 @@ export class LoggedCall implements PortCall {
 
   messageDone(message: Buffer): void {
     this.#inner.messageDone(message)
+  }
+
+  memoryOf(message: Buffer): RequestMemory {
+    return this.#inner.memoryOf(message)
   }
 
   expectMessage(): void {

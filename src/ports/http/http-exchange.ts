@@ -1,6 +1,11 @@
 import type { Caller } from '../../access/caller.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { InferenceExchange, type ArrivalNames, type ExchangeParts } from '../../exchange/inference-exchange.ts'
+import {
+  InferenceExchange,
+  type ArrivalNames,
+  type ExchangeParts,
+  type HeldMemory,
+} from '../../exchange/inference-exchange.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
@@ -36,6 +41,10 @@ export abstract class HttpExchange extends InferenceExchange {
   }
   header(name: string): string | null {
     return headerOf(this.http.headers, name)
+  }
+
+  protected override get memory(): HeldMemory {
+    return this.http.memory
   }
 
   protected get arrivalNames(): ArrivalNames {

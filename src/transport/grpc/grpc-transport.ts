@@ -1,6 +1,7 @@
 // What the gRPC front end knows of its transport: calls to answer, each a path, metadata, messages in and messages out.
 // Nothing here speaks of HTTP/2, so that the transport can be exchanged.
 
+import type { RequestMemory } from '../request-memory.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import type { GrpcStatus } from './grpc-status.ts'
 
@@ -34,6 +35,8 @@ export interface GrpcCall {
   setPaused(isPaused: boolean): void
   /** Of a stream: nothing looks at this message any more. A method that forgets this gets no further messages at some point. */
   messageDone(message: Buffer): void
+  /** Counts what is held for the message beside its bytes, until the message is done. */
+  memoryOf(message: Buffer): RequestMemory
   /** The call must bring a message soon. Without this a client may keep a call open and send nothing. */
   expectMessage(): void
   /** `release` is called once the bytes are written or dropped. */

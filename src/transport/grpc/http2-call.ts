@@ -80,8 +80,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   #expectsMessage = false
   /** Bytes of messages that are counted for this call. */
   #heldBytes = 0
-  /** What messages became that came compressed; null as long as none did. */
-  #inflated: Map<Buffer, RequestMemory> | null = null
+  /** What is held for single messages beside their bytes; null as long as nothing is. */
+  #memories: Map<Buffer, RequestMemory> | null = null
   /** Bytes of answers that are being compressed. */
   #compressingBytes = 0
   readonly #watch = new StallWatch()
@@ -253,23 +253,36 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   messageDone(message: Buffer): void {
     if (this.isEnded) return
-    const inflated = this.#inflated?.get(message)
-    if (inflated === undefined) {
+    const memory = this.#memories?.get(message)
+    // A message that came compressed is counted there as a whole.
+    if (memory?.isInflated !== true) {
       this.#heldBytes -= message.length
       this.#surroundings.memory.release(message.length)
-    } else {
-      this.#inflated?.delete(message)
-      inflated.end()
     }
+    this.#memories?.delete(message)
+    memory?.end()
     this.#surroundings.onRelief()
+  }
+
+  memoryOf(message: Buffer): RequestMemory {
+    let memory = this.#memories?.get(message)
+    if (memory === undefined) {
+      memory = new RequestMemory(this.#surroundings.memory)
+      if (this.isEnded) memory.end()
+      else {
+        this.#memories ??= new Map()
+        this.#memories.set(message, memory)
+      }
+    }
+    return memory
   }
 
   /** Nothing looks at the call's messages any more. */
   #endRequest(): void {
     this.#surroundings.memory.release(this.#heldBytes)
     this.#heldBytes = 0
-    if (this.#inflated !== null) for (const memory of this.#inflated.values()) memory.end()
-    this.#inflated = null
+    if (this.#memories !== null) for (const memory of this.#memories.values()) memory.end()
+    this.#memories = null
     this.#surroundings.onRelief()
   }
 
@@ -430,16 +443,16 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#isInflating = true
     const { memory } = this.#surroundings
     const inflatedMemory = new RequestMemory(memory)
-    this.#inflated ??= new Map()
-    this.#inflated.set(bytes, inflatedMemory)
+    this.#memories ??= new Map()
+    this.#memories.set(bytes, inflatedMemory)
     const decompress = encoding === 'gzip' ? gunzip : inflate
     memory.server.inflations.inflate(bytes, this.#mostMessageBytes, decompress, inflatedMemory, (failure, message) => {
       this.#isInflating = false
       if (this.isEnded) return
       this.#heldBytes -= bytes.length
       memory.release(bytes.length)
-      this.#inflated?.delete(bytes)
-      this.#inflated?.set(message, inflatedMemory)
+      this.#memories?.delete(bytes)
+      this.#memories?.set(message, inflatedMemory)
       if (failure === null) {
         this.#give(message, true)
         this.#deliver()
