@@ -54,7 +54,14 @@ function offloadUnderTest(settings: Partial<JsonOffloadSettings> = {}) {
     threads.push(thread)
     return thread
   }
-  const limits = { maxThreads: 1, maxWaitingBytes: 1000, jobTimeoutMs: 60_000, idleTimeoutMs: 30_000, ...settings }
+  const limits = {
+    maxThreads: 1,
+    shortThreads: 0,
+    maxWaitingBytes: 1000,
+    jobTimeoutMs: 60_000,
+    idleTimeoutMs: 30_000,
+    ...settings,
+  }
   const offload = new JsonOffload({ clock, log, openThread }, limits)
   const ended: (ParsedInfer | ServerError | null)[] = []
   const read = (body: Buffer) => offload.read('infer', body, options, (error, parsed) => ended.push(error ?? parsed))
@@ -136,6 +143,30 @@ test('the result of a job that was cancelled while in work is dropped', () => {
   read(bodyOf('[1,2]')).cancel()
   threads[0]?.answer()
   assert.deepEqual(ended, [])
+})
+
+test('large jobs of one client do not delay the small ones of others', () => {
+  const { threads, read } = offloadUnderTest({ maxWaitingBytes: 1e9, shortThreads: 1 })
+  const large = (): Buffer => Buffer.concat([bodyOf('[1,2]'), Buffer.alloc(5 * 1024 * 1024, ' ')])
+  for (let i = 0; i < 5; i++) read(large())
+  read(Buffer.concat([bodyOf('[1,2]'), Buffer.alloc(1000, ' ')]))
+  read(Buffer.concat([bodyOf('[1,2]'), Buffer.alloc(2000, ' ')]))
+  read(bodyOf('[1,2]'))
+  assert.equal(threads.length, 2)
+  const latestBytes = (): number => {
+    const job = threads[1]?.jobs.at(-1)
+    return job?.kind === 'read' ? job.body.length : 0
+  }
+  const short = bodyOf('[1,2]').length
+  for (const more of [1000, 0, 2000]) {
+    assert.equal(latestBytes(), short + more)
+    if (more < 2000) threads[1]?.answer()
+  }
+  assert.equal(threads[0]?.jobs.length, 1)
+  threads[1]?.answer()
+  threads[0]?.answer()
+  assert.equal(threads[0]?.jobs.length, 2)
+  assert.equal(threads[1]?.jobs.length, 3)
 })
 
 test('closing fails what is left and ends the threads', () => {

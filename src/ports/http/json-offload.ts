@@ -5,7 +5,6 @@ import { availableParallelism } from 'node:os'
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { RingQueue } from '../../base/ring-queue.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Parameters } from '../../model/parameters.ts'
 import type { InferReadOptions } from '../../protocol/infer-request-reader.ts'
@@ -26,6 +25,8 @@ import {
 
 export type JsonOffloadSettings = {
   readonly maxThreads: number
+  /** Threads beside these that take short jobs only: large jobs of one client do not delay small ones of others. */
+  readonly shortThreads: number
   /** Most bytes of all jobs that no thread has begun. One job may always wait, also a larger one. */
   readonly maxWaitingBytes: number
   /** A job that takes longer fails, and its thread is replaced. */
@@ -37,10 +38,14 @@ export type JsonOffloadSettings = {
 /** 512 MiB are about five seconds of work for two threads; a job of 64 MiB takes half a second to four. */
 const defaultJsonOffloadSettings: JsonOffloadSettings = {
   maxThreads: Math.max(1, Math.min(2, availableParallelism() - 1)),
+  shortThreads: 1,
   maxWaitingBytes: 512 * 1024 * 1024,
   jobTimeoutMs: 60_000,
   idleTimeoutMs: 30_000,
 }
+
+/** Jobs of up to this many bytes are short: 20 to 250 ms. */
+const mostShortBytes = 4 * 1024 * 1024
 
 /** Called exactly once unless the job was cancelled; one of the two is null. */
 type JsonDone<T> = (error: ServerError | null, value: T | null) => void
@@ -50,7 +55,8 @@ export class JsonOffload {
   readonly #log: Log
   readonly #openThread: OpenJsonThread
   readonly #settings: JsonOffloadSettings
-  readonly #waiting = new RingQueue<OffloadedJson>()
+  /** In the order in which they came. */
+  readonly #waiting: OffloadedJson[] = []
   #waitingBytes = 0
   readonly #lanes = new Set<Lane>()
   #isClosed = false
@@ -70,7 +76,7 @@ export class JsonOffload {
   }
 
   get waitingCount(): number {
-    return this.#waiting.size
+    return this.#waiting.length
   }
 
   /** Takes the body over. Throws UNAVAILABLE when too much waits already. */
@@ -109,10 +115,10 @@ export class JsonOffload {
 
   /** Throws UNAVAILABLE when a job of this size would have to wait and too much waits already. */
   requireRoom(bytes: number): void {
-    if (this.#waiting.size === 0 || this.#waitingBytes + bytes <= this.#settings.maxWaitingBytes) return
+    if (this.#waiting.length === 0 || this.#waitingBytes + bytes <= this.#settings.maxWaitingBytes) return
     throw ServerError.withoutStack(
       'UNAVAILABLE',
-      `the server has ${this.#waiting.size} large JSON bodies of ${this.#waitingBytes} bytes waiting to be read or ` +
+      `the server has ${this.#waiting.length} large JSON bodies of ${this.#waitingBytes} bytes waiting to be read or ` +
         `written and takes no more than ${this.#settings.maxWaitingBytes}, try again later or use binary tensor data`,
     )
   }
@@ -120,7 +126,7 @@ export class JsonOffload {
   /** Ends the threads; their jobs fail. Twice is fine. */
   close(): void {
     this.#isClosed = true
-    for (let job = this.#waiting.take(); job !== undefined; job = this.#waiting.take()) job.finish(closed(), null)
+    for (const job of this.#waiting.splice(0)) job.finish(closed(), null)
     this.#waitingBytes = 0
     for (const lane of this.#lanes) lane.end()
   }
@@ -147,23 +153,54 @@ export class JsonOffload {
   }
 
   #withdraw(job: OffloadedJson): void {
-    if (this.#waiting.remove(job)) this.#waitingBytes -= job.bytes
+    const index = this.#waiting.indexOf(job)
+    if (index < 0) return
+    this.#waiting.splice(index, 1)
+    this.#waitingBytes -= job.bytes
   }
 
   #startNext(): void {
-    while (this.#waiting.size > 0) {
-      const lane = this.#freeLane()
-      if (lane === null) return
-      const job = this.#waiting.take() as OffloadedJson
-      this.#waitingBytes -= job.bytes
-      lane.start(job)
-    }
+    while (this.#startOne(this.#shortest(), true) || this.#startOne(this.#oldestLong(), false));
   }
 
-  #freeLane(): Lane | null {
-    for (const lane of this.#lanes) if (lane.isFree) return lane
-    if (this.#lanes.size >= this.#settings.maxThreads || this.#isClosed) return null
-    const lane = new Lane(this.#clock, this.#openThread, this.#settings, {
+  #startOne(job: OffloadedJson | null, isShort: boolean): boolean {
+    const lane = job === null ? null : this.#freeLane(isShort)
+    if (job === null || lane === null) return false
+    this.#withdraw(job)
+    lane.start(job)
+    return true
+  }
+
+  /** Of the short jobs the shortest is next: those who send less wait less. */
+  #shortest(): OffloadedJson | null {
+    let found: OffloadedJson | null = null
+    for (const job of this.#waiting) {
+      if (job.bytes <= mostShortBytes && (found === null || job.bytes < found.bytes)) found = job
+    }
+    return found
+  }
+
+  #oldestLong(): OffloadedJson | null {
+    return this.#waiting.find(({ bytes }) => bytes > mostShortBytes) ?? null
+  }
+
+  /** A short job takes a thread for short jobs first, and leaves the others to large ones that wait. */
+  #freeLane(isShort: boolean): Lane | null {
+    return (
+      (isShort ? this.#freeOf(true) : null) ?? (isShort && this.#oldestLong() !== null ? null : this.#freeOf(false))
+    )
+  }
+
+  #freeOf(isShort: boolean): Lane | null {
+    let count = 0
+    for (const lane of this.#lanes) {
+      if (lane.isForShort !== isShort) continue
+      if (lane.isFree) return lane
+      count++
+    }
+    const { maxThreads, shortThreads } = this.#settings
+    if (count >= (isShort ? shortThreads : maxThreads) || this.#isClosed) return null
+    const lane = new Lane(isShort, this.#clock, this.#openThread, this.#settings, {
       onFree: () => this.#startNext(),
       onGone: (reason) => this.#onGone(lane, reason),
     })
@@ -216,6 +253,8 @@ class OffloadedJson {
 
 /** A thread and its current job. */
 class Lane {
+  /** True when it takes short jobs only. */
+  readonly isForShort: boolean
   readonly #clock: Clock
   readonly #settings: JsonOffloadSettings
   readonly #onFree: () => void
@@ -226,11 +265,13 @@ class Lane {
   #isEnding = false
 
   constructor(
+    isForShort: boolean,
     clock: Clock,
     openThread: OpenJsonThread,
     settings: JsonOffloadSettings,
     events: { readonly onFree: () => void; readonly onGone: (reason: string | null) => void },
   ) {
+    this.isForShort = isForShort
     this.#clock = clock
     this.#settings = settings
     this.#onFree = events.onFree
