@@ -287,7 +287,10 @@ export class SupervisedInstance implements Instance {
 
   #fail(requests: Iterable<InferenceRequest>, reason: string): void {
     for (const request of requests) {
-      if (request.isEnded) continue
+      // One whose own run had failed before is the scheduler's already.
+      if (request.isEnded || request.isRescheduled) continue
+      // A request that ends Workers must not get another one.
+      request.lend(null)
       request.fail(ServerError.withoutStack('INTERNAL', this.#options.deathMessage(reason)))
     }
   }

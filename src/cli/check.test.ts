@@ -129,6 +129,16 @@ test('an ensemble is compared with the models it calls', async (context) => {
   ])
 })
 
+test('amounts that a server would not survive are errors', async (context) => {
+  const root = await repositoryOf(context, {
+    'm/config.pbtxt': `${good}instance_group { kind: KIND_CPU count: 2147483647 }\n`,
+    'm/1/model.py': '',
+  })
+  assert.deepEqual(await findings(root), [
+    'load m/config.pbtxt:4 instance groups of model m ask for 2147483647 instances, the most are 1024',
+  ])
+})
+
 test('a parameter with a value that its backend cannot read is an error, a key that is nearly right a warning', async (context) => {
   const parameter = (key: string, value: string): string =>
     `parameters { key: "${key}" value { string_value: "${value}" } }\n`

@@ -100,6 +100,11 @@ export const modelParameters = {
         dynamicBatching === null ? ["needs 'dynamic_batching { }', whose delay it chooses"] : [],
     },
   ),
+  run_failed_batches_alone: row(
+    every,
+    trueOrFalse,
+    'Whether the requests of a [batch that failed](../guide/batching.md#when-a-batch-fails) run again, each alone; `true`',
+  ),
   pad_inputs: row(
     every,
     anyText,

@@ -111,6 +111,25 @@ describe('inputs and outputs', () => {
   })
 })
 
+describe('amounts', () => {
+  test('a configuration asks for no more than the server can make', () => {
+    const group = (count: number): ModelInstanceGroup => configMessage('ModelInstanceGroup', { name: 'g', kind: 'KIND_CPU', count }) // prettier-ignore
+    assert.deepEqual(atLoad({ instanceGroup: [group(1024)] }), [])
+    assert.deepEqual(atLoad({ instanceGroup: [group(2_147_483_647)] }), [
+      'instance groups of model m ask for 2147483647 instances, the most are 1024',
+    ])
+    assert.equal(atLoad({ instanceGroup: Array.from({ length: 1025 }, () => group(1)) }).length, 1)
+    const sequenceBatching = configMessage('ModelSequenceBatching', {})
+    assert.deepEqual(atLoad({ maxBatchSize: 2_147_483_647, sequenceBatching }), [
+      "'max_batch_size' × instances of model m make 2147483647 places for sequences, the most are 1048576",
+    ])
+    const modelWarmup = [configMessage('ModelWarmup', { name: 's', batchSize: 4_000_000_000 })]
+    assert.deepEqual(atLoad({ modelWarmup }), [
+      "warm-up sample 's' of model m has batch size 4000000000, the most is 65536",
+    ])
+  })
+})
+
 describe('instance groups', () => {
   const groups = (part: Partial<ModelInstanceGroup>): Partial<ModelConfig> => ({
     instanceGroup: [configMessage('ModelInstanceGroup', { name: 'g', count: 1, ...part })],

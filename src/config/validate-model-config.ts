@@ -8,6 +8,7 @@ import type { ModelConfig } from './model-config.ts'
 import { parameterProblems } from './model-parameters.ts'
 import { dynamicBatchingProblems } from './validate-dynamic-batching.ts'
 import { ensembleProblems } from './validate-ensemble.ts'
+import { amountProblems } from './validate-amounts.ts'
 import { instanceGroupProblems } from './validate-instance-groups.ts'
 import { sequenceBatchingProblems, sequenceStateProblems } from './validate-sequence-batching.ts'
 import { tensorProblems } from './validate-tensors.ts'
@@ -34,6 +35,7 @@ export function* pollProblems(config: ModelConfig, rules: PollRules): Generator<
 export function* loadProblems(config: ModelConfig, rules: LoadRules): Generator<ConfigProblem> {
   yield* instanceGroupProblems(config, rules)
   yield* configProblems(config)
+  yield* amountProblems(config)
   yield* tensorProblems(config)
   yield* sequenceStateProblems(config)
   yield* parameterProblems(config)

@@ -21,10 +21,12 @@ export interface RequestHolder {
   onFlowChange?(request: InferenceRequest): void
 }
 
-/** A scheduler that runs a request again when the model asks for that. */
+/** A scheduler that runs a request again: when the model asks for that, or when the first run failed. */
 export interface RequestLender {
-  /** `outputs` are the states that the model returned. Their bytes may be reused after the call. */
-  takeBack(request: InferenceRequest, outputs: readonly Tensor[]): void
+  /** `outputs` are the states that the model returned. Their bytes may be reused after the call. Absent: it cannot do that. */
+  takeBack?(request: InferenceRequest, outputs: readonly Tensor[]): void
+  /** True: the request does not end with this error and runs again. Absent: every error ends its request. */
+  takeFailure?(request: InferenceRequest, response: InferenceResponse): boolean
 }
 
 /** A stage on an answer's way to the client. `AnswerStageName` has the stages in their order. */
@@ -189,7 +191,7 @@ export class InferenceRequest {
     return this.#account === null ? 'RECEIVED' : 'ADMITTED'
   }
 
-  /** True from `reschedule` to the next execution. In this time no Instance has the request. */
+  /** True from `reschedule`, or a failure that the lender took, to the next execution. In this time no Instance has the request. */
   get isRescheduled(): boolean {
     return this.#isRescheduled
   }
@@ -204,8 +206,11 @@ export class InferenceRequest {
     this.#holder = holder
   }
 
-  /** A scheduler calls this before an Instance gets the request. `lender` takes it back on `reschedule`. */
-  lend(lender: RequestLender): void {
+  /**
+   * A scheduler calls this before an Instance gets the request. `lender` takes it back on `reschedule`, and may do so on a
+   * failure. Null: the next failure ends the request, because another run cannot help.
+   */
+  lend(lender: RequestLender | null): void {
     this.#lender = lender
     this.#isRescheduled = false
   }
@@ -238,6 +243,10 @@ export class InferenceRequest {
   respond(response: InferenceResponse): void {
     if (this.#isEnded) {
       response.release()
+      return
+    }
+    if (response.error !== null && this.#lender?.takeFailure?.(this, response) === true) {
+      this.#leaveInstance()
       return
     }
     if (response.isFinal) {
@@ -286,14 +295,18 @@ export class InferenceRequest {
   reschedule(outputs: readonly Tensor[] = []): void {
     if (this.#isEnded) return
     const lender = this.#lender
-    if (lender === null) {
+    if (lender?.takeBack === undefined) {
       this.fail(ServerError.withoutStack('UNSUPPORTED', cannotReschedule(this.modelName)))
       return
     }
+    this.#leaveInstance()
+    lender.takeBack(this, outputs)
+  }
+
+  #leaveInstance(): void {
     this.#lender = null
     this.#holder = null
     this.#isRescheduled = true
-    lender.takeBack(this, outputs)
   }
 
   /** Ends the request the way Triton ends a cancelled one: CANCELLED, with an empty message. */

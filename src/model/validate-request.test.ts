@@ -126,6 +126,12 @@ const refusals: [rule: string, model: ModelSignature, inputs: Tensor[], message:
     "[request id: <id_unknown>] input byte size mismatch for input 'B' for model 'm'. Expected 16, got 0",
   ],
   [
+    'a batch of no rows that brings the bytes of one',
+    batching,
+    [fp32('A', [1, 4]), new Tensor('B', 'FP32', [0, 4], new Uint8Array(16))],
+    "[request id: <id_unknown>] inference request batch-size must be >= 1 for 'm', but input 'B' has shape [0,4]",
+  ],
+  [
     'too many strings',
     strings,
     [new Tensor('S', 'BYTES', [1], tensorOfStrings('S', [2], ['a', 'b']).bytes)],

@@ -149,7 +149,10 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
         `'${modelName}', got ${shapeText(tensor.shape)}`,
     )
   }
-  if (tensor.dataType === 'BYTES') return new StringWalk(request, modelName, tensor, elements)
+  if (tensor.dataType === 'BYTES') {
+    if (hasNoRows) throw noRows(request, modelName, tensor)
+    return new StringWalk(request, modelName, tensor, elements)
+  }
   const expectedBytes = elements * elementBytes[tensor.dataType]
   if (tensor.bytes.length !== expectedBytes) {
     throw invalid(
@@ -157,8 +160,16 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
         `${expectedBytes}, got ${tensor.bytes.length}`,
     )
   }
+  if (hasNoRows) throw noRows(request, modelName, tensor)
   return null
 }
+
+/** Its bytes would be read as rows of the other requests in its batch. */
+const noRows = (request: InferenceRequest, modelName: string, tensor: Tensor): ServerError =>
+  invalid(
+    `${request.errorPrefix}inference request batch-size must be >= 1 for '${modelName}', but input '${tensor.name}' has ` +
+      `shape ${shapeText(tensor.shape)}`,
+  )
 
 function matches(shape: Shape, dims: Shape, offset: number): boolean {
   if (shape.length !== dims.length + offset) return false

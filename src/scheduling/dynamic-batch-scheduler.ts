@@ -14,6 +14,7 @@ import { BatchQueue, type WaitingRequest } from './batch-queue.ts'
 import { Deadlines } from './deadlines.ts'
 import type { DynamicBatchSettings } from './dynamic-batch-settings.ts'
 import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
+import { LoneRuns } from './lone-runs.ts'
 import { padBatch } from './pad-batch.ts'
 import { planBatch, type BatchLimits } from './plan-batch.ts'
 import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
@@ -41,11 +42,13 @@ export class DynamicBatchScheduler implements Scheduler {
   readonly #adaptive: AdaptiveDelay | null
   readonly #prefetch = new BatchPrefetch()
   #isPrefetching = false
+  /** Null: a batch that failed is not run again. */
+  readonly #loneRuns: LoneRuns | null
   /** Idle Instances. The one that became idle last stands at the end and is used first: its caches are the warmest. */
   #idle: InstanceSeat[]
   #seats: readonly InstanceSeat[]
   #claimants: readonly Instance[]
-  readonly #drain = new Drain(() => this.#queue.size === 0 && this.#runningCount === 0)
+  readonly #drain = new Drain(() => this.#isEmpty && this.#runningCount === 0)
   #isDispatching = false
   #isTurnAwaited = false
   #runningCount = 0
@@ -56,7 +59,7 @@ export class DynamicBatchScheduler implements Scheduler {
   constructor(
     dependencies: DynamicBatchDependencies,
     instances: readonly Instance[],
-    { limits, queue, preservesOrder, padding = null, sloNs = null }: DynamicBatchSettings,
+    { limits, queue, preservesOrder, padding = null, sloNs = null, runsFailedAlone = false }: DynamicBatchSettings,
   ) {
     this.#clock = dependencies.clock
     this.#afterThisTurn = dependencies.afterThisTurn
@@ -73,10 +76,21 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#maxDoneCount = queue.defaultMaxQueueSize
     this.#padding = padding
     this.#adaptive = sloNs === null ? null : new AdaptiveDelay(sloNs, limits)
+    this.#loneRuns = runsFailedAlone
+      ? new LoneRuns(
+          () => this.#dispatchAfterThisTurn(),
+          () => this.#drain.check(),
+        )
+      : null
   }
 
   get pendingCount(): number {
-    return this.#queue.size
+    return this.#queue.size + (this.#loneRuns?.size ?? 0)
+  }
+
+  /** Nothing waits for an Instance. */
+  get #isEmpty(): boolean {
+    return this.#queue.size === 0 && (this.#loneRuns === null || this.#loneRuns.size === 0)
   }
 
   // HOT: once per request.
@@ -136,6 +150,7 @@ export class DynamicBatchScheduler implements Scheduler {
     for (let waiting = this.#queue.first(); waiting !== null; waiting = this.#queue.first()) {
       this.#leave(waiting, (request) => request.fail(stoppedError(request)))
     }
+    this.#loneRuns?.close()
     this.#drain.check()
   }
 
@@ -145,7 +160,7 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#deadlines.remove(waiting)
     waiting.request.handOver(null)
     // No request waits, so no timer is needed: an idle model costs no CPU.
-    if (this.#queue.size === 0) {
+    if (this.#isEmpty) {
       this.#forgetWake()
       this.#withdraw()
     }
@@ -156,7 +171,7 @@ export class DynamicBatchScheduler implements Scheduler {
   }
 
   #dispatchAfterThisTurn(): void {
-    if (this.#isTurnAwaited || this.#queue.size === 0) return
+    if (this.#isTurnAwaited || this.#isEmpty) return
     this.#isTurnAwaited = true
     this.#afterThisTurn(this.#endTurn)
   }
@@ -172,10 +187,16 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#isTurnAwaited = false
     let isWaiting = false
     let isHeldUp = false
-    while (this.#queue.size > 0) {
+    while (!this.#isEmpty) {
       const at = this.#idleAt()
       isHeldUp = at < 0
       if (isHeldUp) break
+      // First those that began before anybody who waits.
+      if (this.#loneRuns !== null && this.#loneRuns.size > 0) {
+        const [seat] = this.#idle.splice(at, 1)
+        this.#executeAlone(seat as InstanceSeat, this.#loneRuns.take())
+        continue
+      }
       const nowNs = this.#clock.nowNs()
       if (nowNs >= this.#deadlines.nextNs) {
         this.#expire(nowNs)
@@ -212,7 +233,9 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#runningCount++
     seat.begin()
     const startNs = this.#adaptive === null ? 0 : this.#clock.nowNs()
+    const guard = this.#loneRuns === null || requestCount < 2 ? null : this.#loneRuns.guard(requests)
     const batch = new Batch(requests, batchSize, () => {
+      guard?.executed()
       this.#runningCount--
       if (seat.end()) this.#idle.push(seat)
       this.#adaptive?.executed(batchSize, this.#clock.nowNs() - startNs)
@@ -220,6 +243,18 @@ export class DynamicBatchScheduler implements Scheduler {
     })
     if (!this.#prefetch.isEmpty) batch.prepared = this.#prefetch.take(requests)
     seat.instance.execute(batch)
+  }
+
+  #executeAlone(seat: InstanceSeat, request: InferenceRequest): void {
+    this.#runningCount++
+    seat.begin()
+    seat.instance.execute(
+      new Batch([request], Math.max(1, request.batchSize), () => {
+        this.#runningCount--
+        if (seat.end()) this.#idle.push(seat)
+        this.#dispatch()
+      }),
+    )
   }
 
   #delayNs(nowNs: number): number {

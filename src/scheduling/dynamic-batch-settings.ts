@@ -14,6 +14,8 @@ export type DynamicBatchSettings = {
   readonly padding?: BatchPadding | null
   /** `slo_ms`; null or absent: the configuration fixes the delay. */
   readonly sloNs?: number | null
+  /** Requests of a batch that failed run again, each alone; absent: they fail. */
+  readonly runsFailedAlone?: boolean
 }
 
 /** `config` must be valid. */
@@ -47,6 +49,8 @@ export function dynamicBatchSettings(
     preservesOrder: batching.preserveOrdering,
     padding,
     sloNs: sloMs === null ? null : sloMs * 1e6,
+    // A decoupled model may have answered, or may still answer, before it fails: to run it twice would show.
+    runsFailedAlone: !signature.isDecoupled && (readParameter(config, 'run_failed_batches_alone') ?? true),
   }
 }
 

@@ -1,6 +1,8 @@
 // The dynamic batcher with one mistake each: what the simulation is worth is how soon it finds them.
 
 import type { Cancel, Clock } from '../../src/base/clock.ts'
+import type { Instance } from '../../src/model/backend.ts'
+import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { DynamicBatchScheduler } from '../../src/scheduling/dynamic-batch-scheduler.ts'
 import { deafClock, freeTooSoon } from './broken-parts.ts'
 import type { SchedulerMaker } from './dynamic-batch-simulation.ts'
@@ -74,6 +76,48 @@ const everybodyJoins: SchedulerMaker = (dependencies, instances, settings) =>
 const nothingIsPadded: SchedulerMaker = (dependencies, instances, settings) =>
   new DynamicBatchScheduler(dependencies, instances, { ...settings, padding: null })
 
+/** All requests of a batch that failed get its error. */
+const nobodyRunsAlone: SchedulerMaker = (dependencies, instances, settings) =>
+  new DynamicBatchScheduler(dependencies, instances, { ...settings, runsFailedAlone: false })
+
+/** What failed goes to the end of the queue and runs with others again. */
+const failedRunTogether: SchedulerMaker = (dependencies, instances, settings) => {
+  const scheduler: DynamicBatchScheduler = new DynamicBatchScheduler(
+    dependencies,
+    instances.map((instance) => withGuards(instance, (request) => scheduler.enqueue(request))),
+    { ...settings, runsFailedAlone: false },
+  )
+  return scheduler
+}
+
+function withGuards(instance: Instance, again: (request: InferenceRequest) => void): Instance {
+  const execute = instance.execute.bind(instance)
+  instance.execute = (batch) => {
+    const takeFailure = (request: InferenceRequest): boolean => {
+      again(request)
+      return true
+    }
+    if (batch.requests.length > 1) for (const request of batch.requests) request.lend({ takeFailure })
+    execute(batch)
+  }
+  return instance
+}
+
+/** One that died while it executed is trusted with the same requests again. */
+const deathIsForgiven: SchedulerMaker = (dependencies, instances, settings) => {
+  for (const instance of instances) {
+    const execute = instance.execute.bind(instance)
+    instance.execute = (batch) => {
+      for (const request of batch.requests) {
+        const lend = request.lend.bind(request)
+        request.lend = (lender) => (lender === null ? undefined : lend(lender))
+      }
+      execute(batch)
+    }
+  }
+  return new DynamicBatchScheduler(dependencies, instances, settings)
+}
+
 export const brokenSchedulers: Readonly<Record<string, SchedulerMaker>> = {
   'one row too many in a batch': offByOne,
   'the delay counts from the newest request': delayFromNewest,
@@ -82,4 +126,7 @@ export const brokenSchedulers: Readonly<Record<string, SchedulerMaker>> = {
   'a wake-up is lost': lostWakeUp,
   'requests of any shape run together': everybodyJoins,
   'shorter inputs are not filled up': nothingIsPadded,
+  'a bad request fails the others of its batch': nobodyRunsAlone,
+  'a bad request runs with others again': failedRunTogether,
+  'a request that ends workers runs again': deathIsForgiven,
 }

@@ -50,6 +50,10 @@ export class ReferenceBatcher {
   #idle: number[]
   #used: readonly number[]
   #pending: Pending[] = []
+  /** Of batches that failed: each is to run once more, alone, before anybody else. */
+  #again: number[] = []
+  /** While they ran, or after their end. */
+  readonly #cancelled = new Set<number>()
   #nowUs = 0
   #putBackCount = 0
   #isDraining = false
@@ -65,7 +69,7 @@ export class ReferenceBatcher {
   }
 
   get pendingCount(): number {
-    return this.#pending.length
+    return this.#pending.length + this.#again.length
   }
 
   arrive(id: number, arrival: Arrival): void {
@@ -86,9 +90,14 @@ export class ReferenceBatcher {
   }
 
   cancel(id: number): void {
-    const isWaiting = this.#pending.some((each) => each.id === id)
-    if (!isWaiting) return
+    const isWaiting = this.#pending.some((each) => each.id === id) || this.#again.includes(id)
+    if (!isWaiting) return void this.#cancelled.add(id)
+    this.#leave(id)
+  }
+
+  #leave(id: number): void {
     this.#pending = this.#pending.filter((each) => each.id !== id)
+    this.#again = this.#again.filter((each) => each !== id)
     this.#order = this.#order.filter((each) => each.id !== id)
     this.log.push(`end ${id} CANCELLED`)
     this.#release()
@@ -105,6 +114,19 @@ export class ReferenceBatcher {
     const [batch] = this.running.splice(position, 1)
     if (batch === undefined) return
     for (const id of batch.ids) this.#end(id, outcome)
+    if (this.#used.includes(batch.instance)) this.#idle.push(batch.instance)
+    this.settle()
+  }
+
+  /** One of the requests was bad; which one is known only when it ran alone. */
+  fail(position: number): void {
+    const batch = this.running[position]
+    if (batch === undefined || batch.ids.length === 1) return this.finish(position, 'INTERNAL')
+    this.running.splice(position, 1)
+    for (const id of batch.ids) {
+      if (this.#cancelled.has(id)) this.#leave(id)
+      else this.#again.push(id)
+    }
     if (this.#used.includes(batch.instance)) this.#idle.push(batch.instance)
     this.settle()
   }
@@ -132,11 +154,11 @@ export class ReferenceBatcher {
     for (;;) {
       this.#expire()
       const at = this.#idle.findLastIndex((instance) => this.#isReady[instance])
-      const count = at < 0 ? 0 : this.#nextBatch()
-      if (count === 0) return
-      const ids = this.#inOrder()
-        .slice(0, count)
-        .map((each) => each.id)
+      const lone = at < 0 ? [] : this.#again.splice(0, 1)
+      const count = at < 0 || lone.length > 0 ? 0 : this.#nextBatch()
+      if (count === 0 && lone.length === 0) return
+      const together = this.#inOrder().slice(0, count)
+      const ids = [...lone, ...together.map((each) => each.id)]
       this.#pending = this.#pending.filter((each) => !ids.includes(each.id))
       const [instance] = this.#idle.splice(at, 1)
       this.running.push({ ids, instance: instance as number })

@@ -48,8 +48,8 @@ const drawArrival = (random: Random): Arrival => ({
 type Step =
   | { readonly do: 'arrive'; readonly value: readonly Arrival[] }
   | { readonly do: Exclude<keyof typeof weights, 'arrive'>; readonly value: number }
-const weights = { arrive: 20, finish: 12, advance: 12, cancel: 4, die: 2, flip: 2, rescale: 1, drain: 0 }
-const most = { finish: 3, advance: 61, cancel: 13, die: 3, flip: 3, rescale: 64, drain: 1 }
+const weights = { arrive: 20, finish: 12, advance: 12, cancel: 4, die: 2, fail: 3, flip: 2, rescale: 1, drain: 0 }
+const most = { finish: 3, advance: 61, cancel: 13, die: 3, fail: 3, flip: 3, rescale: 64, drain: 1 }
 
 function drawStep(random: Random): Step {
   const action = random.oneIn(160) ? 'drain' : random.weighted(weights)
@@ -58,6 +58,8 @@ function drawStep(random: Random): Step {
 }
 
 const died = ServerError.withoutStack('INTERNAL', 'its worker died')
+
+const wasBad = ServerError.withoutStack('INTERNAL', 'one of them was bad')
 
 /** One history on both; throws at the first step after which they differ or a rule is broken. */
 async function live(from: ReferenceSettings, steps: readonly Step[], make?: SchedulerMaker): Promise<void> {
@@ -116,7 +118,10 @@ async function live(from: ReferenceSettings, steps: readonly Step[], make?: Sche
       if (index < 0) return
       setReady(index, false)
       reference.finish(value, 'INTERNAL')
-      real.finish(value, died)
+      real.finish(value, died, true)
+    } else if (action === 'fail') {
+      reference.fail(value)
+      real.finish(value, wasBad)
     } else {
       reference.finish(value, 'ok')
       real.finish(value, null)

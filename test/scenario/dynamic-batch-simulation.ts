@@ -52,6 +52,7 @@ const settingsOf = (from: ReferenceSettings): DynamicBatchSettings => ({
   },
   preservesOrder: from.preservesOrder,
   padding: paddingOf(from),
+  runsFailedAlone: true,
 })
 
 /** The output `X` is the input `X`, as long as it was padded. */
@@ -107,6 +108,8 @@ export class Simulation {
   readonly #enqueuedUs = new Map<InferenceRequest, number>()
   readonly #lengths = new Map<InferenceRequest, number>()
   readonly #started: InferenceRequest[] = []
+  /** Their batch failed: they are to run once more, each alone. */
+  readonly #again = new Set<InferenceRequest>()
   /** Room is made before a request joins the queue: until then it is not behind or before anybody. */
   #arriving: InferenceRequest | null = null
   isDrained = false
@@ -142,12 +145,16 @@ export class Simulation {
     this.#requests[id]?.cancel()
   }
 
-  finish(position: number, error: ServerError | null): void {
+  /** `isDeath`: the worker is gone, and no request that it had runs again. */
+  finish(position: number, error: ServerError | null, isDeath = false): void {
     const [instance] = this.running.splice(position, 1)
+    const requests = instance?.batch?.requests ?? []
+    if (error !== null && !isDeath && requests.length > 1) for (const request of requests) this.#again.add(request)
     // Each request gets its own id back: an answer that strays is seen. So is its input, as the instance got it.
     instance?.end((request) => {
       const bytes = Buffer.from(request.id)
       const outputs = [new Tensor('ID', 'UINT8', [bytes.length], bytes), inputNamed(request, 'X') as Tensor]
+      if (isDeath) request.lend(null)
       if (error === null) request.respond(InferenceResponse.of(outputs))
       else request.fail(error)
     })
@@ -186,14 +193,17 @@ export class Simulation {
   /** What must hold whenever a turn has ended. */
   check(): void {
     const running = this.running.reduce((sum, { batch }) => sum + (batch as Batch).requests.length, 0)
-    const waiting = [...this.#queued].filter((request) => !request.isEnded)
+    const waiting = [...this.#queued, ...this.#again].filter((request) => !request.isEnded)
     assert.equal(this.scheduler.pendingCount, waiting.length, 'what waits is in the queue')
     const open = this.#requests.filter((request) => !request.isEnded).length
     assert.equal(open, waiting.length + running, 'every request is somewhere')
     for (const count of this.#ends.values()) assert.equal(count, 1, 'a request ends once')
     const { policy, defaultBound, levels } = this.#settings
     const bound = policy !== null && policy.maxQueueSize > 0 ? policy.maxQueueSize * Math.max(1, levels) : defaultBound
-    assert.ok(waiting.length <= bound, 'the queue keeps its bound')
+    const againCount = [...this.#again].filter((request) => !request.isEnded).length
+    assert.ok(waiting.length - againCount <= bound, 'the queue keeps its bound')
+    const most = this.instances.length * this.#settings.maxBatchSize
+    assert.ok(againCount <= most, 'no batch begins while requests of one that failed wait')
     this.#checkNobodyIdles(waiting)
   }
 
@@ -212,16 +222,22 @@ export class Simulation {
     const { requests, batchSize } = batch
     assert.ok(this.#used.includes(instance), 'one that is leaving is given nothing')
     let rows = 0
+    const isAgain = requests.some((request) => this.#again.has(request))
+    assert.ok(!isAgain || requests.length === 1, 'what failed with others runs alone')
     for (const request of requests) {
       rows += request.batchSize
-      assert.ok(this.#queued.delete(request), 'a request runs once')
+      assert.ok((isAgain ? this.#again : this.#queued).delete(request), 'a request runs once, or once more alone')
       assert.ok(!request.isCancelled && !request.isEnded, 'what left the queue never runs')
     }
     assert.equal(batchSize, rows)
     assert.ok(rows <= this.#settings.maxBatchSize, 'a batch keeps the largest size')
     assert.equal(new Set(requests.map((request) => inputNamed(request, 'X')?.shape[1])).size, 1, 'shapes agree')
     assert.equal(new Set(requests.map((request) => request.inputs.length)).size, 1, 'the same inputs are there')
-    this.#checkOrder(requests)
+    if (!isAgain) {
+      const left = [...this.#again].filter((request) => !request.isEnded)
+      assert.equal(left.length, 0, 'those that began go before those that wait')
+      this.#checkOrder(requests)
+    }
     this.#started.push(...requests)
     this.running.push(instance)
     this.log.push(`run ${requests.map((request) => request.id).join('+')}`)

@@ -146,6 +146,8 @@ export class OnnxInstance implements Instance {
       request.computeOutputStartNs = outputStartNs
     }
     if (result.error !== null) {
+      // What took too long once would take as long again.
+      if (this.#isOverrun) for (const request of this.#live) request.lend(null)
       this.#failAll(this.#isOverrun ? this.#overrunError() : result.error)
       return
     }

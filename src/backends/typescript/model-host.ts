@@ -44,7 +44,7 @@ export class ModelHost {
       const result: unknown = await this.#program.execute(batch.map((open) => open.request))
       await this.#answerBatch(batch, result)
     } catch (reason) {
-      for (const open of batch) this.#fail(open, reason)
+      for (const open of batch) this.#fail(open, reason, true, false)
     }
     this.#outbox.add({ kind: 'executed' })
   }
@@ -169,7 +169,7 @@ export class ModelHost {
   }
 
   /** An InferenceError is an answer; any other error is a bug of the model, and its stack goes to the log. */
-  #fail(open: Open, reason: unknown, isFinal = true): void {
+  #fail(open: Open, reason: unknown, isFinal = true, isOwn = true): void {
     if (open.isEnded) return
     if (isFinal) this.#end(open)
     else open.window.sent(0)
@@ -177,8 +177,12 @@ export class ModelHost {
     const isMeant = reason instanceof InferenceError
     if (!isMeant && !isCancel) this.#logFault(reason)
     const error = isCancel
-      ? ({ code: 'CANCELLED', message: '' } as const)
-      : { code: isMeant ? reason.code : ('INTERNAL' as const), message: isMeant ? reason.message : this.#fault(reason) }
+      ? ({ code: 'CANCELLED', message: '', isOwn } as const)
+      : {
+          code: isMeant ? reason.code : ('INTERNAL' as const),
+          message: isMeant ? reason.message : this.#fault(reason),
+          isOwn,
+        }
     const { key } = open
     this.#outbox.add({ kind: 'response', key, outputs: [], parameters: null, error, isFinal, isFlagOnly: false })
   }

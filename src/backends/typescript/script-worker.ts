@@ -181,6 +181,8 @@ export class ScriptWorker implements Worker {
     request.computeEndNs = nowNs
     const { error, isFinal, parameters } = message
     if (error !== null) {
+      // The model knows which request it refuses, so this request need not run again to find out.
+      if (error.isOwn && isFinal) request.lend(null)
       request.respond(InferenceResponse.failure(ServerError.withoutStack(error.code, error.message), isFinal))
     } else if (message.isFlagOnly) {
       request.respond(InferenceResponse.finalFlag())

@@ -95,7 +95,12 @@ export type ResponseMessage = {
   readonly key: number
   readonly outputs: readonly TensorMessage[]
   readonly parameters: ReadonlyMap<string, ParameterValue> | null
-  readonly error: { readonly code: ErrorCode; readonly message: string } | null
+  readonly error: {
+    readonly code: ErrorCode
+    readonly message: string
+    /** The model answered this request with it; else `execute` failed, and with it every request of the batch. */
+    readonly isOwn: boolean
+  } | null
   readonly isFinal: boolean
   readonly isFlagOnly: boolean
 }
