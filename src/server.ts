@@ -16,10 +16,11 @@ import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-regis
 import { createHttpPort } from './http-front-ends.ts'
 import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
 import { changeOrigin } from './model/change-origin.ts'
-import { modelKey } from './model/model-key.ts'
+import { modelKey, type ModelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
 import type { GrpcPort } from './ports/grpc/grpc-port.ts'
 import type { HttpPort } from './ports/http/http-port.ts'
+import type { PolledModel } from './repository/model-repository.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
 import { ModelLedger } from './telemetry/model-ledger.ts'
@@ -140,16 +141,7 @@ async function openServer(
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
   const { modelControlMode, repositoryPollSecs } = options.engine
   if (modelControlMode === 'poll' && repositoryPollSecs > 0) {
-    const poller = new RepositoryPoller(
-      {
-        ...dependencies,
-        poll: () => repository.poll(),
-        load: (key) => engine.follow(key),
-        unload: (key) => engine.unload(key, false, changeOrigin('poll')),
-      },
-      repositoryPollSecs,
-      report.models.map(({ namespace, name }) => modelKey(namespace, name)),
-    )
+    const poller = createPoller(dependencies, engine, repository, repositoryPollSecs)
     closing.add(poller, (opened) => opened.close())
   }
   // Readiness goes false first, in the same turn of the event loop in which the drain begins.
@@ -165,6 +157,22 @@ async function openServer(
       return exit.isInTime
     },
   }
+}
+
+function createPoller(
+  dependencies: ServerDependencies,
+  engine: Engine,
+  repository: { poll(): Promise<PolledModel[]> },
+  pollSecs: number,
+): RepositoryPoller {
+  const parts = {
+    ...dependencies,
+    poll: () => repository.poll(),
+    load: (key: ModelKey) => engine.follow(key),
+    unload: (key: ModelKey) => engine.unload(key, false, changeOrigin('poll')),
+  }
+  const known = engine.index().map(({ namespace, name }) => modelKey(namespace, name))
+  return new RepositoryPoller(parts, pollSecs, known)
 }
 
 type Ports = { http: HttpPort | null; grpc: GrpcPort | null }

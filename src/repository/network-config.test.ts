@@ -100,7 +100,7 @@ after(() => rm(root, { recursive: true }))
 const isRefused = async (config: ModelConfig, where = place): Promise<boolean> =>
   refuseOutsidePaths(config, where).then(
     () => false,
-    (error: Error) => /came with a load request$/.test(error.message),
+    (error: Error) => error.message.endsWith('came with a load request'),
   )
 
 const outside = (): string[] => [

@@ -13,7 +13,7 @@ type RegionReader = {
   /** Without bytes where these lie in shared memory. */
   readonly inputs: readonly Tensor[]
   /** Counts so many bytes for the request. Throws ServerError when there is no room for them. */
-  reserve(bytes: number): void
+  readonly reserve: (bytes: number) => void
 }
 
 /** Inputs up to this size are read whatever their shape: the check of the request that follows has Triton's order and texts. */
