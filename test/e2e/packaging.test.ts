@@ -30,7 +30,6 @@ const environment = {
     ),
   ),
   PATH: searchPath.join(path.delimiter),
-  ONNXRUNTIME_NODE_INSTALL: 'skip',
 }
 
 function run(command: string, args: readonly string[], cwd: string): string {
@@ -90,7 +89,8 @@ before(() => {
   const manifest = readFileSync(path.join(projectRoot, 'package.json'), 'utf8')
   const { version } = JSON.parse(manifest) as { version: string }
   const tarball = path.join(folder, `galatea-${version}.tgz`)
-  run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball], installed)
+  // No dependency needs its install script.
+  run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', tarball], installed)
 })
 after(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -198,6 +198,6 @@ describe('started by a Node that is too old', { skip }, () => {
       encoding: 'utf8',
     })
     assert.equal(status, 1)
-    assert.match(stderr, /needs Node 26 or newer[\s\S]*npm rebuild node/)
+    assert.match(stderr, /needs Node 26 or newer[\s\S]*npm install --include=optional/)
   })
 })

