@@ -6,6 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { workerEnvironment } from './base/worker-environment.ts'
 import type { Backend } from './model/backend.ts'
 import type { ModelServices } from './model/model-services.ts'
 import type { EngineSettings } from './options/server-options.ts'
@@ -20,9 +21,18 @@ type BackendRegistry = {
   readonly close: () => Promise<void>
 }
 
-type BackendDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+type BackendDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly services: ModelServices
+  /** Of the processes that run models. */
+  readonly environment: NodeJS.ProcessEnv
+}
 type BackendSettings = ReadonlyMap<string, string>
-type BackendOptions = Pick<EngineSettings, 'backendConfig' | 'backendDirectory' | 'allowsPickleModels'>
+type BackendOptions = Pick<
+  EngineSettings,
+  'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment'
+>
 type MakeBackend = (
   dependencies: BackendDependencies,
   settings: BackendSettings,
@@ -64,7 +74,11 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
   },
 }
 
-export function createBackendRegistry(dependencies: BackendDependencies, options: BackendOptions): BackendRegistry {
+export function createBackendRegistry(
+  parts: Omit<BackendDependencies, 'environment'>,
+  options: BackendOptions,
+): BackendRegistry {
+  const dependencies = { ...parts, environment: workerEnvironment(options.pythonEnvironment) }
   const made = new Map<string, Promise<Backend | null>>()
   const entries: BackendEntry[] = []
 

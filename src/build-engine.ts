@@ -1,6 +1,7 @@
 // An Engine with the repositories, backends and caches that its settings name.
 
 import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
 import type { ClosingStack } from './base/closing-stack.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
@@ -16,6 +17,7 @@ import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { ContentIndex } from './repository/content-index.ts'
 import { LocalStore } from './repository/local-store.ts'
 import { ModelRepository } from './repository/model-repository.ts'
+import { removeStaleUploads } from './repository/stale-uploads.ts'
 import { RegistryReader } from './repository/registry-reader.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
@@ -52,6 +54,7 @@ export async function buildEngine(
   closing: ClosingStack,
 ): Promise<BuiltEngine> {
   const { log, customMetrics = new CustomMetricRegistry() } = dependencies
+  void removeStaleUploads(log.from('stale-uploads.ts'), tmpdir())
   // The Engine closes these after its models. While there is no Engine yet, a failure closes these.
   const resources = closing.place()
   const contents = resources.add(new ContentIndex(), (opened) => opened.close())

@@ -10,6 +10,7 @@ import {
   choice,
   formOf,
   integer,
+  matching,
   parseQueueSize,
   setting,
   text,
@@ -89,6 +90,16 @@ export const modelFlags = [
   flag('allow-model-uploads', boolean, 'false', { ...ours, tritonDefault: 'true' })
     .says('Let load requests bring the files of a model: whoever may load models then runs any code')
     .to('engine.allowsModelUploads'),
+  flag('python-env', matching('NAME[=VALUE]', /^(?:\*|[A-Za-z_]\w*(?:=.*)?)$/s, 'NAME, NAME=VALUE or *'), '', {
+    ...ours,
+    ...repeatable,
+  })
+    .says(
+      "Variable that the processes of Python and TypeScript models get beside the few that they need; * for all of the server's. With --triton-defaults: all",
+    )
+    .set('engine.pythonEnvironment', (flags) =>
+      flags.isOn('triton-defaults') && !flags.isGiven('python-env') ? null : flags.all('python-env'),
+    ),
   flag('default-max-queue-size', formOf('auto|unlimited|N', parseQueueSize), 'auto', {
     ...ours,
     tritonDefault: 'unlimited',

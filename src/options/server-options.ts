@@ -92,6 +92,8 @@ export type EngineSettings = {
   readonly allowsPickleModels: boolean
   /** `--allow-model-uploads`: load requests may bring the model's files, which the server then runs. */
   readonly allowsModelUploads: boolean
+  /** `--python-env`: what the processes of models get beside what they need; null: the server's whole environment. */
+  readonly pythonEnvironment: readonly string[] | null
   /** `--cache-config`; null: no answers are kept. */
   readonly responseCache: ResponseCacheOptions | null
   /** null: `--rate-limit=off`. Resources by `name` or `name:device`; null: each as large as its largest claim. */

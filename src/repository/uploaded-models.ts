@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { ServerError } from '../base/server-error.ts'
 import { modelNameProblem } from './model-name.ts'
+import { uploadPrefix } from './stale-uploads.ts'
 
 /** Relative path inside the model's folder → content. */
 export type UploadedFiles = ReadonlyMap<string, Uint8Array>
@@ -22,7 +23,7 @@ export async function writeUploadedModel(name: string, files: UploadedFiles): Pr
   const nameProblem = modelNameProblem(name)
   if (nameProblem !== null) throw new ServerError('INVALID_ARG', nameProblem)
   const paths = [...files.keys()].map((file) => [file, relativePath(file)] as const)
-  const root = await mkdtemp(path.join(tmpdir(), 'galatea-upload-'))
+  const root = await mkdtemp(path.join(tmpdir(), await uploadPrefix()))
   const remove = (): Promise<void> => rm(root, { recursive: true, force: true })
   try {
     await mkdir(path.join(root, name))

@@ -1,9 +1,13 @@
 // Load requests that bring the files of a model.
 
 import assert from 'node:assert/strict'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { test } from 'node:test'
 import { GrpcClient, HttpClient } from '../../src/client/node.ts'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
+import { until } from '../until.ts'
 import { startServerProcess } from './server-process.ts'
 
 const tensor = (name: string): object => ({ name, data_type: 'TYPE_INT32', dims: [1] })
@@ -65,5 +69,35 @@ test('a configuration that comes with a load request names nothing outside the m
     }
     await client.close()
   }
+  await repository.remove()
+})
+
+test('what a killed server left of uploaded models goes when the next one starts', async () => {
+  const repository = await temporaryRepository({ 'm/1/x': '' })
+  const temporary = await mkdtemp(path.join(tmpdir(), 'galatea-left-'))
+  const flags = [`--model-repository=${repository.root}`, '--model-control-mode=explicit', '--allow-model-uploads']
+  const options = { environment: { TMPDIR: temporary } }
+  const uploads = async (): Promise<number> =>
+    (await readdir(temporary)).filter((name) => name.startsWith('galatea-upload-')).length
+  const first = await startServerProcess(flags, options)
+  const client = new HttpClient({ url: `http://127.0.0.1:${first.port}` })
+  await client.loadModel('up', upload)
+  assert.equal(await uploads(), 1)
+  {
+    // A server that runs keeps its own, whoever starts beside it.
+    await using second = await startServerProcess(flags, options)
+    const other = new HttpClient({ url: `http://127.0.0.1:${second.port}` })
+    await other.loadModel('up', upload)
+    assert.equal(await uploads(), 2)
+    await other.close()
+  }
+  assert.equal(await uploads(), 1)
+  first.signal('SIGKILL')
+  await first.stop()
+  await using third = await startServerProcess(flags, options)
+  assert.ok(third.port > 0)
+  await until(async () => (await uploads()) === 0, 'the stale folder gone')
+  await client.close()
+  await rm(temporary, { recursive: true })
   await repository.remove()
 })

@@ -1,11 +1,10 @@
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
-import type { Clock } from '../../base/clock.ts'
-import type { Log } from '../../base/log.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { packagePrefix } from '../typescript/module-hooks.ts'
 import { completeByScript, createScriptModel } from '../typescript/script-model.ts'
+import type { ScriptDependencies } from '../typescript/script-worker.ts'
 import type { BackendSettings, ProgramSource } from '../typescript/worker-protocol.ts'
 
 /** The file names of a backend, in the order of the search. */
@@ -17,12 +16,12 @@ export const backendFileNames = ['backend.ts', 'backend.mts', 'backend.mjs', 'ba
  */
 export class CustomBackend implements Backend {
   readonly name: string
-  readonly #dependencies: { readonly clock: Clock; readonly log: Log }
+  readonly #dependencies: ScriptDependencies
   readonly #program: ProgramSource
 
-  constructor(dependencies: { clock: Clock; log: Log }, name: string, file: string, settings: BackendSettings) {
+  constructor(dependencies: ScriptDependencies, name: string, file: string, settings: BackendSettings) {
     this.name = name
-    this.#dependencies = { clock: dependencies.clock, log: dependencies.log.from('custom-backend.ts') }
+    this.#dependencies = { ...dependencies, log: dependencies.log.from('custom-backend.ts') }
     this.#program = { kind: 'backend', path: file, name, settings }
   }
 
@@ -40,7 +39,7 @@ export class CustomBackend implements Backend {
 }
 
 export const createCustomBackend = (
-  dependencies: { clock: Clock; log: Log },
+  dependencies: ScriptDependencies,
   name: string,
   file: string,
   settings: BackendSettings = new Map(),

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { workerEnvironment } from '../../base/worker-environment.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelServices } from '../../model/model-services.ts'
@@ -16,7 +17,13 @@ import { parsePythonSettings, type PythonSettings } from './python-settings.ts'
 import { sharedMemorySupport } from './shared-memory.ts'
 import { WorkerLink } from './worker-launch.ts'
 
-export type PythonBackendDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+export type PythonBackendDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly services: ModelServices
+  /** Of every process; absent: what a worker needs of the server's own. */
+  readonly environment?: NodeJS.ProcessEnv
+}
 
 /** A process that completed a configuration waits this long for the load of its model, then it ends. */
 const standbyNs = 10e9
@@ -56,8 +63,8 @@ export class PythonBackend implements Backend {
     this.#dependencies = dependencies
     this.#settings = parsePythonSettings(settings)
     this.#sharedDirectory = shared.directory
-    const { interpreter, environmentDirectory } = this.#settings
-    this.#environments = new PythonEnvironments(dependencies.log, interpreter, environmentDirectory)
+    const { log, environment = workerEnvironment([]) } = dependencies
+    this.#environments = new PythonEnvironments(log, this.#settings, environment)
     const { libc, whyNot } = sharedMemorySupport()
     if (libc === null && this.#settings.memory !== null) {
       dependencies.log.warning('no shared memory for python models, tensors travel through a socket', {

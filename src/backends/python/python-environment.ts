@@ -10,20 +10,28 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { ModelFiles } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
+import type { PythonSettings } from './python-settings.ts'
 
 export type PythonEnvironment = { readonly executable: string; readonly environment: NodeJS.ProcessEnv }
 
 export class PythonEnvironments {
   readonly #log: Log
   readonly #interpreter: string
+  /** What every process gets; an environment of a model adds to it. */
+  readonly #environment: NodeJS.ProcessEnv
   readonly #cacheDirectory: string
   /** Each environment is made once, also when several models and instances ask at the same time. */
   readonly #made = new Map<string, Promise<string>>()
   /** The real program of a command, as its processes reported: a version manager's shim costs 0.1 s at each start. */
   readonly #realExecutables = new Map<string, string>()
 
-  constructor(log: Log, interpreter: string, cacheDirectory: string) {
+  constructor(
+    log: Log,
+    { interpreter, environmentDirectory: cacheDirectory }: Pick<PythonSettings, 'interpreter' | 'environmentDirectory'>,
+    environment: NodeJS.ProcessEnv,
+  ) {
     this.#log = log
+    this.#environment = environment
     this.#interpreter = interpreter
     this.#cacheDirectory =
       cacheDirectory === ''
@@ -36,13 +44,13 @@ export class PythonEnvironments {
     const configured = readParameter(config, 'EXECUTION_ENV_PATH') ?? backendArchive
     if (configured !== '') {
       const place = path.resolve(configured.replaceAll('$$TRITON_MODEL_DIRECTORY', () => files.modelDirectory))
-      return environmentIn(await this.#packedEnvironment(place, config.name))
+      return this.#environmentIn(await this.#packedEnvironment(place, config.name))
     }
     if (readParameter(config, 'AUTO_INSTALL_REQUIREMENTS') === true) {
-      return environmentIn(await this.#requirementsEnvironment(config.name, files))
+      return this.#environmentIn(await this.#requirementsEnvironment(config.name, files))
     }
     const executable = this.#realExecutables.get(this.#interpreter) ?? this.#interpreter
-    return { executable, environment: process.env }
+    return { executable, environment: this.#environment }
   }
 
   learn(used: PythonEnvironment, realExecutable: string): void {
@@ -122,9 +130,35 @@ export class PythonEnvironments {
     }
   }
 
+  async #environmentIn(folder: string): Promise<PythonEnvironment> {
+    const bin = path.join(folder, binFolder)
+    const executable = await firstExisting([
+      path.join(bin, 'python3'),
+      path.join(bin, 'python'),
+      path.join(bin, 'python.exe'),
+    ])
+    if (executable === null) {
+      throw new ServerError('INTERNAL', `execution environment '${folder}' has no ${path.join(binFolder, 'python3')}`)
+    }
+    const environment: NodeJS.ProcessEnv = {
+      ...this.#environment,
+      PATH: `${bin}${path.delimiter}${this.#environment['PATH'] ?? ''}`,
+      VIRTUAL_ENV: folder,
+      CONDA_PREFIX: folder,
+      LD_LIBRARY_PATH: [path.join(folder, 'lib'), this.#environment['LD_LIBRARY_PATH']]
+        .filter(Boolean)
+        .join(path.delimiter),
+    }
+    // PYTHONHOME is set for the server's own Python and would be wrong for this one.
+    delete environment['PYTHONHOME']
+    return { executable, environment }
+  }
+
   #run(command: string, commandArguments: readonly string[], modelName: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const child = spawn(command, commandArguments, { stdio: ['ignore', 'pipe', 'pipe'] })
+      const installing = Object.entries(process.env).filter(([name]) => installerNames.test(name))
+      const env = { ...this.#environment, ...Object.fromEntries(installing) }
+      const child = spawn(command, commandArguments, { stdio: ['ignore', 'pipe', 'pipe'], env })
       let lastLines = ''
       const onText = (text: string): void => {
         lastLines = (lastLines + text).slice(-2000)
@@ -146,6 +180,9 @@ export class PythonEnvironments {
   }
 }
 
+/** pip also needs to know the way to its index. */
+const installerNames = /^(?:PIP_|UV_|SSL_CERT_|REQUESTS_CA_BUNDLE)|^(?:https?|no|all)_proxy$/i
+
 const binFolder = process.platform === 'win32' ? 'Scripts' : 'bin'
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 24)
@@ -159,26 +196,4 @@ const exists = (file: string): Promise<boolean> =>
 async function firstExisting(candidates: readonly string[]): Promise<string | null> {
   for (const candidate of candidates) if (await exists(candidate)) return candidate
   return null
-}
-
-async function environmentIn(folder: string): Promise<PythonEnvironment> {
-  const bin = path.join(folder, binFolder)
-  const executable = await firstExisting([
-    path.join(bin, 'python3'),
-    path.join(bin, 'python'),
-    path.join(bin, 'python.exe'),
-  ])
-  if (executable === null) {
-    throw new ServerError('INTERNAL', `execution environment '${folder}' has no ${path.join(binFolder, 'python3')}`)
-  }
-  const environment: NodeJS.ProcessEnv = {
-    ...process.env,
-    PATH: `${bin}${path.delimiter}${process.env['PATH'] ?? ''}`,
-    VIRTUAL_ENV: folder,
-    CONDA_PREFIX: folder,
-    LD_LIBRARY_PATH: [path.join(folder, 'lib'), process.env['LD_LIBRARY_PATH']].filter(Boolean).join(path.delimiter),
-  }
-  // PYTHONHOME is set for the server's own Python and would be wrong for this one.
-  delete environment['PYTHONHOME']
-  return { executable, environment }
 }

@@ -2,6 +2,7 @@ import { fork } from 'node:child_process'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { workerEnvironment } from '../../base/worker-environment.ts'
 import { processState } from '../worker-pulse.ts'
 import { lineSplitter, workerNodeOptions, type OpenChannel } from './worker-channel.ts'
 import type { FromWorker } from './worker-protocol.ts'
@@ -12,12 +13,13 @@ const entry = fileURLToPath(new URL(`./model-worker${path.extname(import.meta.ur
  * A Worker in a process of its own: a crash of native code does not reach the server. Every byte is copied through a
  * pipe, so a process costs more per request than a thread.
  */
-export const openProcess: OpenChannel = (task, limits, events) => {
+export const openProcess: OpenChannel = (task, limits, events, environment = workerEnvironment([])) => {
   let isTerminated = false
   let isConnected = true
   const gone = Promise.withResolvers<void>()
   const child = fork(entry, [], {
     serialization: 'advanced',
+    env: environment,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     execArgv: [...workerNodeOptions, ...(limits.maxMemoryMb > 0 ? [`--max-old-space-size=${limits.maxMemoryMb}`] : [])],
   })

@@ -1,24 +1,19 @@
 // A model version whose instances are Workers that run TypeScript, for model.ts and for custom backends.
 
-import type { Clock } from '../../base/clock.ts'
-import type { Log } from '../../base/log.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
-import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import { SupervisedInstance } from '../supervised-instance.ts'
 import { applyDescription } from './model-description.ts'
-import { ScriptWorker } from './script-worker.ts'
+import { ScriptWorker, type ScriptDependencies } from './script-worker.ts'
 import type { WorkerLimits } from './worker-channel.ts'
 import type { ModelPlace, ProgramSource, WorkerTask } from './worker-protocol.ts'
-
-type Dependencies = { readonly clock: Clock; readonly log: Log; readonly metrics?: CustomMetrics | null }
 
 /** Long enough to fetch weights over a network, short enough to notice a start that hangs. */
 const defaultInitializeMs = 300_000
 
 export function createScriptModel(
-  dependencies: Dependencies,
+  dependencies: ScriptDependencies,
   source: ModelVersionSource,
   program: ProgramSource,
 ): LoadedModel {
@@ -55,7 +50,7 @@ export function createScriptModel(
 
 /** Completes config.pbtxt with the description that the code gives in a short-lived Worker. */
 export async function completeByScript(
-  dependencies: Dependencies,
+  dependencies: ScriptDependencies,
   draft: ModelConfig,
   files: ModelFiles,
   program: ProgramSource,

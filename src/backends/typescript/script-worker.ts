@@ -23,7 +23,13 @@ import type { FromWorker, RescheduleMessage, ResponseMessage, WorkerMessage, Wor
 const finishGraceMs = 10_000
 
 /** Without `metrics` the custom metrics of models are not shown. */
-type Dependencies = { readonly clock: Clock; readonly log: Log; readonly metrics?: CustomMetrics | null }
+export type ScriptDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics?: CustomMetrics | null
+  /** Of workers that are processes. */
+  readonly environment?: NodeJS.ProcessEnv
+}
 
 export class ScriptWorker implements Worker {
   readonly #clock: Clock
@@ -42,7 +48,7 @@ export class ScriptWorker implements Worker {
   #nextKey = 1
   #isStarted = false
 
-  private constructor(dependencies: Dependencies, task: WorkerTask, limits: WorkerLimits, events: WorkerEvents) {
+  private constructor(dependencies: ScriptDependencies, task: WorkerTask, limits: WorkerLimits, events: WorkerEvents) {
     this.#clock = dependencies.clock
     this.#log = dependencies.log
     const { metrics = null } = dependencies
@@ -50,16 +56,21 @@ export class ScriptWorker implements Worker {
     this.#task = task
     this.#events = events
     const open = limits.isolation === 'process' ? openProcess : openThread
-    this.#channel = open(task, limits, {
-      onMessage: (envelope) => this.#onEnvelope(envelope),
-      onLine: (line, isError) => this.#onLine(line, isError),
-      onExit: (reason) => this.#onExit(reason),
-    })
+    this.#channel = open(
+      task,
+      limits,
+      {
+        onMessage: (envelope) => this.#onEnvelope(envelope),
+        onLine: (line, isError) => this.#onLine(line, isError),
+        onExit: (reason) => this.#onExit(reason),
+      },
+      dependencies.environment,
+    )
   }
 
   /** Resolves when the model is initialised; rejects with a ServerError when that failed. */
   static async launch(
-    dependencies: Dependencies,
+    dependencies: ScriptDependencies,
     task: WorkerTask,
     limits: WorkerLimits,
     events: WorkerEvents,
@@ -72,7 +83,7 @@ export class ScriptWorker implements Worker {
 
   /** Asks the code for its description, in a Worker that ends with the answer. */
   static async describe(
-    dependencies: Dependencies,
+    dependencies: ScriptDependencies,
     task: WorkerTask,
     limits: WorkerLimits,
   ): Promise<ModelDescription | null> {

@@ -1,13 +1,11 @@
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
-import type { Clock } from '../../base/clock.ts'
-import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
-import type { CustomMetrics } from '../../model/custom-metrics.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { completeByScript, createScriptModel } from './script-model.ts'
+import type { ScriptDependencies } from './script-worker.ts'
 
 /** The file names of a model, in the order of the search, when `default_model_filename` is not set. */
 export const modelFileNames = ['model.ts', 'model.mts', 'model.js', 'model.mjs']
@@ -15,11 +13,12 @@ export const modelFileNames = ['model.ts', 'model.mts', 'model.js', 'model.mjs']
 /** Models written in TypeScript or JavaScript, each instance in a Worker of its own. */
 export class TypeScriptBackend implements Backend {
   readonly name = 'typescript'
-  readonly #dependencies: { readonly clock: Clock; readonly log: Log; readonly metrics: CustomMetrics | null }
+  readonly #dependencies: ScriptDependencies
 
-  constructor(dependencies: { clock: Clock; log: Log; services?: Pick<ModelServices, 'metrics'> }) {
-    const { clock, log, services } = dependencies
-    this.#dependencies = { clock, log: log.from('typescript-backend.ts'), metrics: services?.metrics ?? null }
+  constructor(dependencies: ScriptDependencies & { readonly services?: Pick<ModelServices, 'metrics'> }) {
+    const { log, services } = dependencies
+    const metrics = services?.metrics ?? null
+    this.#dependencies = { ...dependencies, log: log.from('typescript-backend.ts'), metrics }
   }
 
   async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {

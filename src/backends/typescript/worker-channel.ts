@@ -30,7 +30,13 @@ export type WorkerLimits = {
   readonly isolation: 'thread' | 'process'
 }
 
-export type OpenChannel = (task: WorkerTask, limits: WorkerLimits, events: ChannelEvents) => WorkerChannel
+export type OpenChannel = (
+  task: WorkerTask,
+  limits: WorkerLimits,
+  events: ChannelEvents,
+  /** Of a process; absent: what a worker needs of the server's own. */
+  environment?: NodeJS.ProcessEnv,
+) => WorkerChannel
 
 /** A line longer than this is cut into several, so that code that never ends its line does not fill the memory. */
 const maxLineLength = 8192
