@@ -99,9 +99,7 @@ async function openServer(
   const processor = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
   const spans = closing.add(processor, (opened) => opened?.close(exit.isOrderly ? spanFlushMs : 0))
   const tracer = closing.add(createTracer(dependencies, options.trace, spans), (opened) => opened.close())
-  const { allowsClientSharedMemory: isAllowed, allowsRemoteSharedMemory: isAllowedRemotely } = options.process
-  const registry = new SharedMemoryRegistry({ isAllowed, isAllowedRemotely })
-  const sharedMemory = closing.add(registry, (opened) => opened.close())
+  const sharedMemory = closing.add(createSharedMemory(options.process), (opened) => opened.close())
   const portsPlace = closing.place()
   const clientMemory = new ClientMemory(options.process.clientMemoryLimitBytes)
   const counts = {
@@ -218,6 +216,12 @@ async function openPorts(
   const httpAddress = (await ports.http?.listen()) ?? null
   return { httpAddress, grpcAddress, metricsAddress }
 }
+
+const createSharedMemory = (options: ServerOptions['process']): SharedMemoryRegistry =>
+  new SharedMemoryRegistry({
+    isAllowed: options.allowsClientSharedMemory,
+    isAllowedRemotely: options.allowsRemoteSharedMemory,
+  })
 
 function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {
   if (spans === null || options.openTelemetry === null) return new Tracer(log, options)
