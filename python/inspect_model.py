@@ -11,6 +11,9 @@ here = os.path.dirname(os.path.abspath(__file__))
 
 def main(backend, path):
     sys.path[:0] = [here, os.path.join(here, "backends", backend)]
+    from galatea_worker.telemetry import switch_telemetry_off
+
+    switch_telemetry_off()
     try:
         from galatea_framework import ModelError, ModelSource, Undescribed
     except ModuleNotFoundError as error:

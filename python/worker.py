@@ -9,5 +9,7 @@ if sys.version_info < (3, 9):
     sys.exit(3)
 
 from galatea_worker.start import main  # noqa: E402
+from galatea_worker.telemetry import switch_telemetry_off  # noqa: E402
 
+switch_telemetry_off()
 main(int(sys.argv[1]))

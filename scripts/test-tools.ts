@@ -18,6 +18,7 @@ const tools = {
   'redis-server': { kind: 'debian', package: 'redis-server' },
   prometheus: { kind: 'debian', package: 'prometheus' },
   promtool: { kind: 'debian', package: 'prometheus' },
+  strace: { kind: 'debian', package: 'strace' },
   chromium: { kind: 'debian', package: 'chromium' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
@@ -38,6 +39,7 @@ const tools = {
   },
   'python-tensorflow': { kind: 'python', packages: ['tensorflow-cpu==2.21.0'] },
   'python-openvino': { kind: 'python', packages: ['openvino==2026.4.1'] },
+  'python-onnxruntime': { kind: 'python', packages: ['onnxruntime==1.30.0', 'numpy==2.4.6'] },
   'python-sklearn': {
     kind: 'python',
     packages: ['scikit-learn==1.9.1', 'skops==0.16.0', 'xgboost-cpu==3.2.0', 'lightgbm==4.7.0'],

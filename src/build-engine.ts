@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import type { ClosingStack } from './base/closing-stack.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { switchTelemetryOff } from './base/telemetry-off.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
 import { LocalResponseCache } from './engine/cache/local-response-cache.ts'
@@ -55,6 +56,7 @@ export async function buildEngine(
 ): Promise<BuiltEngine> {
   const { log, customMetrics = new CustomMetricRegistry() } = dependencies
   void removeStaleUploads(log.from('stale-uploads.ts'), tmpdir())
+  switchTelemetryOff(process.env)
   // The Engine closes these after its models. While there is no Engine yet, a failure closes these.
   const resources = closing.place()
   const contents = resources.add(new ContentIndex(), (opened) => opened.close())

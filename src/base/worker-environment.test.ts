@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { telemetryOff } from './telemetry-off.ts'
 import { workerEnvironment } from './worker-environment.ts'
 
 const server = {
@@ -23,6 +24,7 @@ test('a worker gets what it needs to run and to use the machine, and no secrets'
     'CUDA_VISIBLE_DEVICES',
     'PYTHONPATH',
     'OMP_NUM_THREADS',
+    'ORT_DISABLE_TELEMETRY',
   ])
 })
 
@@ -30,6 +32,6 @@ test('--python-env passes more: a name, a name with a value, or everything', () 
   const some = workerEnvironment(['HF_TOKEN', 'MODE=a=b', 'PATH=/other', 'ABSENT'], server)
   assert.deepEqual([some['HF_TOKEN'], some['MODE'], some['PATH'], some['DATABASE_URL']], ['c', 'a=b', '/other', undefined]) // prettier-ignore
   assert.ok(!('ABSENT' in some))
-  assert.deepEqual(workerEnvironment(['*', 'X=1'], server), { ...server, X: '1' })
-  assert.deepEqual(workerEnvironment(null, server), server)
+  assert.deepEqual(workerEnvironment(['*', 'X=1'], server), { ...server, ...telemetryOff, X: '1' })
+  assert.deepEqual(workerEnvironment(null, server), { ...server, ...telemetryOff })
 })

@@ -1,6 +1,8 @@
 // What the processes of models get of the server's environment. A server's environment holds secrets: keys of the cloud,
 // tokens, passwords of databases. A model does not need them, and what a model prints or uploads should not hold them.
 
+import { switchTelemetryOff } from './telemetry-off.ts'
+
 /** Where programs and files are found, in which language and time zone, and how libraries use the machine. */
 const passedNames: ReadonlySet<string> = new Set([
   'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LANGUAGE', 'TZ', 'TMPDIR', 'TMP', 'TEMP', 'XDG_CACHE_HOME', 'LD_LIBRARY_PATH',
@@ -24,6 +26,7 @@ export function workerEnvironment(
     passedNames.has(name) || (passedPrefixes.test(name) && !secretWords.test(name))
   const passesAll = more === null || more.includes('*')
   const passed = Object.fromEntries(Object.entries(environment).filter(([name]) => passesAll || isPassed(name)))
+  switchTelemetryOff(passed)
   for (const entry of more ?? []) {
     const equals = entry.indexOf('=')
     const name = equals < 0 ? entry : entry.slice(0, equals)

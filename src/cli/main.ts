@@ -3,6 +3,7 @@
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
+import { switchTelemetryOff } from '../base/telemetry-off.ts'
 import type { CommandIo } from './command-io.ts'
 
 type Command = (args: string[], io: CommandIo) => Promise<number>
@@ -26,6 +27,8 @@ async function loadCheck(): Promise<Command> {
 
 /** Resolves with the exit code. */
 export async function runCommandLine(args: readonly string[], io: CommandIo): Promise<number> {
+  // The commands start Python and servers of their own, which inherit this.
+  switchTelemetryOff(process.env)
   const [first, ...rest] = args
   if (first === '--version' || first === 'version') {
     const { packageVersion } = await import('./package-facts.ts')

@@ -7,6 +7,9 @@ from galatea_framework import BF16, Description, FrameworkModel, ModelError, Ten
 
 # Set before the import, so that TensorFlow does not print three lines per process.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Keras writes its defaults into a new folder of the user unless its folder cannot be written to.
+if not os.path.exists(os.path.expanduser("~/.keras")):
+    os.environ.setdefault("KERAS_HOME", os.devnull)
 
 DATA_TYPES = {
     "bool": "TYPE_BOOL",

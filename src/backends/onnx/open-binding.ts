@@ -1,8 +1,10 @@
 // Picks the binding to ONNX Runtime: its C API, or, on platforms without it, onnxruntime-node's JavaScript API.
 
+import { isMainThread } from 'node:worker_threads'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { messageOf } from '../../base/server-error.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import { switchTelemetryOff } from '../../base/telemetry-off.ts'
 import type { NativeSettings } from './native/native-binding.ts'
 import type { OnnxBinding } from './onnx-session.ts'
 
@@ -40,8 +42,25 @@ export async function openBinding(
 }
 
 async function openJavaScript(clock: Clock): Promise<OnnxBinding> {
+  await silenceOnnxRuntime()
   const { JavaScriptBinding } = await import('./fallback/javascript-binding.ts')
   return new JavaScriptBinding(clock)
+}
+
+/** Must precede the import of onnxruntime-node, in the thread that has the variables of the process. */
+async function silenceOnnxRuntime(): Promise<void> {
+  switchTelemetryOff(process.env)
+  if (isMainThread) return
+  try {
+    const { switchTelemetryOffNatively } = await import('./native/ort-library.ts')
+    switchTelemetryOffNatively()
+  } catch (reason) {
+    throw new ServerError(
+      'UNSUPPORTED',
+      `the telemetry of ONNX Runtime cannot be switched off from a worker thread here (${messageOf(reason)}): ` +
+        'open the engine in the main thread',
+    )
+  }
 }
 
 function globalThreads(settings: ReadonlyMap<string, string>): { intraOp: number; interOp: number } | null {

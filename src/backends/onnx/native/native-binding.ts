@@ -44,6 +44,7 @@ export class NativeBinding implements OnnxBinding {
     this.#carriers.warm()
     this.#hasGlobalThreads = settings.globalThreads !== null
     this.#environment = createEnvironment(library, settings)
+    library.check(library.functions.disableTelemetryEvents(this.#environment))
   }
 
   /** Throws when koffi or the library cannot be loaded here. */

@@ -9,6 +9,7 @@
 import koffi from 'koffi'
 import { createRequire } from 'node:module'
 import path from 'node:path'
+import { telemetryOff } from '../../../base/telemetry-off.ts'
 
 export type Address = number
 type Native = (...values: readonly (number | bigint | string | NodeJS.ArrayBufferView | null)[]) => number
@@ -20,6 +21,7 @@ const apiVersion = 30
 const prototypes = {
   getErrorCode: [1, 'int', 'a'],
   createEnv: [3, 'a', 'int, str, p'],
+  disableTelemetryEvents: [6, 'a', 'a'],
   createSession: [7, 'a', 'a, a, a, a'],
   run: [9, 'a', 'a, a, a, a, uint32_t, a, uint32_t, a'],
   createSessionOptions: [10, 'a', 'p'],
@@ -139,6 +141,7 @@ export class OrtLibrary {
 
   /** koffi's functions belong to the thread that made them, the native library to the process. Throws when it is absent. */
   static open(): OrtLibrary {
+    switchTelemetryOffNatively()
     const library = koffi.load(libraryPath())
     keptLoaded.add(library)
     const base = library.func('void* OrtGetApiBase()')() as bigint
@@ -215,6 +218,16 @@ export class OrtLibrary {
   copyFrom(source: Address, target: Uint8Array): void {
     if (target.byteLength > 0) this.#memcpy(target, source, target.byteLength)
   }
+}
+
+/**
+ * ONNX Runtime reads the variables of the process. `process.env` is a copy in a worker thread, where an Engine may be
+ * embedded, so the C library sets them. On Windows ONNX Runtime reads none: `disableTelemetryEvents` does it there.
+ */
+export function switchTelemetryOffNatively(): void {
+  if (process.platform === 'win32') return
+  const setVariable = koffi.load(null).func('setenv', 'int', ['str', 'str', 'int'])
+  for (const [name, value] of Object.entries(telemetryOff)) setVariable(name, value, 1)
 }
 
 /**
