@@ -107,9 +107,7 @@ async function openServer(
     residencyLedger: new ResidencyLedger(),
     customMetrics: new CustomMetricRegistry(),
   }
-  const liveSecs = options.process.liveCheckTimeoutSecs
-  const liveParts = { ...dependencies, instances: (): Iterable<WatchedInstance> => engine.instances() }
-  const liveCheck = liveSecs === 0 ? null : new LiveCheck(liveParts, liveSecs)
+  const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
   const { engine, repository, responseCache, usedBackends } = await buildEngine(
     { ...dependencies, ...counts, tracer, audit, ...(liveCheck === null ? {} : { liveCheck }) },
     options.engine,
@@ -155,6 +153,14 @@ async function openServer(
       return exit.isInTime
     },
   }
+}
+
+function createLiveCheck(
+  dependencies: ServerDependencies,
+  timeoutSecs: number,
+  instances: () => Iterable<WatchedInstance>,
+): LiveCheck | null {
+  return timeoutSecs === 0 ? null : new LiveCheck({ ...dependencies, instances }, timeoutSecs)
 }
 
 function createPoller(

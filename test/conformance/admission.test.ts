@@ -86,7 +86,9 @@ for (const isLate of [false, true]) {
     assert.ok(answer !== 'closed')
     assert.deepEqual([answer.status, answer.headers['connection']], [403, 'close'])
     const asking = new RawConnection(number)
-    asking.send('POST /v2/models/fail/infer HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n')
+    asking.send(
+      'POST /v2/models/fail/infer HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n',
+    )
     assert.equal(((await asking.answer()) as { status: number }).status, 403)
     for (const connection of [short, long, asking]) connection.destroy()
     await port.close()
