@@ -87,9 +87,16 @@ function execute(instance: SupervisedInstance, count = 1): { asked: Asked[]; exe
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-test('the restart delay doubles from 100 ms and stops at 30 s', () => {
-  const delays = [1, 2, 3, 4, 9, 10, 50].map(restartDelayMs)
-  assert.deepEqual(delays, [100, 200, 400, 800, 25_600, 30_000, 30_000])
+test('a worker that served is replaced at once; the delay of others doubles to a second, or to 30 s while none starts', () => {
+  assert.equal(restartDelayMs(0, true), 0)
+  assert.deepEqual(
+    [1, 2, 3, 4, 5, 50].map((failures) => restartDelayMs(failures, true)),
+    [100, 200, 400, 800, 1000, 1000],
+  )
+  assert.deepEqual(
+    [1, 2, 3, 4, 9, 10, 50].map((failures) => restartDelayMs(failures, false)),
+    [100, 200, 400, 800, 25_600, 30_000, 30_000],
+  )
 })
 
 test('a first worker that does not come up fails the creation', async () => {
@@ -111,7 +118,7 @@ test('a death fails every held request once, frees the instance, and changes rea
   assert.equal(executedCount(), 1, 'the dead worker has no voice')
 })
 
-test('a worker comes back after the back-off, and later after each further death', async () => {
+test('a worker that ends before it served comes back after a delay, longer after each such end', async () => {
   const { instance, workers, clock } = await underTest()
   for (const [attempt, delayMs] of [100, 200, 400].entries()) {
     workers.at(-1)?.events.onDeath('crash')
@@ -127,16 +134,22 @@ test('a worker comes back after the back-off, and later after each further death
   assert.equal(instance.restartCount, 3)
 })
 
-test('a worker that lived for a minute starts the back-off anew', async () => {
-  const { workers, clock } = await underTest()
+test('a worker that has served, or lived for a second, is replaced at once, every time', async () => {
+  const { instance, workers, clock } = await underTest()
   workers[0]?.events.onDeath('crash')
   clock.advanceMs(100)
   await settled()
-  clock.advanceMs(60_001)
-  workers[1]?.events.onDeath('crash')
-  clock.advanceMs(100)
-  await settled()
-  assert.equal(workers.length, 3)
+  for (let death = 0; death < 10; death++) {
+    if (death % 2 === 0) {
+      execute(instance, 1)
+      workers.at(-1)?.answer()
+    } else clock.advanceMs(1000)
+    workers.at(-1)?.events.onDeath('crash')
+    clock.advanceMs(0)
+    await settled()
+    assert.equal(workers.length, 3 + death)
+    assert.equal(instance.isReady, true)
+  }
 })
 
 test('a restart that fails is tried again after a longer delay', async () => {
@@ -223,7 +236,7 @@ test('max_execution_ms counts for a parked batch from the moment it is the first
   clock.advanceMs(1)
   assert.equal(workers[0]?.isKilled, true)
   assert.match(parked.asked[0]?.responses[0]?.error?.message ?? '', /longer than max_execution_ms \(50\)/)
-  assert.equal(clock.pendingCount, 1, 'the restart alone is pending')
+  assert.equal(clock.pendingCount, 0, 'the worker is replaced at once, and no watchdog is left')
 })
 
 test('a death fails parked batches too, each request once, and a parked request is cancelled at the worker', async () => {

@@ -52,13 +52,19 @@ type SupervisedInstanceOptions = {
 
 const pageBytes = 4096
 
-/** Delay before start number `attempt` (1, 2, …) after a death: 100 ms, doubling to 30 s. */
-export const restartDelayMs = (attempt: number): number => Math.min(100 * 2 ** (attempt - 1), 30_000)
+/**
+ * Delay before the next start. A Worker that served is replaced at once: it had loaded, so it will load again. Of others
+ * `failures` came one after the other: 100 ms, doubling. A client may end a Worker with its first request, so one that had
+ * started is kept away for a second at most; one that does not start, for 30 s.
+ */
+export function restartDelayMs(failures: number, hadStarted: boolean): number {
+  return failures === 0 ? 0 : Math.min(100 * 2 ** (failures - 1), hadStarted ? 1000 : 30_000)
+}
 
 const unloadedText = 'the model is being unloaded'
 
-/** After a Worker that lived this long, the back-off starts again from its first delay. */
-const soundAfterMs = 60_000
+/** A Worker that has executed nothing yet and lived this long counts as one that served. */
+const soundAfterMs = 1000
 
 /**
  * STARTING → READY → (death) WAITING → STARTING → READY …; CLOSED from anywhere, for good.
@@ -81,7 +87,9 @@ export class SupervisedInstance implements Instance {
   #batches: Batch[] = []
   #cancelWait: Cancel | null = null
   #cancelWatchdog: Cancel | null = null
-  #attempts = 0
+  /** Workers, one after the other, that ended before they served. */
+  #failures = 0
+  #hasServed = false
   #restartCount = 0
   #readySinceNs = 0
   #lastError = ''
@@ -207,6 +215,7 @@ export class SupervisedInstance implements Instance {
     this.#worker = worker
     this.#isWilling = isWilling
     this.#readySinceNs = this.#clock.nowNs()
+    this.#hasServed = false
     this.#state = 'READY'
     if (deathReason === null) this.#options.onReadinessChange()
     else this.#onDeath(deathReason)
@@ -229,6 +238,7 @@ export class SupervisedInstance implements Instance {
       return
     }
     this.#batches.shift()
+    this.#hasServed = true
     this.#unwatch()
     if (this.#batches.length > 0 && this.#worker !== null) this.#watch(this.#worker)
     this.#forgetEnded()
@@ -266,10 +276,11 @@ export class SupervisedInstance implements Instance {
   #onDeath(reason: string): void {
     if (this.#state !== 'READY') return
     this.#worker = null
-    if (this.#clock.nowNs() - this.#readySinceNs > soundAfterMs * 1e6) this.#attempts = 0
+    const hasServed = this.#hasServed || this.#clock.nowNs() - this.#readySinceNs >= soundAfterMs * 1e6
+    this.#failures = hasServed ? 0 : this.#failures + 1
     // The state changes first, because a failed request may bring the next request at once.
     this.#state = 'WAITING'
-    this.#scheduleRestart(reason)
+    this.#scheduleRestart(reason, true)
     this.#options.onReadinessChange()
     this.#dropBatches(reason)
   }
@@ -295,11 +306,10 @@ export class SupervisedInstance implements Instance {
     }
   }
 
-  #scheduleRestart(reason: string): void {
-    this.#attempts++
+  #scheduleRestart(reason: string, hadStarted: boolean): void {
     this.#restartCount++
     this.#lastError = reason
-    const delayMs = restartDelayMs(this.#attempts)
+    const delayMs = restartDelayMs(this.#failures, hadStarted)
     this.#log.error('worker ended, it will be restarted', {
       model: this.#options.modelName,
       instance: this.name,
@@ -312,7 +322,8 @@ export class SupervisedInstance implements Instance {
       this.#launch().catch((failure: unknown) => {
         if (this.#state === 'CLOSED') return
         this.#state = 'WAITING'
-        this.#scheduleRestart(messageOf(failure))
+        this.#failures++
+        this.#scheduleRestart(messageOf(failure), false)
       })
     })
   }

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 
 /** User and system time of a thread, in microseconds. */
 export type CpuUsage = { readonly user: number; readonly system: number }
@@ -42,6 +42,13 @@ const tickUs = 10_000
 export async function threadCpu(thread: object): Promise<CpuUsage | null> {
   const { cpuUsage } = thread as { cpuUsage?: () => Promise<CpuUsage> }
   return cpuUsage === undefined ? null : cpuUsage.call(thread).catch(() => null)
+}
+
+/** True when every thread of the process waits for a lock: no thread is left that could open it. False where the system does not tell. */
+export async function waitsForLocks(pid: number): Promise<boolean> {
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => [])
+  const places = threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/wchan`, 'utf8').catch(() => ''))
+  return threads.length > 0 && (await Promise.all(places)).every((place) => place.startsWith('futex'))
 }
 
 /** The state and CPU time of a process; null on systems without /proc. */

@@ -107,7 +107,7 @@ async function serve(
   tuneCollector()
   dieLoudly(log)
   reopenOnHangup(log, accessLog)
-  const signals = createExitSignal(log)
+  const signals = createExitSignal(log, options.process.exitTimeoutSecs)
   const clock = new SystemClock()
   let server: RunningServer
   try {

@@ -1,6 +1,7 @@
 // The end of a server: the first SIGTERM or SIGINT drains it, a second signal ends the process at once.
 
 import { constants } from 'node:os'
+import { endWorkers } from '../base/running-workers.ts'
 import type { LogWriter } from './log-writer.ts'
 
 type ExitSignal = 'SIGTERM' | 'SIGINT'
@@ -14,8 +15,36 @@ type Arrival = { readonly signal: ExitSignal; readonly atMs: number }
 export const isEcho = (first: Arrival, next: Arrival): boolean =>
   next.signal === first.signal && next.atMs - first.atMs < echoMs
 
+/** After `--exit-timeout-secs`: when workers that have not left are ended by force, and when the process is. */
+const workersGraceMs = 250
+const processGraceMs = 600
+
+/**
+ * After the first signal nothing holds the server up for longer than its exit may take: no model that is stuck, that finalizes
+ * or loads for ever, or that ignores what it is told.
+ */
+function limitExit(log: LogWriter, exitTimeoutSecs: number): void {
+  const speaker = log.from('server.ts')
+  setTimeout(
+    () => {
+      speaker.error('workers did not leave in time and are ended', { exit_timeout_secs: exitTimeoutSecs })
+      process.exitCode = 1
+      endWorkers()
+    },
+    exitTimeoutSecs * 1000 + workersGraceMs,
+  )
+  setTimeout(
+    () => {
+      speaker.error('failed to stop server in time: exiting at once', { exit_timeout_secs: exitTimeoutSecs })
+      log.flushNow()
+      process.exit(1)
+    },
+    exitTimeoutSecs * 1000 + processGraceMs,
+  )
+}
+
 /** Listens from this call on, so that a signal during the start is noticed too. */
-export function createExitSignal(log: LogWriter): { readonly received: Promise<ExitSignal> } {
+export function createExitSignal(log: LogWriter, exitTimeoutSecs: number): { readonly received: Promise<ExitSignal> } {
   const { promise, resolve } = Promise.withResolvers<ExitSignal>()
   let first: Arrival | null = null
   const onSignal = (signal: ExitSignal): void => {
@@ -24,6 +53,7 @@ export function createExitSignal(log: LogWriter): { readonly received: Promise<E
     log.plain(`Signal (${constants.signals[signal]}) received.`)
     if (first === null) {
       first = arrival
+      limitExit(log, exitTimeoutSecs)
       resolve(signal)
       return
     }
@@ -53,5 +83,5 @@ export async function shutDown(log: LogWriter, server: Drainable, exitTimeoutSec
   }
   await log.flush()
   // The process does not wait for an empty event loop: a forgotten timer or a native thread could keep it alive.
-  process.exit(isInTime ? 0 : 1)
+  process.exit(isInTime && process.exitCode === undefined ? 0 : 1)
 }

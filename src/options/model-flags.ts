@@ -100,6 +100,9 @@ export const modelFlags = [
     .set('engine.pythonEnvironment', (flags) =>
       flags.isOn('triton-defaults') && !flags.isGiven('python-env') ? null : flags.all('python-env'),
     ),
+  flag('model-max-execution-secs', integer(0, 2_000_000), '0', ours)
+    .says('Longest execution of a model without max_execution_ms; one that takes longer is ended; 0: no limit')
+    .to('engine.maxExecutionSecs'),
   flag('default-max-queue-size', formOf('auto|unlimited|N', parseQueueSize), 'auto', {
     ...ours,
     tritonDefault: 'unlimited',

@@ -88,6 +88,8 @@ export type EngineSettings = {
   readonly modelIdleUnloadSecs: number
   /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+  /** `--model-max-execution-secs`: of models without `max_execution_ms`; 0 for no limit. */
+  readonly maxExecutionSecs: number
   /** `--allow-pickle-models`: scikit-learn models that are pickles run whatever code is in them. */
   readonly allowsPickleModels: boolean
   /** `--allow-model-uploads`: load requests may bring the model's files, which the server then runs. */

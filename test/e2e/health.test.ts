@@ -77,13 +77,18 @@ const models = {
 input [{ name: "SECONDS" data_type: TYPE_FP32 dims: [1] }]
 output [{ name: "OUT" data_type: TYPE_FP32 dims: [1] }]`,
   'sleeps/1/model.py': `
-import time
+import threading, time
 import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def execute(self, requests):
         seconds = pb_utils.get_input_tensor_by_name(requests[0], "SECONDS").as_numpy()
-        time.sleep(float(seconds[0]))
+        if seconds[0] < 0:
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire(timeout=-float(seconds[0]))
+        else:
+            time.sleep(float(seconds[0]))
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", seconds)]) for _ in requests]
 `,
   'blocks/1/model.ts': `
@@ -117,6 +122,11 @@ test('with --live-check=compute a worker that hangs ends liveness, and one that 
   assert.equal(await statusOf(server, '/v2/health/live'), 200)
   await t.test('a Python model that takes its time is at work', async () => {
     assert.deepEqual(await livenessDuring(server, infer(server, 'sleeps', 2)), new Set([200]))
+  })
+  await t.test('a Python model that waits for a lock hangs until it gets it', async () => {
+    const said = await livenessDuring(server, infer(server, 'sleeps', -3))
+    assert.ok(said.has(400), 'it was not noticed')
+    await untilLiveIs(server, 200)
   })
   // Only newer versions of Node tell what another thread uses of the CPU.
   if ('cpuUsage' in Worker.prototype) {

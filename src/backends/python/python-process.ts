@@ -5,6 +5,7 @@ import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Duplex, Readable } from 'node:stream'
 import type { Cancel, Clock } from '../../base/clock.ts'
+import { noteWorker } from '../../base/running-workers.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { FrameStream } from './frame-stream.ts'
 import { FrameWriter } from './frame-writer.ts'
@@ -45,6 +46,7 @@ export class PythonProcess {
   #isReadable = true
   #cancelWait: Cancel | null = null
   #spawnFailure: Error | null = null
+  readonly #forget: () => void
 
   constructor(clock: Clock, command: PythonCommand, regions: TensorRegions | null, events: ProcessEvents) {
     this.#clock = clock
@@ -75,6 +77,7 @@ export class PythonProcess {
         ...(regions === null ? [] : [regions.inputs.fd, regions.outputs.fd]),
       ],
     })
+    this.#forget = noteWorker(() => this.kill())
     if (pair === null) this.#socket = this.#child.stdio[socketFd] as Duplex
     else {
       closeSync(pair[1])
@@ -141,6 +144,7 @@ export class PythonProcess {
 
   #onExit(reason: string): void {
     this.#exitReason ??= reason
+    this.#forget()
     // Processes that the model started must not outlive it.
     this.kill()
     if (!this.#isReadable || this.#child.pid === undefined) this.#finish()

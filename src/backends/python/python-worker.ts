@@ -11,7 +11,7 @@ import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
-import { processState, WorkerPulse } from '../worker-pulse.ts'
+import { processState, waitsForLocks, WorkerPulse } from '../worker-pulse.ts'
 import { BlsCalls } from './bls-calls.ts'
 import { encodeExecute, type ExecuteFrame } from './execute-frame.ts'
 import {
@@ -263,7 +263,8 @@ export class PythonWorker implements Worker {
         const state = pid === undefined ? null : await processState(pid)
         if (state === null) return this.#batches.length > 0
         const hasMoved = this.#pulse.hasMoved(state.cpu)
-        return !state.isStopped && (hasMoved || this.#batches.length > 0)
+        if (state.isStopped || hasMoved) return !state.isStopped
+        return this.#batches.length > 0 && pid !== undefined && !(await waitsForLocks(pid))
       },
     )
   }

@@ -3,6 +3,7 @@ import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { workerEnvironment } from '../../base/worker-environment.ts'
+import { noteWorker } from '../../base/running-workers.ts'
 import { processState } from '../worker-pulse.ts'
 import { lineSplitter, workerNodeOptions, type OpenChannel } from './worker-channel.ts'
 import type { FromWorker } from './worker-protocol.ts'
@@ -23,6 +24,7 @@ export const openProcess: OpenChannel = (task, limits, events, environment = wor
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     execArgv: [...workerNodeOptions, ...(limits.maxMemoryMb > 0 ? [`--max-old-space-size=${limits.maxMemoryMb}`] : [])],
   })
+  const forget = noteWorker(() => void child.kill('SIGKILL'))
   const lastWords: string[] = []
   if (child.stdout !== null) forwardLines(child.stdout, (line) => events.onLine(line, false))
   if (child.stderr !== null) {
@@ -39,6 +41,7 @@ export const openProcess: OpenChannel = (task, limits, events, environment = wor
   })
   const finish = onceOnly((reason: string) => {
     isConnected = false
+    forget()
     gone.resolve()
     events.onExit(reason)
   })

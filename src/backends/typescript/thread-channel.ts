@@ -1,6 +1,7 @@
 import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { Worker as Thread } from 'node:worker_threads'
+import { noteWorker } from '../../base/running-workers.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { threadCpu } from '../worker-pulse.ts'
 import { lineSplitter, workerNodeOptions, type ChannelEvents, type OpenChannel } from './worker-channel.ts'
@@ -20,6 +21,7 @@ export const openThread: OpenChannel = (task, limits, events) => {
     execArgv: [...workerNodeOptions],
     ...(limits.maxMemoryMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: limits.maxMemoryMb } } : {}),
   })
+  const forget = noteWorker(() => void thread.terminate())
   forwardLines(thread.stdout, events, false)
   forwardLines(thread.stderr, events, true)
   thread.on('message', (envelope: FromWorker) => events.onMessage(envelope))
@@ -32,6 +34,7 @@ export const openThread: OpenChannel = (task, limits, events) => {
     failure ??= failureText(reason, limits.maxMemoryMb)
   })
   thread.on('exit', (code) => {
+    forget()
     events.onExit(failure ?? (isTerminated ? 'it was ended' : `its code called process.exit(${code})`))
   })
   return {

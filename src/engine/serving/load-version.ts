@@ -45,6 +45,8 @@ export type LoadSettings = {
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
   /** `--triton-defaults`: leave out steps that an answer does not need as Triton does, with the same refusals. */
   readonly prunesEnsemblesLikeTriton?: boolean
+  /** `--model-max-execution-secs`, for models without `max_execution_ms`; 0 or absent: no limit. */
+  readonly maxExecutionSecs?: number
 }
 
 /** `draft` is the polled configuration; it is not changed. Frees what it made when a later step fails. */
@@ -61,7 +63,9 @@ export async function loadVersion(
   const initialStates = await readInitialStates(config, files.modelDirectory)
   const executed = config.sequenceBatching === null ? signature : executedSignature(config)
   const { version } = files
-  const loaded = await backend.load({ name, version, config, signature: executed, files, log: dependencies.log })
+  const { log } = dependencies
+  const limited = limitExecution(config, settings.maxExecutionSecs ?? 0)
+  const loaded = await backend.load({ name, version, config: limited, signature: executed, files, log })
   let instances: InstanceSet | null = null
   try {
     const warmUpModel = { config, signature: executed, modelDirectory: files.modelDirectory, initialStates }
@@ -84,6 +88,13 @@ export async function loadVersion(
     await loaded.close()
     throw reason
   }
+}
+
+/** The configuration that clients see stays as it was written. */
+function limitExecution(config: ModelConfig, maxExecutionSecs: number): ModelConfig {
+  if (maxExecutionSecs === 0 || readParameter(config, 'max_execution_ms') !== null) return config
+  const limit = { stringValue: String(maxExecutionSecs * 1000) }
+  return { ...config, parameters: new Map([...config.parameters, ['max_execution_ms', limit]]) }
 }
 
 export function filesOf({ repositoryPath, modelDirectory }: FoundModel, version: string): ModelFiles {

@@ -1,0 +1,146 @@
+// `--exit-timeout-secs` is the most that an exit takes, whatever a model does.
+
+import assert from 'node:assert/strict'
+import { writeFile, mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { buildOnnx, int64s, type OnnxModel } from '../fixtures/onnx/build-onnx.ts'
+import { temporaryRepository } from '../fixtures/temporary-repository.ts'
+import { isRunning } from '../../src/base/is-running.ts'
+import { startServerProcess } from './server-process.ts'
+import { until } from '../until.ts'
+
+const python = process.env['GALATEA_TEST_PYTHON'] ?? 'python3'
+
+const config = (backend: string): string => `
+  backend: "${backend}"
+  input { name: "X" data_type: TYPE_INT64 dims: 1 }
+  output { name: "Y" data_type: TYPE_INT64 dims: 1 }`
+
+const pythonModel = (methods: string): Record<string, string> => ({
+  'm/config.pbtxt': config('python'),
+  'm/1/model.py': `
+import ctypes, os, signal, sys, time
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        print("worker %d" % os.getpid())
+${methods.replace(/^/gm, '    ')}
+`,
+})
+
+const stuckInC = 'ctypes.PyDLL(None).sleep(1000)'
+
+/** Adds up to INT64's largest number, in one run. */
+const endless: OnnxModel = {
+  inputs: [{ name: 'X', type: 'INT64', shape: [1] }],
+  outputs: [{ name: 'Y', type: 'INT64', shape: [1] }],
+  initializers: [
+    { name: 'most', type: 'INT64', dims: [], raw: int64s(2 ** 53 - 1) },
+    { name: 'go', type: 'BOOL', dims: [], raw: Uint8Array.of(1) },
+  ],
+  nodes: [
+    {
+      op: 'Loop',
+      inputs: ['most', 'go', 'X'],
+      outputs: ['Y'],
+      attributes: [
+        {
+          name: 'body',
+          graph: {
+            inputs: [
+              { name: 'i', type: 'INT64', shape: [] },
+              { name: 'in', type: 'BOOL', shape: [] },
+              { name: 'sum', type: 'INT64', shape: [1] },
+            ],
+            outputs: [
+              { name: 'out', type: 'BOOL', shape: [] },
+              { name: 'next', type: 'INT64', shape: [1] },
+            ],
+            nodes: [
+              { op: 'Identity', inputs: ['in'], outputs: ['out'] },
+              { op: 'Add', inputs: ['sum', 'i'], outputs: ['next'] },
+            ],
+          },
+        },
+      ],
+    },
+  ],
+}
+
+type Case = {
+  readonly files: Record<string, string>
+  readonly onnx?: OnnxModel
+  readonly asks?: boolean
+  readonly loads?: boolean
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  'a Python model stuck in C, with the lock of the interpreter': {
+    files: pythonModel(`def execute(self, requests):\n    ${stuckInC}`),
+    asks: true,
+  },
+  'a Python model that ignores SIGTERM and hangs in finalize': {
+    files: pythonModel(
+      'def execute(self, requests):\n    pass\ndef finalize(self):\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    time.sleep(1000)',
+    ),
+  },
+  'a Python model that loads for ever': {
+    files: {
+      ...pythonModel('def execute(self, requests):\n    pass'),
+      'late/config.pbtxt': config('python'),
+      'late/1/model.py': `import time\nclass TritonPythonModel:\n    def initialize(self, args):\n        print("loading for ever")\n        time.sleep(1000)\n`,
+    },
+    loads: true,
+  },
+  'a TypeScript thread in an endless loop': {
+    files: {
+      'm/config.pbtxt': config('typescript'),
+      'm/1/model.ts': 'export const execute = () => { console.log("looping"); for (;;); }',
+    },
+    asks: true,
+  },
+  'a TypeScript process in an endless loop': {
+    files: {
+      'm/config.pbtxt': `${config('typescript')} parameters { key: "isolation" value { string_value: "process" } }`,
+      'm/1/model.ts': 'export const execute = () => { console.log("looping"); for (;;); }',
+    },
+    asks: true,
+  },
+  'an ONNX run without end': { files: { 'm/config.pbtxt': config('onnxruntime') }, onnx: endless, asks: true },
+}
+
+for (const [what, { files, onnx, asks = false, loads = false }] of Object.entries(cases)) {
+  test(`an exit takes no longer than it may: ${what}`, { timeout: 60_000 }, async (context) => {
+    const { root, remove } = await temporaryRepository(files)
+    context.after(remove)
+    if (onnx !== undefined) {
+      await mkdir(path.join(root, 'm/1'), { recursive: true })
+      await writeFile(path.join(root, 'm/1/model.onnx'), buildOnnx(onnx))
+    }
+    const server = await startServerProcess([
+      `--model-repository=${root}`,
+      '--exit-timeout-secs=1',
+      `--backend-config=python,interpreter=${python}`,
+      '--model-control-mode=explicit',
+      '--load-model=m',
+    ])
+    if (asks) {
+      const body = '{"inputs":[{"name":"X","datatype":"INT64","shape":[1],"data":[1]}]}'
+      void fetch(`${server.url}/v2/models/m/infer`, { method: 'POST', body }).catch(() => undefined)
+      // The server has the request: it has answered questions that were asked later.
+      for (let i = 0; i < 3; i++) await fetch(`${server.url}/v2/health/live`)
+    }
+    if (loads) {
+      void fetch(`${server.url}/v2/repository/models/late/load`, { method: 'POST' }).catch(() => undefined)
+      await server.said('loading for ever')
+    }
+    const worker = Number(/worker (\d+)/.exec(server.output)?.[1] ?? 0)
+    const started = performance.now()
+    await server.stop()
+    const tookMs = performance.now() - started
+    assert.ok(tookMs < 2000, `the exit took ${Math.round(tookMs)} ms\n${server.output}`)
+    if (worker !== 0) await until(() => !isRunning(worker), 'the end of the worker')
+  })
+}

@@ -1,0 +1,71 @@
+// How long an execution may take, and how soon a worker that ended is back.
+
+import assert from 'node:assert/strict'
+import test, { type TestContext } from 'node:test'
+import { createEngine, type EmbeddedEngine, type EmbeddedEngineOptions } from '../../src/embedded-engine.ts'
+import { temporaryRepository } from '../fixtures/temporary-repository.ts'
+import { until } from '../until.ts'
+
+const python = process.env['GALATEA_TEST_PYTHON'] ?? 'python3'
+
+const model = `
+import os, threading
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        if pb_utils.get_input_tensor_by_name(requests[0], "STUCK").as_numpy()[0]:
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+        pid = pb_utils.Tensor("PID", np.array([os.getpid()], dtype=np.int64))
+        return [pb_utils.InferenceResponse([pid]) for _ in requests]
+`
+
+async function engineOf(context: TestContext, options: Partial<EmbeddedEngineOptions>): Promise<EmbeddedEngine> {
+  const { root, remove } = await temporaryRepository({
+    'm/config.pbtxt': `backend: "python"
+      input { name: "STUCK" data_type: TYPE_BOOL dims: 1 }
+      output { name: "PID" data_type: TYPE_INT64 dims: 1 }`,
+    'm/1/model.py': model,
+  })
+  const backendConfig = new Map([['python', new Map([['interpreter', python]])]])
+  const engine = await createEngine({ modelRepository: root, backendConfig, ...options })
+  context.after(async () => {
+    await engine.close()
+    await remove()
+  })
+  return engine
+}
+
+const ask = async (engine: EmbeddedEngine, isStuck: boolean): Promise<number> => {
+  const { outputs } = await engine.infer('m', { STUCK: { shape: [1], data: Uint8Array.of(isStuck ? 1 : 0) } })
+  return Number((outputs['PID'] as { data: BigInt64Array }).data[0])
+}
+
+test('--model-max-execution-secs ends an execution of a model that sets no limit of its own', async (context) => {
+  const engine = await engineOf(context, { maxExecutionSecs: 1 })
+  await assert.rejects(ask(engine, true), /execution took longer than max_execution_ms \(1000\)/)
+  const { config } = engine.engine.findVersion('m', '')
+  assert.equal(config.parameters.has('max_execution_ms'), false, 'clients see the configuration as it was written')
+  await until(() => engine.engine.isModelReady('m', ''), 'the new worker')
+  assert.ok((await ask(engine, false)) > 0)
+})
+
+test('a worker that served is back at once, however often it is killed', async (context) => {
+  const engine = await engineOf(context, {})
+  const isReady = (): boolean => engine.engine.isModelReady('m', '')
+  const times: number[] = []
+  for (let kill = 0; kill < 8; kill++) {
+    process.kill(await ask(engine, false), 'SIGKILL')
+    const killed = performance.now()
+    await until(() => !isReady(), 'its death', { everyMs: 1 })
+    await until(isReady, 'the new worker', { everyMs: 1 })
+    times.push(Math.round(performance.now() - killed))
+  }
+  // With a pause that doubled, the last of them would have waited for 12.8 seconds. A quiet machine needs 200 ms for each.
+  const median = times.toSorted((a, b) => a - b)[4] as number
+  assert.ok(median < 2000 && (times.at(-1) as number) < 5000, `they took ${times.join(', ')} ms`)
+  context.diagnostic(`back after ${times.join(', ')} ms`)
+})
