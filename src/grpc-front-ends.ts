@@ -5,6 +5,7 @@ import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { v2Grpc, type V2GrpcParts } from './frontends/v2-grpc/v2-grpc.ts'
+import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
 import type { GrpcOptions } from './ports/grpc/grpc-options.ts'
 import { GrpcPort, type GrpcPortDependencies } from './ports/grpc/grpc-port.ts'
 import { reflectionService } from './ports/grpc/reflection-service.ts'
@@ -22,6 +23,15 @@ export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
 export function createGrpcPort(dependencies: GrpcDependencies, options: GrpcOptions): GrpcPort {
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const admission = dependencies.admission ?? sharedKeyAdmission('grpc', options.restrictedProtocols)
-  const frontEnds = [v2Grpc({ ...dependencies, sharedMemory }, options), reflectionService()]
-  return new GrpcPort({ ...dependencies, admission }, options, frontEnds)
+  return new GrpcPort(
+    { ...dependencies, admission },
+    options,
+    grpcFrontEnds({ ...dependencies, sharedMemory }, options),
+  )
 }
+
+/** Every method of the gRPC port. */
+export const grpcFrontEnds = (parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd[] => [
+  v2Grpc(parts, options),
+  reflectionService(),
+]

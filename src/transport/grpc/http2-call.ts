@@ -34,6 +34,8 @@ const compressedHeads: Readonly<Record<MessageEncoding, Buffer>> = {
 }
 const errorFields = [...headFields, ['grpc-accept-encoding', acceptedEncodings]] as const
 const prefixBytes = 5
+/** Messages without an answer of one connection, those of inferences apart, for which models have queues with bounds. */
+const mostUnanswered = 64
 /** An answer that is not taken for so long leaves the model's memory. */
 const copyOutNs = 1e9
 /** The most bytes of a message to a method that takes no tensors and no models. HTTP's control endpoints have the same. */
@@ -43,6 +45,8 @@ export type CallSurroundings = {
   readonly clock: Clock
   readonly options: GrpcTransportOptions
   readonly memory: ConnectionMemory
+  /** Messages of small calls that have no answer yet. */
+  readonly unanswered: { count: number }
   /** Calls that wait until their connection is below its share. */
   readonly heldBack: Set<{ goOn(): void }>
   /** Memory was given back: calls that wait may go on. */
@@ -78,6 +82,10 @@ export class Http2Call implements GrpcCall, StreamUser {
   /** True: the client takes too little of its answers, or its connection holds too much. The next message waits. */
   #isHeldBack = false
   #expectsMessage = false
+  /** False where messages hold tensors or models. Answers of the others may be far larger than what asks for them. */
+  #isSmall = true
+  /** Of a small call: a message was delivered and nothing was sent since. */
+  #isUnanswered = false
   /** Bytes of messages that are counted for this call. */
   #heldBytes = 0
   /** What is held for single messages beside their bytes; null as long as nothing is. */
@@ -125,6 +133,7 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   allowLargeMessages(): void {
     this.#mostMessageBytes = this.#surroundings.options.maxMessageBytes
+    this.#isSmall = false
   }
 
   setPaused(isPaused: boolean): void {
@@ -134,6 +143,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   send(message: OutgoingMessage, release: (() => void) | null): void {
+    if (this.#isUnanswered) this.#setUnanswered(false)
     if (this.isEnded || this.#isTooLarge(message)) release?.()
     else this.#encode(message, release, false)
   }
@@ -279,11 +289,18 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** Nothing looks at the call's messages any more. */
   #endRequest(): void {
+    if (this.#isUnanswered) this.#setUnanswered(false)
     this.#surroundings.memory.release(this.#heldBytes)
     this.#heldBytes = 0
     if (this.#memories !== null) for (const memory of this.#memories.values()) memory.end()
     this.#memories = null
     this.#surroundings.onRelief()
+  }
+
+  #setUnanswered(isUnanswered: boolean): void {
+    this.#isUnanswered = isUnanswered
+    this.#surroundings.unanswered.count += isUnanswered ? 1 : -1
+    if (!isUnanswered) this.#surroundings.onRelief()
   }
 
   /** From the transport, every second. */
@@ -334,6 +351,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (!isReserved && !this.#reserve(message.length)) this.#refuseMessage(message.length)
     else {
       this.#expectsMessage = false
+      if (this.#isSmall) this.#setUnanswered(true)
       this.onMessage?.(message)
     }
   }
@@ -344,7 +362,9 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** HOT: once per request. */
   get #mustHoldBack(): boolean {
-    return this.backlogBytes > this.#surroundings.options.maxBacklogBytes || this.#surroundings.memory.isFull
+    const { memory, options, unanswered } = this.#surroundings
+    if (this.#isSmall && (this.#isUnanswered || unanswered.count >= mostUnanswered)) return true
+    return this.backlogBytes > options.maxBacklogBytes || memory.isFull
   }
 
   get #isWaiting(): boolean {

@@ -43,6 +43,7 @@ export class ServedConnection implements ConnectionUser {
       clock,
       options,
       memory,
+      unanswered: { count: 0 },
       heldBack: this.#heldBack,
       onRelief: this.#relieve,
       remoteAddress: () => socket.remoteAddress ?? '',
