@@ -49,6 +49,14 @@ export type HeldMemory = {
   refuse(bytes: number): string
 }
 
+/** Calls `done` exactly once, at once or later, with what is to be written in place of the answer. */
+export type Preparation = (done: (error: unknown, prepared: InferenceResponse | null) => void) => void
+
+type WaitingAnswer = { readonly response: InferenceResponse; readonly isFinal: boolean }
+
+/** A model that does not wait while its answers are prepared is given up with more than this behind. */
+const mostBehindBytes = 16 * 1024 * 1024
+
 const noOutputs: readonly OutputPlace[] = []
 const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
 
@@ -75,7 +83,11 @@ export abstract class InferenceExchange implements RequestFacts {
   #isSubmitting = false
   #first: InferenceResponse | null = null
   #answerCount = 0
-  /** Writes into shared memory that are under way. */
+  /** Answers behind one that is being prepared; null when none is. */
+  #behind: WaitingAnswer[] | null = null
+  #behindBytes = 0
+  #isOverrun = false
+  /** Answers that are prepared or written into shared memory right now. */
   #placingCount = 0
   #hasEnded = false
 
@@ -103,6 +115,17 @@ export abstract class InferenceExchange implements RequestFacts {
   protected started?(request: InferenceRequest): void
   /** A long read has begun (true), or has ended and the Engine has the request (false). */
   protected readingChanged?(isReading: boolean): void
+  /**
+   * Work that an answer needs before it can be written and that must not hold others up; null when there is none. Answers
+   * that come meanwhile wait for their turn. HOT.
+   */
+  protected prepare?(response: InferenceResponse): Preparation | null
+  /** All answers that waited for a preparation are written: the model may go on. */
+  protected caughtUp(): void {
+    this.setPaused(false)
+  }
+  /** Answers came faster than they could be prepared, and the model did not wait. The request is cancelled. */
+  protected overrun?(waitingBytes: number): void
   /** Takes the answer over, and releases its memory once its bytes are written. May throw: then `fail` follows. */
   protected abstract write(response: InferenceResponse, isFinal: boolean): void
   /** Writes an error in place of an answer. Does not throw. */
@@ -312,9 +335,55 @@ export abstract class InferenceExchange implements RequestFacts {
   }
 
   #give(response: InferenceResponse, isFinal: boolean): void {
-    if (response.error !== null) this.fail(response.error, isFinal)
-    else if (this.#regions === null || response.isFlagOnly) this.#write(response, isFinal)
-    else this.#place(response, isFinal, this.#regions)
+    if (this.#behind !== null) this.#wait(this.#behind, response, isFinal)
+    else if (response.error !== null) this.fail(response.error, isFinal)
+    else if (this.#regions !== null && !response.isFlagOnly) this.#place(response, isFinal, this.#regions)
+    else this.#finish(response, isFinal)
+  }
+
+  #finish(response: InferenceResponse, isFinal: boolean): void {
+    const preparation = response.isFlagOnly ? null : (this.prepare?.(response) ?? null)
+    if (preparation === null) this.#write(response, isFinal)
+    else this.#prepare(preparation, response, isFinal)
+  }
+
+  /** The model was asked to wait. One that does not wait is given up. */
+  #wait(behind: WaitingAnswer[], response: InferenceResponse, isFinal: boolean): void {
+    behind.push({ response, isFinal })
+    // An answer takes memory even when its outputs have no bytes.
+    this.#behindBytes += 256
+    for (const output of response.outputs) this.#behindBytes += output.bytes.length
+    if (this.#behindBytes <= mostBehindBytes || this.#isOverrun) return
+    this.#isOverrun = true
+    this.cancel()
+    this.overrun?.(this.#behindBytes)
+  }
+
+  #prepare(preparation: Preparation, response: InferenceResponse, isFinal: boolean): void {
+    if (!this.answersOnce) this.setPaused(true)
+    const trace = this.#request?.trace ?? null
+    trace?.retain()
+    this.#placingCount++
+    this.#behind = []
+    this.#behindBytes = 0
+    preparation((error, prepared) => {
+      this.#placingCount--
+      if (prepared !== null) this.#write(prepared, isFinal)
+      else {
+        response.release()
+        this.fail(ServerError.from(error), isFinal)
+      }
+      trace?.release()
+      const behind = this.#behind ?? []
+      this.#behind = null
+      // One of these answers may have to be prepared, too: then those behind it wait again.
+      for (const next of behind) {
+        if (!this.#isOverrun) this.#give(next.response, next.isFinal)
+        else next.response.release()
+      }
+      if (!this.answersOnce && this.#behind === null) this.caughtUp()
+      this.#endIfDone()
+    })
   }
 
   /** Copies the outputs into the client's regions before the answer is written. The trace ends after the copy. */
@@ -324,7 +393,7 @@ export abstract class InferenceExchange implements RequestFacts {
     this.#placingCount++
     regions.writeOutputs(response.outputs, (error) => {
       this.#placingCount--
-      if (error === null) this.#write(response, isFinal)
+      if (error === null) this.#finish(response, isFinal)
       else {
         response.release()
         this.fail(error, isFinal)

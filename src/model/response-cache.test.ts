@@ -8,7 +8,10 @@ import { InferenceResponse } from './inference-response.ts'
 import type { Scheduler } from './scheduler.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { LocalResponseCache } from '../engine/cache/local-response-cache.ts'
-import { cacheKey, type CachedModel } from './response-cache.ts'
+import { cacheKey, cacheKeyInSlices, type CachedModel } from './response-cache.ts'
+import { SystemClock } from '../base/clock.ts'
+import { until } from '../../test/until.ts'
+import { SingleFlightScheduler } from '../scheduling/single-flight-scheduler.ts'
 import { ResponseCacheScheduler } from '../scheduling/response-cache-scheduler.ts'
 
 const model = { config: { name: 'm' }, files: { version: '1' } } as CachedModel
@@ -115,4 +118,30 @@ test('errors are not kept, and a model that is loaded anew answers anew', () => 
   assert.ok(!asked.isCacheHit)
   scheduler.close()
   assert.equal(cache.entryCount, 0)
+})
+
+test('large inputs are hashed in slices, to the same key, and requests keep their order', async () => {
+  const clock = new SystemClock()
+  const large = (fill: number): Tensor => new Tensor('A', 'UINT8', [12e6], new Uint8Array(12e6).fill(fill))
+  const keyed = cacheKeyInSlices(clock, 'm', request([large(1), tensor('B', [3])]))
+  assert.ok(keyed instanceof Promise)
+  assert.equal(await keyed, cacheKey('m', request([tensor('B', [3]), large(1)])))
+  const order: string[] = []
+  const inner = { enqueue: ({ id }: InferenceRequest) => order.push(id), pendingCount: 0 } as unknown as Scheduler
+  const cache = new LocalResponseCache(1e6)
+  const scheduler = new ResponseCacheScheduler({ clock, cache }, inner, 'm')
+  const single = new SingleFlightScheduler({ clock }, inner)
+  for (const front of [scheduler, single]) {
+    order.length = 0
+    for (const [id, input] of [
+      ['a', large(2)],
+      ['b', tensor('A', [1])],
+      ['c', large(3)],
+      ['d', tensor('A', [2])],
+    ] as const) {
+      front.enqueue(request([input], { id }))
+    }
+    await until(() => order.length === 4, 'all four requests')
+    assert.deepEqual(order, ['a', 'b', 'c', 'd'])
+  }
 })

@@ -1,6 +1,9 @@
 // The interface of a response cache. One cache is in memory (local-response-cache.ts), another in Redis.
 
 import { createHash } from 'node:crypto'
+import type { Clock } from '../base/clock.ts'
+import { runInSlices } from '../base/run-in-slices.ts'
+import { ServerError } from '../base/server-error.ts'
 import type { ModelFiles } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { Parameters } from './parameters.ts'
@@ -49,6 +52,32 @@ export interface ResponseCache {
  * Clients choose the bytes, so the hash must be one for which nobody can find two requests with the same key.
  */
 export function cacheKey(prefix: string, request: InferenceRequest): string {
+  const steps = hashInSteps(prefix, request)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+/** Hashing more than this takes so long that others should be served meanwhile. */
+const mostHashedAtOnce = 1024 * 1024
+
+/** The same; large inputs are hashed in slices. The promise rejects when the request is cancelled meanwhile. */
+export function cacheKeyInSlices(clock: Clock, prefix: string, request: InferenceRequest): string | Promise<string> {
+  let bytes = 0
+  for (const input of request.inputs) bytes += input.bytes.byteLength
+  if (bytes <= mostHashedAtOnce) return cacheKey(prefix, request)
+  return new Promise((resolve, reject) =>
+    runInSlices(
+      clock,
+      hashInSteps(prefix, request),
+      () => !request.isCancelled,
+      (error, key) => (key === null ? reject(ServerError.from(error)) : resolve(key)),
+    ),
+  )
+}
+
+function* hashInSteps(prefix: string, request: InferenceRequest): Generator<void, string> {
   const hash = createHash('sha256')
   const inputs = request.inputs.length < 2 ? request.inputs : request.inputs.toSorted(byName)
   const names = request.requestedOutputs
@@ -59,7 +88,12 @@ export function cacheKey(prefix: string, request: InferenceRequest): string {
   ])
   // The head says how long everything is, so the bytes that follow cannot be read in two ways.
   hash.update(`${Buffer.byteLength(head)}:${head}`)
-  for (const input of inputs) hash.update(input.bytes)
+  for (const { bytes } of inputs) {
+    for (let at = 0; at < bytes.byteLength; at += mostHashedAtOnce) {
+      hash.update(bytes.subarray(at, at + mostHashedAtOnce))
+      if (at + mostHashedAtOnce < bytes.byteLength) yield
+    }
+  }
   return prefix + hash.digest('base64url')
 }
 

@@ -5,7 +5,7 @@ import { ServerError } from '../base/server-error.ts'
 import { stringsOf } from '../tensor/typed-values.ts'
 import type { DataType } from '../tensor/data-type.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { bestIndices, classify, sixDecimals } from './classification.ts'
+import { bestIndices, classify, classifyInSteps, sixDecimals } from './classification.ts'
 
 const tensorOf = (dataType: DataType, shape: number[], elements: ArrayBufferView): Tensor =>
   new Tensor('X', dataType, shape, new Uint8Array(elements.buffer))
@@ -90,4 +90,27 @@ test('scores are printed like %f in C', () => {
     [Number.NaN, 'nan'],
   ]
   for (const [value, text] of cases) assert.equal(sixDecimals(value), text)
+})
+
+test('ranking a million classes is many short steps, and classes of all rows together have a limit', () => {
+  const scores = Float32Array.from({ length: 1_000_000 }, (_, i) => (i * 7919) % 1_000_003)
+  const tensor = new Tensor('Y', 'FP32', [1_000_000], new Uint8Array(scores.buffer))
+  const steps = classifyInSteps(tensor, 1_000_000, [], false)
+  let count = 0
+  let longestUs = 0
+  for (;;) {
+    const before = process.threadCpuUsage().user
+    const { done } = steps.next()
+    longestUs = Math.max(longestUs, process.threadCpuUsage().user - before)
+    count++
+    if (done === true) break
+  }
+  assert.ok(count > 100, String(count))
+  // On a quiet core a step takes a millisecond; the last one also collects garbage.
+  assert.ok(longestUs < 50_000, String(longestUs))
+  const rows = new Tensor('Y', 'FP32', [8, 1000], new Uint8Array(32_000))
+  assert.equal(classify(rows, 5, [], true).shape[0], 8)
+  const many = new Tensor('Y', 'FP32', [1001, 1000], new Uint8Array(4_004_000))
+  assert.throws(() => classify(many, 1000, [], true), { message: 'classification output tensor too large' })
+  assert.deepEqual(classify(many, 10, [], true).shape, [1001, 10])
 })

@@ -1,13 +1,14 @@
 // Triton's classification extension: instead of an output, its k best classes as strings `value:index[:label]`.
 
 import { ServerError } from '../base/server-error.ts'
-import { encodeBytesElements } from '../tensor/bytes-elements.ts'
 import { elementArray, elementBytes, type DataType, type FixedSizeType } from '../tensor/data-type.ts'
 import { elementCount } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 
-/** A request for more classes is refused, because ranking them would block the main thread. */
+/** Classes that are ranked per row, and classes that are listed for all rows together: beyond this a request is refused. */
 const maxClasses = 1_000_000
+/** Classes that are looked at in one step: about a millisecond. */
+const stepClasses = 16 * 1024
 
 type Scores = ArrayLike<number> | ArrayLike<bigint>
 
@@ -15,6 +16,23 @@ const isClassifiable = (dataType: DataType): boolean =>
   dataType === 'FP32' || dataType === 'FP64' || dataType.startsWith('INT') || dataType.startsWith('UINT')
 
 export function classify(tensor: Tensor, count: number, labels: readonly string[], isBatching: boolean): Tensor {
+  return lastOf(classifyInSteps(tensor, count, labels, isBatching))
+}
+
+function lastOf<T>(steps: Iterator<void, T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+/** The same, and others may be served between the steps. */
+export function* classifyInSteps(
+  tensor: Tensor,
+  count: number,
+  labels: readonly string[],
+  isBatching: boolean,
+): Generator<void, Tensor> {
   const { name, dataType, shape, bytes } = tensor
   if (!isClassifiable(dataType)) {
     throw ServerError.withoutStack(
@@ -25,23 +43,52 @@ export function classify(tensor: Tensor, count: number, labels: readonly string[
   const hasRows = isBatching && shape.length > 0
   const rows = hasRows ? shape[0]! : 1
   const classes = elementCount(hasRows ? shape.slice(1) : shape)
-  if (classes > maxClasses) throw ServerError.withoutStack('INVALID_ARG', 'classification output tensor too large')
+  const best = Math.min(count, classes)
+  if (classes > maxClasses || rows * best > maxClasses) {
+    throw ServerError.withoutStack('INVALID_ARG', 'classification output tensor too large')
+  }
   const width = elementBytes[dataType]
   if (bytes.length !== rows * classes * width) {
     throw new ServerError('INTERNAL', `output tensor shape does not match size of output for '${name}'`)
   }
-  const best = Math.min(count, classes)
   const isFloat = dataType === 'FP32' || dataType === 'FP64'
-  const texts: string[] = []
+  const texts = new TextElements()
   for (let row = 0; row < rows; row++) {
     const scores = scoresOf(dataType, bytes, row * classes * width, classes)
-    for (const index of bestIndices(scores, best)) {
+    const indices = yield* rankInSteps(scores, best)
+    for (let i = 0; i < indices.length; i++) {
+      if (texts.count % stepClasses === stepClasses - 1) yield
+      const index = indices[i] as number
       const score = isFloat ? sixDecimals(scores[index] as number) : String(scores[index])
       const label = labels[index]
-      texts.push(label === undefined || label === '' ? `${score}:${index}` : `${score}:${index}:${label}`)
+      texts.add(label === undefined || label === '' ? `${score}:${index}` : `${score}:${index}:${label}`)
     }
   }
-  return new Tensor(name, 'BYTES', hasRows ? [rows, best] : [best], encodeBytesElements(texts))
+  return new Tensor(name, 'BYTES', hasRows ? [rows, best] : [best], texts.finish())
+}
+
+/** The elements of a BYTES tensor, written one by one: writing a million at the end would take long. */
+class TextElements {
+  count = 0
+  #bytes = Buffer.allocUnsafe(1024)
+  #length = 0
+
+  add(text: string): void {
+    const most = 4 + text.length * 3
+    if (this.#length + most > this.#bytes.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.#length + most))
+      this.#bytes.copy(grown, 0, 0, this.#length)
+      this.#bytes = grown
+    }
+    const written = this.#bytes.write(text, this.#length + 4)
+    this.#bytes.writeUInt32LE(written, this.#length)
+    this.#length += 4 + written
+    this.count++
+  }
+
+  finish(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length)
+  }
 }
 
 /** A copy, because a tensor's bytes need not be aligned. */
@@ -66,17 +113,24 @@ function isBetter(scores: Scores, a: number, b: number): boolean {
  * The indices of the `count` best scores, best first. A heap keeps the best scores so far, with the worst of them on
  * top. So to find a few of a million scores costs one comparison for nearly every score.
  */
-export function bestIndices(scores: Scores, count: number): Uint32Array {
+export const bestIndices = (scores: Scores, count: number): Uint32Array => lastOf(rankInSteps(scores, count))
+
+function* rankInSteps(scores: Scores, count: number): Generator<void, Uint32Array> {
   const heap = new Uint32Array(count)
   if (count === 0) return heap
   for (let i = 0; i < count; i++) heap[i] = i
-  for (let i = (count >> 1) - 1; i >= 0; i--) siftDown(scores, heap, i, count)
+  for (let i = (count >> 1) - 1; i >= 0; i--) {
+    if (i % stepClasses === 0) yield
+    siftDown(scores, heap, i, count)
+  }
   for (let i = count; i < scores.length; i++) {
+    if (i % stepClasses === 0) yield
     if (!isBetter(scores, i, heap[0]!)) continue
     heap[0] = i
     siftDown(scores, heap, 0, count)
   }
   for (let size = count - 1; size > 0; size--) {
+    if (size % stepClasses === 0) yield
     const worst = heap[0]!
     heap[0] = heap[size]!
     heap[size] = worst

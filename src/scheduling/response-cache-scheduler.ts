@@ -3,7 +3,7 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { FrontScheduler } from './front-scheduler.ts'
-import { type CachedAnswer, cacheKey, type ResponseCache } from '../model/response-cache.ts'
+import { type CachedAnswer, cacheKeyInSlices, type ResponseCache } from '../model/response-cache.ts'
 
 /** Answers a request from the cache, or passes it on to the inner scheduler and stores the model's answer. */
 export class ResponseCacheScheduler extends FrontScheduler {
@@ -27,9 +27,8 @@ export class ResponseCacheScheduler extends FrontScheduler {
 
   protected override admit(request: InferenceRequest): void {
     const startNs = this.clock.nowNs()
-    const key = cacheKey(this.#prefix, request)
-    request.contentKey = key
-    const known = this.#cache.lookup(key)
+    const key = cacheKeyInSlices(this.clock, this.#prefix, request)
+    const known = key instanceof Promise ? this.#lookupLater(request, key) : this.#lookup(request, key)
     if (known instanceof Promise || this.#lookupsUnderWay > 0) this.#awaitLookup(request, known, startNs)
     else this.#lookedUp(request, known, startNs)
   }
@@ -38,6 +37,20 @@ export class ResponseCacheScheduler extends FrontScheduler {
     this.#isClosed = true
     super.close()
     this.#cache.dropPrefix(this.#prefix)
+  }
+
+  #lookup(request: InferenceRequest, key: string): CachedAnswer | null | Promise<CachedAnswer | null> {
+    request.contentKey = key
+    return this.#cache.lookup(key)
+  }
+
+  async #lookupLater(request: InferenceRequest, key: Promise<string>): Promise<CachedAnswer | null> {
+    try {
+      return await this.#lookup(request, await key)
+    } catch {
+      // The request was cancelled, so nobody looks at the answer.
+      return null
+    }
   }
 
   #awaitLookup(

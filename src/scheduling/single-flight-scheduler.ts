@@ -6,7 +6,7 @@ import type { Scheduler } from '../model/scheduler.ts'
 import { queueFullError } from './refusals.ts'
 import { FrontScheduler } from './front-scheduler.ts'
 import type { RequestWait } from './request-wait.ts'
-import { cacheKey } from '../model/response-cache.ts'
+import { cacheKeyInSlices } from '../model/response-cache.ts'
 
 /** One execution under way, and the requests that wait for its answer, in the order they came. */
 type Flight = { readonly followers: Set<RequestWait> }
@@ -22,6 +22,9 @@ export class SingleFlightScheduler extends FrontScheduler {
   /** How many requests may wait in all; one more is refused with the error of a full queue. */
   readonly #maxFollowers: number
   readonly #flights = new Map<string, Flight>()
+  /** Keys that are still computed, and the last of them. */
+  #keysUnderWay = 0
+  #lastKey: Promise<void> = Promise.resolve()
 
   constructor(dependencies: { clock: Clock }, inner: Scheduler, maxFollowers = 10_000) {
     super(dependencies.clock, inner)
@@ -29,7 +32,25 @@ export class SingleFlightScheduler extends FrontScheduler {
   }
 
   protected override admit(request: InferenceRequest): void {
-    if (request.contentKey === '') request.contentKey = cacheKey('', request)
+    const key = request.contentKey === '' ? cacheKeyInSlices(this.clock, '', request) : request.contentKey
+    if (key instanceof Promise || this.#keysUnderWay > 0) this.#awaitKey(request, key)
+    else this.#admitKeyed(request, key)
+  }
+
+  /** Large inputs take a while until their key is known. Requests go on in the order they came. */
+  #awaitKey(request: InferenceRequest, key: string | Promise<string>): void {
+    const wait = this.startWait(request, () => undefined)
+    this.#keysUnderWay++
+    this.#lastKey = this.#lastKey.then(async () => {
+      // A key that is not known is of a request that was cancelled.
+      const known = await Promise.resolve(key).catch(() => '')
+      this.#keysUnderWay--
+      if (this.endWait(wait)) this.#admitKeyed(request, known)
+    })
+  }
+
+  #admitKeyed(request: InferenceRequest, key: string): void {
+    request.contentKey = key
     const flight = this.#flights.get(request.contentKey)
     if (flight === undefined) this.#lead(request, { followers: new Set() })
     else this.#follow(request, flight)

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import protobuf from 'protobufjs'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import { ServerError } from '../../src/base/server-error.ts'
+import { classifiedOutputs } from '../../src/protocol/grpc/classified-outputs.ts'
 import { encodeContents } from '../../src/protocol/grpc/infer-contents.ts'
 import { readInferRequest, type WireParameters } from '../../src/protocol/grpc/infer-request-reader.ts'
 import { writeInferResponse, writeStreamResponse } from '../../src/protocol/grpc/infer-response-writer.ts'
@@ -264,7 +265,6 @@ const outputs = fc.array(
 )
 
 test('a ModelInferResponse is written as the general library reads it', () => {
-  const signature = signatureOf('m', 0, [], [])
   fc.assert(
     fc.property(
       text,
@@ -276,7 +276,7 @@ test('a ModelInferResponse is written as the general library reads it', () => {
       (name, version, id, given, list, isFinal) => {
         const tensors = list.map((one) => new Tensor(one.name, one.dataType, one.shape, one.bytes))
         const response = InferenceResponse.of(tensors, { parameters: new Map(Object.entries(given)) })
-        const context = { modelName: name, modelVersion: version, id, signature, outputs: [] }
+        const context = { modelName: name, modelVersion: version, id, outputs: [] }
         const unary = writeInferResponse(response, context)
         const bytes = Buffer.concat(unary.parts)
         assert.equal(bytes.length, unary.byteLength)
@@ -313,8 +313,11 @@ test('classes of an output may be longer than the output, also in a stream', () 
     new Uint8Array(Float32Array.from({ length: 2000 }, (_, i) => i).buffer),
   )
   const outputs = [{ name: 'S', classificationCount: 2000, sharedMemory: null }]
-  const context = { modelName: 'm', modelVersion: '1', id: '', signature: signatureOf('m', 0, [], []), outputs }
-  const { parts } = writeStreamResponse(InferenceResponse.of([scores]), context, true)
+  const context = { modelName: 'm', modelVersion: '1', id: '', outputs }
+  const steps = classifiedOutputs([scores], outputs, signatureOf('m', 0, [], []))
+  let step = steps.next()
+  while (step.done !== true) step = steps.next()
+  const { parts } = writeStreamResponse(InferenceResponse.of(step.value), context, true)
   const { infer_response: inner } = toObject(streamType, Buffer.concat(parts)) as { infer_response: object }
   const [classes = Buffer.alloc(0)] = bare(inner as Record<string, unknown>)['raw_output_contents'] as Buffer[]
   assert.ok(classes.length > 8000 + 2000 * 4)

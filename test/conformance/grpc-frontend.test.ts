@@ -119,6 +119,35 @@ test('a trace rate of a million digits is out of range at once', async () => {
   assert.ok(process.cpuUsage().user - before < 1e6)
 })
 
+test('classes of large outputs are ranked in slices, in the order of the answers of a stream', async () => {
+  const size = 200_000
+  const config = `input { name: "CODE" data_type: TYPE_INT32 dims: [ 1 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ ${size} ] } output { name: "Z" data_type: TYPE_FP32 dims: [ 1 ] } model_transaction_policy { decoupled: true }`
+  const scores = new Uint8Array(Float32Array.from({ length: size }, (_, i) => i).buffer)
+  const run = (request: InferenceRequest): void => {
+    request.respond(InferenceResponse.of([new Tensor('Y', 'FP32', [size], scores)], { isFinal: false }))
+    request.respond(InferenceResponse.of([new Tensor('Z', 'FP32', [1], scores.subarray(4, 8))], { isFinal: false }))
+    request.respond(InferenceResponse.finalFlag())
+  }
+  await using fixture = await GrpcFixture.start({}, { scores: { config, run } })
+  const classes = { classification: { int64_param: size } }
+  const outputs = [
+    { name: 'Y', parameters: classes },
+    { name: 'Z', parameters: classes },
+  ]
+  const stream = fixture.stream()
+  const answers: Message[] = []
+  stream.on('data', (bytes: Buffer) => answers.push(decode('ModelStreamInferResponse', bytes)))
+  stream.write(encode('ModelInferRequest', codeRequest('scores', 0, { outputs })))
+  stream.end()
+  await once(stream, 'end')
+  const [first, second] = answers.map((answer) => answer['infer_response'] as Message) as [Message, Message]
+  assert.equal((first['outputs'] as Message[])[0]?.['name'], 'Y')
+  assert.deepEqual((first['outputs'] as Message[])[0]?.['shape'], [String(size)])
+  const [bytes = Buffer.alloc(0)] = first['raw_output_contents'] as Buffer[]
+  assert.equal(bytes.toString('latin1', 4, 4 + bytes.readUInt32LE(0)), `${size - 1}.000000:${size - 1}`)
+  assert.equal((second['outputs'] as Message[])[0]?.['name'], 'Z')
+})
+
 /** A call by hand, for what clients do not do. */
 async function rawCall(
   port: number,

@@ -3,7 +3,7 @@
 import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/choice.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -12,7 +12,7 @@ import { errorResponse } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
-import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+import { isLargeAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
@@ -25,6 +25,7 @@ import {
   notOneResponseText,
   type GenerateContext,
 } from '../../protocol/generate-response.ts'
+import type { PrintedOutputs } from '../../protocol/infer-response-writer.ts'
 import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { HttpResponse, jsonType, type ResponseStream } from '../../transport/http1/http-message.ts'
@@ -94,8 +95,39 @@ abstract class GenerateExchange extends HttpExchange {
     this.http.respond(errorResponse(error, jsonType))
   }
 
-  protected get context(): GenerateContext {
-    return { modelName: this.version.name, modelVersion: this.version.version, id: this.request?.id ?? '' }
+  protected get context(): GenerateContext & PrintedOutputs {
+    const { name, version, signature } = this.version
+    const id = this.request?.id ?? ''
+    return { modelName: name, modelVersion: version, id, signature, outputs: [], binaryOutputDefault: false }
+  }
+
+  protected abstract readonly writer: 'generate' | 'generateEvent'
+  /** What a thread has written of the answer that is next; null when the answer is small. */
+  #written: Buffer | null = null
+
+  /** A thread writes large answers. */
+  protected override prepare(response: InferenceResponse): Preparation | null {
+    const { context } = this
+    if (!isLargeAnswer(response.outputs, context)) return null
+    return (done) => {
+      try {
+        this.encodeLater(this.endpoints.parts.offload, this.writer, response, context, (error, encoded) => {
+          this.#written = encoded?.head ?? null
+          done(error, encoded === null ? null : response)
+        })
+      } catch (reason) {
+        done(reason, null)
+      }
+    }
+  }
+
+  protected bodyOf(response: InferenceResponse): Buffer {
+    const written = this.#written
+    this.#written = null
+    const encode = this.writer === 'generate' ? encodeGenerateResponse : encodeGenerateEvent
+    const body = written ?? encode(response, this.context)
+    response.release()
+    return body
   }
 
   protected openStream(status: number, contentType: string): ResponseStream {
@@ -115,6 +147,7 @@ abstract class GenerateExchange extends HttpExchange {
 
 /** Answers with one JSON object. The first response decides the status; none or several are an error. */
 class GenerateOnce extends GenerateExchange {
+  protected readonly writer = 'generate'
   #errorStatus = firstErrorStatus
 
   protected override errorOf(_: InferenceResponse, first: InferenceResponse | null, count: number): ServerError | null {
@@ -125,9 +158,7 @@ class GenerateOnce extends GenerateExchange {
   }
 
   protected override write(response: InferenceResponse): void {
-    const body = encodeGenerateResponse(response, this.context)
-    response.release()
-    this.#send(200, body)
+    this.#send(200, this.bodyOf(response))
   }
 
   protected override fail(error: ServerError): void {
@@ -144,12 +175,13 @@ class GenerateOnce extends GenerateExchange {
 
 /** Sends every response as it comes. While the client does not read, the model is paused. */
 class GenerateStream extends GenerateExchange {
+  protected readonly writer = 'generateEvent'
   #stream: ResponseStream | null = null
+  /** The client has not read what it was sent. */
+  #isFull = false
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
-    const event = response.isFlagOnly ? null : encodeGenerateEvent(response, this.context)
-    response.release()
-    this.#add(event, 200, isFinal)
+    this.#add(response.isFlagOnly ? null : this.bodyOf(response), 200, isFinal)
   }
 
   protected override fail(error: ServerError, isFinal: boolean): void {
@@ -165,16 +197,27 @@ class GenerateStream extends GenerateExchange {
 
   #writeEvent(stream: ResponseStream, event: Buffer): void {
     if (stream.unreadBytes > mostUnreadBytes) {
-      this.endpoints.log.warning('generate_stream given up: its client does not read and the model does not wait', {
-        model: this.version.name,
-        unread_bytes: stream.unreadBytes,
-      })
       this.cancel()
-      stream.abort()
+      this.overrun(stream.unreadBytes)
       return
     }
-    if (stream.write(event) || this.request?.isPaused === true) return
-    stream.onDrain = () => this.setPaused(false)
+    if (stream.write(event) || this.#isFull) return
+    this.#isFull = true
+    stream.onDrain = () => {
+      this.#isFull = false
+      this.setPaused(false)
+    }
     this.setPaused(true)
+  }
+
+  protected override caughtUp(): void {
+    if (!this.#isFull) super.caughtUp()
+  }
+
+  protected override overrun(unreadBytes: number): void {
+    const facts = { model: this.version.name, unread_bytes: unreadBytes }
+    this.endpoints.log.warning('generate_stream given up: its client does not read and the model does not wait', facts)
+    this.#stream ??= this.openStream(200, eventStreamType)
+    this.#stream.abort()
   }
 }

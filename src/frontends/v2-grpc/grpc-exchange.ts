@@ -2,14 +2,17 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
   type ExchangeParts,
+  type Preparation,
   type HeldMemory,
   type Reading,
 } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/choice.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
@@ -22,6 +25,7 @@ import {
   type DecodedContents,
   type OutputSelection,
 } from '../../protocol/grpc/infer-request-fields.ts'
+import { classifiedOutputs, wantsClasses } from '../../protocol/grpc/classified-outputs.ts'
 import type { WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
 import type { InferAnswerContext } from '../../protocol/grpc/infer-response-writer.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
@@ -141,17 +145,28 @@ export abstract class GrpcExchange extends InferenceExchange {
     return super.isUnscheduled && !(isEnsemble && this.request.queueStartNs !== 0)
   }
 
+  /** Ranking a million classes takes long, so it is done in slices. */
+  protected override prepare(response: InferenceResponse): Preparation | null {
+    const selections = this.#outputs
+    if (!wantsClasses(selections)) return null
+    const steps = classifiedOutputs(response.outputs, selections, this.version.signature)
+    return (done) =>
+      runInSlices(
+        this.parts.clock,
+        steps,
+        () => !this.call.isEnded,
+        (error, outputs) => done(error, outputs === null ? null : response.withOutputs(outputs)),
+      )
+  }
+
   protected get answerContext(): InferAnswerContext {
-    const { name, version, signature } = this.version
-    return { modelName: name, modelVersion: version, id: this.#wire.id, signature, outputs: this.#outputs }
+    const { name, version } = this.version
+    return { modelName: name, modelVersion: version, id: this.#wire.id, outputs: this.#outputs }
   }
 }
 
 /** What a byte of typed contents becomes at most: a varint of one byte is a number of eight. */
 const mostDecodedPerByte = 8
-
-/** Large contents are read in slices of this time; other calls run in between. */
-const sliceNs = 4e6
 
 /** Reads large contents in slices, so that other calls do not wait for all of it. */
 function readInSlices<T>(
@@ -161,14 +176,10 @@ function readInSlices<T>(
   done: (error: unknown, value: T | null) => void,
 ): Reading {
   let isCancelled = false
-  const readSlice = (): void => {
-    if (isCancelled || !isWanted()) return
-    const untilNs = clock.nowNs() + sliceNs
-    let step = steps.next()
-    while (step.done !== true && clock.nowNs() < untilNs) step = steps.next()
-    if (step.done === true) done(null, step.value)
-    else setImmediate(readSlice)
+  const isStillWanted = (): boolean => !isCancelled && isWanted()
+  const read = (error: unknown, value: T | null): void => {
+    if (isStillWanted()) done(error, value)
   }
-  setImmediate(readSlice)
+  setImmediate(() => runInSlices(clock, steps, isStillWanted, read))
   return { cancel: () => (isCancelled = true) }
 }

@@ -66,6 +66,11 @@ export class InferStream {
     call.onDrain = () => this.#regulate()
   }
 
+  /** Answers wait for the client to read, so that models should wait, too. */
+  get isFilling(): boolean {
+    return this.#isFilling
+  }
+
   /** No further requests; the stream ends with `status` after the answers under way. */
   drain(status: GrpcStatus): void {
     this.#endStatus = this.#hasHalfClosed ? statusOk : status
@@ -258,6 +263,14 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     const { isUnscheduled } = this
     if (!isUnscheduled && this.#stream.endsWith(error)) return
     this.#give(writeStreamError(error.message, this.#askedFor, isUnscheduled ? null : isFinal), null)
+  }
+
+  protected override caughtUp(): void {
+    this.setPaused(this.#stream.isFilling)
+  }
+
+  protected override overrun(): void {
+    this.call.giveUp()
   }
 
   protected override refused(error: ServerError): void {

@@ -61,6 +61,7 @@ export abstract class HttpExchange extends InferenceExchange {
     this.#answering ??= trace === null ? this.http : new TracedRequest(this.http, trace, this.parts.clock)
     return this.#answering
   }
+
   /** Other requests are served while a thread writes this answer. */
   protected writeLater<W extends Writer>(
     offload: JsonOffload,
@@ -70,32 +71,55 @@ export abstract class HttpExchange extends InferenceExchange {
     send: (http: PortRequest, response: InferenceResponse, encoded: EncodedInferResponse) => void,
   ): void {
     const http = this.answering
+    this.encodeLater(offload, writer, response, context, (error, encoded) => {
+      if (encoded !== null) send(http, response, encoded)
+      else if (error === gone) dropAnswer(http)
+      else this.fail(ServerError.from(error), true)
+    })
+  }
+
+  /** Releases the answer. `done` is called once, later, unless this throws for want of room. */
+  protected encodeLater<W extends Writer>(
+    offload: JsonOffload,
+    writer: W,
+    response: InferenceResponse,
+    context: WriterContext<W>,
+    done: (error: unknown, encoded: EncodedInferResponse | null) => void,
+  ): void {
+    const { http } = this
     let bytes = 0
     for (const output of response.outputs) bytes += output.bytes.length
     offload.requireRoom(bytes)
     let isGone = false
-    http.onDisconnect = () => (isGone = true)
+    http.onDisconnect = () => {
+      isGone = true
+      this.cancel()
+    }
+    const ended = (error: unknown, encoded: EncodedInferResponse | null): void => {
+      http.onDisconnect = () => this.cancel()
+      done(error, encoded)
+    }
     copyOutputs(response.outputs, context, (outputs) => {
       response.release()
       if (isGone) {
-        dropAnswer(http)
+        ended(gone, null)
         return
       }
       try {
-        const job = offload.write(writer, outputs, response.parameters, context, (error, encoded) => {
-          if (encoded !== null) send(http, response, encoded)
-          else this.fail(ServerError.from(error), true)
-        })
+        const job = offload.write(writer, outputs, response.parameters, context, ended)
         http.onDisconnect = () => {
+          this.cancel()
           job.cancel()
-          dropAnswer(http)
+          ended(gone, null)
         }
       } catch (reason) {
-        this.fail(ServerError.from(reason), true)
+        ended(reason, null)
       }
     })
   }
 }
+
+const gone = ServerError.withoutStack('CANCELLED', 'Request Cancelled')
 
 /** No client reads this answer, but a trace waits for the end of every answer. */
 const dropAnswer = (http: PortRequest): void =>

@@ -5,8 +5,13 @@ import { ServerError, type ErrorCode } from '../../base/server-error.ts'
 import type { Parameters as ResponseParameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { readGenerateRequest } from '../../protocol/generate-request.ts'
+import { encodeGenerateEvent, encodeGenerateResponse, type GenerateContext } from '../../protocol/generate-response.ts'
 import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
-import { writeInferResponse, type EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
+import {
+  writeInferResponse,
+  type EncodedInferResponse,
+  type PrintedOutputs,
+} from '../../protocol/infer-response-writer.ts'
 import { readPredictRequest } from '../../protocol/predict-request.ts'
 import { writePredictResponse } from '../../protocol/predict-response.ts'
 import { readLoadRequest, type LoadParameters } from '../../protocol/repository-request.ts'
@@ -21,7 +26,18 @@ const readers = {
 }
 
 /** How answers are written, one row for each protocol whose answers can be large. */
-const writers = { infer: writeInferResponse, predict: writePredictResponse }
+const writers = {
+  infer: writeInferResponse,
+  predict: writePredictResponse,
+  generate: (response: InferenceResponse, context: PrintedGenerate) =>
+    oneText(encodeGenerateResponse(response, context)),
+  generateEvent: (response: InferenceResponse, context: PrintedGenerate) =>
+    oneText(encodeGenerateEvent(response, context)),
+}
+
+type PrintedGenerate = GenerateContext & PrintedOutputs
+
+const oneText = (head: Buffer): EncodedInferResponse => ({ head, parts: [], isBinary: false })
 
 export type Reader = keyof typeof readers
 export type Parsed<R extends Reader> = ReturnType<(typeof readers)[R]>

@@ -187,6 +187,16 @@ test('a large generate request is read like a small one, result and errors', asy
   assert.equal(large.status, small.status)
 })
 
+test('large answers of generate and its stream are what small ones are', async () => {
+  const text = 'z'.repeat(300_000)
+  const body = JSON.stringify({ X: text })
+  const path = '/v2/models/talk'
+  const once = await inject(fixture.frontend, { method: 'POST', path: `${path}/generate`, body })
+  assert.equal((JSON.parse(once.body.toString()) as { Y: string }).Y, text)
+  const events = await inject(fixture.frontend, { method: 'POST', path: `${path}/generate_stream`, body })
+  assert.equal((JSON.parse(events.body.toString().slice('data: '.length)) as { Y: string }).Y, text)
+})
+
 test('endpoints that take neither tensors nor models refuse a large body unread', async () => {
   const body = ' '.repeat(2 * 1024 * 1024)
   for (const path of ['/v2/repository/index', '/v2/logging', '/v2/systemsharedmemory/region/r/register']) {

@@ -1,5 +1,6 @@
 // Decides which JSON is too large for the main thread, and copies the outputs of an answer for a thread.
 
+import { takeTurn, waitTurn } from '../../base/run-in-slices.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -88,11 +89,11 @@ export function copyOutputs(
       left -= end - offset
       offset = end
       if (offset < target.length) {
-        setImmediate(copySlice)
+        waitTurn(copySlice)
         return
       }
     }
     done(copies)
   }
-  copySlice()
+  takeTurn(copySlice)
 }

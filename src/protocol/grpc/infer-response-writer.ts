@@ -3,9 +3,7 @@
 
 import type { ParameterValue } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
-import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
-import { classify } from '../classification.ts'
 import type { OutputSelection } from './infer-request-fields.ts'
 import { ProtobufWriter, smallBytes } from '../../protobuf/protobuf-writer.ts'
 
@@ -14,7 +12,6 @@ export type InferAnswerContext = {
   /** The version that answered; in an error the version that the client asked for. */
   readonly modelVersion: string
   readonly id: string
-  readonly signature: ModelSignature
   readonly outputs: readonly OutputSelection[]
 }
 
@@ -89,13 +86,8 @@ function writeAnswer(
   for (const output of response.outputs) {
     const selection = selectionOf(output.name, context.outputs)
     if (selection === undefined && context.outputs.length > 0) continue
-    let tensor = output
-    if (selection !== undefined && selection.classificationCount > 0) {
-      const labels = context.signature.outputByName.get(output.name)?.labels ?? []
-      tensor = classify(output, selection.classificationCount, labels, context.signature.isBatching)
-    }
-    writeOutput(writer, tensor)
-    chosen.push(tensor)
+    writeOutput(writer, output)
+    chosen.push(output)
   }
   for (const tensor of chosen) {
     const selection = selectionOf(tensor.name, context.outputs)

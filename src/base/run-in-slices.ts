@@ -1,0 +1,62 @@
+// Long work on the main thread, a slice at a time. All such work shares the turns of the event loop: one slice each, however
+// many clients ask for it.
+
+import type { Clock } from './clock.ts'
+import { RingQueue } from './ring-queue.ts'
+import { ServerError } from './server-error.ts'
+
+/** How long the main thread works on one thing before others have their turn. */
+const sliceNs = 4e6
+
+/** There is one event loop, so there is one queue for its turns. */
+const waiting = new RingQueue<() => void>()
+
+/** Does a slice of work at once when nothing else waits for that, else when its turn has come. */
+export function takeTurn(slice: () => void): void {
+  if (waiting.size === 0) slice()
+  else waiting.push(slice)
+}
+
+/** Does a slice of work in a later turn of the event loop, behind all others that wait. */
+export function waitTurn(slice: () => void): void {
+  if (waiting.size === 0) setImmediate(nextTurn)
+  waiting.push(slice)
+}
+
+function nextTurn(): void {
+  // The slice stays in the queue while it runs, so that what begins meanwhile waits.
+  const slice = waiting.peek()
+  try {
+    slice?.()
+  } finally {
+    waiting.take()
+    if (waiting.size > 0) setImmediate(nextTurn)
+  }
+}
+
+/**
+ * Does work step by step, with a look at the event loop between slices. Short work is over when this function returns,
+ * unless other work waits. Work that is not wanted any more fails with CANCELLED. `done` is called exactly once.
+ */
+export function runInSlices<T>(
+  clock: Clock,
+  steps: Iterator<void, T>,
+  isWanted: () => boolean,
+  done: (error: unknown, value: T | null) => void,
+): void {
+  const runSlice = (): void => {
+    let result: IteratorResult<void, T>
+    try {
+      if (!isWanted()) throw ServerError.withoutStack('CANCELLED', 'Request Cancelled')
+      const untilNs = clock.nowNs() + sliceNs
+      result = steps.next()
+      while (result.done !== true && clock.nowNs() < untilNs) result = steps.next()
+    } catch (reason) {
+      done(reason, null)
+      return
+    }
+    if (result.done === true) done(null, result.value)
+    else waitTurn(runSlice)
+  }
+  takeTurn(runSlice)
+}
