@@ -95,7 +95,7 @@ def start(request, is_decoupled):
             "timeoutUs": str(request._timeout),
             "priority": str(request._priority),
             "outputs": list(request._requested),
-            "parameters": request._parameters or None,
+            "parameters": None if request._parameters == "{}" else request._parameters,
             # The trace of the request that this call serves, when the model names it.
             "traceOf": request._trace._handle if request._trace is not None else 0,
         }

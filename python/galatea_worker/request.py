@@ -113,7 +113,7 @@ class InferenceRequest:
         self._sender = None
         self._release_flags = RELEASE_ALL
         self._bls_parameters = check_parameters(parameters, (bool, int, str), "bool/int/str")
-        self._parameters = json.dumps(parameters) if parameters else ""
+        self._parameters = json.dumps(parameters) if parameters else "{}"
 
     def inputs(self):
         return self._inputs

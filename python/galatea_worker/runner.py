@@ -229,7 +229,7 @@ class Runner:
                 offset = end
             request._correlation_id = correlation
             end = offset + parameter_bytes
-            request._parameters = frame[offset:end].decode() if parameter_bytes else ""
+            request._parameters = frame[offset:end].decode() if parameter_bytes else "{}"
             if flags & frames.REQUEST_TRACED:
                 start = end + 2
                 end = start + (frame[start - 2] | frame[start - 1] << 8)

@@ -184,6 +184,15 @@ test('an execute sees id, correlation id, flags, timeout and parameters', async 
   )
   assert.equal(seen, "['ünï', 9223372036854775809, 1, 77, {'a': 1, 'b': 2.0, 'c': True, 'd': 'x'}, ['OUT']]")
   assert.equal(await models.say('evaluate', 'out = r.correlation_id()', { correlationId: 'seven' }), 'seven')
+  assert.equal(await models.say('evaluate', 'out = repr(r.correlation_id())', { correlationId: '' }), "''")
+  assert.equal(await models.say('evaluate', 'out = repr(r.correlation_id())'), '0')
+})
+
+test('parameters are JSON also where there are none, as in Triton: models read them without a look at their length', async () => {
+  assert.equal(await models.say('evaluate', 'out = repr(r.parameters())'), "'{}'")
+  const made = `made = pb_utils.InferenceRequest(model_name="m", requested_output_names=[], inputs=[])
+out = repr(made.parameters())`
+  assert.equal(await models.say('evaluate', made), "'{}'")
 })
 
 test('an array kept beyond its request keeps its content', async () => {

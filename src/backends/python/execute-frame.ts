@@ -84,7 +84,7 @@ function writeRequest(
   writer: TensorRecordWriter,
 ): number {
   const { correlationId, requestedOutputs } = request
-  const isText = typeof correlationId === 'string' && correlationId !== ''
+  const isText = typeof correlationId === 'string'
   let flags = 0
   if (request.isSequenceStart) flags |= requestFlags.sequenceStart
   if (request.isSequenceEnd) flags |= requestFlags.sequenceEnd
