@@ -109,11 +109,14 @@ export class Listener<C extends HeldConnection> {
   drain(): Promise<void> {
     this.#drained ??= new Promise((resolve) => {
       this.#certificates?.close()
-      if (this.#server === null) resolve()
-      else this.#server.close(() => resolve())
-      // One turn of the event loop later, so that requests that clients had sent by now are read and answered.
+      // After a whole turn of the event loop: connections that the system had accepted by now are taken, where a closed port would
+      // cut them off, and requests that clients had sent by now are read and answered.
       setImmediate(() => {
-        for (const connection of this.connections.values()) connection.leave()
+        setImmediate(() => {
+          if (this.#server === null) resolve()
+          else this.#server.close(() => resolve())
+          for (const connection of this.connections.values()) connection.leave()
+        })
       })
     })
     return this.#drained

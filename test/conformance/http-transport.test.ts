@@ -1,6 +1,7 @@
 // Rules of HTTP itself, over a real socket and byte by byte: what Triton's library does with odd requests, and our limits.
 
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { after, before, test } from 'node:test'
 
 import { ManualClock } from '../fakes/manual-clock.ts'
@@ -392,6 +393,34 @@ test('draining answers what is in flight, closes its connection, and takes no ne
   assert.equal(answer.status, 200)
   assert.equal(answer.headers['connection'], 'close')
   await busy.closed()
+  await drained
+  await draining.close()
+})
+
+test('a connection made just before the port drains gets an answer or a refusal, and so does half a request', async () => {
+  const draining = await startHttpFixture()
+  const drainingPort = (await draining.frontend.listen()).port
+  const fresh = new RawConnection(drainingPort)
+  const half = new RawConnection(drainingPort)
+  const [head, body] = [
+    `POST ${inferPath} HTTP/1.1\r\ncontent-length: ${inferBody.length}\r\n\r\n`,
+    inferBody.toString(),
+  ]
+  half.send(head + body.slice(0, 10))
+  await Promise.all([once(fresh.socket, 'connect'), once(half.socket, 'connect')])
+  const late = new RawConnection(drainingPort)
+  await once(late.socket, 'connect')
+  const drained = draining.frontend.drain()
+  await new Promise((resolve) => setImmediate(resolve))
+  half.send(body.slice(10))
+  for (const connection of [fresh, late]) connection.send('GET /v2/health/live HTTP/1.1\r\n\r\n')
+  for (const connection of [fresh, late, half]) {
+    const answer = await connection.answer()
+    assert.ok(answer !== 'closed', `${[fresh, late, half].indexOf(connection)} was cut off`)
+    assert.ok([200, 503].includes(answer.status), String(answer.status))
+    assert.equal(answer.headers['connection'], 'close')
+    await connection.closed()
+  }
   await drained
   await draining.close()
 })

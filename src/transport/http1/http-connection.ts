@@ -38,6 +38,8 @@ const noBytes = Buffer.alloc(0)
 /** Stands for the head of a request that is refused before its head was read. */
 const noHead = parseRequestHead('GET / HTTP/1.1') as RequestHead
 
+const firstRequestGraceNs = 250e6
+
 /** `idle`: between requests. `waiting`: a request is whole and not yet answered. */
 type ConnectionPhase = 'idle' | 'head' | 'body' | 'waiting'
 
@@ -123,9 +125,14 @@ export class HttpConnection implements RequestHost {
     this.#socket.destroy()
   }
 
-  /** Closes the connection after the answer that is under way. */
+  /**
+   * Closes the connection after the answer to the request that is under way or on its way in. A connection on which no
+   * request has come yet was just made for one: it is given a moment, so that the client gets an answer or a refusal.
+   */
   leave(): void {
-    if (this.#phase !== 'waiting') this.#socket.destroySoon()
+    if (this.phase !== 'idle') return
+    if (this.#head !== null) this.#socket.destroySoon()
+    else this.#host.clock.after(firstRequestGraceNs, () => this.#phase === 'idle' && this.#socket.destroySoon())
   }
 
   /** The head or the body did not come in time. */
