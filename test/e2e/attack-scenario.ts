@@ -1,0 +1,129 @@
+// A server under attack, with honest clients beside the attacker: how many honest requests failed, how long they took, how much
+// memory the server took, and what was left of it afterwards.
+
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { residentMibOf } from '../../bench/process-usage.ts'
+import { createGrpcClient, createHttpClient, type InferResult } from '../../src/client/node.ts'
+import { startAttacker, type AttackReport } from './attacker.ts'
+import { createIdentityRepository } from './identity-repository.ts'
+import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
+
+export type AttackScenario = {
+  readonly seconds: number
+  readonly connections: number
+  readonly bytesPerSecond: number
+  readonly only?: readonly string[]
+  /** How long to look for memory after the attack. */
+  readonly restSeconds: number
+}
+
+export type AttackOutcome = {
+  readonly report: AttackReport
+  readonly honestCount: number
+  /** What honest clients were told, with how often. */
+  readonly failures: ReadonlyMap<string, number>
+  /** Sorted, in milliseconds. */
+  readonly calmMs: readonly number[]
+  readonly attackedMs: readonly number[]
+  readonly baseMib: number
+  readonly peakMib: number
+  readonly afterMib: number
+}
+
+export const quantileOf = (sorted: readonly number[], share: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN
+
+const pauseMs = 20
+
+type HonestClients = {
+  readonly counts: { requests: number; readonly failures: Map<string, number> }
+  readonly latenciesMs: number[]
+  stop(): Promise<void>
+}
+
+/** Each client asks, waits for the answer, checks the answer, pauses, and asks again. None of them tries twice. */
+function startHonestClients(server: ServerProcess): HonestClients {
+  const counts = { requests: 0, failures: new Map<string, number>() }
+  const latenciesMs: number[] = []
+  let isOver = false
+  const inputs = {
+    INPUT0: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(2) },
+    INPUT1: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(1) },
+  } as const
+  const http = createHttpClient({ url: server.url, retries: 0 })
+  const grpc = createGrpcClient({ url: `http://${server.grpcAddress}`, retries: 0 })
+  const wholeSum = (result: InferResult): boolean =>
+    (result.output('OUTPUT0').data as Int32Array).every((value) => value === 3)
+  const asks: readonly (() => Promise<boolean>)[] = [
+    () => http.isLive(),
+    () => grpc.isLive(),
+    async () => wholeSum(await http.infer('simple', inputs)),
+    async () => wholeSum(await grpc.infer('simple', inputs)),
+    async () => (await http.infer('simple', inputs, { encoding: 'json' })).modelName === 'simple',
+  ]
+  const loops = asks.map(async (ask, index) => {
+    while (!isOver) {
+      counts.requests++
+      const askedMs = performance.now()
+      const failure = await ask().then(
+        (isRight) => (isRight ? null : 'a wrong answer'),
+        (reason: unknown) => String(reason),
+      )
+      latenciesMs.push(performance.now() - askedMs)
+      if (failure !== null) {
+        const text = `client ${index}: ${failure}`
+        counts.failures.set(text, (counts.failures.get(text) ?? 0) + 1)
+      }
+      await pause(pauseMs)
+    }
+  })
+  const stop = async (): Promise<void> => {
+    isOver = true
+    await Promise.all(loops)
+    await http.close()
+    await grpc.close()
+  }
+  return { counts, latenciesMs, stop }
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** `simple` with dynamic batching, so that requests of several clients share an execution. */
+async function createBatchingRepository(): Promise<AsyncDisposable & { readonly root: string }> {
+  const root = await mkdtemp(path.join(tmpdir(), 'galatea-attacked-'))
+  await cp(path.join(exampleModels, 'simple'), path.join(root, 'simple'), { recursive: true })
+  const config = path.join(root, 'simple/config.pbtxt')
+  await writeFile(config, `${await readFile(config, 'utf8')}\ndynamic_batching { }\n`)
+  return { root, [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }) }
+}
+
+export async function runAttack(scenario: AttackScenario): Promise<AttackOutcome> {
+  await using batching = await createBatchingRepository()
+  await using identity = await createIdentityRepository()
+  await using server = await startServerProcess([
+    `--model-repository=${batching.root}`,
+    `--model-repository=${identity.path}`,
+    '--http-header-forward-pattern=^x-([a-z0-9]+-?)*id$',
+  ])
+  const honest = startHonestClients(server)
+  const { httpPort, grpcPort } = { httpPort: server.port, grpcPort: server.grpcPort }
+  // Warm: code is compiled and pools are filled, so that growth is what the attack costs.
+  await pause(2000)
+  const calmMs = honest.latenciesMs.splice(0).toSorted((a, b) => a - b)
+  const baseMib = residentMibOf(server.pid)
+  let peakMib = baseMib
+  const watch = setInterval(() => (peakMib = Math.max(peakMib, residentMibOf(server.pid))), 50)
+  const report = await startAttacker({ ...scenario, httpPort, grpcPort })
+  clearInterval(watch)
+  const attackedMs = honest.latenciesMs.splice(0).toSorted((a, b) => a - b)
+  let afterMib = residentMibOf(server.pid)
+  for (let second = 0; second < scenario.restSeconds; second++) {
+    await pause(1000)
+    afterMib = Math.min(afterMib, residentMibOf(server.pid))
+  }
+  await honest.stop()
+  const { requests, failures } = honest.counts
+  return { report, honestCount: requests, failures, calmMs, attackedMs, baseMib, peakMib, afterMib }
+}

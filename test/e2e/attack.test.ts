@@ -1,0 +1,29 @@
+// An attacker with 100 connections and 1 MB/s plays every attack at once. Honest clients beside it must not notice more than a
+// delay: no request of theirs fails, and the server's memory stays within a bound and comes back.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { quantileOf, runAttack } from './attack-scenario.ts'
+
+const mostGrowthMib = 256
+/** Memory that the allocator keeps for later requests. */
+const mostKeptMib = 128
+
+test('an attacker with 100 connections fails no honest request and takes no memory for good', async (context) => {
+  const outcome = await runAttack({ seconds: 12, connections: 100, bytesPerSecond: 1e6, restSeconds: 10 })
+  const { report, failures, calmMs, attackedMs, baseMib, peakMib, afterMib } = outcome
+  context.diagnostic(
+    `${outcome.honestCount} honest requests; p50 ${quantileOf(calmMs, 0.5).toFixed(1)} ms calm, ` +
+      `${quantileOf(attackedMs, 0.5).toFixed(1)} ms attacked; p99 ${quantileOf(calmMs, 0.99).toFixed(1)} and ` +
+      `${quantileOf(attackedMs, 0.99).toFixed(1)} ms; longest ${quantileOf(attackedMs, 1).toFixed(1)} ms`,
+  )
+  context.diagnostic(
+    `${baseMib.toFixed(0)} MiB before, ${peakMib.toFixed(0)} at most, ${afterMib.toFixed(0)} after; the attacker sent ` +
+      `${(report.sentBytes / 1e6).toFixed(1)} MB over ${report.opened} connections`,
+  )
+  assert.deepEqual([...failures], [])
+  assert.ok(outcome.honestCount > 200, `only ${outcome.honestCount} honest requests`)
+  assert.ok(report.sentBytes > 2e6, `the attacker sent only ${report.sentBytes} bytes`)
+  assert.ok(peakMib - baseMib <= mostGrowthMib, `the server grew from ${baseMib} to ${peakMib} MiB`)
+  assert.ok(afterMib - baseMib <= mostKeptMib, `the server kept ${afterMib - baseMib} MiB after the attack`)
+})
