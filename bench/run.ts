@@ -53,6 +53,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'shared-memory',
   'soak',
   'scaling',
+  'attack',
 ])
 
 const figureText = (figure: Figure): string => {

@@ -30,6 +30,9 @@ export type AttackOutcome = {
   readonly baseMib: number
   readonly peakMib: number
   readonly afterMib: number
+  /** What the server still holds for clients, by its own count: bytes, and connections that are not the honest clients'. */
+  readonly heldBytes: number
+  readonly openConnections: number
 }
 
 export const quantileOf = (sorted: readonly number[], share: number): number =>
@@ -47,11 +50,13 @@ type HonestClients = {
 function startHonestClients(server: ServerProcess): HonestClients {
   const counts = { requests: 0, failures: new Map<string, number>() }
   const latenciesMs: number[] = []
-  let isOver = false
+  const end = new AbortController()
   const inputs = {
     INPUT0: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(2) },
     INPUT1: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(1) },
   } as const
+  // JSON that threads read: their memory belongs to the server before the attack, too.
+  const long = { INPUT0: { datatype: 'FP32', shape: [1, 40_000], data: new Float32Array(40_000).fill(0.1) } } as const
   const http = createHttpClient({ url: server.url, retries: 0 })
   const grpc = createGrpcClient({ url: `http://${server.grpcAddress}`, retries: 0 })
   const wholeSum = (result: InferResult): boolean =>
@@ -62,9 +67,10 @@ function startHonestClients(server: ServerProcess): HonestClients {
     async () => wholeSum(await http.infer('simple', inputs)),
     async () => wholeSum(await grpc.infer('simple', inputs)),
     async () => (await http.infer('simple', inputs, { encoding: 'json' })).modelName === 'simple',
+    async () => (await http.infer('identity_fp32', long, { encoding: 'json' })).modelName === 'identity_fp32',
   ]
   const loops = asks.map(async (ask, index) => {
-    while (!isOver) {
+    while (!end.signal.aborted) {
       counts.requests++
       const askedMs = performance.now()
       const failure = await ask().then(
@@ -80,7 +86,7 @@ function startHonestClients(server: ServerProcess): HonestClients {
     }
   })
   const stop = async (): Promise<void> => {
-    isOver = true
+    end.abort()
     await Promise.all(loops)
     await http.close()
     await grpc.close()
@@ -124,6 +130,19 @@ export async function runAttack(scenario: AttackScenario): Promise<AttackOutcome
     afterMib = Math.min(afterMib, residentMibOf(server.pid))
   }
   await honest.stop()
+  await pause(200)
   const { requests, failures } = honest.counts
-  return { report, honestCount: requests, failures, calmMs, attackedMs, baseMib, peakMib, afterMib }
+  const left = await countsOf(server)
+  return { report, honestCount: requests, failures, calmMs, attackedMs, baseMib, peakMib, afterMib, ...left }
+}
+
+/** By the metrics page. The connection that asks for the page is one of those that are open. */
+async function countsOf({ metricsAddress }: ServerProcess): Promise<{ heldBytes: number; openConnections: number }> {
+  const page = await (await fetch(`http://${metricsAddress}/metrics`)).text()
+  const sumOf = (name: string): number =>
+    [...page.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'gm'))].reduce(
+      (sum, [, value]) => sum + Number(value),
+      0,
+    )
+  return { heldBytes: sumOf('galatea_client_memory_bytes'), openConnections: sumOf('galatea_connections') }
 }

@@ -77,6 +77,19 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
     serve: ['--examples'],
     answers: [/HTTP\/1.1 200 OK/, /HTTP\/1.1 200 OK/, /"ready":true/],
   },
+  'docs/guide/hardening.md': {
+    prepare: ownRepository,
+    answers: [
+      /^other host: (?:400|403|421)$/,
+      /^own host: 200$/,
+      /^without the key: 403$/,
+      /^with the key: 200$/,
+      /^foreign page: 403$/,
+      /^galatea_client_memory_limit_bytes 268435456$/,
+      /0 errors, 0 warnings/,
+      /^ready: 200$/,
+    ],
+  },
   'docs/guide/registry.md': {
     prepare: async (folder) => {
       await ownRepository(folder)

@@ -31,6 +31,7 @@ export const smallLimits: readonly string[] = [
   '--grpc-write-idle-timeout-secs=0.5',
   '--grpc-keepalive-time=2000',
   '--grpc-keepalive-timeout=300',
+  '--grpc-max-stream-backlog=65536',
   '--max-request-tensors=4',
   '--max-tensor-rank=4',
   '--max-request-parameters=4',
@@ -119,10 +120,10 @@ const identityConfig = {
   output: [{ name: 'OUTPUT0', data_type: 'TYPE_FP32', dims: [-1] }],
 }
 
-/** The bytes of answers that the server holds for its clients. */
-async function heldAnswers({ metricsAddress }: ServerProcess): Promise<number> {
+/** What the server holds for its clients, by its own count. */
+async function heldBytes({ metricsAddress }: ServerProcess, kind: 'answers' | 'requests'): Promise<number> {
   const page = await (await fetch(`http://${metricsAddress}/metrics`)).text()
-  return Number(/^galatea_client_memory_bytes\{kind="answers"\} (\d+)/m.exec(page)?.[1])
+  return Number(new RegExp(`^galatea_client_memory_bytes\\{kind="${kind}"\\} (\\d+)`, 'm').exec(page)?.[1])
 }
 
 /** Far more answers than the system takes for a client that reads none. */
@@ -130,19 +131,20 @@ async function driveUnread(server: ServerProcess): Promise<void> {
   const connection = new RawConnection(server.port)
   connection.socket.pause()
   connection.send('GET /v2/models/stats HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(10_000))
-  const held = await until(() => heldAnswers(server), 'an answer that is not taken', { everyMs: 50 })
+  const held = await until(() => heldBytes(server, 'answers'), 'an answer that is not taken', { everyMs: 50 })
   connection.destroy()
   assert.ok(held < 256 * 1024, `${held} bytes are held`)
 }
 
-async function driveMemory({ port }: ServerProcess): Promise<void> {
+async function driveMemory(server: ServerProcess): Promise<void> {
   // Two bodies of which only the first bytes have come hold their whole size; the third has no room.
   const wire = head(infer, 'Content-Length: 4400000\r\n') + ' '
-  const holders = [0, 1].map(() => new RawConnection(port))
+  const holders = [0, 1].map(() => new RawConnection(server.port))
   for (const holder of holders) holder.send(wire + ' '.repeat(4_300_000))
-  const end = performance.now() + 300
-  while (performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
-  const answer = await exchange(port, wire, 'POST')
+  await until(async () => (await heldBytes(server, 'requests')) > 8_000_000, 'two bodies that are held', {
+    everyMs: 20,
+  })
+  const answer = await exchange(server.port, wire, 'POST')
   for (const holder of holders) holder.destroy()
   assert.ok(answer !== 'closed' && answer.status === 503, JSON.stringify(answer))
   assert.ok(answer.headers['retry-after'] !== undefined)
@@ -217,6 +219,20 @@ async function driveGrpcUnread({ grpcPort }: ServerProcess): Promise<void> {
   const reset = await client.find(({ type, streamId }) => type === frameTypes.RST_STREAM && streamId === 1)
   client.destroy()
   assert.ok(reset !== null)
+}
+
+/** Reflection answers short messages with long ones, and this client opens no window for them. */
+async function driveBacklog(server: ServerProcess): Promise<void> {
+  const client = Http2RawClient.connect(server.grpcPort)
+  const symbol = { fileContainingSymbol: 'inference.GRPCInferenceService' }
+  const message = framed(encodeMessage('ServerReflectionRequest', symbol))
+  const closed = encodeSettings([[settingIds.INITIAL_WINDOW_SIZE, 0]])
+  const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'
+  const messages = dataOf(1, Buffer.concat(Array<Buffer>(300).fill(message)), 0)
+  client.send(clientPreface, closed, headersOf(1, requestFields(path)), messages)
+  const held = await until(() => heldBytes(server, 'answers'), 'an answer that is not taken', { everyMs: 20 })
+  client.destroy()
+  assert.ok(held < 65_536 + 64 * 1024, `${held} bytes are held`)
 }
 
 /** A stream is open, so the server pings; this client answers no ping. */
@@ -324,7 +340,11 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'texts of a message have a limit together',
   ),
   'growth of a compressed request above 4 MiB': driveGrowth,
-  'inputs, and outputs, of one request': posts(infer, { inputs: Array(5).fill(input) }, limitOf('max-request-tensors')),
+  'inputs, and outputs, of one request': posts(
+    infer,
+    { inputs: Array.from({ length: 5 }, () => input) },
+    limitOf('max-request-tensors'),
+  ),
   'dimensions of a tensor': posts(
     infer,
     { inputs: [{ ...input, shape: [1, 1, 1, 1, 1] }] },
@@ -349,6 +369,10 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     '/v2/trace/setting',
     { trace_rate: '9'.repeat(21) },
     /^400 /,
+  ),
+  'classes of one row that are ranked, and classes of all rows that are listed': elsewhere(
+    'src/protocol/classification.test.ts',
+    'ranking a million classes is many short steps, and classes of all rows together have a limit',
   ),
   'rows of a request to a model that batches': posts(
     infer,
@@ -379,10 +403,11 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/transport/client-memory.test.ts',
     'or of unread answers; under pressure sooner',
   ),
-  'unread answers of one gRPC call': elsewhere('test/e2e/slow-readers.test.ts', 'a gRPC stream that is not read'),
+  'unread answers of one gRPC call': driveBacklog,
   'unread answers of one HTTP connection': driveUnread,
   'unread events of one `generate_stream`': elsewhere('test/e2e/slow-readers.test.ts', 'stops reading'),
   'requests of one gRPC stream under way': driveStream,
+  'messages without an answer on one gRPC connection, inferences and loads apart': driveBacklog,
   'inflated bodies of all requests': elsewhere(
     'src/transport/client-memory.test.ts',
     'and the next ones wait for that',
@@ -408,7 +433,15 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/ports/http/json-offload.test.ts',
     'what waits is bounded in bytes',
   ),
-  'time for running requests to finish at shutdown': elsewhere('test/e2e/cli-shutdown.test.ts', '--exit-timeout-secs'),
+  'one execution of a model': elsewhere(
+    'test/e2e/worker-limits.test.ts',
+    '--model-max-execution-secs ends an execution',
+  ),
+  'pause before a worker starts again': elsewhere(
+    'src/backends/supervised-instance.test.ts',
+    'a worker that served is replaced at once',
+  ),
+  'time of an exit after SIGTERM': elsewhere('test/e2e/cli-shutdown.test.ts', '--exit-timeout-secs'),
   'time without a sign of life of a worker, with `--live-check=compute`': elsewhere(
     'src/engine/live-check.test.ts',
     'no sign of life for longer than the timeout',
