@@ -92,7 +92,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   #memories: Map<Buffer, RequestMemory> | null = null
   /** Bytes of answers that are being compressed. */
   #compressingBytes = 0
-  readonly #watch = new StallWatch()
+  /** Made at the first look, some time after the call began: most calls are over by then. */
+  #watch: StallWatch | null = null
   #hasClientEnded = false
   /** Sends that wait until a message before them is compressed. */
   #waiting: (() => void)[] | null = null
@@ -307,6 +308,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   sweep(nowNs: number): void {
     const { writeIdleTimeoutMs, bodyIdleTimeoutMs } = this.#surroundings.options
     const stream = this.#stream
+    this.#watch ??= new StallWatch()
     const unreadNs = this.#watch.unreadFor(stream, nowNs)
     if (unreadNs >= writeIdleTimeoutMs * 1e6) {
       this.giveUp()
