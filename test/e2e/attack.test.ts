@@ -5,7 +5,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { quantileOf, runAttack } from './attack-scenario.ts'
 
-const mostGrowthMib = 256
+/** The bench holds the attack to half of this on a quiet machine (bench/attack.bench.ts). */
+const mostGrowthMib = 512
 /** Connections of the honest clients that are still open, and the one that asks for the metrics. */
 const mostConnections = 8
 
