@@ -39,10 +39,13 @@ export async function writeUploadedModel(name: string, files: UploadedFiles): Pr
   }
 }
 
-/** A plain path below the model's folder: no absolute ones, no `..`, no NUL, no backslash that another system would read as one. */
+/**
+ * A path below the model's folder: no `..`, no NUL, no backslash that another system would read as a slash. As in Triton a slash
+ * at the beginning means the model's folder, and empty parts and `.` mean nothing.
+ */
 function relativePath(file: string): string {
-  const parts = file.split('/')
-  const isPlain = parts.every((part) => part !== '' && part !== '.' && part !== '..' && !/[\\\0]/.test(part))
+  const parts = file.split('/').filter((part) => part !== '' && part !== '.')
+  const isPlain = parts.length > 0 && parts.every((part) => part !== '..' && !/[\\\0]/.test(part))
   if (!isPlain || file.length > 4096) {
     throw new ServerError(
       'INVALID_ARG',

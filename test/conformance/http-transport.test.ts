@@ -87,10 +87,23 @@ test('an unparsable request is closed without a reply', async () => {
     'GET /v2 HTTP/1.1\r\nno colon\r\n\r\n',
     post('Content-Length: abc\r\n', '{}'),
     post('Content-Length: -1\r\n', '{}'),
-    post('Content-Length: 2\r\nTransfer-Encoding: chunked\r\n', '{}'),
     post('Transfer-Encoding: chunked\r\n', 'zz\r\n'),
   ]) {
     assert.equal(await exchange(port, wire), 'closed', wire)
+  }
+})
+
+test('a request with a length and with chunks is answered and then closed: nothing behind its head is read', async () => {
+  for (const headers of [
+    'Content-Length: 2\r\nTransfer-Encoding: chunked',
+    'transfer-encoding: chunked\r\ncontent-length: 0',
+  ]) {
+    const connection = new RawConnection(port)
+    connection.send(post(`${headers}\r\n`, '0\r\n\r\nGET /v2/health/live HTTP/1.1\r\n\r\n'))
+    const answer = required(await connection.answer())
+    assert.deepEqual([answer.status, answer.headers['connection']], [400, 'close'])
+    assert.match(answer.body.toString(), /both Content-Length and Transfer-Encoding/)
+    assert.equal(await connection.answer(), 'closed')
   }
 })
 

@@ -37,6 +37,16 @@ test('files in a load request are refused over every protocol unless the operato
     const client = new HttpClient({ url: `http://127.0.0.1:${server.port}` })
     await client.loadModel('up', upload)
     assert.equal(await client.isModelReady('up'), true)
+    // As in Triton a path with a slash before it is one in the model's folder.
+    for (const file of ['/1/model.py', '//1/./model.py']) {
+      await client.loadModel('rooted', { config, files: { [file]: Buffer.from('x') } })
+      assert.equal(await client.isModelReady('rooted'), true, file)
+      await client.unloadModel('rooted')
+    }
+    for (const file of ['/../rooted/1/model.py', '/', '1/../../x']) {
+      const files = { '1/model.py': Buffer.from('x'), [file]: Buffer.from('x') }
+      await assert.rejects(client.loadModel('rooted', { config, files }), file)
+    }
     await client.close()
   }
   await repository.remove()

@@ -241,8 +241,10 @@ export class HttpPort implements HttpService {
     return this.#refuseSlow(408, `${text}${this.#advice('body-idle-timeout-secs', 'allow longer pauses')}`)
   }
 
-  refuseHead(status: 408 | 431): HttpResponse {
+  refuseHead(status: 400 | 408 | 431): HttpResponse {
     const { headersTimeoutMs, maxHeaderBytes } = this.#options
+    if (status === 400)
+      return this.#refuseSlow(status, 'the request has both Content-Length and Transfer-Encoding: send one of them')
     if (status === 431) {
       const text = `the request's headers exceed ${maxHeaderBytes} bytes.`
       return this.#refuseSlow(status, `${text}${this.#advice('max-header-size', 'increase the limit')}`)

@@ -208,7 +208,7 @@ export function readOutputSelections(outputs: readonly WireOutput[]): OutputSele
     const sharedMemory = readSharedMemoryPlace(name, parameters)
     const classificationCount = readClassification(parameters)
     if (sharedMemory !== null && classificationCount > 0) {
-      throw invalid(`output '${name}' can't set both 'shared_memory_region' and 'classification'`)
+      throw invalid("output can't set both 'shared_memory_region' and 'classification'")
     }
     selections.push({ name, classificationCount, sharedMemory })
   }

@@ -13,7 +13,7 @@ import { SocketChunkWriter } from './socket-chunk-writer.ts'
 import { reasonOf, type HttpResponse, type ResponseStream } from './http-message.ts'
 import type { HttpService } from './http-service.ts'
 import { ReceivedRequest, type RequestHost } from './received-request.ts'
-import { isRequestLine, parseRequestHead, type RequestHead } from './request-head.ts'
+import { isRequestLine, parseRequestHead, toldTwice, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
@@ -348,6 +348,10 @@ export class HttpConnection implements RequestHost {
   #takeHead(data: Buffer, at: number, end: number, isRepeated: boolean): boolean {
     const head = isRepeated ? this.#head : parseRequestHead(data.toString('latin1', at, end))
     if (head === null) return false
+    if (head.bodyBytes === toldTwice) {
+      this.#refuseHead(400)
+      return true
+    }
     if (!isRepeated) {
       this.#head = head
       this.#headBytes = Buffer.from(data.subarray(at, end + headEnd.length))
@@ -480,7 +484,7 @@ export class HttpConnection implements RequestHost {
     else if (lineEnd >= 0 && !isRequestLine(half.toString('latin1', 0, lineEnd - 1))) this.#socket.destroy()
   }
 
-  #refuseHead(status: 408 | 431): void {
+  #refuseHead(status: 400 | 408 | 431): void {
     this.#pending = null
     this.#isClosed = true
     this.#write(this.#host.service.refuseHead(status), noHead, true)

@@ -16,5 +16,5 @@ export type HttpService = {
   /** The body stood still for too long. */
   refuseStalledBody(): HttpResponse
   /** The head of a request took too long to arrive, or has too many bytes. */
-  refuseHead(status: 408 | 431): HttpResponse
+  refuseHead(status: 400 | 408 | 431): HttpResponse
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import { ChunkedDecoder } from './chunked-decoder.ts'
-import { parseRequestHead } from './request-head.ts'
+import { parseRequestHead, toldTwice } from './request-head.ts'
 
 const head = (...lines: string[]): ReturnType<typeof parseRequestHead> => parseRequestHead(lines.join('\r\n'))
 
@@ -42,13 +42,16 @@ const refused: [rule: string, lines: string[]][] = [
   ['a list of lengths', ['POST / HTTP/1.1', 'Content-Length: 1, 1']],
   ['two different lengths', ['POST / HTTP/1.1', 'Content-Length: 1', 'Content-Length: 2']],
   ['a length beyond counting', ['POST / HTTP/1.1', 'Content-Length: 99999999999999999999']],
-  ['a length and chunks', ['POST / HTTP/1.1', 'Content-Length: 1', 'Transfer-Encoding: chunked']],
   ['an unknown transfer encoding', ['POST / HTTP/1.1', 'Transfer-Encoding: gzip, chunked']],
   ['the same length twice', ['POST / HTTP/1.1', 'Content-Length: 5', 'Content-Length: 5']],
   ['chunked twice', ['POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked']],
   ['chunks in HTTP/1.0', ['POST / HTTP/1.0', 'Transfer-Encoding: chunked']],
 ]
 for (const [rule, lines] of refused) test(`refused: ${rule}`, () => assert.equal(head(...lines), null))
+
+test('a length and chunks together are told, so that the client gets an answer', () => {
+  assert.equal(head('POST / HTTP/1.1', 'Content-Length: 1', 'Transfer-Encoding: chunked')?.bodyBytes, toldTwice)
+})
 
 test('the target is UTF-8, values are left one character per byte', () => {
   const latin1 = Buffer.from('GET /v2/models/modèle HTTP/1.1\r\nX: ü').toString('latin1')

@@ -6,7 +6,7 @@ export type RequestHead = {
   readonly target: string
   /** Name, value, name, value… in the client's order and spelling. */
   readonly headers: readonly string[]
-  /** 0 without a body, -1 for a chunked one. */
+  /** 0 without a body, -1 for a chunked one, `toldTwice` for one with a length and chunks. */
   readonly bodyBytes: number
   readonly isHttp10: boolean
   readonly keepsAlive: boolean
@@ -21,6 +21,9 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const forbiddenInValue = /[^\t\x20-\x7e\x80-\xff]/
 const space = 0x20
 const tab = 0x09
+
+/** Where such a body ends depends on who reads it, so the request is answered with an error and the connection closes. */
+export const toldTwice = -2
 
 export const isRequestLine = (line: string): boolean => requestLine.test(line)
 
@@ -95,8 +98,8 @@ function judged(method: string, target: string, isHttp10: boolean, headers: read
       default:
     }
   }
-  if (isChunked && length !== null) return null
+  const bodyBytes = !isChunked ? (length ?? 0) : length === null ? -1 : toldTwice
   const options = connection.split(',').map((option) => option.trim())
   const keepsAlive = isHttp10 ? options.includes('keep-alive') : !options.includes('close')
-  return { method, target, headers, bodyBytes: isChunked ? -1 : (length ?? 0), isHttp10, keepsAlive, expectsContinue }
+  return { method, target, headers, bodyBytes, isHttp10, keepsAlive, expectsContinue }
 }

@@ -55,14 +55,20 @@ const connectionNames: ReadonlySet<string> = new Set([
 ])
 const validName = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 // eslint-disable-next-line no-control-regex -- These characters are what the pattern looks for.
-const invalidValue = /[\0\r\n]|^[ \t]|[ \t]$/
+const invalidValue = /[\0\r\n]/
+const hasOuterSpace = /^[ \t]|[ \t]$/
 
+/**
+ * RFC 9113 forbids spaces around values. Clients of gRPC send metadata with such spaces all the same, and gRPC's own servers
+ * hand the value over as it came, so this server does too.
+ */
 function areFieldsValid(fields: readonly string[]): boolean {
   let isAfterPseudo = false
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string
     const value = fields[i + 1] as string
     if (name.startsWith(':')) {
+      if (hasOuterSpace.test(value)) return false
       if (isAfterPseudo || !requestPseudoNames.has(name) || fields.indexOf(name) !== i) return false
     } else {
       isAfterPseudo = true
