@@ -142,7 +142,7 @@ describe('calls', () => {
       'src/cli/log-sink.ts': 'the log is there before the Clock and after it',
       'src/cli/log-writer.ts': 'lines carry the time of day',
       'src/cli/shutdown.ts': 'a signal may come before there is a server',
-      'src/cli/start-memory.ts': 'waits until the process is idle, after the start',
+      'src/cli/return-memory.ts': 'waits until the process is idle, after the start',
       'src/frontends/v2-http/metadata-endpoints.ts': 'how late the event loop is shows in real time alone',
       'src/repository/cloud/blob-cache.ts': 'compares with the times of files',
       'src/repository/cloud/cache-lease.ts': 'compares with the times of files, which other processes set',

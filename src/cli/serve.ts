@@ -16,7 +16,7 @@ import { createProcessLog, type LogWriter } from './log-writer.ts'
 import type { CommandIo } from './command-io.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
-import { returnStartMemory } from './start-memory.ts'
+import { returnMemory } from './return-memory.ts'
 import { keepRequestsYoung, tuneCollector } from './tune-collector.ts'
 import { writeModelTables, writeOptionTable } from './start-tables.ts'
 
@@ -131,7 +131,7 @@ async function serve(
   announce(log, server, isExamples)
   // The compile cache is written now, because the server may be ended by SIGKILL.
   flushCompileCache()
-  returnStartMemory()
+  returnMemory()
   process.on('SIGHUP', () => server.reopenAuditLog())
   await signals.received
   const drainable = {

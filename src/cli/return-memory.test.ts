@@ -1,5 +1,6 @@
+import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { returnStartMemory } from './start-memory.ts'
+import { returnMemory } from './return-memory.ts'
 import { until } from '../../test/until.ts'
 
 /** The size of the heap while it holds what nobody holds any more when this returns. */
@@ -11,8 +12,19 @@ const heapBytesWithGarbage = (): number => {
 
 test('what starting has left behind is given back once the process is idle', async () => {
   const heldBytes = heapBytesWithGarbage()
-  returnStartMemory()
+  returnMemory()
   // Nothing else here would make V8 shrink its heap: an idle process collects after minutes, if at all.
   const heapBytes = (): number => process.memoryUsage().heapTotal
   await until(() => heapBytes() <= heldBytes / 2, `half of ${heldBytes} bytes`, { seen: heapBytes })
+})
+
+test('what later work has left behind is given back in the next quiet moment, too', async () => {
+  // The watch that the test before began goes on.
+  const bytes = (): number => process.memoryUsage.rss()
+  const before = bytes()
+  const buffers = Array.from({ length: 2000 }, () => Buffer.alloc(48 * 1024, 1))
+  const grown = bytes()
+  assert.ok(grown - before > 64e6 && buffers.length > 0)
+  buffers.length = 0
+  await until(() => bytes() < grown - 48e6, `less than ${grown} bytes`, { seen: bytes })
 })
