@@ -132,6 +132,17 @@ class InferenceResponseSender:
         if is_final:
             self._end()
 
+    def _give_held(self):
+        """What was sent before execute failed reaches the client."""
+        response, self._held = self._held, None
+        if response is None:
+            return
+        try:
+            self._write(response, True)
+        except Exception:
+            # The request then gets the error of the batch.
+            pass
+
     def _end(self):
         context.cancelled.discard(self._handle)
         if self._flow is not None:

@@ -334,6 +334,7 @@ class Runner:
         for request in requests:
             sender = request.get_response_sender()
             sender._is_closed = True
+            sender._give_held()
             sender._end()
         if isinstance(error, (ExecuteError, SharedMemoryFull)):
             text = str(error)

@@ -45,7 +45,7 @@ test('EXECUTION_ENV_PATH may be a folder or an archive; an archive is unpacked o
     assert.equal(await models.say('in_archive', 'x'), 'packed')
     assert.equal(await models.say('in_same_archive', 'x'), 'packed')
     assert.equal(await models.say('without', 'x'), 'default')
-    assert.match(models.failure('missing'), /Failed to get the canonical path for \/no\/such\/environment\./)
+    assert.match(models.failure('missing'), /Failed to get the canonical path for \/no\/such\/environment\.$/)
     assert.equal(fs.readdirSync(cache).length, 1)
   } finally {
     await models.close()

@@ -1,6 +1,7 @@
 // Python models through the engine: what execute sees, what its answers become, decoupled models, calls of other models.
 
 import assert from 'node:assert/strict'
+import { until } from '../until.ts'
 import { after, before, test } from 'node:test'
 import { imports, numbersTensor, PythonModels, textConfig, textModel, textTensor } from './python-models-under-test.ts'
 
@@ -63,6 +64,14 @@ class TritonPythonModel:
             request.get_response_sender().send(pb_utils.InferenceResponse([pb_utils.Tensor("INDEX", np.array([7], dtype=np.int32))]))
 `
 
+/** Answers `one` of its own request before it fails, and nothing of the others. */
+const twice = textModel(`
+def execute(self, requests):
+    sender = requests[0].get_response_sender()
+    sender.send(answer("one"))
+    sender.send(answer("two"))
+`)
+
 const asynchronous = textModel(`
 async def execute(self, requests):
     async def call(n):
@@ -99,6 +108,7 @@ before(async () => {
   models = await PythonModels.load({
     add_sub: { code: addSub, config: addSubConfig },
     evaluate: { code: evaluate, config: textConfig },
+    twice: { code: twice, config: textConfig },
     repeat: { code: repeat, config: repeatConfig },
     forgetful: { code: forgetful, config: repeatConfig },
     asynchronous: { code: asynchronous, config: textConfig },
@@ -186,6 +196,14 @@ test('an execute sees id, correlation id, flags, timeout and parameters', async 
   assert.equal(await models.say('evaluate', 'out = r.correlation_id()', { correlationId: 'seven' }), 'seven')
   assert.equal(await models.say('evaluate', 'out = repr(r.correlation_id())', { correlationId: '' }), "''")
   assert.equal(await models.say('evaluate', 'out = repr(r.correlation_id())'), '0')
+})
+
+test('what a model sent before it failed reaches the client; a second response is the error of the model', async () => {
+  assert.equal(await models.say('twice', 'x'), 'one')
+  await until(
+    () => models.logged('Non-decoupled model cannot send more than one response').length > 0,
+    'the error in the log',
+  )
 })
 
 test('parameters are JSON also where there are none, as in Triton: models read them without a look at their length', async () => {

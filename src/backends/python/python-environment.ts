@@ -58,12 +58,11 @@ export class PythonEnvironments {
   }
 
   async #packedEnvironment(place: string, modelName: string): Promise<string> {
+    this.#log.info(`Using Python execution env ${place}`, { model: modelName })
     const entry = await fs.stat(place).catch(() => null)
     if (entry === null) {
-      throw new ServerError(
-        'INTERNAL',
-        `Failed to get the canonical path for ${place}. EXECUTION_ENV_PATH of model '${modelName}' must name a file or folder.`,
-      )
+      this.#log.warning('EXECUTION_ENV_PATH must name an archive or a folder that is there', { model: modelName })
+      throw new ServerError('INTERNAL', `Failed to get the canonical path for ${place}.`)
     }
     if (entry.isDirectory()) return place
     const key = digest(`${place}\n${entry.mtimeMs}\n${entry.size}`)

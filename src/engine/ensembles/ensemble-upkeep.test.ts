@@ -72,8 +72,14 @@ test('an ensemble that cannot serve says why, keeps nobody else from it, and has
   assert.equal(reasons.get('c'), 'circular dependency between ensembles: c -> ... -> d -> c')
   assert.equal(reasons.get('m'), 'ensemble m contains models that are not available or ambiguous: nobody')
   assert.deepEqual((await engine.repositoryIndex(false))[0], { name: 'a', version: '', state: '', reason: '' })
-  await assert.rejects(engine.load('c'), { code: 'INTERNAL', message: "failed to load 'c', no version is available" })
-  await assert.rejects(engine.load('m'), { message: "failed to load 'm', failed to poll from model repository" })
+  await assert.rejects(engine.load('c'), {
+    code: 'INVALID_ARG',
+    message: "load failed for model 'c': circular dependency between ensembles: c -> ... -> d -> c\n",
+  })
+  await assert.rejects(engine.load('m'), {
+    code: 'INVALID_ARG',
+    message: "load failed for model 'm': ensemble m contains models that are not available or ambiguous: nobody\n",
+  })
   await assert.rejects(engine.load('a'), {
     code: 'INVALID_ARG',
     message: /^load failed for model 'a': ensemble 'a' depends on 'x'/,

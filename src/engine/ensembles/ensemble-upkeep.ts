@@ -61,18 +61,17 @@ export class EnsembleUpkeep {
     if (!this.isEnsemble(key)) return
     const { models, log } = this.#dependencies
     const cycle = this.#graph.cycleText(key)
-    const missing = cycle === null ? missingPart(key, this.#graph, models) : null
-    const failure = cycle ?? missing ?? ensembleProblem(model, this.#graph, models)
+    const failure = cycle ?? missingPart(key, this.#graph, models) ?? ensembleProblem(model, this.#graph, models)
     if (failure === null) return
     this.#heldBack.add(key)
     note(failure)
+    for (const part of this.#graph.partsOf(key)) {
+      if (models.has(part)) continue
+      log.error(`failed to poll model '${splitModelKey(part).name}': model not found in any model repository.`)
+    }
     log.error(`Invalid argument: ${failure}`)
     const label = modelLabel(key)
-    // Triton's answer says little about an error in the graph of ensembles, and its log says the rest.
-    if (missing !== null && model.namespace === undefined) {
-      throw new ServerError('INTERNAL', `failed to load '${label}', failed to poll from model repository`)
-    }
-    if (cycle !== null) throw new ServerError('INTERNAL', `failed to load '${label}', no version is available`)
+    // The first answer of Triton. When the same load is asked for again, Triton's answers no longer say the reason.
     throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failure}\n`)
   }
 

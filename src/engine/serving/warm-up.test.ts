@@ -17,7 +17,7 @@ import {
 import { ModelSignature } from '../../config/model-signature.ts'
 import { warmUp } from './warm-up.ts'
 
-type Setting = Partial<Omit<ModelWarmup, 'inputs'>> & { x?: Partial<ModelWarmupInput> }
+type Setting = Partial<ModelWarmup> & { x?: Partial<ModelWarmupInput> }
 
 /** Of every execution: the shapes and the first bytes of its requests. */
 async function warmedUp(
@@ -147,4 +147,16 @@ test('a sample of which no request can be made is refused before anything runs',
 test('a sample that fails names itself and every reason', async () => {
   const { outcome } = await warmedUp([{ batchSize: 2, x: { zeroData: true } }], { failure: 'boom' })
   assert.equal(outcome, "INTERNAL failed to run warmup sample 's': boom; boom; ")
+})
+
+test('inputs that the model does not have are left out, as Triton passes over them', async () => {
+  const input = (): ModelWarmupInput =>
+    configMessage('ModelWarmup.Input', { dataType: 'TYPE_INT32', dims: [2], zeroData: true })
+  const { runs } = await warmedUp([{ inputs: new Map([['Y', input()], ['X', input()]]) }]) // prettier-ignore
+  assert.deepEqual(runs, ['a [1,2]', 'b [1,2]'])
+  const { outcome } = await warmedUp([{ inputs: new Map([['Y', input()]]) }])
+  assert.match(
+    outcome,
+    /^INVALID_ARG .*expected 1 inputs but got 0 inputs for model 'm'\. Got input\(s\) \[\], but missing required input\(s\) \['X'\]/,
+  )
 })

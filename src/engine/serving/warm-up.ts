@@ -46,9 +46,20 @@ export async function warmUp(log: Log, source: WarmUpSource, instances: readonly
       log.info(`skipping batch 0 warmup sample '${setting.name}'`, { model: source.config.name })
       continue
     }
-    samples.push(await readSample(setting, source))
+    const sample = await readSample(setting, source)
+    samples.push(sample)
+    warnOfUnknown(log, sample, source)
   }
   await Promise.all(instances.map((instance) => warmUpInstance(instance, samples, source)))
+}
+
+function warnOfUnknown(log: Log, { name, inputs }: Sample, source: WarmUpSource): void {
+  const known = new Set([...source.signature.inputByName.keys(), ...sequenceInputs(source).map((own) => own.name)])
+  for (const input of inputs) {
+    if (known.has(input.name)) continue
+    const text = `warmup sample '${name}' has the input '${input.name}', which the model does not have; it is left out`
+    log.warning(text, { model: source.config.name })
+  }
 }
 
 async function warmUpInstance(instance: Instance, samples: readonly Sample[], source: WarmUpSource): Promise<void> {
@@ -164,7 +175,8 @@ function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceReques
   const ownNames = new Set(own.map(({ name }) => name))
   const request = new InferenceRequest({
     modelName: config.name,
-    inputs: sample.inputs.filter((input) => !ownNames.has(input.name)),
+    // Triton's check passes over inputs that the model does not have, too.
+    inputs: sample.inputs.filter(({ name }) => !ownNames.has(name) && signature.inputByName.has(name)),
     sink,
   })
   validateRequest(request, signature)
