@@ -110,3 +110,20 @@ test('a claim above what there is can never run, and is refused at load', () => 
       'Resource count for "R" is limited to 1 which will prevent scheduling of one or more model instances, the minimum required count is 2',
   })
 })
+
+test('a resource cannot be global in one claim and of a device in another', () => {
+  const { model } = limiterUnderTest()
+  model('a', 1)
+  assert.throws(() => model('b', 1, { isGlobal: true }), {
+    code: 'INVALID_ARG',
+    message: 'Resource "R" is present as both global and device-specific resource in the model configuration.',
+  })
+  model('c', 1)
+})
+
+test('a count that is given for a device holds for a global resource too', () => {
+  const { model, running } = limiterUnderTest({ 'R:0': 2, 'R:1': 3 })
+  for (const send of [model('a', 3, { isGlobal: true }), model('b', 1, { isGlobal: true })]) send()
+  assert.deepEqual(running, ['a'])
+  assert.throws(() => model('c', 4, { isGlobal: true }), /limited to 3/)
+})

@@ -33,6 +33,7 @@ export class RateLimiter {
   /** Returns the limited instance, which the scheduler uses. Throws when the instance could never run. */
   limit(instance: Instance, claim: InstanceClaim): LimitedInstance {
     const member = new LimitedInstance(this, instance, claim)
+    this.#requireOneKind(member)
     for (const [key, count] of member.needs) {
       const capacity = this.#given === null ? count : this.#givenCapacity(key)
       if (capacity >= count) continue
@@ -46,6 +47,21 @@ export class RateLimiter {
     // A resource without a given count is as large as its largest claim, so it may have grown now.
     this.#offerSoon()
     return member
+  }
+
+  /** A resource is one of the whole server or one of each device, in all models alike. */
+  #requireOneKind(member: LimitedInstance): void {
+    const isGlobal = new Map<string, boolean>()
+    for (const { needs } of [...this.#members, member]) {
+      for (const key of needs.keys()) {
+        const name = key.slice(key.indexOf(':') + 1)
+        if ((isGlobal.get(name) ?? key.startsWith(':')) !== key.startsWith(':')) {
+          const text = `Resource "${name}" is present as both global and device-specific resource in the model configuration.`
+          throw new ServerError('INVALID_ARG', text)
+        }
+        isGlobal.set(name, key.startsWith(':'))
+      }
+    }
   }
 
   /** The instance is closed. */
@@ -114,7 +130,11 @@ export class RateLimiter {
     const colon = key.indexOf(':')
     const [device, name] = [key.slice(0, colon), key.slice(colon + 1)]
     const given = this.#given
-    return given?.get(`${name}:${device}`) ?? given?.get(name) ?? 0
+    if (device !== '') return given?.get(`${name}:${device}`) ?? given?.get(name) ?? 0
+    // As in Triton the counts of devices hold for a global resource too, the largest of them.
+    let most = given?.get(name) ?? 0
+    for (const [each, count] of given ?? []) if (each.startsWith(`${name}:`)) most = Math.max(most, count)
+    return most
   }
 }
 
