@@ -154,7 +154,7 @@ test('Python reads the requests that the server writes', () => {
         timeout: 0,
         flags: frames.requestFlags.sequenceEnd,
         id: '',
-        parameters: '',
+        parameters: '{}',
         requested: ['X', 'Y'],
         trace: null,
         isCancelled: false,
