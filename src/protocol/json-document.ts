@@ -12,7 +12,7 @@ type JsonObject = ReadonlyMap<string, JsonNode>
 export type JsonNode = JsonScalar | JsonNode[] | JsonObject
 
 /** A value of few characters costs up to a few hundred bytes of memory, so the number of values is limited. */
-const defaultMaxValues = 65_536
+const defaultMaxValues = 16_384
 
 type Open = { array: JsonNode[]; object: null } | { array: null; object: Map<string, JsonNode>; key: string }
 

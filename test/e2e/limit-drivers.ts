@@ -424,6 +424,10 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   'time a gRPC client may take less than 1 KiB of the answers of a call': driveGrpcUnread,
   'time an HTTP connection may be idle': closes('GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n'),
   'time a gRPC connection may be without a call': driveIdle,
+  'work begun in one turn of the event loop, of all connections and protocols': elsewhere(
+    'src/base/turn-budget.test.ts',
+    'what comes at once beyond the budget is done in later turns, in order',
+  ),
   'pipelined requests in one turn of the event loop': elsewhere(
     'test/conformance/http-transport.test.ts',
     'pipelined requests are answered in their order',

@@ -51,11 +51,24 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
     },
     ...serviceMethods(parts).map(([rpc, api, method]) => {
       const isLarge = largeMethods.has(rpc)
-      return unaryMethod(log, `${inferenceService}/${rpc}`, api, [`${rpc}Request`, `${rpc}Response`], method, isLarge)
+      return unaryMethod(
+        { log, clock },
+        `${inferenceService}/${rpc}`,
+        api,
+        [`${rpc}Request`, `${rpc}Response`],
+        method,
+        isLarge,
+      )
     }),
-    unaryMethod(log, `${healthService}/Check`, 'health', ['HealthCheckRequest', 'HealthCheckResponse'], () => ({
-      status: healthStatus(engine),
-    })),
+    unaryMethod(
+      { log, clock },
+      `${healthService}/Check`,
+      'health',
+      ['HealthCheckRequest', 'HealthCheckResponse'],
+      () => ({
+        status: healthStatus(engine),
+      }),
+    ),
     {
       path: `${healthService}/Watch`,
       api: 'health',

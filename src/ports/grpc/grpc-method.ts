@@ -1,6 +1,8 @@
 import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
+import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { turnBudget } from '../../base/turn-budget.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
@@ -47,7 +49,7 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
 
 /** A method with one message in and one message out, both encoded with the tables of the protocol. */
 export function unaryMethod(
-  log: Log,
+  { log, clock }: { readonly log: Log; readonly clock: Clock },
   path: string,
   api: ApiName,
   [requestType, responseType]: readonly [string, string],
@@ -56,7 +58,11 @@ export function unaryMethod(
 ): GrpcMethod {
   const answer = async (call: PortCall, caller: Caller, message: Buffer): Promise<void> => {
     try {
-      const response = encodeMessage(responseType, await method(decodeMessage(requestType, message), call, caller))
+      // Calls that come at once are begun one after the other, before any of them goes on behind an `await`.
+      const startNs = clock.nowNs()
+      const answering = method(decodeMessage(requestType, message), call, caller)
+      turnBudget.spendNs(clock.nowNs() - startNs)
+      const response = encodeMessage(responseType, await answering)
       call.sendLast({ parts: [response], byteLength: response.length }, null)
     } catch (reason) {
       call.finish(GrpcStatus.of(ServerError.from(reason)))

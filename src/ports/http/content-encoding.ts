@@ -4,6 +4,7 @@
 import { deflate, deflateSync, gzip, gzipSync, unzip, unzipSync } from 'node:zlib'
 
 import { ServerError } from '../../base/server-error.ts'
+import { turnBudget } from '../../base/turn-budget.ts'
 import {
   inflatedLimit,
   inflateFailure,
@@ -58,6 +59,9 @@ const headerComplaints: ReadonlySet<string> = new Set([
   'invalid window size',
 ])
 
+/** What a few bytes have become may take as long to read as any body of this size. */
+const smallInflatedBytes = 4096
+
 /** Inflates request bodies. It recognises gzip and zlib by the bytes, not by the header. */
 export class BodyInflater {
   readonly #limitBytes: number
@@ -72,8 +76,11 @@ export class BodyInflater {
       done(ServerError.withoutStack('INVALID_ARG', 'nothing to be decompressed'), body)
       return
     }
-    const finish = (failure: InflateFailure | null, inflated: Buffer): void =>
-      done(failure === null ? null : this.#errorOf(failure, body.length, memory), inflated)
+    const finish = (failure: InflateFailure | null, inflated: Buffer): void => {
+      const error = failure === null ? null : this.#errorOf(failure, body.length, memory)
+      if (inflated.length <= smallInflatedBytes) done(error, inflated)
+      else turnBudget.take(inflated.length, () => done(error, inflated))
+    }
     const mostBytes = inflatedLimit(body.length, this.#limitBytes)
     if (body.length > inlineInputBytes || !memory.hasRoomToInflate(mostBytes)) {
       memory.server.inflations.inflate(body, this.#limitBytes, unzip, memory, finish)

@@ -5,6 +5,7 @@ import { anonymous, type Caller } from '../../access/caller.ts'
 import { assert } from '../../base/assert.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
+import { turnBudget } from '../../base/turn-budget.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf } from '../../base/server-error.ts'
 import type { RefusalCounts } from '../../model/refusal-counts.ts'
@@ -19,8 +20,9 @@ import { messageResponse, notAllowedBody, notFoundBody } from './error-response.
 import { ForeignPages } from './foreign-pages.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
+import type { PortRequest } from './port-request.ts'
 import type { Route } from './route.ts'
-import { Router } from './router.ts'
+import { Router, type RouteMatch } from './router.ts'
 
 type HttpPortDependencies = HttpTransportDependencies & {
   /** Null: everybody is admitted. */
@@ -181,9 +183,16 @@ export class HttpPort implements HttpService {
     } else if (request.body.length > mostControlBytes && route.takesLargeBody !== true) {
       const limit = bodyTooLargeForEndpoint(request.body.length, mostControlBytes)
       request.respond(messageResponse(400, limit, jsonType))
-    } else {
+    } else if (route.takesLargeBody === true) {
       route.handle(request, match.modelName, match.modelVersion, callerOf(request))
-    }
+    } else this.#control(route, request, match)
+  }
+
+  /** What these routes take follows the number of models, not the bytes of the request. */
+  #control({ handle }: Route, request: PortRequest, { modelName, modelVersion }: RouteMatch): void {
+    const startNs = this.#clock.nowNs()
+    handle(request, modelName, modelVersion, callerOf(request))
+    turnBudget.spendNs(this.#clock.nowNs() - startNs)
   }
 
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {

@@ -1,7 +1,7 @@
 import { assert } from '../../base/assert.ts'
 import { everyOtherPath, type Route } from './route.ts'
 
-type RouteMatch = {
+export type RouteMatch = {
   readonly route: Route
   /** The first parameter of the path that is not the version; '' when there is none. */
   readonly modelName: string

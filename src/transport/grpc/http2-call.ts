@@ -3,6 +3,7 @@
 import { gunzip, inflate } from 'node:zlib'
 
 import type { Cancel, Clock } from '../../base/clock.ts'
+import { turnBudget } from '../../base/turn-budget.ts'
 import type { ConnectionMemory } from '../client-memory.ts'
 import { inflatedLimit, mostInflatedPerByte, type InflateFailure } from '../inflate-queue.ts'
 import { RequestMemory } from '../request-memory.ts'
@@ -40,6 +41,8 @@ const mostUnanswered = 64
 const copyOutNs = 1e9
 /** The most bytes of a message to a method that takes no tensors and no models. HTTP's control endpoints have the same. */
 const mostControlBytes = 1024 * 1024
+/** What a call of such a method counts for in a turn of the event loop, beside its bytes. */
+const controlBytes = 16 * 1024
 
 export type CallSurroundings = {
   readonly clock: Clock
@@ -81,6 +84,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   #isInflating = false
   /** True: the client takes too little of its answers, or its connection holds too much. The next message waits. */
   #isHeldBack = false
+  #isAwaitingTurn = false
   #expectsMessage = false
   /** False where messages hold tensors or models. Answers of the others may be far larger than what asks for them. */
   #isSmall = true
@@ -231,6 +235,7 @@ export class Http2Call implements GrpcCall, StreamUser {
       this.#refuseAnswer(message.byteLength)
       return
     }
+    turnBudget.spend(message.byteLength)
     if (!this.#hasSentHead && !stream.isClosed) {
       this.#hasSentHead = true
       stream.sendHead(compressedHeads[this.#responseEncoding])
@@ -353,6 +358,8 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (!isReserved && !this.#reserve(message.length)) this.#refuseMessage(message.length)
     else {
       this.#expectsMessage = false
+      // What a control method answers with is not known yet, and may be far more than its request.
+      turnBudget.spend(this.#isSmall ? message.length + controlBytes : message.length)
       if (this.#isSmall) this.#setUnanswered(true)
       this.onMessage?.(message)
     }
@@ -366,7 +373,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   get #mustHoldBack(): boolean {
     const { memory, options, unanswered } = this.#surroundings
     if (this.#isSmall && (this.#isUnanswered || unanswered.count >= mostUnanswered)) return true
-    return this.backlogBytes > options.maxBacklogBytes || memory.isFull
+    return this.backlogBytes > options.maxBacklogBytes || memory.isFull || turnBudget.isSpent
   }
 
   get #isWaiting(): boolean {
@@ -375,7 +382,11 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** The client has taken answers, or memory was given back: messages may be delivered again. */
   goOn(): void {
-    if (!this.#isHeldBack || this.#mustHoldBack) return
+    if (!this.#isHeldBack) return
+    if (this.#mustHoldBack) {
+      this.#awaitTurn()
+      return
+    }
     this.#isHeldBack = false
     this.#surroundings.heldBack.delete(this)
     this.#deliver()
@@ -383,7 +394,18 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   #holdBack(): void {
     this.#isHeldBack = true
+    this.#awaitTurn()
     this.#surroundings.heldBack.add(this)
+  }
+
+  /** All calls of all connections share the turns of the event loop. */
+  #awaitTurn(): void {
+    if (this.#isAwaitingTurn || !turnBudget.isSpent) return
+    this.#isAwaitingTurn = true
+    turnBudget.whenRenewed(() => {
+      this.#isAwaitingTurn = false
+      this.goOn()
+    })
   }
 
   /** True for most messages: whole, not compressed, alone in a frame. */
@@ -468,7 +490,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#memories ??= new Map()
     this.#memories.set(bytes, inflatedMemory)
     const decompress = encoding === 'gzip' ? gunzip : inflate
-    memory.server.inflations.inflate(bytes, this.#mostMessageBytes, decompress, inflatedMemory, (failure, message) => {
+    const inflated = (failure: InflateFailure | null, message: Buffer): void => {
       this.#isInflating = false
       if (this.isEnded) return
       this.#heldBytes -= bytes.length
@@ -479,6 +501,10 @@ export class Http2Call implements GrpcCall, StreamUser {
         this.#give(message, true)
         this.#deliver()
       } else this.#breakOff(this.#inflateRefusal(failure, bytes.length))
+    }
+    memory.server.inflations.inflate(bytes, this.#mostMessageBytes, decompress, inflatedMemory, (failure, message) => {
+      if (turnBudget.isSpent && failure === null) turnBudget.whenRenewed(() => inflated(failure, message))
+      else inflated(failure, message)
     })
   }
 

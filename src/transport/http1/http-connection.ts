@@ -4,6 +4,7 @@
 
 import type { Socket } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
+import { turnBudget } from '../../base/turn-budget.ts'
 import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
 import { RequestMemory } from '../request-memory.ts'
 import { BodyCollector } from './body-collector.ts'
@@ -152,6 +153,7 @@ export class HttpConnection implements RequestHost {
     // Behind a body that was not read to its end, nobody knows where the next request begins.
     const isRead = this.#phase === 'waiting'
     const given = this.#withinBudget(response)
+    turnBudget.spend(given.bodyBytes)
     const closes = given.closesConnection || !head.keepsAlive || !isRead || this.#host.isDraining
     this.#write(given, head, closes)
     this.#finish(closes)
@@ -463,6 +465,14 @@ export class HttpConnection implements RequestHost {
 
   #handle(exchange: ReceivedRequest): void {
     this.#phase = 'waiting'
+    // All connections share the turns of the event loop.
+    if (turnBudget.isSpent) turnBudget.whenRenewed(() => this.#handleNow(exchange))
+    else this.#handleNow(exchange)
+  }
+
+  #handleNow(exchange: ReceivedRequest): void {
+    if (this.#isClosed || exchange.isAnswered) return
+    turnBudget.spend(exchange.body.length)
     this.#host.service.handle(exchange)
   }
 

@@ -1,0 +1,82 @@
+// A program: the HTTP and the gRPC port on an Engine of small models, which tells the longest turn of its event loop as CPU
+// time of its main thread. Waiting costs no CPU time, so a busy machine does not spoil the measurement.
+
+import { SystemClock } from '../../src/base/clock.ts'
+import { SharedMemoryRegistry } from '../../src/engine/shared-memory/shared-memory-registry.ts'
+import { createGrpcPort, grpcFrontEnds } from '../../src/grpc-front-ends.ts'
+import { httpRoutes } from '../../src/http-front-ends.ts'
+import { InferenceResponse } from '../../src/model/inference-response.ts'
+import type { InferenceRequest } from '../../src/model/inference-request.ts'
+import { defaultOptions } from '../../src/options/options-from-flags.ts'
+import { JsonOffload } from '../../src/ports/http/json-offload.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+import { startHttpFixture } from './http-fixture.ts'
+
+export type MeasuredPorts = {
+  readonly httpPort: number
+  readonly grpcPort: number
+  readonly routes: readonly { readonly path: string; readonly methods: readonly string[] }[]
+  readonly grpcPaths: readonly string[]
+}
+
+/** Answers with what it is asked, under the name of its output. */
+const echo = (request: InferenceRequest): void => {
+  const outputs = request.inputs.map(({ dataType, shape, bytes }) => new Tensor('Y', dataType, shape, bytes))
+  request.respond(InferenceResponse.of(outputs))
+}
+const config = (type: string): string =>
+  `input { name: "X" data_type: TYPE_${type} dims: [ -1 ] } output { name: "Y" data_type: TYPE_${type} dims: [ -1 ] }`
+
+const clock = new SystemClock()
+const options = defaultOptions()
+const modelCount = Number(process.argv[2] ?? 0)
+const many = Array.from(
+  { length: modelCount },
+  (_, i) => [`model_${i}`, { config: config('FP32'), run: echo }] as const,
+)
+const fixture = await startHttpFixture(
+  {},
+  {
+    words: { config: config('STRING'), run: echo },
+    numbers: { config: config('FP32'), run: echo },
+    ...Object.fromEntries(many),
+  },
+)
+const { engine, frontend, log } = fixture
+const sharedMemory = new SharedMemoryRegistry({ isAllowed: false })
+const grpc = createGrpcPort({ engine, log, clock }, { ...options.grpc, port: 0 })
+const parts = { engine, log, clock, sharedMemory, offload: new JsonOffload({ clock, log }) }
+const ports: MeasuredPorts = {
+  httpPort: (await frontend.listen()).port,
+  grpcPort: (await grpc.listen()).port,
+  routes: httpRoutes(parts, options.http).map(({ path, methods }) => ({ path, methods })),
+  grpcPaths: grpcFrontEnds(parts, options.grpc).flatMap(({ methods }) => methods.map(({ path }) => path)),
+}
+
+const usedUs = (): number => {
+  const { user, system } = process.threadCpuUsage()
+  return user + system
+}
+let lastUs = usedUs()
+let longestUs = 0
+// The timer is late after a long turn, and never early: between two of its calls is one long turn, or several short ones.
+const timer = setInterval(() => {
+  const nowUs = usedUs()
+  longestUs = Math.max(longestUs, nowUs - lastUs)
+  lastUs = nowUs
+}, 1)
+
+process.on('message', () => {
+  longestUs = Math.max(longestUs, usedUs() - lastUs)
+  process.send?.(longestUs)
+  longestUs = 0
+  lastUs = usedUs()
+  // What is written down of the requests is of no use here.
+  log.entries.length = 0
+})
+process.on('disconnect', () => {
+  clearInterval(timer)
+  parts.offload.close()
+  void Promise.all([grpc.close(), fixture.close()])
+})
+process.send?.(ports)
