@@ -7,6 +7,12 @@ import type { ModelVersion } from '../model/model-version.ts'
 import type { Json } from './openapi-parts.ts'
 import { buildOpenApi } from './openapi.ts'
 
+test('of thousands of models two hundred have paths of their own', () => {
+  const models = Array.from({ length: 5000 }, (_, i) => model(`m${i}`))
+  const { tags } = buildOpenApi({ serverName: 's', serverVersion: '1', models }) as unknown as { tags: unknown[] }
+  assert.equal(tags.length, 202)
+})
+
 type Tree = { [key: string]: Tree } & Tree[] & string
 
 const model = (name: string, version = '1', isDecoupled = false): ModelVersion => {

@@ -7,9 +7,17 @@ import type {
   ResponseStatistics,
 } from '../model/model-statistics.ts'
 
-export function encodeStatistics(models: readonly ModelStatistics[]): Buffer {
-  return Buffer.from(`{"model_stats":[${models.map(modelText).join(',')}]}`)
+/** Others may be served between the steps: a server may have thousands of models. */
+export function* encodeStatistics(models: readonly ModelStatistics[]): Generator<void, Buffer> {
+  const texts: string[] = []
+  for (const model of models) {
+    texts.push(modelText(model))
+    if (texts.length % modelsPerStep === 0) yield
+  }
+  return Buffer.from(`{"model_stats":[${texts.join(',')}]}`)
 }
+
+const modelsPerStep = 64
 
 function modelText(model: ModelStatistics): string {
   const { success, fail, queue, cacheHit, cacheMiss } = model.inferenceStats

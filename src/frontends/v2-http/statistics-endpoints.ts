@@ -1,3 +1,5 @@
+import type { Clock } from '../../base/clock.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { encodeStatistics } from '../../protocol/statistics-json.ts'
@@ -7,9 +9,11 @@ import { jsonType, type HttpRequest } from '../../transport/http1/http-message.t
 /** The statistics extension: the statistics of the versions that serve. */
 export class StatisticsEndpoints {
   readonly #engine: Engine
+  readonly #clock: Clock
 
-  constructor(engine: Engine) {
+  constructor({ engine, clock }: { readonly engine: Engine; readonly clock: Clock }) {
     this.#engine = engine
+    this.#clock = clock
   }
 
   readonly all = (request: HttpRequest): void => this.#answer(request, '', '')
@@ -18,7 +22,13 @@ export class StatisticsEndpoints {
 
   #answer(request: HttpRequest, name: string, version: string): void {
     try {
-      request.respond(jsonResponse(encodeStatistics(this.#engine.statistics(name, version))))
+      const steps = encodeStatistics(this.#engine.statistics(name, version))
+      runInSlices(
+        this.#clock,
+        steps,
+        () => true,
+        (_, text) => request.respond(jsonResponse(text as Buffer)),
+      )
     } catch (reason) {
       request.respond(errorResponse(ServerError.from(reason), jsonType))
     }

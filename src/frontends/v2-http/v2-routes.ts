@@ -69,8 +69,8 @@ const registryRoutes = (registry: RegistryEndpoints): Route[] => [
   get(`${model}/registry/history`, 'model-repository', registry.history),
 ]
 
-function observationRoutes({ engine, logControl }: V2Parts): Route[] {
-  const statistics = new StatisticsEndpoints(engine)
+function observationRoutes({ engine, clock, logControl }: V2Parts): Route[] {
+  const statistics = new StatisticsEndpoints({ engine, clock })
   const trace = new TraceEndpoints(engine)
   return [
     get('/v2/models/stats', 'statistics', statistics.all),
