@@ -48,11 +48,12 @@ function runPinned() {
   const child = spawn(node, args, { stdio: 'inherit' })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']) {
     process.on(signal, () => {
-      // Ctrl-C reaches the whole group of processes by itself; passing it on would count as a second one.
+      // Ctrl-C reaches the whole group of processes by itself. A signal that arrives twice counts once (exit-signals.ts).
       if (signal === 'SIGINT' && process.stdin.isTTY) return
       child.kill(signal)
     })
   }
+  endWithNpm(() => child.kill('SIGTERM'))
   child.on('error', (error) => {
     process.stderr.write(`galatea: cannot run ${node}: ${error.message}\n`)
     process.exit(1)
@@ -62,6 +63,18 @@ function runPinned() {
     process.removeAllListeners(signal)
     process.kill(process.pid, signal)
   })
+}
+
+/** On Linux the server itself sees that the npm above this launcher is gone. Elsewhere the launcher has to look. */
+function endWithNpm(end) {
+  if (!process.env.npm_command || process.platform === 'linux' || process.platform === 'win32') return
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    end()
+  }, 250)
+  timer.unref()
 }
 
 /** The binary of the npm package for this system, or null when it is not there or too old to be of help. */

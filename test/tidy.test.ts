@@ -141,6 +141,7 @@ describe('calls', () => {
       'src/cli/access-log-writer.ts': 'lines carry the time of day',
       'src/cli/log-sink.ts': 'the log is there before the Clock and after it',
       'src/cli/log-writer.ts': 'lines carry the time of day',
+      'src/cli/exit-signals.ts': 'a parent may end before there is a server',
       'src/cli/shutdown.ts': 'a signal may come before there is a server',
       'src/cli/return-memory.ts': 'waits until the process is idle, after the start',
       'src/frontends/v2-http/metadata-endpoints.ts': 'how late the event loop is shows in real time alone',

@@ -8,6 +8,7 @@ import { ProgressLine } from '../perf/progress-line.ts'
 import { exitCode, runPerf as run } from '../perf/run-perf.ts'
 import { validateOptions } from '../perf/validate-options.ts'
 import type { CommandIo } from './command-io.ts'
+import { withoutEchoes } from './exit-signals.ts'
 import { packageVersion } from './package-facts.ts'
 import { keepRequestsYoung } from './tune-collector.ts'
 
@@ -59,7 +60,7 @@ class Interruption {
     let tell: () => void = () => undefined
     this.asked = new Promise((resolve) => (tell = resolve))
     let isAsked = false
-    this.#listener = (signal) => {
+    this.#listener = withoutEchoes((signal: NodeJS.Signals) => {
       stdout(`Interrupt signal (${constants.signals[signal]}) received.\n`)
       if (signal === 'SIGTERM') this.#isTermination = true
       if (isAsked) {
@@ -69,7 +70,7 @@ class Interruption {
       isAsked = true
       stdout('Waiting for in-flight inferences to complete.\n')
       tell()
-    }
+    })
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, this.#listener)
   }
 

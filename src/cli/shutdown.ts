@@ -2,18 +2,10 @@
 
 import { constants } from 'node:os'
 import { endWorkers } from '../base/running-workers.ts'
+import { isStartedByNpm, watchNpm, withoutEchoes } from './exit-signals.ts'
 import type { LogWriter } from './log-writer.ts'
 
 type ExitSignal = 'SIGTERM' | 'SIGINT'
-
-/** Nobody presses Ctrl-C twice within this time. */
-const echoMs = 200
-
-type Arrival = { readonly signal: ExitSignal; readonly atMs: number }
-
-/** Ctrl-C under `npm start` arrives twice, from the terminal and from npm. The second arrival is ignored. */
-export const isEcho = (first: Arrival, next: Arrival): boolean =>
-  next.signal === first.signal && next.atMs - first.atMs < echoMs
 
 /** After `--exit-timeout-secs`: when workers that have not left are ended by force, and when the process is. */
 const workersGraceMs = 250
@@ -46,23 +38,28 @@ function limitExit(log: LogWriter, exitTimeoutSecs: number): void {
 /** Listens from this call on, so that a signal during the start is noticed too. */
 export function createExitSignal(log: LogWriter, exitTimeoutSecs: number): { readonly received: Promise<ExitSignal> } {
   const { promise, resolve } = Promise.withResolvers<ExitSignal>()
-  let first: Arrival | null = null
-  const onSignal = (signal: ExitSignal): void => {
-    const arrival = { signal, atMs: performance.now() }
-    if (first !== null && isEcho(first, arrival)) return
+  let isLeaving = false
+  const leave = (signal: ExitSignal): void => {
+    isLeaving = true
+    limitExit(log, exitTimeoutSecs)
+    resolve(signal)
+  }
+  const onSignal = withoutEchoes((signal: ExitSignal): void => {
     log.plain(`Signal (${constants.signals[signal]}) received.`)
-    if (first === null) {
-      first = arrival
-      limitExit(log, exitTimeoutSecs)
-      resolve(signal)
-      return
-    }
+    if (!isLeaving) return leave(signal)
     log.plain('Second signal: exiting at once, requests in flight are lost.')
     log.flushNow()
     process.exit(1)
-  }
+  })
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
+  if (isStartedByNpm(process.env)) {
+    watchNpm(() => {
+      if (isLeaving) return
+      log.plain('The npm that started this server has ended: the server ends too.')
+      leave('SIGTERM')
+    })
+  }
   return { received: promise }
 }
 

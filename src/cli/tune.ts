@@ -4,6 +4,7 @@ import { OptionError } from '../perf/option-words.ts'
 import { runTune as run } from '../tune/run-tune.ts'
 import { readTuneOptions, tuneHelp } from '../tune/tune-options.ts'
 import type { CommandIo } from './command-io.ts'
+import { withoutEchoes } from './exit-signals.ts'
 import { packageVersion } from './package-facts.ts'
 
 const optionMistake = 3
@@ -18,13 +19,13 @@ export async function runTune(args: readonly string[], io: CommandIo): Promise<n
     }
     const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>()
     let isInterrupted = false
-    const onSignal = (): void => {
+    const onSignal = withoutEchoes((): void => {
       // The second signal ends the process at once, and the server that it started ends too.
       if (isInterrupted) process.exit(1)
       isInterrupted = true
       io.stderr('\nInterrupted: ending the measurement under way. Once more ends it at once and restores nothing.\n')
       interrupt()
-    }
+    })
     const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
     for (const signal of signals) process.on(signal, onSignal)
     try {

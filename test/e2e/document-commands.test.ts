@@ -77,6 +77,7 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
     serve: ['--examples'],
     answers: [/HTTP\/1.1 200 OK/, /HTTP\/1.1 200 OK/, /"ready":true/],
   },
+  'docs/guide/deployment.md': { prepare: ownRepository, answers: [/0 errors/, /ready: 200/] },
   'docs/guide/hardening.md': {
     prepare: ownRepository,
     answers: [

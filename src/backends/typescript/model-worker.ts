@@ -13,6 +13,7 @@ import { createMetrics } from './model-metrics.ts'
 import { packagePrefix, registerModuleHooks } from './module-hooks.ts'
 import { Outbox } from './outbox.ts'
 import { modelProgram, type Program } from './program.ts'
+import { loadAdvice } from './script-source.ts'
 import type { FromWorker, ToWorker, WorkerTask } from './worker-protocol.ts'
 
 const readinessIntervalMs = 1000
@@ -138,6 +139,11 @@ function whereText(reason: unknown, task: WorkerTask): string {
   return place !== undefined ? ` (${place})` : reason instanceof SyntaxError ? ` (${task.program.path})` : ''
 }
 
+function loadErrorText(reason: unknown, task: WorkerTask): string {
+  const advice = loadAdvice(reason)
+  return errorText(reason) + whereText(reason, task) + (advice === '' ? '' : `; ${advice}`)
+}
+
 async function run(task: WorkerTask, port: Port): Promise<void> {
   const outbox = new Outbox((envelope, transfer) => port.post(envelope, transfer))
   try {
@@ -151,7 +157,7 @@ async function run(task: WorkerTask, port: Port): Promise<void> {
     outbox.add({ kind: 'described', description: structuredClone(await program.describe(task.config)) })
   } catch (reason) {
     const code = reason instanceof InferenceError ? reason.code : 'INTERNAL'
-    const message = reason instanceof InferenceError ? reason.message : errorText(reason) + whereText(reason, task)
+    const message = reason instanceof InferenceError ? reason.message : loadErrorText(reason, task)
     const stack = reason instanceof Error ? (reason.stack ?? '') : ''
     outbox.add({ kind: 'log', level: 'verbose', message: 'load failed', fields: { stack } })
     outbox.add({ kind: 'refused', code, message })

@@ -1,0 +1,13 @@
+// What an import of a file of the model's own may mean.
+
+const isRelative = (specifier: string): boolean => /^\.{1,2}(\/|$)/.test(specifier)
+
+/** The files that a relative import may mean besides the one it names: `./helper` is `./helper.ts`, `./helper.js` too. */
+export function candidatesOf(specifier: string): string[] {
+  if (!isRelative(specifier)) return []
+  const asWritten = specifier.replace(/\/$/, '')
+  const compiled = /\.(m?)js$/.exec(asWritten)
+  const source = compiled === null ? [] : [asWritten.replace(/\.(m?)js$/, '.$1ts')]
+  const added = ['.ts', '.mts', '.js', '.mjs', '/index.ts', '/index.js'].map((ending) => asWritten + ending)
+  return [...source, ...added]
+}
