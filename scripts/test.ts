@@ -16,6 +16,7 @@ import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
 import { preparePython } from './python-environment.ts'
 import { checkSupplyChain } from './supply-chain.ts'
+import { takeDefaultPorts } from './taken-ports.ts'
 import { findTestFiles, type TestFiles } from './test-files.ts'
 import { prepareTool } from './test-tools.ts'
 
@@ -47,6 +48,7 @@ async function main(): Promise<number> {
   const tools = prepareTools([...chosen.unit, ...chosen.endToEnd], files)
   process.env['GALATEA_SEED'] = chooseSeed(process.env['GALATEA_SEED'])
   process.stdout.write(`seed of the property tests: ${process.env['GALATEA_SEED']} (GALATEA_SEED=random for another)\n`)
+  await takeDefaultPorts()
   if (wants('static')) await runStaticChecks(totals)
   await runTests('unit, scenario and conformance tests', chosen.unit, totals)
   await tools

@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { DelayRepository } from './delay-repository.ts'
-import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
+import { anyPort, projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const launcher = path.join(projectRoot, 'bin/galatea.js')
 
 const galatea = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-  spawnSync(process.execPath, [launcher, ...args], { encoding: 'utf8' })
+  spawnSync(process.execPath, [launcher, ...anyPort, ...args], { encoding: 'utf8' })
 
 /** Lines without time, pid and place. */
 const linesOf = (output: string): string[] =>
@@ -31,7 +31,6 @@ describe('a start', () => {
       '--load-model=one',
       '--triton-defaults',
       '--http-address=127.0.0.1',
-      '--grpc-port=0',
       '--sagemaker-port=1',
     ])
     const lines = linesOf(server.output)
@@ -102,7 +101,7 @@ describe('a start that fails', () => {
     await using repository = await DelayRepository.create()
     await repository.addModel('fine', 0)
     await repository.addBroken('broken')
-    const { status, stdout, stderr } = galatea('--model-repository', repository.path, '--http-port=0', '--grpc-port=0')
+    const { status, stdout, stderr } = galatea('--model-repository', repository.path)
     assert.equal(status, 1)
     assert.match(stdout, /\| broken +\| \S+ +\| UNAVAILABLE: .*no_such_backend/)
     assert.match(stdout, /\| fine +\| 1 +\| READY/)

@@ -18,7 +18,7 @@ test('files in a load request are refused over every protocol unless the operato
   const repository = await temporaryRepository({ 'm/1/x': '' })
   const flags = [`--model-repository=${repository.root}`, '--model-control-mode=explicit']
   {
-    await using server = await startServerProcess([...flags, '--grpc-port=0'])
+    await using server = await startServerProcess(flags)
     const clients = [
       new HttpClient({ url: `http://127.0.0.1:${server.port}` }),
       new GrpcClient({ url: `127.0.0.1:${server.grpcPort}` }),
@@ -59,7 +59,6 @@ test('a configuration that comes with a load request names nothing outside the m
     `--model-repository=${repository.root}`,
     '--model-control-mode=explicit',
     '--allow-model-uploads',
-    '--grpc-port=0',
   ])
   const attacks: [config: object, field: string][] = [
     [{ backend: 'python', parameters: { EXECUTION_ENV_PATH: { string_value: '/tmp/evil' } } }, 'EXECUTION_ENV_PATH'],

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { testPython } from './python-checks.ts'
-import { exampleModels, projectRoot } from './server-process.ts'
+import { anyPort, exampleModels, projectRoot } from './server-process.ts'
 import { until } from '../until.ts'
 
 const requiredMajor = 26
@@ -95,11 +95,7 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }))
 
 test('the installed package serves with npx galatea', async () => {
-  using started = new Started(
-    'npx',
-    ['galatea', '--model-repository', models, '--http-port', '0', '--grpc-port', '0'],
-    installed,
-  )
+  using started = new Started('npx', ['galatea', '--model-repository', models, ...anyPort], installed)
   await assertAnswers(await started.listening())
 })
 
@@ -110,9 +106,8 @@ test('the installed package finds the programs of its threads and processes', as
     cpSync(path.join(exampleModels, name), path.join(repository, name), { recursive: true })
   }
   cpSync(path.join(projectRoot, 'examples/python/add_sub'), path.join(repository, 'add_sub'), { recursive: true })
-  const ports = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0']
   const flags = ['--backend-config', `python,interpreter=${testPython()}`, '--http-address', '127.0.0.1']
-  using started = new Started('npx', ['galatea', '--model-repository', repository, ...ports, ...flags], installed)
+  using started = new Started('npx', ['galatea', '--model-repository', repository, ...anyPort, ...flags], installed)
   const url = await started.listening()
   const index = await fetch(`${url}/v2/repository/index`, { method: 'POST' })
   const states = ((await index.json()) as { name: string; state: string }[]).map(
@@ -178,11 +173,7 @@ describe('started by a Node that is too old', { skip }, () => {
   })
 
   test('galatea serves, and ends by a signal as ever', async () => {
-    using started = new Started(
-      old,
-      [launcher, '--model-repository', models, '--http-port', '0', '--grpc-port', '0'],
-      installed,
-    )
+    using started = new Started(old, [launcher, '--model-repository', models, ...anyPort], installed)
     await assertAnswers(await started.listening())
     started.child.kill('SIGTERM')
     assert.equal(await started.exited, 0, started.output)

@@ -1,11 +1,13 @@
 // The commands in the documents, run as they stand.
 
 import assert from 'node:assert/strict'
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import { inOwnNetwork, noOwnNetwork } from './own-network.ts'
 import { projectRoot, startServerProcess } from './server-process.ts'
 
 const read = (file: string): string => readFileSync(path.join(projectRoot, file), 'utf8')
@@ -40,6 +42,38 @@ describe('commands in documents', { skip: hasCurl ? false : 'curl is not install
       }
     })
   }
+})
+
+/** Waits for the server of `npm start`, and runs the commands beside it. */
+const besideNpmStart = (commands: readonly string[]): string => `
+  npm start >&2 &
+  until curl -sf localhost:8000/v2/health/ready; do kill -0 $! || exit 1; sleep 0.1; done
+  ${commands.join('\nprintf "\\0"\n')}`
+
+const skip = hasCurl ? noOwnNetwork() : 'curl is not installed'
+
+test('README.md: `npm start` serves on the ports of the commands, as they stand', { skip }, async () => {
+  const examples = examplesOf(read('README.md'))
+  const script = besideNpmStart(examples.map(({ command }) => command))
+  const child = spawn('unshare', [...inOwnNetwork, 'sh', '-c', script], {
+    cwd: projectRoot,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  const output = { stdout: '', stderr: '' }
+  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()))
+  const closed = once(child, 'close')
+  await once(child, 'exit')
+  // The shell has ended, and the server is still there.
+  process.kill(-(child.pid ?? 0), 'SIGKILL')
+  await closed
+  const answers = output.stdout.split('\0').map((text) => JSON.parse(text) as unknown)
+  assert.deepEqual(
+    answers,
+    examples.map(({ answer }) => JSON.parse(answer) as unknown),
+    output.stderr,
+  )
 })
 
 test('README.md names two commands for a fresh machine, and package.json has them', () => {

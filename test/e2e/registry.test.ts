@@ -214,11 +214,7 @@ test('the audit log has who loaded and unloaded what, by which protocol, and how
   const models = await repository(context)
   await models.model('m')
   await models.model('bad', '', 'backend: "no_such_backend"\nmax_batch_size: 0\n')
-  const restricted = [
-    '--http-restricted-api=model-repository:admin-key=s3cret',
-    '--grpc-port=0',
-    '--allow-model-uploads=true',
-  ]
+  const restricted = ['--http-restricted-api=model-repository:admin-key=s3cret', '--allow-model-uploads=true']
   const server = await serve(context, models, ...explicit, ...restricted)
   const headers = {
     'admin-key': 's3cret',

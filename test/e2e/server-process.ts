@@ -93,7 +93,8 @@ export type StartOptions = {
   readonly folder?: string
 }
 
-const anyPort = ['--http-port=0', '--grpc-port=0', '--metrics-port=0']
+/** Flags of a server whose ports the system chooses. */
+export const anyPort = ['--http-port=0', '--grpc-port=0', '--metrics-port=0']
 
 /**
  * Starts `galatea serve <flags>` on ports that the system chooses and resolves when it listens. Rejects with all it wrote when it
