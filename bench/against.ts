@@ -1,4 +1,4 @@
-// This checkout against another one, as one of the commit before: `node bench/against.ts ../other-checkout [--rounds N]`.
+// This checkout against another one, as one of the commit before: `node bench/against.ts ../other-checkout [--rounds N] [--only WORD]`.
 // Fresh pairs of servers, in alternation: two processes of the same program differ by the luck of where their code lies.
 // The figures are CPU per inference, memory after the load and the time of the start, as ratios of ours to theirs.
 
@@ -20,6 +20,12 @@ const cases: readonly (readonly [workload: string, transport: Transport, concurr
   ['simple', 'grpc', 16],
   ['identity', 'binary', 1],
   ['identity', 'grpc', 1],
+  ['simple', 'binary', 1],
+  ['simple', 'grpc', 1],
+  ['digits-delayed', 'grpc', 1],
+  ['digits-delayed', 'grpc', 64],
+  ['add_sub', 'binary', 1],
+  ['add_sub', 'grpc', 1],
   ['add_sub', 'binary', 16],
   ['add_sub', 'grpc', 16],
 ]
@@ -45,11 +51,15 @@ async function measure(
   return { cpuUs, residentMib: residentMibOf(server.pid), readyMs }
 }
 
-const { values, positionals } = parseArgs({ options: { rounds: { type: 'string' } }, allowPositionals: true })
+const { values, positionals } = parseArgs({
+  options: { rounds: { type: 'string' }, only: { type: 'string' } },
+  allowPositionals: true,
+})
 const [other = ''] = positionals
 const python = await preparePython(projectRoot)
 if ('python' in python) process.env['GALATEA_TEST_PYTHON'] = python.python
 for (const [name, transport, concurrency] of cases) {
+  if (!`${name} ${transport} c=${concurrency} `.includes(values.only ?? '')) continue
   const workload = workloads.find((known) => known.name === name) as Workload
   const folder = await mkdtemp(path.join(tmpdir(), 'galatea-against-'))
   const repository = await workload.prepare(folder, 1)

@@ -1,7 +1,7 @@
 // What the suite sends: models in repositories of their own, and their requests in every form.
 
 import { randomUUID } from 'node:crypto'
-import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { encodeMessage } from '../src/protocol/grpc/message-codec.ts'
 import type { LoadSetup } from '../src/perf/load/load-order.ts'
@@ -139,6 +139,24 @@ export const workloads: readonly Workload[] = [
     atLeast: 1,
     prepare: async (root, instances) => {
       await copyExample(root, 'digits', instances)
+      return root
+    },
+  },
+  {
+    name: 'digits-delayed',
+    summary: 'ONNX, the same network with dynamic batching and a delay of 500 µs',
+    model: 'digits',
+    inputs: [fp32('pixels', [1, 64])],
+    outputs: [['scores', 40]],
+    transports: ['grpc'],
+    concurrencies: null,
+    atLeast: 1,
+    prepare: async (root, instances) => {
+      await copyExample(root, 'digits', instances)
+      await appendFile(
+        path.join(root, 'digits/config.pbtxt'),
+        'dynamic_batching { preferred_batch_size: 64 max_queue_delay_microseconds: 500 }\n',
+      )
       return root
     },
   },

@@ -135,6 +135,7 @@ describe('calls', () => {
     const outside = /^src\/(client|perf|tune)\//
     const reasons: Readonly<Record<string, string>> = {
       'src/base/clock.ts': 'the Clock itself',
+      'src/base/exact-waits.ts': 'a part of the Clock',
       'src/backends/onnx/fallback/javascript-thread.ts': 'a thread of its own measures its runs',
       'src/backends/onnx/native/carrier-thread.ts': 'a thread of its own measures its runs',
       'src/backends/typescript/model-worker.ts': 'a Worker asks its model whether it is ready',

@@ -1,5 +1,8 @@
 // Time comes in through the constructor. nowNs is monotonic and never the wall clock.
 
+import { ExactWaits } from './exact-waits.ts'
+import { openSystemAlarm } from './system-alarm.ts'
+
 export type Cancel = () => void
 
 export interface Clock {
@@ -37,29 +40,11 @@ export class SystemClock implements Clock {
     return () => clearTimeout(timer)
   }
 
-  // A timer waits until one or two milliseconds before the end, because it counts whole milliseconds. Then the event loop
-  // turns until the time has come, and serves sockets at every turn. An idle server has no such wait.
-  // Measured: 2 µs late in the median, later by whatever callback runs at that moment. Atomics.waitAsync was ruled out:
-  // its timeouts count milliseconds too.
   afterExactly(delayNs: number, fire: () => void): Cancel {
-    const dueNs = this.nowNs() + delayNs
-    let isWanted = true
-    let timer: NodeJS.Timeout | null = null
-    const wait = (): void => {
-      if (!isWanted) return
-      const leftNs = dueNs - this.nowNs()
-      const sleepMs = Math.floor(leftNs / 1e6) - 1
-      if (sleepMs >= 1) timer = setTimeout(wait, Math.min(sleepMs, 0x7fffffff))
-      else if (leftNs > 0) setImmediate(wait)
-      else {
-        isWanted = false
-        fire()
-      }
-    }
-    setImmediate(wait)
-    return () => {
-      isWanted = false
-      if (timer !== null) clearTimeout(timer)
-    }
+    exactWaits ??= new ExactWaits(() => this.nowNs(), openSystemAlarm)
+    return exactWaits.add(this.nowNs() + delayNs, fire)
   }
 }
+
+/** One alarm is enough for all clocks of a thread. */
+let exactWaits: ExactWaits | null = null
