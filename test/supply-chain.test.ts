@@ -1,4 +1,5 @@
-// What the lockfile promises: every package has a checksum, and none needs to run a script to be installed.
+// What the lockfile promises: every package has a checksum, and none needs to run a script to be installed; those that a user
+// gets have none, and are few.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -9,6 +10,8 @@ type Locked = {
   readonly version: string
   readonly integrity?: string
   readonly hasInstallScript?: boolean
+  readonly dev?: boolean
+  readonly link?: boolean
   readonly os?: string | readonly string[]
 }
 type Manifest = Readonly<
@@ -18,7 +21,8 @@ type Manifest = Readonly<
 const read = (file: string): unknown => JSON.parse(readFileSync(path.join(import.meta.dirname, '..', file), 'utf8'))
 const manifest = read('package.json') as Manifest
 const { packages } = read('package-lock.json') as { packages: Readonly<Record<string, Locked>> }
-const locked = Object.entries(packages).filter(([place]) => place !== '')
+// A folder of this repository, which takes the place of a package, has no checksum.
+const locked = Object.entries(packages).filter(([place, { link }]) => place.includes('node_modules/') && link !== true)
 const nameOf = (place: string): string => place.slice(place.lastIndexOf('node_modules/') + 'node_modules/'.length)
 
 test('every package of the lockfile has a strong checksum', () => {
@@ -29,6 +33,7 @@ test('every package of the lockfile has a strong checksum', () => {
 test('versions that the package asks for are exact', () => {
   const { dependencies, optionalDependencies, devDependencies } = manifest
   for (const [name, version] of Object.entries({ ...dependencies, ...optionalDependencies, ...devDependencies })) {
+    if (version.startsWith('file:scripts/')) continue
     assert.match(version, /^\d+\.\d+\.\d+$/, name)
   }
 })
@@ -37,6 +42,13 @@ test('no install script of a dependency runs', () => {
   const scripted = new Set(locked.filter(([, { hasInstallScript }]) => hasInstallScript === true).map(([place]) => nameOf(place))) // prettier-ignore
   for (const name of scripted) assert.equal(manifest.allowScripts[name], false, name)
   assert.ok(!Object.values(manifest.allowScripts).includes(true))
+})
+
+test('what a user gets has no install script, and no library of a cloud', () => {
+  const given = locked.filter(([, { dev }]) => dev !== true)
+  assert.deepEqual(given.filter(([, { hasInstallScript }]) => hasInstallScript === true), []) // prettier-ignore
+  assert.deepEqual(given.filter(([place]) => /aws|azure|google|redis/.test(place)), []) // prettier-ignore
+  assert.ok(given.length < 40, `${given.length} packages`)
 })
 
 test('the Node that runs everything is in the lockfile for each system, in one version', () => {

@@ -2,10 +2,10 @@
 // models. V8 keeps garbage until it needs the room, and malloc keeps what was freed: 24 reloads of a Python model under load left
 // 195 MB, of which 113 MB held nothing.
 
-import { createRequire } from 'node:module'
 import { performance } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { loadKoffi } from '../base/koffi.ts'
 
 const checkMs = 500
 /** The share of time between two checks. A server that is busier than this should not pause. */
@@ -61,7 +61,6 @@ function giveBack(): void {
 }
 
 function trimHeap(): void {
-  const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-  const trim = koffi.load(null).func('int malloc_trim(size_t)') as (keptBytes: number) => number
+  const trim = loadKoffi().load(null).func('int malloc_trim(size_t)') as (keptBytes: number) => number
   trim(0)
 }

@@ -3,7 +3,7 @@
 // the size of that mount (64 MB in a container) does not limit it.
 
 import fs from 'node:fs'
-import { createRequire } from 'node:module'
+import { loadKoffi } from '../../base/koffi.ts'
 
 type Libc = {
   memfdCreate(name: string, flags: number): number
@@ -35,7 +35,7 @@ export function sharedMemorySupport(): { readonly libc: Libc | null; readonly wh
 function loadLibc(): { libc: Libc | null; whyNot: string } {
   if (process.platform !== 'linux') return { libc: null, whyNot: `not available on ${process.platform}` }
   try {
-    const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
+    const koffi = loadKoffi()
     const library = koffi.load(null)
     const libc: Libc = {
       memfdCreate: library.func('int memfd_create(const char *name, unsigned int flags)') as Libc['memfdCreate'],

@@ -1,15 +1,19 @@
 // Runs one model through onnxruntime-node. Its run() blocks the calling thread, so each model has a thread.
 
-import * as ort from 'onnxruntime-node'
+import { createRequire } from 'node:module'
+import type * as ort from 'onnxruntime-node'
 import { parentPort } from 'node:worker_threads'
 import { messageOf } from '../../../base/server-error.ts'
 import { encodeBytesElements, splitBytesElements } from '../../../tensor/bytes-elements.ts'
 import { elementArray } from '../../../tensor/data-type.ts'
+import { onnxRuntimePackage } from '../onnx-runtime-package.ts'
 import type { SessionSettings } from '../session-settings.ts'
 import { javaScriptTypes, type Answer, type Ask, type WireSpec, type WireTensor } from './javascript-messages.ts'
 
 // onnxruntime-node 1.30 loses the bytes of a Float16Array; without that class in this thread it takes Uint16Array.
 Reflect.deleteProperty(globalThis, 'Float16Array')
+
+const { InferenceSession, Tensor } = createRequire(import.meta.url)(onnxRuntimePackage()) as typeof ort
 
 const typeNames = new Map(
   Object.entries(javaScriptTypes).map(([name, dataType]) => [dataType, name as ort.Tensor.Type]),
@@ -30,7 +34,7 @@ port.on('message', (ask: Ask) => {
 
 async function load(path: string, settings: SessionSettings): Promise<void> {
   try {
-    session = await ort.InferenceSession.create(path, {
+    session = await InferenceSession.create(path, {
       executionProviders: ['cpu'],
       ...(settings.intraOpThreads > 0 ? { intraOpNumThreads: settings.intraOpThreads } : {}),
       ...(settings.interOpThreads > 0 ? { interOpNumThreads: settings.interOpThreads } : {}),
@@ -79,11 +83,11 @@ async function end(): Promise<void> {
 }
 
 function tensorOf({ dataType, shape, bytes }: WireTensor): ort.Tensor {
-  if (dataType === 'BYTES') return new ort.Tensor('string', textsOf(bytes), shape)
+  if (dataType === 'BYTES') return new Tensor('string', textsOf(bytes), shape)
   const type = typeNames.get(dataType)
   if (dataType === 'BF16' || type === undefined) throw new Error(`type ${dataType} needs the C API of ONNX Runtime`)
   const data = new elementArray[dataType](bytes.buffer)
-  return new ort.Tensor(type as 'float32', data as Float32Array, shape)
+  return new Tensor(type as 'float32', data as Float32Array, shape)
 }
 
 function wireTensor(name: string, tensor: ort.Tensor): WireTensor {

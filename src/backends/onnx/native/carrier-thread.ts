@@ -2,11 +2,11 @@
 // thread owns no memory. The main thread owns all addresses, and keeps their memory until the thread reports the end of
 // the call. The thread waits in Atomics.wait, so it has no event loop.
 
-import type Koffi from 'koffi'
+import type { Koffi } from '../../../base/koffi.ts'
 import type { CarrierControl } from './carrier-control.ts'
 
 export type CarrierSetting = CarrierControl & {
-  /** The file from which `require` resolves koffi. */
+  /** The file that `require` gives koffi for. */
   readonly koffiPath: string
   /** The addresses of the only three functions that a carrier calls. */
   readonly addresses: { readonly run: bigint; readonly createSession: bigint; readonly releaseSession: bigint }
@@ -19,7 +19,7 @@ export type CarrierSetting = CarrierControl & {
 function carryCalls(): void {
   const { parentPort, workerData } = process.getBuiltinModule('node:worker_threads')
   const { ticket, slots, koffiPath, addresses } = workerData as CarrierSetting
-  const koffi = process.getBuiltinModule('node:module').createRequire(koffiPath)(koffiPath) as typeof Koffi
+  const koffi = process.getBuiltinModule('node:module').createRequire(koffiPath)(koffiPath) as Koffi
   // koffi sets up the stack for its calls when a thread loads its first library. Without this the first call crashes.
   koffi.load(null)
   const bind = (address: bigint, result: string, parameters: string[]): ((...values: number[]) => number) =>

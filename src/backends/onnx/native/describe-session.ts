@@ -1,10 +1,11 @@
 // Asks a session for its inputs and outputs. Every OrtTypeInfo taken here is released here.
 
-import koffi from 'koffi'
 import type { OnnxTensorSpec } from '../onnx-session.ts'
+import { loadKoffi } from '../../../base/koffi.ts'
 import { dataTypeOfOnnx } from '../../../tensor/data-type.ts'
 import type { Address, OrtLibrary } from './ort-library.ts'
 
+const koffi = loadKoffi()
 const onnxTypeNames = ['unknown', 'tensor', 'sequence', 'map', 'opaque', 'sparse tensor', 'optional']
 const tensorType = 1
 

@@ -6,15 +6,16 @@
 // - Every OrtStatus is released by `check`, which turns it into an OrtError; nobody else sees one.
 // - Every OrtValue is counted when it is made and when it is released; tests compare the two.
 
-import koffi from 'koffi'
-import { createRequire } from 'node:module'
-import path from 'node:path'
+import { koffiPath, loadKoffi } from '../../../base/koffi.ts'
 import { telemetryOff } from '../../../base/telemetry-off.ts'
+import { onnxRuntimeLibrary } from '../onnx-runtime-package.ts'
+
+const koffi = loadKoffi()
 
 export type Address = number
 type Native = (...values: readonly (number | bigint | string | NodeJS.ArrayBufferView | null)[]) => number
 
-/** Version 30 of the C API, which onnxruntime-node 1.30 has. New versions only add functions at the end of the table. */
+/** Version 30 of the C API, which ONNX Runtime 1.30 has. New versions only add functions at the end of the table. */
 const apiVersion = 30
 
 /** Index in the table of functions and prototype of each function in use. `a` is an address, `p` a JavaScript buffer. */
@@ -84,13 +85,6 @@ const prototypes = {
 type FunctionName = keyof typeof prototypes
 type OrtFunctions = Readonly<Record<FunctionName, Native>>
 
-const libraryPath = (): string => {
-  const packageFolder = path.dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
-  const file = { win32: 'onnxruntime.dll', darwin: 'libonnxruntime.1.dylib' }[process.platform as string]
-  const name = file ?? 'libonnxruntime.so.1'
-  return path.join(packageFolder, 'bin/napi-v6', process.platform, process.arch, name)
-}
-
 // The prototypes have no names, because koffi has one list of names for all users in a thread.
 const prototypeOf = (result: string, parameters: string): ReturnType<typeof koffi.proto> => {
   const typeOf = (text: string): string => (text === 'a' ? 'uintptr_t' : text === 'p' ? 'void*' : text)
@@ -142,12 +136,13 @@ export class OrtLibrary {
   /** koffi's functions belong to the thread that made them, the native library to the process. Throws when it is absent. */
   static open(): OrtLibrary {
     switchTelemetryOffNatively()
-    const library = koffi.load(libraryPath())
+    const file = onnxRuntimeLibrary()
+    const library = koffi.load(file)
     keptLoaded.add(library)
     const base = library.func('void* OrtGetApiBase()')() as bigint
     const getApi = koffi.decode(base, 0, 'void*') as bigint
     const api = koffi.call(getApi, prototypeOf('p', 'uint32_t'), apiVersion) as bigint | null
-    if (api === null || api === 0n) throw new Error(`${libraryPath()} does not have version ${apiVersion} of the C API`)
+    if (api === null || api === 0n) throw new Error(`${file} does not have version ${apiVersion} of the C API`)
     const platformLibrary = process.platform === 'win32' ? koffi.load('ucrtbase.dll') : koffi.load(null)
     return new OrtLibrary(api, platformLibrary)
   }
@@ -156,7 +151,7 @@ export class OrtLibrary {
   carrierFunctions(): { koffiPath: string; addresses: { run: bigint; createSession: bigint; releaseSession: bigint } } {
     const address = (name: FunctionName): bigint => this.#addressAt(prototypes[name][0])
     return {
-      koffiPath: createRequire(import.meta.url).resolve('koffi'),
+      koffiPath: koffiPath(),
       addresses: {
         run: address('run'),
         createSession: address('createSession'),
