@@ -15,6 +15,14 @@ const startChecks = 4
 const laterCheckMs = 2000
 /** How much the process must have grown since memory was last given back, for a pause to be worth it. */
 const grownBytes = 16 * 1024 * 1024
+/**
+ * A server with steady traffic has no quiet moment. What malloc keeps goes back at this share of time, too: a pause of a few
+ * milliseconds, and longer and longer waits between pauses that give nothing back. V8 collects by itself while there is traffic.
+ */
+const steadyUtilization = 0.5
+const grownUnderTrafficBytes = 32 * 1024 * 1024
+const leastTrimWaitMs = 6000
+const mostTrimWaitMs = 300_000
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
@@ -23,24 +31,37 @@ export function returnMemory(): void {
   let before = performance.eventLoopUtilization()
   let checksLeft = startChecks
   let leastBytes = Infinity
-  const isQuiet = (): boolean => {
+  let trimWaitMs = leastTrimWaitMs
+  let nextTrimMs = 0
+  const utilization = (): number => {
     const now = performance.eventLoopUtilization()
-    const { utilization } = performance.eventLoopUtilization(now, before)
+    const { utilization: share } = performance.eventLoopUtilization(now, before)
     before = now
-    return utilization < idleUtilization
+    return share
   }
   const giveBackNow = (): void => {
     giveBack()
     leastBytes = process.memoryUsage.rss()
   }
+  const trimUnderTraffic = (bytes: number): void => {
+    trimHeap()
+    const isWorthIt = bytes - process.memoryUsage.rss() > grownBytes
+    trimWaitMs = isWorthIt ? leastTrimWaitMs : Math.min(trimWaitMs * 2, mostTrimWaitMs)
+    nextTrimMs = performance.now() + trimWaitMs
+  }
   const watch = (): void => {
     const bytes = process.memoryUsage.rss()
     leastBytes = Math.min(leastBytes, bytes)
-    if (isQuiet() && bytes - leastBytes > grownBytes) giveBackNow()
+    const share = utilization()
+    const grown = bytes - leastBytes
+    if (share < idleUtilization && grown > grownBytes) giveBackNow()
+    else if (share < steadyUtilization && grown > grownUnderTrafficBytes && performance.now() >= nextTrimMs) {
+      trimUnderTraffic(bytes)
+    }
     setTimeout(watch, laterCheckMs).unref()
   }
   const checkStart = (): void => {
-    const isOver = isQuiet()
+    const isOver = utilization() < idleUtilization
     if (isOver) giveBackNow()
     if (isOver || --checksLeft === 0) setTimeout(watch, laterCheckMs).unref()
     else setTimeout(checkStart, checkMs).unref()
@@ -54,13 +75,20 @@ function giveBack(): void {
     const collect = runInNewContext('gc') as Collect
     setFlagsFromString('--no-expose-gc')
     collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
-    if (process.platform === 'linux') trimHeap()
   } catch {
-    // Another V8 or another libc has no such function; then the memory stays.
+    // Another V8 has no such function; then the memory stays.
   }
+  trimHeap()
 }
 
+let trim: ((keptBytes: number) => number) | null = null
+
 function trimHeap(): void {
-  const trim = loadKoffi().load(null).func('int malloc_trim(size_t)') as (keptBytes: number) => number
-  trim(0)
+  if (process.platform !== 'linux') return
+  try {
+    trim ??= loadKoffi().load(null).func('int malloc_trim(size_t)') as (keptBytes: number) => number
+    trim(0)
+  } catch {
+    // Another libc has no such function; then the memory stays.
+  }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { gzipSync, unzip } from 'node:zlib'
+import { gzipSync, createUnzip } from 'node:zlib'
 
 import { ClientMemory, ConnectionMemory } from './client-memory.ts'
 import { RequestMemory } from './request-memory.ts'
@@ -46,7 +46,7 @@ test('a connection is full at its share of requests or of unread answers; under 
 
 const inflate = (server: ClientMemory, bytes: Buffer, memory: RequestMemory, limit = 64 * mib): Promise<unknown> =>
   new Promise((resolve) => {
-    server.inflations.inflate(bytes, limit, unzip, memory, (failure, inflated) => resolve(failure ?? inflated.length))
+    server.inflations.inflate(bytes, limit, createUnzip, memory, (failure, inflated) => resolve(failure ?? inflated.length))
   })
 const requestOf = (server: ClientMemory): RequestMemory => new RequestMemory(new ConnectionMemory(server))
 /** Inflates to `size` bytes, and is 1/50 of that. */

@@ -2,6 +2,7 @@
 // they may become. A request whose client has gone is dropped without being inflated.
 
 import { RingQueue } from '../base/ring-queue.ts'
+import { inflateBytes, InflatedTooLarge, type OpenInflater } from './inflate-bytes.ts'
 
 /** Where the bytes of a request are counted: its RequestMemory. */
 export type InflatedMemory = {
@@ -13,13 +14,6 @@ export type InflatedMemory = {
   shrinkInflated(bytes: number): void
 }
 
-/** One of zlib's functions. */
-type Decompress = (
-  bytes: Buffer,
-  options: { readonly maxOutputLength: number },
-  done: (error: Error | null, inflated: Buffer) => void,
-) => void
-
 /** `limit`, `ratio`: the request becomes larger than is allowed. `no-room`: too much is held for clients. Else zlib's error. */
 export type InflateFailure = 'limit' | 'ratio' | 'no-room' | Error
 
@@ -27,7 +21,7 @@ type Inflation = {
   readonly bytes: Buffer
   readonly mostBytes: number
   readonly limitBytes: number
-  readonly decompress: Decompress
+  readonly open: OpenInflater
   readonly memory: InflatedMemory
   /** Exactly once, unless the request has ended before. */
   readonly done: (failure: InflateFailure | null, inflated: Buffer) => void
@@ -44,8 +38,8 @@ export const inflatedLimit = (compressedBytes: number, limitBytes: number): numb
   Math.min(limitBytes, Math.max(freeBytes, compressedBytes * mostInflatedPerByte))
 
 export function inflateFailure(reason: unknown, mostBytes: number, limitBytes: number): InflateFailure {
-  const isTooLarge = reason instanceof Error && 'code' in reason && reason.code === 'ERR_BUFFER_TOO_LARGE'
-  if (isTooLarge) return mostBytes < limitBytes ? 'ratio' : 'limit'
+  const isTooLargeForZlib = reason instanceof Error && 'code' in reason && reason.code === 'ERR_BUFFER_TOO_LARGE'
+  if (isTooLargeForZlib || reason instanceof InflatedTooLarge) return mostBytes < limitBytes ? 'ratio' : 'limit'
   return reason instanceof Error ? reason : new Error(String(reason))
 }
 
@@ -60,12 +54,12 @@ export class InflateQueue {
   inflate(
     bytes: Buffer,
     limitBytes: number,
-    decompress: Decompress,
+    open: OpenInflater,
     memory: InflatedMemory,
     done: Inflation['done'],
   ): void {
     const mostBytes = inflatedLimit(bytes.length, limitBytes)
-    const inflation = { bytes, mostBytes, limitBytes, decompress, memory, done }
+    const inflation = { bytes, mostBytes, limitBytes, open, memory, done }
     this.#waiting.push(inflation)
     memory.onEnd = () => this.#waiting.remove(inflation)
     this.startNext()
@@ -83,13 +77,13 @@ export class InflateQueue {
     }
   }
 
-  #start({ bytes, mostBytes, limitBytes, decompress, memory, done }: Inflation): void {
+  #start({ bytes, mostBytes, limitBytes, open, memory, done }: Inflation): void {
     if (!memory.reserveInflated(mostBytes)) {
       done('no-room', noBytes)
       return
     }
     this.#inflatingCount++
-    decompress(bytes, { maxOutputLength: mostBytes }, (reason, inflated) => {
+    inflateBytes(open, bytes, mostBytes, (reason, inflated) => {
       this.#inflatingCount--
       memory.shrinkInflated(mostBytes - (reason === null ? inflated.length : 0))
       if (!memory.isEnded) {

@@ -27,6 +27,8 @@ export type AttackOutcome = {
   /** Sorted, in milliseconds. */
   readonly calmMs: readonly number[]
   readonly attackedMs: readonly number[]
+  /** The part of `attackedMs` that took no model: whether the server is live, over HTTP and gRPC. */
+  readonly bystanderMs: readonly number[]
   readonly baseMib: number
   readonly peakMib: number
   readonly afterMib: number
@@ -39,17 +41,24 @@ export const quantileOf = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN
 
 const pauseMs = 20
+/** A request that has no answer by then has failed. */
+const mostWaitMs = 60_000
+
+type Latency = { readonly ms: number; readonly isBystander: boolean }
+
+const sortedMs = (latencies: readonly Latency[]): readonly number[] =>
+  latencies.map(({ ms }) => ms).toSorted((a, b) => a - b)
 
 type HonestClients = {
   readonly counts: { requests: number; readonly failures: Map<string, number> }
-  readonly latenciesMs: number[]
+  readonly latencies: Latency[]
   stop(): Promise<void>
 }
 
 /** Each client asks, waits for the answer, checks the answer, pauses, and asks again. None of them tries twice. */
 function startHonestClients(server: ServerProcess): HonestClients {
   const counts = { requests: 0, failures: new Map<string, number>() }
-  const latenciesMs: number[] = []
+  const latencies: Latency[] = []
   const end = new AbortController()
   const inputs = {
     INPUT0: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(2) },
@@ -57,13 +66,13 @@ function startHonestClients(server: ServerProcess): HonestClients {
   } as const
   // JSON that threads read: their memory belongs to the server before the attack, too.
   const long = { INPUT0: { datatype: 'FP32', shape: [1, 40_000], data: new Float32Array(40_000).fill(0.1) } } as const
-  const http = createHttpClient({ url: server.url, retries: 0 })
-  const grpc = createGrpcClient({ url: `http://${server.grpcAddress}`, retries: 0 })
+  const http = createHttpClient({ url: server.url, retries: 0, timeoutMs: mostWaitMs })
+  const grpc = createGrpcClient({ url: `http://${server.grpcAddress}`, retries: 0, timeoutMs: mostWaitMs })
   const wholeSum = (result: InferResult): boolean =>
     (result.output('OUTPUT0').data as Int32Array).every((value) => value === 3)
+  const bystanders: readonly (() => Promise<boolean>)[] = [() => http.isLive(), () => grpc.isLive()]
   const asks: readonly (() => Promise<boolean>)[] = [
-    () => http.isLive(),
-    () => grpc.isLive(),
+    ...bystanders,
     async () => wholeSum(await http.infer('simple', inputs)),
     async () => wholeSum(await grpc.infer('simple', inputs)),
     async () => (await http.infer('simple', inputs, { encoding: 'json' })).modelName === 'simple',
@@ -77,7 +86,7 @@ function startHonestClients(server: ServerProcess): HonestClients {
         (isRight) => (isRight ? null : 'a wrong answer'),
         (reason: unknown) => String(reason),
       )
-      latenciesMs.push(performance.now() - askedMs)
+      latencies.push({ ms: performance.now() - askedMs, isBystander: index < bystanders.length })
       if (failure !== null) {
         const text = `client ${index}: ${failure}`
         counts.failures.set(text, (counts.failures.get(text) ?? 0) + 1)
@@ -91,7 +100,7 @@ function startHonestClients(server: ServerProcess): HonestClients {
     await http.close()
     await grpc.close()
   }
-  return { counts, latenciesMs, stop }
+  return { counts, latencies, stop }
 }
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -117,13 +126,15 @@ export async function runAttack(scenario: AttackScenario): Promise<AttackOutcome
   const { httpPort, grpcPort } = { httpPort: server.port, grpcPort: server.grpcPort }
   // Warm: code is compiled and pools are filled, so that growth is what the attack costs.
   await pause(2000)
-  const calmMs = honest.latenciesMs.splice(0).toSorted((a, b) => a - b)
+  const calmMs = sortedMs(honest.latencies.splice(0))
   const baseMib = residentMibOf(server.pid)
   let peakMib = baseMib
   const watch = setInterval(() => (peakMib = Math.max(peakMib, residentMibOf(server.pid))), 50)
   const report = await startAttacker({ ...scenario, httpPort, grpcPort })
   clearInterval(watch)
-  const attackedMs = honest.latenciesMs.splice(0).toSorted((a, b) => a - b)
+  const attacked = honest.latencies.splice(0)
+  const attackedMs = sortedMs(attacked)
+  const bystanderMs = sortedMs(attacked.filter(({ isBystander }) => isBystander))
   let afterMib = residentMibOf(server.pid)
   for (let second = 0; second < scenario.restSeconds; second++) {
     await pause(1000)
@@ -133,7 +144,8 @@ export async function runAttack(scenario: AttackScenario): Promise<AttackOutcome
   await pause(200)
   const { requests, failures } = honest.counts
   const left = await countsOf(server)
-  return { report, honestCount: requests, failures, calmMs, attackedMs, baseMib, peakMib, afterMib, ...left }
+  const memory = { baseMib, peakMib, afterMib }
+  return { report, honestCount: requests, failures, calmMs, attackedMs, bystanderMs, ...memory, ...left }
 }
 
 /** By the metrics page. The connection that asks for the page is one of those that are open. */

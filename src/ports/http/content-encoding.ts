@@ -1,7 +1,7 @@
 // Compression of infer requests and responses. Small bodies are done on the main thread, because the way to the thread
 // pool costs more. Larger bodies go to the thread pool, a few at a time, so that the event loop never waits for zlib.
 
-import { deflate, deflateSync, gzip, gzipSync, unzip, unzipSync } from 'node:zlib'
+import { createUnzip, deflate, deflateSync, gzip, gzipSync, unzipSync } from 'node:zlib'
 
 import { ServerError } from '../../base/server-error.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
@@ -83,7 +83,7 @@ export class BodyInflater {
     }
     const mostBytes = inflatedLimit(body.length, this.#limitBytes)
     if (body.length > inlineInputBytes || !memory.hasRoomToInflate(mostBytes)) {
-      memory.server.inflations.inflate(body, this.#limitBytes, unzip, memory, finish)
+      memory.server.inflations.inflate(body, this.#limitBytes, createUnzip, memory, finish)
       return
     }
     let inflated = noBytes

@@ -1,6 +1,6 @@
 // One gRPC call on one HTTP/2 stream: framing, compression, deadline, cancellation.
 
-import { gunzip, inflate } from 'node:zlib'
+import { createGunzip, createInflate } from 'node:zlib'
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
@@ -489,7 +489,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     const inflatedMemory = new RequestMemory(memory)
     this.#memories ??= new Map()
     this.#memories.set(bytes, inflatedMemory)
-    const decompress = encoding === 'gzip' ? gunzip : inflate
+    const open = encoding === 'gzip' ? createGunzip : createInflate
     const inflated = (failure: InflateFailure | null, message: Buffer): void => {
       this.#isInflating = false
       if (this.isEnded) return
@@ -502,7 +502,7 @@ export class Http2Call implements GrpcCall, StreamUser {
         this.#deliver()
       } else this.#breakOff(this.#inflateRefusal(failure, bytes.length))
     }
-    memory.server.inflations.inflate(bytes, this.#mostMessageBytes, decompress, inflatedMemory, (failure, message) => {
+    memory.server.inflations.inflate(bytes, this.#mostMessageBytes, open, inflatedMemory, (failure, message) => {
       if (turnBudget.isSpent && failure === null) turnBudget.whenRenewed(() => inflated(failure, message))
       else inflated(failure, message)
     })
