@@ -16,22 +16,22 @@ const laterCheckMs = 2000
 /** How much the process must have grown since memory was last given back, for a pause to be worth it. */
 const grownBytes = 16 * 1024 * 1024
 /**
- * A server with steady traffic has no quiet moment. What malloc keeps goes back at this share of time, too: a pause of a few
- * milliseconds, and longer and longer waits between pauses that give nothing back. V8 collects by itself while there is traffic.
+ * A server with steady traffic has no quiet moment, but what malloc keeps goes back there, too, once so much was freed since the last
+ * time: a pause of a few milliseconds. V8 collects by itself while there is traffic.
  */
-const steadyUtilization = 0.5
-const grownUnderTrafficBytes = 32 * 1024 * 1024
-const leastTrimWaitMs = 6000
-const mostTrimWaitMs = 300_000
+const freedBytes = 32 * 1024 * 1024
+const trimEveryMs = 6000
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
 /** A pause of about 50 ms in a quiet moment after the start, and after each growth by `grownBytes` the next quiet moment. */
 export function returnMemory(): void {
+  // Opened at the first need: a start should not wait for it.
+  let malloc: Malloc | null = null
   let before = performance.eventLoopUtilization()
   let checksLeft = startChecks
   let leastBytes = Infinity
-  let trimWaitMs = leastTrimWaitMs
+  let leastFreeBytes = Infinity
   let nextTrimMs = 0
   const utilization = (): number => {
     const now = performance.eventLoopUtilization()
@@ -40,24 +40,28 @@ export function returnMemory(): void {
     return share
   }
   const giveBackNow = (): void => {
-    giveBack()
+    collectGarbage()
+    malloc ??= openMalloc()
+    malloc?.trim()
     leastBytes = process.memoryUsage.rss()
+    leastFreeBytes = malloc?.freeBytes() ?? 0
   }
-  const trimUnderTraffic = (bytes: number): void => {
-    trimHeap()
-    const isWorthIt = bytes - process.memoryUsage.rss() > grownBytes
-    trimWaitMs = isWorthIt ? leastTrimWaitMs : Math.min(trimWaitMs * 2, mostTrimWaitMs)
-    nextTrimMs = performance.now() + trimWaitMs
+  const trimUnderTraffic = (): void => {
+    malloc ??= openMalloc()
+    // Free bytes that went back stay free bytes of malloc, until they are used again.
+    const freeBytes = malloc?.freeBytes() ?? 0
+    leastFreeBytes = Math.min(leastFreeBytes, freeBytes)
+    if (freeBytes - leastFreeBytes < freedBytes || performance.now() < nextTrimMs) return
+    malloc?.trim()
+    leastFreeBytes = freeBytes
+    nextTrimMs = performance.now() + trimEveryMs
   }
   const watch = (): void => {
     const bytes = process.memoryUsage.rss()
     leastBytes = Math.min(leastBytes, bytes)
-    const share = utilization()
-    const grown = bytes - leastBytes
-    if (share < idleUtilization && grown > grownBytes) giveBackNow()
-    else if (share < steadyUtilization && grown > grownUnderTrafficBytes && performance.now() >= nextTrimMs) {
-      trimUnderTraffic(bytes)
-    }
+    const isQuiet = utilization() < idleUtilization
+    if (isQuiet && bytes - leastBytes > grownBytes) giveBackNow()
+    else trimUnderTraffic()
     setTimeout(watch, laterCheckMs).unref()
   }
   const checkStart = (): void => {
@@ -69,7 +73,7 @@ export function returnMemory(): void {
   setTimeout(checkStart, checkMs).unref()
 }
 
-function giveBack(): void {
+function collectGarbage(): void {
   try {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as Collect
@@ -78,17 +82,22 @@ function giveBack(): void {
   } catch {
     // Another V8 has no such function; then the memory stays.
   }
-  trimHeap()
 }
 
-let trim: ((keptBytes: number) => number) | null = null
+type Malloc = { trim(): void; freeBytes(): number }
 
-function trimHeap(): void {
-  if (process.platform !== 'linux') return
+/** glibc's functions. Null with another libc: then the memory stays. */
+function openMalloc(): Malloc | null {
+  if (process.platform !== 'linux') return null
   try {
-    trim ??= loadKoffi().load(null).func('int malloc_trim(size_t)') as (keptBytes: number) => number
-    trim(0)
+    const koffi = loadKoffi()
+    const libc = koffi.load(null)
+    // The field of `struct mallinfo2` that counts is the ninth of ten.
+    const fields = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`field${index}`, 'size_t']))
+    const info = libc.func('mallinfo2', koffi.struct(fields), []) as () => { field8: number | bigint }
+    const trim = libc.func('int malloc_trim(size_t)') as (keptBytes: number) => number
+    return { trim: () => void trim(0), freeBytes: () => Number(info().field8) }
   } catch {
-    // Another libc has no such function; then the memory stays.
+    return null
   }
 }
