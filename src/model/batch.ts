@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts'
+import type { Clock } from '../base/clock.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
 /** The work that an Instance has done for a Batch before the Batch executes. */
@@ -15,13 +16,22 @@ export class Batch {
   /** The result of `prepare` for these requests; null when nothing was prepared. */
   prepared: PreparedBatch | null = null
   /** Measures how long instances are busy. The meter is the first to learn that this batch is done. */
-  meter: { batchExecuted(): void } | null = null
+  meter: { batchExecuted(): number } | null = null
+  /** When the batch was executed; 0 where no meter was asked. */
+  executedNs = 0
+  #startNs = 0
   #onExecuted: (() => void) | null
 
   constructor(requests: readonly InferenceRequest[], batchSize: number, onExecuted: () => void) {
     this.requests = requests
     this.batchSize = batchSize
     this.#onExecuted = onExecuted
+  }
+
+  /** When the Instance got the batch. Whoever asks first reads the clock. */
+  startNs(clock: Clock): number {
+    if (this.#startNs === 0) this.#startNs = clock.nowNs()
+    return this.#startNs
   }
 
   /**
@@ -33,7 +43,7 @@ export class Batch {
     const onExecuted = this.#onExecuted
     assert(onExecuted !== null, 'a batch is executed once')
     this.#onExecuted = null
-    this.meter?.batchExecuted()
+    if (this.meter !== null) this.executedNs = this.meter.batchExecuted()
     this.#tellEngine()
     onExecuted()
   }

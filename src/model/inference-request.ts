@@ -45,7 +45,12 @@ export interface RequestAccount {
   executed(batch: ExecutedBatch): void
 }
 
-export type ExecutedBatch = { readonly requests: readonly InferenceRequest[]; readonly batchSize: number }
+export type ExecutedBatch = {
+  readonly requests: readonly InferenceRequest[]
+  readonly batchSize: number
+  /** 0 where nobody has read the clock. */
+  readonly executedNs: number
+}
 
 /** The trace of one request that was picked for tracing. */
 export interface RequestTrace {

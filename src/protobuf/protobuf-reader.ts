@@ -30,7 +30,8 @@ export type ReaderLimits = {
 /** For messages of clients: none needs more, and reading both takes a few milliseconds. */
 export const requestReaderLimits: ReaderLimits = { mostFields: 16_384, mostTextBytes: 4 * 1024 * 1024 }
 /** For messages of our own, from files, and for readers that read in steps. */
-export const noReaderLimits: ReaderLimits = { mostFields: Infinity, mostTextBytes: Infinity }
+/** The limits are small integers, as those above: a reader whose counts are sometimes fractions is slower for everybody. */
+export const noReaderLimits: ReaderLimits = { mostFields: 2 ** 31 - 1, mostTextBytes: 2 ** 31 - 1 }
 
 /** Groups are no part of proto3. They are skipped, and the depth of the recursion for that has a limit. */
 const deepestGroup = 32
@@ -73,6 +74,14 @@ export class ProtobufReader {
   tag(): number {
     this.spendField()
     const start = this.at
+    // Nearly every tag has one byte.
+    if (start < this.end) {
+      const byte = this.bytes[start] as number
+      if (byte < 0x80 && byte >= 8) {
+        this.at = start + 1
+        return byte
+      }
+    }
     const tag = this.uint32()
     // A tag has 32 bits: five bytes, and of the last one only the lower half.
     const length = this.at - start
@@ -167,7 +176,11 @@ export class ProtobufReader {
 
   /** Where a length-delimited field ends; the reader stands at its first byte. */
   lengthEnd(): number {
-    const length = this.uint32()
+    let length = 0x80
+    // Most lengths have one byte.
+    if (this.at < this.end) length = this.bytes[this.at] as number
+    if (length < 0x80) this.at++
+    else length = this.uint32()
     if (length > this.end - this.at) throw malformed('a field is longer than what contains it')
     return this.at + length
   }

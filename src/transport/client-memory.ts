@@ -32,11 +32,17 @@ export class ClientMemory {
   refusedCount = 0
   /** One queue for all ports: what one port gives back makes room for another. */
   readonly inflations = new InflateQueue()
+  /** What one connection may hold. */
+  readonly connectionLimitBytes: number
   readonly #largeLimitBytes: number
+  readonly #pressureBytes: number
 
   constructor(limitBytes: number = defaultLimitBytes) {
     this.limitBytes = limitBytes
-    this.#largeLimitBytes = limitBytes * largeShare
+    // Whole numbers: requests compare with these limits.
+    this.#largeLimitBytes = Math.floor(limitBytes * largeShare)
+    this.#pressureBytes = Math.floor(limitBytes * unreadPressureShare)
+    this.connectionLimitBytes = Math.floor(limitBytes * connectionShare)
   }
 
   /** HOT: once per request. */
@@ -50,13 +56,8 @@ export class ClientMemory {
     return this.inflatedBytes === 0 || this.inflatedBytes + bytes <= this.limitBytes * inflatedShare
   }
 
-  get connectionLimitBytes(): number {
-    return this.limitBytes * connectionShare
-  }
-
   get unreadLimitBytes(): number {
-    const isPressed = this.answerBytes > this.limitBytes * unreadPressureShare
-    return isPressed ? mostUnreadBytesUnderPressure : mostUnreadBytes
+    return this.answerBytes > this.#pressureBytes ? mostUnreadBytesUnderPressure : mostUnreadBytes
   }
 
   /** Counts a refusal, and says why. */
@@ -106,10 +107,9 @@ export class ConnectionMemory {
 
   /** True: the client takes too little of its answers, or has sent too much at once. Its next message waits. */
   get isFull(): boolean {
-    return (
-      this.answerBytes > this.server.unreadLimitBytes ||
-      (this.requestBytes > 0 && this.requestBytes > this.server.connectionLimitBytes)
-    )
+    // Nearly every connection owes little: one comparison.
+    if (this.answerBytes > mostUnreadBytesUnderPressure && this.answerBytes > this.server.unreadLimitBytes) return true
+    return this.requestBytes > this.server.connectionLimitBytes
   }
 
   /** Whether an answer of so many bytes may be kept. One answer of a connection that owes nothing needs room in the budget only. */

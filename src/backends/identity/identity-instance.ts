@@ -50,7 +50,7 @@ export class IdentityInstance implements Instance {
   }
 
   execute(batch: Batch): void {
-    const startNs = this.#clock.nowNs()
+    const startNs = batch.startNs(this.#clock)
     for (const request of batch.requests) {
       request.computeStartNs = startNs
       request.computeInputEndNs = startNs

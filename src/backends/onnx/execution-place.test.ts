@@ -10,24 +10,24 @@ const observe = (place: PlaceByTime, count: number, us: number, bytes = 128): vo
 test('a model begins offloaded and goes inline once three runs were short', () => {
   const place = new PlaceByTime(100, null)
   observe(place, 2, 5)
-  assert.equal(place.placeFor(128), 'offloaded')
+  assert.equal(place.placeFor(128, 0), 'offloaded')
   observe(place, 1, 5)
-  assert.equal(place.placeFor(128), 'inline')
+  assert.equal(place.placeFor(128, 0), 'inline')
 })
 
 test('slow first runs do not keep a fast model offloaded', () => {
   const place = new PlaceByTime(100, null)
   for (const us of [5000, 900, 400, 5, 5, 5]) observe(place, 1, us)
-  assert.equal(place.placeFor(128), 'inline')
+  assert.equal(place.placeFor(128, 0), 'inline')
 })
 
 test('one pause of the machine does not move an inline model, lasting slowness does', () => {
   const place = new PlaceByTime(100, null)
   observe(place, 10, 5)
   observe(place, 1, 4000)
-  assert.equal(place.placeFor(128), 'inline')
+  assert.equal(place.placeFor(128, 0), 'inline')
   observe(place, 20, 4000)
-  assert.equal(place.placeFor(128), 'offloaded')
+  assert.equal(place.placeFor(128, 0), 'offloaded')
 })
 
 test('between the limit and one and a half limits a model stays where it is', () => {
@@ -49,19 +49,28 @@ test('the estimate stays between what was measured', () => {
 })
 
 test('a run that stalled the main thread moves its size off it, for longer each time', () => {
-  const place = new PlaceByTime(100, null)
+  let cpuUs = 0
+  const place = new PlaceByTime(100, null, () => (cpuUs += 14_000))
   observe(place, 100, 5)
   observe(place, 100, 5, 256)
   observe(place, 1, 5001)
-  assert.equal(place.placeFor(128), 'offloaded')
-  assert.equal(place.placeFor(256), 'inline')
+  assert.equal(place.placeFor(128, 0), 'offloaded')
+  assert.equal(place.placeFor(256, 0), 'inline')
   observe(place, 9_000, 5)
-  assert.equal(place.placeFor(128), 'offloaded')
+  assert.equal(place.placeFor(128, 0), 'offloaded')
   observe(place, 1_100, 5)
-  assert.equal(place.placeFor(128), 'inline')
+  assert.equal(place.placeFor(128, 0), 'inline')
   observe(place, 1, 1e6)
   observe(place, 70_000, 5)
-  assert.equal(place.placeFor(128), 'offloaded')
+  assert.equal(place.placeFor(128, 0), 'offloaded')
+})
+
+test('a long run without CPU time is a pause of the machine, and its size stays inline', () => {
+  const place = new PlaceByTime(100, null, () => 0)
+  observe(place, 100, 5)
+  assert.equal(place.placeFor(128, 2e6), 'inline')
+  observe(place, 1, 20_000)
+  assert.equal(place.placeFor(128, 4e6), 'inline')
 })
 
 test('shapes are told apart, and the number of sizes that are known is bounded', () => {
@@ -71,23 +80,23 @@ test('shapes are told apart, and the number of sizes that are known is bounded',
   assert.notEqual(sizeKey(input([1, 16])), sizeKey([{ shape: [1, 16], bytes: new Uint8Array(4096) }]))
   const place = new PlaceByTime(100, null)
   for (let size = 0; size < 300; size++) observe(place, 10, 5, size)
-  assert.equal(place.placeFor(0), 'inline')
-  assert.equal(place.placeFor(299), 'offloaded')
+  assert.equal(place.placeFor(0, 0), 'inline')
+  assert.equal(place.placeFor(299, 0), 'offloaded')
 })
 
 test('a large batch is judged by its own times, not by those of a small one', () => {
   const place = new PlaceByTime(100, null)
   observe(place, 10, 5, 128)
-  assert.equal(place.placeFor(128), 'inline')
-  assert.equal(place.placeFor(1 << 20), 'offloaded')
-  assert.equal(place.placeFor(2 ** 40), 'offloaded')
+  assert.equal(place.placeFor(128, 0), 'inline')
+  assert.equal(place.placeFor(1 << 20, 0), 'offloaded')
+  assert.equal(place.placeFor(2 ** 40, 0), 'offloaded')
 })
 
 test('a place that is fixed is not moved by what is measured', () => {
   const inline = new PlaceByTime(100, 'inline')
   observe(inline, 50, 1e6)
-  assert.equal(inline.placeFor(1), 'inline')
+  assert.equal(inline.placeFor(1, 0), 'inline')
   const offloaded = new PlaceByTime(100, 'offloaded')
   observe(offloaded, 50, 1)
-  assert.equal(offloaded.placeFor(1), 'offloaded')
+  assert.equal(offloaded.placeFor(1, 0), 'offloaded')
 })

@@ -31,8 +31,12 @@ export function nextPlace(current: Place, estimateUs: number, sampleCount: numbe
   return estimateUs < limitUs ? 'inline' : 'offloaded'
 }
 
-/** An inline run that takes longer has held everybody up: runs of its size leave the main thread. */
+/** An inline run that computes for longer has held everybody up: runs of its size leave the main thread. */
 const stallUs = 5000
+/** Linux counts the CPU time of a running thread at every tick: a difference may be too large by one tick. */
+const cpuTickUs = 4000
+/** The CPU time is read at most once a tick, because reading it costs a microsecond. */
+const cpuReadNs = cpuTickUs * 1000
 /** So many runs of that size in a row must be short before it comes back, and eight times as many after each further stall. */
 const firstProbation = 10_000
 const probationGrowth = 8
@@ -56,14 +60,22 @@ export class PlaceByTime {
   readonly #limitUs: number
   readonly #fixed: Place | null
   readonly #sizes = new Map<number, SizeTimes>()
+  readonly #cpuUs: () => number
+  #cpuReadAtNs = -Infinity
+  #cpuBeforeUs = 0
 
-  /** `fixed`: whatever is measured. */
-  constructor(limitUs: number, fixed: Place | null) {
+  /** `fixed`: whatever is measured. `cpuUs`: the CPU time of the thread that runs inline. */
+  constructor(limitUs: number, fixed: Place | null, cpuUs: () => number = threadCpuUs) {
     this.#limitUs = limitUs
     this.#fixed = fixed
+    this.#cpuUs = cpuUs
   }
 
-  placeFor(key: number): Place {
+  placeFor(key: number, nowNs: number): Place {
+    if (nowNs - this.#cpuReadAtNs > cpuReadNs) {
+      this.#cpuReadAtNs = nowNs
+      this.#cpuBeforeUs = this.#cpuUs()
+    }
     return this.#fixed ?? this.#sizes.get(key)?.place ?? 'offloaded'
   }
 
@@ -78,13 +90,23 @@ export class PlaceByTime {
     const elapsedUs = elapsedNs / 1000
     size.estimateUs = nextEstimateUs(size.estimateUs, elapsedUs, size.sampleCount, this.#limitUs)
     size.sampleCount++
-    if (size.place === 'inline' && elapsedUs > stallUs) {
+    if (size.place === 'inline' && elapsedUs > stallUs && this.#hasComputed) {
       size.place = 'offloaded'
       size.probationLeft = firstProbation * probationGrowth ** size.stallCount++
     } else if (size.probationLeft > 0) {
       size.probationLeft = elapsedUs > this.#limitUs ? size.probationLeft : size.probationLeft - 1
     } else size.place = nextPlace(size.place, size.estimateUs, size.sampleCount, this.#limitUs)
   }
+
+  /** False: the thread waited for a busy machine, which says nothing about the model. */
+  get #hasComputed(): boolean {
+    return this.#cpuUs() - this.#cpuBeforeUs > stallUs + 2 * cpuTickUs
+  }
+}
+
+function threadCpuUs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return user + system
 }
 
 /**

@@ -36,6 +36,7 @@ export class OnnxInstance implements Instance {
   #live: readonly InferenceRequest[] = []
   #outputs: readonly OutputBinding[]
   #sizeKey = 0
+  #inputEndNs = 0
   #place: Place = 'inline'
   /** Answers are on their way while the next batch already runs. */
   #isAnswering = false
@@ -61,7 +62,7 @@ export class OnnxInstance implements Instance {
     const { clock, place, runner } = this.#parts
     const live = liveRequests(batch.requests)
     this.#live = live
-    const startNs = clock.nowNs()
+    const startNs = batch.startNs(clock)
     for (const request of live) request.computeStartNs = startNs
     if (live.length === 0) {
       this.#end()
@@ -81,9 +82,10 @@ export class OnnxInstance implements Instance {
     this.#sizeKey = gathered.sizeKey
     const outputs = this.#chooseOutputs(live)
     // While answers of the previous batch are still to be sent, a run on this thread would delay them.
-    const where = this.#isAnswering ? 'offloaded' : place.placeFor(this.#sizeKey)
+    const where = this.#isAnswering ? 'offloaded' : place.placeFor(this.#sizeKey, startNs)
     this.#place = where
     const inputEndNs = clock.nowNs()
+    this.#inputEndNs = inputEndNs
     for (const request of live) request.computeInputEndNs = inputEndNs
     if (where === 'offloaded') this.#watch(live)
     runner.run({ inputs: gathered.inputs, outputs, place: where }, this.#finished)
@@ -151,7 +153,7 @@ export class OnnxInstance implements Instance {
       this.#failAll(this.#isOverrun ? this.#overrunError() : result.error)
       return
     }
-    place.observe(this.#sizeKey, result.elapsedNs)
+    place.observe(this.#sizeKey, result.elapsedNs ?? outputStartNs - this.#inputEndNs)
     const live = this.#live
     const outputs = this.#outputs
     if (live.length === 1 && this.#parts.layout === null) {

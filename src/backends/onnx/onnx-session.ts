@@ -36,10 +36,11 @@ export type RunResult =
       readonly error: null
       /** In the order of the request. The bytes are valid until `release`. */
       readonly outputs: readonly RunOutput[]
-      readonly elapsedNs: number
+      /** Null for an inline run, which takes as long as the call does. */
+      readonly elapsedNs: number | null
       readonly release: (() => void) | null
     }
-  | { readonly error: ServerError; readonly isTerminated: boolean; readonly elapsedNs: number }
+  | { readonly error: ServerError; readonly isTerminated: boolean }
 
 /** Runs a session for one Instance: one run at a time. */
 export interface OnnxRunner {

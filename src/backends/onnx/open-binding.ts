@@ -25,7 +25,7 @@ export async function openBinding(
   const wanted = settings.get('binding') ?? environment['GALATEA_ONNX_BINDING'] ?? ''
   if (wanted === 'javascript') {
     log.warning('ONNX models are run through onnxruntime-node, as the settings ask for; this is slower')
-    return openJavaScript(clock)
+    return openJavaScript()
   }
   try {
     return await openNative(clock, {
@@ -37,14 +37,14 @@ export async function openBinding(
       'the C API of ONNX Runtime cannot be called here, ONNX models are run through onnxruntime-node; this is slower',
       { reason: messageOf(reason), platform: `${process.platform}-${process.arch}` },
     )
-    return openJavaScript(clock)
+    return openJavaScript()
   }
 }
 
-async function openJavaScript(clock: Clock): Promise<OnnxBinding> {
+async function openJavaScript(): Promise<OnnxBinding> {
   await silenceOnnxRuntime()
   const { JavaScriptBinding } = await import('./fallback/javascript-binding.ts')
-  return new JavaScriptBinding(clock)
+  return new JavaScriptBinding()
 }
 
 /** Must precede the import of onnxruntime-node, in the thread that has the variables of the process. */

@@ -95,7 +95,7 @@ export class ScriptWorker implements Worker {
   }
 
   execute(batch: Batch, executed: () => void): void {
-    const startNs = this.#clock.nowNs()
+    const startNs = batch.startNs(this.#clock)
     for (const request of batch.requests) request.computeStartNs = startNs
     this.#executed = executed
     try {

@@ -15,17 +15,19 @@ export class BusyMeter {
     this.#clock = clock
     const execute = instance.execute.bind(instance)
     instance.execute = (batch: Batch) => {
-      if (this.#batchCount === 0) this.#busySinceNs = this.#clock.nowNs()
+      if (this.#batchCount === 0) this.#busySinceNs = batch.startNs(this.#clock)
       this.#batchCount++
       batch.meter = this
       execute(batch)
     }
   }
 
-  /** Called by each batch, once. */
-  batchExecuted(): void {
+  /** Called by each batch, once. Gives the time. */
+  batchExecuted(): number {
+    const nowNs = this.#clock.nowNs()
     this.#batchCount--
-    if (this.#batchCount === 0) this.#busyNs += this.#clock.nowNs() - this.#busySinceNs
+    if (this.#batchCount === 0) this.#busyNs += nowNs - this.#busySinceNs
+    return nowNs
   }
 
   /** Includes the time so far of a batch that is executing. */

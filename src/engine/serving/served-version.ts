@@ -268,7 +268,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
   }
 
   executed(batch: ExecutedBatch): void {
-    this.#statistics.recordExecution(batch, this.#clock.nowNs())
+    this.#statistics.recordExecution(batch, batch.executedNs === 0 ? this.#clock.nowNs() : batch.executedNs)
   }
 
   // HOT: once per response.

@@ -296,11 +296,11 @@ export class Http2Call implements GrpcCall, StreamUser {
   /** Nothing looks at the call's messages any more. */
   #endRequest(): void {
     if (this.#isUnanswered) this.#setUnanswered(false)
-    this.#surroundings.memory.release(this.#heldBytes)
+    if (this.#heldBytes > 0) this.#surroundings.memory.release(this.#heldBytes)
     this.#heldBytes = 0
     if (this.#memories !== null) for (const memory of this.#memories.values()) memory.end()
     this.#memories = null
-    this.#surroundings.onRelief()
+    if (this.#surroundings.heldBack.size > 0) this.#surroundings.onRelief()
   }
 
   #setUnanswered(isUnanswered: boolean): void {
@@ -538,12 +538,14 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   onStreamClosed(): void {
     this.#disarm?.()
-    this.#surroundings.heldBack.delete(this)
-    this.#surroundings.memory.changeAnswers(-this.#compressingBytes)
-    this.#compressingBytes = 0
-    this.#endRequest()
+    if (this.#isHeldBack) this.#surroundings.heldBack.delete(this)
+    if (this.#compressingBytes > 0) {
+      this.#surroundings.memory.changeAnswers(-this.#compressingBytes)
+      this.#compressingBytes = 0
+    }
     const wasOpen = !this.isEnded
     this.isEnded = true
+    if (wasOpen) this.#endRequest()
     const { onCancel } = this
     this.onCancel = null
     // A call that was answered needs no cancelling. A stream may have more answers to come.

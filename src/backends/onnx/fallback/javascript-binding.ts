@@ -3,7 +3,6 @@
 // reads strings as UTF-8. All else behaves as with the C API, and the same tests run on both.
 
 import { Worker } from 'node:worker_threads'
-import type { Clock } from '../../../base/clock.ts'
 import { messageOf, ServerError } from '../../../base/server-error.ts'
 import { readOnnxFile } from '../../../onnx-file/onnx-file.ts'
 import { elementBytes } from '../../../tensor/data-type.ts'
@@ -24,11 +23,6 @@ type Finished = (result: RunResult) => void
 
 export class JavaScriptBinding implements OnnxBinding {
   readonly name = 'javascript'
-  readonly #clock: Clock
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
 
   async createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
     if (settings.customOpLibraries.length > 0) {
@@ -48,7 +42,7 @@ export class JavaScriptBinding implements OnnxBinding {
           .map((each) => each.name),
       )
       const specOf = (spec: WireSpec): OnnxTensorSpec => tensorSpec(spec, shapeless.has(spec.name))
-      return new JavaScriptSession(thread, this.#clock, inputs.map(specOf), outputs.map(specOf))
+      return new JavaScriptSession(thread, inputs.map(specOf), outputs.map(specOf))
     } catch (reason) {
       await thread.close()
       throw reason
@@ -146,22 +140,15 @@ class JavaScriptSession implements OnnxSession {
   readonly overridable: readonly OnnxTensorSpec[] = []
   readonly outputs: readonly OnnxTensorSpec[]
   readonly #thread: ModelThread
-  readonly #clock: Clock
 
-  constructor(
-    thread: ModelThread,
-    clock: Clock,
-    inputs: readonly OnnxTensorSpec[],
-    outputs: readonly OnnxTensorSpec[],
-  ) {
+  constructor(thread: ModelThread, inputs: readonly OnnxTensorSpec[], outputs: readonly OnnxTensorSpec[]) {
     this.#thread = thread
-    this.#clock = clock
     this.inputs = inputs
     this.outputs = outputs
   }
 
   createRunner(): OnnxRunner {
-    return new JavaScriptRunner(this.#thread, this.#clock, this)
+    return new JavaScriptRunner(this.#thread, this)
   }
 
   close(): Promise<void> {
@@ -171,13 +158,11 @@ class JavaScriptSession implements OnnxSession {
 
 class JavaScriptRunner implements OnnxRunner {
   readonly #thread: ModelThread
-  readonly #clock: Clock
   readonly #session: OnnxSession
   #terminate: (() => void) | null = null
 
-  constructor(thread: ModelThread, clock: Clock, session: OnnxSession) {
+  constructor(thread: ModelThread, session: OnnxSession) {
     this.#thread = thread
-    this.#clock = clock
     this.#session = session
   }
 
@@ -186,10 +171,9 @@ class JavaScriptRunner implements OnnxRunner {
     try {
       inputs = this.#wireInputs(request)
     } catch (reason) {
-      finished({ error: ServerError.from(reason), isTerminated: false, elapsedNs: 0 })
+      finished({ error: ServerError.from(reason), isTerminated: false })
       return
     }
-    const startedNs = this.#clock.nowNs()
     const names = request.outputs.map((index) => this.#session.outputs[index]?.name ?? '')
     let isOver = false
     const end = (result: RunResult): void => {
@@ -201,7 +185,7 @@ class JavaScriptRunner implements OnnxRunner {
     // A run cannot be ended here: its client gets an answer now, and the result is dropped later.
     this.#terminate = () => {
       const error = ServerError.withoutStack('INTERNAL', 'the run was given up')
-      end({ error, isTerminated: true, elapsedNs: this.#clock.nowNs() - startedNs })
+      end({ error, isTerminated: true })
     }
     this.#thread.run(inputs, names, (answer) => end(resultOf(answer)))
   }
@@ -252,5 +236,5 @@ function resultOf(answer: Answer | null): RunResult {
   }
   const message = answer?.kind === 'run-failed' ? answer.message : 'the thread that ran the model was lost'
   const error = ServerError.withoutStack('INTERNAL', `onnx runtime error: ${message}`)
-  return { error, isTerminated: false, elapsedNs: 0 }
+  return { error, isTerminated: false }
 }

@@ -58,7 +58,7 @@ export class NativeRunner implements OnnxRunner {
       plan = this.#planFor(request)
       plan.prepare(request.inputs)
     } catch (reason) {
-      finished({ error: this.#serverError(reason), isTerminated: false, elapsedNs: 0 })
+      finished({ error: this.#serverError(reason), isTerminated: false })
       return
     }
     if (request.place === 'inline') this.#runInline(plan, request, finished)
@@ -83,8 +83,7 @@ export class NativeRunner implements OnnxRunner {
 
   // HOT. bench/onnx-run.bench.ts
   #runInline(plan: RunPlan, request: RunRequest, finished: Finished): void {
-    const { library, clock, session } = this.#parts
-    const startedNs = clock.nowNs()
+    const { library, session } = this.#parts
     const status = library.functions.run(
       session,
       this.#inlineOptions,
@@ -95,7 +94,7 @@ export class NativeRunner implements OnnxRunner {
       plan.outputCount,
       plan.outputValuesAddress,
     )
-    this.#finish(plan, request, status, clock.nowNs() - startedNs, finished)
+    this.#finish(plan, request, status, null, finished)
   }
 
   #runOffloaded(plan: RunPlan, request: RunRequest, finished: Finished): void {
@@ -118,7 +117,7 @@ export class NativeRunner implements OnnxRunner {
     this.#parts.carriers.submit(job)
   }
 
-  #finish(plan: RunPlan, request: RunRequest, status: Address, elapsedNs: number, finished: Finished): void {
+  #finish(plan: RunPlan, request: RunRequest, status: Address, elapsedNs: number | null, finished: Finished): void {
     const isTerminated = this.#resetTermination()
     if (status === 0) {
       let collected
@@ -126,7 +125,7 @@ export class NativeRunner implements OnnxRunner {
         collected = plan.collect()
       } catch (reason) {
         this.#dispose(plan)
-        finished({ error: this.#serverError(reason), isTerminated, elapsedNs })
+        finished({ error: this.#serverError(reason), isTerminated })
         return
       }
       this.#dispose(plan)
@@ -143,7 +142,7 @@ export class NativeRunner implements OnnxRunner {
       this.run(request, finished)
       return
     }
-    finished({ error: this.#serverError(error), isTerminated, elapsedNs })
+    finished({ error: this.#serverError(error), isTerminated })
   }
 
   #onLost(plan: RunPlan, finished: Finished): void {
@@ -151,7 +150,7 @@ export class NativeRunner implements OnnxRunner {
     plan.abandon()
     this.#dispose(plan)
     const message = isTerminated ? 'the run was cancelled before it began' : 'the thread that ran the model was lost'
-    finished({ error: ServerError.withoutStack('INTERNAL', message), isTerminated, elapsedNs: 0 })
+    finished({ error: ServerError.withoutStack('INTERNAL', message), isTerminated })
   }
 
   #resetTermination(): boolean {
