@@ -15,10 +15,15 @@ export const cpuSecondsOf = (pid: number): number =>
   }, 0)
 
 /** Resident memory of the process and its descendants, in MiB. */
-export const residentMibOf = (pid: number): number =>
+export const residentMibOf = (pid: number): number => statusMibOf(pid, 'VmRSS')
+
+/** What of it is in no file: a page of a program or library counts for every process that has touched it, but exists once. */
+export const ownMibOf = (pid: number): number => statusMibOf(pid, 'RssAnon')
+
+const statusMibOf = (pid: number, field: string): number =>
   familyOf(pid).reduce((sum, member) => {
-    const resident = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${member}/status`, 'latin1'))
-    return sum + Number(resident?.[1] ?? 0) / 1024
+    const found = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${member}/status`, 'latin1'))
+    return sum + Number(found?.[1] ?? 0) / 1024
   }, 0)
 
 /**

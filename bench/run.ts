@@ -52,6 +52,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'python-infer',
   'shared-memory',
   'soak',
+  'memory',
   'scaling',
   'attack',
 ])

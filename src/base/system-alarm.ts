@@ -2,8 +2,8 @@
 // kernel makes it readable at its time, and the loop sleeps until then like for any socket. Linux only.
 
 import { closeSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { Socket } from 'node:net'
+import { loadKoffi } from './koffi.ts'
 
 export interface Alarm {
   /** Rings once, `delayNs` from now. It replaces the time that was set before. */
@@ -29,7 +29,7 @@ export function openSystemAlarm(ring: () => void): Alarm | null {
 }
 
 function openTimer(ring: () => void): Alarm | null {
-  const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
+  const koffi = loadKoffi()
   const libc = koffi.load(null)
   const pair = new Int32Array(2)
   const timer = libc.func('int timerfd_create(int, int)')(monotonicClock, closeOnExec | nonBlocking) as number

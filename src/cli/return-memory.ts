@@ -2,10 +2,12 @@
 // models. V8 keeps garbage until it needs the room, and malloc keeps what was freed: 24 reloads of a Python model under load left
 // 195 MB, of which 113 MB held nothing.
 
+import { readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { loadKoffi } from '../base/koffi.ts'
+import { releaseProgramPages } from './release-program-pages.ts'
 
 const checkMs = 500
 /** The share of time between two checks. A server that is busier than this should not pause. */
@@ -13,7 +15,7 @@ const idleUtilization = 0.1
 /** A server that is busy at all these checks after its start needs its memory and its warm code, so nothing is given back. */
 const startChecks = 4
 const laterCheckMs = 2000
-/** How much the process must have grown since memory was last given back, for a pause to be worth it. */
+/** How much the process must have grown, pages of programs left out, since memory was last given back, for a pause to be worth it. */
 const grownBytes = 16 * 1024 * 1024
 /**
  * A server with steady traffic has no quiet moment, but what malloc keeps goes back there, too, once so much was freed since the last
@@ -43,7 +45,8 @@ export function returnMemory(): void {
     collectGarbage()
     malloc ??= openMalloc()
     malloc?.trim()
-    leastBytes = process.memoryUsage.rss()
+    releaseProgramPages()
+    leastBytes = ownBytes()
     leastFreeBytes = malloc?.freeBytes() ?? 0
   }
   const trimUnderTraffic = (): void => {
@@ -57,7 +60,7 @@ export function returnMemory(): void {
     nextTrimMs = performance.now() + trimEveryMs
   }
   const watch = (): void => {
-    const bytes = process.memoryUsage.rss()
+    const bytes = ownBytes()
     leastBytes = Math.min(leastBytes, bytes)
     const isQuiet = utilization() < idleUtilization
     if (isQuiet && bytes - leastBytes > grownBytes) giveBackNow()
@@ -100,4 +103,15 @@ function openMalloc(): Malloc | null {
   } catch {
     return null
   }
+}
+
+/** Resident bytes of the process, without those of programs and libraries: these come and go with what the process does. */
+function ownBytes(): number {
+  try {
+    const kilobytes = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]
+    if (kilobytes !== undefined) return Number(kilobytes) * 1024
+  } catch {
+    // Another system has no such file.
+  }
+  return process.memoryUsage.rss()
 }
