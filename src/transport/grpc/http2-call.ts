@@ -5,7 +5,7 @@ import { createGunzip, createInflate } from 'node:zlib'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import type { ConnectionMemory } from '../client-memory.ts'
-import { inflatedLimit, mostInflatedPerByte, type InflateFailure } from '../inflate-queue.ts'
+import type { InflateFailure } from '../inflate-queue.ts'
 import { RequestMemory } from '../request-memory.ts'
 import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import { encodeStatusMessage, GrpcStatus, statusCodes, statusOk } from './grpc-status.ts'
@@ -15,21 +15,16 @@ import { errorCodes } from '../http2/http2-format.ts'
 import { encodeHeaderBlock, okTrailers, plainHead } from '../http2/hpack-encoder.ts'
 import type { Http2Stream, StreamUser } from '../http2/http2-stream.ts'
 import type { RequestHead } from '../http2/request-head.ts'
-import { MessageAssembler, MessageTooLarge, MessageUnwelcome } from './message-assembler.ts'
-import {
-  acceptedEncodings,
-  chooseEncoding,
-  compressMessage,
-  isMessageEncoding,
-  type MessageEncoding,
-} from './message-compression.ts'
+import { CompressedAnswers } from './compressed-answers.ts'
+import { MessageAssembler } from './message-assembler.ts'
+import { acceptedEncodings, chooseEncoding, isMessageEncoding } from './message-compression.ts'
+import { assemblerRefusal, inflateRefusal, noRoomFor, type MessageLimit } from './message-refusals.ts'
 
 const headFields = [
   [':status', '200'],
   ['content-type', 'application/grpc'],
 ] as const
-const compressedHeads: Readonly<Record<MessageEncoding, Buffer>> = {
-  identity: plainHead,
+const compressedHeads: Readonly<Record<CompressedAnswers['encoding'], Buffer>> = {
   gzip: encodeHeaderBlock([...headFields, ['grpc-encoding', 'gzip']]),
   deflate: encodeHeaderBlock([...headFields, ['grpc-encoding', 'deflate']]),
 }
@@ -77,7 +72,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   readonly #surroundings: CallSurroundings
   /** Null as long as every message has come in one piece. */
   #assembler: MessageAssembler | null = null
-  #responseEncoding: MessageEncoding = 'identity'
+  /** Null: answers go out as they are. */
+  #compressed: CompressedAnswers | null = null
   #mostMessageBytes: number
   #hasSentHead = false
   #isPaused = false
@@ -94,13 +90,9 @@ export class Http2Call implements GrpcCall, StreamUser {
   #heldBytes = 0
   /** What is held for single messages beside their bytes; null as long as nothing is. */
   #memories: Map<Buffer, RequestMemory> | null = null
-  /** Bytes of answers that are being compressed. */
-  #compressingBytes = 0
   /** Made at the first look, some time after the call began: most calls are over by then. */
   #watch: StallWatch | null = null
   #hasClientEnded = false
-  /** Sends that wait until a message before them is compressed. */
-  #waiting: (() => void)[] | null = null
   #disarm: Cancel | null = null
 
   constructor(stream: Http2Stream, head: RequestHead, surroundings: CallSurroundings) {
@@ -117,7 +109,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   get backlogBytes(): number {
-    return this.#stream.backlogBytes + this.#compressingBytes
+    const { backlogBytes } = this.#stream
+    return this.#compressed === null ? backlogBytes : backlogBytes + this.#compressed.bytes
   }
 
   /** From now on messages are delivered. The handler has been set. */
@@ -132,8 +125,16 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   allowCompression(): void {
-    if (this.#surroundings.options.compressionLevel === 'none') return
-    this.#responseEncoding = chooseEncoding(metadataValue(this.metadata, 'grpc-accept-encoding') ?? '')
+    const { memory, options } = this.#surroundings
+    if (options.compressionLevel === 'none') return
+    const encoding = chooseEncoding(metadataValue(this.metadata, 'grpc-accept-encoding') ?? '')
+    if (encoding === 'identity') return
+    this.#compressed = new CompressedAnswers(
+      encoding,
+      options.compressionLevel,
+      memory,
+      (message, flag, release, isLast) => this.#write(message, flag, release, isLast),
+    )
   }
 
   allowLargeMessages(): void {
@@ -169,8 +170,8 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.isEnded = true
     this.#disarm?.()
     this.#endRequest()
-    if (this.#waiting === null) this.#end(status)
-    else this.#waiting.push(() => this.#end(status))
+    if (this.#compressed === null) this.#end(status)
+    else this.#compressed.after(() => this.#end(status))
   }
 
   #isTooLarge({ byteLength }: OutgoingMessage): boolean {
@@ -188,43 +189,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   #encode(message: OutgoingMessage, release: (() => void) | null, isLast: boolean): void {
-    const encoding = this.#responseEncoding
-    if (encoding !== 'identity') this.#compress(message, encoding, release, isLast)
-    else if (this.#waiting === null) this.#write(message, 0, release, isLast)
-    else this.#waiting.push(() => this.#write(message, 0, release, isLast))
-  }
-
-  #compress(
-    message: OutgoingMessage,
-    encoding: 'gzip' | 'deflate',
-    release: (() => void) | null,
-    isLast: boolean,
-  ): void {
-    // zlib wants one piece. That piece is a copy, so the model gets its memory back at once.
-    const bytes = Buffer.concat(message.parts as Uint8Array[], message.byteLength)
-    release?.()
-    this.#countCompressing(bytes.length)
-    const begin = (): void => {
-      this.#waiting = []
-      compressMessage(bytes, encoding, this.#surroundings.options.compressionLevel, (compressed) => {
-        const body = compressed ?? bytes
-        this.#countCompressing(-bytes.length)
-        this.#write({ parts: [body], byteLength: body.length }, compressed === null ? 0 : 1, null, isLast)
-        const waiting = this.#waiting ?? []
-        this.#waiting = null
-        while (waiting.length > 0 && this.#waiting === null) waiting.shift()?.()
-        // One of these sends began to compress a message: the sends after it wait for that.
-        if (this.#waiting !== null) (this.#waiting as (() => void)[]).push(...waiting)
-      })
-    }
-    if (this.#waiting === null) begin()
-    else this.#waiting.push(begin)
-  }
-
-  #countCompressing(bytes: number): void {
-    if (this.#stream.isClosed) return
-    this.#compressingBytes += bytes
-    this.#surroundings.memory.changeAnswers(bytes)
+    if (this.#compressed === null) this.#write(message, 0, release, isLast)
+    else this.#compressed.add(message, release, isLast)
   }
 
   /** HOT: once per answer. */
@@ -238,7 +204,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     turnBudget.spend(message.byteLength)
     if (!this.#hasSentHead && !stream.isClosed) {
       this.#hasSentHead = true
-      stream.sendHead(compressedHeads[this.#responseEncoding])
+      stream.sendHead(this.#compressed === null ? plainHead : compressedHeads[this.#compressed.encoding])
     }
     stream.sendMessage(message, flag, release)
     if (stream.isClosed) return
@@ -248,9 +214,9 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** The client does not take the answers that it has; there is no room for this one. */
   #refuseAnswer(bytes: number): void {
-    const text = this.#surroundings.memory.server.refuse(bytes)
+    const refusal = noRoomFor(bytes, this.#surroundings.memory.server)
     if (this.#hasSentHead) this.giveUp()
-    else this.#end(new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text))
+    else this.#end(refusal)
   }
 
   onProgress(): void {
@@ -366,7 +332,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   #refuseMessage(bytes: number): void {
-    this.#breakOff(new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, this.#surroundings.memory.server.refuse(bytes)))
+    this.#breakOff(noRoomFor(bytes, this.#surroundings.memory.server))
   }
 
   /** HOT: once per request. */
@@ -433,7 +399,7 @@ export class Http2Call implements GrpcCall, StreamUser {
       try {
         message = assembler.next()
       } catch (reason) {
-        this.#breakOff(this.#refusal(reason))
+        this.#breakOff(assemblerRefusal(reason, this.#limit, this.#surroundings.memory.server))
         return
       }
       if (message === null) break
@@ -445,33 +411,17 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (!mustWait && this.#hasClientEnded && !this.isEnded) this.#endOfMessages()
   }
 
+  get #limit(): MessageLimit {
+    const mostBytes = this.#mostMessageBytes
+    return { mostBytes, isMovable: mostBytes === this.#surroundings.options.maxMessageBytes }
+  }
+
   #endOfMessages(): void {
     if (this.#assembler === null || this.#assembler.isBetweenMessages) {
       const { onHalfClose } = this
       this.onHalfClose = null
       onHalfClose?.()
     } else this.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call ended in the middle of a message'))
-  }
-
-  #refusal(reason: unknown): GrpcStatus {
-    if (reason instanceof MessageTooLarge) return this.#tooLarge(String(reason.messageBytes))
-    if (reason instanceof MessageUnwelcome) {
-      const text = this.#surroundings.memory.server.refuse(reason.messageBytes)
-      return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text)
-    }
-    return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, 'the server has no memory for the message, try again later')
-  }
-
-  #tooLarge(bytes: string): GrpcStatus {
-    const mostBytes = this.#mostMessageBytes
-    const isMovable = mostBytes === this.#surroundings.options.maxMessageBytes
-    const hint = isMovable
-      ? 'Use --grpc-max-message-size to increase the limit.'
-      : 'Only methods that take tensors or models take larger messages.'
-    return new GrpcStatus(
-      statusCodes.RESOURCE_EXHAUSTED,
-      `Received message larger than max (${bytes} vs. ${mostBytes}). ${hint}`,
-    )
   }
 
   #inflate(bytes: Buffer, isReserved: boolean): void {
@@ -500,27 +450,12 @@ export class Http2Call implements GrpcCall, StreamUser {
       if (failure === null) {
         this.#give(message, true)
         this.#deliver()
-      } else this.#breakOff(this.#inflateRefusal(failure, bytes.length))
+      } else this.#breakOff(inflateRefusal(failure, bytes.length, encoding, this.#limit, memory.server))
     }
     memory.server.inflations.inflate(bytes, this.#mostMessageBytes, open, inflatedMemory, (failure, message) => {
       if (turnBudget.isSpent && failure === null) turnBudget.whenRenewed(() => inflated(failure, message))
       else inflated(failure, message)
     })
-  }
-
-  #inflateRefusal(failure: InflateFailure, bytes: number): GrpcStatus {
-    if (failure === 'limit') return this.#tooLarge('more after decompression')
-    const { memory } = this.#surroundings
-    if (failure === 'no-room') {
-      const text = memory.server.refuse(inflatedLimit(bytes, this.#mostMessageBytes))
-      return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text)
-    }
-    if (failure === 'ratio') {
-      const text = `a message of ${bytes} bytes exceeds ${mostInflatedPerByte} times its size after decompression`
-      return new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, `${text}. Send it less compressed.`)
-    }
-    const text = `a message could not be decompressed as ${this.#head.encoding}`
-    return new GrpcStatus(statusCodes.INTERNAL, text)
   }
 
   /** Ends a call whose client still waits for it, and what was begun for the call. */
@@ -539,10 +474,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   onStreamClosed(): void {
     this.#disarm?.()
     if (this.#isHeldBack) this.#surroundings.heldBack.delete(this)
-    if (this.#compressingBytes > 0) {
-      this.#surroundings.memory.changeAnswers(-this.#compressingBytes)
-      this.#compressingBytes = 0
-    }
+    this.#compressed?.close()
     const wasOpen = !this.isEnded
     this.isEnded = true
     if (wasOpen) this.#endRequest()
