@@ -37,8 +37,9 @@ function runPinned() {
   if (node === null) {
     process.stderr.write(
       `galatea needs Node ${requiredMajor} or newer. This is Node ${process.version}, and the one that npm installs beside\n` +
-        `galatea (package '${pinnedPackage}') is missing or too old: optional packages were left out, or there is none for this system.\n` +
-        `To fix it: npm install --include=optional\n` +
+        `galatea for older ones (package '${pinnedPackage}') is missing or too old: npm ran on a newer Node, optional packages\n` +
+        `were left out, or there is none for this system.\n` +
+        `To fix it: npm install ${pinnedPackage}@${requiredMajor}\n` +
         `Or start galatea with a newer Node: https://nodejs.org\n`,
     )
     process.exit(1)
@@ -80,12 +81,22 @@ function endWithNpm(end) {
 /** The binary of the npm package for this system, or null when it is not there or too old to be of help. */
 function findPinned() {
   try {
-    const require = module.createRequire(import.meta.url)
-    const manifest = require.resolve(`${pinnedPackage}/package.json`)
+    const manifest = resolvePinned(`${pinnedPackage}/package.json`)
+    const require = module.createRequire(manifest)
     if (Number(require(manifest).version.split('.')[0]) < requiredMajor) return null
     const binary = path.join(path.dirname(manifest), 'bin', process.platform === 'win32' ? 'node.exe' : 'node')
     return existsSync(binary) ? binary : null
   } catch {
     return null
+  }
+}
+
+/** '@galatea/node' brings it; not every package manager puts what a package brings where others find it. */
+function resolvePinned(file) {
+  const require = module.createRequire(import.meta.url)
+  try {
+    return require.resolve(file)
+  } catch {
+    return module.createRequire(require.resolve('@galatea/node/package.json')).resolve(file)
   }
 }

@@ -4,12 +4,16 @@
 // half of the time until a server was ready (bench/start.bench.ts). Threads and whoever imports the package use the modules.
 
 import { spawnSync } from 'node:child_process'
-import { readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { build, type Plugin } from 'esbuild'
 
 const root = path.join(import.meta.dirname, '..')
-const dist = path.resolve(root, process.argv[2] ?? 'dist')
+const wanted = path.resolve(root, process.argv[2] ?? 'dist')
+rmSync(wanted, { recursive: true, force: true })
+mkdirSync(wanted, { recursive: true })
+// The bundler names files by where they really are.
+const dist = realpathSync(wanted)
 const command = path.join(dist, 'command')
 
 /** Modules find files beside them, as their threads' programs, by where they are themselves: in the bundle by where they were. */
@@ -24,7 +28,6 @@ const ownPlaces: Plugin = {
   },
 }
 
-rmSync(dist, { recursive: true, force: true })
 const compiler = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')
 const compile = [compiler, '-p', 'tsconfig.build.json', '--outDir', dist]
 const { status } = spawnSync(process.execPath, compile, { cwd: root, stdio: 'inherit' })

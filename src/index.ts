@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 // The public API of the package, and the only barrel.
 
 export { createEngine } from './embedded-engine.ts'

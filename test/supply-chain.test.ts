@@ -2,9 +2,10 @@
 // gets have none, and are few.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
+import { onRequest } from '../scripts/release-manifests.ts'
 
 type Locked = {
   readonly version: string
@@ -49,6 +50,19 @@ test('what a user gets has no install script, and no library of a cloud', () => 
   assert.deepEqual(given.filter(([, { hasInstallScript }]) => hasInstallScript === true), []) // prettier-ignore
   assert.deepEqual(given.filter(([place]) => /aws|azure|google|redis/.test(place)), []) // prettier-ignore
   assert.ok(given.length < 40, `${given.length} packages`)
+})
+
+test('what the sources import when they run is what a user gets, or what the server asks for by name', () => {
+  const { dependencies, optionalDependencies } = manifest
+  const given = [...Object.keys({ ...dependencies, ...optionalDependencies }), ...onRequest]
+  const root = path.join(import.meta.dirname, '..')
+  const files = globSync('src/**/*.ts', { cwd: root }).filter((file) => !/\.(test|contract)\.ts$/.test(file))
+  const imported = files.flatMap((file) =>
+    [...readFileSync(path.join(root, file), 'utf8').matchAll(/(?:^(?:import (?!type)|export (?!type)|\} ).*from |(?<!typeof )import\(|[rR]equire\([^)]*\)\()'([@a-z][^':]*)'.*/gm)] // prettier-ignore
+      .map(([, name = '']) => ({ file, name })),
+  )
+  assert.ok(imported.length > 1)
+  assert.deepEqual(imported.filter(({ name }) => !given.some((each) => name === each || name.startsWith(`${each}/`))), []) // prettier-ignore
 })
 
 test('the Node that runs everything is in the lockfile for each system, in one version', () => {

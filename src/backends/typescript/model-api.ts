@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 // `galatea/model`: the module that models and backends in TypeScript import. Everything exported here is public API.
 
 export type { ErrorCode } from '../../base/server-error.ts'

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The client for gRPC, in Node.
 
 import { CallScope, type RetryRule } from '../call-scope.ts'

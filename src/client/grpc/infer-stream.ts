@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { once } from 'node:events'
 import { wireRequestOf, type Compression, type InferOptions, type Inputs } from '../infer-request.ts'
 import type { InferResult } from '../infer-result.ts'

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The client for HTTP, in Node, browsers and everything else that has fetch.
 
 import { ClientSequence, type SequenceOptions } from '../client-sequence.ts'

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // A region of /dev/shm that this process makes, fills and reads, for servers on the same machine.
 
 import { constants } from 'node:fs'
