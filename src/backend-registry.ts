@@ -27,11 +27,13 @@ type BackendDependencies = {
   readonly services: ModelServices
   /** Of the processes that run models. */
   readonly environment: NodeJS.ProcessEnv
+  /** Python models may not give outputs that their configuration does not name. */
+  readonly refusesUnknownOutputs: boolean
 }
 type BackendSettings = ReadonlyMap<string, string>
 type BackendOptions = Pick<
   EngineSettings,
-  'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment'
+  'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment' | 'wordsErrorsLikeTriton'
 >
 type MakeBackend = (
   dependencies: BackendDependencies,
@@ -75,10 +77,14 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
 }
 
 export function createBackendRegistry(
-  parts: Omit<BackendDependencies, 'environment'>,
+  parts: Omit<BackendDependencies, 'environment' | 'refusesUnknownOutputs'>,
   options: BackendOptions,
 ): BackendRegistry {
-  const dependencies = { ...parts, environment: workerEnvironment(options.pythonEnvironment) }
+  const dependencies = {
+    ...parts,
+    environment: workerEnvironment(options.pythonEnvironment),
+    refusesUnknownOutputs: !options.wordsErrorsLikeTriton,
+  }
   const made = new Map<string, Promise<Backend | null>>()
   const entries: BackendEntry[] = []
 

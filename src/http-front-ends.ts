@@ -11,6 +11,7 @@ import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
+import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
 import type { LoadMetricSource } from './frontends/generate/endpoint-load-metrics.ts'
@@ -32,6 +33,8 @@ type HttpDependencies = {
   readonly logControl?: LogControl
   /** The regions that clients registered, by whatever protocol; without it they may register none. */
   readonly sharedMemory?: SharedMemoryRegistry
+  /** For the hint at the right port; left out: the server has no metrics port. */
+  readonly metricsPort?: () => number | null
   /** Without one nothing is written about single requests. */
   readonly accessLog?: AccessLog
   /** Metrics that models made; without them no answer tells of a model's load. */
@@ -45,9 +48,11 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   const offload = new JsonOffload(dependencies)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const parts = { ...dependencies, sharedMemory, offload }
-  const { refusals } = dependencies.engine
+  const { refusals, wording } = dependencies.engine
+  const ports = { metricsPort: dependencies.metricsPort ?? (() => null) }
+  const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports) }
   return new HttpPort(
-    { ...dependencies, refusals, admission, offload, cannotListen: (reason) => listenError(reason, options) },
+    { ...dependencies, ...hints, refusals, admission, offload, cannotListen: (reason) => listenError(reason, options) },
     { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
     httpRoutes(parts, options),
   )

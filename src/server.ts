@@ -210,8 +210,10 @@ async function openPorts(
     ports.grpc = portsPlace.add(createGrpcPort(parts, options.grpc), (opened) => opened.close())
     grpcAddress = await ports.grpc.listen()
   }
-  if (options.http !== null)
-    ports.http = portsPlace.add(createHttpPort(parts, options.http), (opened) => opened.close())
+  if (options.http !== null) {
+    const httpParts = { ...parts, metricsPort: () => metricsAddress?.port ?? null }
+    ports.http = portsPlace.add(createHttpPort(httpParts, options.http), (opened) => opened.close())
+  }
   if (options.metrics !== null) {
     const traffic = { http: ports.http?.traffic ?? null, grpc: ports.grpc?.traffic ?? null }
     const metrics = metricsPlace.add(createMetricsService({ ...parts, traffic }, options.metrics), (opened) =>

@@ -21,7 +21,9 @@ class Call:
         self.responses = deque()
         self.is_complete = False
         self._waiter = None
-        self._listener = None
+        # Taken by whoever calls it, so that it is called once, from whichever thread.
+        self._listeners = deque(maxlen=1)
+        self._wants_first = False
         context.calls[self.id] = self
 
     def arrived(self, response, is_final):
@@ -33,8 +35,8 @@ class Call:
         waiter = self._waiter
         if waiter is not None:
             waiter.finish()
-        if is_final and self._listener is not None:
-            self._listener()
+        if is_final or self._wants_first:
+            self._tell()
 
     def next(self):
         """The next response; None after the last."""
@@ -48,9 +50,23 @@ class Call:
         return self.responses.popleft()
 
     def when_complete(self, listener):
-        self._listener = listener
+        self._listeners.append(listener)
         if self.is_complete:
-            listener()
+            self._tell()
+
+    def when_begun(self, listener):
+        """At the first response, or at the end of a call without any."""
+        self._wants_first = True
+        self._listeners.append(listener)
+        if self.responses or self.is_complete:
+            self._tell()
+
+    def _tell(self):
+        try:
+            listener = self._listeners.pop()
+        except IndexError:
+            return
+        listener()
 
 
 class ResponseIterator:
@@ -133,22 +149,24 @@ def exec_async(request, decoupled):
     loop = asyncio.get_running_loop()
     call = start(request, decoupled)
     future = loop.create_future()
-    if decoupled:
-        future.set_result(ResponseIterator(call))
-        return future
     pump.add()
 
     def settle():
         pump.remove()
-        loop.call_soon_threadsafe(_resolve, future, call)
+        loop.call_soon_threadsafe(_resolve, future, call, decoupled)
 
-    call.when_complete(settle)
+    # As in Triton: whoever awaits a decoupled call goes on with its first response, and others run until then. The loop over
+    # the responses waits for the later ones.
+    if decoupled:
+        call.when_begun(settle)
+    else:
+        call.when_complete(settle)
     return future
 
 
-def _resolve(future, call):
+def _resolve(future, call, decoupled):
     if not future.done():
-        future.set_result(_only(call))
+        future.set_result(ResponseIterator(call) if decoupled else _only(call))
 
 
 class Pump:

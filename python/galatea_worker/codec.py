@@ -2,6 +2,7 @@
 import json
 
 from . import frames
+from .errors import ErrorCode
 from .frames import EXECUTED_HEAD, HEADER, INLINE, NAMED, NAME_LENGTH, PADDING, RESPONSE_HEAD, SHARED, TENSOR_BY_RANK, pad8
 from .tensor import BYTES, Tensor
 
@@ -145,8 +146,16 @@ def executed_frame(batch_id, execution_ns, handle, response, requested, output_i
     return b"".join(parts)
 
 
-def write_response(writer, handle, response, requested, output_index, is_final):
-    """Adds one response record; tensors nobody asked for are left out."""
+def _unknown_output(tensors, output_index):
+    for tensor in tensors:
+        if tensor._name not in output_index:
+            names = ", ".join("'%s'" % name for name in output_index)
+            return "output '%s' of the model is not in its configuration, which has %s" % (tensor._name, names or "none")
+    return None
+
+
+def write_response(writer, handle, response, requested, output_index, is_final, refuses_unknown=False):
+    """Adds one response record; tensors nobody asked for are left out. Those that no configuration names are an error."""
     flags = frames.RESPONSE_FINAL if is_final else 0
     if response is None:
         writer.add(RESPONSE_HEAD.pack(handle, 0, flags | frames.RESPONSE_FLAG_ONLY, 0, 0))
@@ -159,7 +168,15 @@ def write_response(writer, handle, response, requested, output_index, is_final):
         return
     tensors = response._output_tensors
     if requested is not None:
-        tensors = [tensor for tensor in tensors if tensor._name in requested]
+        wanted = [tensor for tensor in tensors if tensor._name in requested]
+        if refuses_unknown and len(wanted) != len(tensors):
+            unknown = _unknown_output(tensors, output_index)
+            if unknown is not None:
+                text = unknown.encode("utf-8", "replace")
+                writer.add(RESPONSE_HEAD.pack(handle, 0, flags | frames.RESPONSE_ERROR, ErrorCode.INTERNAL, len(text)))
+                writer.add_text(text)
+                return
+        tensors = wanted
     text = b""
     if response._parameters:
         text = json.dumps(response._parameters).encode()

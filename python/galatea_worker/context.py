@@ -14,6 +14,8 @@ class Context:
         self.input_names = []
         self.output_names = []
         self.output_index = {}
+        # An output that the configuration does not name is an error; in Triton it is left out.
+        self.refuses_unknown = False
         self.cancelled = set()
         self.calls = {}
         # Of the requests of a decoupled model that are open, by handle.

@@ -43,11 +43,31 @@ class Logger:
         _write(message, Logger.VERBOSE)
 
 
+# The end of a traceback says most, so of a longer one the start is left out.
+LONGEST_TRACEBACK = 64 * 1024
+
+
+def log_traceback(error):
+    """One record of level ERROR, from the line that raised the exception."""
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+    if len(text) > LONGEST_TRACEBACK:
+        text = "(the start is left out)\n" + text[-LONGEST_TRACEBACK:]
+    frames_of_error = traceback.extract_tb(error.__traceback__)
+    file, line = (frames_of_error[-1].filename, frames_of_error[-1].lineno or 0) if frames_of_error else ("", 0)
+    _send(text, Logger.ERROR, file, line)
+
+
 def _write(message, level):
     if not isinstance(message, str):
         raise TypeError("log(): incompatible function arguments: expected a str, found %r" % type(message))
     caller = sys._getframe(2)
-    file = os.path.basename(caller.f_code.co_filename).encode("utf-8", "replace")
-    body = LOG_HEAD.pack(int(level), len(file), caller.f_lineno) + file + message.encode("utf-8", "replace")
+    _send(message, level, caller.f_code.co_filename, caller.f_lineno)
+
+
+def _send(message, level, file, line):
+    file = os.path.basename(file).encode("utf-8", "replace")
+    body = LOG_HEAD.pack(int(level), len(file), line) + file + message.encode("utf-8", "replace")
     # The exact length, because a frame is padded.
     context.channel.send(simple_frame(frames.LOG, len(body), body))

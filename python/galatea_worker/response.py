@@ -121,7 +121,7 @@ class InferenceResponseSender:
     def _write(self, response, is_final):
         writer = FrameWriter(frames.RESPONSE, 0, context.outputs, context.inline_limit)
         try:
-            write_response(writer, self._handle, response, self._requested, context.output_index, is_final)
+            write_response(writer, self._handle, response, self._requested, context.output_index, is_final, context.refuses_unknown)
         except BaseException:
             writer.discard()
             raise

@@ -15,6 +15,7 @@ from .codec import FrameWriter, executed_frame, read_tensor, write_response
 from .context import context
 from .errors import exception_text
 from .frames import OFFSET, REQUEST, simple_frame
+from .logger import log_traceback
 from .model_config import ModelConfig
 from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest, InferenceTrace
 from .response import InferenceResponse
@@ -127,6 +128,7 @@ class Runner:
         context.is_decoupled = settings["decoupled"]
         context.input_names = settings["inputs"]
         context.output_names = settings["outputs"]
+        context.refuses_unknown = settings["refusesUnknownOutputs"]
         context.output_index = {name: index for index, name in enumerate(settings["outputs"])}
         if settings["maxMemoryBytes"]:
             _limit_memory(settings["maxMemoryBytes"])
@@ -150,7 +152,7 @@ class Runner:
     def _start_failed(self, error):
         is_plain = getattr(error, "is_plain", False)
         if not is_plain:
-            _log_traceback(error)
+            log_traceback(error)
         text = str(error) if is_plain else exception_text(error)
         self._channel.send(simple_frame(frames.START_FAILED, 0, _json_body({"message": text})))
 
@@ -288,7 +290,7 @@ class Runner:
                     if sender._is_closed:
                         continue
                     sender._is_closed = True
-                write_response(writer, request._handle, response, request._requested, context.output_index, True)
+                write_response(writer, request._handle, response, request._requested, context.output_index, True, context.refuses_unknown)
                 count += 1
         except BaseException:
             writer.discard()
@@ -339,7 +341,7 @@ class Runner:
         if isinstance(error, (ExecuteError, SharedMemoryFull)):
             text = str(error)
         else:
-            _log_traceback(error)
+            log_traceback(error)
             text = exception_text(error)
         message = "Failed to process the request(s) for model '%s', message: %s" % (context.instance_name, text)
         self._channel.send(simple_frame(frames.EXECUTE_FAILED, batch_id, _text_body(message)))
@@ -374,7 +376,7 @@ class Runner:
                     raise TypeError("is_ready() must return a boolean value")
             except BaseException as error:
                 if said:
-                    _log_traceback(error)
+                    log_traceback(error)
                 answer = False
             if answer != said:
                 said = answer
@@ -400,7 +402,7 @@ class Runner:
             if self._model is not None and hasattr(self._model, "finalize"):
                 self._model.finalize()
         except BaseException as error:
-            _log_traceback(error)
+            log_traceback(error)
         self._model = None
         self._channel.flush()
 
@@ -420,15 +422,7 @@ class _Plain(Exception):
 
 def _report_background(future):
     if not future.cancelled() and future.exception() is not None:
-        _log_traceback(future.exception())
-
-
-def _log_traceback(error):
-    import traceback
-
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    sys.stderr.write(text)
-    sys.stderr.flush()
+        log_traceback(future.exception())
 
 
 def _json(frame):

@@ -66,7 +66,7 @@ async function underTest(settings: Settings = {}) {
       launch: settings.launch ?? launchFake,
       onReadinessChange: () => readiness.push(instance?.isReady ?? true),
       maxExecutionMs: settings.maxExecutionMs ?? 0,
-      deathMessage: (reason) => `model 'm' failed: ${reason}`,
+      tritonDeathText: (reason) => `model 'm' failed: ${reason}`,
     },
   )
   return { clock, log, workers, readiness, instance }

@@ -9,6 +9,7 @@ import { messageOf, ServerError } from '../base/server-error.ts'
 import type { Instance, Prepare } from '../model/backend.ts'
 import type { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
+import { worded } from '../model/worded-error.ts'
 
 export interface Worker {
   /** As `Instance.prefetchDepth`. Absent: none. */
@@ -46,11 +47,14 @@ type SupervisedInstanceOptions = {
   readonly onReadinessChange: () => void
   /** The Worker is ended and replaced when an execution takes longer. 0: no limit. */
   readonly maxExecutionMs: number
-  /** The error text for the clients of a dead Worker. */
-  deathMessage(reason: string): string
+  /** The error text for the clients of a dead Worker, with --triton-defaults. */
+  tritonDeathText(reason: string): string
 }
 
 const pageBytes = 4096
+
+/** The reason of a Worker that was ended because of its request. */
+export const overdueStart = 'execution took'
 
 /**
  * Delay before the next start. A Worker that served is replaced at once: it had loaded, so it will load again. Of others
@@ -268,7 +272,7 @@ export class SupervisedInstance implements Instance {
     const limit = this.#options.maxExecutionMs
     this.#log.error('execution took too long, the worker is ended', { instance: this.name, max_execution_ms: limit })
     if (this.#worker === worker) {
-      this.#onDeath(`execution took longer than max_execution_ms (${limit})`)
+      this.#onDeath(`${overdueStart} longer than max_execution_ms (${limit})`)
       worker.kill()
     }
   }
@@ -297,12 +301,16 @@ export class SupervisedInstance implements Instance {
   }
 
   #fail(requests: Iterable<InferenceRequest>, reason: string): void {
+    const triton = this.#options.tritonDeathText(reason)
+    const facts = { triton, model: this.#options.modelName, instance: this.name, reason }
+    // The same request would take too long again, so its client is not asked to repeat it.
+    const isOverdue = reason.startsWith(overdueStart)
     for (const request of requests) {
       // One whose own run had failed before is the scheduler's already.
       if (request.isEnded || request.isRescheduled) continue
       // A request that ends Workers must not get another one.
       request.lend(null)
-      request.fail(ServerError.withoutStack('INTERNAL', this.#options.deathMessage(reason)))
+      request.fail(isOverdue ? ServerError.withoutStack('INTERNAL', triton) : worded('workerLost', facts))
     }
   }
 

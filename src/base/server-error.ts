@@ -26,11 +26,14 @@ export const errorCodeText: Record<ErrorCode, string> = {
 
 export class ServerError extends Error {
   readonly code: ErrorCode
+  /** When the client may try again; 0: the client is not told. */
+  readonly retryAfterSecs: number
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { readonly retryAfterSecs?: number }) {
     super(message, options)
     this.name = 'ServerError'
     this.code = code
+    this.retryAfterSecs = options?.retryAfterSecs ?? 0
   }
 
   /** For refusals made per request, perhaps thousands a second: collecting a stack costs 10 µs and tells nothing. */

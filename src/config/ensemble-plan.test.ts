@@ -39,7 +39,7 @@ function planOf(
     name: modelName,
     modelTransactionPolicy: { decoupled: decoupled.includes(Number(modelName.slice(1))) },
   })
-  return new EnsemblePlan(config, new ModelSignature(config), models, { prunesLikeTriton: false })
+  return new EnsemblePlan(config, new ModelSignature(config), models, { isLikeTriton: false })
 }
 
 test('a selection holds the steps and tensors that its outputs need, and no others', () => {

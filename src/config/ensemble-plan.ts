@@ -46,7 +46,8 @@ export class EnsemblePlan {
   /** Requests that one step may have in flight, over all requests to the ensemble. */
   readonly maxInflightRequests: number
   readonly #signature: ModelSignature
-  readonly #prunesLikeTriton: boolean
+  /** Steps are left out, and answers made, as Triton does it. */
+  readonly isLikeTriton: boolean
   readonly #producers = new Map<string, EnsembleStep>()
   readonly #selections = new Map<string, EnsembleSelection>()
 
@@ -54,11 +55,11 @@ export class EnsemblePlan {
     config: ModelConfig,
     signature: ModelSignature,
     models: ComposingConfigs,
-    options: { readonly prunesLikeTriton: boolean },
+    options: { readonly isLikeTriton: boolean },
   ) {
     this.name = config.name
     this.#signature = signature
-    this.#prunesLikeTriton = options.prunesLikeTriton
+    this.isLikeTriton = options.isLikeTriton
     const { step: drafts = [], maxInflightRequests = 0 } = config.ensembleScheduling ?? {}
     this.maxInflightRequests = maxInflightRequests > 0 ? maxInflightRequests : Infinity
     const called = drafts.map(models)
@@ -128,7 +129,7 @@ export class EnsemblePlan {
         open.push(input.tensor)
       }
     }
-    const pruned = this.#prunesLikeTriton ? this.#prunedByTriton(all.filter((name) => !outputs.includes(name))) : null
+    const pruned = this.isLikeTriton ? this.#prunedByTriton(all.filter((name) => !outputs.includes(name))) : null
     return {
       steps: this.steps.filter((step) => steps.has(step) && pruned?.has(step) !== true),
       tensors,

@@ -8,7 +8,9 @@ import { ServerError } from '../base/server-error.ts'
 import type { ChangeOrigin } from '../model/change-origin.ts'
 import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { EngineState, HealthReport } from '../model/health.ts'
+import { ErrorWording } from '../model/error-wording.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
+import { worded } from '../model/worded-error.ts'
 import type { ModelKey } from '../model/model-key.ts'
 import { modelMetadata, type ModelMetadata } from '../config/model-metadata.ts'
 import type { ModelStatistics } from '../model/model-statistics.ts'
@@ -67,6 +69,8 @@ export type EngineOptions = LifecycleSettings & {
   readonly isModelControlExplicit: boolean
   /** Models to load at start when model control is explicit; `*` alone means all. */
   readonly loadModels: readonly string[]
+  /** `--triton-defaults`: errors have Triton's codes and texts. */
+  readonly wordsErrorsLikeTriton?: boolean
 }
 
 export class Engine {
@@ -83,13 +87,17 @@ export class Engine {
   readonly #expected = new ExpectedRequests()
   /** Requests that no model took. Front ends count those that they refuse themselves. */
   readonly refusals = new RefusalCounts()
-  readonly #check = new RequestCheck(this.refusals, this.#expected)
+  /** How errors are told to clients of every protocol. */
+  readonly wording: ErrorWording
+  readonly #check: RequestCheck
   /** What is known of models beside their configuration, and who changed them. */
   readonly registry: ModelRegistry
 
   constructor(dependencies: EngineDependencies, options: EngineOptions) {
     this.#dependencies = dependencies
     this.#options = options
+    this.wording = new ErrorWording(options.wordsErrorsLikeTriton ?? false)
+    this.#check = new RequestCheck(this.refusals, this.#expected, this.wording)
     this.#clock = dependencies.clock
     this.#tracer = dependencies.tracer ?? new Tracer(dependencies.log, noTracing)
     this.#log = dependencies.log.from('engine.ts')
@@ -353,7 +361,7 @@ export class Engine {
   /** Throws unless the operator lets clients load and unload models. */
   requireExplicitControl(): void {
     if (this.#options.isModelControlExplicit) return
-    throw ServerError.withoutStack('UNAVAILABLE', 'explicit model load / unload is not allowed if polling is enabled')
+    throw worded('modelControl', {})
   }
 
   /**

@@ -14,6 +14,7 @@ import type { Engine } from '../engine/engine.ts'
 import { RequestRegions, type OutputPlace } from '../engine/shared-memory/request-regions.ts'
 import type { RegionReference, SharedMemoryRegistry } from '../engine/shared-memory/shared-memory-registry.ts'
 import type { RequestFacts, RequestHead } from '../model/choice.ts'
+import type { WordedCall } from '../model/error-words.ts'
 import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
@@ -61,7 +62,7 @@ const noOutputs: readonly OutputPlace[] = []
 const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
 
 /** HOT: one object per inference. */
-export abstract class InferenceExchange implements RequestFacts {
+export abstract class InferenceExchange implements RequestFacts, WordedCall {
   abstract readonly protocol: CallFacts['protocol']
   abstract readonly path: string
   abstract readonly peer: string
@@ -184,9 +185,19 @@ export abstract class InferenceExchange implements RequestFacts {
     this.#request?.setPaused(isPaused)
   }
 
+  /** The error in the words that clients get. */
+  protected told(reason: unknown): ServerError {
+    return this.parts.engine.wording.tell(reason, this)
+  }
+
+  /** Null before the version is chosen. */
+  get signature(): WordedCall['signature'] {
+    return this.#version?.signature ?? null
+  }
+
   /** Refuses and counts a request that does not reach the Engine. */
   protected refuse(reason: unknown): void {
-    const error = ServerError.from(reason)
+    const error = this.told(reason)
     this.parts.engine.refusals.count(error)
     this.refused(error)
   }
@@ -330,13 +341,13 @@ export abstract class InferenceExchange implements RequestFacts {
     if (error === null) this.#give(first ?? final, true)
     else {
       first?.release()
-      this.fail(error, true)
+      this.fail(this.told(error), true)
     }
   }
 
   #give(response: InferenceResponse, isFinal: boolean): void {
     if (this.#behind !== null) this.#wait(this.#behind, response, isFinal)
-    else if (response.error !== null) this.fail(response.error, isFinal)
+    else if (response.error !== null) this.fail(this.told(response.error), isFinal)
     else if (this.#regions !== null && !response.isFlagOnly) this.#place(response, isFinal, this.#regions)
     else this.#finish(response, isFinal)
   }
@@ -371,7 +382,7 @@ export abstract class InferenceExchange implements RequestFacts {
       if (prepared !== null) this.#write(prepared, isFinal)
       else {
         response.release()
-        this.fail(ServerError.from(error), isFinal)
+        this.fail(this.told(error), isFinal)
       }
       trace?.release()
       const behind = this.#behind ?? []
@@ -396,7 +407,7 @@ export abstract class InferenceExchange implements RequestFacts {
       if (error === null) this.#finish(response, isFinal)
       else {
         response.release()
-        this.fail(error, isFinal)
+        this.fail(this.told(error), isFinal)
       }
       trace?.release()
       this.#endIfDone()
@@ -408,7 +419,7 @@ export abstract class InferenceExchange implements RequestFacts {
       this.write(response, isFinal)
     } catch (reason) {
       response.release()
-      this.fail(ServerError.from(reason), isFinal)
+      this.fail(this.told(reason), isFinal)
     }
   }
 

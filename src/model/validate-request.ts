@@ -7,11 +7,7 @@ import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
-
-const batchNote =
-  'NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each ' +
-  'input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting ' +
-  'max_batch_size to zero. See the model configuration docs for more info on max_batch_size.'
+import { worded } from './worded-error.ts'
 
 /** Any client can cause refusals, one per request, so a refusal has no stack trace. */
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
@@ -58,7 +54,7 @@ function validateNames(request: InferenceRequest, signature: ModelSignature): vo
   const { modelName } = signature
   for (const name of request.requestedOutputs) {
     if (!signature.outputByName.has(name)) {
-      throw invalid(`unexpected inference output '${name}' for model '${modelName}'`)
+      throw worded('unexpectedOutput', { output: name, model: modelName })
     }
   }
   checkInputCount(request, signature)
@@ -68,7 +64,7 @@ function validateNames(request: InferenceRequest, signature: ModelSignature): vo
   for (let i = inputs.length - 1; i >= 0; i--) {
     const tensor = inputs[i] as Tensor
     if (!signature.inputByName.has(tensor.name)) {
-      throw invalid(`unexpected inference input '${tensor.name}' for model '${modelName}'`)
+      throw worded('unexpectedInput', { input: tensor.name, model: modelName })
     }
     for (let j = 0; j < i; j++) {
       if (inputs[j]?.name === tensor.name) {
@@ -78,9 +74,13 @@ function validateNames(request: InferenceRequest, signature: ModelSignature): vo
     if (signature.isBatching) batchSize = nextBatchSize(request, signature, tensor, batchSize)
   }
   if (batchSize > signature.maxBatchSize) {
-    throw invalid(
-      `${request.errorPrefix}inference request batch-size must be <= ${signature.maxBatchSize} for '${modelName}'`,
-    )
+    throw worded('batchTooLarge', {
+      prefix: request.errorPrefix,
+      model: modelName,
+      most: signature.maxBatchSize,
+      batchSize,
+      shapes: inputs.map(({ name, shape }) => [name, shape]),
+    })
   }
   request.batchSize = batchSize
 }
@@ -91,14 +91,14 @@ function checkInputCount(request: InferenceRequest, signature: ModelSignature): 
   if (count >= least && count <= most) return
   const given = request.inputs.map((tensor) => tensor.name).toReversed()
   const missing = signature.inputs.filter((input) => !input.isOptional && !given.includes(input.name))
-  // When nothing is missing, Triton's list lacks its opening bracket. Clients may match on this text.
-  const missingText = missing.length === 0 ? ']' : `[${missing.map((input) => `'${input.name}'`).join(',')}]`
-  const expected = least === most ? `${most} inputs` : `number of inputs between ${least} and ${most}`
-  throw invalid(
-    `${request.errorPrefix}expected ${expected} but got ${count} inputs for model '${signature.modelName}'. ` +
-      `Got input(s) [${given.map((name) => `'${name}'`).join(',')}], but missing required input(s) ${missingText}. ` +
-      'Please provide all required input(s).',
-  )
+  throw worded('inputCount', {
+    prefix: request.errorPrefix,
+    model: signature.modelName,
+    least,
+    most,
+    given,
+    missing: missing.map(({ name }) => name),
+  })
 }
 
 function nextBatchSize(
@@ -135,10 +135,14 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
   const offset = signature.isBatching ? 1 : 0
   if (!matches(tensor.shape, spec.dims, offset)) {
     const expected = signature.isBatching ? [-1, ...spec.dims] : spec.dims
-    throw invalid(
-      `${request.errorPrefix}unexpected shape for input '${tensor.name}' for model '${modelName}'. Expected ` +
-        `${shapeText(expected)}, got ${shapeText(tensor.shape)}. ${signature.isBatching ? batchNote : ''}`,
-    )
+    throw worded('shape', {
+      prefix: request.errorPrefix,
+      input: tensor.name,
+      model: modelName,
+      expected,
+      got: tensor.shape,
+      isBatching: signature.isBatching,
+    })
   }
   // For a batch of no rows Triton still expects the bytes of one row.
   const hasNoRows = signature.isBatching && tensor.shape[0] === 0

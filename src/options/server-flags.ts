@@ -15,7 +15,8 @@ export const serverFlags = [
   flag('triton-defaults', boolean, 'false', ours)
     .says("Use Triton's defaults where Galatea's are safer")
     .set('engine.reportedVersion', (flags, { version }) => (hasTritonDefaults(flags) ? tritonVersion : version))
-    .set('engine.prunesEnsemblesLikeTriton', hasTritonDefaults)
+    .set('engine.runsEnsemblesLikeTriton', hasTritonDefaults)
+    .set('engine.wordsErrorsLikeTriton', hasTritonDefaults)
     .set('http.boundsBinaryBodies', (flags) => !hasTritonDefaults(flags)),
   flag('exit-on-error', boolean, 'true').says('Exit when a model fails to load at start').to('process.exitOnError'),
   flag('exit-timeout-secs', integer(0), '30')

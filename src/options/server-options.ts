@@ -101,7 +101,9 @@ export type EngineSettings = {
   /** null: `--rate-limit=off`. Resources by `name` or `name:device`; null: each as large as its largest claim. */
   readonly rateLimit: { readonly resources: ReadonlyMap<string, number> | null } | null
   /** `--triton-defaults`: refuse what Triton's way of leaving out unneeded ensemble steps refuses. */
-  readonly prunesEnsemblesLikeTriton: boolean
+  readonly runsEnsemblesLikeTriton: boolean
+  /** `--triton-defaults`: errors have Triton's codes and texts, in place of 4xx for every mistake of a client. */
+  readonly wordsErrorsLikeTriton: boolean
 }
 
 export type ResponseCacheOptions =

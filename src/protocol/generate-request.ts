@@ -3,6 +3,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { ParameterValue } from '../model/parameters.ts'
+import { prefixedError, worded } from '../model/worded-error.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -24,9 +25,8 @@ const nestedKey = 'parameters'
 const maxInt64 = 2n ** 63n - 1n
 
 const invalidArgument = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
-const internal = (message: string): ServerError => ServerError.withoutStack('INTERNAL', message)
 
-/** Throws with Triton's texts. An error of JSON syntax anywhere is reported before all other errors. */
+/** Throws ServerError. An error of JSON syntax anywhere is reported before all other errors. */
 export function readGenerateRequest(
   body: Uint8Array,
   signature: ModelSignature,
@@ -37,7 +37,7 @@ export function readGenerateRequest(
   const members = isObject ? scanMembers(scanner, limits) : []
   if (!isObject) scanner.skipValue()
   scanner.endDocument()
-  if (!isObject) throw internal('attempt to get members for non-object')
+  if (!isObject) throw worded('notAnObject', { prefix: '', what: 'the request' })
   return new GenerateReader(scanner, signature, limits).read(members)
 }
 
@@ -81,7 +81,7 @@ class GenerateReader {
     const member = members.find(({ name }) => name === 'id')
     if (member === undefined) return ''
     this.#scanner.position = member.start
-    const id = asString(this.#scanner.readValue(), "Unable to parse 'id': ")
+    const id = asString(this.#scanner.readValue(), 'id')
     const bytes = Buffer.byteLength(id)
     if (bytes > this.#limits.maxIdBytes) throw idTooLong(bytes, this.#limits.maxIdBytes)
     return id
@@ -93,13 +93,12 @@ class GenerateReader {
     }
     this.#scanner.position = member.start
     if (this.#scanner.peek() !== char.leftBrace) {
-      throw internal(`Expected JSON object for keyword: '${nestedKey}': attempt to access JSON non-object as object`)
+      throw worded('notANestedObject', { member: nestedKey })
     }
     try {
       for (const inner of scanMembers(this.#scanner, this.#limits)) this.#readMember(inner)
     } catch (reason) {
-      const { code, message } = ServerError.from(reason)
-      throw ServerError.withoutStack(code, `Converting keyword: '${nestedKey}': ${message}`)
+      throw prefixedError(reason, `Converting keyword: '${nestedKey}': `)
     }
   }
 
@@ -193,7 +192,7 @@ function fitShape(name: string, dims: Shape, count: number): Shape {
   let rest = count
   for (const size of dims) {
     if (size < 0) continue
-    if (size === 0 || rest % size !== 0) throw misfit(name)
+    if (size === 0 || rest % size !== 0) throw misfit(name, dims, count)
     rest /= size
   }
   const shape = [...dims]
@@ -202,9 +201,9 @@ function fitShape(name: string, dims: Shape, count: number): Shape {
     shape[i] = rest
     rest = 1
   }
-  if (rest !== 1) throw misfit(name)
+  if (rest !== 1) throw misfit(name, dims, count)
   return shape
 }
 
-const misfit = (name: string): ServerError =>
-  invalidArgument(`The schema can not convert input '${name}' to tensor with proper shape`)
+const misfit = (input: string, dims: Shape, count: number): ServerError =>
+  worded('generateShape', { input, dims, count })

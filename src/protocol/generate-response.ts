@@ -16,10 +16,6 @@ export type GenerateContext = {
   readonly id: string
 }
 
-/** `generate` answers once: a model that gave another number of responses needs the other endpoint. */
-export const notOneResponseText =
-  'generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses'
-
 export const eventStreamType = 'text/event-stream; charset=utf-8'
 
 const eventStart = 'data: '

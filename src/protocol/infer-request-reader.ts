@@ -3,6 +3,7 @@
 import { ServerError } from '../base/server-error.ts'
 import type { ParameterValue, Parameters } from '../model/parameters.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
+import { worded } from '../model/worded-error.ts'
 import { isDataType, type DataType } from '../tensor/data-type.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -16,7 +17,7 @@ import {
   type TensorParameters,
 } from './infer-request-scan.ts'
 import { JsonScanner } from './json-scanner.ts'
-import { asBoolean, asString, asUnsigned, missingMember, prefixed } from './json-access.ts'
+import { asBoolean, asString, asUnsigned, missingMember, notAnArray } from './json-access.ts'
 import type { OutputSelection, ParsedInfer, SharedMemoryReference } from './parsed-infer.ts'
 import { readRawInferRequest } from './raw-infer-request.ts'
 import { idTooLong, type RequestLimits } from './request-limits.ts'
@@ -82,7 +83,7 @@ export function readInferRequest(body: Uint8Array, options: InferReadOptions): P
 
 function readId(value: Member, limits: RequestLimits): string {
   if (value === undefined) return ''
-  const id = asString(value, "Unable to parse 'id': ")
+  const id = asString(value, 'id')
   // A string of n code units takes at least n bytes and at most 3n.
   if (id.length * 3 > limits.maxIdBytes) {
     const bytes = Buffer.byteLength(id)
@@ -108,7 +109,7 @@ const maxCorrelationIdLength = 128
 function readParameters(members: InferDraft['parameters']): RequestParameters {
   if (members === null) return defaultParameters
   if (members === 'not an object') {
-    throw ServerError.withoutStack('INTERNAL', 'failed to get request params.: attempt to get members for non-object')
+    throw worded('notAnObject', { prefix: 'failed to get request params.: ', what: "'parameters'" })
   }
   const custom = new Map<string, ParameterValue>()
   const found = { ...defaultParameters, parameters: custom as Parameters }
@@ -116,23 +117,22 @@ function readParameters(members: InferDraft['parameters']): RequestParameters {
   for (const [name, value] of members) {
     if (seen.has(name)) continue
     seen.add(name)
-    const prefix = `Unable to parse '${name}': `
-    if (name === 'sequence_id') found.correlationId = readCorrelationId(value, prefix)
-    else if (name === 'sequence_start') found.isSequenceStart = asBoolean(value, prefix)
-    else if (name === 'sequence_end') found.isSequenceEnd = asBoolean(value, prefix)
-    else if (name === 'priority') found.priority = asUnsigned(value, prefix)
-    else if (name === 'timeout') found.timeoutUs = asUnsigned(value, prefix)
-    else if (name === 'binary_data_output') found.binaryOutputDefault = asBoolean(value, prefix)
+    if (name === 'sequence_id') found.correlationId = readCorrelationId(value, name)
+    else if (name === 'sequence_start') found.isSequenceStart = asBoolean(value, name)
+    else if (name === 'sequence_end') found.isSequenceEnd = asBoolean(value, name)
+    else if (name === 'priority') found.priority = asUnsigned(value, name)
+    else if (name === 'timeout') found.timeoutUs = asUnsigned(value, name)
+    else if (name === 'binary_data_output') found.binaryOutputDefault = asBoolean(value, name)
     else custom.set(name, readCustomParameter(name, value))
   }
   return found
 }
 
-function readCorrelationId(value: Member, prefix: string): bigint | string {
+function readCorrelationId(value: Member, name: string): bigint | string {
   if (typeof value === 'bigint' && value >= 0n) return value
-  const text = asString(value, prefix)
+  const text = asString(value, name)
   if (Buffer.byteLength(text) > maxCorrelationIdLength) {
-    throw ServerError.withoutStack('UNSUPPORTED', 'string correlation ID cannot be longer than 128 characters')
+    throw worded('unsupported', { text: 'string correlation ID cannot be longer than 128 characters' })
   }
   return text
 }
@@ -171,8 +171,8 @@ class InputsReader {
   }
 
   read(draft: InferDraft): this {
-    if (draft.inputs === 'absent') throw missingMember('inputs')
-    if (draft.inputs === 'not an array') throw prefixed('inputs', 'attempt to access JSON non-array as array')
+    if (draft.inputs === 'absent') throw missingMember('inputs', draft.other)
+    if (draft.inputs === 'not an array') throw notAnArray('inputs')
     for (const input of draft.inputs) this.#readInput(input)
     if (this.#offset !== this.#body.length) {
       throw invalidArgument(`unexpected additional input data for model '${this.#signature.modelName}'`)
@@ -189,9 +189,9 @@ class InputsReader {
     const parameters = input.parameters
     checkContentKind(input, parameters)
     if (input.name === undefined) throw missingMember('name')
-    const name = asString(input.name, "Unable to parse 'name': ")
+    const name = asString(input.name, 'name')
     if (input.dataType === undefined) throw missingMember('datatype')
-    const typeName = asString(input.dataType, "Unable to parse 'datatype': ")
+    const typeName = asString(input.dataType, 'datatype')
     const shape = readShape(input, name)
     for (const tensor of this.tensors) {
       if (tensor.name === name) throw invalidArgument(`${idPrefix(this.#id)}input '${name}' already exists in request`)
@@ -210,7 +210,7 @@ class InputsReader {
     shape: Shape,
   ): Uint8Array {
     if (parameters !== null && parameters.binaryDataSize !== undefined) {
-      return this.#takeBinary(name, asUnsigned(parameters.binaryDataSize, "Unable to parse 'binary_data_size': "))
+      return this.#takeBinary(name, asUnsigned(parameters.binaryDataSize, 'binary_data_size'))
     }
     const sharedMemory = readSharedMemory(parameters)
     if (sharedMemory !== null) {
@@ -237,7 +237,7 @@ class InputsReader {
     const count = jsonElementCount(shape)
     if (count === 0) return noBytes
     if (count === Infinity) return this.#refuseCount(name, shape)
-    if (!input.isDataArray) throw prefixed('data', 'attempt to access JSON non-array as array')
+    if (!input.isDataArray) throw notAnArray('data')
     if (dataType === null) throw invalidArgument(`invalid datatype for input ${name}`)
     if (!isJsonType(dataType)) {
       throw invalidArgument(
@@ -267,7 +267,7 @@ class InputsReader {
   #typeMismatch(name: string): ServerError {
     const { modelName, inputByName } = this.#signature
     const expected = inputByName.get(name)
-    if (expected === undefined) return invalidArgument(`unexpected inference input '${name}' for model '${modelName}'`)
+    if (expected === undefined) return worded('unexpectedInput', { input: name, model: modelName })
     return invalidArgument(
       `${idPrefix(this.#id)}inference input '${name}' data-type is '<invalid>', but model '${modelName}' expects '${expected.dataType}'`,
     )
@@ -289,9 +289,9 @@ function checkContentKind(input: InputDraft, parameters: TensorParameters | null
 function readShape(input: InputDraft, name: string): Shape {
   const { shape } = input
   if (shape === 'absent') throw missingMember('shape')
-  if (shape === 'not an array') throw prefixed('shape', 'attempt to access JSON non-array as array')
+  if (shape === 'not an array') throw notAnArray('shape')
   if (shape === 'invalid') {
-    throw prefixed('shape', 'attempt to access JSON non-unsigned-integer as unsigned-integer')
+    throw worded('memberKind', { member: 'shape', verb: 'parse', kind: 'unsigned-integer' })
   }
   for (const size of shape) {
     if (size > Number.MAX_SAFE_INTEGER) {
@@ -306,20 +306,15 @@ function readShape(input: InputDraft, name: string): Shape {
 function readSharedMemory(parameters: TensorParameters | null): SharedMemoryReference | null {
   if (parameters === null) return null
   const { sharedMemoryRegion, sharedMemoryOffset, sharedMemoryByteSize } = parameters
-  const region =
-    sharedMemoryRegion === undefined ? null : asString(sharedMemoryRegion, "Unable to parse 'shared_memory_region': ")
-  const offset =
-    sharedMemoryOffset === undefined ? 0n : asUnsigned(sharedMemoryOffset, "Unable to parse 'shared_memory_offset': ")
-  const byteSize =
-    sharedMemoryByteSize === undefined
-      ? 0n
-      : asUnsigned(sharedMemoryByteSize, "Unable to parse 'shared_memory_byte_size': ")
+  const region = sharedMemoryRegion === undefined ? null : asString(sharedMemoryRegion, 'shared_memory_region')
+  const offset = sharedMemoryOffset === undefined ? 0n : asUnsigned(sharedMemoryOffset, 'shared_memory_offset')
+  const byteSize = sharedMemoryByteSize === undefined ? 0n : asUnsigned(sharedMemoryByteSize, 'shared_memory_byte_size')
   return region === null ? null : { region, offset, byteSize }
 }
 
 function readOutputs(drafts: InferDraft['outputs']): OutputSelection[] {
   if (drafts === 'absent') return []
-  if (drafts === 'not an array') throw prefixed('outputs', 'attempt to access JSON non-array as array')
+  if (drafts === 'not an array') throw notAnArray('outputs')
   const outputs: OutputSelection[] = []
   for (const draft of drafts) {
     const output = readOutput(draft)
@@ -334,19 +329,16 @@ function readOutput(draft: OutputDraft): OutputSelection {
     if (parameters.classification !== undefined) {
       throw invalidArgument("Output can't set both 'shared_memory_region' and 'classification'")
     }
-    if (parameters.binaryData !== undefined && asBoolean(parameters.binaryData, "Unable to set 'binary_data': ")) {
+    if (parameters.binaryData !== undefined && asBoolean(parameters.binaryData, 'binary_data', 'set')) {
       throw invalidArgument("Output can't set both 'shared_memory_region' and 'binary_data'")
     }
   }
   if (draft.name === undefined) throw missingMember('name')
-  const name = asString(draft.name, "Unable to parse 'name': ")
+  const name = asString(draft.name, 'name')
   if (parameters === null) return { name, isBinary: false, classificationCount: 0, sharedMemory: null }
   const classes =
-    parameters.classification === undefined
-      ? 0n
-      : asUnsigned(parameters.classification, "Unable to set 'classification': ")
+    parameters.classification === undefined ? 0n : asUnsigned(parameters.classification, 'classification', 'set')
   const sharedMemory = readSharedMemory(parameters)
-  const isBinary =
-    parameters.binaryData === undefined ? false : asBoolean(parameters.binaryData, "Unable to parse 'binary_data': ")
+  const isBinary = parameters.binaryData === undefined ? false : asBoolean(parameters.binaryData, 'binary_data')
   return { name, isBinary, classificationCount: Number(classes), sharedMemory }
 }

@@ -41,6 +41,8 @@ export type InferDraft = {
   parameters: readonly (readonly [name: string, value: JsonValue])[] | 'not an object' | null
   inputs: readonly InputDraft[] | 'absent' | 'not an array'
   outputs: readonly OutputDraft[] | 'absent' | 'not an array'
+  /** The first member that no request has; '' for none. */
+  other: string
 }
 
 const key = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -62,7 +64,7 @@ const keys = {
 }
 
 export function scanInferRequest(scanner: JsonScanner, limits: RequestLimits): InferDraft {
-  const draft: InferDraft = { id: undefined, parameters: null, inputs: 'absent', outputs: 'absent' }
+  const draft: InferDraft = { id: undefined, parameters: null, inputs: 'absent', outputs: 'absent', other: '' }
   if (scanner.startDocument() !== char.leftBrace) {
     scanner.skipValue()
   } else {
@@ -83,7 +85,10 @@ function scanRootMember(scanner: JsonScanner, limits: RequestLimits, draft: Infe
     draft.parameters = scanParameters(scanner, limits)
   } else if (scanner.stringIs(keys.id) && draft.id === undefined) {
     draft.id = scanner.readValue()
-  } else scanner.skipValue()
+  } else {
+    if (draft.other === '') draft.other = scanner.stringValue()
+    scanner.skipValue()
+  }
 }
 
 function scanArray<T>(

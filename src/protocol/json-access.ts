@@ -1,27 +1,29 @@
-// Triton's errors for JSON values of a wrong type. All of them are INTERNAL, and so a 500.
+// JSON values of a wrong kind.
 
-import { ServerError } from '../base/server-error.ts'
+import { worded, type WordedError } from '../model/worded-error.ts'
 
-const internal = (message: string): ServerError => ServerError.withoutStack('INTERNAL', message)
+/** What Triton was doing with the member. */
+type Verb = 'parse' | 'set'
 
-export const prefixed = (name: string, message: string): ServerError =>
-  internal(`Unable to parse '${name}': ${message}`)
+export const notAnArray = (member: string): WordedError =>
+  worded('memberKind', { member, verb: 'parse', kind: 'array' })
 
-export const missingMember = (name: string): ServerError =>
-  prefixed(name, `attempt to access non-existing object member '${name}'`)
+/** `other`: a member of the same object that nobody asked for; '' for none. */
+export const missingMember = (member: string, other = ''): WordedError =>
+  worded('missingMember', { member, verb: 'parse', other })
 
-export function asString(value: unknown, prefix = ''): string {
+export function asString(value: unknown, member = '', verb: Verb = 'parse'): string {
   if (typeof value === 'string') return value
-  throw internal(`${prefix}attempt to access JSON non-string as string`)
+  throw worded('memberKind', { member, verb, kind: 'string' })
 }
 
-export function asBoolean(value: unknown, prefix = ''): boolean {
+export function asBoolean(value: unknown, member = '', verb: Verb = 'parse'): boolean {
   if (typeof value === 'boolean') return value
-  throw internal(`${prefix}attempt to access JSON non-boolean as boolean`)
+  throw worded('memberKind', { member, verb, kind: 'boolean' })
 }
 
 /** 0 to 2⁶⁴-1. */
-export function asUnsigned(value: unknown, prefix = ''): bigint {
+export function asUnsigned(value: unknown, member = '', verb: Verb = 'parse'): bigint {
   if (typeof value === 'bigint' && value >= 0n) return value
-  throw internal(`${prefix}attempt to access JSON non-unsigned-integer as unsigned-integer`)
+  throw worded('memberKind', { member, verb, kind: 'unsigned-integer' })
 }

@@ -2,6 +2,7 @@
 // of two members of one name the first. Inference requests have a reader of their own (infer-request-reader.ts).
 
 import { ServerError } from '../base/server-error.ts'
+import { worded } from '../model/worded-error.ts'
 import { char, JsonScanner, type JsonScalar } from './json-scanner.ts'
 
 type JsonObject = ReadonlyMap<string, JsonNode>
@@ -16,7 +17,7 @@ const defaultMaxValues = 16_384
 
 type Open = { array: JsonNode[]; object: null } | { array: null; object: Map<string, JsonNode>; key: string }
 
-/** Throws Triton's text for malformed JSON (INTERNAL), and INVALID_ARG for a document of more values than allowed. */
+/** Throws for malformed JSON, and INVALID_ARG for a document of more values than allowed. */
 export function parseJsonDocument(bytes: Uint8Array, maxValues: number = defaultMaxValues): JsonNode {
   const scanner = new JsonScanner(bytes)
   scanner.startDocument()
@@ -78,7 +79,7 @@ export const memberOf = (node: JsonNode | undefined, name: string): JsonNode | u
 export function requiredMember(node: JsonNode | undefined, name: string): JsonNode {
   const member = memberOf(node, name)
   if (member === undefined) {
-    throw ServerError.withoutStack('INTERNAL', `attempt to access non-existing object member '${name}'`)
+    throw worded('noMember', { member: name })
   }
   return member
 }

@@ -100,7 +100,7 @@ export class JsonScanner {
   }
 
   fail(problem: JsonSyntaxProblem, offset = this.position): never {
-    throw jsonSyntaxError(problem, offset)
+    throw jsonSyntaxError(problem, offset, this.bytes, this.end)
   }
 
   /** Moves onto the document's value; an empty document is an error of its own. */

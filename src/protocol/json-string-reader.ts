@@ -1,7 +1,7 @@
 import { ServerError } from '../base/server-error.ts'
 import { unescapeJsonString } from './json-string-escape.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
-import { jsonInputTooLarge, jsonTypeText } from './tensor-data-problem.ts'
+import { jsonInputTooLarge } from './tensor-data-problem.ts'
 
 const prefixBytes = 4
 
@@ -9,7 +9,7 @@ const prefixBytes = 4
  * Reads the strings of a `data` array as BYTES elements: length and bytes. Returns them, or the error of the first
  * element that is no string (the position is then undefined). Malformed JSON is thrown.
  */
-export function readStrings(scanner: JsonScanner, name: string, maxBytes: number): Uint8Array | ServerError {
+export function readStrings(scanner: JsonScanner, name: string, maxBytes: number): Uint8Array | ServerError | 'type' {
   let bytes = Buffer.allocUnsafe(256)
   let length = 0
   let depth = 0
@@ -33,7 +33,7 @@ export function readStrings(scanner: JsonScanner, name: string, maxBytes: number
       length = end
       if (length > maxBytes) return jsonInputTooLarge(name, length, maxBytes)
     } else {
-      return ServerError.withoutStack('INTERNAL', `Unable to parse JSON bytes array: ${jsonTypeText.BYTES}`)
+      return 'type'
     }
     for (;;) {
       if (depth === 0) return bytes.subarray(0, length)

@@ -1,4 +1,4 @@
-import { ServerError } from '../base/server-error.ts'
+import { worded, type WordedError } from '../model/worded-error.ts'
 
 /** RapidJSON's texts for what is wrong with a document. */
 const jsonSyntaxTexts = {
@@ -20,9 +20,20 @@ const jsonSyntaxTexts = {
 
 export type JsonSyntaxProblem = keyof typeof jsonSyntaxTexts
 
-/** Malformed JSON is INTERNAL in Triton, hence a 500. The offset counts bytes from the start of the document. */
-export const jsonSyntaxError = (problem: JsonSyntaxProblem, offset: number): ServerError =>
-  ServerError.withoutStack(
-    'INTERNAL',
-    `failed to parse the request JSON buffer: ${jsonSyntaxTexts[problem]} at ${offset}`,
-  )
+/** The offset counts bytes from the start of the document, which ends before `end`. */
+export const jsonSyntaxError = (
+  problem: JsonSyntaxProblem,
+  offset: number,
+  bytes: Uint8Array,
+  end: number,
+): WordedError =>
+  worded('jsonSyntax', {
+    text: jsonSyntaxTexts[problem],
+    offset,
+    found: offset < end ? byteText(bytes[offset] as number) : 'the end of the body',
+  })
+
+const byteText = (byte: number): string =>
+  byte >= 0x20 && byte < 0x7f
+    ? JSON.stringify(String.fromCharCode(byte))
+    : `byte 0x${byte.toString(16).padStart(2, '0')}`

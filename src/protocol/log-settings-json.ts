@@ -2,6 +2,7 @@
 
 import { logFormats, type AdjustableLogSettings, type LogControl, type LogFormat } from '../base/log-control.ts'
 import { ServerError } from '../base/server-error.ts'
+import { worded } from '../model/worded-error.ts'
 import { asBoolean, asString, asUnsigned } from './json-access.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from './json-document.ts'
 
@@ -45,7 +46,7 @@ export function encodeLogSettings({ settings }: LogControl): Buffer {
 }
 
 function refuseFile(): never {
-  throw ServerError.withoutStack('UNSUPPORTED', 'log file location can not be updated through network protocol')
+  throw worded('unsupported', { text: 'log file location can not be updated through network protocol' })
 }
 
 function logFormatOf(text: string): LogFormat {

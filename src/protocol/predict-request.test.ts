@@ -177,7 +177,7 @@ describe('refusals name the input and the row', () => {
       refusal('{"instances":[1],"inputs":[1]}', signature),
       "the request must have 'instances' or 'inputs', and only once",
     )
-    assert.match(refusal('{"instances":[1', signature), /^failed to parse the request JSON buffer: Missing a comma/)
+    assert.match(refusal('{"instances":[1', signature), /^the request body is not valid JSON: Missing a comma/)
     assert.match(refusal('', signature), /^failed to parse the request JSON buffer: The document is empty/)
   })
 

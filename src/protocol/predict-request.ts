@@ -3,6 +3,8 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
+import type { WordedCall } from '../model/error-words.ts'
+import { WordedError } from '../model/worded-error.ts'
 import { integerBounds } from '../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -21,13 +23,14 @@ export type ParsedPredict = {
 
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
-/** Throws INVALID_ARG, for malformed JSON too: KServe answers 400 where Triton answers 500. */
+const predictCall = (signature: ModelSignature): WordedCall => ({ path: '', signature, header: () => null })
+
+/** Throws INVALID_ARG, for malformed JSON too, whatever --triton-defaults says: Triton does not have this protocol. */
 export function readPredictRequest(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedPredict {
   try {
     return new PredictReader(new JsonScanner(body), signature, limits).read()
   } catch (reason) {
-    const error = ServerError.from(reason)
-    throw error.code === 'INTERNAL' ? invalid(error.message) : error
+    throw reason instanceof WordedError ? reason.inOwnWords(predictCall(signature)) : reason
   }
 }
 

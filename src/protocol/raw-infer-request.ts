@@ -1,13 +1,15 @@
 import { ServerError } from '../base/server-error.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
+import { worded } from '../model/worded-error.ts'
 import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { ParsedInfer } from './parsed-infer.ts'
 import type { RequestLimits } from './request-limits.ts'
 
-const refuse = (message: string): ServerError =>
-  ServerError.withoutStack('INVALID_ARG', `[request id: <id_unknown>] ${message}`)
+const idPrefix = '[request id: <id_unknown>] '
+
+const refuse = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', idPrefix + message)
 
 /** Reads a body without JSON: it is the only input, and its shape follows from its size. Outputs are binary. */
 export function readRawInferRequest(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedInfer {
@@ -21,9 +23,7 @@ export function readRawInferRequest(body: Uint8Array, signature: ModelSignature,
   const { modelName, inputs } = signature
   const spec = inputs[0]
   if (spec === undefined || inputs.length !== 1) {
-    throw refuse(
-      `Raw request must only have 1 input (found 1) to be deduced but got ${inputs.length} inputs in '${modelName}' model configuration`,
-    )
+    throw worded('rawInputs', { prefix: idPrefix, count: inputs.length, model: modelName })
   }
   const shape = deduceShape(body.length, spec, signature.isBatching)
   const bytes = spec.dataType === 'BYTES' ? withLength(body) : body

@@ -1,6 +1,7 @@
 // The bodies of the model repository extension: index, load, unload.
 
 import { ServerError } from '../base/server-error.ts'
+import { worded } from '../model/worded-error.ts'
 import { asBoolean, asString } from './json-access.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from './json-document.ts'
 
@@ -25,13 +26,13 @@ export function readLoadRequest(body: Uint8Array): LoadParameters {
   let config: string | null = null
   const parameters = body.length === 0 ? undefined : memberOf(parseJsonDocument(body), 'parameters')
   if (parameters === undefined) return { config, files }
-  if (!(parameters instanceof Map)) throw ServerError.withoutStack('INTERNAL', 'attempt to get members for non-object')
+  if (!(parameters instanceof Map)) throw worded('notAnObject', { prefix: '', what: "'parameters'" })
   for (const [name, value] of parameters as ReadonlyMap<string, JsonNode>) {
     const text = asString(value)
     if (name === 'config') config = text
     // As with Triton's decoder, text that is not base64 gives an empty file.
     else if (name.startsWith(filePrefix)) files.set(name.slice(filePrefix.length), decodeBase64(text))
-    else throw ServerError.withoutStack('INTERNAL', 'unexpected error on creating Triton parameter')
+    else throw worded('control', { text: 'unexpected error on creating Triton parameter' })
   }
   return { config, files }
 }

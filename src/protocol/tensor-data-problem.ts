@@ -1,17 +1,34 @@
-// Triton's errors for the `data` of a JSON input.
+// What is wrong with the `data` of a JSON input.
 
 import { ServerError } from '../base/server-error.ts'
+import { worded, type WordedError } from '../model/worded-error.ts'
+import type { DataType } from '../tensor/data-type.ts'
+import { reportElements } from './element-report.ts'
+import type { JsonScanner } from './json-scanner.ts'
 
 /** Why `data` does not fill the tensor: an element of the wrong type, or too many or too few of them. */
 export type DataProblem = 'type' | 'count'
 
-export const jsonTypeText = {
-  BOOL: 'attempt to access JSON non-boolean as boolean',
-  UINT: 'attempt to access JSON non-unsigned-integer as unsigned-integer',
-  INT: 'attempt to access JSON non-signed-integer as signed-integer',
-  FP: 'attempt to access JSON non-number as double',
-  BYTES: 'attempt to access JSON non-string as string',
-} as const
+/** What an element must be in JSON. */
+function elementKind(dataType: DataType): 'boolean' | 'string' | 'unsigned-integer' | 'signed-integer' | 'number' {
+  if (dataType === 'BOOL') return 'boolean'
+  if (dataType === 'BYTES') return 'string'
+  if (dataType.startsWith('UINT')) return 'unsigned-integer'
+  return dataType.startsWith('INT') ? 'signed-integer' : 'number'
+}
+
+/** The scanner stands at the array, and afterwards behind it. Throws for malformed JSON. */
+export function dataError(
+  scanner: JsonScanner,
+  input: string,
+  dataType: DataType,
+  problem: DataProblem,
+  expected: number,
+): WordedError {
+  const { count, index, found } = reportElements(scanner, dataType)
+  if (problem === 'count') return worded('elementCount', { input, expected, found: count })
+  return worded('elementKind', { input, dataType, kind: elementKind(dataType), index, found })
+}
 
 export const jsonInputTooLarge = (name: string, byteSize: number, maxBytes: number): ServerError =>
   ServerError.withoutStack(

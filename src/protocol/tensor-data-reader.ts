@@ -1,6 +1,6 @@
 // The `data` of a JSON input → the tensor's bytes.
 
-import { ServerError } from '../base/server-error.ts'
+import type { ServerError } from '../base/server-error.ts'
 import { elementBytes, type DataType } from '../tensor/data-type.ts'
 import { ElementBuffer } from './element-buffer.ts'
 import { readFloats } from './json-float-reader.ts'
@@ -8,7 +8,7 @@ import { readIntegers } from './json-integer-reader.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
 import { readBooleans } from './json-boolean-reader.ts'
 import { readStrings } from './json-string-reader.ts'
-import { jsonInputTooLarge, jsonTypeText, type DataProblem } from './tensor-data-problem.ts'
+import { dataError, jsonInputTooLarge, type DataProblem } from './tensor-data-problem.ts'
 
 export type TensorData = { readonly bytes: Uint8Array; readonly error: ServerError | null }
 
@@ -34,6 +34,7 @@ export function readTensorData(
     const strings = readStrings(scanner, name, maxBytes)
     if (strings instanceof Uint8Array) return { bytes: strings, error: null }
     scanner.position = start
+    if (strings === 'type') return { bytes: noBytes, error: dataError(scanner, name, dataType, strings, count) }
     scanner.skipValue()
     return { bytes: noBytes, error: strings }
   }
@@ -50,15 +51,7 @@ export function readTensorData(
   if (problem === null) return { bytes: buffer.bytes, error: null }
   // An element is wrong: the whole array is scanned again for syntax errors.
   scanner.position = start
-  scanner.skipValue()
-  const text = problem === 'count' ? "Shape does not match true shape of 'data' field" : typeText(dataType)
-  return { bytes: noBytes, error: ServerError.withoutStack('INTERNAL', `Unable to parse 'data': ${text}`) }
-}
-
-const typeText = (dataType: DataType): string => {
-  if (dataType === 'BOOL') return jsonTypeText.BOOL
-  if (dataType.startsWith('UINT')) return jsonTypeText.UINT
-  return dataType.startsWith('INT') ? jsonTypeText.INT : jsonTypeText.FP
+  return { bytes: noBytes, error: dataError(scanner, name, dataType, problem, count) }
 }
 
 function readElements(scanner: JsonScanner, dataType: DataType, buffer: ElementBuffer): DataProblem | null {

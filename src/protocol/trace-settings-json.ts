@@ -3,6 +3,7 @@
 import { leadingInteger } from '../base/leading-integer.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { TraceChanges, TraceControl, TraceLevel } from '../model/trace-control.ts'
+import { worded } from '../model/worded-error.ts'
 import { asString } from './json-access.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from './json-document.ts'
 
@@ -57,7 +58,7 @@ export function traceSettingTexts(control: TraceControl, modelName: string): [na
 }
 
 export function refuseTraceFile(): never {
-  throw ServerError.withoutStack('UNSUPPORTED', 'trace file location can not be updated through network protocol')
+  throw worded('unsupported', { text: 'trace file location can not be updated through network protocol' })
 }
 
 const knownLevels: readonly TraceLevel[] = ['TIMESTAMPS', 'TENSORS']
@@ -73,7 +74,7 @@ export function traceLevelsOf(texts: readonly string[]): readonly TraceLevel[] |
 }
 
 function levelTexts(levels: JsonNode): string[] {
-  if (!Array.isArray(levels)) throw ServerError.withoutStack('INTERNAL', 'attempt to access JSON non-array as array')
+  if (!Array.isArray(levels)) throw worded('memberKind', { member: '', verb: 'parse', kind: 'array' })
   return (levels as readonly JsonNode[]).map((level) => asString(level))
 }
 

@@ -206,7 +206,8 @@ export class EnsembleRun implements Placed {
       outputs.push(inputTensor(tensor, { name, tensor: name, rank, isBatching: signature.isBatching }))
     }
     const isFinal = this.#selection.origin < 0 || (this.#isIdle && this.#answering.size === 0)
-    const parameters = outputs.length === 0 ? null : sequenceParameters(this.#request)
+    const isTold = this.#context.plan.isLikeTriton || isOfSequence(this.#request)
+    const parameters = outputs.length === 0 || !isTold ? null : sequenceParameters(this.#request)
     if (isFinal) this.#end()
     this.#request.respond(InferenceResponse.of(outputs, { parameters, isFinal, release: () => scope.drop() }))
     if (isFinal) this.#tellExecuted()
@@ -285,7 +286,9 @@ function inputTensor(tensor: Tensor, { name, rank, isBatching }: StepInput): Ten
   return tensor.name === name ? tensor : new Tensor(name, tensor.dataType, shape, tensor.bytes)
 }
 
-/** As in Triton, every answer carries the id of its sequence as a signed number. */
+const isOfSequence = ({ correlationId }: InferenceRequest): boolean => correlationId !== 0n && correlationId !== ''
+
+/** As in Triton, an answer carries the id of its sequence as a signed number; in Triton also without a sequence. */
 function sequenceParameters({ correlationId, isSequenceStart, isSequenceEnd }: InferenceRequest): Parameters {
   return new Map<string, string | bigint | boolean>([
     ['sequence_id', typeof correlationId === 'string' ? correlationId : BigInt.asIntN(64, correlationId)],

@@ -43,7 +43,7 @@ type Setup = {
   steps: StepText[]
   decoupled?: string[]
   maxInflightRequests?: number
-  prunesLikeTriton?: boolean
+  isLikeTriton?: boolean
 }
 
 function schedulerUnderTest({ inputs = ['I'], outputs, steps, decoupled = [], ...options }: Setup) {
@@ -70,7 +70,7 @@ function schedulerUnderTest({ inputs = ['I'], outputs, steps, decoupled = [], ..
   )
   const signature = new ModelSignature(config)
   const plan = new EnsemblePlan(config, signature, ({ modelName }) => models.get(modelName) as ModelConfig, {
-    prunesLikeTriton: options.prunesLikeTriton ?? false,
+    isLikeTriton: options.isLikeTriton ?? false,
   })
   const open: InferenceRequest[] = []
   const scheduler = new EnsembleScheduler(
@@ -150,7 +150,7 @@ test('only what the requested outputs need runs, and a step is asked only for wh
 })
 
 test('with Triton’s way of leaving steps out the same requests end in its deadlock', () => {
-  const setup: Setup = { outputs: ['S', 'D', 'T'], steps: ['a I>S,D', 'b S,D>T'], prunesLikeTriton: true }
+  const setup: Setup = { outputs: ['S', 'D', 'T'], steps: ['a I>S,D', 'b S,D>T'], isLikeTriton: true }
   const { send, answer, outcomes, open } = schedulerUnderTest(setup)
   send({ requestedOutputs: ['S'] })
   send({ requestedOutputs: ['T'], id: 'x' })

@@ -237,11 +237,12 @@ export type HttpFixture = {
   close(): Promise<void>
 }
 
-/** Serves `models` beside the recorded ones. `portClock` is the time of the HTTP port alone. The server calls itself what the recorded one did. */
+/** Serves `models` beside the recorded ones. `portClock` is the time of the HTTP port alone. The server calls itself what the recorded one did, and words its errors as the recorded one. */
 export async function startHttpFixture(
   options: Partial<HttpOptions> = {},
   models: Record<string, FixtureModel> = {},
   portClock: Clock = clock,
+  wordsErrorsLikeTriton = true,
 ): Promise<HttpFixture> {
   const all = { ...recordedModels(), ...models }
   const log = new MemoryLog()
@@ -265,7 +266,7 @@ export async function startHttpFixture(
       findBackend: (name) => Promise.resolve(name === 'identity' ? identity : name === 'python' ? scripted : null),
       closeBackends: () => Promise.resolve(),
     },
-    { ...engineOptions, id: 'triton', reportedVersion: '2.51.0' },
+    { ...engineOptions, id: 'triton', reportedVersion: '2.51.0', wordsErrorsLikeTriton },
   )
   await engine.start()
   const failures = engine.failures.map(({ name, reason }) => `${name}: ${reason}`)

@@ -85,6 +85,38 @@ async def execute(self, requests):
     return [answer([int(s) for s in sums]) for _ in requests]
 `)
 
+/** Says how many requests wait in it at the same time, once the fourth is there, or nobody comes any more. */
+const waiting = textModel(`
+def initialize(self, args):
+    self.count = 0
+    self.most = 0
+
+async def execute(self, requests):
+    for request in requests:
+        self.count += 1
+        self.most = max(self.most, self.count)
+        for _ in range(300):
+            if self.most == 4:
+                break
+            await asyncio.sleep(0.01)
+        self.count -= 1
+        sender = request.get_response_sender()
+        sender.send(answer(self.most))
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+`)
+const calling = textModel(`
+async def execute(self, requests):
+    for request in requests:
+        x = pb_utils.get_input_tensor_by_name(request, "X")
+        inner = pb_utils.InferenceRequest(model_name="waiting", requested_output_names=["OUT"], inputs=[x])
+        sender = request.get_response_sender()
+        for response in await inner.async_exec(decoupled=True):
+            if response.output_tensors():
+                sender.send(pb_utils.InferenceResponse(response.output_tensors()))
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+`)
+const decoupledText = `${textConfig}model_transaction_policy { decoupled: true }\n`
+
 const automatic = `${imports}
 class TritonPythonModel:
     @staticmethod
@@ -112,6 +144,15 @@ before(async () => {
     repeat: { code: repeat, config: repeatConfig },
     forgetful: { code: forgetful, config: repeatConfig },
     asynchronous: { code: asynchronous, config: textConfig },
+    waiting: { code: waiting, config: decoupledText },
+    calling: { code: calling, config: decoupledText },
+    misnamed: {
+      code: textModel('def execute(self, requests):\n    return [answer(1) for _ in requests]').replace(
+        '"OUT"',
+        '"OUTT"',
+      ),
+      config: textConfig,
+    },
     automatic: { code: automatic, config: '' },
     no_class: { code: 'class Other:\n    pass\n', config: textConfig },
     bad_import: { code: 'import no_such_module\n', config: textConfig },
@@ -271,9 +312,28 @@ test('an exception in execute is told with its type, text and place; its traceba
       `INTERNAL: Failed to process the request(s) for model 'raising_0', message: ValueError: told to raise\n\nAt:\n  ${file}(15): execute\n`,
     )
     await raising.said('ValueError: told to raise')
+    const [entry, ...others] = raising.log.entries.filter(({ message }) => message.includes('told to raise'))
+    assert.equal(others.length, 0)
+    assert.equal(entry?.level, 'error')
+    assert.match(
+      entry.message,
+      /^Traceback \(most recent call last\):\n[^]*raise ValueError\("told to raise"\)[^]*ValueError: told to raise$/,
+    )
   } finally {
     await raising.close()
   }
+})
+
+test('an output that the configuration does not name is an error with its name', async () => {
+  assert.equal(
+    await models.say('misnamed', 'x'),
+    "INTERNAL: output 'OUTT' of the model is not in its configuration, which has 'OUT'",
+  )
+})
+
+test('coroutines that await decoupled models run at the same time', async () => {
+  const answers = await Promise.all([1, 2, 3, 4].map(() => models.say('calling', 'x')))
+  assert.deepEqual(answers, ['4', '4', '4', '4'])
 })
 
 test('responses of a decoupled model come in order and end with the final flag', async () => {

@@ -89,7 +89,7 @@ class Simulation {
         configOf(modelName, [...inputMap.keys()], [...outputMap.keys()], {
           modelTransactionPolicy: { decoupled: modelName === `m${given.decoupled}` },
         }),
-      { prunesLikeTriton: false },
+      { isLikeTriton: false },
     )
     const infer = (request: InferenceRequest): void => {
       const index = Number(request.modelName.slice(1))

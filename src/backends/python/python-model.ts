@@ -7,7 +7,7 @@ import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '..
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelServices } from '../../model/model-services.ts'
-import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
+import { overdueStart, SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import type { PythonEnvironment } from './python-environment.ts'
 import { inputsFd, outputsFd } from './python-process.ts'
 import type { PythonSettings } from './python-settings.ts'
@@ -65,8 +65,8 @@ export class PythonModel implements LoadedModel {
       launch: (events) => this.#launch(spec, events),
       onReadinessChange: spec.onReadinessChange,
       maxExecutionMs: this.#maxExecutionMs,
-      deathMessage: (reason) =>
-        reason.startsWith('execution took')
+      tritonDeathText: (reason) =>
+        reason.startsWith(overdueStart)
           ? `Failed to process the request(s) for model '${spec.name}', message: ${reason}`
           : `Stub process '${spec.name}' is not healthy.`,
     })
@@ -123,6 +123,7 @@ export class PythonModel implements LoadedModel {
       decoupled: signature.isDecoupled,
       inputs: signature.inputs.map((input) => input.name),
       outputs: signature.outputs.map((output) => output.name),
+      refusesUnknownOutputs: this.#settings.refusesUnknownOutputs,
       maxMemoryBytes: this.#maxMemoryBytes,
       sharedMemory: memory === null ? null : { inputsFd, outputsFd, ...memory },
     }

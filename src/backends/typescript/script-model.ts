@@ -41,7 +41,7 @@ export function createScriptModel(
         onReadinessChange: spec.onReadinessChange,
         maxExecutionMs: limits.maxExecutionMs,
         launch: (events) => ScriptWorker.launch(dependencies, task, limits, events),
-        deathMessage: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
+        tritonDeathText: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
       })
     },
     close: () => Promise.resolve(),

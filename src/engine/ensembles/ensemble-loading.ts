@@ -114,10 +114,10 @@ export async function loadEnsemble(
   const findStep = (step: ModelEnsemblingStep): ServedVersion | null => findPart(models, namespace, step)
   const labels = inheritedLabels(config, findStep, await readLabels(config, files.modelDirectory))
   const signature = new ModelSignature(config, labels)
-  const prunesLikeTriton = settings.prunesEnsemblesLikeTriton ?? false
+  const isLikeTriton = settings.runsEnsemblesLikeTriton ?? false
   const [calling, callingConfigs] =
     namespace === undefined ? [config, configs] : callingInFull(config, namespace, configs)
-  const plan = new EnsemblePlan(calling, signature, callingConfigs, { prunesLikeTriton })
+  const plan = new EnsemblePlan(calling, signature, callingConfigs, { isLikeTriton })
   const uncached = new EnsembleScheduler({ clock, infer }, plan, signature)
   const scheduler = await sharingScheduler(dependencies, { config, files }, uncached)
   const steps = stepsOf(config)

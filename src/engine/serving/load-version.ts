@@ -44,7 +44,7 @@ export type LoadSettings = {
   /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
   /** `--triton-defaults`: leave out steps that an answer does not need as Triton does, with the same refusals. */
-  readonly prunesEnsemblesLikeTriton?: boolean
+  readonly runsEnsemblesLikeTriton?: boolean
   /** `--model-max-execution-secs`, for models without `max_execution_ms`; 0 or absent: no limit. */
   readonly maxExecutionSecs?: number
 }

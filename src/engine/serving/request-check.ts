@@ -1,5 +1,5 @@
-import { ServerError } from '../../base/server-error.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
+import { noCall, type ErrorWording } from '../../model/error-wording.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { RefusalCounts } from '../../model/refusal-counts.ts'
 import { reshapeInputs } from '../../model/reshape.ts'
@@ -16,9 +16,11 @@ export interface CheckedRequests {
 export class RequestCheck {
   readonly #refusals: RefusalCounts
   readonly #expected: ExpectedRequests
+  readonly #wording: ErrorWording
 
-  constructor(refusals: RefusalCounts, expected: ExpectedRequests) {
+  constructor(refusals: RefusalCounts, expected: ExpectedRequests, wording: ErrorWording) {
     this.#refusals = refusals
+    this.#wording = wording
     this.#expected = expected
   }
 
@@ -33,15 +35,15 @@ export class RequestCheck {
       validateRequest(request, signature)
       reshapeInputs(request, signature)
     } catch (reason) {
-      this.refuse(request, reason)
+      this.refuse(request, reason, version.signature)
       return
     }
     version.schedule(request)
   }
 
   /** No model takes the request. */
-  refuse(request: InferenceRequest, reason: unknown): void {
-    const error = ServerError.from(reason)
+  refuse(request: InferenceRequest, reason: unknown, signature: ModelSignature | null = null): void {
+    const error = this.#wording.tell(reason, { ...noCall, signature })
     this.#refusals.count(error)
     request.fail(error)
   }
@@ -63,7 +65,7 @@ export class RequestCheck {
         version.schedule(request)
       }
     } catch (reason) {
-      this.refuse(request, reason)
+      this.refuse(request, reason, version.signature)
     }
     passedOn()
   }

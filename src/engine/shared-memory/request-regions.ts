@@ -1,4 +1,5 @@
 import { ServerError } from '../../base/server-error.ts'
+import { worded } from '../../model/worded-error.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
 import { elementCount } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -166,7 +167,6 @@ function holdPiece(registry: SharedMemoryRegistry, reference: RegionReference): 
 }
 
 const tooSmall = (name: string, byteSize: number, neededBytes: number): ServerError =>
-  ServerError.withoutStack(
-    'INTERNAL',
-    `shared memory size specified with the request for output '${name}' (${byteSize} bytes) should be at least ${neededBytes} bytes to hold the results`,
-  )
+  worded('sharedMemory', {
+    text: `shared memory size specified with the request for output '${name}' (${byteSize} bytes) should be at least ${neededBytes} bytes to hold the results`,
+  })

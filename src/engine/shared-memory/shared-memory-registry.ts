@@ -5,6 +5,7 @@ import fs from 'node:fs'
 
 import { isLocalPeer } from '../../base/local-address.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { worded } from '../../model/worded-error.ts'
 import { InputBuffers } from './input-buffers.ts'
 import { SharedMemoryRegion } from './shared-memory-region.ts'
 
@@ -87,7 +88,7 @@ export class SharedMemoryRegistry {
       throw ServerError.withoutStack('ALREADY_EXISTS', `shared memory region '${name}' already in manager`)
     }
     for (const region of this.#regions.values()) {
-      if (region.key === key) throw ServerError.withoutStack('INTERNAL', `Invalid shared memory region: '${key}'`)
+      if (region.key === key) throw worded('sharedMemory', { text: `Invalid shared memory region: '${key}'` })
     }
     if (this.#regions.size >= mostRegions) {
       throw ServerError.withoutStack(
@@ -182,8 +183,7 @@ const notFound = (message: string): ServerError => ServerError.withoutStack('NOT
  * file (a pipe or a device would make a read wait for ever).
  */
 function openObject(directory: string, key: string): number {
-  const failure = (): ServerError =>
-    ServerError.withoutStack('INTERNAL', `Unable to open shared memory region: '${key}'`)
+  const failure = (): ServerError => worded('sharedMemory', { text: `Unable to open shared memory region: '${key}'` })
   const name = key.replace(/^\/+/, '')
   const isPlain = name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name)
   if (!isPlain || Buffer.byteLength(name) > longestName) throw failure()
@@ -203,7 +203,7 @@ function sizeOf(fd: number, key: string): number {
   try {
     return fs.fstatSync(fd).size
   } catch {
-    throw ServerError.withoutStack('INTERNAL', `Invalid shared memory region: '${key}'`)
+    throw worded('sharedMemory', { text: `Invalid shared memory region: '${key}'` })
   }
 }
 

@@ -6,9 +6,10 @@ import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/choice.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
+import { errorResponse, httpStatusOf, retryHeaders } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
@@ -22,7 +23,6 @@ import {
   encodeGenerateEvent,
   encodeGenerateResponse,
   eventStreamType,
-  notOneResponseText,
   type GenerateContext,
 } from '../../protocol/generate-response.ts'
 import type { PrintedOutputs } from '../../protocol/infer-response-writer.ts'
@@ -130,8 +130,14 @@ abstract class GenerateExchange extends HttpExchange {
     return body
   }
 
-  protected openStream(status: number, contentType: string): ResponseStream {
-    return this.answering.stream(new HttpResponse(status, contentType, [], { headers: this.#loadHeaders() }))
+  protected openStream(status: number, contentType: string, headers: readonly string[] = noHeaders): ResponseStream {
+    const all = [...headers, ...this.#loadHeaders()]
+    return this.answering.stream(new HttpResponse(status, contentType, [], { headers: all }))
+  }
+
+  /** Triton has statuses of its own for an error as the first answer. */
+  protected errorStatus(error: ServerError, tritonStatus: number): number {
+    return this.parts.engine.wording.isTriton ? tritonStatus : httpStatusOf[error.code]
   }
 
   #loadHeaders(): readonly string[] {
@@ -154,7 +160,7 @@ class GenerateOnce extends GenerateExchange {
     const error = first?.error ?? null
     if (count === 1) return error
     if (error === null) this.#errorStatus = 200
-    return ServerError.withoutStack('INTERNAL', notOneResponseText)
+    return worded('notOneResponse', { count })
   }
 
   protected override write(response: InferenceResponse): void {
@@ -163,11 +169,11 @@ class GenerateOnce extends GenerateExchange {
 
   protected override fail(error: ServerError): void {
     if (this.isUnscheduled) this.refused(error)
-    else this.#send(this.#errorStatus, encodeErrorBody(error.message))
+    else this.#send(this.errorStatus(error, this.#errorStatus), encodeErrorBody(error.message), retryHeaders(error))
   }
 
-  #send(status: number, body: Buffer): void {
-    const stream = this.openStream(status, jsonType)
+  #send(status: number, body: Buffer, headers: readonly string[] = noHeaders): void {
+    const stream = this.openStream(status, jsonType, headers)
     stream.write(body)
     stream.end()
   }
@@ -186,11 +192,17 @@ class GenerateStream extends GenerateExchange {
 
   protected override fail(error: ServerError, isFinal: boolean): void {
     if (this.isUnscheduled && this.#stream === null) this.refused(error)
-    else this.#add(encodeErrorEvent(error.message), firstErrorStatus, isFinal)
+    else
+      this.#add(
+        encodeErrorEvent(error.message),
+        this.errorStatus(error, firstErrorStatus),
+        isFinal,
+        retryHeaders(error),
+      )
   }
 
-  #add(event: Buffer | null, status: number, isFinal: boolean): void {
-    this.#stream ??= this.openStream(status, eventStreamType)
+  #add(event: Buffer | null, status: number, isFinal: boolean, headers: readonly string[] = noHeaders): void {
+    this.#stream ??= this.openStream(status, eventStreamType, headers)
     if (event !== null) this.#writeEvent(this.#stream, event)
     if (isFinal) this.#stream.end()
   }

@@ -5,6 +5,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/choice.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
@@ -53,7 +54,7 @@ class PredictExchange extends HttpExchange {
 
   protected override read({ signature }: ModelVersion): void {
     if (signature.isDecoupled) {
-      throw ServerError.withoutStack('UNSUPPORTED', "predict doesn't support models with decoupled transaction policy")
+      throw worded('unsupported', { text: "predict doesn't support models with decoupled transaction policy" })
     }
     if (requestEncoding(this.header('content-encoding')) !== 'identity') {
       throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")

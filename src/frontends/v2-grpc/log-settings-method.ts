@@ -1,5 +1,6 @@
 import { logFormats, type LogControl } from '../../base/log-control.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
@@ -24,7 +25,7 @@ const members: readonly (readonly [name: string, apply: Apply])[] = [
   [
     'log_file',
     () => {
-      throw ServerError.withoutStack('UNSUPPORTED', 'log file location can not be updated through network protocol')
+      throw worded('unsupported', { text: 'log file location can not be updated through network protocol' })
     },
   ],
   ['log_info', flag('isInfoOn')],

@@ -1,9 +1,10 @@
 // ModelInfer: one message in, exactly one answer out.
 
 import type { Caller } from '../../access/caller.ts'
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import { readInferRequest, type WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
@@ -11,15 +12,13 @@ import { writeInferResponse } from '../../protocol/grpc/infer-response-writer.ts
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { GrpcExchange, type GrpcExchangeParts } from './grpc-exchange.ts'
 
-const decoupledText = "ModelInfer RPC doesn't support models with decoupled transaction policy"
-
 /** HOT: once per inference. */
 export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, caller: Caller, message: Buffer): void {
   let wire: WireInferRequest
   try {
     wire = readInferRequest(message, parts.options.requestLimits)
   } catch (reason) {
-    const error = ServerError.from(reason)
+    const error = parts.engine.wording.tell(reason)
     parts.engine.refusals.count(error)
     call.finish(GrpcStatus.of(error))
     return
@@ -31,7 +30,7 @@ export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, calle
 
 class UnaryExchange extends GrpcExchange {
   protected override check({ signature }: ModelVersion): void {
-    if (signature.isDecoupled) throw ServerError.withoutStack('UNSUPPORTED', decoupledText)
+    if (signature.isDecoupled) throw worded('decoupledGrpc', {})
   }
 
   protected override started(request: InferenceRequest): void {

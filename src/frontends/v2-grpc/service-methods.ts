@@ -3,6 +3,7 @@
 import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
@@ -118,7 +119,7 @@ const parametersOf = (request: MessageValue): ReadonlyMap<string, MessageValue> 
 
 function refuseNamedRepository(request: MessageValue): void {
   if (request['repositoryName'] === '') return
-  throw ServerError.withoutStack('UNSUPPORTED', "'repository_name' specification is not supported")
+  throw worded('unsupported', { text: "'repository_name' specification is not supported" })
 }
 
 type LoadParameters = { readonly config: string | null; readonly files: ReadonlyMap<string, Uint8Array> }

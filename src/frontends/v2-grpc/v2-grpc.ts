@@ -26,6 +26,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
   const pattern = options.headerForwardPattern
   const forwarding = pattern === '' ? null : new MetadataForwarding(pattern)
   const exchange = { ...parts, options, forwarding }
+  const methodParts = { log, clock, wording: engine.wording }
   const watch = new HealthWatch(engine, clock)
   const streams = new Set<InferStream>()
   const methods: GrpcMethod[] = [
@@ -52,7 +53,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
     ...serviceMethods(parts).map(([rpc, api, method]) => {
       const isLarge = largeMethods.has(rpc)
       return unaryMethod(
-        { log, clock },
+        methodParts,
         `${inferenceService}/${rpc}`,
         api,
         [`${rpc}Request`, `${rpc}Response`],
@@ -60,15 +61,9 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
         isLarge,
       )
     }),
-    unaryMethod(
-      { log, clock },
-      `${healthService}/Check`,
-      'health',
-      ['HealthCheckRequest', 'HealthCheckResponse'],
-      () => ({
-        status: healthStatus(engine),
-      }),
-    ),
+    unaryMethod(methodParts, `${healthService}/Check`, 'health', ['HealthCheckRequest', 'HealthCheckResponse'], () => ({
+      status: healthStatus(engine),
+    })),
     {
       path: `${healthService}/Watch`,
       api: 'health',

@@ -2,7 +2,7 @@
 // an error: text/plain before the JSON is read and after execution, application/json in between.
 
 import type { Caller } from '../../access/caller.ts'
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/choice.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -15,6 +15,7 @@ import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { isLargeAnswer, isLargeRequest } from '../../ports/http/large-json.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
@@ -51,17 +52,16 @@ export class InferEndpoint {
   }
 }
 
-const unsupportedEncoding = (): HttpResponse =>
-  messageResponse(httpStatusOf.UNSUPPORTED, 'Unsupported compression type', plainType, {
+const unsupportedMediaType = 415
+
+const unsupportedEncoding = (status: number): HttpResponse =>
+  messageResponse(status, 'Unsupported compression type', plainType, {
     headers: ['Accept-Encoding', 'gzip, deflate'],
   })
 
 function requireOneAnswer({ signature }: ModelVersion): void {
   if (!signature.isDecoupled) return
-  throw ServerError.withoutStack(
-    'UNSUPPORTED',
-    "HTTP end point doesn't support models with decoupled transaction policy",
-  )
+  throw worded('decoupledHttp', {})
 }
 
 class InferExchange extends HttpExchange {
@@ -87,7 +87,7 @@ class InferExchange extends HttpExchange {
     }
     if (!isKnown) {
       engine.refusals.countAs('unsupported')
-      this.http.respond(unsupportedEncoding())
+      this.http.respond(unsupportedEncoding(engine.wording.isTriton ? httpStatusOf.UNSUPPORTED : unsupportedMediaType))
       return
     }
     this.#endpoint.inflater.inflate(this.#body, this.http.memory, (error, body) => {
@@ -113,12 +113,14 @@ class InferExchange extends HttpExchange {
     if (isLargeRequest(body.length, headerLength, version.signature)) {
       this.readLater<ParsedInfer>(
         (done) => offload.read('infer', body, options, done),
-        (parsed) => this.#submitParsed(parsed),
+        (parsed) => this.#submitParsed(parsed, headerLength),
       )
-    } else this.#submitParsed(heads.read(body, options))
+    } else this.#submitParsed(heads.read(body, options), headerLength)
   }
 
-  #submitParsed(parsed: ParsedInfer): void {
+  #submitParsed(read: ParsedInfer, headerLength: number | null): void {
+    const isPlain = headerLength === 0 && !this.parts.engine.wording.isTriton && this.#wantsJson()
+    const parsed = isPlain ? { ...read, binaryOutputDefault: false } : read
     this.#parsed = parsed
     const { forwarding } = this.#endpoint
     if (forwarding === null) {
@@ -128,6 +130,12 @@ class InferExchange extends HttpExchange {
     const parameters = new Map(parsed.parameters)
     forwarding.forward(this.http.headers, parameters)
     this.submit({ ...parsed, parameters })
+  }
+
+  /** A body without JSON cannot ask for JSON outputs; its header can. Triton does not look at the header. */
+  #wantsJson(): boolean {
+    const accept = this.header('accept') ?? ''
+    return accept.includes(jsonType) && !accept.includes(binaryType)
   }
 
   protected override refused(error: ServerError): void {

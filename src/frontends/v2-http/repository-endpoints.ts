@@ -3,6 +3,7 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
+import { worded } from '../../model/worded-error.ts'
 import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
 import {
@@ -33,7 +34,7 @@ export class RepositoryEndpoints {
   }
 
   readonly index = (request: HttpRequest): void =>
-    answer(request, async () => {
+    answer(this.#engine, request, async () => {
       const isReadyOnly = readIndexRequest(request.body)
       if (readDetailsQuery(request.target)) {
         return jsonResponse(encodeDetailedIndex(await this.#engine.registry.detailedIndex(isReadyOnly)))
@@ -42,7 +43,7 @@ export class RepositoryEndpoints {
     })
 
   readonly load: RouteHandler = (request, name, _, caller) =>
-    answer(request, async () => {
+    answer(this.#engine, request, async () => {
       this.#engine.requireExplicitControl()
       const origin = originOf(request, caller)
       await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
@@ -51,7 +52,7 @@ export class RepositoryEndpoints {
 
   /** The body says whether dependents are unloaded too. Large bodies are ignored; Triton does not validate the body. */
   readonly unload: RouteHandler = (request, name, _, caller) =>
-    answer(request, async () => {
+    answer(this.#engine, request, async () => {
       this.#engine.requireExplicitControl()
       const { body } = request
       const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
@@ -60,8 +61,8 @@ export class RepositoryEndpoints {
     })
 
   readonly refuseNamedRepository = (request: HttpRequest): void =>
-    answer(request, () => {
-      throw ServerError.withoutStack('UNSUPPORTED', "'repository_name' specification is not supported")
+    answer(this.#engine, request, () => {
+      throw worded('unsupported', { text: "'repository_name' specification is not supported" })
     })
 
   /** Files come as base64 inside JSON, perhaps many megabytes of it. */
@@ -100,10 +101,10 @@ function originOf({ headers, remoteAddress }: HttpRequest, { name: key }: Caller
   })
 }
 
-function answer(request: HttpRequest, make: () => Promise<HttpResponse>): void {
+function answer(engine: Engine, request: HttpRequest, make: () => Promise<HttpResponse>): void {
   // `make` may throw before its first await; Promise.try turns that into a rejection.
   Promise.try(make).then(
     (response) => request.respond(response),
-    (reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)),
+    (reason: unknown) => request.respond(errorResponse(engine.wording.tell(reason), jsonType)),
   )
 }

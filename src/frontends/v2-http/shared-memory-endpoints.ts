@@ -1,4 +1,4 @@
-import { ServerError } from '../../base/server-error.ts'
+import type { ErrorWording } from '../../model/error-wording.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import {
   encodeCudaStatus,
@@ -12,16 +12,18 @@ import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/
 /** The shared memory extension: clients register, look at and unregister regions of memory. */
 export class SharedMemoryEndpoints {
   readonly #registry: SharedMemoryRegistry
+  readonly #wording: ErrorWording
 
-  constructor(registry: SharedMemoryRegistry) {
+  constructor(registry: SharedMemoryRegistry, wording: ErrorWording) {
     this.#registry = registry
+    this.#wording = wording
   }
 
   readonly systemStatus = (request: HttpRequest, region: string): void =>
-    answer(request, () => jsonResponse(encodeSystemStatus(this.#registry.systemStatus(region))))
+    this.#answer(request, () => jsonResponse(encodeSystemStatus(this.#registry.systemStatus(region))))
 
   readonly registerSystem = (request: HttpRequest, region: string): void =>
-    answer(request, () => {
+    this.#answer(request, () => {
       this.#registry.requireAllowed(request.remoteAddress)
       const { key, offset, byteSize } = readSystemRegistration(request.body)
       this.#registry.registerSystem(region, key, offset, byteSize, request.remoteAddress)
@@ -29,16 +31,16 @@ export class SharedMemoryEndpoints {
     })
 
   readonly unregisterSystem = (request: HttpRequest, region: string): void =>
-    answer(request, () => {
+    this.#answer(request, () => {
       this.#registry.unregisterSystem(region, request.remoteAddress)
       return done()
     })
 
   readonly cudaStatus = (request: HttpRequest, region: string): void =>
-    answer(request, () => jsonResponse(encodeCudaStatus(this.#registry.cudaStatus(region))))
+    this.#answer(request, () => jsonResponse(encodeCudaStatus(this.#registry.cudaStatus(region))))
 
   readonly registerCuda = (request: HttpRequest, region: string): void =>
-    answer(request, () => {
+    this.#answer(request, () => {
       this.#registry.requireAllowed(request.remoteAddress)
       const { rawHandle, deviceId, byteSize } = readCudaRegistration(request.body)
       this.#registry.registerCuda(region, rawHandle, deviceId, byteSize, request.remoteAddress)
@@ -46,20 +48,20 @@ export class SharedMemoryEndpoints {
     })
 
   readonly unregisterCuda = (request: HttpRequest, region: string): void =>
-    answer(request, () => {
+    this.#answer(request, () => {
       this.#registry.unregisterCuda(region, request.remoteAddress)
       return done()
     })
+
+  #answer(request: HttpRequest, make: () => HttpResponse): void {
+    let response: HttpResponse
+    try {
+      response = make()
+    } catch (reason) {
+      response = errorResponse(this.#wording.tell(reason), jsonType)
+    }
+    request.respond(response)
+  }
 }
 
 const done = (): HttpResponse => new HttpResponse(200, jsonType)
-
-function answer(request: HttpRequest, make: () => HttpResponse): void {
-  let response: HttpResponse
-  try {
-    response = make()
-  } catch (reason) {
-    response = errorResponse(ServerError.from(reason), jsonType)
-  }
-  request.respond(response)
-}

@@ -1,4 +1,3 @@
-import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { encodeTraceSettings, readTraceChanges } from '../../protocol/trace-settings-json.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
@@ -19,7 +18,7 @@ export class TraceEndpoints {
       if (request.method === 'POST') control.update(modelName, readTraceChanges(request.body))
       request.respond(jsonResponse(encodeTraceSettings(control, modelName)))
     } catch (reason) {
-      request.respond(errorResponse(ServerError.from(reason), jsonType))
+      request.respond(errorResponse(this.#engine.wording.tell(reason), jsonType))
     }
   }
 }

@@ -38,7 +38,7 @@ export function v2Routes(parts: V2Parts, options: HttpOptions): Route[] {
     ...repositoryRoutes(new RepositoryEndpoints(parts)),
     ...registryRoutes(new RegistryEndpoints(parts.engine)),
     ...observationRoutes(parts),
-    ...sharedMemoryRoutes(new SharedMemoryEndpoints(parts.sharedMemory)),
+    ...sharedMemoryRoutes(new SharedMemoryEndpoints(parts.sharedMemory, parts.engine.wording)),
   ]
 }
 
@@ -77,7 +77,7 @@ function observationRoutes({ engine, clock, logControl }: V2Parts): Route[] {
     get(`${modelVersion}/stats`, 'statistics', statistics.ofModel),
     getOrPost('/v2/trace/setting', 'trace', trace.handle),
     getOrPost(`${model}/trace/setting`, 'trace', trace.handle),
-    getOrPost('/v2/logging', 'logging', loggingEndpoint(logControl ?? null)),
+    getOrPost('/v2/logging', 'logging', loggingEndpoint(logControl ?? null, engine.wording)),
   ]
 }
 

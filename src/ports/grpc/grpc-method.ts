@@ -3,7 +3,8 @@ import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
+import { messageOf } from '../../base/server-error.ts'
+import type { ErrorWording } from '../../model/error-wording.ts'
 import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
 import type { PortCall } from './port-call.ts'
@@ -49,7 +50,7 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
 
 /** A method with one message in and one message out, both encoded with the tables of the protocol. */
 export function unaryMethod(
-  { log, clock }: { readonly log: Log; readonly clock: Clock },
+  { log, clock, wording }: { readonly log: Log; readonly clock: Clock; readonly wording: ErrorWording },
   path: string,
   api: ApiName,
   [requestType, responseType]: readonly [string, string],
@@ -65,7 +66,7 @@ export function unaryMethod(
       const response = encodeMessage(responseType, await answering)
       call.sendLast({ parts: [response], byteLength: response.length }, null)
     } catch (reason) {
-      call.finish(GrpcStatus.of(ServerError.from(reason)))
+      call.finish(GrpcStatus.of(wording.tell(reason)))
     }
   }
   const begin: GrpcMethod['begin'] = (call, caller) => {

@@ -2,7 +2,7 @@ import type { ErrorCode, ServerError } from '../../base/server-error.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
 import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
 
-/** Triton's table. In Triton a malformed JSON body is INTERNAL, and so a 500. */
+/** Triton's table. */
 export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
   UNKNOWN: 400,
   INTERNAL: 500,
@@ -24,7 +24,12 @@ export function messageResponse(
 }
 
 export const errorResponse = (error: ServerError, contentType: string): HttpResponse =>
-  messageResponse(httpStatusOf[error.code], error.message, contentType)
+  messageResponse(httpStatusOf[error.code], error.message, contentType, { headers: retryHeaders(error) })
+
+const noHeaders: readonly string[] = []
+
+export const retryHeaders = ({ retryAfterSecs }: ServerError): readonly string[] =>
+  retryAfterSecs === 0 ? noHeaders : ['Retry-After', String(retryAfterSecs)]
 
 const noParts: readonly Uint8Array[] = []
 

@@ -74,7 +74,7 @@ export abstract class HttpExchange extends InferenceExchange {
     this.encodeLater(offload, writer, response, context, (error, encoded) => {
       if (encoded !== null) send(http, response, encoded)
       else if (error === gone) dropAnswer(http)
-      else this.fail(ServerError.from(error), true)
+      else this.fail(this.told(error), true)
     })
   }
 

@@ -31,6 +31,8 @@ type HttpPortDependencies = HttpTransportDependencies & {
   readonly refusals?: RefusalCounts
   /** Left out: no access log is written. */
   readonly accessLog?: AccessLog
+  /** The text of a 404; left out: Triton's texts for unknown paths and methods. */
+  readonly pathHint?: (target: string) => string
   /** The threads that the routes share; they end with the port. */
   readonly offload?: { close(): void }
 }
@@ -71,6 +73,7 @@ export class HttpPort implements HttpService {
   /** Null: pages of other origins may not read answers. */
   readonly #crossOrigin: CrossOriginPolicy | null
   readonly #foreignPages: ForeignPages
+  readonly #pathHint: ((target: string) => string) | null
   readonly #offload: { close(): void } | null
   readonly #transport: NetHttpTransport
   readonly #refusals: RefusalCounts | null
@@ -88,6 +91,7 @@ export class HttpPort implements HttpService {
     this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
     this.#foreignPages = new ForeignPages({ ...options, isTls: options.tls !== null })
     this.#offload = dependencies.offload ?? null
+    this.#pathHint = dependencies.pathHint ?? null
     this.#router = new Router(routes)
     this.#transport = new NetHttpTransport(dependencies, options, this)
   }
@@ -172,14 +176,18 @@ export class HttpPort implements HttpService {
   #dispatch(request: HttpRequest): void {
     const match = this.#router.find(request.target)
     if (match === null) {
-      request.respond(new HttpResponse(404, plainType, [notFoundBody]))
+      const hint = this.#pathHint?.(request.target)
+      request.respond(
+        hint === undefined ? new HttpResponse(404, plainType, [notFoundBody]) : messageResponse(404, hint, jsonType),
+      )
       return
     }
     const { route } = match
     if (!route.methods.includes(request.method)) {
-      request.respond(new HttpResponse(405, route.wrongMethodType, [notAllowedBody]))
+      request.respond(this.#pathHint === null ? wrongMethod(route) : allowedMethods(route, request.method))
     } else if (this.#isDraining) {
-      request.respond(messageResponse(503, 'Server exiting', plainType))
+      const headers = this.#pathHint === null ? [] : retryHeaders
+      request.respond(messageResponse(503, 'Server exiting', plainType, { headers }))
     } else if (request.body.length > mostControlBytes && route.takesLargeBody !== true) {
       const limit = bodyTooLargeForEndpoint(request.body.length, mostControlBytes)
       request.respond(messageResponse(400, limit, jsonType))
@@ -269,6 +277,15 @@ export class HttpPort implements HttpService {
   #advice(flag: string, purpose: string): string {
     return this.#options.hasFlags ? ` Use --http-${flag} to ${purpose}.` : ''
   }
+}
+
+const wrongMethod = ({ wrongMethodType }: Route): HttpResponse =>
+  new HttpResponse(405, wrongMethodType, [notAllowedBody])
+
+function allowedMethods({ methods, path }: Route, method: string): HttpResponse {
+  const headers = ['Allow', methods.join(', ')]
+  const text = `Method Not Allowed: ${path} takes ${methods.join(' or ')}, got ${method}`
+  return messageResponse(405, text, jsonType, { headers })
 }
 
 function callerOf({ caller }: HttpRequest): Caller {

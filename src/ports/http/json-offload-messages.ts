@@ -1,9 +1,11 @@
 // The messages to and from a JSON thread. Bytes are transferred, not copied: the sender loses every buffer in the
 // transfer list.
 
-import { ServerError, type ErrorCode } from '../../base/server-error.ts'
+import { ServerError, withoutStack, type ErrorCode } from '../../base/server-error.ts'
 import type { Parameters as ResponseParameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
+import type { ErrorKind } from '../../model/error-words.ts'
+import { WordedError } from '../../model/worded-error.ts'
 import { readGenerateRequest } from '../../protocol/generate-request.ts'
 import { encodeGenerateEvent, encodeGenerateResponse, type GenerateContext } from '../../protocol/generate-response.ts'
 import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
@@ -60,11 +62,20 @@ type WriteJob = {
 type LoadJob = { readonly kind: 'load'; readonly body: Uint8Array }
 export type JsonJob = ReadJob | WriteJob | LoadJob
 
+/** An error loses its class on the way between threads. */
+type FailedJson = {
+  readonly kind: 'failed'
+  readonly code: ErrorCode
+  readonly message: string
+  /** Null for an error that has one wording. */
+  readonly words: { readonly kind: ErrorKind; readonly facts: unknown; readonly prefix: string } | null
+}
+
 export type JsonResult =
   | { readonly kind: 'read'; readonly parsed: Parsed<Reader> }
   | { readonly kind: 'load'; readonly parameters: LoadParameters }
   | { readonly kind: 'written'; readonly head: Uint8Array; readonly parts: readonly Uint8Array[] }
-  | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string }
+  | FailedJson
 
 type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBuffer[] }
 
@@ -75,10 +86,22 @@ export function runJsonJob(job: JsonJob): Transferred<JsonResult> {
     return job.kind === 'write' ? write(job) : readLoad(job)
   } catch (reason) {
     freeAll(job, new Set())
-    const { code, message } = ServerError.from(reason)
-    return { message: { kind: 'failed', code, message }, transfer: [] }
+    return { message: failedJson(reason), transfer: [] }
   }
 }
+
+export function failedJson(reason: unknown): FailedJson {
+  const { code, message } = ServerError.from(reason)
+  if (!(reason instanceof WordedError)) return { kind: 'failed', code, message, words: null }
+  const { kind, facts, prefix } = reason
+  return { kind: 'failed', code, message, words: { kind, facts, prefix } }
+}
+
+/** Runs on the main thread. */
+export const revivedError = ({ code, message, words }: FailedJson): ServerError =>
+  withoutStack(() =>
+    words === null ? new ServerError(code, message) : new WordedError(words.kind, words.facts, words.prefix),
+  )
 
 function read(job: ReadJob): Transferred<JsonResult> {
   const parsed = readers[job.reader](job.body, job.options)

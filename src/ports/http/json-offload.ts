@@ -21,6 +21,8 @@ import {
   type Reader,
   type Writer,
   type WriterContext,
+  failedJson,
+  revivedError,
 } from './json-offload-messages.ts'
 
 export type JsonOffloadSettings = {
@@ -295,7 +297,7 @@ class Lane {
     } catch (reason) {
       // The job cannot be sent to a thread. Its owner does not hold the job yet, so the owner is told later.
       const error = ServerError.from(reason)
-      queueMicrotask(() => this.#onResult({ kind: 'failed', code: error.code, message: error.message }))
+      queueMicrotask(() => this.#onResult(failedJson(error)))
     }
   }
 
@@ -313,7 +315,7 @@ class Lane {
     // The thread gets its next job first, so that it does not wait while this result is read.
     this.#onFree()
     if (this.isFree) this.#cancelTimer = this.#clock.after(this.#settings.idleTimeoutMs * 1e6, () => this.end())
-    if (result.kind === 'failed') job.finish(ServerError.withoutStack(result.code, result.message), null)
+    if (result.kind === 'failed') job.finish(revivedError(result), null)
     else job.finish(null, result)
   }
 

@@ -2,8 +2,8 @@
 
 import { parentPort } from 'node:worker_threads'
 
-import { messageOf } from '../../base/server-error.ts'
-import { runJsonJob, type JsonJob, type JsonResult } from './json-offload-messages.ts'
+import { ServerError } from '../../base/server-error.ts'
+import { failedJson, runJsonJob, type JsonJob, type JsonResult } from './json-offload-messages.ts'
 
 const port = parentPort
 port?.on('message', (job: JsonJob) => {
@@ -12,7 +12,7 @@ port?.on('message', (job: JsonJob) => {
     port.postMessage(message, [...transfer])
   } catch (reason) {
     // A result that cannot be sent is a bug of the server, but the thread goes on.
-    const failure: JsonResult = { kind: 'failed', code: 'INTERNAL', message: messageOf(reason) }
+    const failure: JsonResult = failedJson(ServerError.from(reason))
     port.postMessage(failure, [])
   }
 })

@@ -2,6 +2,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import type { ParameterValue } from '../../model/parameters.ts'
+import { worded } from '../../model/worded-error.ts'
 import { isDataType, type DataType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { encodeContents, encodeContentsInSteps } from './infer-contents.ts'
@@ -104,7 +105,7 @@ const longestCorrelationBytes = 128
 
 function correlationText(text: string): string {
   if (Buffer.byteLength(text) > longestCorrelationBytes) {
-    throw ServerError.withoutStack('UNSUPPORTED', 'string correlation ID cannot be longer than 128 characters')
+    throw worded('unsupported', { text: 'string correlation ID cannot be longer than 128 characters' })
   }
   return text
 }

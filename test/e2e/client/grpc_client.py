@@ -79,8 +79,11 @@ class Service(Client):
 
     def test_load_refused(self):
         """gRPC: loading needs explicit model control"""
-        text = "explicit model load / unload is not allowed if polling is enabled"
-        self.refused("StatusCode.UNAVAILABLE", text, lambda: self.client.load_model("simple"))
+        text = (
+            "this server does not load or unload models by request: start it with --model-control-mode=explicit "
+            "(and --load-model=NAME for each model to load at start)"
+        )
+        self.refused("StatusCode.INVALID_ARGUMENT", text, lambda: self.client.load_model("simple"))
 
     def test_shared_memory_refused(self):
         """gRPC: shared memory is off until the operator allows it"""
@@ -148,17 +151,17 @@ class Infer(Client):
         self.assertEqual(caught.exception.status(), "StatusCode.RESOURCE_EXHAUSTED")
 
     def test_errors(self):
-        """gRPC: errors have Triton's codes and texts"""
+        """gRPC: errors have a code, and say what was expected"""
         inputs = simple_inputs(triton)[0]
         text = "Request for unknown model: 'nope' is not found"
         self.refused("StatusCode.NOT_FOUND", text, lambda: self.client.infer("nope", inputs))
         text = (
-            "[request id: <id_unknown>] expected 2 inputs but got 1 inputs for model 'simple'. Got input(s) ['INPUT0'], "
-            "but missing required input(s) ['INPUT1']. Please provide all required input(s)."
+            "expected 2 inputs but got 1 inputs for model 'simple': got 'INPUT0'; missing 'INPUT1'. Model 'simple' expects the "
+            "inputs 'INPUT0' INT32 [-1,16], 'INPUT1' INT32 [-1,16]. The first dimension is the batch size, 1 to 8."
         )
         self.refused("StatusCode.INVALID_ARGUMENT", text, lambda: self.client.infer("simple", inputs[:1]))
-        text = "ModelInfer RPC doesn't support models with decoupled transaction policy"
-        self.refused("StatusCode.UNIMPLEMENTED", text, lambda: self.client.infer("repeat", count(triton, 1)))
+        text = "model 'repeat' sends any number of responses (decoupled), and ModelInfer has one: use ModelStreamInfer."
+        self.refused("StatusCode.INVALID_ARGUMENT", text, lambda: self.client.infer("repeat", count(triton, 1)))
 
     def test_async(self):
         """gRPC: many requests at once, each with its own answer"""

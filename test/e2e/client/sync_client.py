@@ -273,7 +273,7 @@ class Refusals(Client):
         self.refused("400", message, lambda: self.infer_simple(inputs=inputs, request_id="7"))
 
     def test_shape(self):
-        """a wrong shape is refused in Triton's words"""
+        """a wrong shape is refused"""
         inputs, _, _ = simple_inputs(http)
         inputs[0] = input_of(http, "INPUT0", "INT32", np.zeros((1, 15), np.int32))
         with self.assertRaises(InferenceServerException) as caught:
@@ -283,29 +283,35 @@ class Refusals(Client):
         self.assertEqual(caught.exception.status(), "400")
 
     def test_missing_input(self):
-        """a missing input is refused in Triton's words"""
+        """a missing input is refused, and the refusal lists the inputs"""
         inputs, _, _ = simple_inputs(http)
         message = (
-            "[request id: <id_unknown>] expected 2 inputs but got 1 inputs for model 'simple'. Got input(s) ['INPUT0'], "
-            "but missing required input(s) ['INPUT1']. Please provide all required input(s)."
+            "expected 2 inputs but got 1 inputs for model 'simple': got 'INPUT0'; missing 'INPUT1'. Model 'simple' expects the "
+            "inputs 'INPUT0' INT32 [-1,16], 'INPUT1' INT32 [-1,16]. The first dimension is the batch size, 1 to 8."
         )
         self.refused("400", message, lambda: self.infer_simple(inputs=inputs[:1]))
 
     def test_unknown_tensors(self):
-        """unknown inputs and outputs are refused in Triton's words"""
+        """unknown inputs and outputs are refused, and the refusal lists those of the model"""
         inputs, _, _ = simple_inputs(http)
         inputs[1] = input_of(http, "OTHER", "INT32", np.zeros((1, 16), np.int32))
         message = "unexpected inference input 'OTHER' for model 'simple'"
         with self.assertRaises(InferenceServerException) as caught:
             self.infer_simple(inputs=inputs)
         self.assertIn(message, caught.exception.message())
-        message = "unexpected inference output 'OTHER' for model 'simple'"
+        message = (
+            "unexpected inference output 'OTHER' for model 'simple'. Model 'simple' has 'OUTPUT0' INT32 [-1,16], "
+            "'OUTPUT1' INT32 [-1,16]."
+        )
         self.refused("400", message, lambda: self.infer_simple(outputs=[http.InferRequestedOutput("OTHER")]))
 
     def test_batch_size(self):
-        """a batch over max_batch_size is refused in Triton's words"""
+        """a batch over max_batch_size is refused"""
         inputs, _, _ = simple_inputs(http, rows=9)
-        message = "[request id: <id_unknown>] inference request batch-size must be <= 8 for 'simple'"
+        message = (
+            "inference request batch-size must be <= 8 for 'simple', got 9: send fewer rows, or raise max_batch_size in the "
+            "configuration of the model"
+        )
         self.refused("400", message, lambda: self.infer_simple(inputs=inputs))
 
     def test_survives(self):
