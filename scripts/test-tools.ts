@@ -42,7 +42,7 @@ const tools = {
   'python-onnxruntime': { kind: 'python', packages: ['onnxruntime==1.30.0', 'numpy==2.4.6'] },
   'python-sklearn': {
     kind: 'python',
-    packages: ['scikit-learn==1.9.1', 'skops==0.16.0', 'xgboost-cpu==3.2.0', 'lightgbm==4.7.0'],
+    packages: ['scikit-learn==1.9.1', 'skops==0.16.0', 'xgboost-cpu==3.2.0', 'lightgbm==4.7.0', 'pandas==3.1.1'],
   },
   // Another version of the same, for models that bring an environment of their own.
   'python-sklearn-older': { kind: 'python', packages: ['scikit-learn==1.7.2', 'lightgbm==4.6.0', 'pandas==2.3.3'] },

@@ -21,14 +21,17 @@ class FrameworkModel:
     module = ""
     package = ""
     file_names = ()
-    # True when the file has class names: then it is read also when config.pbtxt is complete.
-    knows_class_names = False
     uses_gpus = True
 
     @classmethod
     def describe(cls, source):
         """Returns a Description of the file, and loads no more than needed. Raises Undescribed when the file has none."""
         raise cls.undescribed(source)
+
+    @classmethod
+    def class_names(cls, source):
+        """Lists by output, where the file has the names of classes. Asked for also when config.pbtxt is complete."""
+        return {}
 
     def load(self, source):
         """Loads the model onto the device that the source names."""
@@ -51,9 +54,8 @@ class FrameworkModel:
             if error.name is not None and error.name.split(".")[0] != cls.module.split(".")[0]:
                 raise
             raise ModelError(
-                "%s is not installed for %s, which runs this model: '%s -m pip install %s' installs it there. A model can "
-                "name another environment with the parameter EXECUTION_ENV_PATH."
-                % (cls.framework, sys.executable, sys.executable, cls.package)
+                "%s is not installed for %s, which runs this model: '%s -m pip install %s' installs it there. %s"
+                % (cls.framework, sys.executable, sys.executable, cls.package, other_pythons())
             ) from None
 
     @staticmethod
@@ -71,10 +73,14 @@ class FrameworkModel:
     @classmethod
     def auto_complete_config(cls, config):
         draft = config.as_dict()
-        if draft["input"] and draft["output"] and not cls.knows_class_names:
+        is_complete = bool(draft["input"] and draft["output"])
+        if is_complete and cls.class_names.__func__ is FrameworkModel.class_names.__func__:
             return config
         cls.import_framework()
         source = ModelSource(pb_utils.get_model_dir(), draft, cls.file_names)
+        if is_complete:
+            draft["class_names"] = cls.class_names(source)
+            return config
         return complete(config, cls.describe(source))
 
     def initialize(self, args):
@@ -88,6 +94,8 @@ class FrameworkModel:
         self.output_types = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
         # Scalar inputs of the model, which have one dimension in the protocol; `load` names them.
         self.scalar_inputs = ()
+        # The outputs that the requests of this run ask for: `run` may leave out the others.
+        self.requested = frozenset(self.output_names)
         self._has_told_of_single_runs = False
         if self.source.is_gpu and not self.uses_gpus:
             self.logger.log_warn("model '%s': %s runs on the CPU alone" % (self.source.name, self.framework))
@@ -97,6 +105,7 @@ class FrameworkModel:
         if not self.source.is_batching or len(requests) == 1:
             return [self._answer(request) for request in requests]
         try:
+            self.requested = frozenset().union(*(request.requested_output_names() for request in requests))
             inputs, rows = batching.gather(requests, self.join)
             return batching.scatter(self.run(inputs), rows, requests)
         except ModelError as error:
@@ -113,6 +122,7 @@ class FrameworkModel:
 
     def _answer(self, request):
         try:
+            self.requested = frozenset(request.requested_output_names())
             inputs = {}
             for tensor in request.inputs():
                 array = batching.array_of(tensor)
@@ -145,6 +155,22 @@ class FrameworkModel:
         )
 
 
+def other_pythons():
+    """How a Python that has the framework is named: to a command, or to the server."""
+    venv = "activate the virtual environment that has it, so that python3 is its own"
+    if is_command():
+        return "Or name the Python that has it with --python PROGRAM, or %s." % venv
+    return (
+        "Or %s, name the Python that has it with --backend-config=<backend>,interpreter=PROGRAM, or give the model an environment "
+        "with the parameter EXECUTION_ENV_PATH." % venv
+    )
+
+
+def is_command():
+    """`galatea inspect` and `galatea init` read the file, not the server."""
+    return "GALATEA_COMMAND" in os.environ
+
+
 def pickles_are_allowed():
     return os.environ.get("GALATEA_ALLOW_PICKLE_MODELS") == "1"
 
@@ -153,7 +179,9 @@ def require_pickles(source, alternative):
     """A pickle is a program: to load it runs the code of its author, with the rights of the server."""
     name = os.path.basename(source.path)
     if not pickles_are_allowed():
+        command = os.environ.get("GALATEA_COMMAND")
+        run = "Run '%s' with" % command if command else "Start the server with"
         raise ModelError(
-            "model '%s' is a pickle ('%s'): loading it runs any code that is in it. Start the server with "
-            "--allow-pickle-models if you trust whoever made it, or %s" % (source.name, name, alternative)
+            "model '%s' is a pickle ('%s'): loading it runs any code that is in it. %s --allow-pickle-models if you trust "
+            "whoever made it, or %s" % (source.name, name, run, alternative)
         )

@@ -7,52 +7,27 @@ from .description import TensorDescription
 from .source import ModelError
 
 
-def features(inputs, names, column_names=None):
-    """One input is the matrix of features; several are its columns, in the order of config.pbtxt. With `column_names` they
-    become a DataFrame: what a model that was fitted on one picks its columns from by name."""
+# Names of outputs that say what they are. An output with one of these names is that, or the model is refused.
+MEANINGS = ("label", "prediction", "probabilities", "log_probabilities", "scores", "sample_scores", "transformed")
+
+
+def features(inputs, names):
+    """One input is the matrix of features; several are its columns, in the order of config.pbtxt."""
     columns = [inputs[name].reshape(inputs[name].shape[0], -1) for name in names]
-    if column_names is None:
-        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
-    import pandas
-
-    by_name = {}
-    for name, column in zip(names, columns):
-        if column.dtype == np.object_:
-            column = np.array([_text(one) for one in column.flat], object).reshape(column.shape)
-        if column.shape[1] == 1 and name in column_names:
-            by_name[name] = column[:, 0]
-        else:
-            unnamed = [one for one in column_names if one not in names and one not in by_name]
-            by_name.update(zip(unnamed, column.T))
-    return pandas.DataFrame(by_name, columns=list(column_names))
-
-
-def _text(item):
-    return item.decode() if isinstance(item, bytes) else item
-
-
-def column_names(names):
-    """The columns of the DataFrame that a model was fitted on; None when there was none or pandas is missing."""
-    if names is None:
-        return None
-    try:
-        import pandas  # noqa: F401
-    except ModuleNotFoundError:
-        return None
-    return [str(name) for name in names]
+    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
 
 
 def answers_of(source, output_names, known, what):
     """Which of the `known` answers each output is. A name of its own, as Triton's FIL backend has `output__0`, means what its
     parameters say: predict_proba, output_class, or else the plain prediction."""
-    otherwise = "prediction" if "prediction" in known else "label"
+    otherwise = next((one for one in ("prediction", "label", "transformed", "sample_scores") if one in known), known[0])
     if source.flag("predict_proba", False):
         otherwise = "probabilities"
     elif source.flag("output_class", False):
         otherwise = "label"
     answers = {name: name if name in known else otherwise for name in output_names}
     for name, answer in answers.items():
-        if answer not in known or (name != answer and len(output_names) > 1):
+        if answer not in known or (name != answer and (len(output_names) > 1 or name in MEANINGS)):
             raise ModelError(
                 "output '%s' of model '%s' is not one that a %s computes; there is %s"
                 % (name, source.name, what, ", ".join(known))

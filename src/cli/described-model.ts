@@ -24,7 +24,12 @@ export class UndescribedModel extends ServerError {
   }
 }
 
-export type DescribeSettings = { readonly python: string; readonly allowsPickles: boolean }
+export type DescribeSettings = {
+  /** The command that the user typed, for messages about its flags. */
+  readonly command: string
+  readonly python: string
+  readonly allowsPickles: boolean
+}
 
 type TensorJson = { readonly name: string; readonly data_type: string; readonly shape: readonly number[] }
 type Answer =
@@ -60,8 +65,12 @@ const tensorOf = ({ name, data_type: configType, shape }: TensorJson): OnnxFileT
   return { name, dataType, typeText: dataType ?? configType, shape: shape.map((size) => (size < 0 ? null : size)) }
 }
 
-function ask(backend: string, file: string, { python, allowsPickles }: DescribeSettings): Promise<Answer> {
-  const env = { ...process.env, GALATEA_ALLOW_PICKLE_MODELS: allowsPickles ? '1' : '0' }
+function ask(backend: string, file: string, { command, python, allowsPickles }: DescribeSettings): Promise<Answer> {
+  const env = {
+    ...process.env,
+    GALATEA_ALLOW_PICKLE_MODELS: allowsPickles ? '1' : '0',
+    GALATEA_COMMAND: command,
+  }
   return new Promise((resolve, reject) => {
     const child = spawn(python, [program, backend, file], { env, stdio: ['ignore', 'pipe', 'pipe'] })
     let stdout = ''

@@ -161,7 +161,12 @@ async function planModel(settings: InitSettings, backend: string): Promise<Model
     return { text, external: await externalFiles(file, model), isFinished: true }
   }
   try {
-    const text = configText(name, backend, await describeModel(backend, file, settings), maxBatchSize)
+    const text = configText(
+      name,
+      backend,
+      await describeModel(backend, file, { command: 'galatea init', ...settings }),
+      maxBatchSize,
+    )
     return { text, external: await weightsBeside(file), isFinished: true }
   } catch (reason) {
     if (!(reason instanceof UndescribedModel)) throw reason

@@ -25,7 +25,7 @@ Exit status: 0, or 1 when the file cannot be read or does not tell.
 
 /** Resolves with the exit status. */
 export async function runInspect(args: readonly string[], io: CommandIo): Promise<number> {
-  const settings = { python: 'python3', allowsPickles: false, isJson: false }
+  const settings = { command: 'galatea inspect', python: 'python3', allowsPickles: false, isJson: false }
   const files: string[] = []
   for (let index = 0; index < args.length; index++) {
     const argument = args[index] ?? ''

@@ -16,6 +16,8 @@ export type InputSpec = {
   readonly allowsRagged: boolean
   /** Bytes of one row (of the whole tensor when the model does not batch); -1 when a dimension or the type leaves it open. */
   readonly rowBytes: number
+  /** FP32 is taken where this says FP64. Estimators are described as FP64, and most clients of models have FP32 at hand. */
+  readonly widensFloats: boolean
 }
 
 export type OutputSpec = {
@@ -45,7 +47,7 @@ export class ModelSignature {
     this.maxBatchSize = config.maxBatchSize
     this.isBatching = config.maxBatchSize > 0
     this.isDecoupled = config.modelTransactionPolicy?.decoupled ?? false
-    this.inputs = config.input.map(inputSpec)
+    this.inputs = config.input.map((input, index) => inputSpec(input, index, config.backend === 'sklearn'))
     // The first of two inputs of one name wins, as in Triton.
     this.inputByName = new Map(this.inputs.toReversed().map((input) => [input.name, input]))
     this.requiredInputCount = this.inputs.filter((input) => !input.isOptional).length
@@ -57,7 +59,7 @@ export class ModelSignature {
 
 const typeOf = (tensor: ModelInput | ModelOutput): DataType => dataTypeOfConfig(tensor.dataType) ?? 'BYTES'
 
-function inputSpec(input: ModelInput, index: number): InputSpec {
+function inputSpec(input: ModelInput, index: number, isOfEstimator: boolean): InputSpec {
   const dataType = typeOf(input)
   const rowElements = elementCount(input.dims)
   return {
@@ -69,6 +71,7 @@ function inputSpec(input: ModelInput, index: number): InputSpec {
     isOptional: input.optional,
     allowsRagged: input.allowRaggedBatch,
     rowBytes: dataType === 'BYTES' || rowElements < 0 ? -1 : rowElements * elementBytes[dataType],
+    widensFloats: isOfEstimator && dataType === 'FP64',
   }
 }
 

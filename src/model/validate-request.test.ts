@@ -12,8 +12,9 @@ import { isLongToValidate, validateInSteps, validateRequest } from './validate-r
 
 type TensorConfig = { name: string; type?: DataType; dims: number[]; optional?: boolean }
 
-function signature(maxBatchSize: number, inputs: TensorConfig[]): ModelSignature {
+function signature(maxBatchSize: number, inputs: TensorConfig[], backend = ''): ModelSignature {
   const config = emptyModelConfig()
+  config.backend = backend
   config.name = 'm'
   config.maxBatchSize = maxBatchSize
   const dataType = (type: DataType = 'FP32'): ConfigDataType => configDataType(type) as ConfigDataType
@@ -223,4 +224,19 @@ test('validation in steps finds what validation at once finds', () => {
       expected,
     )
   }
+})
+
+test('an estimator that is described as FP64 takes FP32 too, which is widened up to a MiB; other models do not', () => {
+  const wide: TensorConfig[] = [{ name: 'A', type: 'FP64', dims: [-1] }]
+  // A view that begins at an odd address, as tensors of messages do.
+  const bytes = new Uint8Array(9)
+  bytes.set(new Uint8Array(new Float32Array([0.1, -2]).buffer), 1)
+  const asked = request([new Tensor('A', 'FP32', [2], bytes.subarray(1))])
+  validateRequest(asked, signature(0, wide, 'sklearn'))
+  const [tensor] = asked.inputs
+  assert.equal(tensor?.dataType, 'FP64')
+  assert.deepEqual(new Float64Array(tensor.bytes.slice().buffer), new Float64Array([Math.fround(0.1), -2]))
+  const mismatch = { message: /data-type is 'FP32', but model 'm' expects 'FP64'/ }
+  assert.throws(() => validateRequest(request([fp32('A', [262_145])]), signature(0, wide, 'sklearn')), mismatch)
+  assert.throws(() => validateRequest(request([fp32('A', [2])]), signature(0, wide, 'python')), mismatch)
 })

@@ -4,7 +4,7 @@
 import { ServerError } from '../base/server-error.ts'
 import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
-import type { Tensor } from '../tensor/tensor.ts'
+import { Tensor } from '../tensor/tensor.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { worded } from './worded-error.ts'
@@ -123,9 +123,10 @@ function nextBatchSize(
 }
 
 /** Null when the input is fine; the strings of a BYTES input are still to be walked. */
-function checkTensor(request: InferenceRequest, signature: ModelSignature, tensor: Tensor): StringWalk | null {
+function checkTensor(request: InferenceRequest, signature: ModelSignature, given: Tensor): StringWalk | null {
   const { modelName } = signature
-  const spec = signature.inputByName.get(tensor.name) as InputSpec
+  const spec = signature.inputByName.get(given.name) as InputSpec
+  const tensor = spec.widensFloats && given.dataType === 'FP32' ? widened(request, given) : given
   if (tensor.dataType !== spec.dataType) {
     throw invalid(
       `${request.errorPrefix}inference input '${tensor.name}' data-type is '${tensor.dataType}', but model ` +
@@ -166,6 +167,20 @@ function checkTensor(request: InferenceRequest, signature: ModelSignature, tenso
   }
   if (hasNoRows) throw noRows(request, modelName, tensor)
   return null
+}
+
+/** Above this many bytes of FP32 the copy would hold other requests up. */
+const widenedBytesLimit = 2 ** 20
+
+/** Every FP32 is an FP64, so no answer changes. Puts the wider tensor into the request. */
+function widened(request: InferenceRequest, tensor: Tensor): Tensor {
+  const { bytes, name, shape } = tensor
+  if (bytes.length % 4 !== 0 || bytes.length > widenedBytesLimit) return tensor
+  const floats = new Float32Array(bytes.length / 4)
+  new Uint8Array(floats.buffer).set(bytes)
+  const wider = new Tensor(name, 'FP64', shape, new Uint8Array(Float64Array.from(floats).buffer))
+  request.inputs[request.inputs.indexOf(tensor)] = wider
+  return wider
 }
 
 /** Its bytes would be read as rows of the other requests in its batch. */

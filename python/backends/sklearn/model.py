@@ -1,19 +1,10 @@
 """scikit-learn: estimators saved with skops (`model.skops`), or as a pickle (`model.joblib`, `model.pkl`) where allowed."""
-import warnings
+import sys
 
-import numpy as np
-
-from galatea_framework import Description, FrameworkModel, ModelError, TensorDescription, tabular
-from galatea_framework.model import require_pickles
-
-# The name of an output, and the estimator's method that computes it.
-OUTPUT_METHODS = {
-    "label": "predict",
-    "prediction": "predict",
-    "probabilities": "predict_proba",
-    "scores": "decision_function",
-    "transformed": "transform",
-}
+from galatea_framework import Description, FrameworkModel, ModelError, Undescribed, tabular
+from galatea_sklearn import answers
+from galatea_sklearn.estimator_file import load_estimator
+from galatea_sklearn.intake import Intake, RowReader
 
 
 class TritonPythonModel(FrameworkModel):
@@ -22,114 +13,138 @@ class TritonPythonModel(FrameworkModel):
     package = "scikit-learn"
     file_names = ("model.skops", "model.joblib", "model.pkl")
     uses_gpus = False
-    knows_class_names = True
 
     @classmethod
     def describe(cls, source):
         estimator, saved_with = load_estimator(source)
-        count = getattr(estimator, "n_features_in_", None)
-        if count is None:
-            raise cls.undescribed(source)
-        facts = {"estimator": type(estimator).__name__, "saved with": saved_with or cls.import_framework().__version__}
-        return Description([tabular.feature_input(count)], outputs_of(estimator), facts, class_names_of(estimator, source))
+        refuse_unservable(source, estimator)
+        intake = Intake(estimator)
+        trial = tried(source, estimator, intake)
+        if trial.reason is not None:
+            raise undescribed(source, estimator, intake, trial.reason)
+        try:
+            outputs = answers.described(estimator, trial)
+        except ModelError as error:
+            raise ModelError("model '%s', a %s, cannot be served: %s" % (source.name, name_of(estimator), error)) from None
+        facts = {"estimator": name_of(estimator), "saved with": saved_with or cls.import_framework().__version__}
+        if intake.names is not None:
+            facts["columns"] = ", ".join(intake.names)
+        return Description(intake.described(), outputs, facts, cls.class_names(source))
+
+    @classmethod
+    def class_names(cls, source):
+        """Numbers from 0 on need no names: the extension shows indices."""
+        classes = getattr(load_estimator(source)[0], "classes_", None)
+        if classes is None or isinstance(classes, list):
+            return {}
+        names = [str(name) for name in classes]
+        if names == [str(index) for index in range(len(names))]:
+            return {}
+        configured = [tensor["name"] for tensor in source.config.get("output", [])] or ["probabilities", "scores"]
+        return {name: names for name in configured if name != "label"}
 
     def load(self, source):
         if not source.path.endswith(".skops"):
             self.warn_of_pickle()
-        self._estimator, saved_with = load_estimator(source)
+        estimator, saved_with = load_estimator(source)
         self.warn_of_version(saved_with, self.import_framework().__version__)
-        known = [output for output, method in OUTPUT_METHODS.items() if hasattr(self._estimator, method)]
-        self._answers = tabular.answers_of(source, self.output_names, known, type(self._estimator).__name__)
-        self._columns = tabular.column_names(getattr(self._estimator, "feature_names_in_", None))
+        refuse_unservable(source, estimator)
+        intake = Intake(estimator)
+        self._reader = RowReader(source, intake, source.config["input"])
+        known = answers.known_outputs(estimator)
+        self._answers = tabular.answers_of(source, self.output_names, known, name_of(estimator))
+        trial = tried(source, estimator, intake)
+        self._reader.is_single = trial.is_single
+        self._shapes = {}
+        for tensor in source.config["output"]:
+            answer = self._answers[tensor["name"]]
+            if answer in trial.answers:
+                answers.check_output(source, tensor, trial.answers[answer])
+            shape = answers.row_shape(source, tensor)
+            self._shapes[tensor["name"]] = None if -1 in shape else shape
+        self._steps, self._last = split(estimator)
 
     def run(self, inputs):
-        rows = tabular.features(inputs, self.input_names, self._columns)
-        return {
-            name: tabular.as_output(self._compute(answer, rows), self.output_types[name])
-            for name, answer in self._answers.items()
-        }
+        rows = self._reader.rows(inputs)
+        wanted = [name for name in self._answers if name in self.requested]
+        estimator = self._last
+        for step in self._steps:
+            rows = step.transform(rows)
+        return {name: self._shaped(name, answers.compute(estimator, self._answers[name], rows)) for name in wanted}
 
-    def _compute(self, answer, rows):
-        values = getattr(self._estimator, OUTPUT_METHODS[answer])(rows)
-        # With several targets there is one array per target.
-        if isinstance(values, list):
-            return np.stack(values, axis=1)
-        return values.toarray() if hasattr(values, "toarray") else values
-
-
-def outputs_of(estimator):
-    classes = getattr(estimator, "classes_", None)
-    if isinstance(classes, list):
-        # Several targets, each with classes of its own.
-        return [TensorDescription("label", tabular.label_type(np.concatenate(classes)), [-1, len(classes)])]
-    if classes is not None:
-        outputs = tabular.classifier_outputs(classes)
-        return outputs if hasattr(estimator, "predict_proba") else outputs[:1]
-    if hasattr(estimator, "predict"):
-        return tabular.regressor_outputs(target_count(estimator))
-    return [TensorDescription("transformed", "TYPE_FP32", [-1, -1])]
+    def _shaped(self, name, values):
+        array = tabular.as_output(values, self.output_types[name])
+        shape = self._shapes[name]
+        return array if shape is None else array.reshape([array.shape[0]] + shape)
 
 
-def target_count(estimator):
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    if hasattr(last, "n_outputs_"):
-        return last.n_outputs_
-    coefficients = getattr(last, "coef_", None)
-    return coefficients.shape[0] if getattr(coefficients, "ndim", 1) == 2 else 1
+def split(estimator):
+    """A pipeline's transformers and its last step, so that several answers need the transformers only once."""
+    from sklearn.pipeline import Pipeline
+
+    if type(estimator) is not Pipeline or len(estimator.steps) < 2:
+        return [], estimator
+    steps = [step for _, step in estimator.steps]
+    if any(step is None or isinstance(step, str) for step in steps[-1:]):
+        return [], estimator
+    return [step for step in steps[:-1] if step is not None and not isinstance(step, str)], steps[-1]
 
 
-def class_names_of(estimator, source):
-    """The class names for the classification extension. Numbers from 0 on need no names: the extension shows indices."""
-    classes = getattr(estimator, "classes_", None)
-    if classes is None or isinstance(classes, list):
-        return {}
-    names = [str(name) for name in classes]
-    if names == [str(index) for index in range(len(names))]:
-        return {}
-    configured = [tensor["name"] for tensor in source.config.get("output", [])] or ["probabilities", "scores"]
-    return {name: names for name in configured if name != "label"}
+def name_of(estimator):
+    """The type, with that of the estimator that a search or a pipeline ends in."""
+    name = type(estimator).__name__
+    inner = getattr(estimator, "best_estimator_", None)
+    if hasattr(estimator, "steps"):
+        inner = estimator.steps[-1][1]
+    return name if inner is None or isinstance(inner, str) else "%s of %s" % (name, name_of(inner))
 
 
-# The process that described the model may go on to serve it, so the estimator is kept.
-_loaded = {}
+def refuse_unservable(source, estimator):
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
 
-
-def load_estimator(source):
-    """The estimator, and the version that saved it when that differs from the running version."""
-    if source.path not in _loaded:
-        _loaded[source.path] = read_estimator(source)
-    return _loaded[source.path]
-
-
-def read_estimator(source):
-    from sklearn.exceptions import InconsistentVersionWarning
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", InconsistentVersionWarning)
-        estimator = read_skops(source) if source.path.endswith(".skops") else read_pickle(source)
-    versions = [getattr(one.message, "original_sklearn_version", None) for one in caught]
-    return estimator, next((version for version in versions if version), None)
-
-
-def read_pickle(source):
-    require_pickles(source, "save it with skops: skops.io.dump(estimator, 'model.skops')")
-    import joblib
-
-    return joblib.load(source.path)
-
-
-def read_skops(source):
-    try:
-        import skops.io
-    except ModuleNotFoundError:
-        raise ModelError("model '%s' is a skops file: 'pip install skops' brings what reads it" % source.name) from None
-    trusted = (source.parameter("skops_trusted") or "").split(",")
-    # A type of the framework itself runs only code of the framework.
-    found = skops.io.get_untrusted_types(file=source.path)
-    unknown = [name for name in found if name.split(".")[0] not in ("sklearn", "numpy", "scipy") and name not in trusted]
-    if unknown:
+    if not hasattr(estimator, "fit"):
         raise ModelError(
-            "model '%s' holds types that nobody vouches for: %s. Name those that you trust in the parameter skops_trusted, "
-            "with commas between them" % (source.name, ", ".join(unknown))
+            "the file of model '%s' holds a %s and no estimator: save the fitted estimator itself"
+            % (source.name, type(estimator).__name__)
         )
-    return skops.io.load(source.path, trusted=found)
+    if not answers.known_outputs(estimator):
+        raise ModelError(
+            "model '%s' is a %s, which has none of %s: it can say something only about the rows that it was fitted on"
+            % (source.name, name_of(estimator), ", ".join(dict.fromkeys(answers.OUTPUT_METHODS.values())))
+        )
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        raise ModelError(
+            "model '%s' is a %s that is not fitted: call fit before it is saved" % (source.name, name_of(estimator))
+        ) from None
+    except TypeError:
+        # Not one of scikit-learn's, but something that behaves like one.
+        pass
+
+
+def tried(source, estimator, intake):
+    trial = answers.Trial(estimator, intake)
+    if trial.reason is not None and intake.names is not None and intake.pandas is None:
+        raise ModelError(
+            "model '%s', a %s, was fitted on a DataFrame and takes nothing else (%s): '%s -m pip install pandas' installs what "
+            "makes one" % (source.name, name_of(estimator), trial.reason, sys.executable)
+        )
+    return trial
+
+
+def undescribed(source, estimator, intake, reason):
+    """The estimator refused every row that was tried, so its owner must say what it answers with."""
+    inputs = "".join(
+        'input { name: "%s" data_type: %s dims: [ %d ] }\n' % (one.name, one.data_type, (one.shape + [1])[1])
+        for one in intake.described()
+    )
+    outputs = "".join(
+        'output { name: "%s" data_type: TYPE_FP64 dims: [ -1 ] }\n' % name for name in answers.described_names(estimator)
+    )
+    return Undescribed(
+        "model '%s', a %s, answers none of the rows that were tried to learn its outputs (%s: %s). Write them into config.pbtxt:"
+        % (source.name, name_of(estimator), type(reason).__name__, reason),
+        'backend: "sklearn"\nmax_batch_size: 8\n%s%s' % (inputs, outputs),
+    )

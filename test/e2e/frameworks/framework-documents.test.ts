@@ -50,6 +50,6 @@ testDocument('docs/guide/openvino.md', {
 })
 testDocument('docs/guide/scikit-learn.md', {
   ...programsOf(sklearn),
-  answers: [/"name":"label".*"data":\["setosa"\]/, /"\d\.\d+:0:setosa"/],
+  answers: [/"name":"label".*"data":\["setosa"\]/, /"label":"ship"/, /"\d\.\d+:0:setosa"/],
 })
 testDocument('docs/guide/boosted-trees.md', { ...programsOf(sklearn), answers: [/"name":"label".*"data":\[0\]/] })

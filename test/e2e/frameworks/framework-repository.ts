@@ -74,11 +74,12 @@ export class FrameworkRepository {
     assert.deepEqual(outputs.map(({ name }) => name).sort(), Object.keys(expectation?.outputs ?? {}).sort())
   }
 
-  /** `galatea init` makes of a model's file a model `<name>_again` in this repository, of which the same is expected. */
-  async init(model: string, fileName: string): Promise<void> {
-    await this.#run(runInit, model, fileName, '--repository', this.path, '--name', `${model}_again`)
+  /** `galatea init` makes of a model's file a model `name` in this repository, of which the same is expected. */
+  async init(model: string, fileName: string, name = `${model}_again`): Promise<void> {
+    const force = name === model ? ['--force'] : []
+    await this.#run(runInit, model, fileName, '--repository', this.path, '--name', name, ...force)
     const expectation = this.expected.get(model)
-    if (expectation !== undefined) this.expected.set(`${model}_again`, expectation)
+    if (expectation !== undefined) this.expected.set(name, expectation)
   }
 
   async #run(command: Command, model: string, fileName: string, ...flags: string[]): Promise<string> {

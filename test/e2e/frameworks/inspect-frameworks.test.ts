@@ -40,7 +40,10 @@ test('a missing framework is named with the command that installs it, and so is 
   const file = path.join(folder, 'forest.txt')
   await writeFile(file, 'tree\n')
   const { text } = await run(runInspect, file, '--python', pytorch)
-  assert.match(text, /LightGBM is not installed for .*' *.* -m pip install lightgbm'/)
+  assert.match(
+    text,
+    /LightGBM is not installed for .*' *.* -m pip install lightgbm'.*--python PROGRAM.*virtual environment/,
+  )
   assert.match((await run(runInspect, file, '--python=/no/such/python')).text, /cannot be started .*--python/)
 })
 
@@ -49,7 +52,7 @@ test('a pickle is read only where that is allowed; what is no model is refused w
   await writeFile(file, 'not a pickle')
   assert.match(
     (await run(runInspect, file, '--python', sklearn)).text,
-    /runs any code that is in it.*--allow-pickle-models/,
+    /runs any code that is in it\. Run 'galatea inspect' with --allow-pickle-models if you trust/,
   )
   const { status, text } = await run(runInspect, file, '--python', sklearn, '--allow-pickle-models')
   assert.equal(status, 1)

@@ -1,0 +1,1 @@
+"""What the backend of scikit-learn knows about estimators: their files, what they take, and what they give."""
