@@ -108,6 +108,7 @@ const metricsLimits = {
   maxHeaderBytes: 16 * 1024,
   headersTimeoutMs: 10_000,
   bodyIdleTimeoutMs: 30_000,
+  leastBodyRate: 240,
   writeIdleTimeoutMs: 30_000,
   keepAliveTimeoutMs: 75_000,
   maxConnections: 256,

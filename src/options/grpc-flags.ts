@@ -22,6 +22,9 @@ export const grpcFlags = [
   flag('grpc-body-idle-timeout-secs', seconds, '30', ours)
     .says('Longest pause while a message is received')
     .to('grpc.bodyIdleTimeoutMs'),
+  flag('grpc-body-min-rate', integer(0), '240', ours)
+    .says('Least bytes per second of a message, over the longest pause; 0 = any rate')
+    .to('grpc.leastBodyRate'),
   flag('grpc-write-idle-timeout-secs', seconds, '30', ours)
     .says('How long a client may take nothing of an answer')
     .to('grpc.writeIdleTimeoutMs'),

@@ -55,6 +55,9 @@ export const httpFlags = [
   flag('http-body-idle-timeout-secs', seconds, '30', ours)
     .says('Longest pause while a body is received')
     .to('http.bodyIdleTimeoutMs'),
+  flag('http-body-min-rate', integer(0), '240', ours)
+    .says('Least bytes per second of a body, over the longest pause; 0 = any rate')
+    .to('http.leastBodyRate'),
   flag('http-write-idle-timeout-secs', seconds, '30', ours)
     .says('How long a client may take no byte of its answer')
     .to('http.writeIdleTimeoutMs'),

@@ -66,6 +66,7 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
       isDraining: false,
       bodyLimitBytes: 1024 * 1024,
       maxHeaderBytes: 16 * 1024,
+      leastBodyBytes: 1,
     },
     socket as unknown as Socket,
   )

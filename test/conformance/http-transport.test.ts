@@ -329,6 +329,27 @@ test('a body that stands still gets 408 with the limit and its flag', async () =
   await patient.close()
 })
 
+test('a body that comes byte by byte gets 408 with the least rate and its flag; one that comes at the least rate is taken', async () => {
+  const { clock, connection, patient } = await heardOut(post('Content-Length: 100000\r\n', '{'))
+  const { traffic } = patient.frontend
+  const sendEachSecond = async (bytes: number, seconds: number): Promise<void> => {
+    for (let second = 0; second < seconds; second++) {
+      const { bytesRead } = traffic.totals()
+      connection.send(' '.repeat(bytes))
+      await until(() => traffic.totals().bytesRead === bytesRead + bytes, 'the bytes of the client')
+      clock.advanceMs(1000)
+    }
+  }
+  await sendEachSecond(250, 90)
+  await sendEachSecond(1, 20)
+  clock.advanceMs(11_000)
+  const slow = required(await connection.answer())
+  assert.equal(slow.status, 408)
+  assert.match(errorOf(slow), /\d+ bytes .* in 30 s, at least 240 per second must\. Use --http-body-min-rate/)
+  await connection.closed()
+  await patient.close()
+})
+
 test('waiting for a model is not idling', async () => {
   held.length = 0
   const { clock, connection, patient } = await heardOut(slowWire)

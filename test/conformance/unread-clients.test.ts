@@ -52,7 +52,7 @@ describe('HTTP', () => {
     )
     const duplex = new Duplex({ read: () => undefined, write: () => undefined })
     const socket = Object.assign(duplex, { destroySoon: () => duplex.end() })
-    const limits = { isDraining: false, bodyLimitBytes: 64 * mib, maxHeaderBytes: 16384 }
+    const limits = { isDraining: false, bodyLimitBytes: 64 * mib, maxHeaderBytes: 16384, leastBodyBytes: 1 }
     const host = { clock, service, clientMemory, ...limits }
     return { connection: new HttpConnection(host, socket as unknown as Socket), socket, clientMemory }
   }
@@ -226,6 +226,26 @@ describe('gRPC', () => {
       client.destroy()
     })
   }
+
+  test('a message that comes byte by byte is ended, one that comes at the least rate is not', async () => {
+    const { client, clock } = await open()
+    const path = '/inference.GRPCInferenceService/ModelInfer'
+    client.send(clientPreface, encodeSettings([]))
+    client.send(headersOf(1, requestFields(path)), dataOf(1, Buffer.of(0, 0, 0x0f, 0xff, 0xff), 0))
+    client.send(headersOf(3, requestFields(path)), dataOf(3, Buffer.of(0, 0, 0x0f, 0xff, 0xff), 0))
+    const isEnded = client.trailer(3, 'grpc-status')
+    for (let second = 0; second < 35; second++) {
+      client.send(dataOf(1, Buffer.alloc(250), 0), dataOf(3, Buffer.alloc(40), 0))
+      await settle(client)
+      clock.advanceMs(1000)
+    }
+    assert.equal(await isEnded, '4')
+    assert.match((await client.trailer(3, 'grpc-message')) ?? '', /240 bytes per second.*--grpc-body-min-rate/)
+    client.send(dataOf(1, Buffer.alloc(250), 0))
+    await settle(client)
+    assert.equal(client.frames.filter(({ streamId }) => streamId === 1).length, 0)
+    client.destroy()
+  })
 
   test('a connection without a call is told to go, and closed', async () => {
     const { client, clock } = await open()

@@ -420,6 +420,14 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   // Time and turns
   'time to send the headers of an HTTP request': sends('GET /v2 HTTP/1.1\r\n', 408, /--http-headers-timeout-secs/),
   'pause in an HTTP body': sends(head(infer, 'Content-Length: 9\r\n'), 408, /--http-body-idle-timeout-secs/),
+  'bytes per second of an HTTP body that is not whole, over the longest pause': elsewhere(
+    'test/conformance/http-transport.test.ts',
+    'a body that comes byte by byte gets 408 with the least rate and its flag',
+  ),
+  'bytes per second of a gRPC message that is not whole, over the longest pause': elsewhere(
+    'test/conformance/unread-clients.test.ts',
+    'a message that comes byte by byte is ended, one that comes at the least rate is not',
+  ),
   'pause in a gRPC message, or before the message of a unary call': drivePause,
   'time an HTTP client may take less than 4 KiB of its answers': elsewhere(
     'test/conformance/http-streaming.test.ts',

@@ -252,9 +252,15 @@ export class HttpPort implements HttpService {
     return messageResponse(503, this.#transport.clientMemory.refuse(answerBytes), jsonType, { headers: retryHeaders })
   }
 
-  refuseStalledBody(): HttpResponse {
-    const { bodyIdleTimeoutMs } = this.#options
-    const text = `no byte of the request body arrived for ${bodyIdleTimeoutMs / 1000} s.`
+  /** `arrivedBytes`: what came of the body within the time limit. */
+  refuseStalledBody(arrivedBytes: number): HttpResponse {
+    const { bodyIdleTimeoutMs, leastBodyRate } = this.#options
+    const seconds = bodyIdleTimeoutMs / 1000
+    if (arrivedBytes > 0) {
+      const slow = `${arrivedBytes} bytes of the request body arrived in ${seconds} s, at least ${leastBodyRate} per second must.`
+      return this.#refuseSlow(408, `${slow}${this.#advice('body-min-rate', 'allow slower clients')}`)
+    }
+    const text = `no byte of the request body arrived for ${seconds} s.`
     return this.#refuseSlow(408, `${text}${this.#advice('body-idle-timeout-secs', 'allow longer pauses')}`)
   }
 

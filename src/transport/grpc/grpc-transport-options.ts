@@ -7,6 +7,8 @@ export type GrpcTransportOptions = ListenOptions & {
   readonly maxBacklogBytes: number
   /** How long a message may stand still before it is whole. */
   readonly bodyIdleTimeoutMs: number
+  /** Bytes per second that must come in each such time; 0: any. */
+  readonly leastBodyRate: number
   /** How long a client may take nothing of an answer. */
   readonly writeIdleTimeoutMs: number
   /** How long a connection may stay open without a call. */

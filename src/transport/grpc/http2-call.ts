@@ -277,7 +277,7 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** From the transport, every second. */
   sweep(nowNs: number): void {
-    const { writeIdleTimeoutMs, bodyIdleTimeoutMs } = this.#surroundings.options
+    const { writeIdleTimeoutMs, bodyIdleTimeoutMs, leastBodyRate } = this.#surroundings.options
     const stream = this.#stream
     this.#watch ??= new StallWatch()
     const unreadNs = this.#watch.unreadFor(stream, nowNs)
@@ -288,12 +288,13 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (unreadNs >= copyOutNs) stream.copyOut()
     const isHalf = this.#expectsMessage || this.#assembler?.isBetweenMessages === false
     const isAwaited = isHalf && !this.isEnded && !this.#isWaiting
-    if (this.#watch.halfFor(stream, isAwaited, nowNs) < bodyIdleTimeoutMs * 1e6) return
-    const text = `no message arrived whole for ${bodyIdleTimeoutMs / 1000} s.`
+    const leastBytes = Math.max(1, (leastBodyRate * bodyIdleTimeoutMs) / 1000)
+    if (this.#watch.halfFor(stream, isAwaited, leastBytes, nowNs) < bodyIdleTimeoutMs * 1e6) return
+    const text = `no message arrived whole for ${bodyIdleTimeoutMs / 1000} s, nor ${leastBodyRate} bytes per second of one.`
     this.#breakOff(
       new GrpcStatus(
         statusCodes.DEADLINE_EXCEEDED,
-        `${text} Use --grpc-body-idle-timeout-secs to allow longer pauses.`,
+        `${text} Use --grpc-body-idle-timeout-secs or --grpc-body-min-rate to allow slower clients.`,
       ),
     )
   }

@@ -24,6 +24,8 @@ export type ConnectionHost = {
   readonly isDraining: boolean
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
+  /** What must come of a body within the time limit of a pause. */
+  readonly leastBodyBytes: number
 }
 
 /** Up to here the parts of an answer are copied together: one small write costs less than several pieces. */
@@ -48,8 +50,10 @@ export class HttpConnection implements RequestHost {
   readonly #host: ConnectionHost
   readonly #socket: Socket
   #phase: ConnectionPhase = 'idle'
-  /** When the phase began; of a body when its last byte came. The transport compares it with its time limits. */
+  /** When the phase began; of a body when enough bytes of it had come. The transport compares it with its time limits. */
   sinceNs: number
+  /** Bytes of a body that came since then. */
+  #bytesSince = 0
   /** Bytes that arrived and are not read yet: half a head, or a request that came before its predecessor was answered. */
   #pending: Buffer | null = null
   #isConsuming = false
@@ -118,7 +122,7 @@ export class HttpConnection implements RequestHost {
 
   #letGo(): void {
     this.#isHeldBack = false
-    this.sinceNs = this.#host.clock.nowNs()
+    this.#countBody(0, true)
     this.#goOn()
   }
 
@@ -138,7 +142,7 @@ export class HttpConnection implements RequestHost {
 
   /** The head or the body did not come in time. */
   refuseStalled(): void {
-    if (this.#phase === 'body') this.#exchange?.respond(this.#host.service.refuseStalledBody())
+    if (this.#phase === 'body') this.#exchange?.respond(this.#host.service.refuseStalledBody(this.#bytesSince))
     else if (this.#phase === 'head') this.#refuseHead(408)
     this.#socket.destroySoon()
   }
@@ -268,6 +272,7 @@ export class HttpConnection implements RequestHost {
   take(data: Buffer): void {
     if (this.#isClosed) return
     const before = this.#phase
+    const exchange = this.#exchange
     if (before === 'waiting' || this.#isHeldBack) {
       // The next request came before this one was answered. It is kept, and nothing more is read.
       this.#pending = this.#pending === null ? data : Buffer.concat([this.#pending, data])
@@ -278,9 +283,16 @@ export class HttpConnection implements RequestHost {
     this.#pending = null
     this.#consume(pending === null ? data : Buffer.concat([pending, data]))
     // A request that came whole has no time limit, so most reads need no look at the clock.
-    if (this.#phase === 'body' || (this.#phase === 'head' && before !== 'head')) {
-      this.sinceNs = this.#host.clock.nowNs()
-    }
+    if (this.#phase === 'body') this.#countBody(data.length, before !== 'body' || this.#exchange !== exchange)
+    else if (this.#phase === 'head' && before !== 'head') this.sinceNs = this.#host.clock.nowNs()
+  }
+
+  /** A body that comes byte by byte is not alive: the time begins anew only when enough bytes have come. */
+  #countBody(bytes: number, isNew: boolean): void {
+    this.#bytesSince += bytes
+    if (!isNew && this.#bytesSince < this.#host.leastBodyBytes) return
+    this.#bytesSince = 0
+    this.sinceNs = this.#host.clock.nowNs()
   }
 
   #consume(data: Buffer): void {
@@ -373,6 +385,7 @@ export class HttpConnection implements RequestHost {
     void verdict.then((refusal) => {
       if (this.#isClosed) return
       this.#receive(exchange, refusal)
+      this.#countBody(0, true)
       this.#goOn()
     })
   }

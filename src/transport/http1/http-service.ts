@@ -14,7 +14,7 @@ export type HttpService = {
   /** Too much is held for clients to keep an answer of so many bytes. */
   refuseMemory(answerBytes: number): HttpResponse
   /** The body stood still for too long. */
-  refuseStalledBody(): HttpResponse
+  refuseStalledBody(arrivedBytes: number): HttpResponse
   /** The head of a request took too long to arrive, or has too many bytes. */
   refuseHead(status: 400 | 408 | 431): HttpResponse
 }

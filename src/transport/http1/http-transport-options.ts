@@ -7,6 +7,8 @@ export type HttpTransportOptions = ListenOptions & {
   readonly headersTimeoutMs: number
   /** How long a body may stand still. */
   readonly bodyIdleTimeoutMs: number
+  /** Bytes per second that must come in each such time; 0: any. */
+  readonly leastBodyRate: number
   /** How long a client may take no byte of its answer. */
   readonly writeIdleTimeoutMs: number
   /** How long a connection may stay open without a request. */

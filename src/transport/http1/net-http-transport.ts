@@ -36,6 +36,7 @@ export class NetHttpTransport implements ConnectionHost {
   readonly clientMemory: ClientMemory
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
+  readonly leastBodyBytes: number
   readonly #options: HttpTransportOptions
   readonly #listener: Listener<HttpConnection>
   readonly #unread: UnreadAnswers
@@ -48,6 +49,7 @@ export class NetHttpTransport implements ConnectionHost {
     this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
     this.bodyLimitBytes = options.bodyLimitBytes
     this.maxHeaderBytes = options.maxHeaderBytes
+    this.leastBodyBytes = Math.max(1, (options.leastBodyRate * options.bodyIdleTimeoutMs) / 1000)
     this.#listener = new Listener(dependencies, options, {
       plainSockets: { ...socketOptions, pauseOnConnect: true },
       // A client has as long for the handshake as for its headers.
