@@ -53,6 +53,8 @@ const serverBenches: ReadonlySet<string> = new Set([
   'shared-memory',
   'soak',
   'memory',
+  'mixed-soak',
+  'reload',
   'scaling',
   'attack',
 ])

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { returnMemory } from './return-memory.ts'
+import { returnMemory, worthwhileBytes } from './return-memory.ts'
 import { until } from '../../test/until.ts'
 
 /** The size of the heap while it holds what nobody holds any more when this returns. */
@@ -16,6 +16,17 @@ test('what starting has left behind is given back once the process is idle', asy
   // Nothing else here would make V8 shrink its heap: an idle process collects after minutes, if at all.
   const heapBytes = (): number => process.memoryUsage().heapTotal
   await until(() => heapBytes() <= heldBytes / 2, `half of ${heldBytes} bytes`, { seen: heapBytes })
+})
+
+test('an idle server gives back little amounts, but seldom; a quiet one only large amounts; a busy one nothing', () => {
+  const minuteMs = 60_000
+  assert.ok(worthwhileBytes(0.005, minuteMs) < 8e6, 'what reloads of a model have left behind')
+  assert.ok(
+    worthwhileBytes(0.005, 1000) > worthwhileBytes(0.005, minuteMs),
+    'light traffic does not meet pause after pause',
+  )
+  assert.equal(worthwhileBytes(0.05, minuteMs), worthwhileBytes(0.05, 1000))
+  assert.equal(worthwhileBytes(0.5, minuteMs), Infinity)
 })
 
 test('what later work has left behind is given back in the next quiet moment, too', async () => {

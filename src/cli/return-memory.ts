@@ -11,12 +11,14 @@ import { releaseProgramPages } from './release-program-pages.ts'
 
 const checkMs = 500
 /** The share of time between two checks. A server that is busier than this should not pause. */
-const idleUtilization = 0.1
+const quietUtilization = 0.1
+/** A server with next to nothing to do gives back smaller amounts, too, but seldom: light traffic should hardly ever meet the pause. */
+const idleUtilization = 0.02
+const idleEveryMs = 30_000
 /** A server that is busy at all these checks after its start needs its memory and its warm code, so nothing is given back. */
 const startChecks = 4
 const laterCheckMs = 2000
-/** How much the process must have grown, pages of programs left out, since memory was last given back, for a pause to be worth it. */
-const grownBytes = 16 * 1024 * 1024
+const grownBytes = { quiet: 16 * 1024 * 1024, idle: 3 * 1024 * 1024 }
 /**
  * A server with steady traffic has no quiet moment, but what malloc keeps goes back there, too, once so much was freed since the last
  * time: a pause of a few milliseconds. V8 collects by itself while there is traffic.
@@ -25,6 +27,12 @@ const freedBytes = 32 * 1024 * 1024
 const trimEveryMs = 6000
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
+
+/** How much the process must have grown, pages of programs left out, since memory was last given back, for a pause to be worth it. */
+export function worthwhileBytes(utilization: number, sinceGivenBackMs: number): number {
+  if (utilization < idleUtilization && sinceGivenBackMs >= idleEveryMs) return grownBytes.idle
+  return utilization < quietUtilization ? grownBytes.quiet : Infinity
+}
 
 /** A pause of about 50 ms in a quiet moment after the start, and after each growth by `grownBytes` the next quiet moment. */
 export function returnMemory(): void {
@@ -35,6 +43,7 @@ export function returnMemory(): void {
   let leastBytes = Infinity
   let leastFreeBytes = Infinity
   let nextTrimMs = 0
+  let givenBackMs = 0
   const utilization = (): number => {
     const now = performance.eventLoopUtilization()
     const { utilization: share } = performance.eventLoopUtilization(now, before)
@@ -48,6 +57,7 @@ export function returnMemory(): void {
     releaseProgramPages()
     leastBytes = ownBytes()
     leastFreeBytes = malloc?.freeBytes() ?? 0
+    givenBackMs = performance.now()
   }
   const trimUnderTraffic = (): void => {
     malloc ??= openMalloc()
@@ -62,13 +72,12 @@ export function returnMemory(): void {
   const watch = (): void => {
     const bytes = ownBytes()
     leastBytes = Math.min(leastBytes, bytes)
-    const isQuiet = utilization() < idleUtilization
-    if (isQuiet && bytes - leastBytes > grownBytes) giveBackNow()
+    if (bytes - leastBytes > worthwhileBytes(utilization(), performance.now() - givenBackMs)) giveBackNow()
     else trimUnderTraffic()
     setTimeout(watch, laterCheckMs).unref()
   }
   const checkStart = (): void => {
-    const isOver = utilization() < idleUtilization
+    const isOver = utilization() < quietUtilization
     if (isOver) giveBackNow()
     if (isOver || --checksLeft === 0) setTimeout(watch, laterCheckMs).unref()
     else setTimeout(checkStart, checkMs).unref()
