@@ -2,12 +2,13 @@
 // every limit.
 
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Flag } from '../../src/options/flag.ts'
 import { flagsByName, flagTable } from '../../src/options/flag-table.ts'
 import { createIdentityRepository } from './identity-repository.ts'
+import { constantsApart, constantsOfRows } from './limit-constants.ts'
 import { limitDrivers, smallLimits } from './limit-drivers.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
@@ -76,6 +77,21 @@ describe('docs/reference/limits.md', () => {
       })
       if (changes) assert.notEqual(tritonDefault, '', limit)
     }
+  })
+
+  test('has every constant that is a bound, or there is a reason why not', () => {
+    const bound = /^(?:export )?const ((?:most|max|longest|largest|MAX_|MOST_)(?!U?[Ii]nt\d)[A-Z]\w*)/gm
+    // What runs as a client of a server bounds nothing that the server does.
+    const files = globSync('**/*.ts', { cwd: path.join(projectRoot, 'src') }).filter(
+      (file) => !/\.test\.ts$|^(client|perf|tune)\//.test(file),
+    )
+    const found = files.flatMap((file) =>
+      [...read(path.join('src', file)).matchAll(bound)].map(([, name = '']) => `${file} ${name}`),
+    )
+    const known = [...Object.values(constantsOfRows), ...Object.values(constantsApart)].flat()
+    assert.deepEqual(found.toSorted(), known.toSorted(), 'a new bound needs a line in test/e2e/limit-constants.ts')
+    const limits = new Set(rows.map(({ limit }) => limit))
+    for (const limit of Object.keys(constantsOfRows)) assert.ok(limits.has(limit), limit)
   })
 
   test('has a driver for every row, and no driver is left over', () => {
