@@ -113,6 +113,17 @@ export function createBackendRegistry(
   }
 }
 
+/** Whether a server with these options has a backend of that name. Makes no backend. */
+export function createBackendFinder(
+  options: Pick<BackendOptions, 'backendConfig' | 'backendDirectory'>,
+): (name: string) => Promise<boolean> {
+  const { backendConfig, backendDirectory } = options
+  return async (name) => {
+    const settings = new Map([...(backendConfig.get('') ?? []), ...(backendConfig.get(name) ?? [])])
+    return (await locate(name, backendDirectory, settings)) !== null
+  }
+}
+
 type Located = { readonly path: string; readonly make: MakeBackend }
 
 /** Looks for a built-in backend, then for one in TypeScript, then for `<directory>/<name>/model.py` in Python. */

@@ -20,6 +20,7 @@ import type { ClientMemory } from './transport/client-memory.ts'
 import type { ConnectionSlots } from './transport/connection-slots.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
 import type { Route } from './ports/http/route.ts'
+import { portInUse } from './refuse-busy-ports.ts'
 
 type HttpDependencies = {
   /** In place of the one that the options name. */
@@ -60,8 +61,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
 
 function listenError(cause: Error, { address, port }: HttpOptions): ServerError {
   if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') {
-    const message = `HTTP port ${port} on ${address} is in use by another process; choose another with --http-port`
-    return new ServerError('UNAVAILABLE', message, { cause })
+    return portInUse({ kind: 'HTTP', address, port }, cause)
   }
   return new ServerError('INTERNAL', `cannot listen for HTTP on ${address}:${port}: ${messageOf(cause)}`, { cause })
 }

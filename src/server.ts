@@ -30,6 +30,7 @@ import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
+import { refuseBusyPorts } from './refuse-busy-ports.ts'
 
 export type ServerDependencies = {
   /** Stands before every call on every port, in place of the restricted APIs and protocols of the options. */
@@ -91,6 +92,7 @@ async function openServer(
   dependencies: ServerDependencies,
   closing: ClosingStack,
 ): Promise<RunningServer> {
+  await refuseBusyPorts(options)
   const exit: Exit = { isOrderly: false, budgetMs: 0, isInTime: true }
   const audit = closing.add(await AuditLog.open(dependencies, options.process.auditLogFile), (opened) => opened.close())
   // Metrics are served until nearly everything else has ended.

@@ -3,20 +3,20 @@ import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
-import type { SignatureReader } from '../repository/lint-model.ts'
+import type { ModelInspector } from '../repository/model-inspector.ts'
 import type { LintFinding } from '../repository/lint-finding.ts'
-import { runCheck } from './check.ts'
+import { runCheck, type OpenInspector } from './check.ts'
 
 type Files = Readonly<Record<string, string>>
 type Outcome = { status: number; stdout: string; stderr: string }
 
-async function check(args: readonly string[], readSignature: SignatureReader | null = null): Promise<Outcome> {
+async function check(args: readonly string[], openInspector: OpenInspector | null = null): Promise<Outcome> {
   const outcome = { status: 0, stdout: '', stderr: '' }
   const io = {
     stdout: (text: string): void => void (outcome.stdout += text),
     stderr: (text: string): void => void (outcome.stderr += text),
   }
-  outcome.status = await runCheck(args, io, readSignature)
+  outcome.status = await runCheck(args, io, openInspector)
   return outcome
 }
 
@@ -36,6 +36,18 @@ async function findings(root: string, ...args: string[]): Promise<string[]> {
     ({ rule, file, line, message }) => `${rule} ${file.slice(root.length + 1)}:${line ?? '-'} ${message}`,
   )
 }
+
+/** Finds nothing, but for what a test sets. */
+const inspectorWith = (parts: Partial<ModelInspector>): ModelInspector => ({
+  hasBackend: () => Promise.resolve(true),
+  readSignature: () => Promise.resolve(null),
+  complete: (config) => Promise.resolve(config),
+  problemsOf: () => Promise.resolve([]),
+  warningsOf: () => Promise.resolve([]),
+  warmUpProblem: () => Promise.resolve(null),
+  close: () => undefined,
+  ...parts,
+})
 
 const good =
   'backend: "python"\ninput { name: "X" data_type: TYPE_FP32 dims: [ 1 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }\n'
@@ -179,14 +191,14 @@ test('the model file itself is compared where something can read it', async (con
       'backend: "onnxruntime"\nmax_batch_size: 4\ninput { name: "input" data_type: TYPE_FP32 dims: [ 224, 224, 3 ] }\noutput { name: "y" data_type: TYPE_FP32 dims: [ 10 ] }\n',
     'broken/1/model.onnx': '',
   })
-  const reader: SignatureReader = (path) =>
+  const readSignature: ModelInspector['readSignature'] = (path) =>
     path.includes('broken')
       ? Promise.reject(new Error('not an ONNX file'))
       : Promise.resolve({
           inputs: [{ name: 'input', dataType: 'TYPE_FP32', shape: [-1, 3, 224, 224] }],
           outputs: [{ name: 'y', dataType: 'TYPE_FP32', shape: [-1, 10] }],
         })
-  const { status, stdout } = await check([root], reader)
+  const { status, stdout } = await check([root], () => inspectorWith({ readSignature }))
   assert.equal(status, 1)
   assert.match(stdout, /config\.pbtxt:3:44: error: model 'm', tensor 'input': the model expects 4 dimensions/)
   assert.match(

@@ -8,39 +8,52 @@ import { isCloudPath } from '../repository/cloud/cloud-location.ts'
 import { localCopies } from '../repository/cloud/local-copies.ts'
 import { openCloudStore } from '../repository/cloud/open-cloud-store.ts'
 import type { LintFinding } from '../repository/lint-finding.ts'
-import type { SignatureReader } from '../repository/lint-model.ts'
+import type { ModelInspector } from '../repository/model-inspector.ts'
 import { lintRepositories, type LintReport } from '../repository/lint-repository.ts'
 import { LocalStore } from '../repository/local-store.ts'
+import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
+import { flagsByName } from '../options/flag-table.ts'
+import { defaultOptions, optionsFromFlags } from '../options/options-from-flags.ts'
+import type { EngineSettings } from '../options/server-options.ts'
+import { examplesPath, packageVersion } from './package-facts.ts'
+import { parseFlags } from './parse-flags.ts'
 
 type CheckIo = { readonly stdout: (text: string) => void; readonly stderr: (text: string) => void }
 
 type CheckSettings = {
-  readonly roots: string[]
-  isJson: boolean
-  isHelp: boolean
-  modelConfigName: string
-  modelCacheDirectory: string
-  isAutoCompleteDisabled: boolean
+  readonly roots: readonly string[]
+  readonly isJson: boolean
+  readonly isHelp: boolean
+  /** As a server with the same flags would have it. */
+  readonly engine: EngineSettings
 }
+
+/** Reads the files of models. */
+export type OpenInspector = (settings: EngineSettings) => ModelInspector
 
 const usage = `Usage: galatea check <repository…> [options]
 
 Reads every model of the repositories and says what is wrong, where, and what to do about it. Nothing is run.
 
-  --json                           the findings as JSON
-  --model-config-name=<name>       look for configs/<name>.pbtxt first
-  --disable-auto-complete-config   judge as a server with this flag would
-  --model-cache-dir=<path>         where to keep what is downloaded from a cloud repository
+  --json    the findings as JSON
   --help
+
+Every flag of the server is taken, and its variable of the environment too: the models are judged as by a server with that flag.
+  --model-config-name=<name>                   look for configs/<name>.pbtxt first
+  --disable-auto-complete-config               a config.pbtxt is required, and complete
+  --backend-directory=<path>                   where custom backends are
+  --backend-config=python,interpreter=<path>   the Python that parses Python models
+  --allow-pickle-models                        scikit-learn models that are pickles may be loaded
+  --model-cache-dir=<path>                     where to keep what is downloaded from a cloud repository
 
 Exit status: 0 nothing wrong (warnings aside), 1 at least one error, 2 the command line or a repository cannot be read.
 `
 
-/** Resolves with the exit status. `readSignature` reads names, types and shapes out of a model file, where it can. */
+/** Resolves with the exit status. Without an inspector only configurations and names of files are looked at. */
 export async function runCheck(
   args: readonly string[],
   io: CheckIo,
-  readSignature: SignatureReader | null = null,
+  openInspector: OpenInspector | null = null,
 ): Promise<number> {
   const settings = parseArguments(args)
   if (typeof settings === 'string') {
@@ -56,17 +69,19 @@ export async function runCheck(
   const dependencies = { clock: new SystemClock(), log: silentLog, environment: process.env }
   const store = openCloudStore(dependencies, {
     modelRepositories: settings.roots,
-    modelCacheDirectory: settings.modelCacheDirectory,
+    modelCacheDirectory: settings.engine.modelCacheDirectory,
     modelCacheLimitBytes: Infinity,
   })
+  const inspector = openInspector?.(settings.engine) ?? null
   try {
     const copies = await localCopies(store, settings.roots)
-    const found = await lintRepositories({ store: new LocalStore(), readSignature }, settings, [...copies.keys()])
+    const found = await lintRepositories({ store: new LocalStore(), inspector }, settings.engine, [...copies.keys()])
     report = { ...found, findings: found.findings.map((finding) => atItsAddress(finding, copies)) }
   } catch (reason) {
     io.stderr(`galatea check: ${settings.roots.some(isCloudPath) ? reasonOf(reason) : messageOf(reason)}\n`)
     return 2
   } finally {
+    inspector?.close()
     await store.close()
   }
   io.stdout(settings.isJson ? reportJson(report) : reportText(report))
@@ -90,45 +105,43 @@ const reasonOf = (reason: unknown): string => {
   return cause instanceof ServerError ? `${messageOf(reason)}: ${cause.message}` : messageOf(reason)
 }
 
-const flags = [
-  '--json',
-  '--help',
-  '--model-config-name',
-  '--disable-auto-complete-config',
-  '--model-repository',
-  '--model-cache-dir',
-]
-
 /** The settings, or an error text about the command line. */
 function parseArguments(args: readonly string[]): CheckSettings | string {
-  const settings: CheckSettings = {
-    roots: [],
-    isJson: false,
-    isHelp: false,
-    modelConfigName: '',
-    modelCacheDirectory: '',
-    isAutoCompleteDisabled: false,
+  const own = new Set(['--json', '--help', '-h'])
+  const isHelp = args.includes('--help') || args.includes('-h')
+  const words = args.filter((word) => !own.has(word))
+  try {
+    const flags = parseFlags(asFlags(words), process.env)
+    const surroundings = { environment: process.env, version: packageVersion(), examplesPath: examplesPath() }
+    // The models of a server's environment are not meant: a check names its repositories.
+    const roots = words.some(isRepository) ? flags.all('model-repository') : []
+    if (roots.length === 0 && !isHelp) return 'name the repository to check: galatea check ./models'
+    const { engine } = isHelp ? defaultOptions() : optionsFromFlags(flags, surroundings)
+    return { roots, isJson: args.includes('--json'), isHelp, engine }
+  } catch (reason) {
+    if (!(reason instanceof FlagError)) throw reason
+    if (!(reason instanceof UnknownFlagError)) return reason.message
+    const name = words.find((word) => reason.message.includes(word.replace(/^--?|=.*$/gs, ''))) ?? ''
+    const near = nearestWord(name, [...own])
+    const hint = near === null ? reason.hint : `did you mean '${near}'?`
+    return `there is no option '${name}'${hint === '' ? '' : `; ${hint}`}`
   }
-  for (let index = 0; index < args.length; index++) {
-    const argument = args[index] ?? ''
-    const [name = '', inline] = argument.split(/=(.*)/s)
-    // `--flag=value` and `--flag value` mean the same.
-    const value = (): string => inline ?? args[++index] ?? ''
-    if (!argument.startsWith('-')) settings.roots.push(argument)
-    else if (name === '--json') settings.isJson = true
-    else if (name === '--help' || name === '-h') settings.isHelp = true
-    else if (name === '--model-config-name') settings.modelConfigName = value()
-    else if (name === '--model-cache-dir') settings.modelCacheDirectory = value()
-    else if (name === '--model-repository') settings.roots.push(value())
-    else if (name === '--disable-auto-complete-config') settings.isAutoCompleteDisabled = true
-    else {
-      const near = nearestWord(name, flags)
-      return `there is no option '${name}'${near === null ? '' : `; did you mean '${near}'?`}`
-    }
-  }
-  if (settings.roots.length === 0 && !settings.isHelp) return 'name the repository to check: galatea check ./models'
-  return settings
 }
+
+const isRepository = (word: string): boolean => !word.startsWith('-') || word.startsWith('--model-repository')
+
+/** A word that is neither a flag nor the value of one is a repository. */
+function asFlags(words: readonly string[]): string[] {
+  const flags: string[] = []
+  for (const [index, word] of words.entries()) {
+    const before = words[index - 1] ?? ''
+    const isValue = before.startsWith('--') && !before.includes('=') && takesValue(before.slice(2))
+    flags.push(word.startsWith('-') || isValue ? word : `--model-repository=${word}`)
+  }
+  return flags
+}
+
+const takesValue = (name: string): boolean => flagsByName.get(name)?.form.kind === 'value'
 
 function counts(report: LintReport): { errors: number; warnings: number; cleanModels: number } {
   const errors = report.findings.filter((finding) => finding.severity === 'error').length

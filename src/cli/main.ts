@@ -18,11 +18,11 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
 ])
 
 async function loadCheck(): Promise<Command> {
-  const [{ runCheck }, { readOnnxSignature }] = await Promise.all([
+  const [{ runCheck }, { createModelInspector }] = await Promise.all([
     import('./check.ts'),
-    import('../onnx-file/onnx-signature.ts'),
+    import('../create-model-inspector.ts'),
   ])
-  return (args, io) => runCheck(args, io, readOnnxSignature)
+  return (args, io) => runCheck(args, io, createModelInspector)
 }
 
 /** Resolves with the exit code. */

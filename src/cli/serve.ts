@@ -9,6 +9,7 @@ import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
 import type { Flags } from '../options/flags.ts'
 import { exposureWarnings } from '../options/exposure-warnings.ts'
 import { optionsFromFlags } from '../options/options-from-flags.ts'
+import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import { misspeltVariables, parseFlags } from './parse-flags.ts'
 import { firstSteps } from './first-steps.ts'
 import { AccessLogWriter } from './access-log-writer.ts'
@@ -126,7 +127,12 @@ async function serve(
   writeOptionTable(log, options, server.engine.serverMetadata().extensions)
   if (options.process.exitOnError && server.engine.hasFailures) {
     await server.drain(0)
+    log.errorLine(`every reason, with what to do: ${checkCommand(options)}`)
     return fail(log, `error: creating server: ${startFailure(server.engine.startError)}`)
+  }
+  if (options.engine.modelControlMode === 'none' && server.report.models.length === 0) {
+    const where = options.engine.modelRepositories.map((path) => `'${withoutSecrets(path)}'`).join(' and ')
+    log.from('serve.ts').warning(`no model to serve: ${where} has no folder with a model; see galatea init --help`)
   }
   announce(log, server, isExamples)
   // The compile cache is written now, because the server may be ended by SIGKILL.
@@ -143,6 +149,9 @@ async function serve(
   }
   return shutDown(log, drainable, options.process.exitTimeoutSecs)
 }
+
+const checkCommand = ({ engine }: ServerOptions): string =>
+  ['galatea check', ...engine.modelRepositories.map(withoutSecrets)].join(' ')
 
 /** Names the model of --load-model that failed. In other cases the tables name the models that failed. */
 function startFailure(error: ServerError | null): string {

@@ -60,7 +60,7 @@ test('a wrong data type says what was expected and what was given', () => {
     wrong?.message,
     "unable to load model 'm', configuration expects datatype TYPE_FP32 for input 'x', model provides TYPE_INT64",
   )
-  assert.equal(wrong?.fix, 'expected TYPE_INT64, got TYPE_FP32')
+  assert.equal(wrong?.fix, 'write data_type: TYPE_INT64')
 })
 
 test('wrong names and counts are told with the names the model has', () => {

@@ -76,7 +76,7 @@ function* typeProblems(
   }
   if (actual.dataType !== tensor.dataType) {
     const message = `unable to load model '${config.name}', configuration expects datatype ${tensor.dataType} for ${kind} '${tensor.name}', model provides ${actual.dataType}`
-    yield problem(paths.dataType, message, `expected ${actual.dataType}, got ${tensor.dataType}`)
+    yield problem(paths.dataType, message, `write data_type: ${actual.dataType}`)
   }
 }
 

@@ -1,5 +1,7 @@
 // What is fixed about the backends that Triton and Galatea know by name. Any other name is a custom backend.
 
+import { nearestWord } from '../base/nearest-word.ts'
+
 export type KnownBackend = {
   readonly name: string
   /** The legacy `platform` values that mean this backend; the first is filled in when a configuration gives none. */
@@ -46,3 +48,41 @@ const byPlatform: ReadonlyMap<string, KnownBackend> = new Map(
 export const knownBackend = (name: string): KnownBackend | null => byName.get(name) ?? null
 export const backendOfPlatform = (platform: string): KnownBackend | null => byPlatform.get(platform) ?? null
 export const isEnsemble = (config: { readonly platform: string }): boolean => config.platform === ensemblePlatform
+
+/** Backends of Triton that Galatea does not have, and what to do with their models. */
+const absentBackends: ReadonlyMap<string, string> = new Map([
+  ['tensorrt', 'export the model to ONNX, or run the engine file from a Python model'],
+  ['dali', 'do the same work in a Python model in front, joined by an ensemble'],
+  ['fil', 'XGBoost and LightGBM files have backends of their own: write backend: "xgboost" or "lightgbm"'],
+  ['vllm', 'run vLLM beside this server, or call it from a Python model'],
+  ['tensorrtllm', 'run TensorRT-LLM beside this server, or call it from a Python model'],
+])
+
+/** What people write in place of the name of a backend. */
+const usualNames: ReadonlyMap<string, string> = new Map([
+  ['onnx', 'onnxruntime'],
+  ['ort', 'onnxruntime'],
+  ['torch', 'pytorch'],
+  ['libtorch', 'pytorch'],
+  ['tf', 'tensorflow'],
+  ['scikit-learn', 'sklearn'],
+  ['py', 'python'],
+  ['ts', 'typescript'],
+  ['javascript', 'typescript'],
+  ['js', 'typescript'],
+])
+
+export const shippedBackends: readonly string[] = [
+  ...knownBackends.map(({ name }) => name).filter((name) => !absentBackends.has(name)),
+  'identity',
+]
+
+/** What to do about a backend that the server does not have. */
+export function backendAdvice(name: string): string {
+  const absent = absentBackends.get(name)
+  if (absent !== undefined) return `'${name}' is a backend of Triton's that Galatea does not have: ${absent}`
+  const meant = usualNames.get(name.toLowerCase()) ?? nearestWord(name, shippedBackends)
+  if (meant !== null) return `did you mean '${meant}'?`
+  const own = `Galatea's own backends are ${shippedBackends.join(', ')}`
+  return `${own}; any other is found as backend.ts or model.py in <backend-directory>/${name}`
+}

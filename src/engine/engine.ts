@@ -390,7 +390,8 @@ export class Engine {
 
   /** What is in the repositories and how it serves. */
   repositoryIndex(isReadyOnly: boolean): Promise<IndexEntry[]> {
-    return repositoryIndex(this.#dependencies.repository, this.#models, isReadyOnly)
+    const tellsFailedPolls = !(this.#options.wordsErrorsLikeTriton ?? false)
+    return repositoryIndex(this.#dependencies.repository, this.#models, { isReadyOnly, tellsFailedPolls })
   }
 
   /** From now on nothing new is admitted and readiness is false; front ends go on answering what is in flight. */

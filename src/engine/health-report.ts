@@ -32,13 +32,17 @@ export function healthReport(sources: ReportSources): HealthReport {
   if (state === 'STARTING') reasons.push('the server is starting')
   else if (state !== 'READY') reasons.push('the server is exiting')
   for (const one of models) {
-    if (!one.isReady && one.state !== 'SLEEPING') reasons.push(`model '${one.model}'${versionText(one)}: ${one.reason}`)
+    if (!one.isReady && !isAway(one)) reasons.push(`model '${one.model}'${versionText(one)}: ${one.reason}`)
     for (const { name, isHung } of one.instances) {
       if (isHung) reasons.push(`instance '${name}' of model '${one.model}' shows no sign of life`)
     }
   }
   return { state, isLive, isReady, isStrict, reasons, models }
 }
+
+/** A version that sleeps or that somebody has unloaded keeps nothing from being ready. */
+const isAway = ({ state, reason }: VersionHealth): boolean =>
+  state === 'SLEEPING' || (state === 'UNAVAILABLE' && reason === 'unloaded')
 
 const versionText = ({ version }: VersionHealth): string => (version === '' ? '' : ` version ${version}`)
 

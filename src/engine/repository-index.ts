@@ -4,11 +4,14 @@ import type { ModelSource } from './lifecycle/model-source.ts'
 import type { IndexEntry } from './serving/index-entry.ts'
 import type { ServedModel } from './serving/served-model.ts'
 
-/** What is in the repositories and how it serves. A model that was never tried has neither version nor state. */
+/**
+ * What is in the repositories and how it serves. A model that was never tried has neither version nor state. Triton says no
+ * more of a model that could not be polled; `tellsFailedPolls` gives it a state and the reason.
+ */
 export async function repositoryIndex(
   repository: ModelSource,
   models: ReadonlyMap<ModelKey, ServedModel>,
-  isReadyOnly: boolean,
+  { isReadyOnly, tellsFailedPolls }: { readonly isReadyOnly: boolean; readonly tellsFailedPolls: boolean },
 ): Promise<IndexEntry[]> {
   const entries: IndexEntry[] = []
   const duplicates = await repository.duplicates?.()
@@ -20,7 +23,9 @@ export async function repositoryIndex(
       continue
     }
     const known = models.get(key)?.versionEntries() ?? []
-    entries.push(...(known.length > 0 ? known : [{ name, version: '', state: '', reason: '' } as const]))
+    const failure = tellsFailedPolls ? (models.get(key)?.failure ?? '') : ''
+    const state = failure === '' ? '' : 'UNAVAILABLE'
+    entries.push(...(known.length > 0 ? known : [{ name, version: '', state, reason: failure } as const]))
   }
   if (!isReadyOnly) return entries
   return entries.filter(({ state, reason }) => state === 'READY' || reason === duplicateModelReason)

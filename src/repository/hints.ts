@@ -1,9 +1,11 @@
 // The usual mistakes in repositories, with what to do. Hints go to the log, the start-up table and `galatea check`; the texts
 // on the wire are Triton's.
 
+import { dirname, resolve } from 'node:path'
 import type { ServerError } from '../base/server-error.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelLayout } from './model-layout.ts'
+import type { RepositoryStore } from './repository-store.ts'
 import { TextFormatError } from './text-format-error.ts'
 import { isVersionName } from './version-policy.ts'
 
@@ -35,9 +37,22 @@ export function layoutRemarks(layout: ModelLayout, isEnsemble: boolean): LayoutR
     const fix = 'the configuration belongs beside the version folders, one level up'
     remark(`'${version}/config.pbtxt' is ignored`, fix)
   }
+  for (const name of misnamedConfigs(layout)) {
+    remark(`'${name}' is ignored`, "a configuration is read from 'config.pbtxt' alone: rename the file")
+  }
   if (layout.versions().length === 0) remark('there is no version folder', versionFix(layout, isEnsemble), true)
   return remarks
 }
+
+/** A file that was meant as config.pbtxt. The configurations of `--model-config-name` lie in the folder `configs`. */
+const misnamedConfigs = (layout: ModelLayout): string[] =>
+  layout.hasFile('config.pbtxt')
+    ? []
+    : [...layout.children('')]
+        .filter(
+          ([name, kind]) => kind === 'file' && /^config\.(pb|proto|prototxt|text|txt|conf)|\.pbte?xt$/i.test(name),
+        )
+        .map(([name]) => name)
 
 export const layoutHints = (layout: ModelLayout, isEnsemble: boolean): string[] =>
   layoutRemarks(layout, isEnsemble).map(({ what, fix }) => `${what}: ${fix}`)
@@ -48,6 +63,35 @@ function versionFix(layout: ModelLayout, isEnsemble: boolean): string {
   return modelFile === undefined
     ? "make a folder '1' and put the model file into it"
     : `move '${modelFile}' to '1/${modelFile}'`
+}
+
+/** For a path that is the folder of one model and not that of a repository; null: it is a repository. */
+export async function modelFolderRemark(
+  store: RepositoryStore,
+  root: string,
+): Promise<{ readonly what: string; readonly fix: string } | null> {
+  const entries = await store.list(root, '').catch(() => [])
+  const folders = entries.filter(({ name, kind }) => kind === 'directory' && !name.startsWith('.'))
+  const hasConfig = entries.some(({ name, kind }) => kind === 'file' && name === 'config.pbtxt')
+  const versions = folders.filter(({ name }) => isVersionName(name))
+  if (versions.length === 0 || !(await areVersionsOfOneModel(store, root, versions, hasConfig))) return null
+  return {
+    what: `'${root}' is the folder of one model, and not a repository`,
+    fix: `name the folder above: '${dirname(resolve(root))}'`,
+  }
+}
+
+/** A folder `1` with a model file in it is a version. A model named '1' has version folders. */
+async function areVersionsOfOneModel(
+  store: RepositoryStore,
+  root: string,
+  folders: readonly { readonly name: string }[],
+  hasConfig: boolean,
+): Promise<boolean> {
+  const contents = await Promise.all(folders.map(({ name }) => store.list(root, name)))
+  const inside = contents.flat()
+  if (inside.some(({ name, kind }) => kind === 'directory' && isVersionName(name))) return false
+  return hasConfig || inside.some(({ name }) => name.startsWith('model.'))
 }
 
 export function configHints(config: ModelConfig): string[] {

@@ -1,6 +1,5 @@
 // Warnings about what the server accepts in a configuration, but nobody is likely to mean.
 
-import { knownBackends } from '../config/known-backends.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelInstanceGroup } from '../config/model-config.ts'
 import { nearestParameter, parameterRow } from '../config/model-parameters.ts'
 
@@ -11,15 +10,7 @@ type ConfigWarning = {
   readonly fix: string
 }
 
-/** Backends of Triton whose models are recognised by their files, but which Galatea does not have. */
-const absentBackends = ['tensorrt']
-const shippedBackends = [
-  ...knownBackends.map(({ name }) => name).filter((name) => !absentBackends.includes(name)),
-  'identity',
-]
-
 export function* configWarnings(config: ModelConfig): Generator<ConfigWarning> {
-  yield* backendWarnings(config)
   yield* repeatedNames(config)
   if (config.dynamicBatching !== null) yield* batchingWarnings(config, config.dynamicBatching)
   yield* sequenceWarnings(config)
@@ -28,18 +19,6 @@ export function* configWarnings(config: ModelConfig): Generator<ConfigWarning> {
   }
   yield* ensembleWarnings(config)
   yield* parameterWarnings(config)
-}
-
-function* backendWarnings(config: ModelConfig): Generator<ConfigWarning> {
-  if (config.backend === '' || shippedBackends.includes(config.backend)) return
-  const isTriton = absentBackends.includes(config.backend)
-  const message = isTriton
-    ? `backend '${config.backend}' is one of Triton's that Galatea does not have`
-    : `backend '${config.backend}' is not one of Galatea's own (${shippedBackends.join(', ')})`
-  const fix = isTriton
-    ? 'export the model to ONNX, or run it from a Python model'
-    : `it must be found as backend.ts or model.py in <backend-directory>/${config.backend} when the server starts`
-  yield { rule: 'backend', path: 'backend', message, fix }
 }
 
 function* repeatedNames(config: ModelConfig): Generator<ConfigWarning> {

@@ -33,6 +33,10 @@ export class ModelFindings {
     this.#add('warning', rule, file, at, message, fix)
   }
 
+  hasErrorsIn(file: string): boolean {
+    return this.findings.some((known) => known.severity === 'error' && known.file === file)
+  }
+
   #add(severity: LintSeverity, rule: string, file: string, at: Position | null, message: string, fix: string): void {
     // The rules of polling and of loading overlap.
     if (this.findings.some((known) => known.file === file && known.message === message)) return

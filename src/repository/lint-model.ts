@@ -1,14 +1,15 @@
 // Everything `galatea check` can say about one model, without running it.
 
 import { join } from 'node:path'
-import { messageOf } from '../base/server-error.ts'
-import { signatureProblems, type FileSignature } from '../config/compare-signature.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import { signatureProblems } from '../config/compare-signature.ts'
 import type { ConfigProblem } from '../config/config-problem.ts'
-import { isEnsemble } from '../config/known-backends.ts'
+import { backendAdvice, isEnsemble } from '../config/known-backends.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { normaliseInstanceGroups, normaliseModelConfig } from '../config/normalise-model-config.ts'
 import { loadProblems, pollProblems } from '../config/validate-model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
+import { refuseOutsideModelFiles } from './config-file-names.ts'
 import { FieldPositions } from './field-positions.ts'
 import { layoutRemarks } from './hints.ts'
 import { readInitialStates } from './initial-states.ts'
@@ -16,6 +17,7 @@ import { readLabels } from './labels.ts'
 import { configWarnings } from './lint-config-rules.ts'
 import { ModelFindings, type LintFinding } from './lint-finding.ts'
 import { chooseConfigFile, configFileName, configLimitBytes } from './model-repository.ts'
+import type { ModelInspector } from './model-inspector.ts'
 import { readModelLayout, type ModelLayout } from './model-layout.ts'
 import type { RepositoryStore } from './repository-store.ts'
 import { inspectModelConfigText } from './text-format-reader.ts'
@@ -23,8 +25,11 @@ import { absentVersions, selectVersions } from './version-policy.ts'
 
 export type LintOptions = { readonly modelConfigName: string; readonly isAutoCompleteDisabled: boolean }
 
-/** What a model file says about itself; null when nothing in this program can read that kind of file. */
-export type SignatureReader = (path: string) => Promise<FileSignature | null>
+export type LintDependencies = {
+  readonly store: RepositoryStore
+  /** Null: only the configurations and the names of files are looked at. */
+  readonly inspector: ModelInspector | null
+}
 
 export type LintedModel = {
   readonly name: string
@@ -34,10 +39,12 @@ export type LintedModel = {
   readonly config: ModelConfig | null
   readonly configFile: string
   readonly positions: FieldPositions
+  /** Versions that a server would serve. */
+  readonly versions: readonly string[]
 }
 
 export async function lintModel(
-  deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
+  deps: LintDependencies,
   options: LintOptions,
   root: string,
   name: string,
@@ -47,7 +54,7 @@ export async function lintModel(
 
 class ModelLinter {
   readonly #store: RepositoryStore
-  readonly #readSignature: SignatureReader | null
+  readonly #inspector: ModelInspector | null
   readonly #options: LintOptions
   readonly #root: string
   readonly #name: string
@@ -56,16 +63,12 @@ class ModelLinter {
   #config: ModelConfig = emptyModelConfig()
   #positions = new FieldPositions()
   #configFile: string
+  #versions: readonly string[] = []
   #isReadable = true
 
-  constructor(
-    deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
-    options: LintOptions,
-    root: string,
-    name: string,
-  ) {
+  constructor(deps: LintDependencies, options: LintOptions, root: string, name: string) {
     this.#store = deps.store
-    this.#readSignature = deps.readSignature
+    this.#inspector = deps.inspector
     this.#options = options
     this.#root = root
     this.#name = name
@@ -92,6 +95,7 @@ class ModelLinter {
       config: this.#isReadable ? this.#config : null,
       configFile: this.#configFile,
       positions: this.#positions,
+      versions: this.#versions,
     }
   }
 
@@ -175,12 +179,45 @@ class ModelLinter {
       const fix = `write name: "${this.#name}", or leave the name out`
       this.#found.error('poll', this.#configFile, this.#positions.nearest('name'), message, fix)
     }
+    const hasBackend = await this.#checkBackend(config)
     normaliseModelConfig(config)
     normaliseInstanceGroups(config, { gpuCount: 0 })
     this.#addProblems('poll', pollProblems(config, this.#options))
-    this.#addProblems('load', loadProblems(config, { gpuCount: 0 }))
+    this.#checkFileNames(layout)
+    this.#versions = selectVersions(config.versionPolicy, versions)
+    // What completes and fills a configuration is different for each version; the last one stands for the model.
+    for (const version of hasBackend ? this.#versions : []) await this.#checkModelFile(layout, version)
+    this.#addProblems('load', loadProblems(this.#config, { gpuCount: 0 }))
     await this.#checkFiles()
-    for (const version of selectVersions(config.versionPolicy, versions)) await this.#checkModelFile(layout, version)
+    await this.#checkWarmUp()
+  }
+
+  async #checkWarmUp(): Promise<void> {
+    const config = this.#config
+    // A sample is compared with the inputs, which some models tell only when they run.
+    if (this.#inspector === null || config.modelWarmup.length === 0 || config.input.length === 0) return
+    const message = await this.#inspector.warmUpProblem(config, this.#directory)
+    if (message === null) return
+    const fix = 'correct the sample in model_warmup: names, types and dims are those of the model'
+    this.#found.error('load', this.#configFile, this.#positions.nearest('model_warmup'), message, fix)
+  }
+
+  async #checkBackend({ backend }: ModelConfig): Promise<boolean> {
+    if (this.#inspector === null || backend === '' || isEnsemble(this.#config)) return true
+    if (await this.#inspector.hasBackend(backend)) return true
+    const at = this.#positions.nearest('backend') ?? this.#positions.nearest('platform')
+    const message = `unable to find backend library for backend '${backend}'`
+    this.#found.error('backend', this.#configFile, at, message, backendAdvice(backend))
+    return false
+  }
+
+  #checkFileNames(layout: ModelLayout): void {
+    try {
+      refuseOutsideModelFiles(this.#config, layout)
+    } catch (reason) {
+      const at = this.#positions.nearest('default_model_filename')
+      this.#found.error('poll', this.#configFile, at, messageOf(reason), 'write the name of a file without its folder')
+    }
   }
 
   #addProblems(rule: string, problems: Iterable<ConfigProblem>): void {
@@ -222,16 +259,49 @@ class ModelLinter {
       this.#found.error('model-file', file, null, `version ${version} has no model file '${fileName}'`, fix)
       return
     }
-    if (this.#readSignature === null) return
+    if (this.#inspector !== null) await this.#inspect(this.#inspector, fileInside(layout, path), file)
+  }
+
+  async #inspect(inspector: ModelInspector, inside: string, file: string): Promise<void> {
+    const path = join(file, inside)
+    for (const { file: at, line, column, message, fix } of await inspector.problemsOf(
+      this.#config,
+      path,
+      this.#directory,
+    )) {
+      this.#found.error('model-file', at, line === null ? null : { line, column: column ?? 1 }, message, fix)
+    }
+    for (const { file: at, message, fix } of await inspector.warningsOf(this.#config, path)) {
+      this.#found.warning('model-file', at, null, message, fix)
+    }
+    if (this.#found.hasErrorsIn(path)) return
     try {
-      const signature = await this.#readSignature(file)
+      const signature = await inspector.readSignature(path)
+      if (!this.#options.isAutoCompleteDisabled) this.#config = await this.#completed(inspector, path)
       if (signature === null) return
-      // A list that is left out is completed from the file at load: there is nothing to compare.
+      // A list that is left out and is not completed has nothing to compare.
       const inputs = this.#config.input.length === 0 ? [] : signature.inputs
       const outputs = this.#config.output.length === 0 ? [] : signature.outputs
       this.#addProblems('signature', signatureProblems(this.#config, { inputs, outputs }))
     } catch (reason) {
-      this.#found.error('model-file', file, null, `the model file cannot be read: ${messageOf(reason)}`)
+      const fix = 'it is not a whole file of its kind; it may be cut off: copy or export it again'
+      this.#found.error('model-file', path, null, `the model file cannot be read: ${messageOf(reason)}`, fix)
+    }
+  }
+
+  async #completed(inspector: ModelInspector, path: string): Promise<ModelConfig> {
+    try {
+      const config = await inspector.complete(this.#config, path)
+      normaliseModelConfig(config)
+      return config
+    } catch (reason) {
+      if (!(reason instanceof ServerError)) throw reason
+      this.#found.error('load', this.#configFile, this.#positions.nearest('max_batch_size'), reason.message)
+      return this.#config
     }
   }
 }
+
+/** Triton's rule for ONNX: the model file may be a folder of that name with `model.onnx` in it. */
+const fileInside = (layout: ModelLayout, path: string): string =>
+  layout.hasFile(`${path}/model.onnx`) ? 'model.onnx' : ''

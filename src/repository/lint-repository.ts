@@ -1,10 +1,10 @@
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { modelFolderRemark } from './hints.ts'
 import { duplicateModelReason, modelFolders } from './model-repository.ts'
 import { lintEnsembles } from './lint-ensembles.ts'
 import { ModelFindings, type LintFinding } from './lint-finding.ts'
-import { lintModel, type LintOptions, type SignatureReader } from './lint-model.ts'
+import { lintModel, type LintDependencies, type LintOptions } from './lint-model.ts'
 import { lintRegistry } from './lint-registry.ts'
-import type { RepositoryStore } from './repository-store.ts'
 
 export type LintReport = {
   readonly models: readonly string[]
@@ -14,7 +14,7 @@ export type LintReport = {
 
 /** Every problem of every model of these repositories. Throws when a repository cannot be read at all. */
 export async function lintRepositories(
-  deps: { readonly store: RepositoryStore; readonly readSignature: SignatureReader | null },
+  deps: LintDependencies,
   options: LintOptions,
   roots: readonly string[],
 ): Promise<LintReport> {
@@ -22,6 +22,13 @@ export async function lintRepositories(
   const findings: LintFinding[] = []
   const rootOf = new Map<string, string>()
   for (const root of roots) {
+    const remark = await modelFolderRemark(deps.store, root)
+    if (remark !== null) {
+      const found = new ModelFindings(basename(root))
+      found.error('repository', root, null, remark.what, remark.fix)
+      findings.push(...found.findings)
+      continue
+    }
     for (const name of await modelFolders(deps.store, root)) {
       const earlier = rootOf.get(name)
       if (earlier !== undefined) {
@@ -35,9 +42,13 @@ export async function lintRepositories(
       findings.push(...(await lintRegistry(deps.store, root, name)))
     }
   }
-  findings.push(...linted.flatMap((model) => model.findings), ...lintEnsembles(linted))
+  findings.push(...linted.flatMap((model) => model.findings))
+  findings.push(...lintEnsembles(linted, modelsWithErrors(findings)))
   return { models: [...rootOf.keys()].sort(), findings: findings.sort(byPlace) }
 }
+
+const modelsWithErrors = (findings: readonly LintFinding[]): Set<string> =>
+  new Set(findings.filter(({ severity }) => severity === 'error').map(({ model }) => model))
 
 function byPlace(a: LintFinding, b: LintFinding): number {
   if (a.file !== b.file) return a.file < b.file ? -1 : 1

@@ -13,7 +13,7 @@ import { validatePolledConfig } from '../config/validate-model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
 import { withoutSecrets } from './cloud/cloud-location.ts'
 import { refuseOutsideModelFiles } from './config-file-names.ts'
-import { configHints, errorHints, layoutHints } from './hints.ts'
+import { configHints, errorHints, layoutHints, modelFolderRemark } from './hints.ts'
 import { readModelLayout, type LayoutEntry, type ModelLayout } from './model-layout.ts'
 import { modelNameProblem } from './model-name.ts'
 import { readModelText } from './model-text-file.ts'
@@ -21,6 +21,7 @@ import { refuseOutsidePaths } from './network-config.ts'
 import type { RepositoryStore } from './repository-store.ts'
 import { TextFormatError } from './text-format-error.ts'
 import { parseModelConfigText } from './text-format-reader.ts'
+import { isVersionName } from './version-policy.ts'
 
 export type ModelRepositoryOptions = {
   /** Folders, and addresses such as `s3://bucket/models`. */
@@ -192,6 +193,8 @@ export class ModelRepository {
     try {
       if (roots.length > 1) throw duplicateModel(name, roots)
       const layout = await readModelLayout(this.#store, root, name, { isExact })
+      const remark = isVersionName(name) ? await modelFolderRemark(this.#store, root) : null
+      if (remark !== null) throw new ServerError('INVALID_ARG', `${remark.what}: ${remark.fix}`)
       hints = layoutHints(layout, false)
       const outside = layout.firstOutside()
       if (outside !== null) await this.#store.stat(root, `${name}/${outside}`)

@@ -70,7 +70,11 @@ class TextFormatReader {
       if (end === null ? token.kind === 'end' : this.#isSign(end ?? '')) return
       if (token.kind === 'end' && opening !== null) throw neverClosed(opening, token)
       if (token.kind !== 'identifier') {
-        throw new TextFormatError(token, `expected a field name, found ${describeToken(token)}`, strayHint(token))
+        throw new TextFormatError(
+          token,
+          `expected a field name, found ${describeToken(token)}`,
+          strayHint(token, opening),
+        )
       }
       this.#readField(schema, message, path)
       if (this.#isSign(',') || this.#isSign(';')) this.#tokens.take()
@@ -207,7 +211,9 @@ class TextFormatReader {
     const token = this.#tokens.current
     if (this.#isSign('{') || this.#isSign('<')) return this.#tokens.take()
     const what = `expected '{' to begin '${label}', found ${describeToken(token)}`
-    const hint = this.#isSign('[') ? `'${label}' is one message, not a list: write ${label} { … }` : ''
+    const hint = this.#isSign('[')
+      ? `'${label}' is one message, not a list: write ${label} { … }`
+      : bareHint(token, label)
     throw new TextFormatError(token, what, hint)
   }
 
@@ -265,6 +271,14 @@ class TextFormatReader {
   }
 }
 
+/** `value: "2"` of a parameter, whose value is a message. */
+function bareHint(token: Token, label: string): string {
+  if (label !== 'value' || (token.kind !== 'string' && token.kind !== 'number' && token.kind !== 'identifier'))
+    return ''
+  const text = token.kind === 'string' ? token.text : `"${token.text}"`
+  return `write value { string_value: ${text} }`
+}
+
 const neverClosed = (opening: Token, end: Token): TextFormatError =>
   new TextFormatError(
     end,
@@ -272,8 +286,11 @@ const neverClosed = (opening: Token, end: Token): TextFormatError =>
     `the '${opening.text}' of line ${opening.line} is never closed`,
   )
 
-const strayHint = (token: Token): string =>
-  '}>]'.includes(token.text) && token.text !== '' ? 'nothing is open here: there is one bracket too many' : ''
+function strayHint(token: Token, opening: Token | null): string {
+  if (token.text === '' || !'}>]'.includes(token.text)) return ''
+  if (opening === null) return 'nothing is open here: there is one bracket too many'
+  return `the '${opening.text}' of line ${opening.line} is still open: write '${closing[opening.text]}' before this '${token.text}'`
+}
 
 function unknownField(name: Token, schema: MessageSchema): TextFormatError {
   return new TextFormatError(

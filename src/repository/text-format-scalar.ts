@@ -109,7 +109,8 @@ function enumHint(token: Token, numbers: ReadonlyMap<string, number>): string {
   if (numbers.has(bare)) return `write ${bare} without quotes`
   const upper = bare.toUpperCase()
   const type = `TYPE_${usualNames[upper.replace(/^TYPE_/, '')] ?? upper}`
-  const near = numbers.has(type) ? type : nearestWord(upper, numbers.keys())
+  const suffixed = [...numbers.keys()].find((name) => name.endsWith(`_${upper}`))
+  const near = numbers.has(type) ? type : (suffixed ?? nearestWord(upper, numbers.keys()))
   if (near !== null) return `did you mean ${near}?`
   return `known are ${[...numbers.keys()].join(', ')}`
 }

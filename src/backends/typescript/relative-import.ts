@@ -11,3 +11,9 @@ export function candidatesOf(specifier: string): string[] {
   const added = ['.ts', '.mts', '.js', '.mjs', '/index.ts', '/index.js'].map((ending) => asWritten + ending)
   return [...source, ...added]
 }
+/** Statements only: an `import()` with a computed name cannot be read from the text. */
+const importPattern = /^[ \t]*(?:import|export)\b(?:[^'"`;]*?\bfrom)?\s*(['"])(\.{1,2}\/[^'"\n]+)\1/gm
+
+/** The relative imports of a source, as they are written. */
+export const relativeImports = (source: string): string[] =>
+  [...source.matchAll(importPattern)].map(([, , specifier]) => specifier as string)

@@ -71,7 +71,8 @@ test('an ensemble that cannot serve says why, keeps nobody else from it, and has
   )
   assert.equal(reasons.get('c'), 'circular dependency between ensembles: c -> ... -> d -> c')
   assert.equal(reasons.get('m'), 'ensemble m contains models that are not available or ambiguous: nobody')
-  assert.deepEqual((await engine.repositoryIndex(false))[0], { name: 'a', version: '', state: '', reason: '' })
+  const [listed] = await engine.repositoryIndex(false)
+  assert.deepEqual(listed, { name: 'a', version: '', state: 'UNAVAILABLE', reason: reasons.get('a') })
   await assert.rejects(engine.load('c'), {
     code: 'INVALID_ARG',
     message: "load failed for model 'c': circular dependency between ensembles: c -> ... -> d -> c\n",

@@ -4,6 +4,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, Instance, ModelFiles } from '../../model/backend.ts'
+import { backendAdvice } from '../../config/known-backends.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
@@ -101,9 +102,14 @@ export function filesOf({ repositoryPath, modelDirectory }: FoundModel, version:
   return { repositoryPath, modelDirectory, versionDirectory: `${modelDirectory}/${version}`, version }
 }
 
-async function requireBackend(dependencies: LoadDependencies, { backend: name }: ModelConfig): Promise<Backend> {
+async function requireBackend(
+  dependencies: LoadDependencies,
+  { backend: name, name: model }: ModelConfig,
+): Promise<Backend> {
   const backend = await dependencies.findBackend(name)
   if (backend !== null) return backend
+  // The text of the error is Triton's; the advice is for who reads the log.
+  dependencies.log.warning(`hint for model '${model}': ${backendAdvice(name)}`)
   throw new ServerError(
     'INVALID_ARG',
     `unable to find backend library for backend '${name}', try specifying runtime on the model configuration.`,

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { healthReport } from './health-report.ts'
+
+const version = (name: string, state: string, reason: string): object => ({
+  name: 'wine',
+  version: name,
+  state,
+  reason,
+  isReady: state === 'READY',
+  inFlightCount: 0,
+  pendingCount: 0,
+  instances: [],
+})
+
+test('a version that was unloaded is no reason for not being ready; one that failed is', () => {
+  const reasonsWith = (reason: string): readonly string[] => {
+    const versions = new Map([
+      ['1', version('1', 'READY', '')],
+      ['2', version('2', 'UNAVAILABLE', reason)],
+    ])
+    const models = [{ name: 'wine', versions }] as never
+    return healthReport({ state: 'READY', isLive: true, isReady: true, isStrict: true, models, liveCheck: null })
+      .reasons
+  }
+  assert.deepEqual(reasonsWith('unloaded'), [])
+  assert.deepEqual(reasonsWith('the file is broken'), ["model 'wine' version 2: the file is broken"])
+})

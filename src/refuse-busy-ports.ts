@@ -1,0 +1,40 @@
+// A port that another process holds is told before the models load, which may take minutes.
+
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { ServerError } from './base/server-error.ts'
+import type { ServerOptions } from './options/server-options.ts'
+
+type Wanted = {
+  readonly kind: 'HTTP' | 'GRPC' | 'metrics'
+  readonly address: string
+  readonly port: number
+  readonly reusePort?: boolean
+}
+
+/** Rejects when one of the ports is taken. What else may be wrong with an address is told when the port opens. */
+export async function refuseBusyPorts({ http, grpc, metrics }: ServerOptions): Promise<void> {
+  const wanted: Wanted[] = []
+  if (http !== null) wanted.push({ kind: 'HTTP', ...http })
+  if (grpc !== null) wanted.push({ kind: 'GRPC', ...grpc })
+  if (metrics !== null) wanted.push({ kind: 'metrics', ...metrics })
+  await Promise.all(wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true).map(refuseBusy))
+}
+
+async function refuseBusy(wanted: Wanted): Promise<void> {
+  const server = createServer()
+  try {
+    server.listen(wanted.port, wanted.address)
+    await once(server, 'listening')
+    server.close()
+    await once(server, 'close')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') throw portInUse(wanted, cause as Error)
+  }
+}
+
+export function portInUse({ kind, address, port }: Wanted, cause: Error): ServerError {
+  const flag = `--${kind.toLowerCase()}-port`
+  const message = `${kind} port ${port} on ${address} is in use by another process; choose another with ${flag}`
+  return new ServerError('UNAVAILABLE', message, { cause })
+}
