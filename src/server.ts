@@ -231,6 +231,7 @@ const createSharedMemory = (options: ServerOptions['process']): SharedMemoryRegi
   new SharedMemoryRegistry({
     isAllowed: options.allowsClientSharedMemory,
     isAllowedRemotely: options.allowsRemoteSharedMemory,
+    isAllowedForeign: options.allowsForeignSharedMemory,
   })
 
 function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {

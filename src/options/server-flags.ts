@@ -45,6 +45,11 @@ export const serverFlags = [
   flag('allow-remote-shared-memory', boolean, 'false', ours)
     .says("Let clients at other addresses than this machine's register shared memory, as from another container")
     .to('process.allowsRemoteSharedMemory'),
+  flag('allow-foreign-shared-memory', boolean, 'false', { ...ours, tritonDefault: 'true' })
+    .says(
+      "Let clients register shared memory that another user owns and keeps from the server's user; root may open it all the same",
+    )
+    .to('process.allowsForeignSharedMemory'),
 ]
 
 export const logFlags = [

@@ -122,6 +122,8 @@ type ProcessOptions = {
   readonly allowsClientSharedMemory: boolean
   /** `--allow-remote-shared-memory`: clients at addresses that are not this machine's may, too. */
   readonly allowsRemoteSharedMemory: boolean
+  /** `--allow-foreign-shared-memory`: memory that another user keeps to himself, which only root can open, may be registered. */
+  readonly allowsForeignSharedMemory: boolean
   readonly exitOnError: boolean
   readonly exitTimeoutSecs: number
   /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */

@@ -467,8 +467,8 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   'connections of the HTTP port': driveConnections,
   'connections of the gRPC port': driveGrpcConnections,
   'connections of all ports together': elsewhere(
-    'src/transport/connection-slots.test.ts',
-    'connections beyond the limit get no slot',
+    'src/transport/listener.test.ts',
+    'the connections of all ports share the slots',
   ),
   'calls at a time on one gRPC connection': driveCalls,
   'frames that carry nothing, on one gRPC connection': driveFrames,

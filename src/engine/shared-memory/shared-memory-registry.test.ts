@@ -398,3 +398,26 @@ test('nothing is read, and no memory taken, for a size that does not fit the inp
   registry.unregisterSystem('r')
   assert.deepEqual(registry.systemStatus(''), [])
 })
+
+const asRoot = { skip: process.geteuid?.() !== 0 && 'only root can give a file to another user' }
+test('an object that another user keeps to himself is refused, also by a server that runs as root', asRoot, () => {
+  const file = create('private', bytes(1, 2, 3, 4))
+  fs.chownSync(file, 12_345, 12_345)
+  const register = (to: SharedMemoryRegistry): string => refusal(() => to.registerSystem('r', '/private', 0n, 4n))
+  fs.chmodSync(file, 0o600)
+  const before = descriptors()
+  assert.match(register(registry), /^UNSUPPORTED .*'\/private' belongs to user 12345.*--allow-foreign-shared-memory/)
+  assert.equal(descriptors(), before)
+  // The rights of a group that the server is not in, and to read alone, are not enough.
+  fs.chmodSync(file, 0o664)
+  assert.match(register(registry), /^UNSUPPORTED /)
+  const open = new SharedMemoryRegistry({ isAllowed: true, isAllowedForeign: true, directory })
+  assert.equal(register(open), 'nothing was thrown')
+  open.close()
+  fs.chmodSync(file, 0o666)
+  assert.equal(register(registry), 'nothing was thrown')
+  registry.unregisterSystem('r')
+  fs.chownSync(file, 12_345, process.getegid?.() ?? 0)
+  fs.chmodSync(file, 0o660)
+  assert.equal(register(registry), 'nothing was thrown')
+})

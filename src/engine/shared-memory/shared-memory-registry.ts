@@ -25,6 +25,8 @@ type SharedMemorySettings = {
   readonly isAllowed: boolean
   /** `--allow-remote-shared-memory`: clients whose address is not one of this machine may do so too. */
   readonly isAllowedRemotely?: boolean
+  /** `--allow-foreign-shared-memory`: objects that another user keeps from the server's user, too. */
+  readonly isAllowedForeign?: boolean
   /** Where POSIX shared memory objects are; another folder in tests. */
   readonly directory?: string
 }
@@ -43,6 +45,7 @@ const mostRegions = 512
 export class SharedMemoryRegistry {
   readonly #isAllowed: boolean
   readonly #isAllowedRemotely: boolean
+  readonly #isAllowedForeign: boolean
   readonly #directory: string
   readonly #regions = new Map<string, SharedMemoryRegion>()
   /** What inputs are read into. */
@@ -51,6 +54,7 @@ export class SharedMemoryRegistry {
   constructor(settings: SharedMemorySettings) {
     this.#isAllowed = settings.isAllowed
     this.#isAllowedRemotely = settings.isAllowedRemotely ?? false
+    this.#isAllowedForeign = settings.isAllowedForeign ?? false
     this.#directory = settings.directory ?? '/dev/shm'
   }
 
@@ -98,6 +102,7 @@ export class SharedMemoryRegistry {
     }
     const fd = openObject(this.#directory, key)
     try {
+      if (!this.#isAllowedForeign) refuseForeign(fd, key)
       checkExtent(name, BigInt(sizeOf(fd, key)), offset, byteSize)
       const region = new SharedMemoryRegion({ name, key, offset: Number(offset), byteSize: Number(byteSize), fd })
       this.#regions.set(name, region)
@@ -197,6 +202,22 @@ function openObject(directory: string, key: string): number {
   if (fs.fstatSync(fd).isFile()) return fd
   fs.closeSync(fd)
   throw failure()
+}
+
+/**
+ * A server that runs as root can open what another user keeps to himself. A client must not use that right: it could have the server
+ * read, or write over, memory that the client itself has no access to.
+ */
+function refuseForeign(fd: number, key: string): void {
+  const { uid, gid, mode } = fs.fstatSync(fd)
+  const mayReadAndWrite = (shift: number): boolean => ((mode >> shift) & 0o6) === 0o6
+  if (uid === process.geteuid?.() || mayReadAndWrite(0)) return
+  if (mayReadAndWrite(3) && (gid === process.getegid?.() || process.getgroups?.().includes(gid) === true)) return
+  throw ServerError.withoutStack(
+    'UNSUPPORTED',
+    `the shared memory object '${key}' belongs to user ${uid}, who keeps it from the user of the server. Give the object the mode 0666, ` +
+      'or start the server with --allow-foreign-shared-memory=true.',
+  )
 }
 
 function sizeOf(fd: number, key: string): number {
