@@ -3,7 +3,8 @@
 import { openOrClose } from './base/closing-stack.ts'
 import { SystemClock, type Clock } from './base/clock.ts'
 import { silentLog, type Log } from './base/log.ts'
-import type { ServerError } from './base/server-error.ts'
+import { requireNode } from './base/require-node.ts'
+import { ServerError } from './base/server-error.ts'
 import {
   EmbeddedExchange,
   type EmbeddedAnswers,
@@ -46,6 +47,7 @@ export interface EmbeddedEngine {
 
 /** Loads every model of the repository; one that cannot load is UNAVAILABLE in `index()` and hurts no other. */
 export async function createEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
+  requireNode()
   const { modelRepository, clock = new SystemClock(), log = silentLog, ...rest } = options
   const modelRepositories = typeof modelRepository === 'string' ? [modelRepository] : modelRepository
   // Nobody but the process itself calls: the process may run what it likes anyway.
@@ -61,11 +63,12 @@ export async function createEngine(options: EmbeddedEngineOptions): Promise<Embe
     engine,
     infer: (model, inputs, inferOptions = {}) =>
       new Promise((resolve, reject) => {
-        const answers = { answered: resolve, failed: reject, ended: () => undefined }
+        const failed = (error: ServerError): void => reject(withReason(engine, model, error))
+        const answers = { answered: resolve, failed, ended: () => undefined }
         new EmbeddedExchange(parts, inputs, inferOptions, true, answers).send(model)
       }),
     inferStream: async function* (model, inputs, inferOptions = {}) {
-      const arrived = new ArrivedResults()
+      const arrived = new ArrivedResults((error) => withReason(engine, model, error))
       const exchange = new EmbeddedExchange(parts, inputs, inferOptions, false, arrived)
       arrived.onFull = (isFull) => exchange.setPaused(isFull)
       exchange.send(model)
@@ -90,6 +93,16 @@ export async function createEngine(options: EmbeddedEngineOptions): Promise<Embe
   }
 }
 
+/** The texts of Triton do not say why a model is not there; the owner of the process may know it. */
+function withReason(engine: Engine, model: string, error: ServerError): ServerError {
+  if (error.code !== 'NOT_FOUND' && error.code !== 'UNAVAILABLE') return error
+  const failed = engine
+    .index()
+    .find(({ name, state, reason }) => name === model && state === 'UNAVAILABLE' && reason !== '')
+  if (failed === undefined || error.message.includes(failed.reason)) return error
+  return new ServerError(error.code, `${error.message}: ${failed.reason}`, { cause: error })
+}
+
 /** Results that wait to be taken at most; a model that can wait is asked to at more. */
 const mostWaiting = 64
 
@@ -101,6 +114,11 @@ class ArrivedResults implements EmbeddedAnswers {
   #error: ServerError | null = null
   #hasEnded = false
   #wake = (): void => undefined
+  readonly #explain: (error: ServerError) => ServerError
+
+  constructor(explain: (error: ServerError) => ServerError) {
+    this.#explain = explain
+  }
 
   answered(result: InferResult): void {
     this.#results.push(result)
@@ -109,7 +127,7 @@ class ArrivedResults implements EmbeddedAnswers {
   }
 
   failed(error: ServerError): void {
-    this.#error = error
+    this.#error = this.#explain(error)
     this.#wake()
   }
 

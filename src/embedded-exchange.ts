@@ -12,10 +12,13 @@ import type { Shape } from './tensor/shape.ts'
 import type { Tensor } from './tensor/tensor.ts'
 import { numbersOf, stringsOf, tensorOfNumbers, tensorOfStrings, type TypedValues } from './tensor/typed-values.ts'
 
-/** Values of one input: a typed array of the input's type, or strings. Without a shape, that of the configuration is taken. */
+/**
+ * Values of one input: a typed array of the input's type, or strings and bytes for BYTES. Without a shape, that of the
+ * configuration is taken.
+ */
 export type InputValues =
   | TypedValues
-  | readonly string[]
+  | readonly (string | Uint8Array)[]
   | { readonly shape: Shape; readonly data: TypedValues | readonly (string | Uint8Array)[] }
 
 export type OutputValues = {
@@ -135,7 +138,7 @@ function inputTensor(version: ModelVersion, name: string, values: InputValues): 
     throw new ServerError('INVALID_ARG', `unexpected inference input '${name}' for model '${version.name}'`)
   }
   const hasShape = !Array.isArray(values) && !ArrayBuffer.isView(values) && 'shape' in values
-  const data = hasShape ? values.data : (values as TypedValues | readonly string[])
+  const data = hasShape ? values.data : (values as TypedValues | readonly (string | Uint8Array)[])
   const shape = hasShape ? values.shape : impliedShape(version, spec.dims, data.length)
   return Array.isArray(data)
     ? tensorOfStrings(name, shape, data)

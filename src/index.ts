@@ -4,8 +4,6 @@
 export { createEngine } from './embedded-engine.ts'
 export type { EmbeddedEngine, EmbeddedEngineOptions } from './embedded-engine.ts'
 export type { InferOptions, InferResult, InputValues, OutputValues } from './embedded-exchange.ts'
-export { startServer, type RunningServer } from './server.ts'
-export type { ServerOptions } from './options/server-options.ts'
 export { ServerError, type ErrorCode } from './base/server-error.ts'
 export { SystemClock, type Clock } from './base/clock.ts'
 export { silentLog, type Log } from './base/log.ts'

@@ -42,7 +42,7 @@ test('errors are the ones an HTTP client would get', async () => {
     code: 'NOT_FOUND',
     message: "Request for unknown model: 'nobody' is not found",
   })
-  await assert.rejects(engine.infer('simple', { INPUT0: counting }), /missing required input\(s\) \['INPUT1'\]/)
+  await assert.rejects(engine.infer('simple', { INPUT0: counting }), /missing 'INPUT1'/)
   await assert.rejects(
     engine.infer('simple', { INPUT0: new Float32Array(16), INPUT1: ones }),
     (error: ServerError) =>
@@ -50,6 +50,29 @@ test('errors are the ones an HTTP client would get', async () => {
   )
   await engine.close()
   await assert.rejects(engine.infer('simple', { INPUT0: counting, INPUT1: ones }), /Server exiting/)
+})
+
+test('a model that did not load gives its reason where it is called; images go in as bytes', async () => {
+  const tensors = (type: string): string =>
+    `input { name: "IN" data_type: ${type} dims: [ 1 ] } output { name: "OUT" data_type: ${type} dims: [ 1 ] }`
+  const repository = await temporaryRepository({
+    'echo/config.pbtxt': `backend: "identity" ${tensors('TYPE_STRING')}`,
+    'echo/1/': '',
+    'both/config.pbtxt': `platform: "ensemble" ${tensors('TYPE_STRING')} ensemble_scheduling { step { model_name: "gone" model_version: -1
+      input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "OUT" } } }`,
+    'both/1/': '',
+  })
+  const engine = await createEngine({ modelRepository: repository.root })
+  try {
+    const { outputs } = await engine.infer('echo', { IN: [Uint8Array.of(0x68, 0x69)] })
+    assert.deepEqual(outputs['OUT']?.data, ['hi'])
+    const reason = /'both' is not found: .*contains models that are not available or ambiguous: gone/
+    await assert.rejects(engine.infer('both', { IN: ['x'] }), reason)
+    await assert.rejects(engine.inferStream('both', { IN: ['x'] }).next(), reason)
+  } finally {
+    await engine.close()
+    await repository.remove()
+  }
 })
 
 test('with explicit control the owner of the process loads and unloads', async () => {
