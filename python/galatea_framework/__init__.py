@@ -3,10 +3,12 @@ from . import tabular
 from .description import Description, TensorDescription, Undescribed
 from .model import FrameworkModel
 from .batching import BF16
+from .category_columns import CategoryColumns
 from .source import ModelError, ModelSource
 
 __all__ = [
     "BF16",
+    "CategoryColumns",
     "Description",
     "FrameworkModel",
     "ModelError",

@@ -10,7 +10,7 @@ import triton_python_backend_utils as pb_utils
 
 from . import batching
 from .description import Undescribed, complete
-from .source import ModelError, ModelSource
+from .source import InputError, ModelError, ModelSource
 
 
 class FrameworkModel:
@@ -22,6 +22,8 @@ class FrameworkModel:
     package = ""
     file_names = ()
     uses_gpus = True
+    # What the framework raises for values in a request that it cannot take.
+    input_errors = ()
 
     @classmethod
     def describe(cls, source):
@@ -108,6 +110,9 @@ class FrameworkModel:
             self.requested = frozenset().union(*(request.requested_output_names() for request in requests))
             inputs, rows = batching.gather(requests, self.join)
             return batching.scatter(self.run(inputs), rows, requests)
+        except InputError:
+            # The others of the batch are served, each alone.
+            return [self._answer(request) for request in requests]
         except ModelError as error:
             return [self._failed(error) for _ in requests]
         except Exception as error:
@@ -135,7 +140,9 @@ class FrameworkModel:
     def _failed(self, error):
         text = str(error) if isinstance(error, ModelError) else "%s: %s" % (type(error).__name__, error)
         message = "%s failed to run model '%s': %s" % (self.framework, self.source.name, text)
-        return pb_utils.InferenceResponse(error=pb_utils.TritonError(message))
+        is_of_client = isinstance(error, (InputError, *self.input_errors))
+        code = pb_utils.TritonError.INVALID_ARG if is_of_client else pb_utils.TritonError.INTERNAL
+        return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
     # Helper methods for backends.
 

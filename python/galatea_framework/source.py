@@ -10,6 +10,10 @@ class ModelError(Exception):
     is_plain = True
 
 
+class InputError(ModelError):
+    """Values in a request that the model cannot take: the client's to put right."""
+
+
 class ModelSource:
     def __init__(self, model_dir, config, file_names, kind="CPU", device_id=0):
         self.model_dir = model_dir

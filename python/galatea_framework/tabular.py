@@ -11,12 +11,6 @@ from .source import ModelError
 MEANINGS = ("label", "prediction", "probabilities", "log_probabilities", "scores", "sample_scores", "transformed")
 
 
-def features(inputs, names):
-    """One input is the matrix of features; several are its columns, in the order of config.pbtxt."""
-    columns = [inputs[name].reshape(inputs[name].shape[0], -1) for name in names]
-    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
-
-
 def answers_of(source, output_names, known, what):
     """Which of the `known` answers each output is. A name of its own, as Triton's FIL backend has `output__0`, means what its
     parameters say: predict_proba, output_class, or else the plain prediction."""
@@ -43,25 +37,16 @@ def as_output(array, data_type):
     return np.ascontiguousarray(array, dtype=pb_utils.triton_string_to_numpy(data_type))
 
 
-def feature_input(count):
-    return TensorDescription("input", "TYPE_FP32", [-1, int(count)])
-
-
-def classifier_outputs(classes):
-    """`classes` are the labels in the order of the probabilities."""
+def classifier_outputs(classes, number_type):
+    """`classes` is how many there are."""
     return [
-        TensorDescription("label", label_type(classes), [-1]),
-        TensorDescription("probabilities", "TYPE_FP32", [-1, len(classes)]),
+        TensorDescription("label", "TYPE_INT64", [-1]),
+        TensorDescription("probabilities", number_type, [-1, classes]),
     ]
 
 
-def regressor_outputs(targets=1):
-    return [TensorDescription("prediction", "TYPE_FP32", [-1] if targets == 1 else [-1, int(targets)])]
-
-
-def label_type(classes):
-    kind = np.asarray(classes).dtype.kind
-    return {"i": "TYPE_INT64", "u": "TYPE_INT64", "b": "TYPE_BOOL", "f": "TYPE_FP64"}.get(kind, "TYPE_STRING")
+def regressor_outputs(number_type, targets=1):
+    return [TensorDescription("prediction", number_type, [-1] if targets == 1 else [-1, int(targets)])]
 
 
 def probabilities_of(scores):

@@ -16,7 +16,7 @@ export type InputSpec = {
   readonly allowsRagged: boolean
   /** Bytes of one row (of the whole tensor when the model does not batch); -1 when a dimension or the type leaves it open. */
   readonly rowBytes: number
-  /** FP32 is taken where this says FP64. Estimators are described as FP64, and most clients of models have FP32 at hand. */
+  /** FP32 is taken where this says FP64. Estimators are described as FP64, and most clients have FP32 at hand. */
   readonly widensFloats: boolean
 }
 
@@ -29,6 +29,9 @@ export type OutputSpec = {
   /** Class names by index, from `label_filename`; empty when there is none. */
   readonly labels: readonly string[]
 }
+
+/** The backends whose models are described as FP64 because their libraries compute with it. */
+const floatWideners: ReadonlySet<string> = new Set(['sklearn', 'lightgbm'])
 
 export class ModelSignature {
   readonly modelName: string
@@ -47,7 +50,7 @@ export class ModelSignature {
     this.maxBatchSize = config.maxBatchSize
     this.isBatching = config.maxBatchSize > 0
     this.isDecoupled = config.modelTransactionPolicy?.decoupled ?? false
-    this.inputs = config.input.map((input, index) => inputSpec(input, index, config.backend === 'sklearn'))
+    this.inputs = config.input.map((input, index) => inputSpec(input, index, floatWideners.has(config.backend)))
     // The first of two inputs of one name wins, as in Triton.
     this.inputByName = new Map(this.inputs.toReversed().map((input) => [input.name, input]))
     this.requiredInputCount = this.inputs.filter((input) => !input.isOptional).length
@@ -59,7 +62,7 @@ export class ModelSignature {
 
 const typeOf = (tensor: ModelInput | ModelOutput): DataType => dataTypeOfConfig(tensor.dataType) ?? 'BYTES'
 
-function inputSpec(input: ModelInput, index: number, isOfEstimator: boolean): InputSpec {
+function inputSpec(input: ModelInput, index: number, widensFloats: boolean): InputSpec {
   const dataType = typeOf(input)
   const rowElements = elementCount(input.dims)
   return {
@@ -71,7 +74,7 @@ function inputSpec(input: ModelInput, index: number, isOfEstimator: boolean): In
     isOptional: input.optional,
     allowsRagged: input.allowRaggedBatch,
     rowBytes: dataType === 'BYTES' || rowElements < 0 ? -1 : rowElements * elementBytes[dataType],
-    widensFloats: isOfEstimator && dataType === 'FP64',
+    widensFloats: widensFloats && dataType === 'FP64',
   }
 }
 

@@ -1,9 +1,7 @@
 """LightGBM: boosters saved with `save_model`, as text."""
 import re
 
-import numpy as np
-
-from galatea_framework import Description, FrameworkModel, tabular
+from galatea_framework import CategoryColumns, Description, FrameworkModel, tabular
 
 
 class TritonPythonModel(FrameworkModel):
@@ -17,17 +15,17 @@ class TritonPythonModel(FrameworkModel):
     def describe(cls, source):
         booster = load_booster(source)
         facts = {"objective": objective_of(booster), "trees": booster.num_trees()}
-        return Description([tabular.feature_input(booster.num_feature())], outputs_of(booster), facts)
+        return Description(columns_of(booster).described(booster.num_feature()), outputs_of(booster), facts)
 
     def load(self, source):
         self._booster = load_booster(source)
         self._threads = source.integer("threads", 1, 1)
+        self._rows = columns_of(self._booster).reader(source, source.config["input"])
         self._classes = class_count(self._booster)
         self._answers = tabular.booster_answers(source, self.output_names, self._classes, "LightGBM model")
 
     def run(self, inputs):
-        rows = tabular.features(inputs, self.input_names)
-        scores = self._booster.predict(rows, num_threads=self._threads)
+        scores = self._booster.predict(self._rows(inputs), num_threads=self._threads)
         return tabular.booster_outputs(scores, self._classes, self._answers, self.output_types)
 
 
@@ -37,10 +35,25 @@ def load_booster(source):
     return lightgbm.Booster(model_file=source.path)
 
 
+def head_line(booster, key):
+    """A line of the head of the file."""
+    found = re.search(r"^%s=(.*)$" % key, booster.model_to_string(num_iteration=1), re.MULTILINE)
+    return found.group(1).strip() if found else ""
+
+
 def objective_of(booster):
-    """The objective in the head of the file: `objective=multiclass num_class:3`."""
-    found = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), re.MULTILINE)
-    return found.group(1).strip() if found else "custom"
+    """`multiclass num_class:3`"""
+    return head_line(booster, "objective") or "custom"
+
+
+def columns_of(booster):
+    """The file has the categories of a DataFrame without saying which columns they belong to. The ranges of columns do:
+    `[0:1]` is a number, `-1:2:0:1` has categories."""
+    known = booster.pandas_categorical or []
+    ranges = head_line(booster, "feature_infos").split()
+    positions = [position for position, one in enumerate(ranges) if not one.startswith("[") and one != "none"]
+    categories = dict(zip(positions, known)) if len(positions) == len(known) else {}
+    return CategoryColumns(booster.feature_name(), categories, "TYPE_FP64")
 
 
 def class_count(booster):
@@ -53,4 +66,4 @@ def class_count(booster):
 
 def outputs_of(booster):
     classes = class_count(booster)
-    return tabular.classifier_outputs(np.arange(classes)) if classes else tabular.regressor_outputs()
+    return tabular.classifier_outputs(classes, "TYPE_FP64") if classes else tabular.regressor_outputs("TYPE_FP64")

@@ -13,6 +13,8 @@ class TritonPythonModel(FrameworkModel):
     package = "scikit-learn"
     file_names = ("model.skops", "model.joblib", "model.pkl")
     uses_gpus = False
+    # Unknown categories, NaN where no NaN may be, another number of columns, texts that are no UTF-8.
+    input_errors = (ValueError,)
 
     @classmethod
     def describe(cls, source):

@@ -3,9 +3,7 @@ import json
 import os
 import re
 
-import numpy as np
-
-from galatea_framework import Description, FrameworkModel, ModelError, TensorDescription, tabular
+from galatea_framework import CategoryColumns, Description, FrameworkModel, ModelError, TensorDescription, tabular
 
 
 class TritonPythonModel(FrameworkModel):
@@ -20,7 +18,7 @@ class TritonPythonModel(FrameworkModel):
         booster = load_booster(source)
         facts = {"objective": objective_of(booster), "trees": booster.num_boosted_rounds()}
         facts["saved with"] = saved_version(source.path) or "unknown"
-        return Description([tabular.feature_input(booster.num_features())], outputs_of(booster), facts)
+        return Description(columns_of(booster).described(booster.num_features()), outputs_of(booster), facts)
 
     def load(self, source):
         import xgboost
@@ -29,6 +27,7 @@ class TritonPythonModel(FrameworkModel):
         self._booster.set_param({"nthread": source.integer("threads", 1, 1)})
         if source.is_gpu:
             self._booster.set_param({"device": "cuda:%d" % source.device_id})
+        self._rows = columns_of(self._booster).reader(source, source.config["input"])
         self._range = iteration_range(self._booster)
         self._classes = class_count(self._booster)
         if answers_with_labels(self._booster):
@@ -38,7 +37,7 @@ class TritonPythonModel(FrameworkModel):
         self.warn_of_version(saved_version(source.path), xgboost.__version__)
 
     def run(self, inputs):
-        rows = tabular.features(inputs, self.input_names)
+        rows = self._rows(inputs)
         # inplace_predict needs no DMatrix, which would copy the rows and cost more than a small forest.
         scores = self._booster.inplace_predict(rows, iteration_range=self._range)
         if self._classes:
@@ -59,6 +58,27 @@ def iteration_range(booster):
     """All trees, or those up to the best iteration after early stopping, as XGBClassifier and XGBRegressor predict."""
     best = booster.attr("best_iteration")
     return (0, 0) if best is None else (0, int(best) + 1)
+
+
+def columns_of(booster):
+    """XGBoost computes with float32, so that is what numbers are sent as."""
+    kinds = booster.feature_types or []
+    if "c" not in kinds or booster.feature_names is None:
+        return CategoryColumns(booster.feature_names, {}, "TYPE_FP32")
+    # Only the model as JSON has the categories, since XGBoost 3.1: texts as bytes with offsets, or numbers.
+    model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
+    encodings = model.get("model", model.get("gbtree", {}).get("model", {})).get("cats", {}).get("enc", [])
+    categories = {position: _categories(one) for position, one in enumerate(encodings) if kinds[position] == "c"}
+    known = {position: values for position, values in categories.items() if values}
+    return CategoryColumns(booster.feature_names, known, "TYPE_FP32", refuses_unknown=True)
+
+
+def _categories(encoding):
+    values, offsets = encoding["values"], encoding.get("offsets")
+    if offsets is None:
+        return values
+    text = bytes(value & 255 for value in values)
+    return [text[start:end].decode() for start, end in zip(offsets, offsets[1:])]
 
 
 def _settings(booster):
@@ -96,7 +116,7 @@ def class_count(booster):
 def outputs_of(booster):
     classes = class_count(booster)
     if classes:
-        return tabular.classifier_outputs(np.arange(classes))
+        return tabular.classifier_outputs(classes, "TYPE_FP32")
     if answers_with_labels(booster):
         return [TensorDescription("label", "TYPE_INT64", [-1])]
-    return tabular.regressor_outputs(int(_settings(booster)["learner_model_param"].get("num_target", 1)))
+    return tabular.regressor_outputs("TYPE_FP32", int(_settings(booster)["learner_model_param"].get("num_target", 1)))

@@ -40,6 +40,11 @@ const cases: readonly Words[] = [
     say: ([, operator]) => `ONNX Runtime has no implementation of ${operator} for these types on the CPU`,
   },
   {
+    pattern: /Failed to construct locale with name:\s*([\w.@-]+?)[:\s]/i,
+    say: ([, locale]) =>
+      `its StringNormalizer wants the locale ${locale}, which this machine does not have: install that locale, or convert the model without it (skl2onnx: convert_sklearn(…, options={vectoriser: {'locale': 'C'}}))`,
+  },
+  {
     pattern: /Failed to load library (\S+)/i,
     say: ([, library]) =>
       `the library with custom operators ${library} cannot be loaded: check the path and its own dependencies`,

@@ -492,6 +492,28 @@ function loadingTests(harness: () => OnnxHarness): void {
     }
   })
 
+  test('a locale that this machine does not have is named, with how skl2onnx leaves it out', async () => {
+    const model: OnnxModel = {
+      nodes: [
+        {
+          op: 'StringNormalizer',
+          inputs: ['INPUT'],
+          outputs: ['OUTPUT'],
+          attributes: [
+            { name: 'case_change_action', string: 'LOWER' },
+            { name: 'locale', string: 'xx_XX.UTF-8' },
+          ],
+        },
+      ],
+      inputs: [{ name: 'INPUT', type: 'BYTES', shape: [null] }],
+      outputs: [{ name: 'OUTPUT', type: 'BYTES', shape: [null] }],
+    }
+    await assert.rejects(
+      harness().load(model),
+      /failed to load '.*model\.onnx': its StringNormalizer wants the locale xx_XX\.UTF-8.*skl2onnx.*'locale': 'C'/,
+    )
+  })
+
   test('an operator set newer than the library is refused in words', async () => {
     await assert.rejects(harness().load({ ...addSubModel(), opset: 99 }), /export it with opset_version=\d+ or lower/)
   })

@@ -4,6 +4,7 @@ import os
 import joblib
 import lightgbm
 import numpy as np
+import pandas
 import skops.io
 import xgboost
 from model_folders import expect, folder, parameter, write_expected
@@ -80,4 +81,30 @@ output { name: "output__0" data_type: TYPE_FP32 dims: 2 }
 path = folder("virginica_lightgbm", config + parameter("predict_proba", "true"))
 light.booster_.save_model(os.path.join(path, "model.txt"))
 expect("virginica_lightgbm", {"input__0": ("FP32", some)}, {"output__0": light.predict_proba(some)})
+
+# Trained on a DataFrame with categories: a request has the categories, each column in an input of its own.
+random = np.random.default_rng(2)
+frame = pandas.DataFrame({"age": random.uniform(1, 80, 200).astype(np.float32)})
+frame["port"] = pandas.Categorical(random.choice(["Cork", "Derby", "Essen"], 200))
+frame["deck"] = pandas.Categorical(random.choice([10, 20], 200))
+travels = ((frame["port"] == "Cork") ^ (frame["age"] > 40) ^ (frame["deck"] == 20)).astype(int)
+boosted = xgboost.XGBClassifier(n_estimators=10, enable_categorical=True).fit(frame, travels)
+boosted.save_model(os.path.join(folder("travels_xgboost"), "model.ubj"))
+light = lightgbm.LGBMClassifier(n_estimators=10, verbose=-1).fit(frame, travels)
+light.booster_.save_model(os.path.join(folder("travels_lightgbm"), "model.txt"))
+few = frame[:9]
+for name, model, kind in (("travels_xgboost", boosted, "FP32"), ("travels_lightgbm", light, "FP64")):
+    inputs = {"age": (kind, few[["age"]]), "port": ("BYTES", few[["port"]].astype(object))}
+    inputs["deck"] = (kind, few[["deck"]].astype(int))
+    expect(name, inputs, {"label": column(model.predict(few)), "probabilities": model.predict_proba(few)})
+
+# The numbers of categories, as the frameworks take arrays.
+config = """backend: "lightgbm"
+max_batch_size: 8
+input { name: "input" data_type: TYPE_FP32 dims: 3 }
+output { name: "probabilities" data_type: TYPE_FP64 dims: 2 }
+"""
+light.booster_.save_model(os.path.join(folder("travels_codes", config), "model.txt"))
+codes = np.stack([few["age"], few["port"].cat.codes, few["deck"].cat.codes], axis=1)
+expect("travels_codes", {"input": ("FP32", codes)}, {"probabilities": light.predict_proba(few)})
 write_expected()

@@ -14,6 +14,7 @@ after(() => repository[Symbol.asyncDispose]())
 test('what the frameworks saved is described by its files, and answers as the frameworks do', async () => {
   await repository.inspect('patients', 'model.joblib')
   await repository.inspect('flowers_xgboost', 'model.ubj')
+  await repository.inspect('travels_lightgbm', 'model.txt')
   await repository.init('flowers', 'model.skops')
   await using server = await startServerProcess([
     `--model-repository=${repository.path}`,
@@ -35,6 +36,14 @@ test('what the frameworks saved is described by its files, and answers as the fr
   }
   assert.match(await best('flowers'), /^1\.0+:0:setosa$/, 'the estimator knows the names of its classes')
   assert.match(await best('flowers_xgboost'), /^0\.\d+:0$/)
+  const unknown = [
+    { name: 'age', datatype: 'FP32', shape: [1, 1], data: [30] },
+    { name: 'port', datatype: 'BYTES', shape: [1, 1], data: ['Ulm'] },
+    { name: 'deck', datatype: 'FP32', shape: [1, 1], data: [10] },
+  ]
+  const refused = await httpInfer(server.url, 'travels_xgboost', unknown)
+  assert.equal(refused.status, 400)
+  assert.match(refused.error, /'Ulm' is no category of the model, which knows Cork, Derby, Essen/)
 })
 
 test('a pickle is refused unless it is allowed; a missing framework is named with the command that installs it', async () => {
