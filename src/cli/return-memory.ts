@@ -28,7 +28,7 @@ const trimEveryMs = 6000
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
-/** How much the process must have grown, pages of programs left out, since memory was last given back, for a pause to be worth it. */
+/** How much memory must have come, or pages of programs, since the process last gave back, for a pause to be worth it. */
 export function worthwhileBytes(utilization: number, sinceGivenBackMs: number): number {
   if (utilization < idleUtilization && sinceGivenBackMs >= idleEveryMs) return grownBytes.idle
   return utilization < quietUtilization ? grownBytes.quiet : Infinity
@@ -40,7 +40,7 @@ export function returnMemory(): void {
   let malloc: Malloc | null = null
   let before = performance.eventLoopUtilization()
   let checksLeft = startChecks
-  let leastBytes = Infinity
+  let least: Resident = { ownBytes: Infinity, programBytes: Infinity }
   let leastFreeBytes = Infinity
   let nextTrimMs = 0
   let givenBackMs = 0
@@ -54,9 +54,12 @@ export function returnMemory(): void {
     collectGarbage()
     malloc ??= openMalloc()
     malloc?.trim()
-    releaseProgramPages()
-    leastBytes = ownBytes()
     leastFreeBytes = malloc?.freeBytes() ?? 0
+    releasePagesNow()
+  }
+  const releasePagesNow = (): void => {
+    releaseProgramPages()
+    least = resident()
     givenBackMs = performance.now()
   }
   const trimUnderTraffic = (): void => {
@@ -70,9 +73,14 @@ export function returnMemory(): void {
     nextTrimMs = performance.now() + trimEveryMs
   }
   const watch = (): void => {
-    const bytes = ownBytes()
-    leastBytes = Math.min(leastBytes, bytes)
-    if (bytes - leastBytes > worthwhileBytes(utilization(), performance.now() - givenBackMs)) giveBackNow()
+    const { ownBytes, programBytes } = resident()
+    least = {
+      ownBytes: Math.min(least.ownBytes, ownBytes),
+      programBytes: Math.min(least.programBytes, programBytes),
+    }
+    const neededBytes = worthwhileBytes(utilization(), performance.now() - givenBackMs)
+    if (ownBytes - least.ownBytes > neededBytes) giveBackNow()
+    else if (programBytes - least.programBytes > neededBytes) releasePagesNow()
     else trimUnderTraffic()
     setTimeout(watch, laterCheckMs).unref()
   }
@@ -114,13 +122,18 @@ function openMalloc(): Malloc | null {
   }
 }
 
-/** Resident bytes of the process, without those of programs and libraries: these come and go with what the process does. */
-function ownBytes(): number {
+/** Resident bytes of the process: its own, and those of programs and libraries, which come and go with what the process does. */
+type Resident = { readonly ownBytes: number; readonly programBytes: number }
+
+function resident(): Resident {
   try {
-    const kilobytes = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]
-    if (kilobytes !== undefined) return Number(kilobytes) * 1024
+    const status = readFileSync('/proc/self/status', 'latin1')
+    const bytesOf = (field: string): number =>
+      Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024
+    const [ownBytes, programBytes] = [bytesOf('RssAnon'), bytesOf('RssFile')]
+    if (ownBytes > 0 && programBytes > 0) return { ownBytes, programBytes }
   } catch {
     // Another system has no such file.
   }
-  return process.memoryUsage.rss()
+  return { ownBytes: process.memoryUsage.rss(), programBytes: 0 }
 }
