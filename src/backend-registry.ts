@@ -33,7 +33,13 @@ type BackendDependencies = {
 type BackendSettings = ReadonlyMap<string, string>
 type BackendOptions = Pick<
   EngineSettings,
-  'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment' | 'wordsErrorsLikeTriton'
+  | 'backendConfig'
+  | 'backendDirectory'
+  | 'allowsPickleModels'
+  | 'pythonEnvironment'
+  | 'wordsErrorsLikeTriton'
+  | 'isAutoCompleteDisabled'
+  | 'minComputeCapability'
 >
 type MakeBackend = (
   dependencies: BackendDependencies,
@@ -76,6 +82,18 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
   },
 }
 
+/** As in Triton's table: what the flags say, with the defaults, by name. */
+function shownConfig(options: BackendOptions, settings: BackendSettings): string {
+  const all = new Map([
+    ['auto-complete-config', String(!options.isAutoCompleteDisabled)],
+    ['backend-directory', options.backendDirectory],
+    ['default-max-batch-size', '4'],
+    ['min-compute-capability', options.minComputeCapability.toFixed(6)],
+    ...settings,
+  ])
+  return JSON.stringify({ cmdline: Object.fromEntries([...all].sort(([a], [b]) => (a < b ? -1 : 1))) })
+}
+
 export function createBackendRegistry(
   parts: Omit<BackendDependencies, 'environment' | 'refusesUnknownOutputs'>,
   options: BackendOptions,
@@ -93,7 +111,7 @@ export function createBackendRegistry(
     const settings = new Map([...(backendConfig.get('') ?? []), ...(backendConfig.get(name) ?? [])])
     const found = await locate(name, backendDirectory, settings)
     if (found === null) return null
-    entries.push({ name, path: found.path, config: JSON.stringify(Object.fromEntries(settings)) })
+    entries.push({ name, path: found.path, config: shownConfig(options, settings) })
     return found.make(dependencies, settings, options)
   }
 

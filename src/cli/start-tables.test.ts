@@ -42,13 +42,15 @@ test('the model table is sorted by name, then version, and says why a model does
   ])
 })
 
-test("the option table has Triton's rows in Triton's order", () => {
+test("the option table has Triton's rows in Triton's order, with what the flags say", () => {
   const args = [
     '--triton-defaults',
     '--model-repository=/m',
     '--model-control-mode=explicit',
     '--load-model=a',
     '--load-model=b',
+    '--pinned-memory-pool-byte-size=1000',
+    '--min-supported-compute-capability=7',
   ]
   assert.deepEqual(optionRows(optionsOf(args), ['x', 'y']), [
     ['server_id', 'triton'],
@@ -61,8 +63,8 @@ test("the option table has Triton's rows in Triton's order", () => {
     ['strict_model_config', '0'],
     ['model_config_name', ''],
     ['rate_limit', 'OFF'],
-    ['pinned_memory_pool_byte_size', '268435456'],
-    ['min_supported_compute_capability', '6.0'],
+    ['pinned_memory_pool_byte_size', '1000'],
+    ['min_supported_compute_capability', '7.0'],
     ['strict_readiness', '1'],
     ['exit_timeout', '30'],
     ['cache_enabled', '0'],

@@ -2,6 +2,7 @@
 
 import type { LogFields } from '../base/log.ts'
 import type { ServerOptions } from '../options/server-options.ts'
+import { builtInAgent } from '../repository/repository-agents.ts'
 import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import type { StartReport } from '../server.ts'
 import type { LogWriter } from './log-writer.ts'
@@ -9,7 +10,9 @@ import { textTable } from './text-table.ts'
 
 export function writeModelTables(log: LogWriter, report: StartReport): void {
   const speaker = log.from('server.ts')
-  speaker.table(textTable(['Repository Agent', 'Path'], []), [])
+  speaker.table(textTable(['Repository Agent', 'Path'], [[builtInAgent, 'built in']]), [
+    entryOf('repository agent', { agent: builtInAgent, path: 'built in' }),
+  ])
   speaker.table(
     textTable(
       ['Backend', 'Path', 'Config'],
@@ -48,7 +51,7 @@ export function writeOptionTable(log: LogWriter, options: ServerOptions, extensi
 
 const controlModeText = { none: 'MODE_NONE', poll: 'MODE_POLL', explicit: 'MODE_EXPLICIT' } as const
 
-/** Triton's rows in Triton's order. Options that this version does not have (GPU memory) are shown with Triton's default. */
+/** Triton's rows in Triton's order. Options without an effect here (GPU memory) are shown as their flags say. */
 export function optionRows(
   { engine, process }: ServerOptions,
   extensions: readonly string[],
@@ -65,8 +68,8 @@ export function optionRows(
     ['strict_model_config', engine.isAutoCompleteDisabled ? '1' : '0'],
     ['model_config_name', engine.modelConfigName],
     ['rate_limit', engine.rateLimit === null ? 'OFF' : 'EXEC_COUNT'],
-    ['pinned_memory_pool_byte_size', '268435456'],
-    ['min_supported_compute_capability', '6.0'],
+    ['pinned_memory_pool_byte_size', String(process.pinnedMemoryPoolBytes)],
+    ['min_supported_compute_capability', engine.minComputeCapability.toFixed(1)],
     ['strict_readiness', engine.isStrictReadiness ? '1' : '0'],
     ['exit_timeout', String(process.exitTimeoutSecs)],
     ['cache_enabled', engine.responseCache !== null ? '1' : '0'],

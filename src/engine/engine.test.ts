@@ -37,6 +37,23 @@ test('a request without a version gets the highest that serves', async () => {
   assert.deepEqual(engine.modelMetadata('m', '9').versions, ['9'])
 })
 
+test('a load tells its instances, and with verbose lines its steps and their times', async () => {
+  const { engine, log } = engineUnderTest([polled('m', ['1'], 'instance_group { count: 2 kind: KIND_CPU }')])
+  await engine.start()
+  const told = (level: string): string[] =>
+    log.entries.filter((entry) => entry.level === level).map(({ message }) => message)
+  assert.deepEqual(
+    told('info').filter((message) => message.startsWith('TRITONBACKEND')),
+    ['m_0_0', 'm_0_1', 'm_0'].map((name) => `TRITONBACKEND_ModelInstanceInitialize: ${name} (CPU device 0)`),
+  )
+  const steps = ['backend found', 'configuration completed and checked', 'model opened by its backend']
+  assert.deepEqual(told('verbose'), [...steps, 'instances initialised and warmed up'])
+  for (const { fields } of log.entries.filter((entry) => entry.level === 'verbose')) {
+    assert.equal(fields['model'], 'm')
+    assert.equal(typeof fields['ms'], 'number')
+  }
+})
+
 test('unknown models and versions are refused in Triton’s words', async () => {
   const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1'])])
   backend.failing.add('bad/1')

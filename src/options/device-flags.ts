@@ -27,14 +27,16 @@ export const deviceFlags = [
   flag('enable-peer-access', boolean, 'true', { ...accepted, harmlessValue: 'false' }).says(
     'Let GPUs reach each other',
   ),
-  flag('pinned-memory-pool-byte-size', anyBytes, '268435456', accepted).says('Pinned memory'),
+  flag('pinned-memory-pool-byte-size', anyBytes, '268435456', accepted)
+    .says('Pinned memory')
+    .to('process.pinnedMemoryPoolBytes'),
   flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says('Memory per GPU'),
   flag('cuda-virtual-address-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says(
     'Address space per GPU',
   ),
-  flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0', accepted).says(
-    'Oldest GPU that is used',
-  ),
+  flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0', accepted)
+    .says('Oldest GPU that is used')
+    .set('engine.minComputeCapability', (flags) => Number(flags.text('min-supported-compute-capability'))),
   flag('buffer-manager-thread-count', integer(0), '0', accepted).says('Threads that copy tensors'),
   flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', { ...accepted, ...repeatable }).says(
     'Most memory of a GPU for models',

@@ -104,6 +104,8 @@ export type EngineSettings = {
   readonly runsEnsemblesLikeTriton: boolean
   /** `--triton-defaults`: errors have Triton's codes and texts, in place of 4xx for every mistake of a client. */
   readonly wordsErrorsLikeTriton: boolean
+  /** `--min-supported-compute-capability`: shown in the tables at start, without effect. */
+  readonly minComputeCapability: number
 }
 
 export type ResponseCacheOptions =
@@ -124,6 +126,8 @@ type ProcessOptions = {
   readonly allowsRemoteSharedMemory: boolean
   /** `--allow-foreign-shared-memory`: memory that another user keeps to himself, which only root can open, may be registered. */
   readonly allowsForeignSharedMemory: boolean
+  /** `--pinned-memory-pool-byte-size`: shown in the table at start, without effect. */
+  readonly pinnedMemoryPoolBytes: number
   readonly exitOnError: boolean
   readonly exitTimeoutSecs: number
   /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */

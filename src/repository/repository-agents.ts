@@ -6,15 +6,17 @@ import { realPathInside } from '../base/safe-path.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { ModelConfig, ModelRepositoryAgentsAgent } from '../config/model-config.ts'
 
+export const builtInAgent = 'checksum'
+
 const algorithms: Readonly<Record<string, string>> = { md5: 'MD5', sha256: 'SHA256' }
 
 /** Throws when an agent refuses the model. The texts are those of Triton's agents. */
 export async function runRepositoryAgents(config: ModelConfig, modelDirectory: string): Promise<void> {
   for (const agent of config.modelRepositoryAgents?.agents ?? []) {
-    if (agent.name !== 'checksum') {
+    if (agent.name !== builtInAgent) {
       throw new ServerError(
         'INVALID_ARG',
-        `unable to find 'libtritonrepoagent_${agent.name}.so' for repo agent '${agent.name}': Galatea has the agent 'checksum' built in and no others`,
+        `unable to find 'libtritonrepoagent_${agent.name}.so' for repo agent '${agent.name}': Galatea has the agent '${builtInAgent}' built in and no others`,
       )
     }
     await verifyChecksums(agent, modelDirectory)

@@ -42,7 +42,7 @@ test('errors are the ones an HTTP client would get', async () => {
     code: 'NOT_FOUND',
     message: "Request for unknown model: 'nobody' is not found",
   })
-  await assert.rejects(engine.infer('simple', { INPUT0: counting }), /missing 'INPUT1'/)
+  await assert.rejects(engine.infer('simple', { INPUT0: counting }), /missing 'INPUT1'\. Model 'simple' expects/)
   await assert.rejects(
     engine.infer('simple', { INPUT0: new Float32Array(16), INPUT1: ones }),
     (error: ServerError) =>

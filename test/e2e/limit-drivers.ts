@@ -359,7 +359,7 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   'bytes of a correlation id': posts(
     infer,
     { parameters: { sequence_id: 'x'.repeat(129) }, inputs: [input] },
-    /^501 .*128/,
+    /^400 .*128/,
   ),
   'values of a JSON body that is kept as a document': elsewhere(
     'src/protocol/json-document.test.ts',

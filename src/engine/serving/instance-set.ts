@@ -2,6 +2,7 @@
 // touched, new ones are warmed up before they are used, and those that leave end what they have begun.
 
 import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
 import type { Instance, InstanceSpec, LoadedModel } from '../../model/backend.ts'
 import type { ModelInstanceGroup, ModelRateLimiter } from '../../config/model-config.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
@@ -10,6 +11,7 @@ import { BusyMeter } from './busy-meter.ts'
 
 type InstanceSetDependencies = {
   readonly clock: Clock
+  readonly log: Log
   readonly loaded: LoadedModel
   /** Null: no Instance waits for resources. */
   readonly rateLimiter: RateLimiter | null
@@ -164,13 +166,16 @@ export class InstanceSet {
   }
 
   async #make(plans: readonly InstancePlan[]): Promise<Member[]> {
-    const { loaded, onReadinessChange } = this.#dependencies
+    const { loaded, log, onReadinessChange } = this.#dependencies
     const first = this.#madeCount
     this.#madeCount += plans.length
     const results = await Promise.allSettled(
-      plans.map(({ name, kind, deviceId }, i) =>
-        loaded.createInstance({ name, kind, deviceId, index: first + i, onReadinessChange }),
-      ),
+      plans.map(({ name, kind, deviceId }, i) => {
+        // Triton's line, which operators look for.
+        const device = kind === 'KIND_GPU' ? 'GPU' : 'CPU'
+        log.info(`TRITONBACKEND_ModelInstanceInitialize: ${name} (${device} device ${deviceId})`)
+        return loaded.createInstance({ name, kind, deviceId, index: first + i, onReadinessChange })
+      }),
     )
     const made = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value)
     const members: Member[] = []

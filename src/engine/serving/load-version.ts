@@ -26,6 +26,7 @@ import type { CachedModel, ResponseCache } from '../../model/response-cache.ts'
 import { ResponseCacheScheduler } from '../../scheduling/response-cache-scheduler.ts'
 import type { LoadedParts } from './served-version.ts'
 import { SingleFlightScheduler } from '../../scheduling/single-flight-scheduler.ts'
+import { LoadSteps } from './load-steps.ts'
 import { warmUp } from './warm-up.ts'
 
 export type LoadDependencies = {
@@ -58,8 +59,15 @@ export async function loadVersion(
   files: ModelFiles,
   onReadinessChange: () => void,
 ): Promise<LoadedParts> {
+  const steps = new LoadSteps(dependencies, draft.name, files.version)
   const backend = await requireBackend(dependencies, draft)
+  steps.done('backend found', { backend: draft.backend })
   const { config, signature } = await completeVersion(backend, settings, draft, files)
+  steps.done('configuration completed and checked', {
+    inputs: signature.inputs.length,
+    outputs: signature.outputs.length,
+    max_batch_size: signature.maxBatchSize,
+  })
   const { name } = config
   const initialStates = await readInitialStates(config, files.modelDirectory)
   const executed = config.sequenceBatching === null ? signature : executedSignature(config)
@@ -67,12 +75,14 @@ export async function loadVersion(
   const { log } = dependencies
   const limited = limitExecution(config, settings.maxExecutionSecs ?? 0)
   const loaded = await backend.load({ name, version, config: limited, signature: executed, files, log })
+  steps.done('model opened by its backend')
   let instances: InstanceSet | null = null
   try {
     const warmUpModel = { config, signature: executed, modelDirectory: files.modelDirectory, initialStates }
     instances = await InstanceSet.create(
       {
         clock: dependencies.clock,
+        log: log.from('instance-set.ts'),
         loaded,
         rateLimiter: dependencies.rateLimiter ?? null,
         onReadinessChange,
@@ -80,6 +90,7 @@ export async function loadVersion(
       },
       config.instanceGroup,
     )
+    steps.done('instances initialised and warmed up', { instances: instances.count })
     const inner = createScheduler(dependencies, settings, config, signature, instances.scheduled, initialStates)
     const scheduler = await sharingScheduler(dependencies, { config, files }, inner)
     instances.start(scheduler)
