@@ -55,6 +55,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'memory',
   'mixed-soak',
   'reload',
+  'lone-request',
   'scaling',
   'attack',
 ])

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { performance } from 'node:perf_hooks'
 import test, { type TestContext } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
@@ -252,4 +254,21 @@ test('a model whose answers are kept has families of its own, and no summary of 
   }
   assert.ok(!page.includes(`nv_inference_request_summary_us_count{${kept}}`))
   assert.ok(!page.includes('nv_cache_num_hits_per_model{_team'), 'the others have none')
+})
+
+test('nothing wakes the process before the page is asked for; then the delay of the loop is probed', async (t) => {
+  const turnsOf = async (ms: number): Promise<number> => {
+    const before = performance.nodeTiming.uvMetricsInfo.loopCount
+    await pause(ms)
+    return performance.nodeTiming.uvMetricsInfo.loopCount - before
+  }
+  const { text } = pageOf(t, { hasOwnFamilies: true })
+  await turnsOf(50)
+  const unasked = await turnsOf(400)
+  assert.ok(unasked < 10, `${unasked} turns of the loop in 400 ms`)
+  const first = text()
+  assert.match(first, /galatea_event_loop_delay_p99_seconds 0\n/)
+  // A probe that comes late is one turn as well, so a busy machine has fewer of them.
+  const asked = await turnsOf(1000)
+  assert.ok(asked > 3, `${asked} turns of the loop in a second`)
 })

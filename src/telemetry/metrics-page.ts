@@ -33,7 +33,6 @@ export class MetricsPage {
     this.#sources = sources
     this.#settings = settings
     this.#loopDelay = settings.hasOwnFamilies ? monitorEventLoopDelay({ resolution: loopProbeMs }) : null
-    this.#loopDelay?.enable()
   }
 
   close(): void {
@@ -48,6 +47,8 @@ export class MetricsPage {
     for (const family of customFamilies()) yield* customPieces(text, family)
     yield gpuText(text, [...gpus()])
     yield serverText(text, { ...this.#sources, loopDelay: this.#loopDelay })
+    // The probes wake the process 50 times a second. A server whose page nobody asks for sleeps.
+    this.#loopDelay?.enable()
     yield text.end
   }
 

@@ -247,7 +247,7 @@ export const serverFamilies: readonly ServerFamily[] = [
   own(
     'galatea_event_loop_delay_p99_seconds',
     'gauge',
-    'How late the main thread was, 99th percentile since the page was last asked for',
+    'How late the main thread was, 99th percentile since the page was last asked for; 0 on the first page',
     (_sources, loopDelay) => {
       // The time between two probes is measured. For a loop that is never late it is the interval of the probes.
       const lateNs = Math.max(0, loopDelay.percentile(99) - loopProbeMs * 1e6)
