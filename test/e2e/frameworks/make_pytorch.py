@@ -2,7 +2,7 @@
 import os
 import shutil
 import zipfile
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from model_folders import expect, folder, parameter, root, write_expected
@@ -100,6 +100,18 @@ config = 'backend: "pytorch"\n' + batching
 config += tensor("input", "text", "STRING", "[ 1 ]") + tensor("output", "loud", "STRING", "[ 1 ]")
 torch.jit.save(torch.jit.script(Words()), os.path.join(folder("words", config), "model.pt"))
 expect("words", {"text": ("BYTES", [["a"], ["bc"], ["d"]])}, {"loud": [["A"], ["BC"], ["D"]]})
+
+
+class Greeting(nn.Module):
+    def forward(self, text: str, times: torch.Tensor) -> Tuple[List[str], torch.Tensor]:
+        return [text + "!"], times * 2
+
+
+config = 'backend: "pytorch"\n' + tensor("input", "text", "STRING", "[ 1 ]") + tensor("input", "times", "FP32", "[ 1 ]")
+config += tensor("output", "OUTPUT__0", "STRING", "[ 1 ]") + tensor("output", "OUTPUT__1", "FP32", "[ 1 ]")
+torch.jit.save(torch.jit.script(Greeting()), os.path.join(folder("greeting", config), "model.pt"))
+inputs = {"text": ("BYTES", ["hello"]), "times": ("FP32", [3])}
+expect("greeting", inputs, {"OUTPUT__0": ["hello!"], "OUTPUT__1": [6]}, isWhole=True)
 
 
 class Scores(nn.Module):

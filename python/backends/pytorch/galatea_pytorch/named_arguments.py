@@ -89,9 +89,8 @@ def _index_of(name):
     return int(found.group(2)) if found else None
 
 
-def example_config(names, texts=()):
+def example_config(names, texts=(), outputs=("TYPE_FP32",)):
     kinds = {name: "TYPE_STRING" if name in texts else "TYPE_FP32" for name in names}
     inputs = ['input { name: "%s" data_type: %s dims: [ -1 ] }\n' % (name, kind) for name, kind in kinds.items()]
-    return 'backend: "pytorch"\nmax_batch_size: 0\n%soutput { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ -1 ] }\n' % (
-        "".join(inputs)
-    )
+    answers = ['output { name: "OUTPUT__%d" data_type: %s dims: [ -1 ] }\n' % (index, kind) for index, kind in enumerate(outputs)]
+    return 'backend: "pytorch"\nmax_batch_size: 0\n%s%s' % ("".join(inputs), "".join(answers))

@@ -15,7 +15,26 @@ def load(source, device):
             container = dict
         elif kind.kind() == "ListType" and kind.getElementType().kind() == "TensorType":
             container = list
-    return Loaded(module, module, [argument.name for argument in arguments], container)
+    return Loaded(with_plain_texts(module, arguments), module, [argument.name for argument in arguments], container)
+
+
+def with_plain_texts(module, arguments):
+    """Strings come as lists. An argument of the type `str` gets the only one of its list."""
+    texts = {argument.name for argument in arguments if argument.type.kind() == "StringType"}
+    if not texts:
+        return module
+    order = [argument.name for argument in arguments]
+
+    def one(name, value):
+        if name not in texts or not isinstance(value, list):
+            return value
+        if len(value) != 1:
+            raise ModelError("argument '%s' of forward is a str, one text for each call, and got %d texts" % (name, len(value)))
+        return value[0]
+
+    return lambda *given, **named: module(
+        *(one(name, value) for name, value in zip(order, given)), **{name: one(name, value) for name, value in named.items()}
+    )
 
 
 def read(source, device):
@@ -41,7 +60,8 @@ def describe(source):
     """TorchScript knows the names of its arguments and nothing about types, shapes and outputs."""
     import torch
 
-    arguments = arguments_of(read(source, torch.device("cpu")))
+    module = read(source, torch.device("cpu"))
+    arguments = arguments_of(module)
     names = [argument.name for argument in arguments]
     if len(arguments) == 1 and arguments[0].type.kind() in ("DictType", "ListType"):
         names = ["INPUT__0"]
@@ -49,5 +69,12 @@ def describe(source):
     raise Undescribed(
         "TorchScript does not say what the inputs and outputs of model '%s' are. This config.pbtxt serves it once the types "
         "and dims are the model's own:" % source.name,
-        example_config(names, texts),
+        example_config(names, texts, returned_types(module)),
     )
+
+
+def returned_types(module):
+    """The types of the outputs, as far as the schema tells them: texts, or else a guess."""
+    answer = module.forward.schema.returns[0].type
+    parts = answer.elements() if answer.kind() == "TupleType" else [answer]
+    return ["TYPE_STRING" if str(part) in ("str", "List[str]") else "TYPE_FP32" for part in parts]
