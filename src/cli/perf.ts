@@ -1,6 +1,6 @@
 // `galatea perf`: measures a model on a running server. Options, output and exit status are perf_analyzer's.
 
-import { constants } from 'node:os'
+import { availableParallelism, constants, cpus } from 'node:os'
 import { OptionError } from '../perf/option-words.ts'
 import { optionGroups, perfOptions, type PerfOptionSpec } from '../perf/option-table.ts'
 import { readPerfOptions } from '../perf/perf-options.ts'
@@ -31,10 +31,11 @@ export async function runPerf(args: readonly string[], io: CommandIo): Promise<n
     try {
       const status = await run(read.options, {
         ...io,
-        progress: process.stderr.isTTY ? new ProgressLine(io.stderr, () => process.stderr.columns || 80) : null,
+        progress: new ProgressLine(io.stderr, process.stderr.isTTY ? () => process.stderr.columns || 80 : null),
         interrupted: interruption.asked,
         version: packageVersion(),
         command: ['galatea', 'perf', ...args].join(' '),
+        machine: machineText(),
       })
       return interruption.isTermination ? terminatedStatus : status
     } finally {
@@ -46,6 +47,9 @@ export async function runPerf(args: readonly string[], io: CommandIo): Promise<n
     return exitCode.option
   }
 }
+
+/** The machine that sends the requests; often it is the server's too. */
+const machineText = (): string => `${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? 'unknown CPU'})`
 
 /** The exit status that a shell shows for SIGTERM. */
 const terminatedStatus = 128 + constants.signals.SIGTERM

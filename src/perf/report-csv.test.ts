@@ -217,8 +217,11 @@ test('names from the server and the command line do no harm in the page', () => 
       command: 'galatea perf -m "<b>"',
       date: 'today',
       version: '1',
+      machine: '2 cores <i>',
     },
   )
-  assert.doesNotMatch(page, /<script>|<b>/)
+  assert.doesNotMatch(page, /<script>|<b>|<i>/)
+  assert.match(page, /server: queue<\/th><th>server: compute/)
+  assert.match(page, />1<\/text>[^]*>2<\/text>/)
   assert.equal(page.match(/<svg/g)?.length, 4)
 })

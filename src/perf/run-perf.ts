@@ -38,6 +38,8 @@ type PerfHost = {
   readonly version: string
   /** The command line, for the report. */
   readonly command: string
+  /** The machine that the requests come from, for the report. */
+  readonly machine: string
 }
 
 /** Resolves with the exit status. */
@@ -216,7 +218,14 @@ async function measureAll(
   else await searchLinearly(load, measure)
   const shown = all.filter((result) => isShown(result))
   host.stdout(summaryText(shown, options))
-  writeReports(shown, options, model, streams, host)
+  // The files also have the loads that were not stable: what was measured is not thrown away.
+  writeReports(
+    all.filter(({ isOverThreshold }) => !isOverThreshold),
+    options,
+    model,
+    streams,
+    host,
+  )
   const isUnstable =
     all.length === 1 && all.some((result) => !result.isStable && !result.isInterrupted && !result.isOverThreshold)
   if (isUnstable) host.stderr('Failed to obtain stable measurement.\n')
@@ -274,7 +283,7 @@ function writeReports(
   options: PerfOptions,
   model: ModelUnderTest,
   streams: InputStreams,
-  { version, command }: PerfHost,
+  { version, command, machine }: PerfHost,
 ): void {
   if (results.length === 0) return
   if (options.csvFile !== '') {
@@ -283,7 +292,10 @@ function writeReports(
   if (options.profileFile !== '') writePieces(options.profileFile, profilePieces(results, options, streams, version))
   if (options.reportFile !== '') {
     const date = new Date().toISOString().replace('T', ' ').slice(0, 16)
-    writeFileSync(options.reportFile, reportHtml(results, options, model, { command, date: `${date} UTC`, version }))
+    writeFileSync(
+      options.reportFile,
+      reportHtml(results, options, model, { command, date: `${date} UTC`, version, machine }),
+    )
   }
 }
 

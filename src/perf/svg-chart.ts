@@ -3,7 +3,8 @@
 
 import { escapeText } from './html-page.ts'
 
-export type ChartPoint = readonly [x: number, y: number]
+/** `mark` is written beside the point. */
+export type ChartPoint = readonly [x: number, y: number, mark?: string]
 
 export type ChartSeries = {
   readonly name: string
@@ -63,7 +64,9 @@ export function lineChart({ title, x, y, series, note }: LineChart): string {
       isDashed || line.length > 40
         ? ''
         : line
-            .map(([px, py]) => `<circle cx="${fixed(across.at(px))}" cy="${fixed(up.at(py))}" r="3" fill="${colour}"/>`)
+            .map(([px, py, mark]) =>
+              dot(across.at(px), up.at(py), colour, index === series.length - 1 ? mark : undefined),
+            )
             .join('')
     return `<polyline points="${path}" fill="none" stroke="${colour}" stroke-width="2"${dashes}/>${dots}`
   })
@@ -86,6 +89,12 @@ export function barChart({ title, y, categories, series, note }: BarChart): stri
   )
   const names = categories.map((name, at) => tick(plot.left + slot * (at + 0.5), name))
   return frame(title, note, [...grid(up), axisLabels('', y.label), ...names, ...parts, legend(series)])
+}
+
+function dot(x: number, y: number, colour: string, mark: string | undefined): string {
+  const circle = `<circle cx="${fixed(x)}" cy="${fixed(y)}" r="3" fill="${colour}"/>`
+  if (mark === undefined) return circle
+  return `${circle}<text x="${fixed(x)}" y="${fixed(y - 8)}" text-anchor="middle" class="note">${escapeText(mark)}</text>`
 }
 
 type Scale = { readonly ticks: readonly number[]; at(value: number): number }

@@ -273,7 +273,10 @@ export function testPerf(server: () => PerfServer): void {
     const rates = rows.map((row) => Number(row.split(',')[1]))
     assert.ok((rates[0] ?? 0) <= (rates[1] ?? 0), 'the slowest comes first')
     const page = await readFile(file('curve.html'), 'utf8')
-    assert.match(page, /Throughput and latency[^]*Latencies at 1 requests at once[^]*Batch sizes over time/)
+    assert.match(
+      page,
+      /Throughput and latency[^]*Latencies at 1 request at once[^]*Latencies at 3 requests at once[^]*Batch sizes over time/,
+    )
     assert.doesNotMatch(page, /(?:src|href)=|@import|url\(/)
   })
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { constants } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -43,6 +43,16 @@ describe('Galatea', () => {
     const run = await perf('-u', addresses.http, '-m', 'picky', '--request-rate-range', '100', '--input-data', data, ...args) // prettier-ignore
     assert.equal(run.code, 0, run.stderr)
     assert.ok(figure(run, 'Request count') >= 225, run.stdout)
+  })
+
+  test('a load that does not get stable is in the reports all the same, and the page says so', async () => {
+    const [csv, page] = [path.join(repository.path, 'unstable.csv'), path.join(repository.path, 'unstable.html')]
+    // No two windows are equal to a billionth.
+    const args = ['--concurrency-range', '1', '-p', '60', '-r', '3', '-s', '0.0000001', '-f', csv, '--report', page]
+    const run = await perf('-u', addresses.http, '-m', 'rows', '--shape', 'INPUT0:4', ...args)
+    assert.equal(run.code, 2, run.stderr)
+    assert.equal((await readFile(csv, 'utf8')).trim().split('\n').length, 2)
+    assert.match(await readFile(page, 'utf8'), /1 \(not stable\)/)
   })
 
   /** Runs the command until the model has been asked, sends it the signal, and waits for its end. */
