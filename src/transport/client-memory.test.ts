@@ -44,9 +44,30 @@ test('a connection is full at its share of requests or of unread answers; under 
   assert.ok(one.isFull)
 })
 
+test('a client that takes nothing gets no more answers under pressure; one that reads may be a quarter of the budget behind', () => {
+  const server = new ClientMemory(400 * mib)
+  const [reader, sleeper] = [new ConnectionMemory(server), new ConnectionMemory(server)]
+  for (const one of [reader, sleeper]) {
+    one.changeAnswers(20 * mib)
+    one.sweep()
+  }
+  reader.changeAnswers(-mib)
+  for (const one of [reader, sleeper]) one.sweep()
+  // 39 MiB of 400 are no pressure yet.
+  assert.deepEqual([reader.hasRoomForAnswer(8 * mib), sleeper.hasRoomForAnswer(8 * mib)], [true, true])
+  reader.changeAnswers(30 * mib)
+  assert.deepEqual([reader.hasRoomForAnswer(8 * mib), sleeper.hasRoomForAnswer(8 * mib)], [true, false])
+  assert.equal(reader.hasRoomForAnswer(60 * mib), false)
+  // A client that owes nothing gets its answer.
+  sleeper.changeAnswers(-20 * mib)
+  assert.ok(sleeper.hasRoomForAnswer(8 * mib))
+})
+
 const inflate = (server: ClientMemory, bytes: Buffer, memory: RequestMemory, limit = 64 * mib): Promise<unknown> =>
   new Promise((resolve) => {
-    server.inflations.inflate(bytes, limit, createUnzip, memory, (failure, inflated) => resolve(failure ?? inflated.length))
+    server.inflations.inflate(bytes, limit, createUnzip, memory, (failure, inflated) =>
+      resolve(failure ?? inflated.length),
+    )
   })
 const requestOf = (server: ClientMemory): RequestMemory => new RequestMemory(new ConnectionMemory(server))
 /** Inflates to `size` bytes, and is 1/50 of that. */

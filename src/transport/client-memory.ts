@@ -56,8 +56,13 @@ export class ClientMemory {
     return this.inflatedBytes === 0 || this.inflatedBytes + bytes <= this.limitBytes * inflatedShare
   }
 
+  /** True: clients leave so much unread that those who take nothing get no more. */
+  get isPressed(): boolean {
+    return this.answerBytes > this.#pressureBytes
+  }
+
   get unreadLimitBytes(): number {
-    return this.answerBytes > this.#pressureBytes ? mostUnreadBytesUnderPressure : mostUnreadBytes
+    return this.isPressed ? mostUnreadBytesUnderPressure : mostUnreadBytes
   }
 
   /** Counts a refusal, and says why. */
@@ -76,6 +81,9 @@ export class ConnectionMemory {
   readonly server: ClientMemory
   requestBytes = 0
   answerBytes = 0
+  #takenBytes = 0
+  #takenAtSweep = 0
+  #takesNothing = false
 
   constructor(server: ClientMemory) {
     this.server = server
@@ -103,6 +111,13 @@ export class ConnectionMemory {
   changeAnswers(bytes: number): void {
     this.answerBytes += bytes
     this.server.answerBytes += bytes
+    if (bytes < 0) this.#takenBytes -= bytes
+  }
+
+  /** From the transport, every second. */
+  sweep(): void {
+    this.#takesNothing = this.answerBytes > 0 && this.#takenBytes === this.#takenAtSweep
+    this.#takenAtSweep = this.#takenBytes
   }
 
   /** True: the client takes too little of its answers, or has sent too much at once. Its next message waits. */
@@ -112,10 +127,18 @@ export class ConnectionMemory {
     return this.requestBytes > this.server.connectionLimitBytes
   }
 
-  /** Whether an answer of so many bytes may be kept. One answer of a connection that owes nothing needs room in the budget only. */
+  /**
+   * Whether an answer of so many bytes may be kept. One answer of a connection that owes nothing needs room in the budget only. A client
+   * that reads may be a quarter of the budget behind, one that has taken nothing for a second gets no more under pressure.
+   */
   hasRoomForAnswer(bytes: number): boolean {
-    if (this.answerBytes > 0 && this.answerBytes + bytes > this.server.connectionLimitBytes) return false
-    return this.server.hasRoom(bytes)
+    const { server } = this
+    if (this.answerBytes > 0) {
+      const isHeldShort = this.#takesNothing && server.isPressed
+      const limitBytes = isHeldShort ? mostUnreadBytesUnderPressure : server.connectionLimitBytes
+      if (this.answerBytes + bytes > limitBytes) return false
+    }
+    return server.hasRoom(bytes)
   }
 
   /** The connection is gone, and with it everything that was held for it. */

@@ -80,6 +80,7 @@ export class ServedConnection implements ConnectionUser {
   /** From the transport, every second: time limits of the connection and of its calls. */
   sweep(nowNs: number): void {
     this.#keeper.sweep(nowNs)
+    this.#memory.sweep()
     if (this.#connection.streamCount === 0) return
     for (const { user } of this.#connection.streams()) if (user instanceof Http2Call) user.sweep(nowNs)
     // The bound on unread answers follows what all connections hold.
