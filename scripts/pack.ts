@@ -83,7 +83,7 @@ function packClient(manifest: RootManifest, dist: string, to: string): void {
     cpSync(path.join(dist, file), path.join(folder, 'dist', file))
   }
   copyFileSync(path.join(root, 'LICENSE'), path.join(folder, 'LICENSE'))
-  copyFileSync(path.join(root, 'docs/reference/client.md'), path.join(folder, 'README.md'))
+  copyFileSync(path.join(root, 'src/client/README.md'), path.join(folder, 'README.md'))
   write(folder, clientManifest(manifest))
   packFolder(folder, to)
 }

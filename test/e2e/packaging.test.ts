@@ -15,9 +15,11 @@ import { until } from '../until.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'galatea-package-'))
 const installed = path.join(folder, 'app')
+const release = path.join(folder, 'release')
 const installedByNewer = path.join(folder, 'app-of-newer')
 const models = path.join(folder, 'models')
 
+const { version } = JSON.parse(readFileSync(path.join(projectRoot, 'package.json'), 'utf8')) as { version: string }
 const olderNode = findOlderNode()
 const environment = environmentWith(null)
 let registry: NpmRegistry
@@ -81,10 +83,8 @@ async function assertAnswers(url: string): Promise<void> {
 
 before(async () => {
   cpSync(exampleModels, models, { recursive: true })
-  const release = path.join(folder, 'release')
   run(process.execPath, ['scripts/pack.ts', '--to', release, '--for', 'registry', '--here'], projectRoot)
   registry = await openNpmRegistry(release)
-  const { version } = JSON.parse(readFileSync(path.join(projectRoot, 'package.json'), 'utf8')) as { version: string }
   const packages = [path.join(release, `galatea-${version}.tgz`)]
   const settings = `@galatea:registry=${registry.url}\n`
   printed.older = await installInto(installed, { node: olderNode, packages, settings })
@@ -230,4 +230,40 @@ describe('started by a Node that is too old', { skip }, () => {
     assert.equal(status, 1)
     assert.match(stderr, /needs Node 26 or newer[\s\S]*npm install node-\S+@26\n/)
   })
+})
+
+describe('@galatea/client', () => {
+  const page = `import { createHttpClient, InferenceError } from '@galatea/client'
+    const client = createHttpClient({ url: 'http://localhost:8000' })
+    export async function classify(data: Float32Array): Promise<number> {
+      const failure = (reason: unknown) => (reason instanceof InferenceError ? reason.code : 'another')
+      const result = await client.infer('digits', { image: { data, shape: [1, 64] } }).catch(failure)
+      return typeof result === 'string' ? -1 : result.outputs.length
+    }`
+  const compilerOptions = {
+    target: 'es2022',
+    module: 'esnext',
+    moduleResolution: 'bundler',
+    lib: ['es2022', 'dom'],
+    types: [],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    skipLibCheck: false,
+  }
+
+  for (const compiler of ['5.9.3', '6.0.3']) {
+    test(`alone in the project of a web page: TypeScript ${compiler} needs no types of Node, and Node 20 can import it`, async () => {
+      const project = path.join(folder, `page-${compiler}`)
+      const packages = [path.join(release, `galatea-client-${version}.tgz`), `typescript@${compiler}`]
+      assert.match(await installInto(project, { node: olderNode, packages }), /added 2 packages/)
+      assert.ok(megabytesOf(path.join(project, 'node_modules/@galatea/client')) <= 1)
+      writeFileSync(path.join(project, 'page.ts'), page)
+      writeFileSync(path.join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['page.ts'] }))
+      run(process.execPath, ['node_modules/typescript/bin/tsc'], project)
+      const imports = "Promise.all([import('@galatea/client'), import('@galatea/client/node')])"
+      const code = `${imports}.then(([web, node]) => console.log(typeof web.createHttpClient, typeof node.createGrpcClient))`
+      assert.equal(run(olderNode ?? process.execPath, ['-e', code], project), 'function function\n')
+    })
+  }
 })
