@@ -28,8 +28,9 @@ type Sample = {
   /** The server's process at its least in the rest, and with its workers. */
   readonly serverMib: number
   readonly allMib: number
-  /** Heap and buffers after a collection. */
+  /** Heap and buffers after a collection: without code that V8 has compiled, and that code. */
   readonly heldMib: number
+  readonly codeMib: number
   readonly descriptors: number
   readonly threads: number
 }
@@ -48,15 +49,16 @@ async function sampleAtRest(server: ServerProcess, startedMs: number): Promise<S
   const minutes = (performance.now() - startedMs) / 60_000
   const descriptors = readdirSync(`/proc/${pid}/fd`).length
   const threads = readdirSync(`/proc/${pid}/task`).length
-  return { minutes, serverMib, allMib, heldMib: await heldMibOf(server), descriptors, threads }
+  return { minutes, serverMib, allMib, ...(await heldBy(server)), descriptors, threads }
 }
 
-async function heldMibOf(server: ServerProcess): Promise<number> {
+async function heldBy(server: ServerProcess): Promise<{ heldMib: number; codeMib: number }> {
   const { length } = server.output
   server.signal('SIGWINCH')
   for (;;) {
-    const held = /held after collection: (\d+) bytes/.exec(server.output.slice(length))?.[1]
-    if (held !== undefined) return Number(held) / 1024 / 1024
+    const report = /held after collection: (\d+) bytes, of which code: (\d+)\n/.exec(server.output.slice(length))
+    const [held, code] = [Number(report?.[1]) / 1024 / 1024, Number(report?.[2]) / 1024 / 1024]
+    if (report !== null) return { heldMib: held - code, codeMib: code }
     await pause(50)
   }
 }
@@ -153,9 +155,9 @@ export const bench: Bench = {
   },
 }
 
-const sampleText = ({ minutes, serverMib, allMib, heldMib, descriptors, threads }: Sample): string =>
+const sampleText = ({ minutes, serverMib, allMib, heldMib, codeMib, descriptors, threads }: Sample): string =>
   `${minutes.toFixed(1)} min: ${serverMib.toFixed(1)} MiB, with workers ${allMib.toFixed(1)} MiB, held ${heldMib.toFixed(2)} MiB, ` +
-  `${descriptors} descriptors, ${threads} threads`
+  `code ${codeMib.toFixed(2)} MiB, ${descriptors} descriptors, ${threads} threads`
 
 function figuresOf(samples: readonly Sample[], totals: TrafficReport, reloads: number): Figure[] {
   const warm = samples.filter(({ minutes }) => minutes >= warmMinutes)
@@ -171,7 +173,7 @@ function figuresOf(samples: readonly Sample[], totals: TrafficReport, reloads: n
   })
   const work = `; ${(requests / 1e6).toFixed(2)} million requests of ${Object.keys(totals).length} kinds, ${reloads} reloads`
   return [
-    growth('held after a collection, mixed traffic', (sample) => sample.heldMib, work),
+    growth('held after a collection, without compiled code, mixed traffic', (sample) => sample.heldMib, work),
     growth('resident at rest, mixed traffic', (sample) => sample.serverMib, ''),
     {
       what: 'descriptors more than at the start',
@@ -194,6 +196,7 @@ function keepCurve(samples: readonly Sample[], totals: TrafficReport, reloads: n
       { name: 'server and workers, at rest', points: line(({ allMib }) => allMib) },
       { name: 'server, at rest', points: line(({ serverMib }) => serverMib) },
       { name: 'held after a collection', points: line(({ heldMib }) => heldMib) },
+      { name: 'compiled code', points: line(({ codeMib }) => codeMib) },
     ],
     note: `bench/mixed-soak.bench.ts, ${reloads} reloads, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}`,
   })

@@ -3,6 +3,7 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { Patience } from '../../base/patience.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
@@ -28,7 +29,7 @@ import { ModelSleep, type SleepDependencies } from './model-sleep.ts'
 import { planChange, planLoad, type LoadPlan } from './plan-change.ts'
 import { VersionSwitch, type SwitchDependencies } from './version-switch.ts'
 
-type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'giveUp' | 'changed'> & {
+type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'patience' | 'changed'> & {
   readonly repository: ModelSource
   /** Counts models that are loaded on demand, for metrics. */
   readonly residencyLedger?: ResidencyLedger
@@ -63,8 +64,8 @@ export class ModelLifecycle {
   readonly #sleep: ModelSleep
   readonly #gate: LoadGate
   readonly #changes = new ChangeQueue()
-  /** Resolves when requests in flight are not waited for any longer. */
-  readonly #giveUp = Promise.withResolvers<void>()
+  /** Ends when requests in flight are not waited for any longer. */
+  readonly #patience = new Patience()
   #revision = 0
 
   constructor(dependencies: LifecycleDependencies, settings: LifecycleSettings) {
@@ -103,7 +104,7 @@ export class ModelLifecycle {
     const shared = {
       ...dependencies,
       models: this.#models,
-      giveUp: this.#giveUp.promise,
+      patience: this.#patience,
       changed: () => void this.#revision++,
     }
     const isEnsemble = (key: ModelKey): boolean => this.#ensembles.isEnsemble(key)
@@ -191,7 +192,7 @@ export class ModelLifecycle {
 
   /** Unloads everything, ensembles before the models that they call; requests in flight may end until `giveUp`. */
   async unloadAll(giveUp: Promise<void>): Promise<void> {
-    void giveUp.then(this.#giveUp.resolve)
+    void giveUp.then(() => this.#patience.end())
     const models = [...this.#models.values()]
     // A request in an ensemble still needs the models that the ensemble calls.
     for (const keys of this.#ensembles.outermostFirst(models.map(({ key }) => key))) {
@@ -221,8 +222,7 @@ export class ModelLifecycle {
     const why = isExit ? 'Server exiting' : `model '${model.label}' was unloaded`
     sleeping?.dismiss(why)
     this.#residency.unwatch(model)
-    const giveUp = this.#giveUp.promise
-    const unloads = [...model.versions.values(), ...model.retiring].map((version) => version.unload(giveUp))
+    const unloads = [...model.versions.values(), ...model.retiring].map((version) => version.unload(this.#patience))
     if (!isExit) this.#revision++
     const free = async (): Promise<void> => {
       await Promise.all(unloads)

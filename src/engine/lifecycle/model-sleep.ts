@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import type { Patience } from '../../base/patience.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import type { PolledModel } from '../../repository/model-repository.ts'
@@ -30,8 +31,8 @@ export type SleepDependencies = LoadDependencies & {
   readonly changes: ChangeQueue
   readonly recorder: ChangeRecorder
   readonly ledger: ResidencyLedger
-  /** Resolves when requests in flight are not waited for any longer. */
-  readonly giveUp: Promise<void>
+  /** Ends when requests in flight are not waited for any longer. */
+  readonly patience: Patience
   /** Loads the model and what it calls, if somebody still wants it when its turn comes. */
   load(model: PolledModel, isWanted: () => boolean): Promise<void>
   /** A model came, went or changed its readiness. */
@@ -82,7 +83,7 @@ export class ModelSleep {
 
   /** Takes a model that serves out of memory. False: the model is in use, is being changed, or does not serve. */
   async putToSleep(model: ServedModel, reason: string): Promise<boolean> {
-    const { changes, recorder, residency, giveUp } = this.#dependencies
+    const { changes, recorder, residency, patience } = this.#dependencies
     // A load of this model may wait for room too: to wait for that load here could be a deadlock.
     if (changes.has(model.key)) return false
     return changes.run(model.key, async () => {
@@ -95,7 +96,7 @@ export class ModelSleep {
       model.sleep(sleeping, from.fingerprint)
       residency.unwatch(model)
       this.#dependencies.changed()
-      await Promise.all(ready.map((version) => version.unload(giveUp)))
+      await Promise.all(ready.map((version) => version.unload(patience)))
       model.memoryBytes = 0
       this.#dependencies.changed()
       return true

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { Patience } from '../../base/patience.ts'
 import { errorCodeText, ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { modelLabel, type ModelKey } from '../../model/model-key.ts'
@@ -34,8 +35,8 @@ export type SwitchDependencies = LoadDependencies & {
   infer(request: InferenceRequest): void
   /** A request that waited for its model, which serves now. `version` is the version that was chosen for the request. */
   inferWoken(request: InferenceRequest, model: ServedModel, version: string): void
-  /** Resolves when requests in flight are not waited for any longer. */
-  readonly giveUp: Promise<void>
+  /** Ends when requests in flight are not waited for any longer. */
+  readonly patience: Patience
   /** A model came, went or changed its readiness. */
   changed(): void
 }
@@ -76,7 +77,7 @@ export class VersionSwitch {
     }
     const all = [...keep, ...fresh]
     if (failed.length === 0) return chosen.flatMap((number) => all.filter(({ version }) => version === number))
-    await Promise.all(fresh.map((version) => version.unload(Promise.resolve())))
+    await Promise.all(fresh.map((version) => version.unload(Patience.none())))
     this.#dependencies.changed()
     throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
   }
@@ -144,14 +145,14 @@ export class VersionSwitch {
 
   /** The version still takes the requests that front ends have in hand, and the sequences that have begun on it. */
   async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
-    const { giveUp, expected } = this.#dependencies
+    const { patience, expected } = this.#dependencies
     const passedOn = expected.passedOn()
     if (old.state === 'READY' && (passedOn !== null || old.sequenceCount > 0)) {
       model.beginRetiring(old)
-      await Promise.race([Promise.all([passedOn, old.sequencesEnded()]), giveUp])
+      await patience.waitFor(Promise.all([passedOn, old.sequencesEnded()]))
       model.endRetiring(old)
     }
-    await old.unload(giveUp)
+    await old.unload(patience)
     this.#dependencies.changed()
   }
 }

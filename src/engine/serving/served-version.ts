@@ -3,6 +3,7 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Drain } from '../../base/drain.ts'
 import type { Log } from '../../base/log.ts'
+import type { Patience } from '../../base/patience.ts'
 import type { Instance, LoadedModel } from '../../model/backend.ts'
 import type { ExecutedBatch, InferenceRequest, RequestAccount } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -229,17 +230,17 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     this.#requireParts().scheduler.enqueue(request)
   }
 
-  /** Refuses new requests, waits until `giveUp` for those in flight, then frees everything. May be called twice. */
-  unload(giveUp: Promise<void>): Promise<void> {
-    if (this.#state === 'READY') this.#gone = this.#end(giveUp)
+  /** Refuses new requests, waits with patience for those in flight, then frees everything. May be called twice. */
+  unload(patience: Patience): Promise<void> {
+    if (this.#state === 'READY') this.#gone = this.#end(patience)
     return this.#gone
   }
 
-  async #end(giveUp: Promise<void>): Promise<void> {
+  async #end(patience: Patience): Promise<void> {
     this.#setState('UNLOADING')
     const { config, signature, scheduler, instances, loaded } = this.#requireParts()
     const isIdle = Promise.all([scheduler.drain(), this.#inFlight.idle()])
-    await Promise.race([isIdle, giveUp])
+    await patience.waitFor(isIdle)
     scheduler.close()
     await instances?.close().catch((reason: unknown) => this.#logCloseFailure(reason))
     await loaded.close().catch((reason: unknown) => this.#logCloseFailure(reason))
