@@ -51,7 +51,7 @@ export const unfinishedConfigText = (name: string, config: string): string =>
   `${headLine(name)}\n# The types and dims are guesses, the file does not tell them: put the model's own here.\n${config}`
 
 const headLine = (name: string): string =>
-  `# ${oneLine(name)}: written by galatea init; every field is explained in docs/reference/config.md.`
+  `# ${oneLine(name)}: written by galatea init; 'galatea check' explains mistakes in it.`
 
 const tips = (backend: string): string[] =>
   backend === 'onnxruntime'

@@ -71,7 +71,7 @@ export const grpcFlags = [
     .says('Milliseconds it has left then')
     .set('grpc.maxConnectionAgeGraceMs', (flags) => optionalMs(flags, 'grpc-max-connection-age-grace')),
   flag('grpc-restricted-protocol', restrictedApis, '', repeatable)
-    .says('These APIs answer only to requests with that metadata')
+    .says('These APIs answer only to calls with the metadata triton-grpc-protocol-KEY: VALUE')
     .set('grpc.restrictedProtocols', (flags) =>
       restrictedBy('grpc-restricted-protocol', flags.all('grpc-restricted-protocol'), 'protocol'),
     ),

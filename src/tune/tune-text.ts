@@ -70,7 +70,7 @@ export function verdictText({ best, asItIs, confirmed, findings, isTimeUp }: Tun
   if (asItIs !== null && keyOf(asItIs.setting) === keyOf(shown.setting)) lines.push('  as it is already')
   else if (asItIs !== null) {
     const gain = shown.inferPerSecond / asItIs.inferPerSecond
-    lines.push(`  as it is: ${rate(asItIs)} infer/s, p${percentile} ${milliseconds(asItIs)} ms with ${asItIs.concurrency} at once: ${gain.toFixed(2)} times that`) // prettier-ignore
+    lines.push(`  as it is: ${rate(asItIs)} infer/s, p${percentile} ${milliseconds(asItIs)} ms with ${asItIs.concurrency} at once, the better of its measurements: ${gain.toFixed(2)} times that`) // prettier-ignore
   }
   return `${lines.join('\n')}\n`
 }

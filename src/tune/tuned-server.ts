@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { nearestWord } from '../base/nearest-word.ts'
 import { TuneStopped } from './tune-stopped.ts'
 
 export type TunedServer = {
@@ -58,6 +59,7 @@ const lastLines = 5
 
 export async function startServer(settings: OwnServerSettings): Promise<TunedServer> {
   const { launcher, repository, model, protocol, flags, interrupted } = settings
+  refuseUnknownModel(repository, model)
   const local = ['http', 'grpc', 'metrics'].flatMap((each) => [`--${each}-port=0`, `--${each}-address=127.0.0.1`])
   const control = ['--model-control-mode=explicit', `--load-model=${model}`]
   const args = [launcher, 'serve', `--model-repository=${repository}`, ...control, ...local, ...flags]
@@ -108,6 +110,15 @@ export async function startServer(settings: OwnServerSettings): Promise<TunedSer
         : '',
     close: stop,
   }
+}
+
+/** Before a server starts, whose log would hide the reason. A repository in the cloud is left to the server. */
+export function refuseUnknownModel(repository: string, model: string): void {
+  const names = listed(() => readdirSync(repository))
+  if (names.length === 0 || names.includes(model)) return
+  const near = nearestWord(model, names)
+  const hint = near === null ? '' : `; did you mean '${near}'?`
+  throw new TuneStopped(`there is no model '${model}' in '${repository}'${hint}`)
 }
 
 /** The lines that name the reason, without the tables. */

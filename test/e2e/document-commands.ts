@@ -179,7 +179,9 @@ async function commandPath(folder: string, programs: string | undefined): Promis
   const bin = path.join(folder, '.bin')
   const launch = `exec "${process.execPath}" "${path.join(projectRoot, 'bin/galatea.js')}" "$@"\n`
   await writeDeep(path.join(bin, 'galatea'), `#!/bin/sh\n${launch}`)
-  await writeDeep(path.join(bin, 'npx'), `#!/bin/sh\nshift\n${launch}`)
+  // `npx node` is the Node that npm installed beside Galatea.
+  const node = `[ "$1" = node ] && { shift; exec "${process.execPath}" "$@"; }\n`
+  await writeDeep(path.join(bin, 'npx'), `#!/bin/sh\n${node}shift\n${launch}`)
   await Promise.all(['galatea', 'npx'].map((name) => chmod(path.join(bin, name), 0o755)))
   return [bin, programs, process.env['PATH']].filter((part) => part !== undefined).join(':')
 }
