@@ -47,6 +47,7 @@ export type ServerDependencies = {
 export type StartReport = {
   readonly models: readonly IndexEntry[]
   readonly backends: readonly BackendEntry[]
+  readonly agents: readonly string[]
 }
 
 type Address = { readonly address: string; readonly port: number }
@@ -121,7 +122,7 @@ async function openServer(
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
   await engine.start()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
-  const report = { models: engine.index(), backends: usedBackends() }
+  const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   const isServing = !(options.process.exitOnError && engine.hasFailures)
   const connectionSlots = ConnectionSlots.ofProcess()
   const parts = {

@@ -27,6 +27,7 @@ describe('a text table', () => {
 test('the model table is sorted by name, then version, and says why a model does not serve', () => {
   const rows = modelRows({
     backends: [],
+    agents: [],
     models: [
       { name: 'b', version: '10', state: 'READY', reason: '' },
       { name: 'b', version: '9', state: 'READY', reason: '' },

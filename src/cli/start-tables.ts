@@ -2,7 +2,6 @@
 
 import type { LogFields } from '../base/log.ts'
 import type { ServerOptions } from '../options/server-options.ts'
-import { builtInAgent } from '../repository/repository-agents.ts'
 import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import type { StartReport } from '../server.ts'
 import type { LogWriter } from './log-writer.ts'
@@ -10,9 +9,13 @@ import { textTable } from './text-table.ts'
 
 export function writeModelTables(log: LogWriter, report: StartReport): void {
   const speaker = log.from('server.ts')
-  speaker.table(textTable(['Repository Agent', 'Path'], [[builtInAgent, 'built in']]), [
-    entryOf('repository agent', { agent: builtInAgent, path: 'built in' }),
-  ])
+  speaker.table(
+    textTable(
+      ['Repository Agent', 'Path'],
+      report.agents.map((agent) => [agent, 'built in']),
+    ),
+    report.agents.map((agent) => entryOf('repository agent', { agent, path: 'built in' })),
+  )
   speaker.table(
     textTable(
       ['Backend', 'Path', 'Config'],

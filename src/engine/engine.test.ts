@@ -54,6 +54,15 @@ test('a load tells its instances, and with verbose lines its steps and their tim
   }
 })
 
+test('the agents that models use are known', async () => {
+  const { engine } = engineUnderTest([
+    polled('m', ['1'], 'model_repository_agents { agents { name: "checksum" } }'),
+    polled('n', ['1']),
+  ])
+  await engine.start()
+  assert.deepEqual(engine.usedAgents, ['checksum'])
+})
+
 test('unknown models and versions are refused in Triton’s words', async () => {
   const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1'])])
   backend.failing.add('bad/1')

@@ -34,7 +34,7 @@ import type { Unloading } from './ensembles/ensemble-upkeep.ts'
 import { ExpectedRequests } from './serving/expected-requests.ts'
 import { healthReport, notReadyReasons } from './health-report.ts'
 import type { LiveCheck, WatchedInstance } from './live-check.ts'
-import { ModelLifecycle, pollFailed, type LifecycleSettings } from './lifecycle/model-lifecycle.ts'
+import { ModelLifecycle, notFound, type LifecycleSettings } from './lifecycle/model-lifecycle.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { repositoryIndex } from './repository-index.ts'
 import { RequestCheck } from './serving/request-check.ts'
@@ -170,6 +170,13 @@ export class Engine {
         for (const instance of instances) yield { model, version, instance }
       }
     }
+  }
+
+  /** The repository agents that models which serve have asked for. */
+  get usedAgents(): string[] {
+    const configs = [...this.#models.values()].map(({ latest }) => latest?.config ?? null)
+    const agents = configs.flatMap((config) => config?.modelRepositoryAgents?.agents ?? [])
+    return [...new Set(agents.map(({ name }) => name))]
   }
 
   serverMetadata(): { name: string; version: string; extensions: readonly string[] } {
@@ -437,7 +444,7 @@ export class Engine {
       }
       if (isFound) continue
       this.#log.error(`failed to poll model '${name}': model not found in any model repository.`)
-      this.#startError ??= pollFailed(name)
+      this.#startError ??= notFound(name)
     }
     return found
   }

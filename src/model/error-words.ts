@@ -307,6 +307,11 @@ const serviceWords = {
       return `model '${model}' gave ${count} responses, and generate has exactly one: use POST /v2/models/${model}/generate_stream.`
     },
   ),
+  /** No such model, or a configuration in the request that cannot be read. Triton tells the reason in its log only. */
+  pollFailed: misread<{ model: string; reason: string }>(
+    ({ model }) => `failed to load '${model}', failed to poll from model repository`,
+    ({ model, reason }) => `failed to load '${model}', failed to poll from model repository: ${reason.trimEnd()}`,
+  ),
   modelControl: row<object>({
     tritonCode: 'UNAVAILABLE',
     triton: () => 'explicit model load / unload is not allowed if polling is enabled',

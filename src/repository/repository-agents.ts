@@ -6,7 +6,7 @@ import { realPathInside } from '../base/safe-path.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { ModelConfig, ModelRepositoryAgentsAgent } from '../config/model-config.ts'
 
-export const builtInAgent = 'checksum'
+const builtInAgent = 'checksum'
 
 const algorithms: Readonly<Record<string, string>> = { md5: 'MD5', sha256: 'SHA256' }
 

@@ -232,7 +232,7 @@ test('a load or an unload by name is of all models of that name', async (context
   assert.equal(await asking.load('miss'), failed('miss', 'nothere'))
   assert.equal(
     await asking.load('nosuch'),
-    `500 {"error":"failed to load 'nosuch', failed to poll from model repository"}`,
+    `400 {"error":"failed to load 'nosuch', failed to poll from model repository: no model repository has it"}`,
   )
   assert.equal(await asking.unload('nosuch'), '200 ')
 

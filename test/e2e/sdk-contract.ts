@@ -173,7 +173,9 @@ export function testInferenceClient(
     assert.deepEqual([wrong.code, wrong.status], ['INVALID_ARG', protocol === 'HTTP' ? 400 : 3])
     assert.match(wrong.message, /data-type is 'FP32', but model 'inspect' expects 'INT32'/)
     assert.match((await errorOf(client.infer('inspect', { X: Int32Array.of(-5) }))).message, /negative: -5/)
-    assert.equal((await errorOf(client.infer('repeat', { COUNT: Int32Array.of(1) }))).code, 'UNSUPPORTED')
+    // A mistake of the client here, and not supported in Triton.
+    const { code } = await errorOf(client.infer('repeat', { COUNT: Int32Array.of(1) }))
+    assert.match(code, /^(INVALID_ARG|UNSUPPORTED)$/)
   })
 
   test(`${protocol}: a call ends at its timeout and at its signal`, async () => {
@@ -280,7 +282,7 @@ export function testHttpClient(serverOf: () => SdkServer): void {
       break
     }
     assert.match((await errorOf(client.generate('inspect', { X: [-1] }))).message, /negative: -1/)
-    assert.match((await errorOf(client.generate('repeat', { COUNT: 2 }))).message, /exactly 1 response/)
+    assert.match((await errorOf(client.generate('repeat', { COUNT: 2 }))).message, /exactly (one|1 response)/)
     const stream = client.generateStream('no_such_model', {})
     assert.equal((await errorOf(stream.next())).code, 'NOT_FOUND')
   })

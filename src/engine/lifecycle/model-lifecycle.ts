@@ -8,6 +8,7 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
+import { worded } from '../../model/worded-error.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
 import { OutsidePathError } from '../../repository/network-config.ts'
 import { writeUploadedModel } from '../../repository/uploaded-models.ts'
@@ -168,7 +169,7 @@ export class ModelLifecycle {
     const polled = await this.#dependencies.repository.pollOne(key, config)
     if (polled !== null) return this.#requireInside(polled, options)
     this.#dependencies.recorder.failed(modelLabel(key), options, 'no repository has it')
-    throw pollFailed(key)
+    throw notFound(key)
   }
 
   #requireInside(polled: PolledModel, options: LoadOptions): PolledModel {
@@ -245,7 +246,7 @@ export class ModelLifecycle {
     const upload = await writeUploadedModel(name, files).catch((reason: unknown) => {
       this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
       this.#dependencies.recorder.failed(name, options, reason)
-      throw pollFailed(name)
+      throw unreadable(key)
     })
     try {
       const polled = await this.#dependencies.repository.pollDirectory(key, upload.root, config)
@@ -308,7 +309,7 @@ export class ModelLifecycle {
   async #carryOut(model: ServedModel, plan: LoadPlan<ServedVersion>, options: LoadOptions): Promise<void> {
     if (plan.kind === 'UNREADABLE') {
       this.#noteFailure(model, plan.reason)
-      throw pollFailed(model.key)
+      throw unreadable(model.key)
     }
     const { polled, chosen, load, retire } = plan
     model.failure = ''
@@ -350,7 +351,11 @@ export class ModelLifecycle {
   }
 }
 
-export const pollFailed = (key: ModelKey): ServerError =>
+export const notFound = (key: ModelKey): ServerError =>
+  worded('pollFailed', { model: splitModelKey(key).name, reason: 'no model repository has it' })
+
+/** The reason may name files of the server, so it is in the log and the audit log, and clients are not told. */
+const unreadable = (key: ModelKey): ServerError =>
   new ServerError('INTERNAL', `failed to load '${splitModelKey(key).name}', failed to poll from model repository`)
 
 function uploadsNotAllowed(name: string, files: LoadOverride['files']): ServerError {

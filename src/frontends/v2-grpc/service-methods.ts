@@ -150,7 +150,7 @@ function toOverride(name: string, { config, files }: LoadParameters, log: Log): 
     return { config: parseModelConfigJson(config), files }
   } catch (reason) {
     log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
-    throw new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
+    throw worded('pollFailed', { model: name, reason: messageOf(reason) })
   }
 }
 

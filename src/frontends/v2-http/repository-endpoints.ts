@@ -85,7 +85,7 @@ export class RepositoryEndpoints {
       return { config: parseModelConfigJson(config), files }
     } catch (reason) {
       this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
-      throw new ServerError('INTERNAL', `failed to load '${name}', failed to poll from model repository`)
+      throw worded('pollFailed', { model: name, reason: messageOf(reason) })
     }
   }
 }

@@ -118,7 +118,7 @@ class SharedMemory(unittest.TestCase):
         register = self.client.register_system_shared_memory
         self.refused("400", "shared memory region 'taken' already in manager", lambda: register("taken", "/x", 64))
         absent = "Unable to open shared memory region: '/galatea_absent'"
-        self.refused("500", absent, lambda: register("absent", "/galatea_absent", 64))
+        self.refused("400", absent, lambda: register("absent", "/galatea_absent", 64))
         status = self.client.get_system_shared_memory_status
         self.refused("404", "Unable to find system shared memory region: 'absent'", lambda: status("absent"))
         tensor = http.InferInput("INPUT0", [1, 3], "INT32")
