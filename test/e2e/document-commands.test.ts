@@ -77,6 +77,8 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
     serve: ['--examples'],
     answers: [/HTTP\/1.1 200 OK/, /HTTP\/1.1 200 OK/, /"ready":true/],
   },
+  'docs/guide/troubleshooting.md': { serve: ['--examples'], answers: [/"ready":true/] },
+  'docs/guide/sizing.md': { serve: ['--examples'], answers: [/"rss_bytes"/] },
   'docs/guide/deployment.md': { prepare: ownRepository, answers: [/0 errors/, /ready: 200/] },
   'docs/guide/hardening.md': {
     prepare: ownRepository,
