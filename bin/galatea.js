@@ -39,7 +39,8 @@ function runPinned() {
       `galatea needs Node ${requiredMajor} or newer. This is Node ${process.version}, and the one that npm installs beside\n` +
         `galatea for older ones (package '${pinnedPackage}') is missing or too old: npm ran on a newer Node, optional packages\n` +
         `were left out, or there is none for this system.\n` +
-        `To fix it: npm install ${pinnedPackage}@${requiredMajor}\n` +
+        `To fix it, run npm with this Node again: npm install\n` +
+        `Where that does not help: npm install ${pinnedPackage}@${requiredMajor}\n` +
         `Or start galatea with a newer Node: https://nodejs.org\n`,
     )
     process.exit(1)

@@ -5,7 +5,13 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
-import { onRequest } from '../scripts/release-manifests.ts'
+import {
+  nodeManifest,
+  onRequest,
+  onnxRuntimeSystems,
+  requiredMajor,
+  serverManifest,
+} from '../scripts/release-manifests.ts'
 
 type Locked = {
   readonly version: string
@@ -78,4 +84,20 @@ test('the Node that runs everything is in the lockfile for each system, in one v
     assert.notEqual(entry.os, undefined, name)
   }
   assert.equal(packages['node_modules/node'], undefined)
+})
+
+test('a release has ONNX Runtime for each system that onnxruntime-node has it for, and Node for whom the launcher refuses', () => {
+  const root = path.join(import.meta.dirname, '..')
+  const folders = globSync('*/*', { cwd: path.join(root, 'node_modules/onnxruntime-node/bin/napi-v6') })
+  assert.deepEqual(folders.map((each) => each.replaceAll(path.sep, '-')).toSorted(), [...onnxRuntimeSystems])
+  const launcher = readFileSync(path.join(root, 'bin/galatea.js'), 'utf8')
+  assert.equal(/requiredMajor = (\d+)/.exec(launcher)?.[1], `${requiredMajor}`)
+  const rootManifest = read('package.json') as Parameters<typeof nodeManifest>[0]
+  const { engines, optionalDependencies } = nodeManifest(rootManifest)
+  assert.deepEqual(engines, { node: `<${requiredMajor}` })
+  assert.equal(Object.keys(optionalDependencies as object).length, 5)
+  const server = serverManifest(rootManifest, { '@galatea/node': '1.2.3' })
+  assert.deepEqual([server['scripts'], server['devDependencies'], server['allowScripts']], [undefined, undefined, undefined]) // prettier-ignore
+  const names = Object.keys(server['optionalDependencies'] as object)
+  assert.ok(names.includes('@galatea/node') && !names.some((name) => name.startsWith('node-')))
 })
