@@ -24,7 +24,6 @@ const grownBytes = { quiet: 16 * 1024 * 1024, idle: 3 * 1024 * 1024 }
  * time: a pause of a few milliseconds. V8 collects by itself while there is traffic.
  */
 const freedBytes = 32 * 1024 * 1024
-const trimEveryMs = 6000
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
@@ -42,7 +41,6 @@ export function returnMemory(): void {
   let checksLeft = startChecks
   let least: Resident = { ownBytes: Infinity, programBytes: Infinity }
   let leastFreeBytes = Infinity
-  let nextTrimMs = 0
   let givenBackMs = 0
   const utilization = (): number => {
     const now = performance.eventLoopUtilization()
@@ -67,10 +65,9 @@ export function returnMemory(): void {
     // Free bytes that went back stay free bytes of malloc, until they are used again.
     const freeBytes = malloc?.freeBytes() ?? 0
     leastFreeBytes = Math.min(leastFreeBytes, freeBytes)
-    if (freeBytes - leastFreeBytes < freedBytes || performance.now() < nextTrimMs) return
+    if (freeBytes - leastFreeBytes < freedBytes) return
     malloc?.trim()
     leastFreeBytes = freeBytes
-    nextTrimMs = performance.now() + trimEveryMs
   }
   const watch = (): void => {
     const { ownBytes, programBytes } = resident()
