@@ -171,6 +171,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'protocol/linear-pattern.ts mostSteps',
     'protocol/pattern-syntax.ts mostRepeats',
     'transport/certificate-files.ts largestFileBytes',
+    'backends/typescript/script-problems.ts mostFiles',
     'cli/exit-signals.ts mostAncestors',
   ],
   'of a server that Galatea is a client of: Redis, other HTTP and gRPC servers': [
