@@ -70,6 +70,11 @@ test('the ISO8601 form has the time in whole seconds first', () => {
 })
 
 describe('a JSON line', () => {
+  test('names the program where a line has no place of its own', () => {
+    const line = JSON.parse(encodeLogLine(entry({ source: '' }), at({ format: 'json' }))) as { source: string }
+    assert.equal(line.source, 'galatea')
+  })
+
   test('is one object with the fields beside the message', () => {
     const line = encodeLogLine(entry({ fields: { model: 'm', big: 2n ** 60n, small: 7n } }), at({ format: 'json' }))
     assert.deepEqual(JSON.parse(line), {

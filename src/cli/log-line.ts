@@ -59,7 +59,7 @@ function encodeJsonLine(entry: LogEntry, context: LineContext): string {
     time: new Date(context.wallUs / 1000).toISOString(),
     level: entry.level,
     pid: context.pid,
-    source: entry.source,
+    source: entry.source === '' ? 'galatea' : entry.source,
     message: entry.message,
   }
   for (const [key, value] of Object.entries(entry.fields)) {

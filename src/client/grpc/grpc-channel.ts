@@ -207,7 +207,10 @@ export class GrpcCall {
     }
     const isRefused = this.stream.rstCode === constants.NGHTTP2_REFUSED_STREAM
     const why = this.#failure === null ? `stream closed with code ${this.stream.rstCode}` : messageOf(this.#failure)
-    return new InferenceError('UNREACHABLE', `the call broke off: ${why}`, {
+    // Nothing of an answer came: a port of another kind closes the connection so.
+    const hint =
+      httpStatus === '' ? ' (is this a gRPC port, with TLS where the address says https:// and only there?)' : ''
+    return new InferenceError('UNREACHABLE', `the call broke off: ${why}${hint}`, {
       cause: this.#failure,
       isUnsent: isRefused,
     })

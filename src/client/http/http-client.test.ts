@@ -39,6 +39,15 @@ test('reads are sent again after a broken connection and after 503', async () =>
   )
 })
 
+test('a failure that has a usual reason names it: rules of the page, TLS', async () => {
+  const failing = (reason: () => Error, url: string): Promise<unknown> =>
+    clientUnderTest([reason], { retries: 0, url }).client.infer('M', {})
+  const foreign = (): Error => new TypeError('Failed to fetch')
+  await assert.rejects(failing(foreign, 'https://a'), /a page of another origin needs --http-cors-origin/)
+  await assert.rejects(failing(broken, 'http://a'), /does this port speak TLS\? then write https:/)
+  await assert.rejects(failing(broken, 'https://a'), (error: Error) => !error.message.includes('TLS'))
+})
+
 test('retries end at the number that was given', async () => {
   const { client, sent } = clientUnderTest([unavailable], { retries: 1 })
   await assert.rejects(client.serverMetadata(), {

@@ -92,10 +92,14 @@ export class HttpTransport {
     try {
       return await this.#fetch(this.#base + path, init)
     } catch (reason) {
-      throw new InferenceError('UNREACHABLE', `cannot reach ${this.#base}: ${causeText(reason)}`, {
-        cause: reason,
-        isUnsent: isNeverSent(reason),
-      })
+      throw new InferenceError(
+        'UNREACHABLE',
+        `cannot reach ${this.#base}: ${causeText(reason)}${reachHint(reason, this.#base)}`,
+        {
+          cause: reason,
+          isUnsent: isNeverSent(reason),
+        },
+      )
     }
   }
 
@@ -184,4 +188,16 @@ function causeText(reason: unknown): string {
   const cause = reason instanceof Error ? reason.cause : undefined
   if (cause instanceof AggregateError && cause.errors.length > 0) return causeText(cause.errors[0])
   return cause instanceof Error ? messageOf(cause) : messageOf(reason)
+}
+
+/** What browsers say of every failure, a refusal of the server's CORS rules among them. */
+const browserFailure = /^(Failed to fetch|NetworkError when attempting to fetch resource|Load failed)/
+/** What a port with TLS does to plain text. */
+const cutOff = /other side closed|ECONNRESET|socket hang up/
+
+function reachHint(reason: unknown, base: string): string {
+  const text = causeText(reason)
+  if (browserFailure.test(text)) return ' (a page of another origin needs --http-cors-origin at the server)'
+  const isPlain = !base.startsWith('https://')
+  return isPlain && cutOff.test(text) ? ' (does this port speak TLS? then write https://)' : ''
 }
