@@ -36,6 +36,16 @@ test('links between documents lead somewhere', () => {
   assert.deepEqual(broken, [])
 })
 
+test('what README links to is in the package, so that its links work there too', () => {
+  const { files } = JSON.parse(read('package.json')) as { files: string[] }
+  const packed = [...files, 'LICENSE', 'README.md']
+  const missing = [...read('README.md').matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+    .map((match) => match[1] ?? '')
+    .filter((link) => !/^[a-z]+:/.test(link))
+    .filter((link) => !packed.some((entry) => link === entry || link.startsWith(`${entry}/`)))
+  assert.deepEqual(missing, [])
+})
+
 test('every piece of config.pbtxt in the documents can be read', () => {
   const pieces = globSync(pages, { cwd: root }).flatMap((file) =>
     [...read(file).matchAll(/```pbtxt\n([\s\S]*?)```/g)].map(([, piece = '']) => ({ file, piece })),
