@@ -20,7 +20,7 @@ const mapping = (
     'VmFlags: rd ex mr mw me',
   ].join('\n')
 
-test('only parts of files that nobody can write and nobody has changed are given back', () => {
+test('only parts of permanent files that nobody can write and nobody has changed are given back', () => {
   const smaps = [
     mapping('00400000-00404000', 'r-xp', '/usr/bin/node'),
     mapping('00404000-00408000', 'r--p', '/usr/bin/node'),
@@ -29,12 +29,13 @@ test('only parts of files that nobody can write and nobody has changed are given
     mapping('00410000-00414000', 'r--p', '/usr/lib/locked.so', { Locked: 16 }),
     mapping('00414000-00418000', 'rw-p', '/usr/lib/data.so'),
     mapping('00418000-0041c000', 'r--s', '/memfd:galatea (deleted)'),
-    mapping('0041c000-00420000', 'r--p', '/dev/nvidia0'),
+    mapping('0041c000-00420000', 'r--p', '/usr/lib/unloaded/later.so'),
     mapping('00420000-00424000', 'r-xp', '[vdso]'),
     mapping('00424000-00428000', 'r--p', ''),
     mapping('7f0000000000-7f0000004000', 'r-xp', '/usr/lib/folder with spaces/last.so'),
   ].join('\n')
-  assert.deepEqual(cleanMappings(smaps), [
+  const isPermanent = (file: string): boolean => !file.includes('unloaded')
+  assert.deepEqual(cleanMappings(smaps, isPermanent), [
     { address: 0x400000, bytes: 0x4000 },
     { address: 0x404000, bytes: 0x4000 },
     { address: 0x7f0000000000, bytes: 0x4000 },

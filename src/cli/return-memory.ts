@@ -12,13 +12,15 @@ import { releaseProgramPages } from './release-program-pages.ts'
 const checkMs = 500
 /** The share of time between two checks. A server that is busier than this should not pause. */
 const quietUtilization = 0.1
-/** A server with next to nothing to do gives back smaller amounts, too, but seldom: light traffic should hardly ever meet the pause. */
+/** Light traffic makes garbage, too: of its requests fewer than one in a thousand may meet the pause. */
+const quietEveryMs = 60_000
+/** A server with next to nothing to do gives back at once, and now and then smaller amounts, too. */
 const idleUtilization = 0.02
 const idleEveryMs = 30_000
 /** A server that is busy at all these checks after its start needs its memory and its warm code, so nothing is given back. */
 const startChecks = 4
 const laterCheckMs = 2000
-const grownBytes = { quiet: 16 * 1024 * 1024, idle: 3 * 1024 * 1024 }
+const grownBytes = { much: 16 * 1024 * 1024, little: 3 * 1024 * 1024 }
 /**
  * A server with steady traffic has no quiet moment, but what malloc keeps goes back there, too, once so much was freed since the last
  * time: a pause of a few milliseconds. V8 collects by itself while there is traffic.
@@ -29,8 +31,8 @@ type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resor
 
 /** How much memory must have come, or pages of programs, since the process last gave back, for a pause to be worth it. */
 export function worthwhileBytes(utilization: number, sinceGivenBackMs: number): number {
-  if (utilization < idleUtilization && sinceGivenBackMs >= idleEveryMs) return grownBytes.idle
-  return utilization < quietUtilization ? grownBytes.quiet : Infinity
+  if (utilization < idleUtilization) return sinceGivenBackMs >= idleEveryMs ? grownBytes.little : grownBytes.much
+  return utilization < quietUtilization && sinceGivenBackMs >= quietEveryMs ? grownBytes.much : Infinity
 }
 
 /** A pause of about 50 ms in a quiet moment after the start, and after each growth by `grownBytes` the next quiet moment. */
