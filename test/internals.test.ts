@@ -92,9 +92,9 @@ test('the rooms of docs/internals/architecture.md are those that the imports may
 })
 
 test('docs/README.md leads to every page, once', () => {
-  const links = [...read('docs/README.md').matchAll(/\]\(([\w/.-]+\.md)\)/g)].map(([, link = '']) =>
-    path.join('docs', link),
-  )
+  // The index by task names pages that have their line further down.
+  const list = read('docs/README.md').replace(/^## By task$.*?(?=^## )/ms, '')
+  const links = [...list.matchAll(/\]\(([\w/.-]+\.md)\)/g)].map(([, link = '']) => path.join('docs', link))
   const expected = globSync('docs/*/*.md', { cwd: root })
   assert.deepEqual(links.filter((link) => link.startsWith('docs/')).sort(), expected.sort())
 })
