@@ -178,7 +178,7 @@ describe('refusals name the input and the row', () => {
       "the request must have 'instances' or 'inputs', and only once",
     )
     assert.match(refusal('{"instances":[1', signature), /^the request body is not valid JSON: Missing a comma/)
-    assert.match(refusal('', signature), /^failed to parse the request JSON buffer: The document is empty/)
+    assert.match(refusal('', signature), /^the request body is not valid JSON: The document is empty/)
   })
 
   test('and the limits', () => {
