@@ -14,5 +14,8 @@ test('a model that the repository does not have is told before a server starts',
   const examples = path.join(import.meta.dirname, '../../examples/models')
   refuseUnknownModel(examples, 'simple')
   refuseUnknownModel('s3://bucket/models', 'simple')
-  assert.throws(() => refuseUnknownModel(examples, 'simpel'), /there is no model 'simpel' in .*; did you mean 'simple'\?/)
+  assert.throws(
+    () => refuseUnknownModel(examples, 'simpel'),
+    /there is no model 'simpel' in .*; did you mean 'simple'\?/,
+  )
 })
