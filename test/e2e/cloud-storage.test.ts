@@ -116,7 +116,7 @@ describe('every kind of cloud storage', { concurrency: 3 }, () => {
         assert.equal((await httpInfer(server.url, 'third', [input])).status, 200)
         const unloaded = await fetch(`${server.url}/v2/repository/models/third/unload`, { method: 'POST' })
         assert.equal(unloaded.status, 200)
-        assert.equal((await load(server, 'absent')).status, 500)
+        assert.equal((await load(server, 'absent')).status, 400)
       })
 
       test('a download that breaks is taken up where it ended', async () => {
