@@ -149,8 +149,8 @@ test('a name that is in two repositories is ambiguous to clients, not to the ens
   assert.deepEqual(await asking.index(), [
     ...['both', 'cross', 'ens', 'onlya', 'uses_both'].map((name) => `${name} READY`),
     ...['both', 'ens', 'onlyb', 'uses_both_b'].map((name) => `${name} READY`),
-    'amb',
-    'miss',
+    'amb UNAVAILABLE ensemble /C::amb contains models that are not available or ambiguous: both',
+    'miss UNAVAILABLE ensemble /C::miss contains models that are not available or ambiguous: nothere',
     'viaens READY',
   ])
   const values = { onlya: 10, onlyb: 20, cross: 20, uses_both: 1, uses_both_b: 2, viaens: 1 }
