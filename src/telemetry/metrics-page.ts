@@ -27,16 +27,18 @@ type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
 export class MetricsPage {
   readonly #sources: MetricsSources
   readonly #settings: FamilySettings
-  readonly #loopDelay: ELDHistogram | null
+  /** Made for the first page. Its probes wake the process 50 times a second: a server whose page nobody asks for sleeps. */
+  #loopDelay: ELDHistogram | null = null
+  #isClosed = false
 
   constructor(sources: MetricsSources, settings: FamilySettings) {
     this.#sources = sources
     this.#settings = settings
-    this.#loopDelay = settings.hasOwnFamilies ? monitorEventLoopDelay({ resolution: loopProbeMs }) : null
   }
 
   close(): void {
     this.#loopDelay?.disable()
+    this.#isClosed = true
   }
 
   /** Piece by piece, so that a page of many series need not be written in one go. */
@@ -46,9 +48,9 @@ export class MetricsPage {
     if (residency !== undefined && this.#settings.hasOwnFamilies) yield* residencyPieces(text, residency)
     for (const family of customFamilies()) yield* customPieces(text, family)
     yield gpuText(text, [...gpus()])
+    if (this.#settings.hasOwnFamilies) this.#loopDelay ??= monitorEventLoopDelay({ resolution: loopProbeMs })
     yield serverText(text, { ...this.#sources, loopDelay: this.#loopDelay })
-    // The probes wake the process 50 times a second. A server whose page nobody asks for sleeps.
-    this.#loopDelay?.enable()
+    if (!this.#isClosed) this.#loopDelay?.enable()
     yield text.end
   }
 

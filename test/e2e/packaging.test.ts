@@ -123,17 +123,7 @@ describe('one plain npm install', () => {
       const command = path.join(installedByNewer, 'node_modules/galatea/bin/galatea.js')
       using started = new Started(
         process.execPath,
-        [
-          command,
-          '--model-repository',
-          models,
-          '--http-port',
-          '0',
-          '--grpc-port',
-          '0',
-          '--backend-config',
-          `onnxruntime,binding=${binding}`,
-        ],
+        [command, '--model-repository', models, ...anyPort, '--backend-config', `onnxruntime,binding=${binding}`],
         installedByNewer,
       )
       await assertAnswers(await started.listening())
@@ -143,7 +133,7 @@ describe('one plain npm install', () => {
 
   test('brings no library of a cloud; the server names the one it lacks', () => {
     for (const [repository, name] of Object.entries(onRequest)) {
-      const args = ['galatea', '--model-repository', repository, '--http-port', '0', '--grpc-port', '0']
+      const args = ['galatea', '--model-repository', repository, ...anyPort]
       const { status, stdout, stderr } = spawnSync('npx', args, { cwd: installed, env: environment, encoding: 'utf8' })
       assert.equal(status, 1, stderr)
       assert.ok(`${stdout}${stderr}`.includes(`npm install ${name}`), `${stdout}${stderr}`)

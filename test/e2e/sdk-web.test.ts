@@ -41,5 +41,5 @@ test('its errors, timeouts and uploads work with web globals alone', () => {
   assert.equal(report['timedOut'], 'TIMEOUT')
   assert.equal(report['unreachable'], false)
   // The server was not started to take uploads: what counts is that the request was made.
-  assert.equal(report['loadRefused'], 'UNAVAILABLE')
+  assert.equal(report['loadRefused'], 'INVALID_ARG')
 })

@@ -98,8 +98,8 @@ async function leavesNothing(act: () => Promise<void>): Promise<void> {
 describe('a start that fails', () => {
   const reasons: readonly [what: string, flag: () => string, reason: RegExp][] = [
     ['HTTP port is taken', () => `--http-port=${takenPort}`, /HTTP port \d+ on 127.0.0.1 is in use/],
-    ['gRPC port is taken', () => `--grpc-port=${takenPort}`, /failed to listen at 127/],
-    ['metrics port is taken', () => `--metrics-port=${takenPort}`, /failed to listen for metrics/],
+    ['gRPC port is taken', () => `--grpc-port=${takenPort}`, /GRPC port \d+ on 127.0.0.1 is in use/],
+    ['metrics port is taken', () => `--metrics-port=${takenPort}`, /metrics port \d+ on 127.0.0.1 is in use/],
     ['audit log cannot be opened', () => '--audit-log=/no/such/folder/audit', /no such file/],
     ['model repository is not there', () => '--model-repository=/no/such/models', /no\/such\/models/],
     ['repository has no such address', () => '--model-repository=s3://', /s3/],
