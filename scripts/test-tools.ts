@@ -3,15 +3,23 @@
 // tools of all chosen files before they run. A Debian program that is on the PATH is used as it is; the others live in
 // .cache/tools, made once for each version.
 
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { runQuietly } from './run-quietly.ts'
 
 type Tool =
   | { readonly kind: 'debian'; readonly package: string }
   | { readonly kind: 'npm'; readonly package: string }
-  /** `program` is a script that the packages install; without one it is the environment's Python. */
-  | { readonly kind: 'python'; readonly packages: readonly string[]; readonly program?: string }
+  /**
+   * `program` is a program that the packages install; without one it is the environment's Python. `library` is a file that the
+   * program needs of a Debian package.
+   */
+  | {
+      readonly kind: 'python'
+      readonly packages: readonly string[]
+      readonly program?: string
+      readonly library?: { readonly file: string; readonly package: string }
+    }
 
 /** Named as tests name them; a Debian tool by its program. */
 const tools = {
@@ -30,6 +38,13 @@ const tools = {
     kind: 'python',
     packages: ['gcp-storage-emulator==2026.7.19'],
     program: 'gcp-storage-emulator',
+  },
+  // NVIDIA's load generator is in this version of the wheel for the last time. It is linked with the runtime of CUDA.
+  perf_analyzer: {
+    kind: 'python',
+    packages: ['tritonclient==2.34.0', 'nvidia-cuda-runtime-cu12==12.9.79'],
+    program: 'perf_analyzer',
+    library: { file: '/usr/lib/*/libb64.so.0d', package: 'libb64-0d' },
   },
   // The client of KServe v1, with all of KServe around it.
   'kserve-client': { kind: 'python', packages: ['kserve==0.21.0'] },
@@ -73,10 +88,21 @@ export async function prepareTool(name: ToolName): Promise<PreparedTool> {
     tool.kind === 'npm'
       ? await runQuietly('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', tool.package])
       : ((await runQuietly('python3', ['-m', 'venv', folder])) ??
-        (await runQuietly(path.join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '-q', ...tool.packages])))
+        (await runQuietly(path.join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '-q', ...tool.packages])) ??
+        (await prepareLibrary(tool)))
   if (failure !== null) return { missingBecause: `${name} could not be installed into ${folder}: ${failure}` }
   writeFileSync(stamp, wanted)
   return { program }
+}
+
+/** Gives what is missing, or null. */
+async function prepareLibrary({ library }: Tool & { kind: 'python' }): Promise<string | null> {
+  if (library === undefined || globSync(library.file).length > 0) return null
+  const isThere = (): string | null => globSync(library.file)[0] ?? null
+  const prepared = lastInstall.then(() => installDebian(library.package, isThere))
+  lastInstall = prepared
+  const result = await prepared
+  return 'missingBecause' in result ? result.missingBecause : null
 }
 
 const programOf = (tool: Tool & { kind: 'python' }): string => tool.program ?? 'python'
@@ -85,26 +111,27 @@ const programOf = (tool: Tool & { kind: 'python' }): string => tool.program ?? '
 let lastInstall: Promise<unknown> = Promise.resolve()
 
 function prepareDebian(program: string, name: string): Promise<PreparedTool> {
-  const prepared = lastInstall.then(() => installDebian(program, name))
+  const prepared = lastInstall.then(() => installDebian(name, () => findOnPath(program)))
   lastInstall = prepared
   return prepared
 }
 
-async function installDebian(program: string, name: string): Promise<PreparedTool> {
-  const found = findOnPath(program)
+/** `find` gives the file that the package is wanted for, once it is there. */
+async function installDebian(name: string, find: () => string | null): Promise<PreparedTool> {
+  const found = find()
   if (found !== null) return { program: found }
   const install = ['install', '--yes', '--no-install-recommends', name]
   if (process.getuid?.() !== 0 || findOnPath('apt-get') === null) {
-    return { missingBecause: `${program} is not installed (sudo apt-get ${install.join(' ')})` }
+    return { missingBecause: `${name} is not installed (sudo apt-get ${install.join(' ')})` }
   }
   // Its service must not start: each test starts the program with a configuration of its own.
   const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   const failure =
     (await runQuietly('apt-get', ['update', '--quiet'], environment)) ??
     (await runQuietly('apt-get', install, environment))
-  const installed = findOnPath(program)
+  const installed = find()
   if (installed !== null) return { program: installed }
-  return { missingBecause: `${program}: apt-get ${install.join(' ')} failed: ${failure ?? 'it is still not there'}` }
+  return { missingBecause: `${name}: apt-get ${install.join(' ')} failed: ${failure ?? 'it is still not there'}` }
 }
 
 function findOnPath(program: string): string | null {

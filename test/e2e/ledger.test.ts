@@ -146,7 +146,8 @@ async function heldBytes(server: ServerProcess): Promise<number> {
   return Number(reports().at(-1))
 }
 
-const killedText = /failed: |its worker is being restarted|connection closed by its worker|ended while it held this request/
+const killedText =
+  /failed: |its worker is being restarted|connection closed by its worker|ended while it held this request/
 
 function assertBooks(entries: readonly Entry[], kills: number): void {
   let killed = 0
