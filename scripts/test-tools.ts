@@ -46,6 +46,9 @@ const tools = {
     program: 'perf_analyzer',
     library: { file: '/usr/lib/*/libb64.so.0d', package: 'libb64-0d' },
   },
+  // Confidence sequences of others, to compare those of rollouts with. The package confseq has no wheel and does not build
+  // with the Python of today.
+  'python-ville': { kind: 'python', packages: ['ville==0.1.0', 'numpy==2.4.6', 'scipy==1.17.1'] },
   // The client of KServe v1, with all of KServe around it.
   'kserve-client': { kind: 'python', packages: ['kserve==0.21.0'] },
   'python-pytorch': {

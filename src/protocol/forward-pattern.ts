@@ -1,7 +1,7 @@
 // Decides which headers (HTTP) or metadata (gRPC) become request parameters: the operator's pattern and reserved names.
 
 import { messageOf, ServerError } from '../base/server-error.ts'
-import { LinearPattern } from './linear-pattern.ts'
+import { LinearPattern } from '../base/linear-pattern.ts'
 
 /** Request parameters with a meaning of their own: a header must not set them. */
 const reservedNames: ReadonlySet<string> = new Set([

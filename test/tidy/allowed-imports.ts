@@ -10,6 +10,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   access: ['base'],
   model: ['access', 'config', 'tensor', 'base'],
   protocol: ['config', 'model', 'protobuf', 'tensor', 'base'],
+  rollouts: ['model', 'tensor', 'base'],
   repository: ['config', 'model', 'tensor', 'base'],
   scheduling: ['config', 'model', 'tensor', 'base'],
   telemetry: ['config', 'model', 'protobuf', 'tensor', 'base'],

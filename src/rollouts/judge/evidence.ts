@@ -1,0 +1,144 @@
+// Collects what the judge needs while a rollout lives: one call per finished request, one per tick. What it holds is a set of
+// sums, which can be stored and taken up again.
+
+import type { MetricRule, PromqlRule, ShareRule, SignRule } from './metric-rule.ts'
+import { isPromqlFailure } from './metric-rule.ts'
+import { noMetricSums, type EvidenceSums, type MetricSums } from './metric-sums.ts'
+import { PairedCounts } from './paired-counts.ts'
+import { PairedValues, type ArmName } from './paired-values.ts'
+
+/** A finished request that is judged. NaN where a value is not known. */
+export type RequestSample = {
+  readonly isError: boolean
+  /** The bucket of its sticky key; null: it had none. */
+  readonly bucket: number | null
+  /** The duration less the time in the queue up to the model's max_queue_delay. */
+  readonly latencyMs: number
+  readonly firstResponseMs: number
+  readonly computeSecondsPerRow: number
+  readonly tokensPerSecond: number
+}
+
+type Sources = 'latency' | 'first_response' | 'compute' | 'tokens_per_second'
+
+export class Evidence {
+  readonly #rules: readonly MetricRule[]
+  readonly #counts = new Map<string, PairedCounts>()
+  readonly #values = new Map<string, PairedValues>()
+  readonly #valueRules: ReadonlyMap<string, readonly SignRule[]>
+  /** Tests without ticks: shares, classes, memory, queries. */
+  readonly #plain = new Map<string, MetricSums>()
+  readonly #slo: readonly ShareRule[]
+
+  /** `known` are the sums of before a restart. */
+  constructor(rules: readonly MetricRule[], known: EvidenceSums, random: () => number, nowNs: number) {
+    this.#rules = rules
+    this.#slo = rules.filter((rule) => rule.test === 'share' && rule.source === 'slo') as ShareRule[]
+    this.#valueRules = Map.groupBy(
+      rules.filter((rule) => rule.test === 'sign'),
+      (rule) => rule.source,
+    )
+    for (const rule of rules) {
+      const sums = known[rule.name]
+      if (rule.test === 'counts') {
+        this.#counts.set(rule.source, new PairedCounts(sums?.test === 'counts' ? sums.counts : undefined, nowNs))
+      } else if (rule.test !== 'sign') {
+        this.#plain.set(rule.name, sums?.test === rule.test ? structuredClone(sums) : noMetricSums(rule))
+      }
+    }
+    for (const [source, signRules] of this.#valueRules) {
+      const knownSums = signRules.map((rule) => {
+        const sums = known[rule.name]
+        return sums?.test === 'sign' ? sums : undefined
+      })
+      this.#values.set(source, new PairedValues(signRules, knownSums, random, nowNs))
+    }
+  }
+
+  /** HOT: once per judged request. */
+  addRequest(arm: ArmName, sample: RequestSample): void {
+    this.#counts.get('errors')?.add(arm, sample.isError, sample.bucket)
+    this.#addValue('latency', arm, sample.latencyMs)
+    this.#addValue('first_response', arm, sample.firstResponseMs)
+    this.#addValue('compute', arm, sample.computeSecondsPerRow)
+    this.#addValue('tokens_per_second', arm, sample.tokensPerSecond)
+    if (arm === 'stable') return
+    for (const rule of this.#slo) this.#addShare(rule.name, sample.latencyMs > rule.aboveMs)
+  }
+
+  addExecutions(arm: ArmName, executions: number, deaths: number): void {
+    this.#counts.get('executions')?.addMany(arm, executions, deaths)
+  }
+
+  /** A feedback that says whether the answer was right. */
+  addCorrectness(arm: ArmName, isWrong: boolean, bucket: number | null): void {
+    this.#counts.get('accuracy')?.add(arm, isWrong, bucket)
+  }
+
+  /** A feedback with a number; `name` is that of `score:<name>`. */
+  addScore(arm: ArmName, name: string, score: number): void {
+    this.#values.get(`score:${name}`)?.add(arm, score)
+  }
+
+  /** A compared pair of a shadow copy. */
+  addPair(isEqual: boolean): void {
+    for (const rule of this.#rules) {
+      if (rule.test === 'share' && rule.source === 'agreement') this.#addShare(rule.name, !isEqual)
+    }
+  }
+
+  /** The class (or bin) of an answer; classes beyond the last one count as the last one. */
+  addClass(arm: ArmName, metric: string, index: number): void {
+    const sums = this.#plain.get(metric)
+    if (sums?.test !== 'drift') return
+    const counts = sums.drift[arm] as number[]
+    const at = Math.min(Math.max(0, index), counts.length - 1)
+    counts[at] = (counts[at] as number) + 1
+  }
+
+  setMemory(candidateBytes: number, stableBytes: number): void {
+    for (const rule of this.#rules) {
+      if (rule.test === 'memory') this.#plain.set(rule.name, { test: 'memory', candidateBytes, stableBytes })
+    }
+  }
+
+  /** The value that a query of Prometheus gave. A query without an answer is no check. */
+  addQuery(rule: PromqlRule, value: number): void {
+    const sums = this.#plain.get(rule.name)
+    if (sums?.test !== 'promql') return
+    const failuresInRow = isPromqlFailure(rule, value) ? sums.failuresInRow + 1 : 0
+    this.#plain.set(rule.name, { test: 'promql', failuresInRow, checks: sums.checks + 1 })
+  }
+
+  /** Once a second. `hasControl`: stable gets requests of the same kind, so the weight is below 100 %. */
+  tick(nowNs: number, hasControl: boolean): void {
+    for (const counts of this.#counts.values()) counts.tick(nowNs, hasControl)
+    for (const values of this.#values.values()) values.tick(nowNs)
+  }
+
+  sums(): EvidenceSums {
+    const all: Record<string, MetricSums> = {}
+    for (const rule of this.#rules) {
+      if (rule.test !== 'counts') continue
+      const counts = this.#counts.get(rule.source)
+      if (counts !== undefined) all[rule.name] = { test: 'counts', counts: counts.sums() }
+    }
+    for (const [source, rules] of this.#valueRules) {
+      const sums = this.#values.get(source)?.sums() ?? []
+      rules.forEach((rule, i) => (all[rule.name] = sums[i] as MetricSums))
+    }
+    for (const [name, sums] of this.#plain) all[name] = structuredClone(sums)
+    return all
+  }
+
+  #addValue(source: Sources, arm: ArmName, value: number): void {
+    if (!Number.isNaN(value)) this.#values.get(source)?.add(arm, value)
+  }
+
+  #addShare(name: string, isEvent: boolean): void {
+    const sums = this.#plain.get(name)
+    if (sums?.test === 'share') {
+      this.#plain.set(name, { test: 'share', events: sums.events + (isEvent ? 1 : 0), count: sums.count + 1 })
+    }
+  }
+}

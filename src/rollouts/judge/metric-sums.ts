@@ -1,0 +1,75 @@
+// The sums behind a judgement, by metric. They are plain values: they are stored, sent, and those of several servers add up.
+
+import { addCountSums, noCountSums, type CountSums } from './counts-test.ts'
+import { addDriftSums, noDriftSums, type DriftSums } from './drift-test.ts'
+import { addMeanSums, noMeanSums, type MeanSums } from './mean-interval.ts'
+import type { MetricRule } from './metric-rule.ts'
+import { addSignSums, noSignSums, type SignSums } from './sign-test.ts'
+import { ValueHistogram, type HistogramCounts } from './value-histogram.ts'
+
+export type ArmValues = { readonly histogram: HistogramCounts; readonly mean: MeanSums }
+
+export type MetricSums =
+  | { readonly test: 'counts'; readonly counts: CountSums }
+  | { readonly test: 'sign'; readonly signs: SignSums; readonly candidate: ArmValues; readonly stable: ArmValues }
+  | { readonly test: 'share'; readonly events: number; readonly count: number }
+  | { readonly test: 'drift'; readonly drift: DriftSums }
+  | { readonly test: 'memory'; readonly candidateBytes: number; readonly stableBytes: number }
+  | { readonly test: 'promql'; readonly failuresInRow: number; readonly checks: number }
+
+/** By name of the metric. */
+export type EvidenceSums = Readonly<Record<string, MetricSums>>
+
+export const noArmValues: ArmValues = { histogram: [], mean: noMeanSums }
+
+export function noMetricSums(rule: MetricRule): MetricSums {
+  if (rule.test === 'drift') return { test: 'drift', drift: noDriftSums(rule.classes) }
+  return emptySums[rule.test]
+}
+
+const emptySums: Readonly<Record<Exclude<MetricRule['test'], 'drift'>, MetricSums>> = {
+  counts: { test: 'counts', counts: noCountSums },
+  sign: { test: 'sign', signs: noSignSums, candidate: noArmValues, stable: noArmValues },
+  share: { test: 'share', events: 0, count: 0 },
+  memory: { test: 'memory', candidateBytes: 0, stableBytes: 0 },
+  promql: { test: 'promql', failuresInRow: 0, checks: 0 },
+}
+
+/** Throws when the two are sums of different tests: the servers have different rollouts then. */
+function addMetricSums(a: MetricSums, b: MetricSums): MetricSums {
+  if (a.test === 'counts' && b.test === 'counts') return { test: 'counts', counts: addCountSums(a.counts, b.counts) }
+  if (a.test === 'sign' && b.test === 'sign') {
+    return {
+      test: 'sign',
+      signs: addSignSums(a.signs, b.signs),
+      candidate: addArmValues(a.candidate, b.candidate),
+      stable: addArmValues(a.stable, b.stable),
+    }
+  }
+  if (a.test === 'share' && b.test === 'share') {
+    return { test: 'share', events: a.events + b.events, count: a.count + b.count }
+  }
+  if (a.test === 'drift' && b.test === 'drift') return { test: 'drift', drift: addDriftSums(a.drift, b.drift) }
+  // Every server has its own copy of both versions: the worst server decides.
+  if (a.test === 'memory' && b.test === 'memory') {
+    return a.candidateBytes - a.stableBytes >= b.candidateBytes - b.stableBytes ? a : b
+  }
+  // All servers ask the same Prometheus.
+  if (a.test === 'promql' && b.test === 'promql') return a.failuresInRow >= b.failuresInRow ? a : b
+  throw new Error(`sums of the test '${a.test}' and of the test '${b.test}' do not add up`)
+}
+
+function addArmValues(a: ArmValues, b: ArmValues): ArmValues {
+  const histogram = new ValueHistogram(a.histogram)
+  histogram.addAll(new ValueHistogram(b.histogram))
+  return { histogram: histogram.counts(), mean: addMeanSums(a.mean, b.mean) }
+}
+
+export function addEvidence(a: EvidenceSums, b: EvidenceSums): EvidenceSums {
+  const all: Record<string, MetricSums> = { ...a }
+  for (const [name, sums] of Object.entries(b)) {
+    const known = all[name]
+    all[name] = known === undefined ? sums : addMetricSums(known, sums)
+  }
+  return all
+}

@@ -1,0 +1,146 @@
+// Rollouts of a candidate that is as good as stable, looked at in every tick: how often does each test cry wolf? The numbers
+// are random with a fixed seed; a test may be wrong in at most α of the runs, up to four standard deviations of chance.
+
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { addCountTick, countEvidence, noCountSums } from './counts-test.ts'
+import { driftEvidence } from './drift-test.ts'
+import { shareEvidence, shareInterval } from './share-interval.ts'
+import { addSign, noSignSums, signEvidence, upperQuantile } from './sign-test.ts'
+import { Random } from '../../../test/scenario/random.ts'
+
+const runs = 2000
+const alpha = 0.05 / 3
+const needed = -Math.log(alpha)
+const random = new Random(Number(process.env['GALATEA_SEED'] ?? 26), 18)
+const even = (): number => (random.int(2 ** 30) + 0.5) / 2 ** 30
+
+function poisson(mean: number): number {
+  const limit = Math.exp(-mean)
+  let [count, product] = [0, even()]
+  while (product > limit) {
+    count++
+    product *= even()
+  }
+  return count
+}
+
+/** Durations around 10 ms, lognormal; drawn from a table, because millions are needed. */
+const durations = Float64Array.from(
+  { length: 2 ** 14 },
+  () => 10 * Math.exp(0.3 * Math.sqrt(-2 * Math.log(even())) * Math.cos(2 * Math.PI * even())),
+)
+const duration = (): number => durations[random.int(durations.length)] as number
+
+/** `isAlarm` plays one rollout and says whether its test ever found the candidate worse. */
+function assertFewAlarms(isAlarm: () => boolean, count = runs, budget = alpha): void {
+  let alarms = 0
+  for (let i = 0; i < count; i++) if (isAlarm()) alarms++
+  const allowed = count * budget + 4 * Math.sqrt(count * budget * (1 - budget))
+  assert.ok(alarms <= allowed, `${alarms} false alarms in ${count} rollouts, at most ${Math.floor(allowed)} are chance`)
+}
+
+function countsAlarm(rate: number): boolean {
+  let sums = noCountSums
+  for (let tick = 0; tick < 200; tick++) {
+    const [ofCandidate, ofStable] = [poisson(5), 95]
+    const events = (requests: number): number => Math.min(requests, poisson(requests * rate))
+    const candidate = { requests: ofCandidate, events: events(ofCandidate) }
+    const stable = { requests: ofStable, events: events(ofStable) }
+    sums = addCountTick(sums, { candidate, stable, eventBuckets: [], isAlone: false })
+    if (candidate.events > 0 && countEvidence(sums) >= needed) return true
+  }
+  return false
+}
+
+/** A pause of a worker hits half of the requests of one arm in one tick. */
+const pause = (): number => (random.oneIn(50) ? 80 : 0)
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
+const figures = {
+  p50: (sorted: readonly number[]) => upperQuantile(sorted, 0.5),
+  p99: (sorted: readonly number[]) => upperQuantile(sorted, 0.99),
+  mean,
+}
+
+function signAlarm(figure: (sorted: readonly number[]) => number, hasPauses: boolean): boolean {
+  let signs = noSignSums
+  const arm = (): number => {
+    const paused = hasPauses ? pause() : 0
+    const values = Array.from({ length: 5 }, () => duration() + (paused > 0 && random.oneIn(2) ? paused : 0))
+    return figure(values.sort((a, b) => a - b))
+  }
+  for (let tick = 0; tick < 100; tick++) {
+    signs = addSign(signs, arm() - arm())
+    if (signEvidence(signs) >= needed) return true
+  }
+  return false
+}
+
+function driftAlarm(): boolean {
+  const sums = { candidate: Array<number>(10).fill(0), stable: Array<number>(10).fill(0) }
+  for (let look = 0; look < 60; look++) {
+    for (let i = 0; i < 5; i++) {
+      // Classes are unevenly frequent, as those of real models.
+      const draw = (counts: number[]): void => {
+        const at = Math.floor(10 * even() ** 2)
+        counts[at] = (counts[at] as number) + 1
+      }
+      draw(sums.candidate)
+      for (let j = 0; j < 3; j++) draw(sums.stable)
+    }
+    if (driftEvidence(sums) >= needed) return true
+  }
+  return false
+}
+
+/** The true share equals the limit: the interval must not leave it. */
+function shareAlarm(limit: number): boolean {
+  let [events, count] = [0, 0]
+  for (let look = 0; look < 300; look++) {
+    const more = 5
+    for (let i = 0; i < more; i++) if (even() < limit) events++
+    count += more
+    if (events > limit * count && shareEvidence(limit, events, count) >= needed) return true
+  }
+  return false
+}
+
+describe('2,000 rollouts of a good candidate, looked at in every tick', () => {
+  test('errors: equal rates of 0.1 %, 1 % and 20 %', () => {
+    for (const rate of [0.001, 0.01, 0.2]) assertFewAlarms(() => countsAlarm(rate))
+  })
+
+  test('latency: p50 and p99, and means of scores, with calm workers and with workers that pause', () => {
+    for (const figure of Object.values(figures)) {
+      for (const hasPauses of [false, true]) assertFewAlarms(() => signAlarm(figure, hasPauses))
+    }
+  })
+
+  test('drift: equal distributions', () => {
+    assertFewAlarms(driftAlarm)
+  })
+
+  test('slo, agreement and errors with a limit: the share is the limit', () => {
+    for (const limit of [0.01, 0.5]) assertFewAlarms(() => shareAlarm(limit))
+  })
+})
+
+test('the simulation sees a test that peeks: a plain interval of 95 % is left far too often', () => {
+  const peeks = (): boolean => {
+    let [events, count] = [0, 0]
+    for (let look = 0; look < 300; look++) {
+      for (let i = 0; i < 5; i++) if (even() < 0.5) events++
+      count += 5
+      if (events / count - 1.645 * Math.sqrt(0.25 / count) > 0.5) return true
+    }
+    return false
+  }
+  assert.throws(() => assertFewAlarms(peeks, 500, 0.05), /false alarms/)
+})
+
+test('what is shown and what decides are one thing: the interval ends where the evidence reaches 1/α', () => {
+  const { low, high } = shareInterval(7, 200, alpha)
+  assert.ok(Math.abs(shareEvidence(low, 7, 200) - needed) < 1e-9)
+  assert.ok(Math.abs(shareEvidence(high, 7, 200) - needed) < 1e-9)
+})

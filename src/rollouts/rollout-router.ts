@@ -1,0 +1,116 @@
+// Which arm serves a request that names no version. Rules come first, then the sticky key, then chance.
+
+import { fullWeight, laneOf, StickyBuckets, type Lane, type RandomDraws } from './assignment.ts'
+import type { KeySource } from './rollout-plan.ts'
+import { cookieOf, matchRule, type RouteFacts, type TrafficRule } from './traffic-rule.ts'
+
+/** The header that says which arm answered: `<rollout>/<arm>/<version>`. A client may send it back. */
+export const variantHeader = 'galatea-variant'
+
+/** `arm` is the place in the list of arms; 0 is stable or the control. */
+export type Assignment = {
+  readonly arm: number
+  /** The bucket of the sticky key; null: the request had none. */
+  readonly bucket: number | null
+  /** A rule named the arm: such requests are shown, not judged. */
+  readonly isForced: boolean
+}
+
+type RouterSettings = {
+  /** The rollout's name. */
+  readonly name: string
+  readonly salt: string
+  readonly key: readonly KeySource[]
+  readonly rules: readonly TrafficRule[]
+  /** Stable or the control first. */
+  readonly arms: readonly string[]
+}
+
+export class RolloutRouter {
+  readonly #settings: RouterSettings
+  readonly #draws: RandomDraws
+  readonly #buckets: StickyBuckets
+  /** Of the arms after the first one. */
+  #lanes: readonly Lane[]
+
+  constructor(settings: RouterSettings, draws: RandomDraws) {
+    this.#settings = settings
+    this.#draws = draws
+    this.#buckets = new StickyBuckets(settings.salt === '' ? settings.name : settings.salt)
+    this.#lanes = settings.arms.slice(1).map(() => ({ weight: 0, cap: 0 }))
+  }
+
+  /** The weight of the only candidate, 0 to 10,000. One assignment: the next request sees it. */
+  setWeight(weight: number): void {
+    this.#lanes = [{ weight, cap: fullWeight }]
+  }
+
+  /** The weights of all arms of an experiment, the control included. They never change, so each lane is full. */
+  setArmWeights(weights: readonly number[]): void {
+    this.#lanes = weights.slice(1).map((weight) => ({ weight, cap: weight }))
+  }
+
+  /** HOT: once per request without a version, while a rollout lives. */
+  route(facts: RouteFacts): Assignment {
+    const { rules } = this.#settings
+    const rule = rules.length === 0 ? null : matchRule(rules, facts)
+    if (rule?.to != null) {
+      const arm = this.#settings.arms.indexOf(rule.to)
+      return { arm: this.#isOpen(arm) ? arm : 0, bucket: null, isForced: true }
+    }
+    const echoed = this.#echoedArm(facts)
+    if (echoed !== -1) return { arm: echoed, bucket: null, isForced: false }
+    const key = this.#keyOf(facts)
+    const bucket = key === null ? this.#draws.bucket() : this.#buckets.bucket(key)
+    const lanes = rule?.weight == null || !this.#isOpen(1) ? this.#lanes : [{ weight: rule.weight, cap: fullWeight }]
+    return { arm: laneOf(lanes, bucket) + 1, bucket: key === null ? null : bucket, isForced: false }
+  }
+
+  /** An arm with the weight 0 is not touched, by no rule and no key. */
+  #isOpen(arm: number): boolean {
+    return arm === 0 || (this.#lanes[arm - 1]?.weight ?? 0) > 0
+  }
+
+  /** The first source that the request has decides. A sequence without a key stays together by its id. */
+  #keyOf(facts: RouteFacts): string | null {
+    for (const source of this.#settings.key) {
+      const key = keyFrom(source, facts)
+      if (key !== null && key !== '') return key
+    }
+    const correlationId = facts.correlationId()
+    return correlationId === '' ? null : correlationId
+  }
+
+  /** -1: the request brought no arm of this rollout, or a source before `variant` is there. */
+  #echoedArm(facts: RouteFacts): number {
+    const { key, arms, name } = this.#settings
+    for (const source of key) {
+      if (source.from !== 'variant') {
+        if ((keyFrom(source, facts) ?? '') !== '') return -1
+        continue
+      }
+      const [rollout, arm = ''] = (facts.header(variantHeader) ?? '').split('/')
+      const index = rollout === name ? arms.indexOf(arm) : -1
+      if (index !== -1 && this.#isOpen(index)) return index
+    }
+    return -1
+  }
+}
+
+function keyFrom(source: KeySource, facts: RouteFacts): string | null {
+  switch (source.from) {
+    case 'header':
+      return facts.header(source.name)
+    case 'cookie':
+      return cookieOf(facts, source.name)
+    case 'parameter':
+      return facts.parameter(source.name)
+    case 'principal':
+      return facts.principal
+    case 'tenant':
+      return facts.tenant
+    case 'variant':
+    default:
+      return null
+  }
+}
