@@ -59,16 +59,12 @@ const addCounts = (a: ArmCount, b: ArmCount): ArmCount => ({
  */
 export function addCountTick(sums: CountSums, tick: CountTick): CountSums {
   const { candidate, stable } = tick
-  const isControlled = candidate.requests > 0 && stable.requests > 0
-  const hasEvents = candidate.events > 0 || stable.events > 0
   return {
     candidate: addCounts(sums.candidate, candidate),
     stable: addCounts(sums.stable, stable),
     alone: tick.isAlone && stable.requests === 0 ? addCounts(sums.alone, candidate) : sums.alone,
-    logRatios:
-      isControlled && hasEvents
-        ? sums.logRatios.map((sum, i) => sum + logRatio(oddsRatios[i] as number, candidate, stable))
-        : sums.logRatios,
+    // A tick in which one arm had no requests adds 0.
+    logRatios: sums.logRatios.map((sum, i) => sum + logRatio(oddsRatios[i] as number, candidate, stable)),
     eventTicks: sums.eventTicks + (candidate.events > 0 ? 1 : 0),
     eventBuckets: joinBuckets(sums.eventBuckets, tick.eventBuckets),
     keylessEvents: sums.keylessEvents + tick.eventBuckets.filter((bucket) => bucket === null).length,
@@ -76,6 +72,7 @@ export function addCountTick(sums: CountSums, tick: CountTick): CountSums {
 }
 
 function logRatio(odds: number, candidate: ArmCount, stable: ArmCount): number {
+  if (candidate.events === 0 && stable.events === 0) return 0
   const all = candidate.requests + stable.requests
   const weighted = odds * candidate.requests + stable.requests
   return candidate.events * Math.log((odds * all) / weighted) + stable.events * Math.log(all / weighted)
