@@ -51,19 +51,22 @@ const evidenceText = (logEvidence: number, alpha: number): string =>
 
 /**
  * Three questions share the metric's α: more events than stable in the same ticks; more events, alone at 100 %, than
- * stable ever had; more events than the limit. So the chance of any false alarm stays below α.
+ * stable ever had; more events than the limit. So the chance of any false alarm stays below α. The first question has the
+ * fewest requests and gets the most.
  */
+const alphaParts = { relative: 0.8, alone: 0.1, limit: 0.1 } as const
+
 function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVerdict {
-  const each = alpha / (rule.limit === null ? 2 : 3)
+  const needed = alpha * alphaParts.relative
   const { candidate, stable, alone } = sums
   const logEvidence = countEvidence(sums)
   const [rateC, rateS] = [rateOf(candidate), rateOf(stable)]
-  const isRelatively = logEvidence >= -Math.log(each)
+  const isRelatively = logEvidence >= -Math.log(needed)
   const isLarger = rateC >= rateS + rule.addedRate && rateC >= rule.factor * rateS
-  const ofAlone = shareInterval(alone.events, alone.requests, each / 2)
-  const ofStableBefore = shareInterval(stable.events, stable.requests, each / 2)
+  const ofAlone = shareInterval(alone.events, alone.requests, (alpha * alphaParts.alone) / 2)
+  const ofStableBefore = shareInterval(stable.events, stable.requests, (alpha * alphaParts.alone) / 2)
   const isAlone = stable.requests > 0 && ofAlone.low > ofStableBefore.high + rule.addedRate
-  const ofCandidate = shareInterval(candidate.events, candidate.requests, each)
+  const ofCandidate = shareInterval(candidate.events, candidate.requests, alpha * alphaParts.limit)
   const isOverLimit = rule.limit !== null && ofCandidate.low > rule.limit
   const isSignificant = isRelatively || isAlone || isOverLimit
   const hasEnough = hasEnoughEvents(rule, sums)
@@ -85,7 +88,7 @@ function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVer
     stable: { value: rateS, interval: shownS, count: stable.requests },
     why:
       `candidate ${candidate.events} of ${candidate.requests} (${percent(rateC)}), ` +
-      `stable ${stable.events} of ${stable.requests} (${percent(rateS)}); ${evidenceText(logEvidence, each)}` +
+      `stable ${stable.events} of ${stable.requests} (${percent(rateS)}); ${evidenceText(logEvidence, needed)}` +
       (isAlone
         ? `; at 100 %: ${alone.events} of ${alone.requests}, stable had at most ${percent(ofStableBefore.high)}`
         : '') +
