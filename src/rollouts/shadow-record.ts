@@ -14,7 +14,7 @@ type WorstPair = {
   readonly why: readonly string[]
 }
 
-type ShadowFigures = {
+export type ShadowFigures = {
   readonly compared: number
   readonly disagreed: number
   /** Copies that were not made, by reason. */
