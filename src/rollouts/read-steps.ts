@@ -63,6 +63,7 @@ function readWeight(at: PlanValue): Step | null {
   const fields = at.fields(['weight', 'for', 'bake', 'min_requests'])
   const weight = fields?.weight.weight() ?? null
   if (fields === null || weight === null) return null
+  if (weight === 0) return fields.weight.fail('must be above 0', 'use a shadow step or a pause in its place')
   const isBake = fields.bake.isThere
   if (isBake && weight !== fullWeight) return at.fail("has 'bake' below 100 %", "use 'for', or set the weight to 100")
   if (isBake && fields.for.isThere) return at.fail("must have 'for' or 'bake', not both")
@@ -84,6 +85,7 @@ function readShadow(at: PlanValue): Step | null {
   const fields = at.fields(['shadow', 'for', 'min_compared', 'max_in_flight', 'max_bytes', 'keep_inputs'])
   const share = fields?.shadow.weight() ?? null
   if (fields === null || share === null) return null
+  if (share === 0) return fields.shadow.fail('must be above 0')
   return {
     kind: 'shadow',
     share,

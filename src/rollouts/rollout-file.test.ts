@@ -132,6 +132,8 @@ describe('a mistake names line, key, rule and fix', () => {
     ['a time', 'kind: rollout\nsteps: [{ weight: 5, for: 10 }]', /'steps.0.for' must be a time, as 90s, 10m, 2h or 7d, got the number 10/],
     ['a long time', 'kind: rollout\ndrain: 999999d', /'drain' must be a time of at most 365d/],
     ['a weight', 'kind: rollout\nsteps: [{ weight: 101 }]', /'steps.0.weight' must be a share from 0 to 100 per cent, got the number 101/],
+    ['a weight of nothing', 'kind: rollout\nsteps: [{ weight: 0 }]', /'steps.0.weight' must be above 0; use a shadow step/],
+    ['agreement without copies', 'kind: rollout\njudge: { metrics: { agreement: {} } }', /'agreement', which no step compares; add a step/],
     ['decimals', 'kind: rollout\nsteps: [{ weight: 0.001 }]', /with at most two decimals, got the number 0.001/],
     ['weights that fall', 'kind: rollout\nsteps: [{ weight: 5 }, { weight: 1 }]', /'steps.1' has the weight 1 %, below the 5 %/],
     ['two kinds of step', 'kind: rollout\nsteps: [{ weight: 5, shadow: 1 }]', /must have exactly one of .* got weight and shadow/],

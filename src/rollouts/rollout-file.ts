@@ -88,6 +88,13 @@ function readRollout(root: PlanValue, extraKeys: readonly string[]): RolloutPlan
     isSignatureChangeAllowed,
     hasBaseline: optional(fields.baseline, (value) => value.flag(), false),
   }
+  const isComparing = plan.steps.some(({ kind }) => kind === 'shadow')
+  if (!isComparing && plan.judge.metrics.some((rule) => rule.test === 'share' && rule.source === 'agreement')) {
+    fields.judge.fail(
+      "has the metric 'agreement', which no step compares",
+      'add a step such as { shadow: 10, for: 10m }',
+    )
+  }
   // The body cannot be read before the version is known, when the versions have different inputs.
   if (isSignatureChangeAllowed && plan.key.some(({ from }) => from === 'parameter')) {
     fields.key.fail(

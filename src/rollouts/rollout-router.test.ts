@@ -112,3 +112,24 @@ test('arms of an experiment get their weights', () => {
     assert.ok(Math.abs((counts[i] as number) / 30_000 - share) < 4 * Math.sqrt((share * (1 - share)) / 30_000))
   }
 })
+
+test('a baseline gets as large a share as the candidate, and grows from the other end', () => {
+  const router = new RolloutRouter({ name: 'r', salt: '', key: [{ from: 'principal' }], rules: [], arms: ['stable', 'candidate', 'baseline'] }, new RandomDraws(1)) // prettier-ignore
+  const users = Array.from({ length: 20_000 }, (_, i) => `u${i}`)
+  const armsAt = (weight: number): number[] => {
+    router.setWeight(weight)
+    return users.map((principal) => router.route(factsOf({ principal })).arm)
+  }
+  const share = (arms: readonly number[], arm: number): number =>
+    arms.filter((each) => each === arm).length / users.length
+  const [small, half, most] = [armsAt(500), armsAt(5000), armsAt(8000)]
+  for (const [arms, expected] of [
+    [small, [0.05, 0.05]],
+    [half, [0.5, 0.5]],
+    [most, [0.8, 0.2]],
+  ] as const) {
+    assert.ok(Math.abs(share(arms, 1) - (expected[0] as number)) < 0.015)
+    assert.ok(Math.abs(share(arms, 2) - (expected[1] as number)) < 0.015)
+  }
+  small.forEach((arm, i) => assert.ok(arm === 0 || half[i] === arm))
+})

@@ -26,12 +26,16 @@ type RouterSettings = {
   readonly arms: readonly string[]
 }
 
+/** A rollout with a baseline has the arms stable, candidate, baseline. */
+const baselineArm = 2
+
 export class RolloutRouter {
   readonly #settings: RouterSettings
   readonly #draws: RandomDraws
   readonly #buckets: StickyBuckets
   /** Of the arms after the first one. */
   #lanes: readonly Lane[]
+  #baseline = 0
 
   constructor(settings: RouterSettings, draws: RandomDraws) {
     this.#settings = settings
@@ -40,9 +44,13 @@ export class RolloutRouter {
     this.#lanes = settings.arms.slice(1).map(() => ({ weight: 0, cap: 0 }))
   }
 
-  /** The weight of the only candidate, 0 to 10,000. One assignment: the next request sees it. */
+  /**
+   * The weight of the only candidate, 0 to 10,000. One assignment: the next request sees it. With a third arm, the
+   * baseline, as many buckets from the upper end go to the baseline, as far as there are any left.
+   */
   setWeight(weight: number): void {
     this.#lanes = [{ weight, cap: fullWeight }]
+    this.#baseline = this.#settings.arms.length > 2 ? Math.min(weight, fullWeight - weight) : 0
   }
 
   /** The weights of all arms of an experiment, the control included. They never change, so each lane is full. */
@@ -63,7 +71,9 @@ export class RolloutRouter {
     const key = this.#keyOf(facts)
     const bucket = key === null ? this.#draws.bucket() : this.#buckets.bucket(key)
     const lanes = rule?.weight == null || !this.#isOpen(1) ? this.#lanes : [{ weight: rule.weight, cap: fullWeight }]
-    return { arm: laneOf(lanes, bucket) + 1, bucket: key === null ? null : bucket, isForced: false }
+    const lane = laneOf(lanes, bucket)
+    const arm = lane === -1 && bucket >= fullWeight - this.#baseline ? baselineArm : lane + 1
+    return { arm, bucket: key === null ? null : bucket, isForced: false }
   }
 
   /** An arm with the weight 0 is not touched, by no rule and no key. */

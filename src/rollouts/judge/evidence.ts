@@ -58,10 +58,13 @@ export class Evidence {
   /** HOT: once per judged request. */
   addRequest(arm: ArmName, sample: RequestSample): void {
     this.#counts.get('errors')?.add(arm, sample.isError, sample.bucket)
-    this.#addValue('latency', arm, sample.latencyMs)
-    this.#addValue('first_response', arm, sample.firstResponseMs)
-    this.#addValue('compute', arm, sample.computeSecondsPerRow)
-    this.#addValue('tokens_per_second', arm, sample.tokensPerSecond)
+    // A version that fails at once is not a quick version: only answers have values.
+    if (!sample.isError) {
+      this.#addValue('latency', arm, sample.latencyMs)
+      this.#addValue('first_response', arm, sample.firstResponseMs)
+      this.#addValue('compute', arm, sample.computeSecondsPerRow)
+      this.#addValue('tokens_per_second', arm, sample.tokensPerSecond)
+    }
     if (arm === 'stable') return
     for (const rule of this.#slo) this.#addShare(rule.name, sample.latencyMs > rule.aboveMs)
   }

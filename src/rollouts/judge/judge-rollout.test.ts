@@ -73,9 +73,10 @@ class Traffic {
 
 describe('a judgement', () => {
   test('finds errors and slowness within seconds, at 200 requests a second and 5 %', () => {
+    // Runs vary a lot: with 5 % errors the median was 21 s over the first 20 seeds, and 16 s over 400.
     const median = (candidate: Arm): number => {
-      const times = Array.from({ length: 20 }, (_, seed) => new Traffic(rules, {}, seed).secondsToFind(candidate))
-      return times.sort((a, b) => a - b)[10] as number
+      const times = Array.from({ length: 101 }, (_, seed) => new Traffic(rules, {}, seed).secondsToFind(candidate))
+      return times.sort((a, b) => a - b)[50] as number
     }
     assert.ok(median({ ...good, errorRate: 0.5 }) <= 3)
     assert.ok(median({ ...good, errorRate: 0.05 }) <= 20)
@@ -160,6 +161,16 @@ describe('a judgement', () => {
     resumed.play(1, good)
     assert.equal(resumed.judge().verdicts[0]?.candidate.count, 310)
   })
+})
+
+test('requests that failed have no latency: a candidate that fails at once does not look quick', () => {
+  const traffic = new Traffic()
+  const sample = traffic.sample(0, 1, 1)
+  traffic.evidence.addRequest('candidate', { ...sample, isError: true, latencyMs: 0.01 })
+  traffic.evidence.addRequest('candidate', { ...sample, isError: false })
+  traffic.evidence.tick(second, true)
+  const counts = traffic.judge().verdicts.map(({ candidate }) => candidate.count)
+  assert.equal(counts[1], 1)
 })
 
 describe('alpha', () => {
