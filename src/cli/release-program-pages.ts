@@ -40,16 +40,19 @@ export function cleanMappings(smaps: string, isPermanent: (file: string) => bool
   return found
 }
 
+/** Bound once: a server gives back again and again. */
+let madvise: Advise | null = null
+
 export function releaseProgramPages(): void {
   if (process.platform !== 'linux') return
   try {
-    const advise = loadKoffi().load(null).func('int madvise(uintptr_t, size_t, int)') as Advise
+    madvise ??= loadKoffi().load(null).func('int madvise(uintptr_t, size_t, int)') as Advise
     const program = realpathSync(process.execPath)
     // Nothing unloads these two before the process ends.
     const isPermanent = (file: string): boolean =>
       file === program || path.basename(file).startsWith('libonnxruntime.so')
     for (const { address, bytes } of cleanMappings(readFileSync('/proc/self/smaps', 'latin1'), isPermanent)) {
-      advise(address, bytes, dontNeed)
+      madvise(address, bytes, dontNeed)
     }
   } catch {
     // A system without the file or the function: the pages stay.

@@ -1,5 +1,6 @@
 // The keys and values of a registry file. A value that breaks a rule is left out and reported; the rest of the file counts.
 
+import { cutText, describedValue } from '../base/described-value.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 import type { RegistryEntry, RegistryFields, RegistryValue } from '../model/registry-entry.ts'
 import type { Position } from './text-format-error.ts'
@@ -50,7 +51,7 @@ export function readRegistryEntry(
   // An empty file is no mistake.
   if (value === null || value === undefined) return { entry: { fields: {}, versions }, problems }
   if (!isMapping(value)) {
-    report([], `the file must be a mapping of keys to values, got ${described(value)}`, 'begin with: owner: …')
+    report([], `the file must be a mapping of keys to values, got ${describedValue(value)}`, 'begin with: owner: …')
     return { entry: { fields: {}, versions }, problems }
   }
   const fields = readFields(value, [], report)
@@ -62,16 +63,16 @@ export function readRegistryEntry(
 
 function readVersions(value: unknown, versions: Map<string, RegistryFields>, report: Report): void {
   if (!isMapping(value)) {
-    report(['versions'], `'versions' must be a mapping of version numbers to keys, got ${described(value)}`)
+    report(['versions'], `'versions' must be a mapping of version numbers to keys, got ${describedValue(value)}`)
     return
   }
   for (const [version, ofVersion] of Object.entries(value).slice(0, maxVersions)) {
     const keys = ['versions', version]
     if (!/^[0-9]{1,19}$/.test(version))
-      report(keys, `'versions' has the key '${cut(version)}', expected a version number`)
+      report(keys, `'versions' has the key '${cutText(version)}', expected a version number`)
     else if (ofVersion === null) continue
     else if (!isMapping(ofVersion)) {
-      report(keys, `'versions.${version}' must be a mapping of keys to values, got ${described(ofVersion)}`)
+      report(keys, `'versions.${version}' must be a mapping of keys to values, got ${describedValue(ofVersion)}`)
     } else versions.set(String(BigInt(version)), readFields(ofVersion, keys, report))
   }
 }
@@ -104,7 +105,7 @@ function take<Key extends keyof Fields>(fields: Fields, key: Key, value: Fields[
 function textOf(value: unknown, keys: Keys, report: Report): string | null {
   if (typeof value !== 'string') {
     const fix = typeof value === 'number' || typeof value === 'boolean' ? 'put it in quotes' : ''
-    report(keys, `'${pathOf(keys)}' must be text, got ${described(value)}`, fix)
+    report(keys, `'${pathOf(keys)}' must be text, got ${describedValue(value)}`, fix)
     return null
   }
   if (value.length > maxTextChars) {
@@ -118,7 +119,7 @@ function textOf(value: unknown, keys: Keys, report: Report): string | null {
 function listOf(value: unknown, keys: Keys, report: Report): readonly string[] | null {
   const items: readonly unknown[] | null = typeof value === 'string' ? [value] : Array.isArray(value) ? value : null
   if (items === null) {
-    report(keys, `'${pathOf(keys)}' must be a list of texts, got ${described(value)}`)
+    report(keys, `'${pathOf(keys)}' must be a list of texts, got ${describedValue(value)}`)
     return null
   }
   if (items.length > maxListItems) {
@@ -133,7 +134,7 @@ function metricsOf(value: unknown, keys: Keys, report: Report): Readonly<Record<
   if (!isMapping(value)) {
     report(
       keys,
-      `'${pathOf(keys)}' must be a mapping of names to numbers, got ${described(value)}`,
+      `'${pathOf(keys)}' must be a mapping of names to numbers, got ${describedValue(value)}`,
       'as in {accuracy: 0.97}',
     )
     return null
@@ -141,14 +142,14 @@ function metricsOf(value: unknown, keys: Keys, report: Report): Readonly<Record<
   const metrics = Object.create(null) as Record<string, number>
   for (const [name, number] of Object.entries(value).slice(0, maxMetrics)) {
     if (typeof number === 'number' && Number.isFinite(number)) metrics[name] = number
-    else report([...keys, name], `'${pathOf([...keys, name])}' must be a finite number, got ${described(number)}`)
+    else report([...keys, name], `'${pathOf([...keys, name])}' must be a finite number, got ${describedValue(number)}`)
   }
   return metrics
 }
 
 function lineageOf(value: unknown, keys: Keys, report: Report): RegistryFields['lineage'] | null {
   if (!isMapping(value)) {
-    report(keys, `'${pathOf(keys)}' must be a mapping with parent_version or source_uri, got ${described(value)}`)
+    report(keys, `'${pathOf(keys)}' must be a mapping with parent_version or source_uri, got ${describedValue(value)}`)
     return null
   }
   const lineage: { parentVersion?: string; sourceUri?: string } = {}
@@ -159,7 +160,7 @@ function lineageOf(value: unknown, keys: Keys, report: Report): RegistryFields['
     if (name === 'parent_version') {
       const version = typeof part === 'number' ? String(part) : part
       if (typeof version === 'string' && /^[0-9]{1,19}$/.test(version)) lineage.parentVersion = version
-      else report(at, `'${pathOf(at)}' must be a version number, got ${described(part)}`)
+      else report(at, `'${pathOf(at)}' must be a version number, got ${describedValue(part)}`)
     } else if (name === 'source_uri') {
       const uri = textOf(part, at, report)
       if (uri !== null) lineage.sourceUri = uri
@@ -190,14 +191,4 @@ function plain(value: unknown): RegistryValue {
   return typeof value === 'string' || typeof value === 'boolean' ? value : null
 }
 
-const cut = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text)
-
-const pathOf = (keys: Keys): string => cut(keys.join('.'))
-
-function described(value: unknown): string {
-  if (value === null || value === undefined) return 'nothing'
-  if (Array.isArray(value)) return `a list of ${value.length}`
-  if (typeof value === 'object') return 'a mapping'
-  if (typeof value === 'string') return `the text '${cut(value)}'`
-  return `the ${typeof value} ${String(value as number | boolean)}`
-}
+const pathOf = (keys: Keys): string => cutText(keys.join('.'))

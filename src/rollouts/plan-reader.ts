@@ -1,6 +1,7 @@
 // Reads values of a file that people write. What breaks a rule is reported with its key, the rule and what is there, and the
 // reader goes on: a person sees all mistakes at once.
 
+import { cutText, describedValue } from '../base/described-value.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 
 export type Position = { readonly line: number; readonly column: number }
@@ -56,7 +57,7 @@ export class PlanValue {
 
   /** "'x' must be `expected`, got …". */
   mustBe(expected: string, fix = ''): null {
-    return this.fail(`must be ${expected}, got ${described(this.value)}`, fix)
+    return this.fail(`must be ${expected}, got ${describedValue(this.value)}`, fix)
   }
 
   /** The values of a mapping by key. Keys that are not among `known` are reported. */
@@ -196,14 +197,4 @@ function percentOf(text: string): number | null {
   return digits === undefined ? null : Number(digits)
 }
 
-const cut = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text)
-
-const pathOf = (keys: Keys): string => cut(keys.join('.'))
-
-function described(value: unknown): string {
-  if (value === null || value === undefined) return 'nothing'
-  if (Array.isArray(value)) return `a list of ${value.length}`
-  if (typeof value === 'object') return 'a mapping'
-  if (typeof value === 'string') return `the text '${cut(value)}'`
-  return `the ${typeof value} ${String(value as number | boolean)}`
-}
+const pathOf = (keys: Keys): string => cutText(keys.join('.'))
