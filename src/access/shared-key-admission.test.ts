@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Verdict } from './admission.ts'
 import type { ApiName } from './api-name.ts'
-import { anonymous } from './caller.ts'
+import { anonymous, makeCaller } from './caller.ts'
 import { sharedKeyAdmission, type RestrictedApis } from './shared-key-admission.ts'
 
 /** `headers` are as a port finds them: by name in lower case. */
@@ -22,7 +22,7 @@ const groups = [
 ]
 
 test('a restricted API wants its header with exactly its value, and the caller is named after the header', () => {
-  const named = { kind: 'shared-key', name: 'Admin-Key' }
+  const named = makeCaller('shared-key', 'Admin-Key')
   assert.deepEqual(admit('http', groups, 'inference', { 'admin-key': 'secret' }), named)
   for (const headers of [{}, { 'admin-key': '' }, { 'admin-key': 'secret ' }, { 'admin-key': 'Secret' }]) {
     const verdict = admit('http', groups, 'inference', headers)
@@ -34,10 +34,10 @@ test('a restricted API wants its header with exactly its value, and the caller i
 
 test('over gRPC the header has a prefix, and the text speaks of protocols', () => {
   const header = 'triton-grpc-protocol-Admin-Key'
-  assert.deepEqual(admit('grpc', groups, 'inference', { [header.toLowerCase()]: 'secret' }), {
-    kind: 'shared-key',
-    name: header,
-  })
+  assert.deepEqual(
+    admit('grpc', groups, 'inference', { [header.toLowerCase()]: 'secret' }),
+    makeCaller('shared-key', header),
+  )
   const verdict = admit('grpc', groups, 'inference', { 'admin-key': 'secret' })
   assert.ok(verdict.kind === 'refused')
   assert.equal(verdict.message, `This protocol is restricted, expecting header '${header}'`)

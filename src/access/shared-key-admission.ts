@@ -5,7 +5,7 @@ import { ServerError } from '../base/server-error.ts'
 import type { Admission, Refusal, Verdict } from './admission.ts'
 import { apiNames, type ApiName } from './api-name.ts'
 import type { CallFacts } from './call-facts.ts'
-import { anonymous, type Caller } from './caller.ts'
+import { anonymous, makeCaller, type Caller } from './caller.ts'
 
 export type RestrictedApis = {
   readonly apis: readonly string[]
@@ -45,7 +45,7 @@ class SharedKeyAdmission implements Admission {
       const secret: Secret = {
         header: header.toLowerCase(),
         digest: digestOf(value),
-        caller: { kind: 'shared-key', name: header },
+        caller: makeCaller('shared-key', header),
         refusal: { kind: 'refused', reason: 'restricted', message: `${words.refusal} '${header}'` },
       }
       for (const api of apis) this.#restrict(requireApiName(api, words), secret, words)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { anonymous, type Caller } from '../access/caller.ts'
+import { anonymous, makeCaller, type Caller } from '../access/caller.ts'
 import type { Chooser, RequestFacts, RequestHead } from '../model/choice.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
@@ -59,7 +59,7 @@ const factsOf = ({ headers = {}, caller = anonymous, head = unread }: Said): Req
 })
 
 const byHeader: Chooser = (facts, version, model) => model.find(facts.header('x-canary') === 'yes' ? '2' : version)
-const byCaller: Chooser = ({ caller }, _version, model) => model.find(caller.name === 'tester' ? '3' : '1')
+const byCaller: Chooser = ({ caller }, _version, model) => model.find(caller.principal === 'tester' ? '3' : '1')
 const byId: Chooser = (facts, _version, model) => model.find(facts.head().id.startsWith('new-') ? '3' : '2')
 
 test('without a Chooser a request gets the version that it asks for, and nothing of it is read', async () => {
@@ -74,7 +74,7 @@ test('a Chooser steers by header, by caller and by id, and is exchanged while th
   engine.setChooser('m', byHeader)
   assert.deepEqual([ask('m', { headers: { 'x-canary': 'yes' } }), ask('m'), ask('m', {}, '1')], ['2', '3', '1'])
   engine.setChooser('m', byCaller)
-  const tester: Caller = { kind: 'shared-key', name: 'tester' }
+  const tester = makeCaller('shared-key', 'tester')
   assert.deepEqual([ask('m', { caller: tester }), ask('m')], ['3', '1'])
   engine.setChooser('m', byId)
   assert.deepEqual([ask('m', { head: () => ({ id: 'new-7' }) }), ask('m', { head: () => ({}) })], ['3', '2'])

@@ -40,7 +40,7 @@ function choose(options: {
     path: '/',
     peer: '',
     header: () => null,
-    caller: { kind: 'anonymous', name: 'p' },
+    caller: { kind: 'anonymous', principal: 'p', tenant: '', groups: [], rights: null },
     head: () => {
       heads++
       return { ...head, correlationId: options.correlationId ?? 0n }

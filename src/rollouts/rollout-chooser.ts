@@ -60,7 +60,7 @@ class AskedFacts implements RouteFacts {
   }
 
   get principal(): string {
-    return this.#facts.caller.name
+    return this.#facts.caller.principal
   }
 
   header(name: string): string | null {

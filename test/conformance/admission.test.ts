@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Admission, Verdict } from '../../src/access/admission.ts'
 import type { CallFacts } from '../../src/access/call-facts.ts'
-import type { Caller } from '../../src/access/caller.ts'
+import { makeCaller } from '../../src/access/caller.ts'
 import { SystemClock } from '../../src/base/clock.ts'
 import { createHttpPort } from '../../src/http-front-ends.ts'
 import { createMetricsPort } from '../../src/metrics-service.ts'
@@ -31,7 +31,7 @@ class KnownNames implements Admission {
     this.asked.push(facts)
     const name = facts.header('authorization')?.replace('Bearer ', '') ?? ''
     if (name === 'bug') throw new Error('a bug of Admission')
-    const caller: Caller = { kind: 'shared-key', name }
+    const caller = makeCaller('shared-key', name)
     const verdict = name === '' ? refusal : caller
     return this.#isLate ? new Promise((resolve) => setTimeout(() => resolve(verdict), 5)) : verdict
   }
@@ -152,7 +152,7 @@ test('a Chooser steers by header, caller and the head of the body, over HTTP and
   let headsRead = 0
   fixture.engine.setChooser('versions_all', (facts, version, model) => {
     if (version !== '') return model.find(version)
-    if (facts.caller.name === 'ann') return model.find('1')
+    if (facts.caller.principal === 'ann') return model.find('1')
     if (facts.header('x-canary') === 'yes') return model.find('2')
     headsRead++
     const { id, parameters } = facts.head()

@@ -104,7 +104,7 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
   ]
 }
 
-const originOf = ({ metadata, remoteAddress }: PortCall, { name: key }: Caller): ChangeOrigin =>
+const originOf = ({ metadata, remoteAddress }: PortCall, { principal: key }: Caller): ChangeOrigin =>
   changeOrigin('grpc', {
     address: remoteAddress,
     key,

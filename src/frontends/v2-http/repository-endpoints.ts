@@ -91,7 +91,7 @@ export class RepositoryEndpoints {
 }
 
 /** Call this before any await: a client that has disconnected has no address any more. */
-function originOf({ headers, remoteAddress }: HttpRequest, { name: key }: Caller): ChangeOrigin {
+function originOf({ headers, remoteAddress }: HttpRequest, { principal: key }: Caller): ChangeOrigin {
   const requestId = headerOf(headers, 'x-request-id') ?? ''
   return changeOrigin('http', {
     address: remoteAddress,

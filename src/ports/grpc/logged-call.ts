@@ -168,7 +168,7 @@ export class LoggedCall implements PortCall {
       path: this.path,
       status,
       client: this.#inner.remoteAddress,
-      caller: this.#caller.name,
+      caller: this.#caller.principal,
       bytesIn,
       bytesOut,
       totalNs,

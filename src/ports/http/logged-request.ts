@@ -66,7 +66,7 @@ export class LoggedRequest extends WrappedRequest {
       path: query < 0 ? target : target.slice(0, query),
       status,
       client: remoteAddress,
-      caller: (caller as Caller | null)?.name ?? '',
+      caller: (caller as Caller | null)?.principal ?? '',
       bytesIn: body.length,
       bytesOut,
       totalNs: this.#clock.nowNs() - this.#startNs,

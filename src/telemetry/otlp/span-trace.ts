@@ -70,7 +70,7 @@ export class SpanTrace implements RequestTrace {
       ['triton.trace_parent_id', this.#parentId],
     ]
     if (request.id !== '') attributes.push(['triton.request_id', request.id])
-    if (request.caller.name !== '') attributes.push(['enduser.id', request.caller.name])
+    if (request.caller.principal !== '') attributes.push(['enduser.id', request.caller.principal])
     this.#attributes = attributes
   }
 
