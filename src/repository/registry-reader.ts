@@ -63,13 +63,13 @@ async function readFound(
   try {
     const text = await store.readText(root, `${name}/${file}`, maxFileBytes)
     // The YAML library is loaded only when there is a YAML file.
-    const { parseRegistryText, RegistryTextError } = await import('./registry-text.ts')
+    const { parseFileText, FileTextError } = await import('../base/file-text.ts')
     try {
-      const { value, positionOf } = parseRegistryText(text, file.endsWith('.json') ? 'json' : 'yaml')
+      const { value, positionOf } = parseFileText(text, file.endsWith('.json') ? 'json' : 'yaml')
       const { entry, problems } = readRegistryEntry(value, positionOf)
       return { file, entry, problems: [...others, ...problems] }
     } catch (reason) {
-      const position = reason instanceof RegistryTextError ? reason.position : null
+      const position = reason instanceof FileTextError ? reason.position : null
       const problem = { message: messageOf(reason), fix: '', position }
       return { file, entry: emptyRegistryEntry, problems: [...others, problem] }
     }

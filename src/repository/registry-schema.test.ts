@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseRegistryText } from './registry-text.ts'
+import { parseFileText } from '../base/file-text.ts'
 import { readRegistryEntry } from './registry-schema.ts'
 
 function read(text: string, format: 'yaml' | 'json' = 'yaml'): ReturnType<typeof readRegistryEntry> {
-  const { value, positionOf } = parseRegistryText(text, format)
+  const { value, positionOf } = parseFileText(text, format)
   return readRegistryEntry(value, positionOf)
 }
 

@@ -12,7 +12,7 @@ import type {
   SignRule,
 } from './judge/metric-rule.ts'
 import { metricDefaults, metricNames } from './metric-defaults.ts'
-import type { PlanValue } from './plan-reader.ts'
+import type { PlanValue } from '../base/plan-reader.ts'
 import type { JudgePolicy } from './rollout-plan.ts'
 
 const maxMetrics = 32

@@ -2,7 +2,7 @@
 
 import { LinearPattern } from '../base/linear-pattern.ts'
 import { messageOf } from '../base/server-error.ts'
-import type { PlanValue } from './plan-reader.ts'
+import type { PlanValue } from '../base/plan-reader.ts'
 import type { KeySource } from './rollout-plan.ts'
 import type { Condition, TrafficRule, ValueTest } from './traffic-rule.ts'
 

@@ -1,7 +1,7 @@
 // `steps` of a rollout file.
 
 import { fullWeight } from './assignment.ts'
-import type { PlanValue } from './plan-reader.ts'
+import type { PlanValue } from '../base/plan-reader.ts'
 import { optional } from './read-metrics.ts'
 import type { Step } from './rollout-plan.ts'
 

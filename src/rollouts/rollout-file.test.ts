@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { parseRegistryText } from '../repository/registry-text.ts'
+import { parseFileText } from '../base/file-text.ts'
 import { readRolloutFile, rolloutFileNames } from './rollout-file.ts'
 import type { ExperimentPlan, RolloutPlan } from './rollout-plan.ts'
 
@@ -48,7 +48,7 @@ notify: [{ url: "https://hooks.example/x", events: [rolled_back, paused], secret
 `
 
 const read = (text: string): ReturnType<typeof readRolloutFile> => {
-  const { value, positionOf } = parseRegistryText(text, 'yaml')
+  const { value, positionOf } = parseFileText(text, 'yaml')
   return readRolloutFile(value, positionOf)
 }
 

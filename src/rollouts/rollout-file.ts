@@ -1,7 +1,7 @@
 // The object of `rollout.yaml`, `rollout.yml`, `rollout.json` and of POST /v2/rollouts. Unknown keys are mistakes: a guard that
 // is spelled wrong must not be taken for one that is off.
 
-import { PlanProblems, type PlanProblem, type PlanValue, type Position } from './plan-reader.ts'
+import { PlanProblems, type PlanProblem, type PlanValue, type Position } from '../base/plan-reader.ts'
 import { readAlpha, optional, readCompare, readJudge } from './read-metrics.ts'
 import { readKey, readRules } from './read-rules.ts'
 import { readSteps } from './read-steps.ts'

@@ -1,18 +1,18 @@
-// The text of a registry file as plain values. YAML is read in a small, safe part of the language: no anchors, aliases,
-// tags, directives or explicit keys, and little nesting. A parser of the whole language takes minutes for some 64 KiB.
+// The text of a file that people write as plain values. YAML is read in a small, safe part of the language: no anchors,
+// aliases, tags, directives or explicit keys, and little nesting. A parser of all of it takes minutes for some 64 KiB.
 
 import { CST, isMap, isScalar, Lexer, LineCounter, parseDocument, visit, type Document } from 'yaml'
-import { messageOf } from '../base/server-error.ts'
-import type { Position } from './text-format-error.ts'
+import { messageOf } from './server-error.ts'
+import type { Position } from './plan-reader.ts'
 
-type RegistryText = {
+type FileText = {
   readonly value: unknown
   /** Where the value of a key stands; null where that is not known. */
   readonly positionOf: (keys: readonly string[]) => Position | null
 }
 
 /** What is wrong with the text as a whole. */
-export class RegistryTextError extends Error {
+export class FileTextError extends Error {
   readonly position: Position | null
 
   constructor(what: string, position: Position | null) {
@@ -21,21 +21,21 @@ export class RegistryTextError extends Error {
   }
 }
 
-/** Throws RegistryTextError. */
-export function parseRegistryText(text: string, format: 'yaml' | 'json'): RegistryText {
-  if (text.includes('\0')) throw new RegistryTextError('it is not text: it has NUL characters', null)
+/** Throws FileTextError. */
+export function parseFileText(text: string, format: 'yaml' | 'json'): FileText {
+  if (text.includes('\0')) throw new FileTextError('it is not text: it has NUL characters', null)
   return format === 'json' ? parseJson(text) : parseYaml(text)
 }
 
-function parseJson(text: string): RegistryText {
+function parseJson(text: string): FileText {
   try {
     return { value: JSON.parse(text) as unknown, positionOf: () => null }
   } catch (reason) {
-    throw new RegistryTextError(`it is not JSON: ${messageOf(reason)}`, null)
+    throw new FileTextError(`it is not JSON: ${messageOf(reason)}`, null)
   }
 }
 
-function parseYaml(text: string): RegistryText {
+function parseYaml(text: string): FileText {
   refuseUnsafe(text)
   const lineCounter = new LineCounter()
   const place = (offset: number): Position => {
@@ -54,7 +54,7 @@ function parseYaml(text: string): RegistryText {
     lineCounter,
   })
   const [mistake] = document.errors
-  if (mistake !== undefined) throw new RegistryTextError(`it is not YAML: ${mistake.message}`, place(mistake.pos[0]))
+  if (mistake !== undefined) throw new FileTextError(`it is not YAML: ${mistake.message}`, place(mistake.pos[0]))
   refuseDuplicates(document, place)
   return {
     value: document.toJS({ maxAliasCount: 0 }) as unknown,
@@ -92,7 +92,7 @@ function refuseUnsafe(text: string): void {
   let words = 0
   for (const source of new Lexer().lex(text)) {
     const refuse = (what: string): never => {
-      throw new RegistryTextError(what, positionIn(text, offset))
+      throw new FileTextError(what, positionIn(text, offset))
     }
     if (++words > maxWords) refuse('it has too many keys and values')
     const type: string | null = isScalarNext ? 'scalar-text' : CST.tokenType(source)
@@ -125,7 +125,7 @@ function refuseDuplicates(document: Document, place: (offset: number) => Positio
         const name = isScalar(key) ? key.value : key
         if (seen.has(name)) {
           const start = isScalar(key) ? key.range?.[0] : undefined
-          throw new RegistryTextError(
+          throw new FileTextError(
             `the key '${String(name).slice(0, 100)}' is there twice`,
             start === undefined ? null : place(start),
           )

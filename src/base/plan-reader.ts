@@ -1,8 +1,8 @@
 // Reads values of a file that people write. What breaks a rule is reported with its key, the rule and what is there, and the
 // reader goes on: a person sees all mistakes at once.
 
-import { cutText, describedValue } from '../base/described-value.ts'
-import { nearestWord } from '../base/nearest-word.ts'
+import { cutText, describedValue } from './described-value.ts'
+import { nearestWord } from './nearest-word.ts'
 
 export type Position = { readonly line: number; readonly column: number }
 

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseRegistryText, RegistryTextError } from './registry-text.ts'
+import { parseFileText, FileTextError } from './file-text.ts'
 
 function refusal(text: string): string {
   try {
-    parseRegistryText(text, 'yaml')
+    parseFileText(text, 'yaml')
   } catch (reason) {
-    assert.ok(reason instanceof RegistryTextError, String(reason))
+    assert.ok(reason instanceof FileTextError, String(reason))
     return `${reason.position?.line ?? '-'}:${reason.position?.column ?? '-'} ${reason.message}`
   }
   return assert.fail(`was read: ${text.slice(0, 60)}`)
@@ -25,12 +25,12 @@ test('what YAML has beyond plain values is refused by name and place', () => {
 })
 
 test('a text that quotes such words is plain text', () => {
-  const { value } = parseRegistryText('a: "&x *y !z"\nb: |\n  ? &x\n  *y\nc: what? & why\n', 'yaml')
+  const { value } = parseFileText('a: "&x *y !z"\nb: |\n  ? &x\n  *y\nc: what? & why\n', 'yaml')
   assert.deepEqual(value, { a: '&x *y !z', b: '? &x\n*y\n', c: 'what? & why' })
 })
 
 test('dates, yes and no, and octal numbers are what YAML 1.2 makes of them', () => {
-  const { value } = parseRegistryText('a: 2024-01-01\nb: yes\nc: 0o17\nd: true\ne: ~\n', 'yaml')
+  const { value } = parseFileText('a: 2024-01-01\nb: yes\nc: 0o17\nd: true\ne: ~\n', 'yaml')
   assert.deepEqual(value, { a: '2024-01-01', b: 'yes', c: 15, d: true, e: null })
 })
 
@@ -86,9 +86,9 @@ test('whatever the bytes are, the answer is a value or a refusal', () => {
   fc.assert(
     fc.property(fc.array(words, { maxLength: 200 }), (parts) => {
       try {
-        parseRegistryText(parts.join(''), 'yaml')
+        parseFileText(parts.join(''), 'yaml')
       } catch (reason) {
-        assert.ok(reason instanceof RegistryTextError, String(reason))
+        assert.ok(reason instanceof FileTextError, String(reason))
       }
     }),
     { numRuns: 2000 },
