@@ -28,6 +28,7 @@ import { Tracer, type TracerOptions } from '../telemetry/tracer.ts'
 import { ChangeRecorder } from './lifecycle/change-recorder.ts'
 import type { LoadOverride } from './lifecycle/load-override.ts'
 import type { ModelSource } from './lifecycle/model-source.ts'
+import type { VersionRule } from './lifecycle/version-rule.ts'
 import type { IndexEntry } from './serving/index-entry.ts'
 import type { LoadDependencies } from './serving/load-version.ts'
 import type { Unloading } from './ensembles/ensemble-upkeep.ts'
@@ -84,6 +85,7 @@ export class Engine {
   readonly #byName: ReadonlyMap<string, ServedModel>
   #state: EngineState = 'STARTING'
   #startError: ServerError | null = null
+  #versionRule: VersionRule | null = null
   readonly #expected = new ExpectedRequests()
   /** Requests that no model took. Front ends count those that they refuse themselves. */
   readonly refusals = new RefusalCounts()
@@ -117,6 +119,7 @@ export class Engine {
         check: this.#check,
         ledger: dependencies.ledger ?? new ModelLedger(),
         infer: (request) => this.inferByName(request, true),
+        versionRule: () => this.#versionRule,
       },
       options,
     )
@@ -378,12 +381,34 @@ export class Engine {
   async load(name: string, override: LoadOverride | null = null, origin?: ChangeOrigin): Promise<void> {
     if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
     await this.#lifecycle.load(name, override, origin)
+    await this.#versionRule?.afterLoad(name, true)
   }
 
   /** Like `load`, for a model whose files have changed in the repository: a lazy model that sleeps goes on sleeping. */
   async follow(name: string): Promise<void> {
     if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
     await this.#lifecycle.follow(name)
+    await this.#versionRule?.afterLoad(name, false)
+  }
+
+  /** To be set before `start`. */
+  setVersionRule(rule: VersionRule | null): void {
+    this.#versionRule = rule
+  }
+
+  /** From now on requests without a version get this version of the model; '': the highest one that serves. */
+  setStandardVersion(name: string, version: string): void {
+    this.#lifecycle.directory.setStandard(name, version)
+  }
+
+  /** Reads the model again and brings the versions in memory in line with the VersionRule. */
+  renew(name: string, origin?: ChangeOrigin): Promise<void> {
+    return this.#lifecycle.renew(name, origin)
+  }
+
+  /** A model that was ever tried; undefined: there is none of that name. */
+  servedModel(name: string): ServedModel | undefined {
+    return this.#byName.get(name)
   }
 
   /**

@@ -15,6 +15,9 @@ export class ModelDirectory {
   /** By name, or name in full. A Chooser belongs to the name: it may be set before the model is first loaded. */
   readonly #choosers = new Map<string, Chooser>()
 
+  /** By name: the version that requests without a version get. */
+  readonly #standards = new Map<string, string>()
+
   constructor(hasNamespaces: boolean) {
     this.hasNamespaces = hasNamespaces
   }
@@ -34,6 +37,7 @@ export class ModelDirectory {
     if (known !== undefined) return known
     const model = new ServedModel(key)
     model.chooser = this.#choosers.get(modelLabel(key)) ?? this.#choosers.get(splitModelKey(key).name) ?? null
+    model.setStandard(this.#standards.get(modelLabel(key)) ?? this.#standards.get(splitModelKey(key).name) ?? '')
     this.#models.set(key, model)
     return model
   }
@@ -46,6 +50,13 @@ export class ModelDirectory {
       const model = this.#models.get(key)
       if (model !== undefined) model.chooser = chooser
     }
+  }
+
+  /** From now on requests without a version get this version of the model; '': the highest one that serves. */
+  setStandard(name: string, version: string): void {
+    if (version === '') this.#standards.delete(nameInFull(name))
+    else this.#standards.set(nameInFull(name), version)
+    for (const key of this.allOf(name)) this.#models.get(key)?.setStandard(version)
   }
 
   /** All models of a name, listed or not. */

@@ -28,6 +28,7 @@ import type { ServedModel } from '../serving/served-model.ts'
 import type { ServedVersion } from '../serving/served-version.ts'
 import { ModelSleep, type SleepDependencies } from './model-sleep.ts'
 import { planChange, planLoad, type LoadPlan } from './plan-change.ts'
+import type { VersionRule } from './version-rule.ts'
 import { VersionSwitch, type SwitchDependencies } from './version-switch.ts'
 
 type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 'patience' | 'changed'> & {
@@ -35,6 +36,8 @@ type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 
   /** Counts models that are loaded on demand, for metrics. */
   readonly residencyLedger?: ResidencyLedger
   readonly recorder: ChangeRecorder
+  /** Absent: the version policy of each model decides. */
+  readonly versionRule?: () => VersionRule | null
 }
 
 export type LifecycleSettings = LoadSettings & {
@@ -155,6 +158,15 @@ export class ModelLifecycle {
     await this.#ensembles.load(await this.#pollOne(key, null, options), options)
   }
 
+  /** Loads and retires versions until those serve that the VersionRule selects; the configuration stays what it was. */
+  async renew(name: string, origin?: ChangeOrigin): Promise<void> {
+    for (const key of await this.#keysOf(name)) {
+      const config = this.#models.get(key)?.from.override ?? null
+      const options = { isForced: true, config, ...(origin === undefined ? {} : { origin }) }
+      await this.#ensembles.load(await this.#pollOne(key, config, options), options)
+    }
+  }
+
   /** The models of that name, from the repositories and from load requests. */
   async keysOf(name: string): Promise<readonly ModelKey[]> {
     return [...new Set([...(await this.#keysOf(name)), ...this.#directory.listedOf(name)])]
@@ -272,21 +284,34 @@ export class ModelLifecycle {
     const { from, versions } = model
     const isEnsemble = this.#ensembles.isEnsemble(model.key)
     const current = { state: model.state.kind, fingerprint: from.fingerprint, versions: versions.values() }
+    const selected = await this.#selectVersions(model, polled, options)
     const plan = planChange(current, polled, {
       isForced,
       mayStayAsleep,
       isLazy: polled.error === null && this.#residency.isLazy(polled),
       isEnsemble,
+      selected,
       hasRoom: (found, chosen) => this.#residency.hasRoom(this.#residency.estimate(found, chosen)),
     })
     if (plan.kind === 'GO_ON_SERVING') return false
     if (plan.kind === 'GO_ON_SLEEPING') return null
     if (plan.kind === 'SLEEP' && (await this.#sleep.begin(model, plan))) return null
-    const replan = (): LoadPlan<ServedVersion> => planLoad(versions.values(), polled, isEnsemble)
+    const replan = (): LoadPlan<ServedVersion> => planLoad(versions.values(), polled, { isEnsemble, selected })
     const first = plan.kind === 'SLEEP' ? replan() : plan
     const work = (): Promise<void> => this.#loadWithRetries(model, options, first, replan)
     await watchLoad({ clock: this.#clock, log: this.#log }, model.label, work)
     return true
+  }
+
+  /** Files that a client has sent are served as they are: nobody has said how versions of them take over. */
+  async #selectVersions(
+    model: ServedModel,
+    polled: PolledModel,
+    { upload = null }: LoadOptions,
+  ): Promise<readonly string[] | null> {
+    const rule = this.#dependencies.versionRule?.() ?? null
+    if (rule === null || polled.error !== null || upload !== null) return null
+    return rule.select(model.key, polled, model.latest !== null)
   }
 
   async #loadWithRetries(

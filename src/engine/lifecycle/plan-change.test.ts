@@ -46,6 +46,7 @@ function planOf(current: CurrentModel<KnownVersion>, polled: FoundModel | Failed
     mayStayAsleep: false,
     isLazy: false,
     isEnsemble: false,
+    selected: null,
     hasRoom: () => true,
     ...rules,
   })

@@ -30,6 +30,8 @@ export type ChangeRules = {
   readonly isLazy: boolean
   /** An ensemble is made anew each time: it follows the models that it calls. */
   readonly isEnsemble: boolean
+  /** The versions to serve, lowest first; null: those of the version policy. */
+  readonly selected: readonly string[] | null
   /** Whether the versions fit into the memory that is free. */
   hasRoom(model: FoundModel, versions: readonly string[]): boolean
 }
@@ -69,29 +71,29 @@ export function planChange<V extends KnownVersion>(
   polled: PolledModel,
   rules: ChangeRules,
 ): ChangePlan<V> {
-  if (polled.error !== null) return planLoad(current.versions, polled, rules.isEnsemble)
+  if (polled.error !== null) return planLoad(current.versions, polled, rules)
   const { state, fingerprint } = current
   const isSame = polled.fingerprint === fingerprint
   if (state === 'SERVING' && isSame && !rules.isForced) return { kind: 'GO_ON_SERVING' }
-  const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
+  const chosen = rules.selected ?? selectVersions(polled.config.versionPolicy, polled.versions)
   const maySleep = rules.mayStayAsleep && state !== 'SERVING' && chosen.length > 0
   if (maySleep && (rules.isLazy || !rules.hasRoom(polled, chosen))) {
     return state === 'SLEEPING' && isSame ? { kind: 'GO_ON_SLEEPING' } : { kind: 'SLEEP', polled, versions: chosen }
   }
-  return planLoad(current.versions, polled, rules.isEnsemble)
+  return planLoad(current.versions, polled, rules)
 }
 
 /** The same for a load that has something to do. Pure. */
 export function planLoad<V extends KnownVersion>(
   versions: Iterable<V>,
   polled: PolledModel,
-  isEnsemble: boolean,
+  { isEnsemble, selected }: Pick<ChangeRules, 'isEnsemble' | 'selected'>,
 ): LoadPlan<V> {
   if (polled.error !== null) {
     const { message, cause } = polled.error
     return { kind: 'UNREADABLE', reason: cause === undefined ? message : `${message}: ${messageOf(cause)}` }
   }
-  const chosen = selectVersions(polled.config.versionPolicy, polled.versions)
+  const chosen = selected ?? selectVersions(polled.config.versionPolicy, polled.versions)
   const serving = [...versions].filter((version) => version.state === 'READY')
   const keep = isEnsemble ? [] : serving.filter((version) => isUnchanged(version, polled, chosen))
   const load = chosen.filter((version) => !keep.some((kept) => kept.version === version))

@@ -33,7 +33,7 @@ type ServedModelState =
   | { readonly kind: 'SLEEPING'; readonly sleeping: SleepingModel; readonly from: ServedFrom }
   | {
       readonly kind: 'SERVING'
-      /** The highest version; what a request without a version gets. */
+      /** What a request without a version gets: the standard version where it serves, else the highest one. */
       readonly latest: ServedVersion
       /** Lowest first. */
       readonly ready: readonly ServedVersion[]
@@ -60,6 +60,8 @@ export class ServedModel implements VersionChoice {
   failure = ''
   /** The memory of its versions; 0 while the model is not in memory. */
   memoryBytes = 0
+  /** The number of the version that requests without one get; '': the highest one. Set by the ModelDirectory alone. */
+  #standard = ''
   /** Chooses the version of each request; null: `find` does. Set by the ModelDirectory alone. */
   chooser: Chooser | null = null
 
@@ -118,7 +120,7 @@ export class ServedModel implements VersionChoice {
     const state = this.#state
     if (version === '') {
       if (state.kind === 'SERVING') return state.latest
-      if (state.kind === 'SLEEPING') return state.sleeping.latest
+      if (state.kind === 'SLEEPING') return state.sleeping.versions.get(this.#standard) ?? state.sleeping.latest
       const why = this.#versions.size === 0 ? 'is not found' : 'has no available versions'
       throw unknownModel('NOT_FOUND', `'${label}' ${why}`)
     }
@@ -141,7 +143,7 @@ export class ServedModel implements VersionChoice {
     return sleeping === null ? this.ready : [...sleeping.versions.values()]
   }
 
-  /** '' is the highest version. */
+  /** '' is the version that requests without one get. */
   isVersionReady(version: string): boolean {
     const { sleeping } = this
     if (sleeping === null) {
@@ -179,9 +181,15 @@ export class ServedModel implements VersionChoice {
   /** From now on these versions take the requests, lowest first. Those that served before are the caller's to end. */
   serve(ready: readonly ServedVersion[], from: ServedFrom): void {
     this.show(ready)
-    const latest = ready.at(-1)
+    const latest = ready.find(({ version }) => version === this.#standard) ?? ready.at(-1)
     assert(latest !== undefined, `model '${this.label}' serves at least one version`)
     this.#move({ kind: 'SERVING', latest, ready, readyVersions: ready.map(({ version }) => version), from })
+  }
+
+  /** From now on requests without a version get this one, as long as it serves; '': the highest one. One assignment. */
+  setStandard(version: string): void {
+    this.#standard = version
+    if (this.#state.kind === 'SERVING') this.serve(this.#state.ready, this.#state.from)
   }
 
   /** A model that sleeps keeps the configuration that came with the request for it. */
