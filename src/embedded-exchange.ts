@@ -88,7 +88,7 @@ export class EmbeddedExchange extends InferenceExchange {
     return null
   }
   head(): RequestHead {
-    return { id: this.#options.id ?? '', parameters: this.#parameters, correlationId: 0n }
+    return { id: this.#options.id ?? '', parameters: this.#parameters, correlationId: 0n, isSequenceStart: false }
   }
 
   /** Begins the inference. The signal of the options cancels it. */

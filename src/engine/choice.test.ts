@@ -54,8 +54,9 @@ const factsOf = ({ headers = {}, caller = anonymous, head = unread }: Said): Req
   path: '/',
   peer: '',
   caller,
+  watch: null,
   header: (name) => headers[name] ?? null,
-  head: () => ({ id: '', parameters: new Map(), correlationId: 0n, ...head() }),
+  head: () => ({ id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false, ...head() }),
 })
 
 const byHeader: Chooser = (facts, version, model) => model.find(facts.header('x-canary') === 'yes' ? '2' : version)

@@ -236,7 +236,10 @@ export class Engine {
     const model = this.#modelOf(name)
     if (model.chooser === null) return model.find(version)
     const chosen = model.chooser(facts, version, model)
-    assert(chosen.key === model.key, `the chooser of model '${model.label}' chose a version of it`)
+    assert(
+      chosen.key === model.key || facts.watch !== null,
+      `the chooser of model '${model.label}' chose a version of it, or follows the request`,
+    )
     return chosen
   }
 
@@ -358,7 +361,8 @@ export class Engine {
     if (version.state === 'READY') return version
     if (model === undefined) return this.findVersion(modelName, modelVersion)
     // What a Chooser chose stays chosen, whatever the client wrote.
-    return model.find(model.chooser === null ? modelVersion : version.version)
+    const isChosen = model.chooser !== null || request.watch !== null
+    return model.find(isChosen ? version.version : modelVersion)
   }
 
   /** The model may have been loaded from other files than those that were known when the request came. */

@@ -13,7 +13,7 @@ import { ServerError } from '../base/server-error.ts'
 import type { Engine } from '../engine/engine.ts'
 import { RequestRegions, type OutputPlace } from '../engine/shared-memory/request-regions.ts'
 import type { RegionReference, SharedMemoryRegistry } from '../engine/shared-memory/shared-memory-registry.ts'
-import type { RequestFacts, RequestHead } from '../model/choice.ts'
+import type { ChoiceWatch, RequestFacts, RequestHead } from '../model/choice.ts'
 import type { WordedCall } from '../model/error-words.ts'
 import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
@@ -67,6 +67,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   abstract readonly path: string
   abstract readonly peer: string
   readonly caller: Caller
+  watch: ChoiceWatch | null = null
   protected readonly parts: ExchangeParts
   /** The client gets exactly one answer: the first answer waits until the model has ended. Set before `submit`. */
   protected answersOnce: boolean
@@ -114,6 +115,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   protected abstract read(version: ModelVersion): void
   /** The request is read. The Engine gets it next, or once its inputs are copied from shared memory. */
   protected started?(request: InferenceRequest): void
+  /** Another request answers in the place of the first one, because that one ran again on another version. */
+  protected replaced?(request: InferenceRequest): void
   /** A long read has begun (true), or has ended and the Engine has the request (false). */
   protected readingChanged?(isReading: boolean): void
   /**
@@ -253,6 +256,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       caller: this.caller,
       sink: this.#onAnswer,
     })
+    request.watch = this.watch
     this.#request = request
     this.#regions = regions
     this.started?.(request)
@@ -298,6 +302,10 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
 
   #infer(request: InferenceRequest): void {
     const { engine, clock } = this.parts
+    if (this.watch !== null) {
+      this.watch.begun(request)
+      this.#version = this.watch.version
+    }
     if (this.#arrivedNs !== 0) {
       const [start, end] = this.arrivalNames
       request.arrivalStamps = [
@@ -315,7 +323,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   /** The sink of the request. It does not throw, and it releases also the responses that the client does not get. */
-  readonly #onAnswer = (response: InferenceResponse): void => {
+  readonly #onAnswer = (response: InferenceResponse, request: InferenceRequest): void => {
+    if (request !== this.#request) this.#replace(request)
     if (!this.answersOnce) this.#give(response, response.isFinal)
     else {
       if (!response.isFlagOnly) {
@@ -328,6 +337,13 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     if (!response.isFinal) return
     this.#hasEnded = true
     this.#endIfDone()
+  }
+
+  /** The request ran again on another version, and that one answers. */
+  #replace(request: InferenceRequest): void {
+    this.#request = request
+    this.#version = this.watch?.version ?? this.#version
+    this.replaced?.(request)
   }
 
   /** The error of a single answer; null when the answer is good. `first` is null for a model that gave no answer. */

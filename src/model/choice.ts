@@ -2,6 +2,7 @@
 
 import type { CallFacts } from '../access/call-facts.ts'
 import type { Caller } from '../access/caller.ts'
+import type { InferenceRequest, RequestWatch } from './inference-request.ts'
 import type { Parameters } from './parameters.ts'
 import type { ModelVersion } from './model-version.ts'
 
@@ -11,11 +12,26 @@ export type RequestHead = {
   readonly parameters: Parameters
   /** 0n or '' when the request belongs to no sequence. */
   readonly correlationId: bigint | string
+  readonly isSequenceStart: boolean
+}
+
+/** Follows a request that a Chooser has assigned. */
+export interface ChoiceWatch extends RequestWatch {
+  /** The model that the client asked for. The version may be one of another model. */
+  readonly modelName: string
+  /** The version that serves the request. Another one, when the request runs again. */
+  readonly version: ModelVersion
+  /** What the answer says about its origin: `<rollout>/<arm>/<version>`. '': the answer says nothing. */
+  readonly variant: string
+  /** The Engine gets the request next. HOT. */
+  begun(request: InferenceRequest): void
 }
 
 /** The facts about a request that a Chooser may ask for. */
 export interface RequestFacts extends CallFacts {
   readonly caller: Caller
+  /** A Chooser that wants to follow the request sets this; null: nobody follows it. */
+  watch: ChoiceWatch | null
   /** The head of the body. The first call reads it, later calls return the same. Throws ServerError for a bad body. */
   head(): RequestHead
 }
@@ -35,7 +51,7 @@ export interface VersionChoice {
 
 /**
  * Chooses the version that serves a request. `version` is the client's text, '' for none. The Engine calls a Chooser
- * once per request, before the tensors of the request are read. A Chooser must be quick, and must return a version of
- * this model. When a Chooser throws, only this request fails.
+ * once per request, before the tensors of the request are read. A Chooser must be quick. It returns a version of this model,
+ * or of another one with the same inputs and outputs; then it must set `watch`. When a Chooser throws, only this request fails.
  */
 export type Chooser = (facts: RequestFacts, version: string, model: VersionChoice) => ModelVersion

@@ -37,6 +37,15 @@ export interface AnswerStage {
   passed?(response: InferenceResponse, request: InferenceRequest): void
 }
 
+/** Follows a request to its end, and may run it again elsewhere. */
+export interface RequestWatch {
+  /**
+   * Gets every answer before the client does. False: the client does not get this answer, because the request runs again.
+   * HOT.
+   */
+  answered(response: InferenceResponse, request: InferenceRequest): boolean
+}
+
 /** The version that admitted a request. It counts the answers and executions of the request. */
 export interface RequestAccount {
   /** The last stage before the sink. */
@@ -146,6 +155,9 @@ export class InferenceRequest {
   /** Set by the Engine on a request that was picked for tracing, and by `beginChild` on the requests made for it. */
   trace: RequestTrace | null = null
 
+  /** Follows the request for a rollout of its model; null: the request is like any other. */
+  watch: RequestWatch | null = null
+
   /** The response cache gave the answer. `cacheNs` is the time of the lookup and of storing an answer. */
   isCacheHit = false
   /** Equal for requests with equal content to one model; '' until a scheduler needed the key. */
@@ -165,6 +177,9 @@ export class InferenceRequest {
   #isCancelled = false
   #isEnded = false
   #isPaused = false
+  #isLeaving = false
+  /** The request that runs in place of this one. */
+  #successor: InferenceRequest | null = null
 
   constructor(fields: InferenceRequestInit) {
     this.modelName = fields.modelName
@@ -228,9 +243,30 @@ export class InferenceRequest {
 
   /** The client no longer waits. The holder decides when the request ends; it ends through `fail` or `respond`. */
   cancel(): void {
+    this.#successor?.cancel()
+    // Nobody waits any more for the run that would have come after this one.
+    this.#isLeaving = false
     if (this.#isCancelled || this.#isEnded) return
     this.#isCancelled = true
     this.#holder?.onCancel(this)
+  }
+
+  /**
+   * Takes the request out of the queue in which it waits, so that its watch can run it elsewhere. It ends here as a cancelled
+   * request does. False: the request has begun or has ended, and stays.
+   */
+  leaveQueue(): boolean {
+    const holder = this.#holder
+    if (holder === null || this.#isEnded || this.#isCancelled || this.stage !== 'ADMITTED') return false
+    this.#isLeaving = true
+    this.#isCancelled = true
+    holder.onCancel(this)
+    return true
+  }
+
+  /** True from `leaveQueue` on, as long as the client waits. */
+  get isLeaving(): boolean {
+    return this.#isLeaving
   }
 
   /** The client reads more slowly than the model answers. An Instance that is able to wait sends no more for now. */
@@ -240,6 +276,7 @@ export class InferenceRequest {
 
   /** A front end calls this. Answers on their way still arrive, and a backend that cannot wait goes on sending. */
   setPaused(isPaused: boolean): void {
+    this.#successor?.setPaused(isPaused)
     if (this.#isPaused === isPaused || this.#isEnded) return
     this.#isPaused = isPaused
     this.#holder?.onFlowChange?.(this)
@@ -279,7 +316,8 @@ export class InferenceRequest {
         return
       }
     }
-    this.#sink(this.#account === null ? response : this.#account.answered(response, this), this)
+    const answer = this.#account === null ? response : this.#account.answered(response, this)
+    if (this.watch === null || this.watch.answered(answer, this)) this.#sink(answer, this)
     if (this.trace !== null && response.isFinal) this.trace.release()
   }
 
@@ -287,6 +325,22 @@ export class InferenceRequest {
   tellExecuted(batch: ExecutedBatch): boolean {
     this.#account?.executed(batch)
     return this.#account !== null
+  }
+
+  /**
+   * A request with the same content that answers to the same client. The client cancels and pauses that one from now on, and
+   * this one must not answer any more. `inputs` are those of before the version reshaped them.
+   */
+  again(inputs: Tensor[], timeoutUs: bigint): InferenceRequest {
+    const { modelName, modelVersion, id, requestedOutputs, parameters, priority, caller } = this
+    const content = { modelName, modelVersion, id, inputs, requestedOutputs, parameters }
+    const next = new InferenceRequest({ ...content, priority, timeoutUs, caller, sink: this.#sink })
+    next.receivedNs = this.receivedNs
+    next.trace = this.trace
+    this.trace?.retain()
+    this.#successor = next
+    if (this.#isPaused) next.setPaused(true)
+    return next
   }
 
   fail(error: ServerError): void {

@@ -15,6 +15,10 @@ export interface ModelVersion {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState
+  /** Requests that wait and have not begun. */
+  readonly pendingCount: number
+  /** Whether the version has this sequence under way. */
+  holdsSequence(id: bigint | string): boolean
   /** Takes the request over and sees to it that the request ends. Never throws. Only the Engine calls this. */
   admit(request: InferenceRequest): void
 }

@@ -29,6 +29,7 @@ export function readJsonRequestHead(body: Uint8Array, length: number, takesAll: 
     id: typeof id === 'string' ? id : '',
     parameters,
     correlationId: typeof sequence === 'bigint' || typeof sequence === 'string' ? sequence : 0n,
+    isSequenceStart: parameters.get('sequence_start') === true,
   }
 }
 

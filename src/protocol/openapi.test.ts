@@ -40,6 +40,8 @@ const model = (name: string, version = '1', isDecoupled = false): ModelVersion =
   return {
     key: name,
     admit: () => undefined,
+    pendingCount: 0,
+    holdsSequence: () => false,
     name,
     version,
     config,

@@ -4,10 +4,14 @@ import type { RequestFacts, RequestHead, VersionChoice } from '../model/choice.t
 import type { ModelVersion } from '../model/model-version.ts'
 import { bucketOf, RandomDraws } from './assignment.ts'
 import type { KeySource } from './rollout-plan.ts'
+import { RolloutArm } from './rollout-arm.ts'
 import { rolloutChooser } from './rollout-chooser.ts'
-import { RolloutRouter, type Assignment } from './rollout-router.ts'
+import { RolloutRouter } from './rollout-router.ts'
+import type { RoutedRequest } from './routed-request.ts'
 
-const head: RequestHead = { id: 'r', parameters: new Map([['user_id', 7n]]), correlationId: 0n }
+type Assigned = { readonly arm: number; readonly bucket: number | null; readonly isJudged: boolean }
+
+const head: RequestHead = { id: 'r', parameters: new Map([['user_id', 7n]]), correlationId: 0n, isSequenceStart: false }
 
 /** `heads` counts how often the head of the body was asked for. */
 function choose(options: {
@@ -17,41 +21,41 @@ function choose(options: {
   readonly version?: string
   readonly hasSequences?: boolean
   readonly correlationId?: bigint | string
-}): { readonly version: string; readonly assigned: readonly Assignment[]; readonly heads: number } {
-  const arms = ['stable', 'candidate']
+  readonly heldByCandidate?: string
+}): { readonly version: string; readonly assigned: readonly Assigned[]; readonly heads: number } {
+  const armNames = ['stable', 'candidate']
   const router = new RolloutRouter(
-    { name: 'r1', salt: '', key: options.key ?? [], rules: [], arms },
+    { name: 'r1', salt: '', key: options.key ?? [], rules: [], arms: armNames },
     new RandomDraws(1),
   )
   router.setWeight(options.weight ?? 10_000)
-  const assigned: Assignment[] = []
   let heads = 0
-  const chooser = rolloutChooser({
-    router,
-    versions: ['1', '2'],
-    hasSequences: options.hasSequences ?? false,
-    traitsOf: () => ({ groups: [], tenant: 'bank' }),
-    countryOf: () => 'NZ',
-    onAssigned: (_, assignment) => assigned.push(assignment),
-  })
+  const find = (_model: string, version: string): ModelVersion => {
+    if (!(options.ready ?? ['1', '2']).includes(version)) throw new Error('not there')
+    const config = { sequenceBatching: options.hasSequences === true ? {} : null }
+    const holdsSequence = (id: bigint | string): boolean => version === '2' && id === options.heldByCandidate
+    return { version, config, state: 'READY', holdsSequence } as unknown as ModelVersion
+  }
+  const arms = armNames.map((name, i) => new RolloutArm(i, { name, model: 'm', version: String(i + 1) }, '', find))
+  const rollout = { arms, stable: arms[0] } as unknown as Parameters<typeof rolloutChooser>[0]['rollout']
+  const chooser = rolloutChooser({ router, rollout, countryOf: () => 'NZ' })
   const facts: RequestFacts = {
     protocol: 'http',
     api: 'inference',
     path: '/',
     peer: '',
     header: () => null,
-    caller: { kind: 'anonymous', principal: 'p', tenant: '', groups: [], rights: null },
+    caller: { kind: 'anonymous', principal: 'p', tenant: 'bank', groups: [], rights: null },
+    watch: null,
     head: () => {
       heads++
       return { ...head, correlationId: options.correlationId ?? 0n }
     },
   }
-  const model: VersionChoice = {
-    name: 'm',
-    readyVersions: options.ready ?? ['1', '2'],
-    find: (version) => ({ version }) as unknown as ModelVersion,
-  }
-  const { version } = chooser(facts, options.version ?? '', model) as unknown as { readonly version: string }
+  const model: VersionChoice = { name: 'm', readyVersions: [], find: (version) => find('m', version) }
+  const { version } = chooser(facts, options.version ?? '', model)
+  const routed = facts.watch as RoutedRequest | null
+  const assigned = routed === null ? [] : [{ arm: routed.arm.index, bucket: routed.bucket, isJudged: routed.isJudged }]
   return { version, assigned, heads }
 }
 
@@ -67,7 +71,7 @@ describe('a request', () => {
 
   test('goes to stable while the candidate is not ready, and is not judged', () => {
     const { version, assigned } = choose({ ready: ['1'] })
-    assert.deepEqual([version, assigned], ['1', [{ arm: 0, bucket: null, isForced: true }]])
+    assert.deepEqual([version, assigned], ['1', [{ arm: 0, bucket: null, isJudged: false }]])
   })
 
   test('is assigned by a parameter, the tenant, its caller, or its sequence', () => {
@@ -77,5 +81,11 @@ describe('a request', () => {
     assert.equal(bucket({ key: [{ from: 'principal' }] }), bucketOf('r1', 'p'))
     assert.equal(bucket({ hasSequences: true, correlationId: 'talk-1' }), bucketOf('r1', 'talk-1'))
     assert.equal(bucket({ hasSequences: true }), null)
+  })
+
+  test('of a sequence goes to the arm that has the sequence, whatever its weight is', () => {
+    const options = { hasSequences: true, correlationId: 'talk-1', weight: 0 }
+    assert.equal(choose({ ...options, heldByCandidate: 'talk-1' }).version, '2')
+    assert.equal(choose({ ...options, heldByCandidate: 'talk-2' }).version, '1')
   })
 })

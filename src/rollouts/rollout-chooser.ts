@@ -1,50 +1,74 @@
 // The Chooser of a model with a live rollout: a thin layer between the Engine's Choice and the router.
 
 import type { Chooser, RequestFacts } from '../model/choice.ts'
-import type { Assignment, RolloutRouter } from './rollout-router.ts'
+import type { ModelVersion } from '../model/model-version.ts'
+import type { RolloutArm } from './rollout-arm.ts'
+import type { RolloutRouter } from './rollout-router.ts'
+import { RoutedRequest, type RoutedRequests } from './routed-request.ts'
 import type { RouteFacts } from './traffic-rule.ts'
 
-/** What is known about a caller beyond its name. */
-type CallerTraits = { readonly groups: readonly string[]; readonly tenant: string }
+type RoutingRollout = RoutedRequests & { readonly arms: readonly RolloutArm[] }
 
 type ChooserSettings = {
   readonly router: RolloutRouter
-  /** The versions of the arms, in the order of the router's arms. */
-  readonly versions: readonly string[]
-  /** The model keeps sequences: a request without a key is assigned by its correlation id. Reading that takes the body's head. */
-  readonly hasSequences: boolean
-  readonly traitsOf: (facts: RequestFacts) => CallerTraits
+  readonly rollout: RoutingRollout
   /** Two capital letters, '' when it is not known. */
   readonly countryOf: (facts: RequestFacts) => string
-  /** Called for each request that was routed. `arm` is the one that serves: stable where the arm was not ready. */
-  readonly onAssigned: (facts: RequestFacts, assignment: Assignment) => void
 }
 
-/** A request that names a version is not touched. An arm that does not serve now is left out: its requests go to the first arm. */
-export function rolloutChooser(settings: ChooserSettings): Chooser {
-  const { router, versions, onAssigned } = settings
+/**
+ * A request that names a version is not touched. A request of a sequence that has begun goes to the arm that has the sequence.
+ * An arm that does not serve now is left out: its requests go to the first arm.
+ */
+export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings): Chooser {
+  const { arms, stable } = rollout
+  const follow = (
+    facts: RequestFacts,
+    arm: RolloutArm,
+    version: ModelVersion,
+    bucket: number | null,
+    isJudged: boolean,
+  ) => {
+    facts.watch = new RoutedRequest(rollout, arm, version, bucket, isJudged)
+    return version
+  }
   return (facts, version, model) => {
     if (version !== '') return model.find(version)
-    const assignment = router.route(new AskedFacts(facts, settings))
-    const chosen = versions[assignment.arm] ?? ''
-    if (assignment.arm === 0 || model.readyVersions.includes(chosen)) {
-      onAssigned(facts, assignment)
-      return model.find(chosen)
+    const standard = stable.find()
+    const hasSequences = standard.config.sequenceBatching !== null
+    const asked = new AskedFacts(facts, hasSequences, countryOf)
+    if (hasSequences) {
+      const arm = armOfSequence(arms, facts)
+      if (arm !== null) return follow(facts, arm, arm.find(), null, false)
     }
+    const { arm: index, bucket, isForced } = router.route(asked)
+    if (index === 0) return follow(facts, stable, standard, bucket, !isForced)
+    const arm = arms[index] as RolloutArm
+    const chosen = arm.ready()
     // Such a request was not drawn into stable: to judge it there would bend the comparison.
-    onAssigned(facts, { arm: 0, bucket: assignment.bucket, isForced: true })
-    return model.find(versions[0] ?? '')
+    return chosen === null
+      ? follow(facts, stable, standard, bucket, false)
+      : follow(facts, arm, chosen, bucket, !isForced)
   }
+}
+
+/** Null: the request begins a sequence, belongs to none, or no arm has its sequence. */
+function armOfSequence(arms: readonly RolloutArm[], facts: RequestFacts): RolloutArm | null {
+  const { correlationId, isSequenceStart } = facts.head()
+  if (correlationId === 0n || correlationId === '' || isSequenceStart) return null
+  return arms.find((arm) => arm.ready()?.holdsSequence(correlationId) === true) ?? null
 }
 
 /** HOT: one per routed request. Everything is read only when a rule or a key asks for it. */
 class AskedFacts implements RouteFacts {
   readonly #facts: RequestFacts
-  readonly #settings: ChooserSettings
+  readonly #hasSequences: boolean
+  readonly #countryOf: (facts: RequestFacts) => string
 
-  constructor(facts: RequestFacts, settings: ChooserSettings) {
+  constructor(facts: RequestFacts, hasSequences: boolean, countryOf: (facts: RequestFacts) => string) {
     this.#facts = facts
-    this.#settings = settings
+    this.#hasSequences = hasSequences
+    this.#countryOf = countryOf
   }
 
   get protocol(): string {
@@ -52,11 +76,11 @@ class AskedFacts implements RouteFacts {
   }
 
   get groups(): readonly string[] {
-    return this.#settings.traitsOf(this.#facts).groups
+    return this.#facts.caller.groups
   }
 
   get tenant(): string {
-    return this.#settings.traitsOf(this.#facts).tenant
+    return this.#facts.caller.tenant
   }
 
   get principal(): string {
@@ -68,7 +92,7 @@ class AskedFacts implements RouteFacts {
   }
 
   country(): string {
-    return this.#settings.countryOf(this.#facts)
+    return this.#countryOf(this.#facts)
   }
 
   parameter(name: string): string | null {
@@ -77,7 +101,7 @@ class AskedFacts implements RouteFacts {
   }
 
   correlationId(): string {
-    if (!this.#settings.hasSequences) return ''
+    if (!this.#hasSequences) return ''
     const { correlationId } = this.#facts.head()
     return correlationId === 0n ? '' : String(correlationId)
   }

@@ -64,21 +64,21 @@ export class RolloutRouter {
     const rule = rules.length === 0 ? null : matchRule(rules, facts)
     if (rule?.to != null) {
       const arm = this.#settings.arms.indexOf(rule.to)
-      return { arm: this.#isOpen(arm) ? arm : 0, bucket: null, isForced: true }
+      return { arm: this.isOpen(arm) ? arm : 0, bucket: null, isForced: true }
     }
     const echoed = this.#echoedArm(facts)
     if (echoed !== -1) return { arm: echoed, bucket: null, isForced: false }
     const key = this.#keyOf(facts)
     const bucket = key === null ? this.#draws.bucket() : this.#buckets.bucket(key)
-    const lanes = rule?.weight == null || !this.#isOpen(1) ? this.#lanes : [{ weight: rule.weight, cap: fullWeight }]
+    const lanes = rule?.weight == null || !this.isOpen(1) ? this.#lanes : [{ weight: rule.weight, cap: fullWeight }]
     const lane = laneOf(lanes, bucket)
     const arm = lane === -1 && bucket >= fullWeight - this.#baseline ? baselineArm : lane + 1
     return { arm, bucket: key === null ? null : bucket, isForced: false }
   }
 
   /** An arm with the weight 0 is not touched, by no rule and no key. */
-  #isOpen(arm: number): boolean {
-    return arm === 0 || (this.#lanes[arm - 1]?.weight ?? 0) > 0
+  isOpen(arm: number): boolean {
+    return arm === 0 || (this.#lanes[arm - 1]?.weight ?? (arm === baselineArm ? this.#baseline : 0)) > 0
   }
 
   /** The first source that the request has decides. A sequence without a key stays together by its id. */
@@ -101,7 +101,7 @@ export class RolloutRouter {
       }
       const [rollout, arm = ''] = (facts.header(variantHeader) ?? '').split('/')
       const index = rollout === name ? arms.indexOf(arm) : -1
-      if (index !== -1 && this.#isOpen(index)) return index
+      if (index !== -1 && this.isOpen(index)) return index
     }
     return -1
   }

@@ -160,6 +160,8 @@ export class Statistics {
   }
 
   #addFailure(request: InferenceRequest, response: InferenceResponse): void {
+    // It runs on another version.
+    if (request.isLeaving) return
     this.fail.add(request.endNs - request.receivedNs)
     const reason = failureReason(request, response)
     // The model of a step counts the reason of its failure. For the ensemble the reason is OTHER.

@@ -34,6 +34,14 @@ export class SleepingVersion implements ModelVersion {
     return this.model.key
   }
 
+  get pendingCount(): number {
+    return 0
+  }
+
+  holdsSequence(): boolean {
+    return false
+  }
+
   admit(request: InferenceRequest): void {
     this.model.admit(request, this.version)
   }

@@ -70,8 +70,8 @@ export abstract class GrpcExchange extends InferenceExchange {
   }
 
   head(): RequestHead {
-    const { custom, correlationId } = readRequestParameters(this.#wire.parameters, true)
-    return { id: this.#wire.id, parameters: custom, correlationId }
+    const { custom, correlationId, isSequenceStart } = readRequestParameters(this.#wire.parameters, true)
+    return { id: this.#wire.id, parameters: custom, correlationId, isSequenceStart }
   }
 
   /** The client's request id, also of a request that could not be read. */

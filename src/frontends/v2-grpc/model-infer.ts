@@ -37,6 +37,10 @@ class UnaryExchange extends GrpcExchange {
     this.call.noteInference?.(request, this.version.version)
   }
 
+  protected override replaced(request: InferenceRequest): void {
+    this.call.noteInference?.(request, this.version.version)
+  }
+
   protected override write(answer: InferenceResponse): void {
     const { clock } = this.parts
     const trace = this.request?.trace ?? null

@@ -55,6 +55,10 @@ export abstract class HttpExchange extends InferenceExchange {
     this.http.noteInference?.(request, this.version.version)
   }
 
+  protected override replaced(request: InferenceRequest): void {
+    this.http.noteInference?.(request, this.version.version)
+  }
+
   /** The request to answer. Read this before `write` or `fail` returns: from then on the trace waits for the answer. */
   protected get answering(): PortRequest {
     const trace = this.request?.trace ?? null

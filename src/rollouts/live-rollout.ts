@@ -1,0 +1,177 @@
+// A rollout while it lives: requests of its model are routed to its arms and followed to their end. The control plane sets
+// weights, reads the evidence and withdraws the candidate; nothing here decides anything.
+
+import type { Clock } from '../base/clock.ts'
+import type { Chooser, RequestFacts } from '../model/choice.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
+import type { InferenceResponse } from '../model/inference-response.ts'
+import type { ModelVersion } from '../model/model-version.ts'
+import { RandomDraws } from './assignment.ts'
+import { FeedbackMemory } from './feedback.ts'
+import { Evidence } from './judge/evidence.ts'
+import type { EvidenceSums } from './judge/metric-sums.ts'
+import type { ArmName } from './judge/paired-values.ts'
+import { requestSample } from './request-sample.ts'
+import { RolloutArm, type ArmSettings } from './rollout-arm.ts'
+import { rolloutChooser } from './rollout-chooser.ts'
+import type { ExperimentPlan, RolloutPlan, Step } from './rollout-plan.ts'
+import { RolloutRouter } from './rollout-router.ts'
+import { isFailureOfModel, RoutedRequest, type RoutedRequests } from './routed-request.ts'
+import { ShadowRecord } from './shadow-record.ts'
+
+/** The part of the Engine that a rollout needs. */
+interface RoutingEngine {
+  setChooser(name: string, chooser: Chooser | null): void
+  findVersion(name: string, version: string): ModelVersion
+  infer(request: InferenceRequest, version: ModelVersion, isExpected?: boolean): void
+}
+
+type LiveRolloutParts = {
+  readonly engine: RoutingEngine
+  readonly clock: Clock
+  /** Two capital letters; '' when it is not known. */
+  readonly countryOf: (facts: RequestFacts) => string
+}
+
+type LiveRolloutSettings = {
+  /** The rollout's name. */
+  readonly name: string
+  /** The model that clients ask for. */
+  readonly model: string
+  readonly plan: RolloutPlan | ExperimentPlan
+  /** Stable (or the control) first, then the candidate, then the baseline. Those of an experiment in the order of the plan. */
+  readonly arms: readonly ArmSettings[]
+  /** Sums of before a restart; empty: there are none. */
+  readonly known: EvidenceSums
+  /** Of the draws for requests without a key. */
+  readonly seed: number
+}
+
+type ShadowStep = Extract<Step, { readonly kind: 'shadow' }>
+
+/** What `withdraw` found on the arms beside stable. */
+type Withdrawal = {
+  /** Requests that waited, and go to stable. */
+  readonly moved: number
+  /** Requests that have begun, or belong to a sequence: they end where they are. */
+  readonly left: number
+}
+
+export function openLiveRollout(parts: LiveRolloutParts, settings: LiveRolloutSettings): LiveRollout {
+  return new LiveRollout(parts, settings)
+}
+
+class LiveRollout implements RoutedRequests {
+  readonly evidence: Evidence
+  readonly shadow = new ShadowRecord()
+  readonly feedback = new FeedbackMemory()
+  readonly arms: readonly RolloutArm[]
+  readonly #parts: LiveRolloutParts
+  readonly #settings: LiveRolloutSettings
+  readonly #router: RolloutRouter
+  #isClosed = false
+
+  constructor(parts: LiveRolloutParts, settings: LiveRolloutSettings) {
+    const { engine, clock, countryOf } = parts
+    const { name, model, plan, arms, known, seed } = settings
+    this.#parts = parts
+    this.#settings = settings
+    const draws = new RandomDraws(seed)
+    const rules = plan.kind === 'rollout' ? plan.judge.metrics : []
+    this.evidence = new Evidence(rules, known, draws.share, clock.nowNs())
+    const find = (ofModel: string, version: string): ModelVersion => engine.findVersion(ofModel, version)
+    this.arms = arms.map((arm, i) => {
+      return new RolloutArm(i, arm, plan.isExposed ? `${name}/${arm.name}/${arm.version}` : '', find)
+    })
+    const { salt, key } = plan
+    const armNames = arms.map((arm) => arm.name)
+    this.#router = new RolloutRouter({ name, salt, key, rules: plan.rules, arms: armNames }, draws)
+    engine.setChooser(model, rolloutChooser({ router: this.#router, rollout: this, countryOf }))
+  }
+
+  get modelName(): string {
+    return this.#settings.model
+  }
+
+  get hasFallback(): boolean {
+    const { plan } = this.#settings
+    return plan.kind === 'rollout' && plan.fallback === 'stable'
+  }
+
+  get stable(): RolloutArm {
+    return this.arms[0] as RolloutArm
+  }
+
+  /**
+   * The weights of the arms in their order, 0 to 10,000. Of a rollout only the candidate's, the second one, counts. One
+   * assignment: the next request sees it.
+   */
+  setWeights(weights: readonly number[]): void {
+    if (this.#settings.plan.kind === 'rollout') this.#router.setWeight(weights[1] ?? 0)
+    else this.#router.setArmWeights(weights)
+  }
+
+  /** From now on a share of stable's requests is copied to the candidate; null: none. */
+  setShadow(_step: ShadowStep | null): void {
+    // Copies are made by the next part of the data plane.
+  }
+
+  /**
+   * Sends every request to stable at once. Requests that wait for another arm and have not begun run on stable. Sequences and
+   * requests that have begun end where they are.
+   */
+  withdraw(): Withdrawal {
+    this.setWeights([])
+    let [moved, left] = [0, 0]
+    for (const arm of this.arms) {
+      for (const routed of arm.underWay ?? []) {
+        if (routed.move()) moved++
+        else left++
+      }
+    }
+    return { moved, left }
+  }
+
+  /** Requests of the arm that have not ended. */
+  inFlight(arm: number): number {
+    return this.arms[arm]?.inFlight ?? 0
+  }
+
+  /** Requests are no longer routed. Those under way end as they would. */
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#parts.engine.setChooser(this.#settings.model, null)
+  }
+
+  isOpen(arm: RolloutArm): boolean {
+    return !this.#isClosed && this.#router.isOpen(arm.index)
+  }
+
+  infer(request: InferenceRequest, version: ModelVersion): void {
+    this.#parts.engine.infer(request, version, true)
+  }
+
+  nowNs(): number {
+    return this.#parts.clock.nowNs()
+  }
+
+  admitted(): void {
+    // Shadow copies begin here.
+  }
+
+  ended(routed: RoutedRequest, request: InferenceRequest, response: InferenceResponse, isHidden: boolean): void {
+    const isError = isFailureOfModel(response, request)
+    const isIgnored = response.error !== null && !isError
+    routed.arm.ended[isHidden ? 'hidden_error' : isError ? 'error' : isIgnored ? 'ignored' : 'success']++
+    if (!routed.isJudged || isIgnored || request.isCacheHit) return
+    const arm = this.#judgedAs(routed.arm.index)
+    if (arm !== null) this.evidence.addRequest(arm, requestSample(routed, request, isError, this.#parts.clock.nowNs()))
+  }
+
+  /** With a baseline the baseline is the control, and stable's requests are not compared. */
+  #judgedAs(index: number): ArmName | null {
+    if (index === 1) return 'candidate'
+    return index === (this.arms.length > 2 ? 2 : 0) ? 'stable' : null
+  }
+}
