@@ -35,8 +35,8 @@ const variables = `## Other environment variables
 `
 
 const acceptedIntroduction = `So that a command line of Triton's works as it is: values are checked, and a start that sets one of these names it in
-a warning. The texts say what each does in Triton. There are no pools of threads or requests to size here, no CUDA memory, and no
-SageMaker or Vertex AI endpoint.`
+a warning. The texts say what each does in Triton. There are no pools of threads or requests to size here, and no CUDA
+memory.`
 
 /** docs/reference/flags.md, made from the table of flags. */
 export function flagsDocument(): string {

@@ -17,6 +17,7 @@ import { withoutSecrets } from './repository/cloud/cloud-location.ts'
 import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { ContentIndex } from './repository/content-index.ts'
 import { LocalStore } from './repository/local-store.ts'
+import { MappedFolders, mappedRoot } from './repository/mapped-folders.ts'
 import { ModelRepository } from './repository/model-repository.ts'
 import { removeStaleUploads } from './repository/stale-uploads.ts'
 import { RegistryReader } from './repository/registry-reader.ts'
@@ -43,6 +44,8 @@ type BuildDependencies = {
 type BuiltEngine = {
   readonly engine: Engine
   readonly repository: ModelRepository
+  /** Null: all models lie in repositories. */
+  readonly mapped: MappedFolders | null
   /** Null: no answers are kept. */
   readonly responseCache: ResponseCache | null
   readonly usedBackends: () => readonly BackendEntry[]
@@ -65,12 +68,14 @@ export async function buildEngine(
     opened?.close(),
   )
   const storeParts = { ...dependencies, environment: process.env, local: new LocalStore(contents) }
-  const store = resources.add(openCloudStore(storeParts, options), (opened) => opened.close())
+  const cloudStore = resources.add(openCloudStore(storeParts, options), (opened) => opened.close())
+  const mapped = options.mapsFolders ? resources.add(new MappedFolders(cloudStore), (opened) => opened.close()) : null
+  const store = mapped ?? cloudStore
   const services = createModelServices(() => engine, customMetrics)
   const backends = resources.add(createBackendRegistry({ ...dependencies, services }, options), (opened) =>
     opened.close(),
   )
-  const roots = options.modelRepositories.map(withoutSecrets)
+  const roots = [...options.modelRepositories.map(withoutSecrets), ...(mapped === null ? [] : [mappedRoot])]
   const repository = new ModelRepository(
     { log, store },
     {
@@ -94,7 +99,7 @@ export async function buildEngine(
     },
     { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
-  return { engine, repository, responseCache, usedBackends: backends.used }
+  return { engine, repository, mapped, responseCache, usedBackends: backends.used }
 }
 
 /** Null where `--cache-config` asks for none. */

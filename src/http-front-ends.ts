@@ -22,7 +22,7 @@ import { JsonOffload } from './ports/http/json-offload.ts'
 import type { Route } from './ports/http/route.ts'
 import { portInUse } from './refuse-busy-ports.ts'
 
-type HttpDependencies = {
+export type HttpDependencies = {
   /** In place of the one that the options name. */
   readonly admission?: Admission
   readonly engine: Engine
@@ -45,10 +45,8 @@ type HttpDependencies = {
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export function createHttpPort(dependencies: HttpDependencies, options: HttpOptions): HttpPort {
   validateHttpOptions(options)
-  const admission = dependencies.admission ?? sharedKeyAdmission('http', options.restrictedApis)
-  const offload = new JsonOffload(dependencies)
-  const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-  const parts = { ...dependencies, sharedMemory, offload }
+  const { admission, parts } = httpParts(dependencies, options, new JsonOffload(dependencies))
+  const { offload } = parts
   const { refusals, wording } = dependencies.engine
   const ports = { metricsPort: dependencies.metricsPort ?? (() => null) }
   const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports) }
@@ -59,6 +57,19 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   )
 }
 
+type HttpParts = V2Parts & { readonly customMetrics?: LoadMetricSource }
+
+/** What the routes of every HTTP port are made of. */
+export function httpParts(
+  dependencies: HttpDependencies,
+  options: HttpOptions,
+  offload: JsonOffload,
+): { readonly admission: Admission | null; readonly parts: HttpParts } {
+  const admission = dependencies.admission ?? sharedKeyAdmission('http', options.restrictedApis)
+  const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+  return { admission, parts: { ...dependencies, sharedMemory, offload } }
+}
+
 function listenError(cause: Error, { address, port }: HttpOptions): ServerError {
   if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') {
     return portInUse({ kind: 'HTTP', address, port }, cause)
@@ -67,7 +78,8 @@ function listenError(cause: Error, { address, port }: HttpOptions): ServerError 
 }
 
 /** Every path of the HTTP port. */
-export const httpRoutes = (
-  parts: V2Parts & { readonly customMetrics?: LoadMetricSource },
-  options: HttpOptions,
-): Route[] => [...v2Routes(parts, options), ...generateRoutes(parts, options), ...kserve1Routes(parts, options)]
+export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
+  ...v2Routes(parts, options),
+  ...generateRoutes(parts, options),
+  ...kserve1Routes(parts, options),
+]

@@ -11,6 +11,7 @@ import type { Engine } from './engine/engine.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import type { ResponseCache } from './model/response-cache.ts'
 import { metricsRoutes, type MetricsParts } from './frontends/metrics/metrics-routes.ts'
+import type { Route } from './ports/http/route.ts'
 import type { MetricsOptions } from './options/server-options.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 import type { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
@@ -45,6 +46,8 @@ export type MetricsServiceDependencies = {
 }
 
 type MetricsService = {
+  /** The paths of the page, for other ports that show it too. */
+  readonly routes: readonly Route[]
   listen(): Promise<{ address: string; port: number }>
   /** Twice is fine. */
   close(): Promise<void>
@@ -85,6 +88,7 @@ export function createMetricsService(
   const { admission = null, clientMemory, connectionSlots } = dependencies
   const port = createMetricsPort({ clock, log, formats, admission, clientMemory, connectionSlots }, options)
   return {
+    routes: metricsRoutes({ clock, log, formats }),
     listen: async () => {
       gpu?.start(options.intervalMs)
       if (host !== null) {

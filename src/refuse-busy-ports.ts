@@ -5,19 +5,24 @@ import { createServer } from 'node:net'
 import { ServerError } from './base/server-error.ts'
 import type { ServerOptions } from './options/server-options.ts'
 
+/** As errors name the port; in lower case it begins the name of the flag. */
+export type PortKind = 'HTTP' | 'GRPC' | 'metrics' | 'SageMaker' | 'Vertex-AI'
+
 type Wanted = {
-  readonly kind: 'HTTP' | 'GRPC' | 'metrics'
+  readonly kind: PortKind
   readonly address: string
   readonly port: number
   readonly reusePort?: boolean
 }
 
 /** Rejects when one of the ports is taken. What else may be wrong with an address is told when the port opens. */
-export async function refuseBusyPorts({ http, grpc, metrics }: ServerOptions): Promise<void> {
+export async function refuseBusyPorts({ http, grpc, metrics, sagemaker, vertexAi }: ServerOptions): Promise<void> {
   const wanted: Wanted[] = []
   if (http !== null) wanted.push({ kind: 'HTTP', ...http })
   if (grpc !== null) wanted.push({ kind: 'GRPC', ...grpc })
   if (metrics !== null) wanted.push({ kind: 'metrics', ...metrics })
+  if (sagemaker !== null) wanted.push({ kind: 'SageMaker', ...sagemaker })
+  if (vertexAi !== null) wanted.push({ kind: 'Vertex-AI', ...vertexAi })
   await Promise.all(wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true).map(refuseBusy))
 }
 

@@ -20,6 +20,7 @@ import { modelKey, type ModelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
 import type { GrpcPort } from './ports/grpc/grpc-port.ts'
 import type { HttpPort } from './ports/http/http-port.ts'
+import type { MappedFolders } from './repository/mapped-folders.ts'
 import type { PolledModel } from './repository/model-repository.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
@@ -30,6 +31,8 @@ import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
+import type { TrafficMeter } from './transport/traffic-meter.ts'
+import { createFurtherPorts, type FurtherPort } from './further-ports.ts'
 import { refuseBusyPorts } from './refuse-busy-ports.ts'
 
 export type ServerDependencies = {
@@ -59,6 +62,8 @@ type Addresses = {
   readonly grpcAddress: Address | null
   /** Null when `--allow-metrics=false`. */
   readonly metricsAddress: Address | null
+  /** The ports of further protocols, by their titles. */
+  readonly furtherAddresses: readonly (readonly [title: string, address: Address])[]
 }
 
 export type RunningServer = Addresses & {
@@ -111,12 +116,12 @@ async function openServer(
     customMetrics: new CustomMetricRegistry(),
   }
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
-  const { engine, repository, responseCache, usedBackends } = await buildEngine(
+  const { engine, repository, mapped, responseCache, usedBackends } = await buildEngine(
     { ...dependencies, ...counts, tracer, audit, ...(liveCheck === null ? {} : { liveCheck }) },
     options.engine,
     closing,
   )
-  const ports: Ports = { http: null, grpc: null }
+  const ports: Ports = { http: null, grpc: null, further: [] }
   closing.add(engine, () => endServing(engine, ports, exit))
   // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
@@ -136,6 +141,7 @@ async function openServer(
     spans,
     audit,
     grpcModule,
+    mapped,
   }
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
   const { modelControlMode, repositoryPollSecs } = options.engine
@@ -182,11 +188,11 @@ function createPoller(
   return new RepositoryPoller(parts, pollSecs, known)
 }
 
-type Ports = { http: HttpPort | null; grpc: GrpcPort | null }
+type Ports = { http: HttpPort | null; grpc: GrpcPort | null; further: FurtherPort[] }
 
 /** The ports answer the requests in flight while the Engine waits for the end of these requests. */
-async function endServing(engine: Engine, { http, grpc }: Ports, exit: Exit): Promise<void> {
-  const drained = Promise.all([http?.drain(), grpc?.drain()])
+async function endServing(engine: Engine, { http, grpc, further }: Ports, exit: Exit): Promise<void> {
+  const drained = Promise.all([http?.drain(), grpc?.drain(), ...further.map(({ port }) => port.drain())])
   exit.isInTime = await engine.close(exit.budgetMs)
   if (exit.isOrderly && exit.isInTime) await drained
 }
@@ -195,9 +201,10 @@ type PortParts = ServerDependencies &
   Omit<MetricsServiceDependencies, 'traffic'> & {
     readonly sharedMemory: SharedMemoryRegistry
     readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
+    readonly mapped: MappedFolders | null
   }
 
-const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null }
+const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null, furtherAddresses: [] }
 
 /** HTTP listens last: a client that finds HTTP ready may use the other ports at once. */
 async function openPorts(
@@ -208,6 +215,7 @@ async function openPorts(
 ): Promise<Addresses> {
   let grpcAddress: Address | null = null
   let metricsAddress: Address | null = null
+  let metrics: ReturnType<typeof createMetricsService> | null = null
   if (options.grpc !== null && parts.grpcModule !== null) {
     const { createGrpcPort } = await parts.grpcModule
     ports.grpc = portsPlace.add(createGrpcPort(parts, options.grpc), (opened) => opened.close())
@@ -217,16 +225,23 @@ async function openPorts(
     const httpParts = { ...parts, metricsPort: () => metricsAddress?.port ?? null }
     ports.http = portsPlace.add(createHttpPort(httpParts, options.http), (opened) => opened.close())
   }
+  const furtherParts = { ...parts, metricsRoutes: () => metrics?.routes ?? [] }
+  for (const further of await createFurtherPorts(furtherParts, options)) {
+    ports.further.push(portsPlace.add(further, (opened) => opened.port.close()))
+  }
   if (options.metrics !== null) {
-    const traffic = { http: ports.http?.traffic ?? null, grpc: ports.grpc?.traffic ?? null }
-    const metrics = metricsPlace.add(createMetricsService({ ...parts, traffic }, options.metrics), (opened) =>
-      opened.close(),
-    )
+    const traffic = { http: ports.http?.traffic ?? null, grpc: ports.grpc?.traffic ?? null, ...furtherTraffic(ports) }
+    metrics = metricsPlace.add(createMetricsService({ ...parts, traffic }, options.metrics), (opened) => opened.close())
     metricsAddress = await metrics.listen()
   }
+  const furtherAddresses: [string, Address][] = []
+  for (const { title, port } of ports.further) furtherAddresses.push([title, await port.listen()])
   const httpAddress = (await ports.http?.listen()) ?? null
-  return { httpAddress, grpcAddress, metricsAddress }
+  return { httpAddress, grpcAddress, metricsAddress, furtherAddresses }
 }
+
+const furtherTraffic = ({ further }: Ports): Record<string, TrafficMeter> =>
+  Object.fromEntries(further.map(({ protocol, port }) => [protocol, port.traffic]))
 
 const createSharedMemory = (options: ServerOptions['process']): SharedMemoryRegistry =>
   new SharedMemoryRegistry({

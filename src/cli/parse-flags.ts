@@ -3,6 +3,7 @@
 import { nearestWord } from '../base/nearest-word.ts'
 import type { Flag } from '../options/flag.ts'
 import { FlagError, isBooleanWord, UnknownFlagError } from '../options/flag-forms.ts'
+import { platformDefaults } from '../options/cloud-flags.ts'
 import { environmentName, flagsByName, flagTable } from '../options/flag-table.ts'
 import { Flags } from '../options/flags.ts'
 
@@ -10,7 +11,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Throws a FlagError for the first mistake. The command line wins over the environment, and both over the default. */
 export function parseFlags(args: readonly string[], environment: Environment): Flags {
-  const given = fromEnvironment(environment)
+  const given = new Map([...platformDefaults(environment), ...fromEnvironment(environment)])
   const onCommandLine = new Set<string>()
   for (let i = 0; i < args.length; i++) {
     const arg = args[i] ?? ''

@@ -169,6 +169,9 @@ function announce(log: LogWriter, server: RunningServer, isExamples: boolean): v
   if (server.metricsAddress !== null) {
     log.from('metrics-frontend.ts').info(`Started Metrics Service at ${hostAndPort(server.metricsAddress)}`)
   }
+  for (const [title, address] of server.furtherAddresses) {
+    log.from('further-ports.ts').info(`Started ${title} at ${hostAndPort(address)}`)
+  }
   const isForHumans = (process.stdout.isTTY || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
   if (isForHumans && at !== null) log.plain(firstSteps(at, server.report.models, isExamples))
 }

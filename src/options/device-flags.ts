@@ -1,8 +1,8 @@
-// What instances claim of the machine: the rate limiter, and Triton's flags about devices and the front ends of clouds, which
-// are accepted so that a command line of Triton's works as it is.
+// What instances claim of the machine: the rate limiter, and Triton's flags about devices, which are accepted so that a
+// command line of Triton's works as it is.
 
 import { accepted, flag, repeatable, type FlagValues } from './flag.ts'
-import { boolean, choice, integer, matching, parseInteger, port, setting, text } from './flag-forms.ts'
+import { boolean, choice, integer, matching, parseInteger, setting, text } from './flag-forms.ts'
 import type { EngineSettings } from './server-options.ts'
 
 const perDevice = (placeholder: string) => matching(placeholder, /^\d+:\d+(\.\d+)?$/, '<device>:<number>')
@@ -41,19 +41,6 @@ export const deviceFlags = [
   flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', { ...accepted, ...repeatable }).says(
     'Most memory of a GPU for models',
   ),
-]
-
-export const cloudFlags = [
-  flag('allow-sagemaker', boolean, 'false', { ...accepted, harmlessValue: 'false' }).says('Serve SageMaker'),
-  flag('sagemaker-port', port, '8080', accepted).says('Port to listen on'),
-  flag('sagemaker-thread-count', integer(1), '8', accepted).says('Threads'),
-  flag('sagemaker-safe-port-range', matching('FROM-TO', /^\d+-\d+$/, '<from>-<to>'), '', accepted).says(
-    'Ports that may be used',
-  ),
-  flag('allow-vertex-ai', boolean, 'false', { ...accepted, harmlessValue: 'false' }).says('Serve Vertex AI'),
-  flag('vertex-ai-port', port, '8080', accepted).says('Port to listen on'),
-  flag('vertex-ai-thread-count', integer(1), '8', accepted).says('Threads'),
-  flag('vertex-ai-default-model', text('NAME'), '', accepted).says('Model that answers'),
 ]
 
 /** Null: off. A resource that names no device has this size on every device, and as a global resource. */

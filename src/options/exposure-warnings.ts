@@ -5,15 +5,19 @@ import { isLoopbackName } from '../base/local-address.ts'
 import type { ServerOptions } from './server-options.ts'
 
 type Door = {
-  readonly protocol: 'http' | 'grpc'
+  readonly protocol: 'http' | 'grpc' | 'sagemaker'
   readonly address: string
   readonly restricted: ReadonlySet<string>
   /** Clients show a certificate, so the port is not open to everybody. */
   readonly isMutual: boolean
 }
 
-const restrictingFlag = { http: '--http-restricted-api', grpc: '--grpc-restricted-protocol' } as const
-const nameOf = { http: 'HTTP', grpc: 'gRPC' } as const
+const restrictingFlag = {
+  http: '--http-restricted-api',
+  grpc: '--grpc-restricted-protocol',
+  sagemaker: '--http-restricted-api',
+} as const
+const nameOf = { http: 'HTTP', grpc: 'gRPC', sagemaker: 'SageMaker' } as const
 
 /** One sentence each, with the flags that close the door. Secrets are not repeated. */
 export function exposureWarnings(options: ServerOptions): string[] {
@@ -21,7 +25,7 @@ export function exposureWarnings(options: ServerOptions): string[] {
   return [...openRepository(options, doors), ...unevenRestrictions(doors)]
 }
 
-function doorsOf({ http, grpc }: ServerOptions): Door[] {
+function doorsOf({ http, grpc, sagemaker, sharedHttp }: ServerOptions): Door[] {
   const door = (
     protocol: Door['protocol'],
     { address, tls }: Pick<NonNullable<ServerOptions['http']>, 'address' | 'tls'>,
@@ -35,6 +39,9 @@ function doorsOf({ http, grpc }: ServerOptions): Door[] {
   return [
     ...(http === null ? [] : [door('http', http, http.restrictedApis)]),
     ...(grpc === null ? [] : [door('grpc', grpc, grpc.restrictedProtocols)]),
+    ...(sagemaker === null
+      ? []
+      : [door('sagemaker', { address: sagemaker.address, tls: sharedHttp.tls }, sharedHttp.restrictedApis)]),
   ]
 }
 
@@ -49,7 +56,8 @@ function openRepository({ engine }: ServerOptions, doors: readonly Door[]): stri
   const power = engine.allowsModelUploads
     ? 'load and unload models, and run any code here by uploading a model (--allow-model-uploads)'
     : 'load and unload models and change their configurations'
-  const restrict = open.map(({ protocol }) => `${restrictingFlag[protocol]}=model-repository:KEY=SECRET`).join(' ')
+  const flags = [...new Set(open.map(({ protocol }) => restrictingFlag[protocol]))]
+  const restrict = flags.map((flag) => `${flag}=model-repository:KEY=SECRET`).join(' ')
   const bind = open.map(({ protocol }) => `--${protocol}-address=127.0.0.1`).join(' ')
   const uploads = engine.allowsModelUploads ? ', and --allow-model-uploads=false' : ''
   return [`everybody who reaches ${where} can ${power}. To close it: ${restrict}, or ${bind}${uploads}`]

@@ -2,7 +2,8 @@
 // the server, of embedding and of tests all read this table. Names, forms and defaults are Triton's where Triton has the flag.
 
 import { cacheFlags } from './cache-flags.ts'
-import { cloudFlags, deviceFlags } from './device-flags.ts'
+import { cloudFlags } from './cloud-flags.ts'
+import { deviceFlags } from './device-flags.ts'
 import type { Flag, FlagGroups } from './flag.ts'
 import { grpcFlags } from './grpc-flags.ts'
 import { httpFlags, requestLimitFlags } from './http-flags.ts'

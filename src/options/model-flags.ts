@@ -1,5 +1,6 @@
 // Which models are served, from where, and how they are loaded.
 
+import { vertexAiStorage } from './cloud-flags.ts'
 import { deprecated, flag, ours, repeatable, settingsOf, unique } from './flag.ts'
 import type { FlagValues, Surroundings } from './flag.ts'
 import {
@@ -115,6 +116,9 @@ function modelRepositories(flags: FlagValues, { environment, examplesPath }: Sur
   const named = [...flags.all('model-repository'), ...flags.all('model-store')]
   const fromEnvironment = environment['MODEL_REPOSITORY_PATH'] ?? ''
   if (named.length === 0 && fromEnvironment !== '') named.push(fromEnvironment)
+  if (named.length === 0 && flags.isOn('allow-vertex-ai') && vertexAiStorage(environment) !== '') {
+    named.push(vertexAiStorage(environment))
+  }
   if (flags.isOn('examples')) named.push(examplesPath)
   if (named.includes('')) throw badOption('model-repository', 'the path is empty')
   return unique(named)

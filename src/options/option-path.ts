@@ -2,6 +2,9 @@
 
 import type { ServerOptions } from './server-options.ts'
 
+/** What flags fill; the rest follows from it. */
+type Filled = Omit<ServerOptions, 'sharedHttp'>
+
 type Simple = string | number | boolean | null | readonly unknown[] | ReadonlyMap<unknown, unknown>
 
 type Keys<O> = keyof O & string
@@ -15,10 +18,10 @@ type Under<O, Depth extends 1 | 2 | 3, IsLeaf extends boolean> = {
       : (IsLeaf extends true ? never : K) | `${K}.${Under<NonNullable<O[K]>, Depth extends 3 ? 2 : 1, IsLeaf>}`
 }[Keys<O>]
 
-export type OptionPath = Under<ServerOptions, 3, false>
+export type OptionPath = Under<Filled, 3, false>
 
 /** Paths of fields that have no fields of their own. */
-export type LeafPath = Under<ServerOptions, 3, true>
+export type LeafPath = Under<Filled, 3, true>
 
 type At<O, P extends string> = P extends `${infer K}.${infer Rest}`
   ? K extends keyof O

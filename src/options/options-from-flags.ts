@@ -8,15 +8,18 @@ import type { ServerOptions } from './server-options.ts'
 
 export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings): ServerOptions {
   refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode'))
-  refusePortCollision(flags)
   const options = fill(flags, surroundings)
+  refusePortCollision(options)
   if (options.engine.modelRepositories.length > 0) return options
   throw new FlagError(
     'no model repository: name a folder of models with --model-repository, or try the examples with --examples',
   )
 }
 
-type Everything = { readonly [K in keyof ServerOptions]: NonNullable<ServerOptions[K]> }
+type OpenByDefault = 'http' | 'grpc' | 'metrics'
+type Everything = Omit<ServerOptions, OpenByDefault> & {
+  readonly [K in OpenByDefault]: NonNullable<ServerOptions[K]>
+}
 
 /** The options of a server whose operator said nothing. All ports are open, and there are no models. */
 export function defaultOptions(): Everything {
@@ -28,12 +31,16 @@ type Part = { [key: string]: unknown }
 /** The flags fill every field: flag-table.ts does not compile otherwise. */
 function fill(flags: FlagValues, surroundings: Surroundings): ServerOptions {
   const options: Part = {}
-  for (const [path, read] of flagTable.flatMap(({ targets }) => targets)) {
+  const put = (path: string, read: (...from: [FlagValues, Surroundings]) => unknown): void => {
     const names = path.split('.')
     const field = names.pop() ?? ''
     const part = partAt(options, names)
     const value = part === null ? undefined : read(flags, surroundings)
     if (part !== null && value !== undefined) part[field] = value
+  }
+  for (const [path, read] of flagTable.flatMap(({ targets }) => targets)) {
+    put(path, read)
+    if (path.startsWith('http.')) put(`sharedHttp${path.slice('http'.length)}`, read)
   }
   return options as ServerOptions
 }
@@ -54,24 +61,25 @@ function refuseStartupModels(names: readonly string[], controlMode: string): voi
   }
 }
 
-type Endpoint = { readonly address: string; readonly port: number }
+type Endpoint = { readonly name: string; readonly flag: string; readonly address: string; readonly port: number }
 
-function refusePortCollision(flags: FlagValues): void {
-  const httpAddress = flags.text('http-address')
-  const endpoints = [
-    { name: 'HTTP', protocol: 'http', address: httpAddress },
-    { name: 'GRPC', protocol: 'grpc', address: flags.text('grpc-address') },
-    { name: 'metrics', protocol: 'metrics', address: flags.text('metrics-address') || httpAddress },
+/** Every port that opens, in the order in which Triton compares them. Port 0 is free by itself. */
+function openPorts({ http, grpc, metrics, sagemaker, vertexAi }: ServerOptions): Endpoint[] {
+  const ports = [
+    { name: 'HTTP', flag: 'http-port', at: http },
+    { name: 'GRPC', flag: 'grpc-port', at: grpc },
+    { name: 'metrics', flag: 'metrics-port', at: metrics },
+    { name: 'SageMaker', flag: 'sagemaker-port', at: sagemaker },
+    { name: 'Vertex AI', flag: 'vertex-ai-port', at: vertexAi },
   ]
-  const open = endpoints
-    .filter(({ protocol }) => flags.isOn(`allow-${protocol}`))
-    .map(({ name, protocol, address }) => ({
-      name,
-      address,
-      flag: `${protocol}-port`,
-      port: flags.number(`${protocol}-port`),
-    }))
-    .filter(({ port }) => port !== 0)
+  return ports.flatMap(({ name, flag, at }) =>
+    at === null || at.port === 0 ? [] : [{ name, flag, address: at.address, port: at.port }],
+  )
+}
+
+function refusePortCollision(options: ServerOptions): void {
+  const open = openPorts(options)
+  refuseUnsafePorts(open, options.sagemaker)
   for (const [i, one] of open.entries()) {
     const other = open.slice(i + 1).find((candidate) => collide(one, candidate))
     if (other !== undefined) {
@@ -80,6 +88,18 @@ function refusePortCollision(flags: FlagValues): void {
           `both are at ${one.address}:${one.port}: change --${one.flag} or --${other.flag}`,
       )
     }
+  }
+}
+
+function refuseUnsafePorts(open: readonly Endpoint[], sagemaker: ServerOptions['sagemaker']): void {
+  const range = sagemaker?.safePorts ?? null
+  if (range === null) return
+  for (const { name, flag, port } of open) {
+    if (name === 'SageMaker' || (port >= range.from && port <= range.to)) continue
+    throw new FlagError(
+      `The server cannot listen to ${name} requests at port ${port}, allowed port range is [${range.from}, ${range.to}]\n` +
+        `change --${flag} or --sagemaker-safe-port-range`,
+    )
   }
 }
 

@@ -61,6 +61,8 @@ export type EngineSettings = {
   /** The version in `GET /v2`. */
   readonly reportedVersion: string
   readonly modelRepositories: readonly string[]
+  /** Front ends serve folders that lie in none of the repositories, under names of their own. */
+  readonly mapsFolders: boolean
   /** `--model-cache-dir`: what is downloaded from cloud repositories; '' chooses a folder of the user's. */
   readonly modelCacheDirectory: string
   /** `--model-cache-limit`; Infinity for none. */
@@ -111,6 +113,37 @@ export type EngineSettings = {
 export type ResponseCacheOptions =
   { readonly kind: 'local'; readonly maxBytes: number } | ({ readonly kind: 'redis' } & RedisCacheOptions)
 
+/** A further HTTP port. Its limits, its TLS and its restricted APIs are those of `sharedHttp`. */
+export type FurtherPortOptions = {
+  readonly address: string
+  /** 0 lets the system choose one. */
+  readonly port: number
+  /** The most threads that read and write large JSON bodies of this port. */
+  readonly threadCount: number
+}
+
+export type SagemakerOptions = FurtherPortOptions & {
+  /** Where the other ports may be; null: anywhere. */
+  readonly safePorts: { readonly from: number; readonly to: number } | null
+  /** The url of a model that SageMaker loads lies below this folder. */
+  readonly modelRoot: string
+  /** SAGEMAKER_TRITON_PING_MODE */
+  readonly pingMode: 'ready' | 'live'
+  /** SAGEMAKER_TRITON_INFERENCE_TYPE: what /invocations takes. */
+  readonly inferenceType: 'infer' | 'generate' | 'generate_stream'
+  /** SAGEMAKER_TRITON_DEFAULT_MODEL_NAME; '' for the only model there is. */
+  readonly defaultModel: string
+}
+
+type VertexAiOptions = FurtherPortOptions & {
+  /** '' for the only model there is. */
+  readonly defaultModel: string
+  /** AIP_PREDICT_ROUTE */
+  readonly predictRoute: string
+  /** AIP_HEALTH_ROUTE */
+  readonly healthRoute: string
+}
+
 /** The server as a process among others on its machine: its files, its liveness, its end. */
 type ProcessOptions = {
   readonly log: LogSettings
@@ -144,8 +177,14 @@ export type ServerOptions = {
   readonly http: HttpOptions | null
   /** null: `--allow-grpc=false`. */
   readonly grpc: GrpcOptions | null
+  /** What every HTTP port shares, also where `--allow-http=false` leaves `http` null. Its port and address are not used. */
+  readonly sharedHttp: HttpOptions
   /** null: `--allow-metrics=false`. */
   readonly metrics: MetricsOptions | null
+  /** null: `--allow-sagemaker=false`. */
+  readonly sagemaker: SagemakerOptions | null
+  /** null: `--allow-vertex-ai=false`. */
+  readonly vertexAi: VertexAiOptions | null
   readonly trace: TraceOptions
   readonly process: ProcessOptions
 }

@@ -199,6 +199,7 @@ export class ModelRepository {
       const outside = layout.firstOutside()
       if (outside !== null) await this.#store.stat(root, `${name}/${outside}`)
       const config = override === null ? await this.#readConfig(name, root, layout) : structuredClone(override)
+      if (this.#store.renames?.(root) === true) config.name = name
       hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config)]
       completeBackendFields(config, name, this.#filesOfFirstVersion(layout))
       normaliseModelConfig(config)

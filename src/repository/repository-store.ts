@@ -35,4 +35,6 @@ export interface RepositoryStore {
   readText(root: string, path: string, limitBytes: number): Promise<string>
   /** A folder on this machine with the content of `path`; files that lie elsewhere are downloaded first. */
   localise(root: string, path: string): Promise<string>
+  /** Whether a model of this root is named by its place, whatever name its configuration has. Left out: none is. */
+  renames?(root: string): boolean
 }

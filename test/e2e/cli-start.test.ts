@@ -31,11 +31,11 @@ describe('a start', () => {
       '--load-model=one',
       '--triton-defaults',
       '--http-address=127.0.0.1',
-      '--sagemaker-port=1',
+      '--http-thread-count=1',
     ])
     const lines = linesOf(server.output)
     const expected = [
-      'W "accepted, but without effect in this version: --sagemaker-port"',
+      'W "accepted, but without effect in this version: --http-thread-count"',
       'I "loading: one:1"',
       'I "successfully loaded \'one\'"',
       '| Repository Agent | Path |',

@@ -28,6 +28,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'regions of shared memory': ['engine/shared-memory/shared-memory-registry.ts mostRegions'],
   'models with paths of their own in `/v2/openapi.json`': ['protocol/openapi.ts mostDescribed'],
   'entries of one page of the registry': ['protocol/registry-query.ts maxLimit'],
+  'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],
+  "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": [
+    'repository/mapped-folders.ts mostMappedModels',
+  ],
   'unread answers of one gRPC connection': [
     'transport/client-memory.ts mostUnreadBytes',
     'transport/client-memory.ts mostUnreadBytesUnderPressure',
@@ -152,6 +156,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'repository/model-layout.ts maxDepth',
     'repository/model-layout.ts maxEntries',
     'repository/registry-reader.ts maxFileBytes',
+    'frontends/sagemaker/sagemaker-models.ts mostConfigBytes',
     'repository/registry-reader.ts maxRecords',
     'base/plan-reader.ts longestDays',
     'base/plan-reader.ts maxProblems',

@@ -315,6 +315,18 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     /--http-max-header-size/,
   ),
   'chunks of a chunked HTTP body': elsewhere('test/conformance/http-transport.test.ts', '65536 chunks are the limit'),
+  'folders of an archive that SageMaker loads': elsewhere(
+    'test/e2e/cloud-front-ends.test.ts',
+    'an archive of 257 folders is refused',
+  ),
+  "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": elsewhere(
+    'src/repository/mapped-folders.test.ts',
+    '10000 models are the most',
+  ),
+  'threads that read and write large JSON of the SageMaker and the Vertex AI port': elsewhere(
+    'src/ports/http/json-offload.test.ts',
+    'large jobs of one client do not delay the small ones of others',
+  ),
   'line ends before an HTTP request': closes('\r\n'.repeat(100)),
   'bytes of a gRPC message with tensors or models, also after decompression': answers(
     'ModelInfer',

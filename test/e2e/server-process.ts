@@ -51,6 +51,13 @@ export class ServerProcess {
     return found.replace(/^0\.0\.0\.0/, '127.0.0.1')
   }
 
+  /** `127.0.0.1:43570`, of a further port by its title in the log. */
+  furtherAddress(title: string): string {
+    const found = new RegExp(`Started ${title} at (?:http://)?([^\\s"]+:\\d+)`).exec(this.output)?.[1]
+    assert.ok(found !== undefined, this.output)
+    return found.replace(/^0\.0\.0\.0/, '127.0.0.1')
+  }
+
   get grpcPort(): number {
     return portOf(this.grpcAddress)
   }

@@ -38,7 +38,7 @@ export type JsonOffloadSettings = {
 }
 
 /** 512 MiB are about five seconds of work for two threads; a job of 64 MiB takes half a second to four. */
-const defaultJsonOffloadSettings: JsonOffloadSettings = {
+export const defaultJsonOffloadSettings: JsonOffloadSettings = {
   maxThreads: Math.max(1, Math.min(2, availableParallelism() - 1)),
   shortThreads: 1,
   maxWaitingBytes: 512 * 1024 * 1024,

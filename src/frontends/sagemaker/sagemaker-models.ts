@@ -1,0 +1,231 @@
+// The models of a multi-model endpoint. SageMaker downloads an archive, unpacks it below /opt/ml/models and asks for it to be
+// loaded: each folder that holds a model is mapped, and the model is loaded under SageMaker's name for it.
+
+import { readdir, readFile, realpath, stat } from 'node:fs/promises'
+import { join, relative, resolve } from 'node:path'
+import type { Caller } from '../../access/caller.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
+import { emptyResponse, jsonResponse, messageResponse } from '../../ports/http/error-response.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
+import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
+import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
+import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
+
+/** The model as the customer named it; the path has SageMaker's own name for it. */
+export const targetModelHeader = 'x-amzn-sagemaker-target-model'
+
+/** The part of the mapped folders that this front end needs. */
+type FolderMap = {
+  readonly models: ReadonlyMap<string, unknown>
+  map(name: string, model: { readonly folder: string; readonly configText: string | null }): void
+  unmap(name: string): Promise<void>
+}
+
+export type SagemakerModelParts = { readonly engine: Engine; readonly log: Log; readonly folders: FolderMap }
+
+/** A model that SageMaker has loaded. */
+type LoadedModel = {
+  /** As the customer named it. */
+  readonly name: string
+  /** The repository of the model, as in Triton. */
+  readonly url: string
+  /** Every name that was mapped for it: those of an ensemble's parts, too. */
+  readonly mapped: readonly string[]
+}
+
+type Answer = { readonly status: number; readonly body: Buffer | null }
+const ok: Answer = { status: 200, body: null }
+
+/** The longest configuration that is searched for the word ensemble. */
+const mostConfigBytes = 4 * 1024 * 1024
+/** An archive with more folders than this is no ensemble that anybody would serve. */
+const mostFolders = 256
+
+export class SagemakerModels {
+  readonly #parts: SagemakerModelParts
+  readonly #root: string
+  readonly #log: Log
+  readonly #loaded = new Map<string, LoadedModel>()
+  /** Changes come one after the other, as behind Triton's lock. */
+  #queue: Promise<unknown> = Promise.resolve()
+
+  constructor(parts: SagemakerModelParts, root: string) {
+    this.#parts = parts
+    this.#root = resolve(root)
+    this.#log = parts.log.from('sagemaker-models.ts')
+  }
+
+  has(key: string): boolean {
+    return this.#loaded.has(key)
+  }
+
+  nameOf(key: string): string {
+    return this.#loaded.get(key)?.name ?? key
+  }
+
+  readonly listOrLoad: RouteHandler = (http, _, __, caller) => {
+    if (http.method === 'GET') {
+      const ready = [...this.#loaded].filter(([, { name }]) => this.#parts.engine.isModelReady(name, ''))
+      http.respond(jsonResponse(jsonOf({ models: ready.map(([key, { url }]) => shown(key, url)) })))
+    } else this.#change(http, caller, (origin) => this.#load(http, origin))
+  }
+
+  readonly showOrUnload: RouteHandler = (http, key, _, caller) => {
+    if (http.method === 'DELETE') this.#change(http, caller, (origin) => this.#unload(http, key, origin))
+    else {
+      const model = this.#loaded.get(key)
+      http.respond(model === undefined ? this.#notFound(key) : jsonResponse(jsonOf(shown(key, model.url))))
+    }
+  }
+
+  #notFound(key: string): ReturnType<typeof messageResponse> {
+    const isTriton = this.#parts.engine.wording.isTriton
+    return isTriton ? emptyResponse(404) : messageResponse(404, `model '${key}' is not loaded`, jsonType)
+  }
+
+  #change(http: PortRequest, caller: Caller, act: (origin: ChangeOrigin) => Promise<Answer>): void {
+    const { engine } = this.#parts
+    const origin = changeOrigin('http', {
+      address: http.remoteAddress,
+      key: caller.name,
+      requestId: headerOf(http.headers, 'x-request-id') ?? '',
+      traceId: traceIdOf(headerOf(http.headers, 'traceparent')),
+    })
+    const change = this.#queue.then(() => act(origin))
+    this.#queue = change.catch(() => undefined)
+    change.then(
+      ({ status, body }) => {
+        if (status === 404) http.respond(this.#notFound(''))
+        else http.respond(body === null ? emptyResponse(status) : jsonResponse(body))
+      },
+      (reason: unknown) => {
+        const error = engine.wording.tell(reason)
+        const failure = isOutOfMemory(error.message) ? outOfMemoryStatus : 400
+        const status = error.code === 'ALREADY_EXISTS' ? 409 : failure
+        http.respond(messageResponse(status, error.message, jsonType))
+      },
+    )
+  }
+
+  async #load(http: PortRequest, origin: ChangeOrigin): Promise<Answer> {
+    const { engine, folders } = this.#parts
+    engine.requireExplicitControl()
+    const request = parseJsonDocument(http.body)
+    const key = textOf(memberOf(request, 'model_name'), 'model_name')
+    const url = textOf(memberOf(request, 'url'), 'url')
+    const name = headerOf(http.headers, targetModelHeader) ?? key
+    if (this.#loaded.has(key)) throw alreadyLoaded(key)
+    const found = await findModels(await this.#folderOf(url), name)
+    for (const one of found.folders.keys()) if (folders.models.has(one)) throw alreadyLoaded(one)
+    const mapped = [...found.folders.keys()]
+    try {
+      for (const [one, folder] of found.folders) folders.map(one, { folder, configText: null })
+      this.#log.info(`Loading SageMaker TargetModel: ${name}`)
+      await engine.load(name, null, origin)
+      this.#loaded.set(key, { name, url: found.url, mapped })
+      return ok
+    } catch (reason) {
+      await Promise.all(mapped.map((one) => folders.unmap(one)))
+      throw reason
+    }
+  }
+
+  async #unload(http: PortRequest, key: string, origin: ChangeOrigin): Promise<Answer> {
+    const { engine, folders } = this.#parts
+    const model = this.#loaded.get(key)
+    if (model === undefined) return { status: 404, body: null }
+    this.#log.info(`Unloading SageMaker TargetModel: ${headerOf(http.headers, targetModelHeader) ?? model.name}`)
+    const { gone } = await engine.unload(model.name, true, origin)
+    await gone
+    this.#loaded.delete(key)
+    await Promise.all(model.mapped.map((one) => folders.unmap(one)))
+    return ok
+  }
+
+  /** The folder that a url names, below the root also when links are followed. */
+  async #folderOf(url: string): Promise<string> {
+    const folder = resolve(url)
+    const inside = relative(this.#root, folder).split('/')
+    const isForm = inside.length >= 2 && inside.length <= 3 && inside[1] === 'model' && inside.every(isPlainName)
+    if (!isForm) {
+      throw ServerError.withoutStack(
+        'INVALID_ARG',
+        `Invalid "url" '${url.slice(0, 200)}': expected a path of the form ${this.#root}/<hash>/model[/<subdir>]`,
+      )
+    }
+    const [root, real] = await Promise.all([realpath(this.#root), realpath(folder)]).catch((reason: unknown) => {
+      throw ServerError.withoutStack('INVALID_ARG', `cannot read the folder of "url" '${url}': ${codeOf(reason)}`)
+    })
+    if (relative(root, real).startsWith('..')) {
+      throw ServerError.withoutStack('INVALID_ARG', `Invalid "url" '${url}': it leads out of ${this.#root}`)
+    }
+    return folder
+  }
+}
+
+const isPlainName = (part: string): boolean => /^[\w.]+$/.test(part) && part !== '..'
+const codeOf = (reason: unknown): string => (reason as NodeJS.ErrnoException).code ?? 'unknown reason'
+const jsonOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
+const shown = (modelName: string, modelUrl: string): object => ({ modelName, modelUrl })
+
+const alreadyLoaded = (name: string): ServerError =>
+  ServerError.withoutStack('ALREADY_EXISTS', `model '${name}' is already loaded: DELETE /models/${name} unloads it`)
+
+function textOf(value: unknown, name: string): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw ServerError.withoutStack('INVALID_ARG', `the request must have '${name}', a string that is not empty`)
+}
+
+/**
+ * The folders of models by the names under which they are served. A folder with a configuration is one model. Else its folders
+ * are models: one of them, or an ensemble and its parts. The ensemble gets the name.
+ */
+async function findModels(
+  folder: string,
+  name: string,
+): Promise<{ readonly url: string; readonly folders: ReadonlyMap<string, string> }> {
+  if (await isFile(join(folder, 'config.pbtxt')))
+    return { url: resolve(folder, '..'), folders: new Map([[name, folder]]) }
+  const entries = await readdir(folder, { withFileTypes: true })
+  const names = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.')).map((entry) => entry.name)
+  if (names.length === 0) {
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `there is no model in '${folder}': it has neither config.pbtxt nor folders`,
+    )
+  }
+  if (names.length > mostFolders) {
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `'${folder}' has ${names.length} folders, at most ${mostFolders} are read`,
+    )
+  }
+  const ensembles: string[] = []
+  for (const one of names) if (await isEnsembleFolder(join(folder, one))) ensembles.push(one)
+  const main = ensembles[0] ?? (names.sort().at(-1) as string)
+  const parts = ensembles.length === 0 ? [] : names.filter((one) => one !== main)
+  return { url: folder, folders: new Map([[name, join(folder, main)], ...parts.map(partOf)]) }
+
+  function partOf(one: string): [string, string] {
+    return [one, join(folder, one)]
+  }
+}
+
+const isFile = async (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  )
+
+async function isEnsembleFolder(folder: string): Promise<boolean> {
+  const path = join(folder, 'config.pbtxt')
+  const size = await stat(path).then(
+    (found) => (found.isFile() ? found.size : Infinity),
+    () => Infinity,
+  )
+  return size <= mostConfigBytes && /platform:\s*"ensemble"/.test(await readFile(path, 'utf8'))
+}

@@ -1,0 +1,107 @@
+// Amazon SageMaker's contract for a container: /ping, /invocations, and /models for an endpoint of many models. Inference
+// itself is that of v2: this front end translates what SageMaker says in its own way.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { emptyResponse, errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
+import { SagemakerModels, targetModelHeader, type SagemakerModelParts } from './sagemaker-models.ts'
+import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
+
+export type SagemakerSettings = {
+  readonly pingMode: 'ready' | 'live'
+  readonly inferenceType: 'infer' | 'generate' | 'generate_stream'
+  /** '' for the only model there is. */
+  readonly defaultModel: string
+  readonly modelRoot: string
+}
+
+export type SagemakerParts = SagemakerModelParts & {
+  /** The endpoints of v2 that /invocations may stand for. */
+  readonly inference: Readonly<Record<SagemakerSettings['inferenceType'], RouteHandler>>
+}
+
+const sagemakerMediaType = 'application/vnd.sagemaker-triton.binary+json'
+
+export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettings): Route[] {
+  const { engine } = parts
+  const models = new SagemakerModels(parts, settings.modelRoot)
+  const ping = (http: PortRequest): void => {
+    const isHealthy = settings.pingMode === 'live' ? engine.isLive : engine.isReady
+    http.respond(emptyResponse(isHealthy ? 200 : 400))
+  }
+  const invoke: RouteHandler = (http, _, version, caller) =>
+    withJsonHeaderSize(engine, http, null, (request) =>
+      parts.inference[settings.inferenceType](request, defaultModel(engine, settings.defaultModel), version, caller),
+    )
+  const invokeOne: RouteHandler = (http, key, version, caller) => {
+    if (!models.has(key)) http.respond(notLoaded(engine, key))
+    else {
+      const statusOf = (response: HttpResponse): number => invokeStatus(response, engine.wording.isTriton)
+      const name = headerOf(http.headers, targetModelHeader) ?? models.nameOf(key)
+      withJsonHeaderSize(engine, http, statusOf, (request) => parts.inference.infer(request, name, version, caller))
+    }
+  }
+  return [
+    get('/ping', 'health', ping),
+    large(post('/invocations', 'inference', invoke)),
+    { ...get('/models', 'model-repository', models.listOrLoad), methods: ['GET', 'POST'] },
+    { ...get('/models/{model}', 'model-repository', models.showOrUnload), methods: ['GET', 'DELETE'] },
+    large(post('/models/{model}/invoke', 'inference', invokeOne)),
+    { ...get(everyOtherPath, 'metadata', unknownPath(engine)), methods: anyMethod },
+  ]
+}
+
+const anyMethod = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
+
+/** As in Triton, an unknown path is a 400. */
+const unknownPath =
+  (engine: Engine): RouteHandler =>
+  (http) => {
+    const text = 'SageMaker has the paths /ping, /invocations, /models, /models/{model} and /models/{model}/invoke'
+    http.respond(engine.wording.isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
+  }
+
+function withJsonHeaderSize(
+  engine: Engine,
+  http: PortRequest,
+  statusOf: ((response: HttpResponse) => number) | null,
+  handle: (request: PortRequest) => void,
+): void {
+  try {
+    handle(new JsonHeaderSizeRequest(http, sagemakerMediaType, statusOf))
+  } catch (reason) {
+    const error = engine.wording.tell(reason)
+    engine.refusals.count(error)
+    http.respond(errorResponse(error, jsonType))
+  }
+}
+
+/** SageMaker's multi-model endpoints know 200, 404, 409 and 507. An answer that a retry may better keeps its 503. */
+function invokeStatus(response: HttpResponse, isTriton: boolean): number {
+  const { status, parts } = response
+  if (status < 400) return status
+  const text = Buffer.concat(parts.slice(0, 1)).toString('utf8', 0, 4096)
+  if (isOutOfMemory(text)) return outOfMemoryStatus
+  return status === 503 && !isTriton ? status : 400
+}
+
+const notLoaded = (engine: Engine, key: string): HttpResponse =>
+  engine.wording.isTriton
+    ? emptyResponse(404)
+    : messageResponse(404, `model '${key}' is not loaded: POST /models loads it`, jsonType)
+
+/** Throws INVALID_ARG unless a model was named or there is only one. */
+function defaultModel(engine: Engine, named: string): string {
+  if (named !== '') return named
+  const names = new Set([...engine.models()].map(({ name }) => name))
+  const [only] = names
+  if (only !== undefined && names.size === 1) return only
+  throw ServerError.withoutStack(
+    'INVALID_ARG',
+    `the server has ${names.size} models, and the environment variable SAGEMAKER_TRITON_DEFAULT_MODEL_NAME names none of them`,
+  )
+}

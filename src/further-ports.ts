@@ -1,0 +1,88 @@
+// The ports of protocols that have one of their own beside HTTP and gRPC. Their code is read only where they are open.
+
+import { availableParallelism } from 'node:os'
+import { messageOf, ServerError } from './base/server-error.ts'
+import { httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
+import type { FurtherPortOptions, ServerOptions } from './options/server-options.ts'
+import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
+import { HttpPort } from './ports/http/http-port.ts'
+import { defaultJsonOffloadSettings, JsonOffload } from './ports/http/json-offload.ts'
+import type { Route, RouteHandler } from './ports/http/route.ts'
+import { portInUse, type PortKind } from './refuse-busy-ports.ts'
+import type { MappedFolders } from './repository/mapped-folders.ts'
+
+export type FurtherPort = {
+  /** As metrics name the protocol. */
+  readonly protocol: string
+  /** As the log names the port. */
+  readonly title: string
+  readonly port: HttpPort
+}
+
+type FurtherParts = HttpDependencies & {
+  readonly mapped: MappedFolders | null
+  /** The paths of the metrics page, once there is one. */
+  readonly metricsRoutes: () => readonly Route[]
+}
+
+/** What the routes of a further port are made of. */
+type RouteParts = ReturnType<typeof httpParts> & { readonly v2: readonly Route[] }
+
+/** Throws ServerError when an option makes no sense; opens no port before `listen`. */
+export async function createFurtherPorts(parts: FurtherParts, options: ServerOptions): Promise<FurtherPort[]> {
+  const ports: FurtherPort[] = []
+  const { sagemaker, vertexAi } = options
+  if (sagemaker !== null) {
+    const { sagemakerRoutes } = await import('./frontends/sagemaker/sagemaker-routes.ts')
+    const routesOf = ({ parts: shared, v2 }: RouteParts): Route[] =>
+      sagemakerRoutes({ ...shared, folders: parts.mapped as MappedFolders, inference: inferenceOf(v2) }, sagemaker)
+    const port = createPort(parts, options, 'SageMaker', sagemaker, routesOf)
+    ports.push({ protocol: 'sagemaker', title: 'Sagemaker HTTPService', port })
+  }
+  if (vertexAi !== null) {
+    const { vertexAiRoutes } = await import('./frontends/vertex-ai/vertex-ai-routes.ts')
+    const metrics = parts.metricsRoutes
+    const routesOf = ({ parts: shared, v2, admission }: RouteParts): Route[] =>
+      vertexAiRoutes({ ...shared, infer: inferenceOf(v2).infer, v2, metrics, admission }, vertexAi)
+    const port = createPort(parts, options, 'Vertex-AI', vertexAi, routesOf)
+    ports.push({ protocol: 'vertex_ai', title: 'Vertex AI HTTPService', port })
+  }
+  return ports
+}
+
+function createPort(
+  dependencies: FurtherParts,
+  { sharedHttp }: ServerOptions,
+  kind: PortKind,
+  { address, port, threadCount }: FurtherPortOptions,
+  routesOf: (parts: RouteParts) => Route[],
+): HttpPort {
+  const options = { ...sharedHttp, address, port, reusePort: false }
+  validateHttpOptions(options)
+  const maxThreads = Math.min(threadCount, availableParallelism())
+  const offload = new JsonOffload(dependencies, { ...defaultJsonOffloadSettings, maxThreads })
+  const { admission, parts } = httpParts(dependencies, options, offload)
+  const { refusals } = dependencies.engine
+  const cannotListen = (cause: Error): ServerError => {
+    if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') return portInUse({ kind, address, port }, cause)
+    return new ServerError('INTERNAL', `cannot listen for ${kind} on ${address}:${port}: ${messageOf(cause)}`, {
+      cause,
+    })
+  }
+  return new HttpPort(
+    { ...dependencies, refusals, admission, offload, cannotListen },
+    { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
+    routesOf({ admission, parts, v2: httpRoutes(parts, options) }),
+  )
+}
+
+/** The endpoints of v2 that take tensors. */
+function inferenceOf(v2: readonly Route[]): Readonly<Record<'infer' | 'generate' | 'generate_stream', RouteHandler>> {
+  const handlerOf = (name: string): RouteHandler =>
+    (v2.find(({ path }) => path === `/v2/models/{model}[/versions/{version}]/${name}`) as Route).handle
+  return {
+    infer: handlerOf('infer'),
+    generate: handlerOf('generate'),
+    generate_stream: handlerOf('generate_stream'),
+  }
+}
