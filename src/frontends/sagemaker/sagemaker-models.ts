@@ -91,7 +91,7 @@ export class SagemakerModels {
     const { engine } = this.#parts
     const origin = changeOrigin('http', {
       address: http.remoteAddress,
-      key: caller.name,
+      key: caller.principal,
       requestId: headerOf(http.headers, 'x-request-id') ?? '',
       traceId: traceIdOf(headerOf(http.headers, 'traceparent')),
     })
