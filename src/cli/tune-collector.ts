@@ -1,4 +1,4 @@
-import { setFlagsFromString } from 'node:v8'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 
 /**
  * When objects of a kind survived some collections, V8 allocates this kind in the old space. After a busy start V8 does
@@ -9,12 +9,36 @@ export function keepRequestsYoung(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
 }
 
+/** So many bytes of garbage, objects and buffers together, may stand before V8 collects its whole heap. */
+const garbageBytes = 40 * 1024 * 1024
+const [leastFactor, mostFactor] = [1.15, 2]
+const checkMs = 500
+/** The least of so many samples counts: the others have garbage in them. */
+const sampleCount = 8
+
 /**
- * Without this flag V8 collects its whole heap after some tens of megabytes of new buffers, here at nearly every tensor
- * of 16 MiB. That took almost half of the CPU of such a request (bench/large-tensor.bench.ts: 26 ms before, 19 with
- * this). With the flag, heap and buffers together may double before a collection.
+ * By default V8 collects its whole heap after some tens of megabytes of new buffers, here at nearly every tensor of 16 MiB. That
+ * took almost half of the CPU of such a request (bench/large-tensor.bench.ts: 26 ms before, 19 with these flags). With the flags,
+ * heap and buffers together may double before a collection. A server that holds much for its clients would keep as much garbage
+ * beside it, so its factor is smaller.
  */
 export function tuneCollector(): void {
   setFlagsFromString('--external-memory-accounted-in-global-limit')
-  setFlagsFromString('--external-memory-max-growing-factor=2')
+  const samples: number[] = []
+  let factor = 0
+  const adapt = (): void => {
+    const { used_heap_size: heapBytes, external_memory: bufferBytes } = getHeapStatistics()
+    if (samples.push(heapBytes + bufferBytes) > sampleCount) samples.shift()
+    const wanted = growingFactor(Math.min(...samples))
+    if (Math.abs(wanted - factor) < 0.1) return
+    factor = wanted
+    setFlagsFromString(`--external-memory-max-growing-factor=${factor.toFixed(2)}`)
+  }
+  adapt()
+  setInterval(adapt, checkMs).unref()
+}
+
+/** How far heap and buffers may grow before a collection, when a collection leaves `usedBytes`. */
+export function growingFactor(usedBytes: number): number {
+  return Math.min(Math.max(1 + garbageBytes / usedBytes, leastFactor), mostFactor)
 }
