@@ -3,7 +3,7 @@
 import { anonymous } from './access/caller.ts'
 import { ServerError } from './base/server-error.ts'
 import { InferenceExchange, type ArrivalNames, type ExchangeParts } from './exchange/inference-exchange.ts'
-import type { RequestHead } from './model/choice.ts'
+import type { RequestHead } from './model/request-origin.ts'
 import type { InferenceResponse } from './model/inference-response.ts'
 import type { ModelVersion } from './model/model-version.ts'
 import type { Parameters, ParameterValue } from './model/parameters.ts'

@@ -36,6 +36,8 @@ type AccessInference = {
   readonly queueStartNs: number
   readonly computeStartNs: number
   readonly computeEndNs: number
+  /** Null: no rollout routed the request. */
+  readonly watch: { readonly variant: string } | null
 }
 
 export interface AccessLog {

@@ -26,6 +26,7 @@ const entry: AccessEntry = {
     queueStartNs: 1_000_000,
     computeStartNs: 1_500_000,
     computeEndNs: 2_500_000,
+    watch: null,
   },
 }
 
@@ -41,6 +42,11 @@ test('a line tells what was asked for, what came of it and how long each part to
     '{"time":"2023-11-14T22:13:20.000Z","protocol":"http","method":"POST","path":"/v2/models/m/infer","status":200,' +
       '"client":"127.0.0.1","bytes_in":10,"bytes_out":20,"total_us":1235,"aborted":true}\n',
   )
+})
+
+test('a line names the variant of a rollout that answered', () => {
+  const inference = { ...(entry.inference as NonNullable<AccessEntry['inference']>), watch: { variant: 'r/stable/3' } }
+  assert.match(encodeAccessLine({ ...entry, inference }, 0), /"version":"3","variant":"r\/stable\/3","request_id"/)
 })
 
 test('the trace is that of the request, else the one its client names', () => {

@@ -23,6 +23,7 @@ export function encodeAccessLine(entry: AccessEntry, wallMs: number): string {
   const { queueStartNs, computeStartNs, computeEndNs } = inference
   const traceId = inference.traceId === '' ? traceIdOf(entry.traceparent) : inference.traceId
   line += `,"model":${quoted(inference.modelName)},"version":${quoted(entry.modelVersion)}`
+  if (inference.watch !== null) line += `,"variant":${quoted(inference.watch.variant)}`
   if (inference.id !== '') line += `,"request_id":${quoted(inference.id)}`
   if (computeStartNs !== 0) line += `,"queue_us":${micros(computeStartNs - queueStartNs)}`
   if (computeEndNs !== 0) line += `,"compute_us":${micros(computeEndNs - computeStartNs)}`

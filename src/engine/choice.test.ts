@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { anonymous, makeCaller, type Caller } from '../access/caller.ts'
-import type { Chooser, RequestFacts, RequestHead } from '../model/choice.ts'
+import type { Chooser, RequestFacts } from '../model/choice.ts'
+import type { RequestHead } from '../model/request-origin.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { ServerError } from '../base/server-error.ts'
@@ -91,14 +92,34 @@ test('a Chooser sees which versions serve', async () => {
   assert.equal(ask('m'), '1')
 })
 
-test('metadata and calls by other models do not ask the Chooser', async () => {
+test('metadata and copies that nobody waits for do not ask the Chooser', async () => {
   const { engine, executed } = await engineUnderTest([polled('m', ['1', '2'])])
   engine.setChooser('m', () => assert.fail('asked'))
   assert.equal(engine.findVersion('m', '').version, '2')
   assert.deepEqual(engine.modelMetadata('m', '').versions, ['1', '2'])
   const inputs = [new Tensor('IN', 'FP32', [1], new Uint8Array(4))]
-  engine.inferByName(new InferenceRequest({ modelName: 'm', inputs, sink: () => undefined }))
+  const request = new InferenceRequest({ modelName: 'm', inputs, sink: () => undefined })
+  request.isShadow = true
+  engine.inferByName(request)
   assert.deepEqual(executed, ['m/2'])
+})
+
+test('a call by another model is chosen by the facts of the client, and by its own parameters', async () => {
+  const { engine, executed } = await engineUnderTest([polled('m', ['1', '2', '3'])])
+  const inputs = [new Tensor('IN', 'FP32', [1], new Uint8Array(4))]
+  const call = (said: Said | null, parameters = new Map<string, string>()): void => {
+    const request = new InferenceRequest({ modelName: 'm', inputs, parameters, sink: () => undefined })
+    request.origin = said === null ? null : factsOf(said)
+    engine.inferByName(request)
+  }
+  engine.setChooser('m', byHeader)
+  call({ headers: { 'x-canary': 'yes' } })
+  call(null)
+  engine.setChooser('m', (facts, _version, model) => model.find(String(facts.head().parameters.get('wanted') ?? '1')))
+  call({ head: () => ({ parameters: new Map([['wanted', '2']]) }) })
+  call({ head: () => ({ parameters: new Map([['wanted', '2']]) }) }, new Map([['wanted', '3']]))
+  call(null)
+  assert.deepEqual(executed, ['m/2', 'm/3', 'm/2', 'm/3', 'm/1'])
 })
 
 test('a Chooser that throws fails the one request', async () => {

@@ -42,6 +42,7 @@ import { RequestCheck } from './serving/request-check.ts'
 import { serverExtensions } from './server-extensions.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import { canonicalVersion } from './serving/version-text.ts'
+import { chooseForModel } from './serving/choose-for-model.ts'
 
 type EngineDependencies = LoadDependencies & {
   readonly repository: ModelSource
@@ -306,13 +307,15 @@ export class Engine {
   }
 
   /**
-   * Like `infer`, for models that call other models. No Chooser is asked: an ensemble was checked against the versions
-   * that `findVersion` finds.
+   * Like `infer`, for models that call other models. A Chooser sees the call of the client that the request is made for. Copies
+   * that nobody waits for go to the usual versions.
    */
   inferByName(request: InferenceRequest, isExpected = false): void {
     let version: ModelVersion
     try {
-      version = this.findVersion(request.modelName, request.modelVersion)
+      const model = this.#modelOf(request.modelName)
+      if (model.chooser === null || request.isShadow) version = model.find(request.modelVersion)
+      else version = chooseForModel(model, model.chooser, request)
     } catch (reason) {
       this.#check.refuse(request, reason)
       return

@@ -13,11 +13,12 @@ import { ServerError } from '../base/server-error.ts'
 import type { Engine } from '../engine/engine.ts'
 import { RequestRegions, type OutputPlace } from '../engine/shared-memory/request-regions.ts'
 import type { RegionReference, SharedMemoryRegistry } from '../engine/shared-memory/shared-memory-registry.ts'
-import type { ChoiceWatch, RequestFacts, RequestHead } from '../model/choice.ts'
+import type { ChoiceWatch, RequestFacts } from '../model/choice.ts'
 import type { WordedCall } from '../model/error-words.ts'
 import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
+import type { RequestHead } from '../model/request-origin.ts'
 
 /** The parts of the server that all exchanges share. */
 export type ExchangeParts = {
@@ -144,6 +145,16 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     return this.#version as ModelVersion
   }
 
+  /** The model that the client asked for; a rollout may have it served by another one. */
+  protected get modelName(): string {
+    return this.watch === null ? this.version.name : this.watch.modelName
+  }
+
+  /** What the answer says about itself, as names and values of headers; null: nothing. HOT. */
+  protected get marks(): readonly string[] | null {
+    return this.watch === null ? null : this.watch.marks
+  }
+
   /** Null before the request is read. */
   get request(): InferenceRequest | null {
     return this.#request
@@ -242,7 +253,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     const requestedOutputs: string[] = []
     for (let i = 0; i < outputs.length; i++) requestedOutputs.push((outputs[i] as OutputPlace).name)
     const request = new InferenceRequest({
-      modelName: this.version.name,
+      modelName: this.modelName,
       modelVersion: this.#askedVersion,
       id: read.id,
       inputs: read.inputs,
@@ -256,6 +267,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       caller: this.caller,
       sink: this.#onAnswer,
     })
+    request.origin = this
     request.watch = this.watch
     this.#request = request
     this.#regions = regions
@@ -303,7 +315,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   #infer(request: InferenceRequest): void {
     const { engine, clock } = this.parts
     if (this.watch !== null) {
-      this.watch.begun(request)
+      this.watch.begun(request, this.#regions === null)
       this.#version = this.watch.version
     }
     if (this.#arrivedNs !== 0) {

@@ -1,19 +1,8 @@
 // The interfaces for the choice of the version that serves a request.
 
-import type { CallFacts } from '../access/call-facts.ts'
-import type { Caller } from '../access/caller.ts'
 import type { InferenceRequest, RequestWatch } from './inference-request.ts'
-import type { Parameters } from './parameters.ts'
 import type { ModelVersion } from './model-version.ts'
-
-/** The head of a request: everything but the tensors. */
-export type RequestHead = {
-  readonly id: string
-  readonly parameters: Parameters
-  /** 0n or '' when the request belongs to no sequence. */
-  readonly correlationId: bigint | string
-  readonly isSequenceStart: boolean
-}
+import type { RequestOrigin } from './request-origin.ts'
 
 /** Follows a request that a Chooser has assigned. */
 export interface ChoiceWatch extends RequestWatch {
@@ -21,19 +10,16 @@ export interface ChoiceWatch extends RequestWatch {
   readonly modelName: string
   /** The version that serves the request. Another one, when the request runs again. */
   readonly version: ModelVersion
-  /** What the answer says about its origin: `<rollout>/<arm>/<version>`. '': the answer says nothing. */
-  readonly variant: string
-  /** The Engine gets the request next. HOT. */
-  begun(request: InferenceRequest): void
+  /** What answers say about themselves, as names and values of headers; null: nothing. HOT. */
+  readonly marks: readonly string[] | null
+  /** The Engine gets the request next. `areInputsKept`: the bytes of its inputs stay as they are after its end. HOT. */
+  begun(request: InferenceRequest, areInputsKept: boolean): void
 }
 
 /** The facts about a request that a Chooser may ask for. */
-export interface RequestFacts extends CallFacts {
-  readonly caller: Caller
+export interface RequestFacts extends RequestOrigin {
   /** A Chooser that wants to follow the request sets this; null: nobody follows it. */
   watch: ChoiceWatch | null
-  /** The head of the body. The first call reads it, later calls return the same. Throws ServerError for a bad body. */
-  head(): RequestHead
 }
 
 /** The versions of one model that a Chooser chooses from. */

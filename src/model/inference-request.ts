@@ -5,6 +5,7 @@ import type { Tensor } from '../tensor/tensor.ts'
 import { answerStages, type AnswerStageName } from './answer-stages.ts'
 import { InferenceResponse } from './inference-response.ts'
 import type { Parameters } from './parameters.ts'
+import type { RequestOrigin } from './request-origin.ts'
 import type { TraceOrigin, TraceStamp } from './trace-stamp.ts'
 
 /** Receives every answer of a request; the last answer is marked final. A sink must not throw. */
@@ -39,6 +40,8 @@ export interface AnswerStage {
 
 /** Follows a request to its end, and may run it again elsewhere. */
 export interface RequestWatch {
+  /** Where the answer comes from: `<rollout>/<arm>/<version>`; '' where that is not to be told. */
+  readonly variant: string
   /**
    * Gets every answer before the client does. False: the client does not get this answer, because the request runs again.
    * HOT.
@@ -155,6 +158,10 @@ export class InferenceRequest {
   /** Set by the Engine on a request that was picked for tracing, and by `beginChild` on the requests made for it. */
   trace: RequestTrace | null = null
 
+  /** The call that the request comes from, for requests that are made in its place; null: there is none. */
+  origin: RequestOrigin | null = null
+  /** Nobody waits for the answer: it is compared with another one. */
+  isShadow = false
   /** Follows the request for a rollout of its model; null: the request is like any other. */
   watch: RequestWatch | null = null
 
@@ -336,6 +343,7 @@ export class InferenceRequest {
     const content = { modelName, modelVersion, id, inputs, requestedOutputs, parameters }
     const next = new InferenceRequest({ ...content, priority, timeoutUs, caller, sink: this.#sink })
     next.receivedNs = this.receivedNs
+    next.origin = this.origin
     next.trace = this.trace
     this.trace?.retain()
     this.#successor = next

@@ -1,7 +1,7 @@
 // Reads the id, the parameters and the sequence of a JSON request, without its tensors, for the choice of a version
 // before the request is read.
 
-import type { RequestHead } from '../model/choice.ts'
+import type { RequestHead } from '../model/request-origin.ts'
 import type { ParameterValue } from '../model/parameters.ts'
 import { char, JsonScanner, type JsonValue } from './json-scanner.ts'
 

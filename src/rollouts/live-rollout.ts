@@ -81,7 +81,7 @@ class LiveRollout implements RoutedRequests {
     this.evidence = new Evidence(rules, known, draws.share, clock.nowNs())
     const find = (ofModel: string, version: string): ModelVersion => engine.findVersion(ofModel, version)
     this.arms = arms.map((arm, i) => {
-      return new RolloutArm(i, arm, plan.isExposed ? `${name}/${arm.name}/${arm.version}` : '', find)
+      return new RolloutArm(i, arm, `${name}/${arm.name}/${arm.version}`, find)
     })
     const { salt, key } = plan
     const armNames = arms.map((arm) => arm.name)
@@ -96,6 +96,10 @@ class LiveRollout implements RoutedRequests {
   get hasFallback(): boolean {
     const { plan } = this.#settings
     return plan.kind === 'rollout' && plan.fallback === 'stable'
+  }
+
+  get isExposed(): boolean {
+    return this.#settings.plan.isExposed
   }
 
   get stable(): RolloutArm {

@@ -20,11 +20,16 @@ export interface MovableRequest {
 
 type ArmOutcome = 'success' | 'error' | 'hidden_error' | 'ignored'
 
+/** The header that says which arm answered: `<rollout>/<arm>/<version>`. A client may send it back. */
+export const variantHeader = 'galatea-variant'
+
 export class RolloutArm {
   readonly index: number
   readonly settings: ArmSettings
-  /** What answers say; '': nothing. */
+  /** `<rollout>/<arm>/<version>` */
   readonly variant: string
+  /** The header with the variant. */
+  readonly marks: readonly string[]
   readonly #find: (model: string, version: string) => ModelVersion
   /** Requests that the Engine has. Stable's are counted only: there are many, and nobody moves them. */
   readonly underWay: Set<MovableRequest> | null
@@ -41,6 +46,7 @@ export class RolloutArm {
     this.index = index
     this.settings = settings
     this.variant = variant
+    this.marks = [variantHeader, variant]
     this.#find = find
     this.underWay = index === 0 ? null : new Set()
   }

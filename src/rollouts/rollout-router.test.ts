@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bucketOf, RandomDraws } from './assignment.ts'
+import { variantHeader } from './rollout-arm.ts'
 import { readRolloutFile } from './rollout-file.ts'
-import { RolloutRouter, variantHeader, type Assignment } from './rollout-router.ts'
+import { RolloutRouter, type Assignment } from './rollout-router.ts'
 import type { RouteFacts } from './traffic-rule.ts'
 
 type Call = Partial<Omit<RouteFacts, 'header' | 'country' | 'parameter' | 'correlationId'>> & {

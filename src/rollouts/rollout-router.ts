@@ -1,11 +1,9 @@
 // Which arm serves a request that names no version. Rules come first, then the sticky key, then chance.
 
 import { fullWeight, laneOf, StickyBuckets, type Lane, type RandomDraws } from './assignment.ts'
+import { variantHeader } from './rollout-arm.ts'
 import type { KeySource } from './rollout-plan.ts'
 import { cookieOf, matchRule, type RouteFacts, type TrafficRule } from './traffic-rule.ts'
-
-/** The header that says which arm answered: `<rollout>/<arm>/<version>`. A client may send it back. */
-export const variantHeader = 'galatea-variant'
 
 /** `arm` is the place in the list of arms; 0 is stable or the control. */
 export type Assignment = {

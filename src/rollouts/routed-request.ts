@@ -12,13 +12,15 @@ import type { MovableRequest, RolloutArm } from './rollout-arm.ts'
 export interface RoutedRequests {
   readonly modelName: string
   readonly hasFallback: boolean
+  /** Answers say which arm made them. */
+  readonly isExposed: boolean
   readonly stable: RolloutArm
   /** False: the arm gets no more requests. */
   isOpen(arm: RolloutArm): boolean
   infer(request: InferenceRequest, version: ModelVersion): void
   nowNs(): number
   /** Stable has got the request. */
-  admitted(routed: RoutedRequest, request: InferenceRequest): void
+  admitted(routed: RoutedRequest, request: InferenceRequest, areInputsKept: boolean): void
   /** The request has ended on this arm, with its last answer or with the failure that runs again on stable. */
   ended(routed: RoutedRequest, request: InferenceRequest, response: InferenceResponse, isHidden: boolean): void
 }
@@ -68,12 +70,16 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
     return this.#arm.variant
   }
 
+  get marks(): readonly string[] | null {
+    return this.#rollout.isExposed ? this.#arm.marks : null
+  }
+
   /** The inputs as the client sent them. */
   get inputs(): Tensor[] {
     return this.#inputs ?? []
   }
 
-  begun(request: InferenceRequest): void {
+  begun(request: InferenceRequest, areInputsKept: boolean): void {
     const isMidSequence = hasSequence(request) && !request.isSequenceStart
     if (this.#arm.index !== 0 && !isMidSequence && !this.#rollout.isOpen(this.#arm)) {
       this.#goToStable(this.#rollout.stable.ready())
@@ -81,7 +87,7 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
     this.#inputs = request.inputs
     this.#request = request
     this.#enter()
-    if (this.#arm.index === 0) this.#rollout.admitted(this, request)
+    if (this.#arm.index === 0) this.#rollout.admitted(this, request, areInputsKept)
   }
 
   answered(response: InferenceResponse, request: InferenceRequest): boolean {

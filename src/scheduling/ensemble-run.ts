@@ -148,8 +148,14 @@ export class EnsembleRun implements Placed {
       isSequenceEnd,
       priority,
       timeoutUs,
-      sink: (response, answered) => this.#receive(response, answered, step, scope),
+      sink: (response, answered) => {
+        // Where the step ran again on another version, another request answers.
+        if (response.isFinal) this.#outstanding.delete(request)
+        this.#receive(response, answered, step, scope)
+      },
     })
+    request.origin = this.#request.origin
+    request.isShadow = this.#request.isShadow
     this.#outstanding.add(request)
     request.setPaused(this.#request.isPaused)
     this.#request.trace?.beginChild(request)
@@ -162,7 +168,6 @@ export class EnsembleRun implements Placed {
     if (this.#isEnded || response.error !== null) response.release()
     else if (!step.isDecoupled || !response.isFlagOnly) target = this.#keep(response, step, scope)
     if (response.isFinal) {
-      this.#outstanding.delete(request)
       this.#addTimes(request)
       scope.drop()
       ;(this.#context.gates[step.index] as EnsembleGate).leave()

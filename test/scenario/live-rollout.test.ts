@@ -74,7 +74,7 @@ async function rolloutUnderTest(
       ...init,
     })
     request.watch = facts.watch
-    facts.watch?.begun(request)
+    facts.watch?.begun(request, true)
     engine.infer(request, facts.watch?.version ?? version)
     return Object.assign(sent, { request })
   }

@@ -74,7 +74,10 @@ export class BlsCalls {
       if (blocks.length > 0) this.#free(blocks)
     })
     this.#running.set(callId, request)
-    if (head.traceOf !== 0) this.#findRequest(head.traceOf)?.trace?.beginChild(request)
+    const caller = this.#findRequest(head.traceOf)
+    if (head.traceOf !== 0) caller?.trace?.beginChild(request)
+    request.origin = caller?.origin ?? null
+    request.isShadow = caller?.isShadow ?? false
     const refusal = this.#refusal(head, isDecoupledCall)
     if (refusal === null) this.#services.infer(request)
     else request.fail(ServerError.withoutStack('INTERNAL', refusal))

@@ -113,9 +113,15 @@ export class PythonWorker implements Worker {
     )
     const send = (frame: Buffer): void => this.#send(frame)
     const free = (blocks: readonly number[]): void => this.#free(blocks)
-    this.#bls = new BlsCalls(dependencies.services, link.regions, send, free, (handle) => this.#open.get(handle))
+    this.#bls = new BlsCalls(dependencies.services, link.regions, send, free, (handle) => this.#callerOf(handle))
     this.#calls = new ServiceCalls(dependencies.services, link.regions, send, free)
     link.adopt({ onFrame: (frame) => this.#onFrame(frame), onExit: (reason) => this.#onExit(reason) })
+  }
+
+  /** A call of the model that names no request of its own is made for the one that the model has. */
+  #callerOf(handle: number): InferenceRequest | undefined {
+    if (handle !== 0) return this.#open.get(handle)
+    return this.#open.size === 1 ? this.#open.entries()[0]?.[1] : undefined
   }
 
   get processId(): number | undefined {

@@ -4,7 +4,7 @@ import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
-import type { RequestHead } from '../../model/choice.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -96,9 +96,10 @@ abstract class GenerateExchange extends HttpExchange {
   }
 
   protected get context(): GenerateContext & PrintedOutputs {
-    const { name, version, signature } = this.version
+    const { modelName } = this
+    const { version, signature } = this.version
     const id = this.request?.id ?? ''
-    return { modelName: name, modelVersion: version, id, signature, outputs: [], binaryOutputDefault: false }
+    return { modelName, modelVersion: version, id, signature, outputs: [], binaryOutputDefault: false }
   }
 
   protected abstract readonly writer: 'generate' | 'generateEvent'

@@ -11,7 +11,7 @@ import {
   type HeldMemory,
   type Reading,
 } from '../../exchange/inference-exchange.ts'
-import type { RequestHead } from '../../model/choice.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
@@ -160,8 +160,8 @@ export abstract class GrpcExchange extends InferenceExchange {
   }
 
   protected get answerContext(): InferAnswerContext {
-    const { name, version } = this.version
-    return { modelName: name, modelVersion: version, id: this.#wire.id, outputs: this.#outputs }
+    const { modelName } = this
+    return { modelName, modelVersion: this.version.version, id: this.#wire.id, outputs: this.#outputs }
   }
 }
 

@@ -247,6 +247,7 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
       return
     }
     const { clock } = this.parts
+    if (this.marks !== null) this.call.leadWith(this.marks)
     const trace = this.request?.trace ?? null
     const message = writeStreamResponse(response, this.answerContext, isFinal)
     trace?.stamp('GRPC_SEND_START', clock.nowNs())
@@ -293,6 +294,6 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
 
   /** An answer that comes from no model carries the version that the client asked for. */
   get #askedFor(): { modelName: string; modelVersion: string; id: string } {
-    return { modelName: this.version.name, modelVersion: this.askedVersion, id: this.id }
+    return { modelName: this.modelName, modelVersion: this.askedVersion, id: this.id }
   }
 }

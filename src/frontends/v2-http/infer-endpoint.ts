@@ -4,7 +4,7 @@
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import type { RequestHead } from '../../model/choice.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { BodyInflater, deflateBody, requestEncoding, responseEncoding } from '../../ports/http/content-encoding.ts'
@@ -151,7 +151,7 @@ class InferExchange extends HttpExchange {
     const { version } = this
     const parsed = this.#parsed as ParsedInfer
     const context = {
-      modelName: version.name,
+      modelName: this.modelName,
       modelVersion: version.version,
       id: parsed.id,
       signature: version.signature,

@@ -113,6 +113,10 @@ export class LoggedCall implements PortCall {
     return this.#inner.memoryOf(message)
   }
 
+  leadWith(metadata: readonly string[]): void {
+    this.#inner.leadWith(metadata)
+  }
+
   expectMessage(): void {
     this.#inner.expectMessage()
   }

@@ -14,6 +14,7 @@ import { errorResponse } from './error-response.ts'
 import type { Writer, WriterContext } from './json-offload-messages.ts'
 import type { JsonOffload } from './json-offload.ts'
 import { copyOutputs } from './large-json.ts'
+import { MarkedRequest } from './marked-request.ts'
 import type { PortRequest } from './port-request.ts'
 import { TracedRequest } from './traced-request.ts'
 
@@ -61,9 +62,15 @@ export abstract class HttpExchange extends InferenceExchange {
 
   /** The request to answer. Read this before `write` or `fail` returns: from then on the trace waits for the answer. */
   protected get answering(): PortRequest {
-    const trace = this.request?.trace ?? null
-    this.#answering ??= trace === null ? this.http : new TracedRequest(this.http, trace, this.parts.clock)
+    this.#answering ??= this.#answerable()
     return this.#answering
+  }
+
+  #answerable(): PortRequest {
+    const trace = this.request?.trace ?? null
+    const http = trace === null ? this.http : new TracedRequest(this.http, trace, this.parts.clock)
+    const { marks } = this
+    return marks === null ? http : new MarkedRequest(http, marks)
   }
 
   /** Other requests are served while a thread writes this answer. */

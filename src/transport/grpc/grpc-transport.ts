@@ -39,6 +39,8 @@ export interface GrpcCall {
   memoryOf(message: Buffer): RequestMemory
   /** The call must bring a message soon. Without this a client may keep a call open and send nothing. */
   expectMessage(): void
+  /** Names and values that the client gets before the first answer. Has no effect once that is sent. */
+  leadWith(metadata: readonly string[]): void
   /** `release` is called once the bytes are written or dropped. */
   send(message: OutgoingMessage, release: (() => void) | null): void
   /** The one message of a unary answer, and status OK. */

@@ -29,6 +29,8 @@ const compressedHeads: Readonly<Record<CompressedAnswers['encoding'], Buffer>> =
   deflate: encodeHeaderBlock([...headFields, ['grpc-encoding', 'deflate']]),
 }
 const errorFields = [...headFields, ['grpc-accept-encoding', acceptedEncodings]] as const
+const fieldsOf = (metadata: readonly string[]): [string, string][] =>
+  Array.from({ length: metadata.length / 2 }, (_, i) => [metadata[2 * i] as string, metadata[2 * i + 1] as string])
 const prefixBytes = 5
 /** Messages without an answer of one connection, those of inferences apart, for which models have queues with bounds. */
 const mostUnanswered = 64
@@ -76,6 +78,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   #compressed: CompressedAnswers | null = null
   #mostMessageBytes: number
   #hasSentHead = false
+  /** Metadata that the head has beside the usual; null: none. */
+  #leading: readonly string[] | null = null
   #isPaused = false
   #isInflating = false
   /** True: the client takes too little of its answers, or its connection holds too much. The next message waits. */
@@ -148,6 +152,10 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#deliver()
   }
 
+  leadWith(metadata: readonly string[]): void {
+    this.#leading = metadata
+  }
+
   send(message: OutgoingMessage, release: (() => void) | null): void {
     if (this.#isUnanswered) this.#setUnanswered(false)
     if (this.isEnded || this.#isTooLarge(message)) release?.()
@@ -183,8 +191,10 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   #end(status: GrpcStatus): void {
     if (this.#stream.isClosed) return
-    if (!this.#hasSentHead) this.#stream.sendTrailers(encodeHeaderBlock([...errorFields, ...trailersOf(status)]))
-    else this.#stream.sendTrailers(status === statusOk ? okTrailers : encodeHeaderBlock(trailersOf(status)))
+    if (!this.#hasSentHead) {
+      const leading = this.#leading === null ? [] : fieldsOf(this.#leading)
+      this.#stream.sendTrailers(encodeHeaderBlock([...errorFields, ...leading, ...trailersOf(status)]))
+    } else this.#stream.sendTrailers(status === statusOk ? okTrailers : encodeHeaderBlock(trailersOf(status)))
     this.#surroundings.onSent()
   }
 
@@ -204,12 +214,20 @@ export class Http2Call implements GrpcCall, StreamUser {
     turnBudget.spend(message.byteLength)
     if (!this.#hasSentHead && !stream.isClosed) {
       this.#hasSentHead = true
-      stream.sendHead(this.#compressed === null ? plainHead : compressedHeads[this.#compressed.encoding])
+      stream.sendHead(this.#headBlock())
     }
     stream.sendMessage(message, flag, release)
     if (stream.isClosed) return
     if (isLast) stream.sendTrailers(okTrailers)
     this.#surroundings.onSent()
+  }
+
+  #headBlock(): Buffer {
+    const encoding = this.#compressed?.encoding ?? null
+    const plain = encoding === null ? plainHead : compressedHeads[encoding]
+    if (this.#leading === null) return plain
+    // A field without a name in the table stands for itself, so blocks can be put together.
+    return Buffer.concat([plain, encodeHeaderBlock(fieldsOf(this.#leading))])
   }
 
   /** The client does not take the answers that it has; there is no room for this one. */
