@@ -20,6 +20,7 @@ import { LocalStore } from './repository/local-store.ts'
 import { MappedFolders, mappedRoot } from './repository/mapped-folders.ts'
 import { ModelRepository } from './repository/model-repository.ts'
 import { removeStaleUploads } from './repository/stale-uploads.ts'
+import type { RepositoryStore } from './repository/repository-store.ts'
 import { RegistryReader } from './repository/registry-reader.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
@@ -46,6 +47,8 @@ type BuiltEngine = {
   readonly repository: ModelRepository
   /** Null: all models lie in repositories. */
   readonly mapped: MappedFolders | null
+  readonly store: RepositoryStore
+  readonly contents: ContentIndex
   /** Null: no answers are kept. */
   readonly responseCache: ResponseCache | null
   readonly usedBackends: () => readonly BackendEntry[]
@@ -99,7 +102,7 @@ export async function buildEngine(
     },
     { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
-  return { engine, repository, mapped, responseCache, usedBackends: backends.used }
+  return { engine, repository, store, contents, mapped, responseCache, usedBackends: backends.used }
 }
 
 /** Null where `--cache-config` asks for none. */

@@ -11,6 +11,7 @@ import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
+import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
@@ -20,6 +21,7 @@ import type { ClientMemory } from './transport/client-memory.ts'
 import type { ConnectionSlots } from './transport/connection-slots.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
 import type { Route } from './ports/http/route.ts'
+import type { ReleaseControl } from './releases/release-control.ts'
 import { portInUse } from './refuse-busy-ports.ts'
 
 export type HttpDependencies = {
@@ -38,6 +40,8 @@ export type HttpDependencies = {
   readonly metricsPort?: () => number | null
   /** Without one nothing is written about single requests. */
   readonly accessLog?: AccessLog
+  /** Without one there are no rollouts. */
+  readonly releases?: ReleaseControl
   /** Metrics that models made; without them no answer tells of a model's load. */
   readonly customMetrics?: LoadMetricSource
 }
@@ -57,7 +61,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   )
 }
 
-type HttpParts = V2Parts & { readonly customMetrics?: LoadMetricSource }
+type HttpParts = V2Parts & { readonly customMetrics?: LoadMetricSource; readonly releases?: ReleaseControl }
 
 /** What the routes of every HTTP port are made of. */
 export function httpParts(
@@ -82,4 +86,5 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...v2Routes(parts, options),
   ...generateRoutes(parts, options),
   ...kserve1Routes(parts, options),
+  ...rolloutRoutes(parts.releases ?? null, parts.clock),
 ]

@@ -29,6 +29,7 @@ import { createSpanProcessor, openTelemetrySettings } from './telemetry/otlp/ope
 import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
 import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
+import { openReleases } from './open-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
 import type { TrafficMeter } from './transport/traffic-meter.ts'
@@ -116,7 +117,7 @@ async function openServer(
     customMetrics: new CustomMetricRegistry(),
   }
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
-  const { engine, repository, mapped, responseCache, usedBackends } = await buildEngine(
+  const { engine, repository, store, contents, mapped, responseCache, usedBackends } = await buildEngine(
     { ...dependencies, ...counts, tracer, audit, ...(liveCheck === null ? {} : { liveCheck }) },
     options.engine,
     closing,
@@ -125,7 +126,10 @@ async function openServer(
   closing.add(engine, () => endServing(engine, ports, exit))
   // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
+  const releaseParts = { ...dependencies, engine, repository, store, contents, audit }
+  const releases = closing.add(await openReleases(releaseParts, options.process), (opened) => opened.close())
   await engine.start()
+  await releases.start()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   const isServing = !(options.process.exitOnError && engine.hasFailures)
@@ -136,6 +140,7 @@ async function openServer(
     clientMemory,
     connectionSlots,
     engine,
+    releases,
     sharedMemory,
     responseCache,
     spans,
@@ -144,11 +149,7 @@ async function openServer(
     mapped,
   }
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
-  const { modelControlMode, repositoryPollSecs } = options.engine
-  if (modelControlMode === 'poll' && repositoryPollSecs > 0) {
-    const poller = createPoller(dependencies, engine, repository, repositoryPollSecs)
-    closing.add(poller, (opened) => opened.close())
-  }
+  closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
   // Readiness goes false first, in the same turn of the event loop in which the drain begins.
   closing.add(engine, (opened) => opened.beginExit())
   return {
@@ -176,8 +177,9 @@ function createPoller(
   dependencies: ServerDependencies,
   engine: Engine,
   repository: { poll(): Promise<PolledModel[]> },
-  pollSecs: number,
-): RepositoryPoller {
+  { modelControlMode, repositoryPollSecs }: ServerOptions['engine'],
+): RepositoryPoller | null {
+  if (modelControlMode !== 'poll' || repositoryPollSecs === 0) return null
   const parts = {
     ...dependencies,
     poll: () => repository.poll(),
@@ -185,7 +187,7 @@ function createPoller(
     unload: (key: ModelKey) => engine.unload(key, false, changeOrigin('poll')),
   }
   const known = engine.index().map(({ namespace, name }) => modelKey(namespace, name))
-  return new RepositoryPoller(parts, pollSecs, known)
+  return new RepositoryPoller(parts, repositoryPollSecs, known)
 }
 
 type Ports = { http: HttpPort | null; grpc: GrpcPort | null; further: FurtherPort[] }

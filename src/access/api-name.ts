@@ -9,5 +9,6 @@ export const apiNames = [
   'statistics',
   'trace',
   'logging',
+  'rollouts',
 ] as const
 export type ApiName = (typeof apiNames)[number]

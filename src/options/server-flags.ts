@@ -1,6 +1,8 @@
 // The server as a whole: its name, its defaults, its end, its logs.
 
-import { flag, ours, type FlagValues } from './flag.ts'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { flag, ours, type FlagValues, type Surroundings } from './flag.ts'
 import { boolean, byteSize, choice, integer, seconds, text, verbosity } from './flag-forms.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
@@ -18,6 +20,9 @@ export const serverFlags = [
     .set('engine.runsEnsemblesLikeTriton', hasTritonDefaults)
     .set('engine.wordsErrorsLikeTriton', hasTritonDefaults)
     .set('http.boundsBinaryBodies', (flags) => !hasTritonDefaults(flags)),
+  flag('state-dir', text('PATH'), '', ours)
+    .says('Folder where rollouts, default versions and held versions outlive the server; $XDG_STATE_HOME/galatea/<id>')
+    .set('process.stateDirectory', stateDirectory),
   flag('exit-on-error', boolean, 'true').says('Exit when a model fails to load at start').to('process.exitOnError'),
   flag('exit-timeout-secs', integer(0), '30')
     .says('How long running requests may take to finish at shutdown')
@@ -51,6 +56,14 @@ export const serverFlags = [
     )
     .to('process.allowsForeignSharedMemory'),
 ]
+
+function stateDirectory(flags: FlagValues, { environment }: Surroundings): string {
+  const given = flags.text('state-dir')
+  if (given !== '') return path.resolve(given)
+  const home = environment['XDG_STATE_HOME'] ?? ''
+  const base = home === '' ? path.join(homedir(), '.local/state') : home
+  return path.join(base, 'galatea', flags.text('id').replaceAll(/[^\w.-]+/g, '-'))
+}
 
 export const logFlags = [
   flag('log-verbose', verbosity, '0').says('Level of verbose lines; 0 = none').to('process.log.verboseLevel'),

@@ -151,6 +151,8 @@ type ProcessOptions = {
   readonly accessLogFile: string
   /** `--audit-log`: where changes of models are put on record; '' for memory only. */
   readonly auditLogFile: string
+  /** `--state-dir`: where rollouts outlive the server. */
+  readonly stateDirectory: string
   /** `--client-memory-limit`; Infinity for none. */
   readonly clientMemoryLimitBytes: number
   /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */

@@ -1,5 +1,6 @@
 // The endpoints beside inference in the OpenAPI document: generate, repository, statistics, trace, log, shared memory.
 
+import { rolloutPaths } from './openapi-rollouts.ts'
 import { detailsParameter, indexDetails, registryPaths } from './openapi-registry.ts'
 import {
   anyObject,
@@ -87,6 +88,7 @@ export const generateSchemas = (): JsonObject => ({
 export const controlPaths = (): JsonObject => ({
   ...repositoryPaths(),
   ...registryPaths(),
+  ...rolloutPaths(),
   '/v2/models/stats': {
     get: operation('allStatistics', 'server', 'What all models have done', ok(anyObject, 'Statistics')),
   },

@@ -62,7 +62,7 @@ const event = object(['time', 'action', 'model', 'outcome', 'duration_ms', 'by']
   reason: text,
   duration_ms: { type: 'number' },
   override: { enum: ['config', 'files'] },
-  by: { enum: ['http', 'grpc', 'model', 'embedding', 'start', 'poll', 'demand', 'residency'] },
+  by: { enum: ['http', 'grpc', 'model', 'embedding', 'start', 'poll', 'demand', 'residency', 'rollout'] },
   address: text,
   key: text,
   request_id: text,

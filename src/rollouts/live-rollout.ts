@@ -169,6 +169,7 @@ class LiveRollout implements RoutedRequests {
     const isIgnored = response.error !== null && !isError
     routed.arm.ended[isHidden ? 'hidden_error' : isError ? 'error' : isIgnored ? 'ignored' : 'success']++
     if (!routed.isJudged || isIgnored || request.isCacheHit) return
+    routed.arm.judged++
     const arm = this.#judgedAs(routed.arm.index)
     if (arm !== null) this.evidence.addRequest(arm, requestSample(routed, request, isError, this.#parts.clock.nowNs()))
   }

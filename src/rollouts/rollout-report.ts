@@ -23,7 +23,7 @@ type ShownMetric = {
 }
 
 /** As JSON shows it. */
-type RolloutReport = {
+export type RolloutReport = {
   readonly name: string
   readonly model: string
   readonly state: string

@@ -190,6 +190,16 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http1/http-response-scanner.ts maxHeadBytes',
     'transport/http1/http-response-scanner.ts maxErrorBytes',
   ],
+  'of whoever may call the group `rollouts` or write the files of models': [
+    'frontends/rollouts/rollout-endpoints.ts longestReason',
+    'frontends/rollouts/rollout-endpoints.ts mostWatchers',
+    'releases/file-release-store.ts largestFileBytes',
+    'releases/pin-book.ts mostHeld',
+    'releases/release-control.ts longestNote',
+    'releases/release-control.ts mostNotes',
+    'releases/release-control.ts mostRollouts',
+    'releases/rollout-files.ts largestRolloutFileBytes',
+  ],
   'of the program that embeds the engine': ['embedded-engine.ts mostWaiting'],
   'of rollouts, which no client can reach yet: nothing of the server calls src/rollouts': [
     'rollouts/assignment.ts longestKeptKey',

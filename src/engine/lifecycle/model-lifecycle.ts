@@ -307,11 +307,11 @@ export class ModelLifecycle {
   async #selectVersions(
     model: ServedModel,
     polled: PolledModel,
-    { upload = null }: LoadOptions,
+    { upload = null, origin }: LoadOptions,
   ): Promise<readonly string[] | null> {
     const rule = this.#dependencies.versionRule?.() ?? null
     if (rule === null || polled.error !== null || upload !== null) return null
-    return rule.select(model.key, polled, model.latest !== null)
+    return rule.select(model.key, polled, origin?.by === 'rollout')
   }
 
   async #loadWithRetries(

@@ -6,8 +6,8 @@ import type { FoundModel } from '../../repository/model-repository.ts'
  * version takes over step by step, and after it was withdrawn.
  */
 export interface VersionRule {
-  /** The versions to serve, lowest first; null: those of the version policy. `isServing`: the model has requests now. */
-  select(key: ModelKey, polled: FoundModel, isServing: boolean): Promise<readonly string[] | null>
+  /** The versions to serve, lowest first; null: those of the version policy. `isRenewal`: a rollout asks, and nobody else. */
+  select(key: ModelKey, polled: FoundModel, isRenewal: boolean): Promise<readonly string[] | null>
   /** A load of the model has ended. `isAsked`: somebody waits for it. */
   afterLoad(name: string, isAsked: boolean): Promise<void>
 }

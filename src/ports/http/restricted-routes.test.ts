@@ -39,6 +39,13 @@ const paths: Readonly<Record<ApiName, readonly string[]>> = {
   statistics: ['/v2/models/stats', `${model}/stats`, `${versioned}/stats`],
   trace: ['/v2/trace/setting', `${model}/trace/setting`],
   logging: ['/v2/logging'],
+  rollouts: [
+    '/v2/rollouts',
+    '/v2/rollouts/r',
+    '/v2/rollouts/r/pause',
+    '/v2/rollouts/r/events',
+    '/v2/rollouts/r/report',
+  ],
 }
 
 /** The same path as other clients write it. */

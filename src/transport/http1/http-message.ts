@@ -86,12 +86,14 @@ export class HttpResponse {
 /** Triton's library says `Not Allowed` for 405; everything else is what everybody says. */
 const reasonPhrases: Readonly<Record<number, string>> = {
   200: 'OK',
+  201: 'Created',
   400: 'Bad Request',
   401: 'Unauthorized',
   403: 'Forbidden',
   404: 'Not Found',
   405: 'Not Allowed',
   408: 'Request Timeout',
+  409: 'Conflict',
   413: 'Payload Too Large',
   429: 'Too Many Requests',
   431: 'Request Header Fields Too Large',

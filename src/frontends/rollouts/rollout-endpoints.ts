@@ -1,0 +1,180 @@
+// Rollouts over HTTP. Triton has no such paths, so their errors have statuses of their own: 409 where the state forbids a call.
+
+import type { Caller } from '../../access/caller.ts'
+import type { Clock } from '../../base/clock.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import { errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
+import { planOfPosted, readPosted } from '../../releases/read-posted-rollout.ts'
+import type { ReleaseControl, RolloutAction } from '../../releases/release-control.ts'
+import { rolloutDetails, rolloutSummary } from '../../releases/release-json.ts'
+import type { RolloutRun } from '../../releases/rollout-run.ts'
+import { reportMarkdown, type RolloutReport } from '../../rollouts/rollout-report.ts'
+import { headerOf, HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+
+const pageSize = 100
+const longestReason = 1000
+const tickNs = 1e9
+/** One connection each. Beyond this many the next watcher is refused. */
+const mostWatchers = 64
+
+export class RolloutEndpoints {
+  readonly #releases: ReleaseControl | null
+  readonly #clock: Clock
+  #watcherCount = 0
+
+  constructor(releases: ReleaseControl | null, clock: Clock) {
+    this.#releases = releases
+    this.#clock = clock
+  }
+
+  get #control(): ReleaseControl {
+    if (this.#releases !== null) return this.#releases
+    throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
+  }
+
+  readonly list: RouteHandler = (request, _name, _version, caller) => {
+    if (request.method === 'POST') this.#create(request, caller)
+    else answer(request, 200, () => this.#page(request.target))
+  }
+
+  readonly show: RouteHandler = (request, name) => answer(request, 200, () => rolloutDetails(this.#control.get(name)))
+
+  readonly act =
+    (action: RolloutAction): RouteHandler =>
+    (request, name, _, caller) =>
+      answer(request, 200, () => {
+        const { reason = '' } = bodyOf(request)
+        if (typeof reason !== 'string') throw new ServerError('INVALID_ARG', "'reason' must be text")
+        return rolloutDetails(this.#control.act(name, action, caller, reason.slice(0, longestReason)))
+      })
+
+  readonly note: RouteHandler = (request, name, _, caller) =>
+    answer(request, 201, async () => {
+      const { text } = bodyOf(request)
+      if (typeof text !== 'string') throw new ServerError('INVALID_ARG', 'a note needs a text: send {"text": "…"}')
+      return rolloutDetails(await this.#control.note(name, caller, text))
+    })
+
+  readonly report: RouteHandler = (request, name) => {
+    const wantsText = (headerOf(request.headers, 'accept') ?? '').includes('text/markdown')
+    if (!wantsText) {
+      answer(request, 200, () => this.#control.get(name).report())
+      return
+    }
+    try {
+      const text = reportMarkdown(this.#control.get(name).report() as RolloutReport)
+      request.respond(new HttpResponse(200, 'text/markdown; charset=utf-8', [Buffer.from(text)]))
+    } catch (reason) {
+      fail(request, reason)
+    }
+  }
+
+  /** Server-sent events: `state` after every change, `tick` once a second, until the rollout is over or the client goes. */
+  readonly events: RouteHandler = (request, name) => {
+    let run: RolloutRun
+    try {
+      run = this.#control.get(name)
+      if (this.#watcherCount >= mostWatchers) {
+        throw new ServerError('UNAVAILABLE', `${mostWatchers} clients watch rollouts, which is the most: try later`)
+      }
+    } catch (reason) {
+      fail(request, reason)
+      return
+    }
+    this.#watcherCount++
+    const stream = request.stream(
+      new HttpResponse(200, 'text/event-stream', [], { headers: ['Cache-Control', 'no-cache'] }),
+    )
+    let isOpen = true
+    let cancelTick = (): void => undefined
+    const stop = (): void => {
+      if (!isOpen) return
+      isOpen = false
+      this.#watcherCount--
+      cancelTick()
+      unwatch()
+    }
+    // A client that does not read gets fewer events, not a full buffer.
+    const send = (event: string): void => {
+      if (!isOpen || stream.unreadBytes > 0) return
+      stream.write(Buffer.from(`event: ${event}\ndata: ${JSON.stringify(rolloutSummary(run))}\n\n`))
+    }
+    const unwatch = this.#control.watch((changed) => {
+      if (changed !== run || !isOpen) return
+      stream.write(Buffer.from(`event: state\ndata: ${JSON.stringify(rolloutSummary(run))}\n\n`))
+      if (run.isOver) end()
+    })
+    const end = (): void => {
+      stop()
+      stream.end()
+    }
+    const tick = (): void => {
+      cancelTick = this.#clock.after(tickNs, () => {
+        send('tick')
+        tick()
+      })
+    }
+    request.onDisconnect = stop
+    send('state')
+    if (run.isOver) end()
+    else tick()
+  }
+
+  #create(request: HttpRequest, caller: Caller): void {
+    answer(request, 201, async () => {
+      const posted = readPosted(bodyOf(request))
+      const { plan, spec } = planOfPosted(posted, await this.#control.fileOf(posted.model))
+      if (plan.kind === 'experiment') throw new ServerError('UNSUPPORTED', 'experiments cannot be posted yet')
+      const { name, model, isRetry } = posted
+      const author = caller.principal
+      const run = await this.#control.create({ name, model, plan, spec, author, why: 'somebody posted it', isRetry })
+      return rolloutDetails(run)
+    })
+  }
+
+  #page(target: string): unknown {
+    const query = new URLSearchParams(target.split('?', 2)[1] ?? '')
+    for (const key of query.keys()) {
+      if (['model', 'state', 'page'].includes(key)) continue
+      throw new ServerError(
+        'INVALID_ARG',
+        `there is no query parameter '${key.slice(0, 60)}', there are model, state, page`,
+      )
+    }
+    const page = Number(query.get('page') ?? 1)
+    if (!Number.isSafeInteger(page) || page < 1)
+      throw new ServerError('INVALID_ARG', "'page' must be a whole number from 1")
+    const [model, state] = [query.get('model'), query.get('state')?.toUpperCase() ?? null]
+    const fitting = this.#control.list().filter(({ record }) => (model === null || record.model === model) && (state === null || record.state.phase === state)) // prettier-ignore
+    return fitting.slice((page - 1) * pageSize, page * pageSize).map(rolloutSummary)
+  }
+}
+
+/** An empty body is an empty object. */
+function bodyOf({ body }: HttpRequest): Readonly<Record<string, unknown>> {
+  if (body.length === 0) return {}
+  let value: unknown
+  try {
+    value = JSON.parse(body.toString('utf8'))
+  } catch (reason) {
+    throw new ServerError('INVALID_ARG', `the body is not JSON: ${messageOf(reason)}`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ServerError('INVALID_ARG', 'the body must be a JSON object')
+  }
+  return value as Readonly<Record<string, unknown>>
+}
+
+function answer(request: HttpRequest, status: number, make: () => unknown): void {
+  Promise.try(make).then(
+    (value) => request.respond(new HttpResponse(status, jsonType, [Buffer.from(JSON.stringify(value))])),
+    (reason: unknown) => fail(request, reason),
+  )
+}
+
+function fail(request: HttpRequest, reason: unknown): void {
+  const error = ServerError.from(reason)
+  const isConflict = error.code === 'ALREADY_EXISTS'
+  request.respond(isConflict ? messageResponse(409, error.message, jsonType) : errorResponse(error, jsonType))
+}

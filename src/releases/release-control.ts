@@ -1,0 +1,428 @@
+// All rollouts of a server: starts one when a new version appears or when somebody posts one, ticks them, and tells the Engine
+// which versions are in memory.
+
+import type { Caller } from '../access/caller.ts'
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import type { VersionRule } from '../engine/lifecycle/version-rule.ts'
+import type { ModelKey } from '../model/model-key.ts'
+import { compareVersions, selectVersions } from '../repository/version-policy.ts'
+import type { FoundModel } from '../repository/model-repository.ts'
+import type { RolloutPlan } from '../rollouts/rollout-plan.ts'
+import { createRollout, type RolloutEvent } from '../rollouts/rollout-state.ts'
+import type { OpenTraffic } from './live-traffic.ts'
+import { labelOfKey, type ModelFleet } from './model-fleet.ts'
+import { PinBook } from './pin-book.ts'
+import { isRolloutRecord, type ArmVersion, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
+import type { ReleaseStore } from './release-store.ts'
+import { problemText, type FoundRolloutFile } from './rollout-files.ts'
+import { RolloutRun, type RunParts } from './rollout-run.ts'
+import { selectRelease } from './select-release.ts'
+
+type ControlParts = Pick<RunParts, 'audit' | 'notify' | 'askWebhook'> & {
+  readonly clock: Clock
+  readonly log: Log
+  readonly fleet: ModelFleet
+  readonly store: ReleaseStore
+  readonly openTraffic: OpenTraffic
+}
+
+type NewRollout = {
+  /** '': made of the model's name and the version. */
+  readonly name: string
+  readonly model: string
+  readonly plan: RolloutPlan
+  readonly spec: unknown
+  /** Whoever posted it; '' for a new version that appeared. */
+  readonly author: string
+  readonly why: string
+  /** A version that is held may be tried again. */
+  readonly isRetry: boolean
+}
+
+export type RolloutAction = 'pause' | 'resume' | 'approve' | 'advance' | 'promote' | 'rollback'
+
+/** Rollouts that have ended are kept; beyond this many the oldest ones are forgotten. */
+const mostRollouts = 1000
+const mostNotes = 200
+const longestNote = 4096
+const tickNs = 1e9
+
+export class ReleaseControl implements VersionRule {
+  readonly #parts: ControlParts
+  readonly #log: Log
+  readonly pins: PinBook
+  /** By name, oldest first. */
+  readonly #runs = new Map<string, RolloutRun>()
+  /** Models for which a rollout is being made. */
+  readonly #beginning = new Set<string>()
+  /** New versions that a look at the repository has found, by model. */
+  readonly #newcomers = new Map<string, { readonly version: string; readonly file: FoundRolloutFile }>()
+  readonly #takeovers = new Map<string, { readonly version: string; readonly repository: string }>()
+  /** What was last said about a rollout file, by model. */
+  readonly #reported = new Map<string, string>()
+  readonly #watchers = new Set<(run: RolloutRun) => void>()
+  #cancelTick: Cancel | null = null
+  #isClosed = false
+
+  constructor(parts: ControlParts) {
+    this.#parts = parts
+    this.#log = parts.log.from('release-control.ts')
+    this.pins = new PinBook(parts.fleet, parts.store)
+  }
+
+  /** Before the models are loaded: the standard versions must be known by then. */
+  async restore(): Promise<void> {
+    const { records, pins } = await this.#parts.store.read()
+    this.pins.restore(pins)
+    for (const record of records.toSorted((a, b) => a.createdMs - b.createdMs)) {
+      if (isRolloutRecord(record)) this.#runs.set(record.name, this.#run(record))
+    }
+  }
+
+  /** After the models are loaded. */
+  async start(): Promise<void> {
+    for (const run of this.#runs.values()) if (!run.isOver) run.dispatch({ type: 'restored' })
+    this.#tickLater()
+    for (const { name, namespace } of this.#parts.fleet.engine.index()) {
+      await this.afterLoad(namespace === undefined ? name : `${namespace}::${name}`, false).catch((reason: unknown) =>
+        this.#log.error(`the rollout of model '${name}' could not be started: ${messageOf(reason)}`),
+      )
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancelTick?.()
+    await Promise.all(this.#runs.values().map((run) => run.close()))
+    await this.#parts.store.close()
+  }
+
+  /** Newest first. */
+  list(): RolloutRun[] {
+    return [...this.#runs.values()].toReversed()
+  }
+
+  /** Throws NOT_FOUND. */
+  get(name: string): RolloutRun {
+    const run = this.#runs.get(name)
+    if (run !== undefined) return run
+    throw ServerError.withoutStack('NOT_FOUND', `there is no rollout '${name.slice(0, 200)}'; GET /v2/rollouts lists them`) // prettier-ignore
+  }
+
+  /** Throws NOT_FOUND when there is no such model. */
+  async fileOf(model: string): Promise<FoundRolloutFile> {
+    return this.#parts.fleet.rolloutFile(await this.#parts.fleet.poll(model))
+  }
+
+  liveOf(model: string): RolloutRun | null {
+    return this.#runs.values().find((run) => run.record.model === model && run.isLive) ?? null
+  }
+
+  /** Calls `watch` after every change of a rollout; the result takes it back. */
+  watch(watch: (run: RolloutRun) => void): () => void {
+    this.#watchers.add(watch)
+    return () => void this.#watchers.delete(watch)
+  }
+
+  /** Throws ALREADY_EXISTS when the state of the rollout forbids it. */
+  act(name: string, action: RolloutAction, caller: Caller, reason: string): RolloutRun {
+    const run = this.get(name)
+    const by = callerName(caller)
+    const why = reason === '' ? `somebody asked for it` : reason
+    const event: RolloutEvent =
+      action === 'approve' ? { type: action, by, groups: caller.groups, why } : { type: action, by, why }
+    const refusal = run.dispatch(event)
+    if (refusal !== null) throw ServerError.withoutStack('ALREADY_EXISTS', refusal)
+    return run
+  }
+
+  async note(name: string, caller: Caller, text: string): Promise<RolloutRun> {
+    const run = this.get(name)
+    if (text.trim() === '') throw new ServerError('INVALID_ARG', 'a note needs a text: send {"text": "…"}')
+    if (text.length > longestNote) throw new ServerError('INVALID_ARG', `a note has at most ${longestNote} characters, got ${text.length}`) // prettier-ignore
+    if (run.record.notes.length >= mostNotes) throw new ServerError('INVALID_ARG', `rollout '${name}' has ${mostNotes} notes, which is the most`) // prettier-ignore
+    const note: ReleaseNote = { at: new Date(this.#parts.clock.wallMs()).toISOString(), by: callerName(caller), text }
+    await run.note(note)
+    return run
+  }
+
+  /** Throws ALREADY_EXISTS when the model has a live rollout, and INVALID_ARG for versions that are not there. */
+  async create(wanted: NewRollout): Promise<RolloutRun> {
+    const { model } = wanted
+    const live = this.liveOf(model)
+    if (live !== null || this.#beginning.has(model)) {
+      const which =
+        live === null ? 'a rollout' : `the rollout '${live.record.name}', which is ${live.record.state.phase}`
+      throw new ServerError('ALREADY_EXISTS', `model '${model}' has ${which}: end it first, by promote or rollback`)
+    }
+    this.#beginning.add(model)
+    try {
+      return await this.#create(wanted)
+    } finally {
+      this.#beginning.delete(model)
+    }
+  }
+
+  async #create(wanted: NewRollout): Promise<RolloutRun> {
+    const { clock, fleet } = this.#parts
+    const { model, plan } = wanted
+    if (fleet.isUploaded(model)) {
+      throw new ServerError('INVALID_ARG', `model '${model}' serves files that came with a load request: rollouts need versions in a repository`) // prettier-ignore
+    }
+    const polled = await fleet.poll(model)
+    const arms = await this.#arms(wanted, polled)
+    const name = this.#nameOf(wanted, arms[1] as ArmVersion)
+    const transition = createRollout({ name, model, author: wanted.author, why: wanted.why }, { nowNs: clock.nowNs(), wallMs: clock.wallMs() }) // prettier-ignore
+    const record: RolloutRecord = {
+      name,
+      model,
+      author: wanted.author,
+      createdMs: clock.wallMs(),
+      spec: wanted.spec,
+      plan,
+      state: transition.state,
+      arms,
+      evidence: {},
+      notes: [],
+      report: null,
+    }
+    // Where nothing can be kept there is no rollout: a restart would let the highest version win.
+    await this.#parts.store.saveRecord(record)
+    const pins = this.pins.in(model, polled.repositoryPath)
+    const stable = (arms[0] as ArmVersion).version
+    await this.pins.change(model, polled.repositoryPath, { standard: stable, newest: pins?.newest || stable })
+    const run = this.#run(record, polled.repositoryPath)
+    this.#runs.set(name, run)
+    this.#forgetOldest()
+    run.begin(transition)
+    this.#tickLater()
+    return run
+  }
+
+  async #arms({ model, plan, isRetry }: NewRollout, polled: FoundModel): Promise<ArmVersion[]> {
+    const { fleet } = this.#parts
+    const stable = plan.stable.version === 'current' ? fleet.standardOf(model) : plan.stable.version
+    if (stable === '') throw new ServerError('INVALID_ARG', `model '${model}' does not serve: a rollout needs a stable version`) // prettier-ignore
+    const others = polled.versions.filter((version) => version !== stable)
+    const highest = others.toSorted(compareVersions).at(-1)
+    const candidate = plan.candidate.version === 'latest' ? highest : plan.candidate.version
+    if (candidate === undefined) {
+      throw new ServerError(
+        'INVALID_ARG',
+        `model '${model}' has version ${stable} alone: put a new version into its folder`,
+      )
+    }
+    for (const version of [stable, candidate]) {
+      if (polled.versions.includes(version)) continue
+      throw new ServerError(
+        'INVALID_ARG',
+        `model '${model}' has no version ${version}, it has ${polled.versions.join(', ')}`,
+      )
+    }
+    if (candidate === stable) throw new ServerError('INVALID_ARG', `version ${stable} of model '${model}' is stable already: it cannot be the candidate`) // prettier-ignore
+    const hash = await fleet.hashOf(polled, candidate)
+    const held = this.pins
+      .in(model, polled.repositoryPath)
+      ?.held.find((one) => one.version === candidate && one.hash === hash)
+    if (held !== undefined && !isRetry) {
+      throw new ServerError('ALREADY_EXISTS', `version ${candidate} of model '${model}' is held since the rollout '${held.rollout}': its files are the same. Change them, or send "retry": true`) // prettier-ignore
+    }
+    if (held !== undefined) await this.pins.release(model, polled.repositoryPath, candidate)
+    return [
+      { arm: 'stable', model, version: stable, hash: await fleet.hashOf(polled, stable) },
+      { arm: 'candidate', model, version: candidate, hash },
+    ]
+  }
+
+  #nameOf({ name, model }: NewRollout, { version }: ArmVersion): string {
+    if (name !== '') {
+      if (!/^[\w.-]{1,100}$/.test(name)) throw new ServerError('INVALID_ARG', `'name' must have 1 to 100 letters, digits, _, - and ., got '${name.slice(0, 120)}'`) // prettier-ignore
+      if (this.#runs.has(name))
+        throw new ServerError('ALREADY_EXISTS', `there is a rollout '${name}' already: give another name`)
+      return name
+    }
+    const base = `${model.replaceAll(/[^\w.-]+/g, '-').slice(0, 60)}-${version}`
+    for (let i = 1; ; i++) {
+      const free = i === 1 ? base : `${base}.${i}`
+      if (!this.#runs.has(free)) return free
+    }
+  }
+
+  async select(key: ModelKey, polled: FoundModel, isRenewal: boolean): Promise<readonly string[] | null> {
+    const model = labelOfKey(key)
+    const { fleet } = this.#parts
+    const file = await fleet.rolloutFile(polled)
+    this.#reportFile(model, file)
+    const pins = this.pins.in(model, polled.repositoryPath)
+    const runs = this.#runs
+      .values()
+      .filter((run) => run.record.model === model && !run.isOver)
+      .toArray()
+    if (pins === null && file.file === '' && runs.length === 0) return null
+    const standard = pins?.standard || fleet.standardOf(model)
+    const { chosen, newcomer, takesOver } = selectRelease({
+      present: polled.versions,
+      ofPolicy: (versions) => selectVersions(polled.config.versionPolicy, versions),
+      held: await this.#heldIn(polled, pins?.held ?? []),
+      standard,
+      newest: pins?.newest || standard,
+      hasFile: file.file !== '',
+      isRenewal,
+      needed: new Set(runs.flatMap((run) => run.neededVersions())),
+      candidates: new Set(runs.filter((run) => run.isLive).map((run) => run.candidate.version)),
+    })
+    const isWaiting = newcomer !== null && file.file !== ''
+    this.#note(this.#newcomers, model, isWaiting ? { version: newcomer, file } : null)
+    const repository = polled.repositoryPath
+    this.#note(this.#takeovers, model, takesOver === null || pins === null ? null : { version: takesOver, repository })
+    return chosen
+  }
+
+  #note<T>(map: Map<string, T>, model: string, value: T | null): void {
+    if (value === null) map.delete(model)
+    else map.set(model, value)
+  }
+
+  async #heldIn(
+    polled: FoundModel,
+    held: readonly { readonly version: string; readonly hash: string }[],
+  ): Promise<Set<string>> {
+    const found = new Set<string>()
+    for (const { version, hash } of held) {
+      if (!polled.versions.includes(version)) continue
+      if ((await this.#parts.fleet.hashOf(polled, version)) === hash) found.add(version)
+    }
+    return found
+  }
+
+  async afterLoad(name: string, isAsked: boolean): Promise<void> {
+    const { fleet } = this.#parts
+    const served = fleet.engine.servedModel(name)
+    if (served === undefined) return
+    const model = served.label
+    const takeover = this.#takeovers.get(model)
+    if (takeover !== undefined) {
+      this.#takeovers.delete(model)
+      await this.pins.change(model, takeover.repository, { standard: '', newest: takeover.version })
+    }
+    const newcomer = this.#newcomers.get(model)
+    this.#newcomers.delete(model)
+    if (newcomer === undefined) {
+      await this.#pinFirst(model)
+      return
+    }
+    await this.#bringIn(model, newcomer, isAsked)
+  }
+
+  /** A model with a rollout file remembers which version serves: one that comes while the server is down is new, too. */
+  async #pinFirst(model: string): Promise<void> {
+    const { fleet } = this.#parts
+    const standard = fleet.standardOf(model)
+    if (standard === '' || this.pins.of(model) !== null || fleet.isUploaded(model)) return
+    const polled = await fleet.poll(model).catch(() => null)
+    if (polled === null || (await fleet.rolloutFile(polled)).file === '') return
+    await this.pins.change(model, polled.repositoryPath, { standard, newest: standard }).catch((reason: unknown) => {
+      this.#log.error(`the version of model '${model}' cannot be kept: ${messageOf(reason)}`)
+    })
+  }
+
+  async #bringIn(
+    model: string,
+    { version, file }: { readonly version: string; readonly file: FoundRolloutFile },
+    isAsked: boolean,
+  ): Promise<void> {
+    if (file.plan === null) {
+      const [first] = file.problems
+      const why = `version ${version} of model '${model}' waits: the rollout file has a mistake: ${first === undefined ? '' : problemText(file.file, first)}`
+      if (isAsked) throw new ServerError('INVALID_ARG', why)
+      this.#log.error(why)
+      return
+    }
+    if (file.plan.kind === 'experiment') return
+    const live = this.liveOf(model)
+    if (live !== null) {
+      const refusal = live.dispatch({ type: 'superseded', version })
+      if (refusal !== null) {
+        this.#log.info(refusal)
+        return
+      }
+    }
+    const plan = { ...file.plan, candidate: { model: null, version } }
+    const why = `version ${version} has appeared`
+    const wanted = { name: '', model, plan, spec: file.spec, author: '', why, isRetry: false }
+    const run = await this.create(wanted)
+    if (isAsked) await this.#begun(run)
+  }
+
+  /** Resolves when the rollout runs; throws when it fails before. */
+  #begun(run: RolloutRun): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = (): void => {
+        const { phase, why } = run.record.state
+        if (phase === 'PENDING') return
+        stop()
+        if (phase === 'FAILED')
+          reject(new ServerError('INVALID_ARG', `load failed for model '${run.record.model}': the rollout '${run.record.name}' failed: ${why}`)) // prettier-ignore
+        else resolve()
+      }
+      const stop = this.watch((changed) => (changed === run ? look() : undefined))
+      look()
+    })
+  }
+
+  #run(record: RolloutRecord, repository = this.pins.of(record.model)?.repository ?? ''): RolloutRun {
+    const parts: RunParts = {
+      ...this.#parts,
+      log: this.#log,
+      pins: this.pins,
+      save: (kept) => this.#parts.store.saveRecord(kept),
+      changed: (run) => this.#changed(run),
+    }
+    return new RolloutRun(parts, { repository, isLeader: () => true }, record)
+  }
+
+  #changed(run: RolloutRun): void {
+    for (const watch of this.#watchers) watch(run)
+    this.#tickLater()
+  }
+
+  /** A server without rollouts has no timer. */
+  #tickLater(): void {
+    if (this.#cancelTick !== null || this.#isClosed) return
+    if (!this.#runs.values().some((run) => !run.isOver)) return
+    this.#cancelTick = this.#parts.clock.after(tickNs, () => {
+      this.#cancelTick = null
+      for (const run of this.#runs.values()) {
+        if (run.isOver) continue
+        try {
+          run.tick()
+        } catch (reason) {
+          this.#log.error(`rollout '${run.record.name}' could not be judged: ${messageOf(reason)}`)
+        }
+      }
+      this.#tickLater()
+    })
+  }
+
+  #forgetOldest(): void {
+    const over = this.#runs
+      .values()
+      .filter((run) => run.isOver)
+      .toArray()
+    for (const run of over.slice(0, Math.max(0, this.#runs.size - mostRollouts))) {
+      this.#runs.delete(run.record.name)
+      void this.#parts.store.removeRecord(run.record.name).catch(() => undefined)
+    }
+  }
+
+  #reportFile(model: string, { file, problems }: FoundRolloutFile): void {
+    const text = problems.map((problem) => problemText(file, problem)).join('\n')
+    if ((this.#reported.get(model) ?? '') === text) return
+    this.#reported.set(model, text)
+    for (const line of text.split('\n')) if (line !== '') this.#log.error(`rollout file of model '${model}': ${line}`)
+  }
+}
+
+const callerName = ({ principal }: Caller): string => principal

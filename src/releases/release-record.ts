@@ -1,0 +1,64 @@
+// What is kept of rollouts and of models that had one. All of it is plain values that go through JSON without a loss.
+
+import type { EvidenceSums } from '../rollouts/judge/metric-sums.ts'
+import type { ExperimentState } from '../rollouts/reduce-experiment.ts'
+import type { ExperimentPlan, RolloutPlan } from '../rollouts/rollout-plan.ts'
+import type { RolloutState } from '../rollouts/rollout-state.ts'
+
+/** A version that serves one side of a rollout. */
+export type ArmVersion = {
+  /** 'stable', 'candidate', or the name of an arm of an experiment. */
+  readonly arm: string
+  readonly model: string
+  readonly version: string
+  /** The hash of its files; '' when it is not known. */
+  readonly hash: string
+}
+
+export type ReleaseNote = { readonly at: string; readonly by: string; readonly text: string }
+
+type SharedRecord = {
+  readonly name: string
+  readonly model: string
+  readonly author: string
+  readonly createdMs: number
+  /** The object as somebody wrote it, without defaults. */
+  readonly spec: unknown
+  /** Stable or the control first. */
+  readonly arms: readonly ArmVersion[]
+  readonly evidence: EvidenceSums
+  readonly notes: readonly ReleaseNote[]
+  /** What was seen at the end; null while it lives. */
+  readonly report: unknown
+}
+
+export type RolloutRecord = SharedRecord & { readonly plan: RolloutPlan; readonly state: RolloutState }
+type ExperimentRecord = SharedRecord & { readonly plan: ExperimentPlan; readonly state: ExperimentState }
+export type ReleaseRecord = RolloutRecord | ExperimentRecord
+
+export const isRolloutRecord = (record: ReleaseRecord): record is RolloutRecord => record.plan.kind === 'rollout'
+
+/** A version that was withdrawn: neither a poll nor a load starts it again while its files are the same. */
+export type HeldVersion = { readonly version: string; readonly hash: string; readonly rollout: string }
+
+/** What outlives the rollouts of a model. */
+export type ModelPins = {
+  readonly model: string
+  /** The repository that has the model: a model of the same name elsewhere is another one. */
+  readonly repository: string
+  /** The version that requests without a version get; '': the highest one. */
+  readonly standard: string
+  /** Versions above this one are new; '': none is. */
+  readonly newest: string
+  readonly held: readonly HeldVersion[]
+  readonly labels: Readonly<Record<string, string>>
+}
+
+export const noPins = (model: string, repository: string): ModelPins => ({
+  model,
+  repository,
+  standard: '',
+  newest: '',
+  held: [],
+  labels: {},
+})

@@ -1,0 +1,61 @@
+// The requests of a rollout, for the control of rollouts: the weights, the sums, the withdrawal.
+
+import type { Clock } from '../base/clock.ts'
+import type { RequestFacts } from '../model/choice.ts'
+import type { Engine } from '../engine/engine.ts'
+import { fullWeight } from '../rollouts/assignment.ts'
+import { openLiveRollout } from '../rollouts/live-rollout.ts'
+import type { LiveTraffic, OpenTraffic } from './live-traffic.ts'
+import type { RolloutRecord } from './release-record.ts'
+
+type TrafficParts = {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly countryOf: (facts: RequestFacts) => string
+}
+
+/** How often a withdrawn candidate is asked whether its last request has ended. */
+const drainLookNs = 20e6
+const candidateArm = 1
+
+export const releaseTraffic =
+  (parts: TrafficParts): OpenTraffic =>
+  (record) =>
+    openTraffic(parts, record)
+
+function openTraffic(parts: TrafficParts, { name, model, plan, arms, evidence }: RolloutRecord): LiveTraffic {
+  const { clock } = parts
+  const live = openLiveRollout(parts, {
+    name,
+    model,
+    plan,
+    arms: arms.map(({ arm, model: ofModel, version }) => ({ name: arm, model: ofModel, version })),
+    known: evidence,
+    seed: Math.floor(Math.random() * 2 ** 32),
+  })
+  live.setWeights([fullWeight, 0])
+  let weight = 0
+  return {
+    setWeight: (share) => {
+      weight = share
+      live.setWeights([fullWeight - share, share])
+    },
+    setShadow: (step) => live.setShadow(step),
+    get candidateRequests() {
+      return live.arms[candidateArm]?.judged ?? 0
+    },
+    sums: () => live.evidence.sums(),
+    tick: () => live.evidence.tick(clock.nowNs(), weight < fullWeight),
+    shadowFigures: () => (plan.steps.some(({ kind }) => kind === 'shadow') ? live.shadow.figures() : null),
+    setMemory: (candidateBytes, stableBytes) => live.evidence.setMemory(candidateBytes, stableBytes),
+    addQuery: (rule, value) => live.evidence.addQuery(rule, value),
+    withdraw: async () => {
+      live.withdraw()
+      while (live.inFlight(candidateArm) > 0) {
+        await new Promise<void>((resolve) => clock.after(drainLookNs, resolve))
+      }
+    },
+    outcomes: () => live.arms.map(({ settings, ended }) => ({ ...settings, ended })),
+    close: () => live.close(),
+  }
+}

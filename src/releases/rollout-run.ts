@@ -1,0 +1,345 @@
+// One rollout while the server runs: sends events to the reducer, and carries out the effects that the reducer asks for.
+
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf } from '../base/server-error.ts'
+import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts'
+import { reduceRollout } from '../rollouts/reduce-rollout.ts'
+import { reportRollout } from '../rollouts/rollout-report.ts'
+import { isLive, type Moment, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
+import type { NotifyEvent } from '../rollouts/rollout-plan.ts'
+import type { LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
+import type { ModelFleet } from './model-fleet.ts'
+import type { PinBook } from './pin-book.ts'
+import type { ArmVersion, ReleaseNote, RolloutRecord } from './release-record.ts'
+import { signatureDifference } from './signature-difference.ts'
+
+type WebhookVerdict = { readonly verdict: 'pass' | 'fail' | 'unsure'; readonly why: string }
+
+export type RunParts = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly fleet: ModelFleet
+  readonly pins: PinBook
+  readonly openTraffic: OpenTraffic
+  /** Resolves when a restart would know of it. */
+  save(record: RolloutRecord): Promise<void>
+  audit(record: RolloutRecord, action: RolloutAudit, by: string, why: string): void
+  notify(record: RolloutRecord, event: NotifyEvent, why: string): void
+  /** Never rejects. */
+  askWebhook(record: RolloutRecord, url: string, timeoutNs: number): Promise<WebhookVerdict>
+  /** Somebody may want to see the new state. */
+  changed(run: RolloutRun): void
+}
+
+type RunSettings = { readonly repository: string; readonly isLeader: () => boolean }
+
+/** Sums are kept this often while nothing else changes. */
+const keepEvidenceNs = 5e9
+const measureMemoryNs = 10e9
+
+export class RolloutRun {
+  readonly #parts: RunParts
+  readonly #settings: RunSettings
+  #record: RolloutRecord
+  #traffic: LiveTraffic | null = null
+  #isCandidateWanted = false
+  #isStableWanted: boolean
+  #judgement: Judgement
+  #restarts = 0
+  #keptNs = 0
+  #memoryNs = 0
+
+  constructor(parts: RunParts, settings: RunSettings, record: RolloutRecord) {
+    this.#parts = parts
+    this.#settings = settings
+    this.#record = record
+    this.#judgement = judge(record)
+    this.#isStableWanted =
+      isLive(record.state) || (record.state.phase === 'SUCCEEDED' && !record.state.isStableReleased)
+  }
+
+  get record(): RolloutRecord {
+    return this.#record
+  }
+
+  get judgement(): Judgement {
+    return this.#judgement
+  }
+
+  get traffic(): LiveTraffic | null {
+    return this.#traffic
+  }
+
+  get isLive(): boolean {
+    return isLive(this.#record.state)
+  }
+
+  /** Ticks are of no use any more. */
+  get isOver(): boolean {
+    const { phase, isStableReleased, owesPin } = this.#record.state
+    if (owesPin || phase === 'ROLLING_BACK') return false
+    return !this.isLive && !(phase === 'SUCCEEDED' && !isStableReleased)
+  }
+
+  get stable(): ArmVersion {
+    return this.#record.arms[0] as ArmVersion
+  }
+
+  get candidate(): ArmVersion {
+    return this.#record.arms[1] as ArmVersion
+  }
+
+  /** The versions that must be in memory, whatever the version policy says. */
+  neededVersions(): string[] {
+    const { model } = this.#record
+    return [
+      ...(this.#isStableWanted ? [this.stable] : []),
+      ...(this.#isCandidateWanted ? [this.candidate] : []),
+    ].flatMap((arm) => (arm.model === model ? [arm.version] : []))
+  }
+
+  /** The effects of `createRollout`. */
+  begin({ effects }: Transition): void {
+    this.#keep()
+    this.#carryOut(effects)
+    this.#parts.changed(this)
+  }
+
+  /** Why the event cannot be done in this state; null where it was done, or was so already. */
+  dispatch(event: RolloutEvent): string | null {
+    const before = this.#record.state
+    const { state, effects, refusal } = reduceRollout(this.#record.plan, before, event, this.#now())
+    this.#record = { ...this.#record, state }
+    // The weight goes first. Nothing is awaited before it.
+    this.#carryOut(effects)
+    if (state.generation !== before.generation) {
+      this.#keep()
+      this.#parts.changed(this)
+    }
+    return refusal
+  }
+
+  tick(): void {
+    const { state } = this.#record
+    this.#traffic?.tick()
+    this.#countRestarts()
+    this.#measureMemory()
+    if (this.#traffic !== null) {
+      this.#record = { ...this.#record, evidence: this.#traffic.sums() }
+      this.#judgement = judge(this.#record)
+    }
+    const served = this.#parts.fleet.version(this.candidate.model, this.candidate.version)
+    this.dispatch({
+      type: 'tick',
+      facts: {
+        judgement: this.#judgement,
+        candidateRequests: this.#traffic?.candidateRequests ?? 0,
+        compared: this.#traffic?.shadowFigures()?.compared ?? 0,
+        isCandidateReady: served?.isReady ?? false,
+        isLeader: this.#settings.isLeader(),
+      },
+    })
+    if (isLive(state) && this.#parts.clock.nowNs() - this.#keptNs >= keepEvidenceNs) this.#keep()
+  }
+
+  note(note: ReleaseNote): Promise<void> {
+    this.#record = { ...this.#record, notes: [...this.#record.notes, note] }
+    this.#parts.audit(this.#record, 'note', note.by, note.text)
+    this.#parts.changed(this)
+    return this.#parts.save(this.#record)
+  }
+
+  report(): unknown {
+    return this.#record.report ?? this.#reportNow()
+  }
+
+  /** At exit: what was counted is kept, and nothing is changed. */
+  async close(): Promise<void> {
+    if (this.isLive) await this.#parts.save(this.#record).catch(() => undefined)
+  }
+
+  #reportNow(): unknown {
+    const { plan, state, notes } = this.#record
+    const versions = { candidate: this.candidate.version, stable: this.stable.version }
+    const shadow = this.#traffic?.shadowFigures() ?? null
+    return reportRollout({ plan, state, judgement: this.#judgement, shadow, versions, notes: notes.map(noteText) })
+  }
+
+  #now(): Moment {
+    const { clock } = this.#parts
+    return { nowNs: clock.nowNs(), wallMs: clock.wallMs() }
+  }
+
+  #keep(): void {
+    this.#keptNs = this.#parts.clock.nowNs()
+    this.#parts.save(this.#record).catch((reason: unknown) => {
+      this.#parts.log.error(`rollout '${this.#record.name}' cannot be kept: ${messageOf(reason)}`)
+    })
+  }
+
+  #carryOut(effects: readonly RolloutEffect[]): void {
+    for (const effect of effects) this.#do(effect)
+  }
+
+  #do(effect: RolloutEffect): void {
+    switch (effect.do) {
+      case 'set-weight':
+        this.#setWeight(effect.weight)
+        return
+      case 'set-shadow':
+        this.#traffic?.setShadow(this.#shadowStep(effect.share))
+        return
+      case 'load-candidate':
+        void this.#load()
+        return
+      case 'write-pin':
+        void this.#writePin(effect.to)
+        return
+      case 'drain-candidate':
+        void this.#drain()
+        return
+      case 'hold-candidate':
+        this.#inBackground('hold the candidate', this.#hold())
+        return
+      case 'unload-candidate':
+        this.#inBackground('unload the candidate', this.#unload())
+        return
+      case 'release-stable':
+        this.#isStableWanted = false
+        this.#inBackground('let stable go', this.#parts.fleet.renew(this.#record.model))
+        return
+      case 'freeze-report':
+        this.#freeze()
+        return
+      case 'ask-webhook':
+        void this.#askWebhook(effect.url, effect.timeoutNs)
+        return
+      case 'notify':
+        this.#parts.notify(this.#record, effect.event, effect.why)
+        return
+      case 'audit':
+      default:
+        this.#parts.audit(this.#record, effect.action, effect.by, effect.why)
+    }
+  }
+
+  #setWeight(weight: number): void {
+    if (this.#traffic !== null) this.#traffic.setWeight(weight)
+    // After the promotion there is no router any more: the standard version goes back.
+    else if (weight === 0 && this.#record.state.phase === 'ROLLING_BACK') {
+      this.#parts.fleet.setStandard(this.#record.model, this.stable.version)
+    }
+  }
+
+  #shadowStep(share: number): ShadowStep | null {
+    const { plan, state } = this.#record
+    const step = plan.steps[state.step]
+    return share > 0 && step?.kind === 'shadow' ? step : null
+  }
+
+  async #load(): Promise<void> {
+    const { fleet } = this.#parts
+    const { model, plan } = this.#record
+    this.#isCandidateWanted = true
+    this.#isStableWanted = true
+    try {
+      await fleet.renew(model)
+      const stable = fleet.version(this.stable.model, this.stable.version)
+      const candidate = fleet.version(this.candidate.model, this.candidate.version)
+      if (stable === null) throw new Error(`version ${this.stable.version}, which is stable, does not serve`)
+      if (candidate === null) throw new Error(`version ${this.candidate.version} of model '${this.candidate.model}' does not serve`) // prettier-ignore
+      const difference = signatureDifference(stable.signature, candidate.signature)
+      if (difference !== '' && !plan.isSignatureChangeAllowed) {
+        throw new Error(`version ${candidate.version} has other inputs or outputs than version ${stable.version}: ${difference}`) // prettier-ignore
+      }
+      // Somebody may have ended the rollout in the meantime.
+      if (!this.isLive) return
+      this.#restarts = fleet.restarts(this.candidate.model, this.candidate.version)
+      this.#traffic?.close()
+      this.#traffic = this.#parts.openTraffic(this.#record)
+      this.dispatch({ type: 'candidate-ready' })
+    } catch (reason) {
+      this.#isCandidateWanted = false
+      if (this.isLive) this.dispatch({ type: 'load-failed', why: messageOf(reason).trimEnd() })
+    }
+  }
+
+  async #writePin(to: 'candidate' | 'stable'): Promise<void> {
+    const { pins, fleet } = this.#parts
+    const { model } = this.#record
+    const arm = to === 'candidate' ? this.candidate : this.stable
+    try {
+      const { versions } = await fleet.poll(model)
+      const newest = to === 'candidate' ? { newest: versions.at(-1) ?? arm.version } : {}
+      await pins.change(model, this.#settings.repository, { standard: arm.version, ...newest })
+      this.dispatch({ type: 'pin-written' })
+    } catch (reason) {
+      this.dispatch({ type: 'pin-failed', why: messageOf(reason) })
+    }
+  }
+
+  async #hold(): Promise<void> {
+    const { version, hash } = this.candidate
+    const { model, name } = this.#record
+    const { pins } = this.#parts
+    const standard = { standard: this.stable.version }
+    await pins.hold(model, this.#settings.repository, { version, hash, rollout: name })
+    await pins.change(model, this.#settings.repository, standard)
+  }
+
+  async #drain(): Promise<void> {
+    await this.#traffic?.withdraw()
+    this.dispatch({ type: 'drained' })
+  }
+
+  async #unload(): Promise<void> {
+    this.#traffic?.close()
+    this.#traffic = null
+    this.#isCandidateWanted = false
+    this.#isStableWanted = false
+    await this.#parts.fleet.renew(this.#record.model)
+  }
+
+  #freeze(): void {
+    this.#record = { ...this.#record, report: this.#reportNow() }
+    if (this.#record.state.phase !== 'SUCCEEDED') return
+    // The candidate is the standard version now: requests need no router to find it.
+    this.#traffic?.close()
+    this.#traffic = null
+  }
+
+  async #askWebhook(url: string, timeoutNs: number): Promise<void> {
+    const answer = await this.#parts.askWebhook(this.#record, url, timeoutNs)
+    this.dispatch({ type: 'webhook-answer', ...answer })
+  }
+
+  #countRestarts(): void {
+    if (this.#traffic === null) return
+    const now = this.#parts.fleet.restarts(this.candidate.model, this.candidate.version)
+    for (; this.#restarts < now && this.isLive; this.#restarts++) this.dispatch({ type: 'worker-restarted' })
+    this.#restarts = now
+  }
+
+  #measureMemory(): void {
+    const { clock, fleet } = this.#parts
+    if (this.#traffic === null || clock.nowNs() - this.#memoryNs < measureMemoryNs) return
+    if (!this.#record.plan.judge.metrics.some(({ test }) => test === 'memory')) return
+    this.#memoryNs = clock.nowNs()
+    const arms = [this.candidate, this.stable].map(({ model, version }) => fleet.memoryBytes(model, version))
+    void Promise.all(arms).then(([candidate, stable]) => {
+      if (candidate != null && stable != null) this.#traffic?.setMemory(candidate, stable)
+    })
+  }
+
+  #inBackground(what: string, work: Promise<void>): void {
+    work.catch((reason: unknown) => {
+      this.#parts.log.error(`rollout '${this.#record.name}' could not ${what}: ${messageOf(reason)}`)
+    })
+  }
+}
+
+const judge = ({ plan, evidence }: RolloutRecord): Judgement =>
+  judgeRollout(plan.judge.metrics, evidence, plan.judge.alpha)
+
+const noteText = ({ at, by, text }: ReleaseNote): string => `${at} ${by === '' ? '' : `${by}: `}${text}`
