@@ -19,13 +19,13 @@ const idleUtilization = 0.02
 const idleEveryMs = 30_000
 /** A server that is busy at all these checks after its start needs its memory and its warm code, so nothing is given back. */
 const startChecks = 4
-const laterCheckMs = 2000
+const laterCheckMs = 1000
 const grownBytes = { much: 16 * 1024 * 1024, little: 3 * 1024 * 1024 }
 /**
  * A server with steady traffic has no quiet moment, but what malloc keeps goes back there, too, once so much was freed since the last
  * time: a pause of a few milliseconds. V8 collects by itself while there is traffic.
  */
-const freedBytes = 32 * 1024 * 1024
+const freedBytes = 16 * 1024 * 1024
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
