@@ -2,10 +2,13 @@
 
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { changeOrigin } from './model/change-origin.ts'
 import type { ServerOptions } from './options/server-options.ts'
 import { FileReleaseStore } from './releases/file-release-store.ts'
 import { ModelFleet, type FleetParts } from './releases/model-fleet.ts'
+import { Outbox } from './releases/outbox.ts'
 import { ReleaseControl } from './releases/release-control.ts'
+import type { ReleaseRecord } from './releases/release-record.ts'
 import { releaseTraffic } from './releases/release-traffic.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 
@@ -14,20 +17,43 @@ type ReleaseDependencies = FleetParts & { readonly clock: Clock; readonly log: L
 /** To be called before the models are loaded: from then on the Engine asks the control which versions to load. */
 export async function openReleases(
   dependencies: ReleaseDependencies,
-  { stateDirectory }: ServerOptions['process'],
+  { stateDirectory, prometheusUrl }: ServerOptions['process'],
 ): Promise<ReleaseControl> {
-  const { clock, log, engine } = dependencies
+  const { clock, log, engine, audit } = dependencies
   const control = new ReleaseControl({
     clock,
     log,
     fleet: new ModelFleet(dependencies),
     store: new FileReleaseStore(log, stateDirectory),
     openTraffic: releaseTraffic({ engine, clock, countryOf: () => '' }),
-    audit: () => undefined,
-    notify: () => undefined,
-    askWebhook: () => Promise.resolve({ verdict: 'unsure', why: 'webhooks are not asked yet' }),
+    outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
+    audit: (record, action, by, why) => recordMove(audit, clock, record, action, by, why),
   })
   await control.restore()
   engine.setVersionRule(control)
   return control
+}
+
+/** The reason has the evidence in numbers, as the judge worded it. */
+function recordMove(
+  audit: AuditLog,
+  clock: Clock,
+  { name, model, arms }: ReleaseRecord,
+  action: string,
+  by: string,
+  why: string,
+): void {
+  const hashes = new Map(arms.map(({ version, hash }) => [version, hash]))
+  audit.record({
+    timeMs: clock.wallMs(),
+    action: `rollout.${action}`,
+    model,
+    versions: [...hashes.keys()],
+    outcome: action === 'fail' ? 'failed' : 'ok',
+    reason: `${name}: ${why}`,
+    durationMs: 0,
+    override: '',
+    origin: changeOrigin('rollout', { key: by }),
+    contentHash: (version) => Promise.resolve(hashes.get(version) ?? null),
+  })
 }

@@ -23,6 +23,9 @@ export const serverFlags = [
   flag('state-dir', text('PATH'), '', ours)
     .says('Folder where rollouts, default versions and held versions outlive the server; $XDG_STATE_HOME/galatea/<id>')
     .set('process.stateDirectory', stateDirectory),
+  flag('prometheus-url', text('URL'), '', ours)
+    .says('Prometheus that answers the queries of rollouts (`promql` metrics)')
+    .to('process.prometheusUrl'),
   flag('exit-on-error', boolean, 'true').says('Exit when a model fails to load at start').to('process.exitOnError'),
   flag('exit-timeout-secs', integer(0), '30')
     .says('How long running requests may take to finish at shutdown')

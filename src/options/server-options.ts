@@ -153,6 +153,8 @@ type ProcessOptions = {
   readonly auditLogFile: string
   /** `--state-dir`: where rollouts outlive the server. */
   readonly stateDirectory: string
+  /** `--prometheus-url`: answers the queries of rollouts; '' for none. */
+  readonly prometheusUrl: string
   /** `--client-memory-limit`; Infinity for none. */
   readonly clientMemoryLimitBytes: number
   /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */

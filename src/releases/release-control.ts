@@ -20,7 +20,7 @@ import { problemText, type FoundRolloutFile } from './rollout-files.ts'
 import { RolloutRun, type RunParts } from './rollout-run.ts'
 import { selectRelease } from './select-release.ts'
 
-type ControlParts = Pick<RunParts, 'audit' | 'notify' | 'askWebhook'> & {
+type ControlParts = Pick<RunParts, 'audit' | 'outbox'> & {
   readonly clock: Clock
   readonly log: Log
   readonly fleet: ModelFleet
@@ -168,8 +168,15 @@ export class ReleaseControl implements VersionRule {
   async #create(wanted: NewRollout): Promise<RolloutRun> {
     const { clock, fleet } = this.#parts
     const { model, plan } = wanted
+    this.#requireFree(wanted.name)
     if (fleet.isUploaded(model)) {
       throw new ServerError('INVALID_ARG', `model '${model}' serves files that came with a load request: rollouts need versions in a repository`) // prettier-ignore
+    }
+    if (plan.judge.metrics.some(({ test }) => test === 'promql') && !this.#parts.outbox.hasPrometheus) {
+      throw new ServerError(
+        'INVALID_ARG',
+        `'judge.metrics' has a query of Prometheus, and the server knows none: start it with --prometheus-url`,
+      )
     }
     const polled = await fleet.poll(model)
     const arms = await this.#arms(wanted, polled)
@@ -236,13 +243,21 @@ export class ReleaseControl implements VersionRule {
     ]
   }
 
-  #nameOf({ name, model }: NewRollout, { version }: ArmVersion): string {
-    if (name !== '') {
-      if (!/^[\w.-]{1,100}$/.test(name)) throw new ServerError('INVALID_ARG', `'name' must have 1 to 100 letters, digits, _, - and ., got '${name.slice(0, 120)}'`) // prettier-ignore
-      if (this.#runs.has(name))
-        throw new ServerError('ALREADY_EXISTS', `there is a rollout '${name}' already: give another name`)
-      return name
+  #requireFree(name: string): void {
+    if (name === '') return
+    if (!/^[\w.-]{1,100}$/.test(name)) {
+      throw new ServerError(
+        'INVALID_ARG',
+        `'name' must have 1 to 100 letters, digits, _, - and ., got '${name.slice(0, 120)}'`,
+      )
     }
+    if (!this.#runs.has(name)) return
+    throw new ServerError('ALREADY_EXISTS', `there is a rollout '${name}' already: give another name`)
+  }
+
+  /** Users are drawn by the name, so each rollout has another one. */
+  #nameOf({ name, model }: NewRollout, { version }: ArmVersion): string {
+    if (name !== '') return name
     const base = `${model.replaceAll(/[^\w.-]+/g, '-').slice(0, 60)}-${version}`
     for (let i = 1; ; i++) {
       const free = i === 1 ? base : `${base}.${i}`

@@ -30,14 +30,15 @@ export function rolloutSummary(run: RolloutRun): Shown {
 /** By itself: the object as it was written, both arms, the verdicts, what comes next, what happened. */
 export function rolloutDetails(run: RolloutRun): Shown {
   const { spec, arms, notes } = run.record
-  const report = run.report() as Shown
+  const report = run.report()
   return {
     ...rolloutSummary(run),
     next: nextText(run),
     arms: arms.map((arm) => ({ ...arm, ...armFigures(run, arm.arm === 'stable' ? 'stable' : 'candidate') })),
-    metrics: report['metrics'],
-    shadow_copies: report['shadow_copies'],
-    history: report['history'],
+    metrics: report.metrics,
+    ...(run.queryProblems.size === 0 ? {} : { problems: Object.fromEntries(run.queryProblems) }),
+    shadow_copies: report.shadow_copies,
+    history: report.history,
     notes,
     spec,
   }

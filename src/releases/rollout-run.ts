@@ -5,16 +5,14 @@ import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
 import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts'
 import { reduceRollout } from '../rollouts/reduce-rollout.ts'
-import { reportRollout } from '../rollouts/rollout-report.ts'
+import { reportRollout, type RolloutReport } from '../rollouts/rollout-report.ts'
 import { isLive, type Moment, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
-import type { NotifyEvent } from '../rollouts/rollout-plan.ts'
 import type { LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
 import type { ModelFleet } from './model-fleet.ts'
+import type { Outbox } from './outbox.ts'
 import type { PinBook } from './pin-book.ts'
 import type { ArmVersion, ReleaseNote, RolloutRecord } from './release-record.ts'
 import { signatureDifference } from './signature-difference.ts'
-
-type WebhookVerdict = { readonly verdict: 'pass' | 'fail' | 'unsure'; readonly why: string }
 
 export type RunParts = {
   readonly clock: Clock
@@ -25,9 +23,7 @@ export type RunParts = {
   /** Resolves when a restart would know of it. */
   save(record: RolloutRecord): Promise<void>
   audit(record: RolloutRecord, action: RolloutAudit, by: string, why: string): void
-  notify(record: RolloutRecord, event: NotifyEvent, why: string): void
-  /** Never rejects. */
-  askWebhook(record: RolloutRecord, url: string, timeoutNs: number): Promise<WebhookVerdict>
+  readonly outbox: Outbox
   /** Somebody may want to see the new state. */
   changed(run: RolloutRun): void
 }
@@ -47,6 +43,9 @@ export class RolloutRun {
   #isStableWanted: boolean
   #judgement: Judgement
   #restarts = 0
+  readonly #queriedNs = new Map<string, number>()
+  /** By metric: why the last query had no answer. */
+  readonly queryProblems = new Map<string, string>()
   #keptNs = 0
   #memoryNs = 0
 
@@ -125,6 +124,7 @@ export class RolloutRun {
     this.#traffic?.tick()
     this.#countRestarts()
     this.#measureMemory()
+    this.#askPrometheus()
     if (this.#traffic !== null) {
       this.#record = { ...this.#record, evidence: this.#traffic.sums() }
       this.#judgement = judge(this.#record)
@@ -150,8 +150,11 @@ export class RolloutRun {
     return this.#parts.save(this.#record)
   }
 
-  report(): unknown {
-    return this.#record.report ?? this.#reportNow()
+  /** Figures are those of the end, once there is an end; the history goes on. */
+  report(): RolloutReport {
+    const now = this.#reportNow()
+    const frozen = this.#record.report as RolloutReport | null
+    return frozen === null ? now : { ...now, metrics: frozen.metrics, shadow_copies: frozen.shadow_copies }
   }
 
   /** At exit: what was counted is kept, and nothing is changed. */
@@ -159,7 +162,7 @@ export class RolloutRun {
     if (this.isLive) await this.#parts.save(this.#record).catch(() => undefined)
   }
 
-  #reportNow(): unknown {
+  #reportNow(): RolloutReport {
     const { plan, state, notes } = this.#record
     const versions = { candidate: this.candidate.version, stable: this.stable.version }
     const shadow = this.#traffic?.shadowFigures() ?? null
@@ -216,7 +219,7 @@ export class RolloutRun {
         void this.#askWebhook(effect.url, effect.timeoutNs)
         return
       case 'notify':
-        this.#parts.notify(this.#record, effect.event, effect.why)
+        this.#parts.outbox.notify(this.#record, effect.event, effect.why)
         return
       case 'audit':
       default:
@@ -310,7 +313,7 @@ export class RolloutRun {
   }
 
   async #askWebhook(url: string, timeoutNs: number): Promise<void> {
-    const answer = await this.#parts.askWebhook(this.#record, url, timeoutNs)
+    const answer = await this.#parts.outbox.askWebhook(this.#record, url, timeoutNs)
     this.dispatch({ type: 'webhook-answer', ...answer })
   }
 
@@ -330,6 +333,29 @@ export class RolloutRun {
     void Promise.all(arms).then(([candidate, stable]) => {
       if (candidate != null && stable != null) this.#traffic?.setMemory(candidate, stable)
     })
+  }
+
+  /** A query without an answer is no check: a Prometheus that is away neither passes nor fails a version. */
+  #askPrometheus(): void {
+    const { clock, outbox, log } = this.#parts
+    if (this.#traffic === null || !outbox.hasPrometheus) return
+    const names = { model: this.#record.model, stable: this.stable.version, candidate: this.candidate.version }
+    for (const rule of this.#record.plan.judge.metrics) {
+      if (rule.test !== 'promql' || clock.nowNs() < (this.#queriedNs.get(rule.name) ?? 0) + rule.intervalNs) continue
+      this.#queriedNs.set(rule.name, clock.nowNs())
+      outbox.query(rule, names).then(
+        (value) => {
+          if (value !== null) this.#traffic?.addQuery(rule, value)
+          this.queryProblems.delete(rule.name)
+        },
+        (reason: unknown) => {
+          const problem = `Prometheus could not be asked: ${messageOf(reason)}`
+          if (!this.queryProblems.has(rule.name))
+            log.warning(`rollout '${this.#record.name}', metric '${rule.name}': ${problem}`)
+          this.queryProblems.set(rule.name, problem)
+        },
+      )
+    }
   }
 
   #inBackground(what: string, work: Promise<void>): void {

@@ -2,8 +2,8 @@
 
 import type { ChangeCause, ChangeOrigin } from '../model/change-origin.ts'
 
-/** `reload` loads a model that served already; `sleep` takes a model out of memory until the next request. */
-export type AuditAction = 'load' | 'reload' | 'unload' | 'sleep'
+/** `reload` loads a model that served already; `sleep` takes a model out of memory until the next request; `rollout.…` moves a rollout. */
+export type AuditAction = 'load' | 'reload' | 'unload' | 'sleep' | `rollout.${string}`
 /** `unchanged`: the model served already, from the same files. */
 export type AuditOutcome = 'ok' | 'unchanged' | 'failed'
 

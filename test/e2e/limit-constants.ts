@@ -193,6 +193,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   'of whoever may call the group `rollouts` or write the files of models': [
     'frontends/rollouts/rollout-endpoints.ts longestReason',
     'frontends/rollouts/rollout-endpoints.ts mostWatchers',
+    'releases/ask-url.ts mostAnswerBytes',
+    'releases/outbox.ts mostUnderWay',
     'releases/file-release-store.ts largestFileBytes',
     'releases/pin-book.ts mostHeld',
     'releases/release-control.ts longestNote',

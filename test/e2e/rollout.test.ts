@@ -1,12 +1,24 @@
 // Rollouts with a real server: new versions take over by themselves, or go back by themselves, and no client sees an error.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, describe, test } from 'node:test'
-import { call, reached, RolloutRepository } from './rollout-repository.ts'
-import { startServerProcess, type ServerProcess } from './server-process.ts'
+import {
+  call,
+  reached,
+  RolloutRepository,
+  rolloutsOf,
+  type Behaviour,
+  type ShownRollout,
+} from './rollout-repository.ts'
+import { startServerProcess, type ServerProcess, type StartOptions } from './server-process.ts'
+import { until } from '../until.ts'
 
 const state = await mkdtemp(path.join(tmpdir(), 'galatea-state-'))
 after(() => rm(state, { recursive: true, force: true }))
@@ -48,43 +60,229 @@ function clientOf(server: ServerProcess, lanes = 4): Client {
   }
 }
 
-async function serverOf(repository: RolloutRepository, ...flags: string[]): Promise<ServerProcess> {
-  const stateFolder = path.join(state, String(++folderCount))
-  return startServerProcess([`--model-repository=${repository.root}`, `--state-dir=${stateFolder}`, '--model-control-mode=poll', '--repository-poll-secs=1', ...flags]) // prettier-ignore
+type Setup = {
+  readonly file?: string
+  readonly candidate?: Behaviour
+  readonly flags?: readonly string[]
+  readonly options?: StartOptions
 }
 
-describe('a new version in the folder of a model with a rollout file', () => {
-  test('a good one gets more and more requests and becomes the default version', async () => {
-    const repository = await RolloutRepository.make()
-    await repository.write('rollout.yaml', quickly)
-    await repository.addVersion(1, { number: 1 })
-    await using server = await serverOf(repository)
-    const client = clientOf(server)
-    await repository.addVersion(2, { number: 2 })
-    const done = await reached(server, 'SUCCEEDED')
-    await client.stop()
-    assert.deepEqual(client.failures, [])
-    assert.equal(client.answers.at(-1), 2)
-    assert.equal(done.candidate, '2')
-    assert.deepEqual([...new Set(done.history.map((entry) => entry.state))], ['PENDING', 'RUNNING', 'PROMOTING', 'SUCCEEDED']) // prettier-ignore
-    await repository.remove()
-  })
+type Running = { readonly repository: RolloutRepository; readonly server: ServerProcess; readonly client: Client; readonly flags: readonly string[] } // prettier-ignore
 
-  test('one that fails goes back by itself, is held, and no client sees an error', async () => {
-    const repository = await RolloutRepository.make()
-    await repository.write('rollout.yaml', quickly.replace('for: 1s', 'for: 60s'))
-    await repository.addVersion(1, { number: 1 })
-    await using server = await serverOf(repository)
-    const client = clientOf(server)
-    await repository.addVersion(2, { number: 2, body: "throw new Error('broken')" })
-    const back = await reached(server, 'ROLLED_BACK')
+/** A server with version 1 under load; the candidate is version 2. */
+async function running(
+  { file = quickly, candidate, flags: more = [], options = {} }: Setup,
+  body: (running: Running) => Promise<void>,
+): Promise<void> {
+  const repository = await RolloutRepository.make()
+  if (file !== '') await repository.write('rollout.yaml', file)
+  await repository.addVersion(1, { number: 1 })
+  const flags = [
+    `--model-repository=${repository.root}`,
+    `--state-dir=${path.join(state, String(++folderCount))}`,
+    ...(more.some((flag) => flag.includes('control-mode')) ? [] : ['--model-control-mode=poll', '--repository-poll-secs=1']), // prettier-ignore
+    ...more,
+  ]
+  const server = await startServerProcess(flags, options)
+  const client = clientOf(server)
+  try {
+    if (candidate !== undefined) await repository.addVersion(2, candidate)
+    await body({ repository, server, client, flags })
+  } finally {
     await client.stop()
-    assert.deepEqual(client.failures, [])
-    assert.equal(client.answers.at(-1), 1)
-    assert.match(back.reason, /errors is worse/)
-    const again = await call<{ error: string }>(server, '/v2/rollouts', { model: 'm' })
-    assert.equal(again.status, 409)
-    assert.match(again.body.error, /version 2 of model 'm' is held since the rollout 'm-2'/)
+    await server.stop()
     await repository.remove()
+  }
+}
+
+describe('a new version in the folder of a model with a rollout file', { concurrency: 3 }, () => {
+  test('a good one gets more and more requests and becomes the default version', () =>
+    running({ candidate: { number: 2 } }, async ({ server, client }) => {
+      const done = await reached(server, 'SUCCEEDED')
+      assert.equal(done.candidate, '2')
+      assert.deepEqual(
+        [...new Set(done.history.map((entry) => entry.state))],
+        ['PENDING', 'RUNNING', 'PROMOTING', 'SUCCEEDED'],
+      )
+      const stable = `/v2/models/m/versions/1/ready`
+      await until(async () => (await call(server, stable)).status !== 200, 'stable to be let go')
+      await client.stop()
+      assert.deepEqual(client.failures, [])
+      assert.equal(client.answers.at(-1), 2)
+    }))
+
+  const bad: readonly (readonly [what: string, Behaviour, file: string, reason: RegExp])[] = [
+    ['fails', { number: 2, body: "throw new Error('broken')" }, quickly, /errors is worse/],
+    [
+      'is slow',
+      { number: 2, body: 'await new Promise((resolve) => setTimeout(resolve, 30))' },
+      quickly.replace('errors: {}', 'latency_p50: {}').replace('judge: {', 'judge: { alpha: 0.2,'),
+      /latency_p50 is worse/,
+    ],
+    ['crashes its worker', { number: 2, body: 'process.exit(3)' }, quickly, /restarted 3 times|errors is worse/],
+  ]
+  for (const [what, candidate, file, reason] of bad) {
+    test(`one that ${what} goes back by itself, is held, and no client sees an error`, () =>
+      running({ candidate, file: file.replace('for: 1s', 'for: 60s') }, async ({ server, client }) => {
+        const back = await reached(server, 'ROLLED_BACK')
+        assert.match(back.reason, reason)
+        const again = await call<{ error: string }>(server, '/v2/rollouts', { model: 'm' })
+        assert.equal(again.status, 409)
+        assert.match(again.body.error, /version 2 of model 'm' is held since the rollout 'm-2'/)
+        assert.equal((await call(server, '/v2/health/ready')).status, 200)
+        await client.stop()
+        assert.deepEqual(client.failures, [])
+        assert.equal(client.answers.at(-1), 1)
+      }))
+  }
+
+  const unfit: readonly (readonly [what: string, Behaviour, reason: RegExp])[] = [
+    ['does not load', { number: 2, setup: "throw new Error('no weights')" }, /no weights/],
+    ['has other outputs', { number: 2, output: 'INT16' }, /output 'Y' is INT16, stable has INT32/],
+  ]
+  for (const [what, candidate, reason] of unfit) {
+    test(`one that ${what} changes nothing`, () =>
+      running({ candidate }, async ({ server, client }) => {
+        const failed = await reached(server, 'FAILED')
+        assert.match(failed.reason, reason)
+        await client.stop()
+        assert.deepEqual([client.failures, client.answers.at(-1)], [[], 1])
+      }))
+  }
+
+  test('waits while the file has a mistake, which the log names with its line and its fix', () =>
+    running({ candidate: { number: 2 }, file: 'kind: rollout\nstepz: []\n' }, async ({ server, client }) => {
+      await server.said("rollout.yaml:2:8: 'stepz' is not a key that is known; did you mean 'steps'?")
+      await server.said('version 2 of model')
+      assert.deepEqual(await rolloutsOf(server), [])
+      await client.stop()
+      assert.deepEqual([client.failures, client.answers.at(-1)], [[], 1])
+    }))
+
+  test('goes on where it was after the server was killed in mid-step', () =>
+    running({ candidate: { number: 2 }, file: quickly.replace('for: 1s', 'for: 4s') }, async (first) => {
+      const before = await reached(first.server, 'RUNNING')
+      await first.client.stop()
+      first.server.signal('SIGKILL')
+      await first.server.exited
+      const second = await startServerProcess(first.flags)
+      const client = clientOf(second)
+      const after = await reached(second, 'SUCCEEDED')
+      await client.stop()
+      await second.stop()
+      assert.equal(after.name, before.name)
+      assert.deepEqual([client.failures, client.answers.at(-1)], [[], 2])
+      // The default version is kept: a third start does not ask for the highest version again.
+      await first.repository.addVersion(3, { number: 3 })
+      const third = await startServerProcess([...first.flags, '--model-control-mode=none'])
+      const [rollout] = await rolloutsOf(third)
+      await third.stop()
+      assert.deepEqual([rollout?.candidate, rollout?.stable], ['3', '2'])
+    }))
+})
+
+describe('a rollout that is posted', { concurrency: 3 }, () => {
+  const body = { model: 'm', steps: [{ weight: 50, for: '60s' }], judge: { metrics: { errors: {} } } }
+  const explicit = ['--model-control-mode=explicit', '--load-model=*']
+
+  test('is steered by hand, and a second one of the model is refused', () =>
+    running({ file: '', candidate: { number: 2 }, flags: explicit }, async ({ server, client }) => {
+      const created = await call<ShownRollout>(server, '/v2/rollouts', { ...body, name: 'by-hand' })
+      assert.equal(created.status, 201)
+      await reached(server, 'RUNNING')
+      const second = await call<{ error: string }>(server, '/v2/rollouts', body)
+      assert.equal(second.status, 409)
+      assert.match(second.body.error, /has the rollout 'by-hand', which is RUNNING/)
+      const act = (action: string, fields: object = {}) =>
+        call<ShownRollout>(server, `/v2/rollouts/by-hand/${action}`, fields)
+      assert.equal((await act('pause', { reason: 'lunch' })).body.state, 'PAUSED')
+      assert.equal((await act('pause')).status, 200)
+      assert.equal((await act('approve')).status, 409)
+      assert.equal((await act('resume')).body.state, 'RUNNING')
+      assert.equal((await act('notes', { text: 'looks fine' })).status, 201)
+      assert.equal((await act('rollback', { reason: 'not today' })).status, 200)
+      const back = await reached(server, 'ROLLED_BACK')
+      assert.equal(back.reason, 'not today')
+      const markdown = await fetch(`${server.url}/v2/rollouts/by-hand/report`, { headers: { accept: 'text/markdown' } })
+      assert.match(await markdown.text(), /^# Rollout by-hand: ROLLED_BACK/)
+      const retried = await call<ShownRollout>(server, '/v2/rollouts', { ...body, retry: true })
+      assert.equal(retried.status, 201)
+      await reached(server, 'RUNNING')
+      assert.equal((await call<ShownRollout>(server, `/v2/rollouts/${retried.body.name}/promote`, {})).status, 200)
+      await reached(server, 'SUCCEEDED')
+      await until(() => client.answers.at(-1) === 2, 'the candidate to answer')
+      // Within keep_stable a promotion is taken back in one step.
+      await call(server, `/v2/rollouts/${retried.body.name}/rollback`, {})
+      await reached(server, 'ROLLED_BACK')
+      await until(() => client.answers.at(-1) === 1, 'stable to answer')
+      await client.stop()
+      assert.deepEqual(client.failures, [])
+    }))
+
+  test('says what is wrong with it', () =>
+    running({ file: '', flags: explicit }, async ({ server }) => {
+      const wrong: readonly (readonly [body: object, status: number, text: RegExp])[] = [
+        [{}, 400, /needs the key 'model'/],
+        [{ model: 'other' }, 404, /there is no model 'other'/],
+        [{ model: 'm' }, 400, /has version 1 alone/],
+        [{ model: 'm', candidate: 7 }, 400, /has no version 7, it has 1/],
+        [{ model: 'm', candidate: 1 }, 400, /is stable already/],
+        [{ model: 'm', weight: 5 }, 400, /'weight' is not a key that is known/],
+        [
+          { model: 'm', judge: { metrics: { 'promql:x': { query: 'up', fail_if: '> 1' } } } },
+          400,
+          /--prometheus-url|not a/,
+        ],
+        [{ model: 'm', name: 'a b' }, 400, /'name' must have/],
+      ]
+      for (const [posted, status, text] of wrong) {
+        const answer = await call<{ error: string }>(server, '/v2/rollouts', posted)
+        assert.equal(answer.status, status, JSON.stringify(posted))
+        assert.match(answer.body.error, text)
+      }
+      assert.equal((await call(server, '/v2/rollouts/none')).status, 404)
+      assert.equal((await call(server, '/v2/rollouts?colour=red')).status, 400)
+    }))
+
+  test('asks a webhook, tells another one with a signature, and leaves lines in the audit log', async () => {
+    const heard: { readonly url: string; readonly signature: string; readonly body: string }[] = []
+    const hooks = createServer((request, response) => {
+      const pieces: Buffer[] = []
+      request.on('data', (piece: Buffer) => pieces.push(piece))
+      request.on('end', () => {
+        const signature = String(request.headers['x-galatea-signature-256'] ?? '')
+        heard.push({ url: request.url ?? '', signature, body: Buffer.concat(pieces).toString() })
+        response.end(JSON.stringify({ verdict: 'pass', reason: 'the smoke tests passed' }))
+      })
+    })
+    hooks.listen(0, '127.0.0.1')
+    await once(hooks, 'listening')
+    const base = `http://127.0.0.1:${(hooks.address() as AddressInfo).port}`
+    const auditLog = path.join(state, 'audit.jsonl')
+    const file = `
+kind: rollout
+steps: [{ webhook: { url: "${base}/ask", timeout: 5s } }, { weight: 50, for: 60s }]
+judge: { metrics: { errors: {} } }
+notify: [{ url: "${base}/tell", events: [started, rolled_back], secret_env: HOOK_SECRET }]
+`
+    const options = { environment: { HOOK_SECRET: 'sesame' } }
+    await running(
+      { file, candidate: { number: 2 }, flags: [`--audit-log=${auditLog}`], options },
+      async ({ server }) => {
+        await until(async () => (await rolloutsOf(server))[0]?.step === 2, 'the webhook to pass')
+        await call(server, '/v2/rollouts/m-2/rollback', { reason: 'enough' })
+        await until(() => heard.some(({ body: text }) => text.includes('rolled_back')), 'the message')
+      },
+    )
+    hooks.close()
+    const told = heard.filter(({ url }) => url === '/tell')
+    assert.deepEqual(told.map((one) => (JSON.parse(one.body) as { event: string }).event), ['started', 'rolled_back']) // prettier-ignore
+    for (const { signature, body: text } of told) {
+      assert.equal(signature, `sha256=${createHmac('sha256', 'sesame').update(text).digest('hex')}`)
+    }
+    const lines = (await readFile(auditLog, 'utf8')).split('\n').filter((line) => line.includes('"rollout.'))
+    const actions = lines.map((line) => (JSON.parse(line) as { action: string }).action)
+    assert.deepEqual(actions, ['rollout.create', 'rollout.start', 'rollout.step', 'rollout.rollback'])
+    assert.match(lines[2] ?? '', /the smoke tests passed/)
   })
 })

@@ -156,6 +156,8 @@ export class ServedModel implements VersionChoice {
   get isReady(): boolean {
     if (this.#state.kind === 'SLEEPING') return true
     if (this.#versions.size === 0) return false
+    // A version on trial beside the standard version does not make the server unready.
+    if (this.#standard !== '' && this.latest?.version === this.#standard) return this.latest.isReady
     for (const version of this.#versions.values()) {
       if (!version.isReady && !(version.state === 'UNAVAILABLE' && version.reason === 'unloaded')) return false
     }

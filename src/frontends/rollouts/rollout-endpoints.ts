@@ -9,7 +9,7 @@ import { planOfPosted, readPosted } from '../../releases/read-posted-rollout.ts'
 import type { ReleaseControl, RolloutAction } from '../../releases/release-control.ts'
 import { rolloutDetails, rolloutSummary } from '../../releases/release-json.ts'
 import type { RolloutRun } from '../../releases/rollout-run.ts'
-import { reportMarkdown, type RolloutReport } from '../../rollouts/rollout-report.ts'
+import { reportMarkdown } from '../../rollouts/rollout-report.ts'
 import { headerOf, HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 const pageSize = 100
@@ -63,7 +63,7 @@ export class RolloutEndpoints {
       return
     }
     try {
-      const text = reportMarkdown(this.#control.get(name).report() as RolloutReport)
+      const text = reportMarkdown(this.#control.get(name).report())
       request.respond(new HttpResponse(200, 'text/markdown; charset=utf-8', [Buffer.from(text)]))
     } catch (reason) {
       fail(request, reason)
