@@ -1,6 +1,8 @@
 // The gRPC port put together: the methods of every front end that speaks gRPC, and the port that serves them.
 
+import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
+import { bothAdmissions } from './access/both-admissions.ts'
 import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
@@ -15,6 +17,8 @@ export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
     readonly engine: Engine
     /** In place of the one that the options name. */
     readonly admission?: Admission
+    /** `--access-config`; null or left out: everybody may do everything that the options do not restrict. */
+    readonly access?: AccessService | null
     /** The regions that clients registered, by whatever protocol; without it they may register none. */
     readonly sharedMemory?: SharedMemoryRegistry
   }
@@ -22,7 +26,8 @@ export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export function createGrpcPort(dependencies: GrpcDependencies, options: GrpcOptions): GrpcPort {
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-  const admission = dependencies.admission ?? sharedKeyAdmission('grpc', options.restrictedProtocols)
+  const restricted = sharedKeyAdmission('grpc', options.restrictedProtocols)
+  const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   return new GrpcPort(
     { ...dependencies, admission },
     options,

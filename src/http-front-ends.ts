@@ -1,6 +1,8 @@
 // The HTTP port put together: the routes of every front end that speaks HTTP, and the port that serves them.
 
+import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
+import { bothAdmissions } from './access/both-admissions.ts'
 import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
@@ -27,6 +29,8 @@ import { portInUse } from './refuse-busy-ports.ts'
 export type HttpDependencies = {
   /** In place of the one that the options name. */
   readonly admission?: Admission
+  /** `--access-config`; null or left out: everybody may do everything that the options do not restrict. */
+  readonly access?: AccessService | null
   readonly engine: Engine
   readonly clientMemory?: ClientMemory
   readonly connectionSlots?: ConnectionSlots
@@ -69,7 +73,8 @@ export function httpParts(
   options: HttpOptions,
   offload: JsonOffload,
 ): { readonly admission: Admission | null; readonly parts: HttpParts } {
-  const admission = dependencies.admission ?? sharedKeyAdmission('http', options.restrictedApis)
+  const restricted = sharedKeyAdmission('http', options.restrictedApis)
+  const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   return { admission, parts: { ...dependencies, sharedMemory, offload } }
 }

@@ -1,5 +1,6 @@
 // Metrics put together: what is counted, the page that shows it, the port that serves the page.
 
+import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
@@ -29,6 +30,8 @@ export type MetricsServiceDependencies = {
   readonly log: Log
   /** Without one everybody is admitted. */
   readonly admission?: Admission
+  /** `--access-config`; null or left out: everybody may do everything. */
+  readonly access?: AccessService | null
   readonly engine: Engine
   readonly clientMemory: ClientMemory
   readonly connectionSlots: ConnectionSlots
@@ -85,7 +88,8 @@ export function createMetricsService(
     contentType: text.contentType,
     pieces: () => page.pieces(text),
   }))
-  const { admission = null, clientMemory, connectionSlots } = dependencies
+  const { clientMemory, connectionSlots } = dependencies
+  const admission = dependencies.admission ?? dependencies.access?.admission ?? null
   const port = createMetricsPort({ clock, log, formats, admission, clientMemory, connectionSlots }, options)
   return {
     routes: metricsRoutes({ clock, log, formats }),

@@ -1,5 +1,6 @@
 // The composition root: opens the parts of a server one after the other, and closes them in the reverse order.
 
+import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
@@ -102,12 +103,10 @@ async function openServer(
   await refuseBusyPorts(options)
   const exit: Exit = { isOrderly: false, budgetMs: 0, isInTime: true }
   const audit = closing.add(await AuditLog.open(dependencies, options.process.auditLogFile), (opened) => opened.close())
+  const access = await openAccess(dependencies, options.process.accessConfigFile, closing)
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
-  const { openTelemetry } = options.trace
-  const processor = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
-  const spans = closing.add(processor, (opened) => opened?.close(exit.isOrderly ? spanFlushMs : 0))
-  const tracer = closing.add(createTracer(dependencies, options.trace, spans), (opened) => opened.close())
+  const { spans, tracer } = openTracing(dependencies, options.trace, closing, exit)
   const sharedMemory = closing.add(createSharedMemory(options.process), (opened) => opened.close())
   const portsPlace = closing.place()
   const clientMemory = new ClientMemory(options.process.clientMemoryLimitBytes)
@@ -137,6 +136,7 @@ async function openServer(
   const parts = {
     ...dependencies,
     ...counts,
+    access,
     clientMemory,
     connectionSlots,
     engine,
@@ -188,6 +188,17 @@ function createPoller(
   }
   const known = engine.index().map(({ namespace, name }) => modelKey(namespace, name))
   return new RepositoryPoller(parts, repositoryPollSecs, known)
+}
+
+/** Null without `--access-config`: then the code of it is not read either. */
+async function openAccess(
+  dependencies: ServerDependencies,
+  path: string,
+  closing: ClosingStack,
+): Promise<AccessService | null> {
+  if (path === '') return null
+  const module = await import('./access/access-service.ts')
+  return closing.add(await module.AccessService.open(dependencies, path), (opened) => opened.close())
 }
 
 type Ports = { http: HttpPort | null; grpc: GrpcPort | null; further: FurtherPort[] }
@@ -251,6 +262,18 @@ const createSharedMemory = (options: ServerOptions['process']): SharedMemoryRegi
     isAllowedRemotely: options.allowsRemoteSharedMemory,
     isAllowedForeign: options.allowsForeignSharedMemory,
   })
+
+function openTracing(
+  dependencies: ServerDependencies,
+  options: TraceOptions,
+  closing: ClosingStack,
+  exit: Exit,
+): { readonly spans: SpanProcessor | null; readonly tracer: Tracer } {
+  const { openTelemetry } = options
+  const processor = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
+  const spans = closing.add(processor, (opened) => opened?.close(exit.isOrderly ? spanFlushMs : 0))
+  return { spans, tracer: closing.add(createTracer(dependencies, options, spans), (opened) => opened.close()) }
+}
 
 function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {
   if (spans === null || options.openTelemetry === null) return new Tracer(log, options)

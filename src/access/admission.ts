@@ -1,15 +1,6 @@
-import type { CallFacts } from './call-facts.ts'
+import type { AdmissionFacts } from './admission-facts.ts'
 import type { Caller } from './caller.ts'
-
-/** Why a call may not pass. Each port has a table of its own codes for the reasons. */
-export type RefusalReason = 'unauthenticated' | 'restricted' | 'forbidden' | 'exhausted'
-
-export type Refusal = {
-  readonly kind: 'refused'
-  readonly reason: RefusalReason
-  /** Says to the client what it lacks. */
-  readonly message: string
-}
+import type { Refusal } from './refusal.ts'
 
 export type Verdict = Caller | Refusal
 
@@ -19,5 +10,5 @@ export type Verdict = Caller | Refusal
  */
 export interface Admission {
   /** Returns a promise only when it must ask another server, as for a shared quota. A direct verdict costs nothing. */
-  admit(facts: CallFacts): Verdict | Promise<Verdict>
+  admit(facts: AdmissionFacts): Verdict | Promise<Verdict>
 }

@@ -1,7 +1,8 @@
+import type { Account } from './account.ts'
 import type { Rights } from './rights.ts'
 
 /** How a caller proved who it is; `anonymous` where no proof was asked for or given. */
-type CallerKind = 'anonymous' | 'shared-key' | 'api-key' | 'token' | 'certificate'
+export type CallerKind = 'anonymous' | 'shared-key' | 'api-key' | 'token' | 'certificate'
 
 /** Who made a call, as Admission found out. Access log, audit, traces, limits, rollouts and fair shares read the Caller. */
 export type Caller = {
@@ -14,6 +15,8 @@ export type Caller = {
   readonly groups: readonly string[]
   /** What the caller may do. Null: there are no rules, everything. */
   readonly rights: Rights | null
+  /** Where the caller's use is counted. Null: nothing is counted by tenant, and there are no limits. */
+  readonly account: Account | null
 }
 
 const noGroups: readonly string[] = []
@@ -22,13 +25,14 @@ const noGroups: readonly string[] = []
 export const makeCaller = (
   kind: CallerKind,
   principal: string,
-  traits: { readonly tenant?: string; readonly groups?: readonly string[]; readonly rights?: Rights | null } = {},
+  traits: Partial<Pick<Caller, 'tenant' | 'groups' | 'rights' | 'account'>> = {},
 ): Caller => ({
   kind,
   principal,
   tenant: traits.tenant ?? '',
   groups: traits.groups ?? noGroups,
   rights: traits.rights ?? null,
+  account: traits.account ?? null,
 })
 
 export const anonymous: Caller = makeCaller('anonymous', '')

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Verdict } from './admission.ts'
 import type { ApiName } from './api-name.ts'
 import { anonymous, makeCaller } from './caller.ts'
+import { factsOf } from '../../test/fakes/admission-facts.ts'
 import { sharedKeyAdmission, type RestrictedApis } from './shared-key-admission.ts'
 
 /** `headers` are as a port finds them: by name in lower case. */
@@ -12,8 +13,8 @@ function admit(
   api: ApiName,
   headers: Readonly<Record<string, string>> = {},
 ): Verdict {
-  const facts = { protocol: port, api, path: '/', peer: '', header: (name: string) => headers[name] ?? null }
-  return sharedKeyAdmission(port, groups)?.admit(facts) as Verdict
+  const header = (name: string): string | null => headers[name] ?? null
+  return sharedKeyAdmission(port, groups)?.admit(factsOf({ protocol: port, api, action: api, header })) as Verdict
 }
 
 const groups = [

@@ -2,9 +2,10 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { ServerError } from '../base/server-error.ts'
-import type { Admission, Refusal, Verdict } from './admission.ts'
+import type { Admission, Verdict } from './admission.ts'
 import { apiNames, type ApiName } from './api-name.ts'
 import type { CallFacts } from './call-facts.ts'
+import type { Refusal } from './refusal.ts'
 import { anonymous, makeCaller, type Caller } from './caller.ts'
 
 export type RestrictedApis = {

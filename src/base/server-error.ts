@@ -1,4 +1,5 @@
-// The one error type inside the server. Codes are Triton's eight; each front end maps them in one table.
+// The one error type inside the server. Codes are Triton's eight and two of access control; each front end maps them in one
+// table.
 
 export const errorCodes = [
   'UNKNOWN',
@@ -10,7 +11,8 @@ export const errorCodes = [
   'ALREADY_EXISTS',
   'CANCELLED',
 ] as const
-export type ErrorCode = (typeof errorCodes)[number]
+/** FORBIDDEN and EXHAUSTED come from `--access-config` alone: a model cannot give them. */
+export type ErrorCode = (typeof errorCodes)[number] | 'FORBIDDEN' | 'EXHAUSTED'
 
 /** How Triton writes a code inside a longer message, as in `version 1 is at UNAVAILABLE state: Invalid argument: …`. */
 export const errorCodeText: Record<ErrorCode, string> = {
@@ -22,6 +24,8 @@ export const errorCodeText: Record<ErrorCode, string> = {
   UNSUPPORTED: 'Unsupported',
   ALREADY_EXISTS: 'Already exists',
   CANCELLED: 'Cancelled',
+  FORBIDDEN: 'Forbidden',
+  EXHAUSTED: 'Exhausted',
 }
 
 export class ServerError extends Error {
@@ -37,8 +41,8 @@ export class ServerError extends Error {
   }
 
   /** For refusals made per request, perhaps thousands a second: collecting a stack costs 10 µs and tells nothing. */
-  static withoutStack(code: ErrorCode, message: string): ServerError {
-    return withoutStack(() => new ServerError(code, message))
+  static withoutStack(code: ErrorCode, message: string, retryAfterSecs = 0): ServerError {
+    return withoutStack(() => new ServerError(code, message, { retryAfterSecs }))
   }
 
   /** At a boundary: what is not a ServerError was not foreseen, so it is INTERNAL and keeps its cause. */

@@ -9,6 +9,7 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea check PATH                                find the mistakes in a model repository
        galatea inspect MODEL                             show what a model file holds
        galatea init MODEL --repository PATH              put a model file into a repository
+       galatea keys create|list|revoke|rotate            API keys of --access-config
        galatea perf -m MODEL                             measure a model on a running server
        galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring
        galatea COMMAND --help                            what a command takes

@@ -13,6 +13,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['check', loadCheck],
   ['inspect', async () => (await import('./inspect.ts')).runInspect],
   ['init', async () => (await import('./init.ts')).runInit],
+  ['keys', async () => (await import('./keys.ts')).runKeys],
   ['perf', async () => (await import('./perf.ts')).runPerf],
   ['tune', async () => (await import('./tune.ts')).runTune],
 ])

@@ -68,9 +68,11 @@ export class ModelRegistry {
     return { model, version: found }
   }
 
-  /** The models that fit the query, by name, a page at a time. */
-  async search(query: RegistryQuery): Promise<RegistryPage> {
-    const keys = (await this.#dependencies.keys()).sort((a, b) => (modelLabel(a) < modelLabel(b) ? -1 : 1))
+  /** The models that fit the query, by name, a page at a time. `isVisible` null: all models may be found. */
+  async search(query: RegistryQuery, isVisible: ((name: string) => boolean) | null = null): Promise<RegistryPage> {
+    const known = await this.#dependencies.keys()
+    const seen = isVisible === null ? known : known.filter((key) => isVisible(splitModelKey(key).name))
+    const keys = seen.sort((a, b) => (modelLabel(a) < modelLabel(b) ? -1 : 1))
     const fitting: ModelKey[] = []
     for (let start = 0; start < keys.length; start += parallelReads) {
       const some = keys.slice(start, start + parallelReads)

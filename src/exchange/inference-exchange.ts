@@ -7,6 +7,7 @@
 // refusals, cancels, and sees to it that a protocol with one answer per request gets exactly one.
 
 import type { Caller } from '../access/caller.ts'
+import { requireRight } from '../access/require-right.ts'
 import type { CallFacts } from '../access/call-facts.ts'
 import type { Clock } from '../base/clock.ts'
 import { ServerError } from '../base/server-error.ts'
@@ -176,6 +177,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   begin(modelName: string, modelVersion: string): void {
     const { engine, clock } = this.parts
     try {
+      if (this.caller.rights !== null) requireRight(this.caller, 'inference', modelName)
       const version = engine.choose(modelName, modelVersion, this)
       this.#version = version
       this.#askedVersion = modelVersion

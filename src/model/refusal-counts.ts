@@ -12,6 +12,8 @@ const reasonOf: Readonly<Record<ErrorCode, RefusalReason>> = {
   UNSUPPORTED: 'unsupported',
   ALREADY_EXISTS: 'invalid',
   CANCELLED: 'unavailable',
+  FORBIDDEN: 'invalid',
+  EXHAUSTED: 'unavailable',
 }
 
 /** Counts inference requests that ended before a model took them. No model's statistics count these requests. */

@@ -39,6 +39,9 @@ export const serverFlags = [
   flag('live-timeout-secs', seconds, '10', ours)
     .says('Without a sign of life for so long a worker hangs (--live-check=compute)')
     .readBy('live-check'),
+  flag('access-config', text('PATH'), '', ours)
+    .says('Who may call what, and how much: keys, tokens, roles, limits. Read again when the file changes')
+    .to('process.accessConfigFile'),
   flag('client-memory-limit', byteSize, '1GiB', { ...ours, tritonDefault: '8GiB' })
     .says('Most memory held for clients: request bodies, halves of messages, answers that are not read')
     .to('process.clientMemoryLimitBytes'),

@@ -149,6 +149,8 @@ type ProcessOptions = {
   readonly log: LogSettings
   /** `--access-log`: '' for none, '-' for stdout. */
   readonly accessLogFile: string
+  /** `--access-config`: '' lets everybody do everything. */
+  readonly accessConfigFile: string
   /** `--audit-log`: where changes of models are put on record; '' for memory only. */
   readonly auditLogFile: string
   /** `--state-dir`: where rollouts outlive the server. */

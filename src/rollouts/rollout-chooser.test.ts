@@ -46,7 +46,7 @@ function choose(options: {
     path: '/',
     peer: '',
     header: () => null,
-    caller: { kind: 'anonymous', principal: 'p', tenant: 'bank', groups: [], rights: null },
+    caller: { kind: 'anonymous', principal: 'p', tenant: 'bank', groups: [], rights: null, account: null },
     watch: null,
     head: () => {
       heads++

@@ -314,6 +314,14 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     431,
     /--http-max-header-size/,
   ),
+  'bytes of a credential in `Authorization` or `x-api-key`': elsewhere(
+    'src/access/access-admission.test.ts',
+    'a credential of more than 8 KiB is refused',
+  ),
+  'wrong credentials of one address': elsewhere(
+    'src/access/access-admission.test.ts',
+    'after 20 wrong credentials in a minute',
+  ),
   'chunks of a chunked HTTP body': elsewhere('test/conformance/http-transport.test.ts', '65536 chunks are the limit'),
   'folders of an archive that SageMaker loads': elsewhere(
     'test/e2e/cloud-front-ends.test.ts',

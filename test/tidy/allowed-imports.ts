@@ -38,5 +38,5 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   tune: ['perf', 'client', 'repository', 'base'],
   client: ['protocol', 'protobuf', 'tensor', 'base'],
   options: ['ports', 'telemetry', 'engine', 'protocol', 'access', 'base'],
-  cli: ['options', 'server', 'perf', 'tune', 'repository', 'onnx-file', 'config', 'model', 'tensor', 'base'],
+  cli: ['options', 'server', 'perf', 'tune', 'repository', 'onnx-file', 'config', 'model', 'tensor', 'access', 'base'],
 }

@@ -8,6 +8,6 @@ export class InferenceError extends Error {
     super(message, options)
     this.name = 'InferenceError'
     // A model in JavaScript has no compiler that finds a misspelt code.
-    this.code = errorCodes.includes(code) ? code : 'INTERNAL'
+    this.code = (errorCodes as readonly string[]).includes(code) ? code : 'INTERNAL'
   }
 }

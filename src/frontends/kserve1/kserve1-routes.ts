@@ -1,3 +1,4 @@
+import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
@@ -18,8 +19,10 @@ export const kserve1Routes = (parts: PredictParts, options: HttpOptions): Route[
 
 const listModels =
   (engine: Engine): RouteHandler =>
-  (http) => {
-    const models = [...new Set([...engine.models()].map(({ name }) => name))].sort()
+  (http, _name, _version, caller) => {
+    const isVisible = visibleModels(caller, 'metadata')
+    const names = [...new Set([...engine.models()].map(({ name }) => name))].sort()
+    const models = isVisible === null ? names : names.filter(isVisible)
     http.respond(jsonResponse(Buffer.from(JSON.stringify({ models }))))
   }
 

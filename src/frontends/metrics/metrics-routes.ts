@@ -2,13 +2,15 @@
 
 import { promisify } from 'node:util'
 import { brotliCompress, constants, deflate, gzip } from 'node:zlib'
+import { visibleModels } from '../../access/require-right.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { messageResponse } from '../../ports/http/error-response.ts'
-import { everyOtherPath, get, type Route } from '../../ports/http/route.ts'
+import { acting, everyOtherPath, get, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { preferenceFor } from './accept-header.ts'
+import { withoutModels } from './visible-metrics.ts'
 
 type PageFormat = {
   /** `type/subtype; parameter=value…` */
@@ -41,14 +43,20 @@ const encodings: ReadonlyMap<string, (page: Buffer) => Promise<Buffer>> = new Ma
 
 export function metricsRoutes(parts: MetricsParts): Route[] {
   const pages = new MetricsPages(parts)
-  const show = (request: HttpRequest): void => void pages.answer(request, (format) => pages.current(format))
+  const show: RouteHandler = (request, _name, _version, caller) => {
+    const isVisible = visibleModels(caller, 'metrics')
+    void pages.answer(request, async (format) => {
+      const page = await pages.current(format)
+      return isVisible === null ? page : withoutModels(page, isVisible)
+    })
+  }
   // Triton answers every other path with an empty page.
   const showNothing = (request: HttpRequest): void => void pages.answer(request, () => Buffer.alloc(0))
   return [
     get('/metrics', 'statistics', show, plainType),
     get('/metrics/', 'statistics', show, plainType),
     get(everyOtherPath, 'statistics', showNothing, plainType),
-  ]
+  ].map((route) => acting('metrics', route))
 }
 
 class MetricsPages {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { get, getOrPost, post, type Route } from '../../ports/http/route.ts'
+import { forAll, get, getOrPost, post, type Route } from '../../ports/http/route.ts'
 import type { ReleaseControl, RolloutAction } from '../../releases/release-control.ts'
 import { RolloutEndpoints } from './rollout-endpoints.ts'
 
@@ -16,5 +16,5 @@ export function rolloutRoutes(control: ReleaseControl | null, clock: Clock): Rou
     post(`${one}/notes`, 'rollouts', endpoints.note),
     get(`${one}/events`, 'rollouts', endpoints.events),
     get(`${one}/report`, 'rollouts', endpoints.report),
-  ]
+  ].map(forAll)
 }

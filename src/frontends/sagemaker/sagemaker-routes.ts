@@ -6,7 +6,7 @@ import type { Engine } from '../../engine/engine.ts'
 import { emptyResponse, errorResponse, messageResponse } from '../../ports/http/error-response.ts'
 import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { everyOtherPath, forAll, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
 import { SagemakerModels, targetModelHeader, type SagemakerModelParts } from './sagemaker-models.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
@@ -48,9 +48,10 @@ export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettin
   return [
     get('/ping', 'health', ping),
     large(post('/invocations', 'inference', invoke)),
-    { ...get('/models', 'model-repository', models.listOrLoad), methods: ['GET', 'POST'] },
-    { ...get('/models/{model}', 'model-repository', models.showOrUnload), methods: ['GET', 'DELETE'] },
-    large(post('/models/{model}/invoke', 'inference', invokeOne)),
+    // SageMaker's name of a model is a key of its own: rights that name models are compared when the model is known.
+    forAll({ ...get('/models', 'model-repository', models.listOrLoad), methods: ['GET', 'POST'] }),
+    forAll({ ...get('/models/{key}', 'model-repository', models.showOrUnload), methods: ['GET', 'DELETE'] }),
+    large(post('/models/{key}/invoke', 'inference', invokeOne)),
     { ...get(everyOtherPath, 'metadata', unknownPath(engine)), methods: anyMethod },
   ]
 }

@@ -15,11 +15,23 @@ import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { logSettingsMethod } from './log-settings-method.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
+import { requireRight, requireRightForAll, visibleModels } from '../../access/require-right.ts'
 import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { statisticsMessage } from './statistics-message.ts'
 import { traceSettingMethod } from './trace-setting-method.ts'
 
 type MethodRow = readonly [rpc: string, protocol: ApiName, method: UnaryMethod]
+
+/** The field of a message that names the model. */
+const modelFields: Readonly<Record<string, string>> = {
+  ModelReady: 'name',
+  ModelMetadata: 'name',
+  ModelConfig: 'name',
+  ModelStatistics: 'name',
+  TraceSetting: 'modelName',
+  RepositoryModelLoad: 'modelName',
+  RepositoryModelUnload: 'modelName',
+}
 
 type MethodDependencies = {
   readonly engine: Engine
@@ -35,7 +47,22 @@ export const largeMethods: ReadonlySet<string> = new Set(['RepositoryModelLoad']
 const text = (request: MessageValue, field: string): string => request[field] as string
 const empty: MessageValue = {}
 
-export function serviceMethods(dependencies: MethodDependencies): MethodRow[] {
+/** Every method, behind the comparison of the model that it names with the rights of the caller. */
+export const serviceMethods = (dependencies: MethodDependencies): MethodRow[] =>
+  methodRows(dependencies).map(([rpc, api, method]) => [rpc, api, guarded(rpc, api, method)])
+
+function guarded(rpc: string, api: ApiName, method: UnaryMethod): UnaryMethod {
+  const field = modelFields[rpc]
+  if (field === undefined) return method
+  return (request, call, caller) => {
+    const model = caller.rights === null ? '' : text(request, field)
+    if (model !== '') requireRight(caller, api, model)
+    else if (api === 'trace') requireRightForAll(caller, api)
+    return method(request, call, caller)
+  }
+}
+
+function methodRows(dependencies: MethodDependencies): MethodRow[] {
   const { engine } = dependencies
   return [
     ['ServerLive', 'health', () => ({ live: engine.isLive })],
@@ -47,7 +74,11 @@ export function serviceMethods(dependencies: MethodDependencies): MethodRow[] {
     [
       'ModelStatistics',
       'statistics',
-      (request) => statisticsMessage(engine.statistics(text(request, 'name'), text(request, 'version'))),
+      (request, _, caller) => {
+        const isVisible = visibleModels(caller, 'statistics')
+        const all = engine.statistics(text(request, 'name'), text(request, 'version'))
+        return statisticsMessage(isVisible === null ? all : all.filter(({ name }) => isVisible(name)))
+      },
     ],
     ['TraceSetting', 'trace', traceSettingMethod(engine)],
     ['LogSettings', 'logging', logSettingsMethod(dependencies.logControl ?? null)],
@@ -69,9 +100,11 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
     [
       'RepositoryIndex',
       protocol,
-      async (request) => {
+      async (request, _, caller) => {
         refuseNamedRepository(request)
-        return { models: await engine.repositoryIndex(request['ready'] as boolean) }
+        const isVisible = visibleModels(caller, protocol)
+        const all = await engine.repositoryIndex(request['ready'] as boolean)
+        return { models: isVisible === null ? all : all.filter(({ name }) => isVisible(name)) }
       },
     ],
     [
@@ -97,6 +130,7 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
         }
         engine.requireExplicitControl()
         const isWithDependents = dependents?.['boolParam'] === true
+        if (isWithDependents) requireRightForAll(caller, protocol)
         await engine.unload(text(request, 'modelName'), isWithDependents, originOf(call, caller))
         return empty
       },

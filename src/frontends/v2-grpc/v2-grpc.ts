@@ -42,6 +42,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
     {
       path: `${inferenceService}/ModelStreamInfer`,
       api: 'inference',
+      isStream: true,
       begin: (call, caller) => {
         call.allowCompression()
         call.allowLargeMessages()

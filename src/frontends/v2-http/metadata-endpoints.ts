@@ -1,9 +1,11 @@
+import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { encodeHealthDetail } from '../../protocol/health-json.ts'
 import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
 import { buildOpenApi } from '../../protocol/openapi.ts'
 import { emptyResponse, errorResponse, jsonResponse, notReadyBody } from '../../ports/http/error-response.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** The GET endpoints for readiness, metadata and configuration. */
@@ -52,16 +54,22 @@ export class MetadataEndpoints {
       jsonResponse(Buffer.from(encodeModelConfigJson(this.#engine.findVersion(name, version).config))),
     )
 
-  readonly openApi = (request: HttpRequest): void =>
+  readonly openApi: RouteHandler = (request, _name, _version, caller) =>
     answer(request, jsonType, () => {
       const { revision } = this.#engine
+      const isVisible = visibleModels(caller, 'metadata')
+      if (isVisible !== null) return jsonResponse(this.#describeApi(isVisible))
       if (this.#openApi?.revision !== revision) {
-        const { name, version } = this.#engine.serverMetadata()
-        const document = buildOpenApi({ serverName: name, serverVersion: version, models: this.#engine.models() })
-        this.#openApi = { revision, body: encodeJson(document) }
+        this.#openApi = { revision, body: this.#describeApi(() => true) }
       }
       return jsonResponse(this.#openApi.body)
     })
+
+  #describeApi(isVisible: (model: string) => boolean): Buffer {
+    const { name, version } = this.#engine.serverMetadata()
+    const models = [...this.#engine.models()].filter((model) => isVisible(model.name))
+    return encodeJson(buildOpenApi({ serverName: name, serverVersion: version, models }))
+  }
 }
 
 function answer(request: HttpRequest, errorType: string, make: () => HttpResponse): void {

@@ -1,3 +1,4 @@
+import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import {
@@ -8,6 +9,7 @@ import {
 } from '../../protocol/registry-json.ts'
 import { readHistoryLimit, readRegistryQuery } from '../../protocol/registry-query.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** The endpoints of the registry (registry files, content, history of models). Triton does not have them. */
@@ -18,10 +20,11 @@ export class RegistryEndpoints {
     this.#engine = engine
   }
 
-  readonly search = (request: HttpRequest): void =>
-    answer(request, async () =>
-      encodeRegistryPage(await this.#engine.registry.search(readRegistryQuery(request.target))),
-    )
+  readonly search: RouteHandler = (request, _name, _version, caller) =>
+    answer(request, async () => {
+      const isVisible = visibleModels(caller, 'model-repository')
+      return encodeRegistryPage(await this.#engine.registry.search(readRegistryQuery(request.target), isVisible))
+    })
 
   readonly ofModel = (request: HttpRequest, name: string, version: string): void =>
     answer(request, async () => {

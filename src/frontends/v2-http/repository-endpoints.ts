@@ -1,4 +1,5 @@
 import type { Caller } from '../../access/caller.ts'
+import { requireRightForAll, visibleModels } from '../../access/require-right.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine } from '../../engine/engine.ts'
@@ -33,13 +34,16 @@ export class RepositoryEndpoints {
     this.#log = dependencies.log.from('repository-endpoints.ts')
   }
 
-  readonly index = (request: HttpRequest): void =>
+  readonly index: RouteHandler = (request, _name, _version, caller) =>
     answer(this.#engine, request, async () => {
+      const isVisible = visibleModels(caller, 'model-repository')
+      const seen = <T extends { readonly name: string }>(all: readonly T[]): readonly T[] =>
+        isVisible === null ? all : all.filter(({ name }) => isVisible(name))
       const isReadyOnly = readIndexRequest(request.body)
       if (readDetailsQuery(request.target)) {
-        return jsonResponse(encodeDetailedIndex(await this.#engine.registry.detailedIndex(isReadyOnly)))
+        return jsonResponse(encodeDetailedIndex(seen(await this.#engine.registry.detailedIndex(isReadyOnly))))
       }
-      return jsonResponse(encodeIndex(await this.#engine.repositoryIndex(isReadyOnly)))
+      return jsonResponse(encodeIndex(seen(await this.#engine.repositoryIndex(isReadyOnly))))
     })
 
   readonly load: RouteHandler = (request, name, _, caller) =>
@@ -56,6 +60,7 @@ export class RepositoryEndpoints {
       this.#engine.requireExplicitControl()
       const { body } = request
       const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
+      if (unloadDependents) requireRightForAll(caller, 'model-repository')
       await this.#engine.unload(name, unloadDependents, originOf(request, caller))
       return emptyResponse(200)
     })

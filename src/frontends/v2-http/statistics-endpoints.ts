@@ -1,9 +1,11 @@
+import { visibleModels } from '../../access/require-right.ts'
 import type { Clock } from '../../base/clock.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { encodeStatistics } from '../../protocol/statistics-json.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** The statistics extension: the statistics of the versions that serve. */
@@ -16,13 +18,16 @@ export class StatisticsEndpoints {
     this.#clock = clock
   }
 
-  readonly all = (request: HttpRequest): void => this.#answer(request, '', '')
+  readonly all: RouteHandler = (request, _name, _version, caller) =>
+    this.#answer(request, '', '', visibleModels(caller, 'statistics'))
 
-  readonly ofModel = (request: HttpRequest, name: string, version: string): void => this.#answer(request, name, version)
+  readonly ofModel = (request: HttpRequest, name: string, version: string): void =>
+    this.#answer(request, name, version, null)
 
-  #answer(request: HttpRequest, name: string, version: string): void {
+  #answer(request: HttpRequest, name: string, version: string, isVisible: ((model: string) => boolean) | null): void {
     try {
-      const steps = encodeStatistics(this.#engine.statistics(name, version))
+      const all = this.#engine.statistics(name, version)
+      const steps = encodeStatistics(isVisible === null ? all : all.filter((one) => isVisible(one.name)))
       runInSlices(
         this.#clock,
         steps,

@@ -11,6 +11,7 @@ import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { Router, type RouteMatch } from '../../ports/http/router.ts'
+import { refusalResponse } from '../../ports/http/refusal-response.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { headerOf, jsonType, plainType } from '../../transport/http1/http-message.ts'
 
@@ -106,7 +107,7 @@ class Redirects {
     const { route, modelName, modelVersion } = found
     const request = new RedirectedRequest(new JsonHeaderSizeRequest(http, mediaType), target)
     const judge = (verdict: Verdict): void => {
-      if (verdict.kind === 'refused') http.respond(messageResponse(403, verdict.message, plainType))
+      if (verdict.kind === 'refused') http.respond(refusalResponse(verdict))
       else route.handle(request, modelName, modelVersion, verdict)
     }
     const { admission } = this.#parts
@@ -114,7 +115,7 @@ class Redirects {
       judge(http.caller as Caller)
       return
     }
-    const verdict = admission.admit(new HttpCallFacts('http', route.api, request))
+    const verdict = admission.admit(new HttpCallFacts('http', found, request))
     if (!(verdict instanceof Promise)) judge(verdict)
     else {
       const failed = (): void =>

@@ -1,3 +1,4 @@
+import type { Action } from '../../access/action.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -14,6 +15,10 @@ export type GrpcMethod = {
   /** `/package.Service/Method` */
   readonly path: string
   readonly api: ApiName
+  /** What a caller needs the right to; left out: `api`. */
+  readonly action?: Action
+  /** True: each message is a request, as in a stream of inferences. */
+  readonly isStream?: boolean
   /** Called when the headers of the call have arrived, before its messages. */
   begin(call: PortCall, caller: Caller): void
 }

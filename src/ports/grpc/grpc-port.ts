@@ -1,8 +1,10 @@
 // Connects the methods of front ends with a gRPC transport: finds the method of a call and admits the caller.
 
-import type { Admission, RefusalReason, Verdict } from '../../access/admission.ts'
+import type { Action } from '../../access/action.ts'
+import type { Admission, Verdict } from '../../access/admission.ts'
+import type { AdmissionFacts, ClientCertificate } from '../../access/admission-facts.ts'
+import type { RefusalReason } from '../../access/refusal.ts'
 import type { ApiName } from '../../access/api-name.ts'
-import type { CallFacts } from '../../access/call-facts.ts'
 import { anonymous } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -104,7 +106,7 @@ export class GrpcPort {
       call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the server could not find out who calls'))
     }
     try {
-      const verdict = admission.admit(new GrpcCallFacts(method.api, call))
+      const verdict = admission.admit(new GrpcCallFacts(method, call))
       if (!(verdict instanceof Promise)) {
         this.#begin(call, method, verdict)
         return
@@ -122,7 +124,8 @@ export class GrpcPort {
   }
 
   #begin(call: PortCall, method: GrpcMethod, verdict: Verdict): void {
-    if (verdict.kind === 'refused') call.finish(new GrpcStatus(codeOf[verdict.reason], verdict.message))
+    if (verdict.kind === 'refused')
+      call.finish(new GrpcStatus(codeOf[verdict.reason], verdict.message, verdict.retryAfterMs))
     else if (this.#isDraining) call.finish(drainingStatus)
     else if (!call.isEnded) {
       call.noteCaller?.(verdict)
@@ -140,14 +143,26 @@ const codeOf: Readonly<Record<RefusalReason, StatusCode>> = {
 }
 
 /** The facts of a gRPC call that are known before its messages. */
-class GrpcCallFacts implements CallFacts {
+class GrpcCallFacts implements AdmissionFacts {
   readonly protocol = 'grpc'
   readonly api: ApiName
+  readonly action: Action
+  /** The first message names the model: the method compares it with the rights of the caller. */
+  readonly model = ''
+  readonly isForAll = false
+  readonly bodyBytes = 0
+  readonly isStream: boolean
   readonly #call: PortCall
 
-  constructor(api: ApiName, call: PortCall) {
+  constructor({ api, action, isStream }: GrpcMethod, call: PortCall) {
     this.api = api
+    this.action = action ?? api
+    this.isStream = isStream === true
     this.#call = call
+  }
+
+  get head(): object {
+    return this.#call.metadata
   }
 
   get path(): string {
@@ -158,5 +173,8 @@ class GrpcCallFacts implements CallFacts {
   }
   header(name: string): string | null {
     return metadataValue(this.#call.metadata, name)
+  }
+  certificate(): ClientCertificate | null {
+    return null
   }
 }

@@ -12,6 +12,8 @@ export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
   UNSUPPORTED: 501,
   ALREADY_EXISTS: 400,
   CANCELLED: 400,
+  FORBIDDEN: 403,
+  EXHAUSTED: 429,
 }
 
 export function messageResponse(
@@ -29,7 +31,7 @@ export const errorResponse = (error: ServerError, contentType: string): HttpResp
 const noHeaders: readonly string[] = []
 
 export const retryHeaders = ({ retryAfterSecs }: ServerError): readonly string[] =>
-  retryAfterSecs === 0 ? noHeaders : ['Retry-After', String(retryAfterSecs)]
+  retryAfterSecs === 0 ? noHeaders : ['Retry-After', String(Math.ceil(retryAfterSecs))]
 
 const noParts: readonly Uint8Array[] = []
 

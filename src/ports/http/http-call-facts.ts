@@ -1,16 +1,25 @@
+import type { Action } from '../../access/action.ts'
+import type { AdmissionFacts, ClientCertificate } from '../../access/admission-facts.ts'
 import type { ApiName } from '../../access/api-name.ts'
-import type { CallFacts } from '../../access/call-facts.ts'
 import { headerOf, type HttpRequest } from '../../transport/http1/http-message.ts'
+import type { RouteMatch } from './router.ts'
 
 /** The facts of an HTTP request that are known before its body. */
-export class HttpCallFacts implements CallFacts {
+export class HttpCallFacts implements AdmissionFacts {
   readonly protocol: 'http' | 'metrics'
   readonly api: ApiName
+  readonly action: Action
+  readonly model: string
+  readonly isForAll: boolean
+  readonly isStream = false
   readonly #request: HttpRequest
 
-  constructor(protocol: 'http' | 'metrics', api: ApiName, request: HttpRequest) {
+  constructor(protocol: 'http' | 'metrics', { route, model }: RouteMatch, request: HttpRequest) {
     this.protocol = protocol
-    this.api = api
+    this.api = route.api
+    this.action = route.action ?? route.api
+    this.model = model
+    this.isForAll = route.isForAll === true
     this.#request = request
   }
 
@@ -20,7 +29,17 @@ export class HttpCallFacts implements CallFacts {
   get peer(): string {
     return this.#request.remoteAddress
   }
+  /** A connection keeps the head of its last request while the next one repeats it. */
+  get head(): object {
+    return this.#request.headers
+  }
+  get bodyBytes(): number {
+    return Number(this.header('content-length') ?? 0) || 0
+  }
   header(name: string): string | null {
     return headerOf(this.#request.headers, name)
+  }
+  certificate(): ClientCertificate | null {
+    return null
   }
 }

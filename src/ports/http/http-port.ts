@@ -1,6 +1,6 @@
 // Connects a list of routes with a transport: admits the caller of a request and finds its route.
 
-import type { Admission, RefusalReason, Verdict } from '../../access/admission.ts'
+import type { Admission, Verdict } from '../../access/admission.ts'
 import { anonymous, type Caller } from '../../access/caller.ts'
 import { assert } from '../../base/assert.ts'
 import type { AccessLog } from '../../base/access-log.ts'
@@ -17,6 +17,7 @@ import { NetHttpTransport, type HttpTransportDependencies } from '../../transpor
 import type { TrafficMeter } from '../../transport/traffic-meter.ts'
 import { CrossOriginPolicy, isPreflight, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
+import { refusalResponse } from './refusal-response.ts'
 import { ForeignPages } from './foreign-pages.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
@@ -50,13 +51,6 @@ type HttpPortOptions = HttpTransportOptions & {
 
 /** The most bytes of a body without tensors or models: to read them takes up to 20 ms. */
 const mostControlBytes = 1024 * 1024
-
-const statusOf: Readonly<Record<RefusalReason, number>> = {
-  unauthenticated: 401,
-  restricted: 403,
-  forbidden: 403,
-  exhausted: 429,
-}
 
 /** What is held for clients goes back within seconds. */
 const retryHeaders = ['Retry-After', '1']
@@ -137,7 +131,7 @@ export class HttpPort implements HttpService {
       return messageResponse(500, 'the server could not find out who calls', plainType)
     }
     try {
-      const verdict = this.#admission.admit(new HttpCallFacts(this.#options.protocol, match.route.api, request))
+      const verdict = this.#admission.admit(new HttpCallFacts(this.#options.protocol, match, request))
       return verdict instanceof Promise ? verdict.then(judge).catch(failed) : judge(verdict)
     } catch (reason) {
       return failed(reason)
@@ -149,7 +143,7 @@ export class HttpPort implements HttpService {
       request.caller = verdict
       return null
     }
-    return this.#refuse(request, messageResponse(statusOf[verdict.reason], verdict.message, plainType))
+    return this.#refuse(request, refusalResponse(verdict))
   }
 
   #refuse(request: HttpRequest, refusal: HttpResponse): HttpResponse {

@@ -1,3 +1,4 @@
+import type { Action } from '../../access/action.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
@@ -17,6 +18,10 @@ export type Route = {
   readonly path: string
   readonly methods: readonly string[]
   readonly api: ApiName
+  /** What a caller needs the right to; left out: `api`. */
+  readonly action?: Action
+  /** True: the route is about the server as a whole, and a right for some models is not enough. */
+  readonly isForAll?: boolean
   /** The content type of a 405: some endpoints of Triton set JSON before they check the method, others after it. */
   readonly wrongMethodType: string
   /** True where a body may hold tensors or models; other bodies are small. */
@@ -38,3 +43,5 @@ export const get = route('GET')
 export const post = route('POST')
 export const getOrPost = route('GET', 'POST')
 export const large = (small: Route): Route => ({ ...small, takesLargeBody: true })
+export const forAll = (some: Route): Route => ({ ...some, isForAll: true })
+export const acting = (action: Action, route: Route): Route => ({ ...route, action })

@@ -5,6 +5,8 @@ export type RouteMatch = {
   readonly route: Route
   /** The first parameter of the path that is not the version; '' when there is none. */
   readonly modelName: string
+  /** The model that the path names; '' where its first parameter is something else. */
+  readonly model: string
   /** '' when the path has no version. */
   readonly modelVersion: string
 }
@@ -53,7 +55,7 @@ export class Router {
 
   constructor(routes: readonly Route[]) {
     const others = routes.find(({ path }) => path === everyOtherPath)
-    this.#others = others === undefined ? null : { route: others, modelName: '', modelVersion: '' }
+    this.#others = others === undefined ? null : { route: others, modelName: '', model: '', modelVersion: '' }
     for (const route of routes) for (const pattern of withoutBrackets(route.path)) this.#add(route, pattern)
   }
 
@@ -94,7 +96,10 @@ export class Router {
 
 function matchFrom(junction: Junction, path: string, at: number, name: string, version: string): RouteMatch | null {
   const route = junction.endings.get(path.slice(at))
-  if (route !== undefined) return { route, modelName: name, modelVersion: version }
+  if (route !== undefined) {
+    const isOfModel = route.path.indexOf('{model}') === route.path.indexOf('{')
+    return { route, modelName: name, model: isOfModel ? name : '', modelVersion: version }
+  }
   for (const { text, end, next } of junction.branches) {
     if (!path.startsWith(text, at)) continue
     const start = at + text.length

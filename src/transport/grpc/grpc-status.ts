@@ -27,20 +27,26 @@ const codeOf: Record<ErrorCode, StatusCode> = {
   UNSUPPORTED: statusCodes.UNIMPLEMENTED,
   ALREADY_EXISTS: statusCodes.ALREADY_EXISTS,
   CANCELLED: statusCodes.CANCELLED,
+  FORBIDDEN: statusCodes.PERMISSION_DENIED,
+  EXHAUSTED: statusCodes.RESOURCE_EXHAUSTED,
 }
 
 /** How a call ends. */
 export class GrpcStatus {
   readonly code: StatusCode
   readonly message: string
+  /** When the call may come again, told in the trailers; 0: the client is not told. */
+  readonly retryAfterMs: number
 
-  constructor(code: StatusCode, message: string) {
+  constructor(code: StatusCode, message: string, retryAfterMs = 0) {
     this.code = code
     this.message = message
+    this.retryAfterMs = retryAfterMs
   }
 
   static of(error: ServerError): GrpcStatus {
-    return new GrpcStatus(codeOf[error.code], error.message)
+    const retryAfterMs = error.code === 'EXHAUSTED' ? Math.ceil(error.retryAfterSecs * 1000) : 0
+    return new GrpcStatus(codeOf[error.code], error.message, retryAfterMs)
   }
 }
 

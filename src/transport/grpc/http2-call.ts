@@ -513,6 +513,11 @@ export class Http2Call implements GrpcCall, StreamUser {
 const largestMessageBytes = 2 ** 31 - 1
 
 function trailersOf(status: GrpcStatus): (readonly [string, string])[] {
-  const code = ['grpc-status', String(status.code)] as const
-  return status.message === '' ? [code] : [code, ['grpc-message', encodeStatusMessage(status.message)]]
+  const fields: [string, string][] = [['grpc-status', String(status.code)]]
+  if (status.message !== '') fields.push(['grpc-message', encodeStatusMessage(status.message)])
+  if (status.retryAfterMs > 0) {
+    fields.push(['retry-after', String(Math.ceil(status.retryAfterMs / 1000))])
+    fields.push(['grpc-retry-pushback-ms', String(status.retryAfterMs)])
+  }
+  return fields
 }

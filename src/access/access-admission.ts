@@ -1,0 +1,197 @@
+// `--access-config`: who calls is found out by key, token or certificate, and each call is compared with the rights of its caller.
+
+import { hash } from 'node:crypto'
+import type { BlockList } from 'node:net'
+import type { Clock } from '../base/clock.ts'
+import type { AccessPolicy, TokenFacts } from './access-policy.ts'
+import type { Action } from './action.ts'
+import type { AdmissionFacts } from './admission-facts.ts'
+import type { Admission, Verdict } from './admission.ts'
+import { isSecretOf, type ApiKey } from './api-key.ts'
+import type { Caller } from './caller.ts'
+import { callerAddress, isWithin } from './caller-address.ts'
+import { parseCredential } from './credential.ts'
+import { FailureLimit } from './failure-limit.ts'
+import type { Refusal } from './refusal.ts'
+
+/** A token that was verified, and how long it holds. */
+type VerifiedToken = TokenFacts & { readonly expiresMs: number }
+
+/** Null: the token is not good, or nobody who is trusted has signed it. */
+type VerifyToken = (token: string) => Promise<VerifiedToken | null>
+
+type AccessDependencies = {
+  readonly clock: Clock
+  /** The rules that are in force now. */
+  readonly policy: () => AccessPolicy
+  readonly verifyToken: VerifyToken
+  /** Left out: refusals are not put on record. */
+  readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal) => void
+}
+
+/** Who brings a credential that was verified before. */
+type Known = {
+  readonly caller: Caller
+  readonly policy: AccessPolicy
+  readonly untilNs: number
+  readonly networks: BlockList | null
+}
+
+const mostKnown = 10_000
+const longestKnownNs = 300e9
+
+const challenge = ['WWW-Authenticate', 'Bearer realm="galatea"']
+const refused = (reason: Refusal['reason'], message: string, more: Partial<Refusal> = {}): Refusal => ({
+  kind: 'refused',
+  reason,
+  message,
+  ...more,
+})
+const noCredentials = refused('unauthenticated', 'no credentials: send Authorization or x-api-key', {
+  headers: challenge,
+})
+/** Which part is wrong is not said: that would help to find a right one. */
+const wrongCredentials = refused(
+  'unauthenticated',
+  'wrong credentials: the key or token is unknown, expired, revoked, or not meant for this server or address',
+  { headers: challenge },
+)
+
+export class AccessAdmission implements Admission {
+  readonly #dependencies: AccessDependencies
+  readonly #failures = new FailureLimit()
+  /** By the head of a call, which is the same object while a connection repeats its head. */
+  readonly #byHead = new WeakMap<object, Known>()
+  /** By the digest of a credential; the oldest is forgotten first. */
+  readonly #byDigest = new Map<string, Known>()
+
+  constructor(dependencies: AccessDependencies) {
+    this.#dependencies = dependencies
+  }
+
+  /** HOT: once per call. */
+  admit(facts: AdmissionFacts): Verdict | Promise<Verdict> {
+    const { clock, policy } = this.#dependencies
+    const rules = policy()
+    const nowNs = clock.nowNs()
+    const known = this.#byHead.get(facts.head)
+    if (known !== undefined && known.policy === rules && nowNs < known.untilNs) return this.#allow(known.caller, facts)
+    const caller = this.#identify(facts, rules, nowNs)
+    if (!(caller instanceof Promise)) return this.#judge(caller, facts)
+    return caller.then((verdict) => this.#judge(verdict, facts))
+  }
+
+  #judge(verdict: Verdict, facts: AdmissionFacts): Verdict {
+    return verdict.kind === 'refused' ? this.#refuse(verdict, '', facts) : this.#allow(verdict, facts)
+  }
+
+  /** HOT: once per call. */
+  #allow(caller: Caller, facts: AdmissionFacts): Verdict {
+    const { rights, account } = caller
+    const { action, model } = facts
+    const isAllowed =
+      rights === null ||
+      (model !== '' ? rights.may(action, model) : facts.isForAll ? rights.mayAll(action) : rights.mayAny(action))
+    if (!isAllowed) {
+      const refusal = caller.kind === 'anonymous' ? noCredentials : forbidden(caller, action, model, facts.isForAll)
+      return this.#refuse(refusal, caller.principal, facts)
+    }
+    if (account === null || isFree(action)) return caller
+    const over = account.admit(facts)
+    return over === null ? caller : this.#refuse(over, caller.principal, facts)
+  }
+
+  #refuse(refusal: Refusal, principal: string, facts: AdmissionFacts): Refusal {
+    this.#dependencies.onRefusal?.(facts, principal, refusal)
+    return refusal
+  }
+
+  #identify(facts: AdmissionFacts, rules: AccessPolicy, nowNs: number): Verdict | Promise<Verdict> {
+    const authorization = facts.header('authorization')
+    const text = authorization ?? facts.header('x-api-key')
+    if (text === null || text === '') return this.#withoutHeader(facts, rules)
+    const digest = hash('sha256', text, 'base64')
+    const known = this.#byDigest.get(digest)
+    if (known !== undefined && known.policy === rules && nowNs < known.untilNs) {
+      if (known.networks !== null && !isWithin(known.networks, callerAddress(facts, rules.config.trustedProxies)))
+        return wrongCredentials
+      this.#byHead.set(facts.head, known)
+      return known.caller
+    }
+    const address = callerAddress(facts, rules.config.trustedProxies)
+    const waitNs = this.#failures.waitNs(address, nowNs)
+    if (waitNs > 0) return tooManyFailures(waitNs)
+    const credential = parseCredential(text, authorization === null)
+    if (credential.kind === 'key') return this.#ofKey(credential.key, { facts, rules, digest, address })
+    if (credential.kind === 'token') return this.#ofToken(credential.token, { facts, rules, digest, address })
+    return this.#wrong(address)
+  }
+
+  /** A certificate holds as long as its connection does. */
+  #withoutHeader(facts: AdmissionFacts, rules: AccessPolicy): Caller {
+    const certificate = rules.config.certificates === null ? null : facts.certificate()
+    const caller = (certificate === null ? null : rules.ofCertificate(certificate)) ?? rules.anonymous
+    this.#byHead.set(facts.head, { caller, policy: rules, untilNs: Infinity, networks: null })
+    return caller
+  }
+
+  #ofKey({ id, secret }: ApiKey, call: Call): Verdict {
+    const { clock } = this.#dependencies
+    const key = call.rules.keys.get(id) ?? null
+    const isRight = isSecretOf(secret, key?.hash ?? null)
+    const nowMs = clock.wallMs()
+    if (!isRight || key === null || key.record.revokedMs !== null) return this.#wrong(call.address)
+    const { expiresMs } = key.record
+    if (expiresMs !== null && expiresMs <= nowMs) return this.#wrong(call.address)
+    if (key.networks !== null && !isWithin(key.networks, call.address)) return this.#wrong(call.address)
+    return this.#remember(key.caller, call, expiresMs, key.networks)
+  }
+
+  async #ofToken(token: string, call: Call): Promise<Verdict> {
+    const verified = await this.#dependencies.verifyToken(token)
+    if (verified === null) return this.#wrong(call.address)
+    return this.#remember(call.rules.ofToken(verified), call, verified.expiresMs, null)
+  }
+
+  #remember(caller: Caller, call: Call, expiresMs: number | null, networks: BlockList | null): Caller {
+    const { clock } = this.#dependencies
+    const leftNs = expiresMs === null ? Infinity : (expiresMs - clock.wallMs()) * 1e6
+    const untilNs = clock.nowNs() + Math.min(longestKnownNs, leftNs)
+    const known: Known = { caller, policy: call.rules, untilNs, networks }
+    this.#byHead.set(call.facts.head, known)
+    if (this.#byDigest.size >= mostKnown) this.#byDigest.delete(this.#byDigest.keys().next().value as string)
+    this.#byDigest.set(call.digest, known)
+    return caller
+  }
+
+  #wrong(address: string): Refusal {
+    this.#failures.note(address, this.#dependencies.clock.nowNs())
+    return wrongCredentials
+  }
+}
+
+type Call = {
+  readonly facts: AdmissionFacts
+  readonly rules: AccessPolicy
+  readonly digest: string
+  readonly address: string
+}
+
+/** What a tenant needs to find out that it is over its limits does not count against them. */
+const isFree = (action: Action): boolean => action === 'health' || action === 'access'
+
+function tooManyFailures(waitNs: number): Refusal {
+  const seconds = Math.max(1, Math.ceil(waitNs / 1e9))
+  const message = `too many calls with wrong credentials from this address: try again in ${seconds} s with the right ones`
+  return refused('exhausted', message, { retryAfterMs: Math.ceil(waitNs / 1e6) })
+}
+
+function forbidden({ principal }: Caller, action: Action, model: string, isForAll: boolean): Refusal {
+  return refused('forbidden', forbiddenText(principal, action, model, isForAll))
+}
+
+export function forbiddenText(principal: string, action: Action, model: string, isForAll = false): string {
+  const what = model === '' ? (isForAll ? ' of the whole server' : '') : ` of model '${model.slice(0, 256)}'`
+  const permission = model === '' ? action : `${action}@${model.slice(0, 256)}`
+  return `'${principal}' may not use '${action}'${what}: a role of '${principal}' needs the permission '${permission}'`
+}

@@ -1,0 +1,140 @@
+// Reads `--access-config` and the keys that it names, and reads them again when they change. A file with a mistake changes
+// nothing: the rules that were read last stay in force, and the log says so.
+
+import { readFile, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import type { PlanProblem } from '../base/plan-reader.ts'
+import { readAccessConfig, type AccessConfig } from './access-config.ts'
+import { readKeyFile, type KeyRecord } from './key-file.ts'
+
+const largestFileBytes = 64 * 1024
+const checkEveryNs = 1e9
+
+export type AccessRules = { readonly config: AccessConfig; readonly keys: readonly KeyRecord[] }
+
+/** The path of the keys that the file names; '' for none. */
+export const keysPathOf = (path: string, { keysFile }: AccessConfig): string =>
+  keysFile === '' ? '' : resolve(dirname(resolve(path)), keysFile)
+
+/** Never throws: what is wrong is among the problems. */
+export async function readAccessFile(
+  path: string,
+): Promise<{ readonly config: AccessConfig | null; readonly problems: readonly PlanProblem[] }> {
+  const whole = (
+    message: string,
+    position: PlanProblem['position'] = null,
+    fix = '',
+  ): { config: null; problems: PlanProblem[] } => ({
+    config: null,
+    problems: [{ key: '', message, fix, position }],
+  })
+  let text: string
+  try {
+    const { size } = await stat(path)
+    if (size > largestFileBytes) return whole(`the file has ${size} bytes, expected at most ${largestFileBytes}`)
+    text = await readFile(path, 'utf8')
+  } catch (reason) {
+    return whole(`the file cannot be read: ${messageOf(reason)}`, null, 'give the path of a file with roles and grants')
+  }
+  const { parseFileText, FileTextError } = await import('../base/file-text.ts')
+  try {
+    const { value, positionOf } = parseFileText(text, path.endsWith('.json') ? 'json' : 'yaml')
+    return readAccessConfig(value, positionOf)
+  } catch (reason) {
+    return whole(messageOf(reason), reason instanceof FileTextError ? reason.position : null)
+  }
+}
+
+/** `access.yaml:3:5: 'roles.caller.allow.0' …; did you mean …`. */
+export function describedProblem(path: string, { message, fix, position }: PlanProblem): string {
+  const place = position === null ? path : `${path}:${position.line}:${position.column}`
+  return `${place}: ${message}${fix === '' ? '' : `; ${fix}`}`
+}
+
+export class AccessFile {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #path: string
+  readonly #onChange: (rules: AccessRules) => void
+  #keysPath = ''
+  #fingerprint = ''
+  #cancel: Cancel | null = null
+  #isClosed = false
+
+  constructor(
+    dependencies: { readonly clock: Clock; readonly log: Log },
+    path: string,
+    onChange: (rules: AccessRules) => void,
+  ) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('access-file.ts')
+    this.#path = path
+    this.#onChange = onChange
+  }
+
+  /** Throws ServerError that lists all mistakes. */
+  async open(): Promise<AccessRules> {
+    const rules = await this.#read()
+    this.#fingerprint = await this.#look()
+    this.#watch()
+    return rules
+  }
+
+  /** Looks now instead of at the next second. */
+  async check(): Promise<void> {
+    const seen = await this.#look()
+    if (seen === this.#fingerprint || this.#isClosed) return
+    this.#fingerprint = seen
+    try {
+      const rules = await this.#read()
+      // The keys may stand elsewhere now.
+      this.#fingerprint = await this.#look()
+      if (this.#isClosed) return
+      this.#onChange(rules)
+      this.#log.info(`'${this.#path}' was read again: ${rules.config.roles.size} roles, ${rules.keys.length} keys`)
+    } catch (reason) {
+      this.#log.error(`the rules that were read before stay in force: ${messageOf(reason)}`)
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancel?.()
+  }
+
+  async #read(): Promise<AccessRules> {
+    const { config, problems } = await readAccessFile(this.#path)
+    if (config === null) {
+      const lines = problems.map((problem) => describedProblem(this.#path, problem))
+      throw new ServerError('INVALID_ARG', `--access-config: ${lines.join('\n')}`)
+    }
+    this.#keysPath = keysPathOf(this.#path, config)
+    const keys = this.#keysPath === '' ? [] : await readKeyFile(this.#keysPath)
+    for (const { name, role } of keys) {
+      if (role === '' || config.roles.has(role)) continue
+      this.#log.warning(
+        `key '${name}' has the role '${role}', which is not in 'roles' of '${this.#path}': it gives nothing`,
+      )
+    }
+    return { config, keys }
+  }
+
+  async #look(): Promise<string> {
+    const paths = [this.#path, ...(this.#keysPath === '' ? [] : [this.#keysPath])]
+    const stamps = await Promise.all(
+      paths.map(async (path) => {
+        const facts = await stat(path, { bigint: true }).catch(() => null)
+        return facts === null ? `${path} -` : `${path} ${facts.mtimeNs} ${facts.size} ${facts.ino}`
+      }),
+    )
+    return stamps.join('\n')
+  }
+
+  #watch(): void {
+    if (this.#isClosed) return
+    this.#cancel = this.#clock.after(checkEveryNs, () => void this.check().finally(() => this.#watch()))
+  }
+}

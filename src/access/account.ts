@@ -1,0 +1,27 @@
+import type { ServerError } from '../base/server-error.ts'
+import type { AdmissionFacts } from './admission-facts.ts'
+import type { Refusal } from './refusal.ts'
+
+/** What one inference used. */
+type Use = {
+  readonly model: string
+  /** Rows; 1 for a model without batching. */
+  readonly rows: number
+  readonly tokens: number
+  readonly computeNs: number
+}
+
+/** What a tenant uses is counted here, against its limits. */
+export interface Account {
+  readonly tenant: string
+  /** Of the fair shares in queues. */
+  readonly weight: number
+  /** A call comes, its body is not read yet. Null: it may pass. HOT. */
+  admit(facts: AdmissionFacts): Refusal | null
+  /** An inference with so many rows begins; an error: it may not. After null comes exactly one `end`. HOT. */
+  begin(model: string, rows: number): ServerError | null
+  /** HOT. */
+  end(use: Use): void
+  /** Name, value… of the headers that every HTTP answer to the tenant has; null for none. */
+  answerHeaders(): readonly string[] | null
+}

@@ -1,0 +1,141 @@
+// --access-config of a real server: keys made by the command, every form in which stock clients send them, permissions by model
+// on every port, and a file that changes while the server runs.
+
+import assert from 'node:assert/strict'
+import { stat } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { createGrpcClient } from '../../src/client/node.ts'
+import { until } from '../until.ts'
+import { accessFolder, inferBody } from './access-fixture.ts'
+import { reportPythonChecks } from './python-checks.ts'
+import { startServerProcess } from './server-process.ts'
+
+const rules = `
+anonymous: { allow: [health] }
+keys: keys.json
+roles:
+  caller: { allow: ["inference@vision-*", "metadata@vision-*", "statistics@vision-*", "model-repository@vision-*", "metrics@vision-*"] }
+  operator: { allow: ["*"], deny: [logging] }
+grants:
+  - { to: { key: "web-*" }, role: caller, tenant: web }
+`
+
+type Answer = { readonly status: number; readonly text: string; readonly headers: Headers }
+
+type Asked = { readonly method?: string; readonly body?: string; readonly headers?: Readonly<Record<string, string>> }
+
+async function ask(url: string, key = '', init: Asked = {}): Promise<Answer> {
+  const answer = await fetch(url, {
+    ...init,
+    headers: key === '' ? (init.headers ?? {}) : { authorization: `Bearer ${key}` },
+  })
+  return { status: answer.status, text: await answer.text(), headers: answer.headers }
+}
+
+test('keys open what their roles allow, on every port, and nothing else', async (t) => {
+  const folder = await accessFolder(rules, ['vision-a', 'secret'])
+  t.after(() => folder.remove())
+  const web = await folder.key('web-1')
+  const boss = await folder.key('boss', '--role', 'operator')
+  const old = await folder.key('web-old')
+  await folder.keys('revoke', 'web-old')
+  assert.equal((await stat(path.join(folder.root, 'keys.json'))).mode & 0o777, 0o600)
+  const server = await startServerProcess([...folder.flags, '--model-control-mode=none'])
+  t.after(() => server.stop())
+  const infer = (model: string, key: string, headers = {}): Promise<Answer> =>
+    ask(`${server.url}/v2/models/${model}/infer`, key, { method: 'POST', body: inferBody(), headers })
+
+  await t.test('without credentials only health answers', async () => {
+    assert.equal((await ask(`${server.url}/v2/health/ready`)).status, 200)
+    const refused = await infer('vision-a', '')
+    assert.equal(refused.status, 401)
+    assert.equal(refused.text, '{"error":"no credentials: send Authorization or x-api-key"}')
+    assert.equal(refused.headers.get('www-authenticate'), 'Bearer realm="galatea"')
+    assert.equal((await ask(`http://${server.metricsAddress}/metrics`)).status, 401)
+  })
+
+  await t.test('a key is taken as Bearer, x-api-key and Basic', async () => {
+    const [, id = '', secret = ''] = /^gal_([a-z0-9]+)_(.*)$/.exec(web) ?? []
+    const basic = (pair: string): string => `Basic ${Buffer.from(pair).toString('base64')}`
+    assert.equal((await infer('vision-a', web)).status, 200)
+    for (const headers of [
+      { 'x-api-key': web },
+      { authorization: basic(`${id}:${secret}`) },
+      { authorization: basic(`anybody:${web}`) },
+    ]) {
+      assert.equal((await infer('vision-a', '', headers)).status, 200, JSON.stringify(headers))
+    }
+    for (const headers of [{ 'x-api-key': `${web.slice(0, -1)}~` }, { authorization: basic(`${id}:x`) }]) {
+      const wrong = await infer('vision-a', '', headers)
+      assert.equal(wrong.status, 401)
+      assert.match(wrong.text, /wrong credentials/)
+    }
+    assert.equal((await infer('vision-a', old)).status, 401)
+  })
+
+  await t.test('a model that the caller may not use is refused, and not shown', async () => {
+    const refused = await infer('secret', web)
+    assert.equal(refused.status, 403)
+    assert.match(refused.text, /'web-1' may not use 'inference' of model 'secret'.*'inference@secret'/)
+    assert.equal((await infer('secret', boss)).status, 200)
+    const index = await ask(`${server.url}/v2/repository/index`, web, { method: 'POST' })
+    assert.deepEqual(
+      (JSON.parse(index.text) as { name: string }[]).map(({ name }) => name),
+      ['vision-a'],
+    )
+    for (const target of ['/v2/models/stats', '/v2/registry', '/v1/models', '/v2/openapi.json']) {
+      const [seen, all] = [await ask(server.url + target, web), await ask(server.url + target, boss)]
+      assert.equal(seen.status, 200, target)
+      assert.ok(seen.text.includes('vision-a') && !seen.text.includes('secret'), target)
+      assert.ok(all.text.includes('secret'), target)
+    }
+    const metrics = await ask(`http://${server.metricsAddress}/metrics`, web)
+    assert.ok(metrics.text.includes('model="vision-a"') && !metrics.text.includes('model="secret"'))
+    assert.equal((await ask(`${server.url}/v2/logging`, boss)).status, 403)
+    assert.equal((await ask(`${server.url}/v2/trace/setting`, web)).status, 403)
+  })
+
+  await t.test('gRPC follows the same rules', async () => {
+    const inputs = { INPUT0: { shape: [1, 1], data: new Float32Array(1) } }
+    const outcome = async (key: string, model: string): Promise<string> => {
+      const headers = key === '' ? {} : { authorization: `Bearer ${key}` }
+      await using client = createGrpcClient({ url: `http://${server.grpcAddress}`, headers })
+      try {
+        await client.infer(model, inputs as never)
+        return 'OK'
+      } catch (reason) {
+        return String((reason as { code?: unknown }).code ?? reason)
+      }
+    }
+    assert.deepEqual(
+      [await outcome('', 'vision-a'), await outcome(web, 'vision-a'), await outcome(web, 'secret')],
+      ['FORBIDDEN', 'OK', 'FORBIDDEN'],
+    )
+  })
+
+  await t.test("NVIDIA's clients", async (inner) => {
+    await reportPythonChecks(inner, 'access_client.py', `${server.address} ${server.grpcAddress} ${web} ${boss}`)
+  })
+
+  await t.test('a changed file counts within seconds, a broken one changes nothing', async () => {
+    await folder.write(rules.replace('roles:', 'rolls:'))
+    await server.said("'rolls' is not a key that is known; did you mean 'roles'?")
+    assert.equal((await infer('vision-a', web)).status, 200)
+    await folder.write(rules.replaceAll('vision-*', 'other-*'))
+    await until(async () => (await infer('vision-a', web)).status === 403, 'the new rules')
+    await folder.write(rules)
+    await until(async () => (await infer('vision-a', web)).status === 200, 'the old rules')
+    await folder.keys('revoke', web)
+    await until(async () => (await infer('vision-a', web)).status === 401, 'the key to be revoked')
+  })
+})
+
+test('a server does not start with a file that has a mistake, and names its line', async (t) => {
+  const folder = await accessFolder('anonymous: { alow: [health] }\n', ['vision-a'])
+  t.after(() => folder.remove())
+  await assert.rejects(
+    startServerProcess(folder.flags),
+    /access.yaml:1:20: 'anonymous.alow' is not a key that is known; did you mean 'allow'/,
+  )
+})
