@@ -2,11 +2,13 @@
 // weights, reads the evidence and withdraws the candidate; nothing here decides anything.
 
 import type { Clock } from '../base/clock.ts'
+import { LoopPressure } from '../base/loop-pressure.ts'
 import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { RandomDraws } from './assignment.ts'
+import { CompareThread } from './compare-thread.ts'
 import { FeedbackMemory } from './feedback.ts'
 import { Evidence } from './judge/evidence.ts'
 import type { EvidenceSums } from './judge/metric-sums.ts'
@@ -14,9 +16,10 @@ import type { ArmName } from './judge/paired-values.ts'
 import { requestSample } from './request-sample.ts'
 import { RolloutArm, type ArmSettings } from './rollout-arm.ts'
 import { rolloutChooser } from './rollout-chooser.ts'
-import type { ExperimentPlan, RolloutPlan, Step } from './rollout-plan.ts'
+import type { ExperimentPlan, RolloutPlan, ShadowStep } from './rollout-plan.ts'
 import { RolloutRouter } from './rollout-router.ts'
 import { isFailureOfModel, RoutedRequest, type RoutedRequests } from './routed-request.ts'
+import { ShadowCopies } from './shadow-copies.ts'
 import { ShadowRecord } from './shadow-record.ts'
 
 /** The part of the Engine that a rollout needs. */
@@ -31,6 +34,8 @@ type LiveRolloutParts = {
   readonly clock: Clock
   /** Two capital letters; '' when it is not known. */
   readonly countryOf: (facts: RequestFacts) => string
+  /** How busy the server is, 0 to 1. Absent: the main thread's share of busy time. */
+  readonly pressure?: () => number
 }
 
 type LiveRolloutSettings = {
@@ -46,8 +51,6 @@ type LiveRolloutSettings = {
   /** Of the draws for requests without a key. */
   readonly seed: number
 }
-
-type ShadowStep = Extract<Step, { readonly kind: 'shadow' }>
 
 /** What `withdraw` found on the arms beside stable. */
 type Withdrawal = {
@@ -69,6 +72,10 @@ class LiveRollout implements RoutedRequests {
   readonly #parts: LiveRolloutParts
   readonly #settings: LiveRolloutSettings
   readonly #router: RolloutRouter
+  readonly #draws: RandomDraws
+  readonly #comparing: CompareThread
+  readonly #pressure: () => number
+  #copies: ShadowCopies | null = null
   #isClosed = false
 
   constructor(parts: LiveRolloutParts, settings: LiveRolloutSettings) {
@@ -77,6 +84,10 @@ class LiveRollout implements RoutedRequests {
     this.#parts = parts
     this.#settings = settings
     const draws = new RandomDraws(seed)
+    const pressure = new LoopPressure(clock)
+    this.#draws = draws
+    this.#comparing = new CompareThread(plan.kind === 'rollout' ? plan.compare : {})
+    this.#pressure = parts.pressure ?? (() => pressure.read())
     const rules = plan.kind === 'rollout' ? plan.judge.metrics : []
     this.evidence = new Evidence(rules, known, draws.share, clock.nowNs())
     const find = (ofModel: string, version: string): ModelVersion => engine.findVersion(ofModel, version)
@@ -116,8 +127,16 @@ class LiveRollout implements RoutedRequests {
   }
 
   /** From now on a share of stable's requests is copied to the candidate; null: none. */
-  setShadow(_step: ShadowStep | null): void {
-    // Copies are made by the next part of the data plane.
+  setShadow(step: ShadowStep | null): void {
+    this.#copies?.close()
+    this.#copies = null
+    const candidate = this.arms[1]
+    if (step === null || step.share === 0 || candidate === undefined) return
+    const { name } = this.#settings
+    const { evidence, shadow: record } = this
+    const infer = (request: InferenceRequest, version: ModelVersion): void => this.infer(request, version)
+    const parts = { name, candidate, infer, draws: this.#draws, pressure: this.#pressure, comparing: this.#comparing }
+    this.#copies = new ShadowCopies({ ...parts, record, evidence }, step)
   }
 
   /**
@@ -126,6 +145,7 @@ class LiveRollout implements RoutedRequests {
    */
   withdraw(): Withdrawal {
     this.setWeights([])
+    this.setShadow(null)
     let [moved, left] = [0, 0]
     for (const arm of this.arms) {
       for (const routed of arm.underWay ?? []) {
@@ -145,6 +165,8 @@ class LiveRollout implements RoutedRequests {
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.setShadow(null)
+    this.#comparing.close()
     this.#parts.engine.setChooser(this.#settings.model, null)
   }
 
@@ -160,8 +182,8 @@ class LiveRollout implements RoutedRequests {
     return this.#parts.clock.nowNs()
   }
 
-  admitted(): void {
-    // Shadow copies begin here.
+  admitted(routed: RoutedRequest, request: InferenceRequest, areInputsKept: boolean): void {
+    if (this.#copies !== null) this.#copies.take(routed, request, areInputsKept)
   }
 
   ended(routed: RoutedRequest, request: InferenceRequest, response: InferenceResponse, isHidden: boolean): void {

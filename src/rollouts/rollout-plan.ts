@@ -42,6 +42,8 @@ export type Step =
     }
   | { readonly kind: 'webhook'; readonly url: string; readonly timeoutNs: number }
 
+export type ShadowStep = Extract<Step, { readonly kind: 'shadow' }>
+
 export const notifyEvents = [
   'started',
   'step',

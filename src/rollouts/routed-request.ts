@@ -7,6 +7,7 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { MovableRequest, RolloutArm } from './rollout-arm.ts'
+import type { ShadowPair } from './shadow-pair.ts'
 
 /** What a RoutedRequest needs of its rollout. */
 export interface RoutedRequests {
@@ -39,6 +40,8 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
   /** The moment of its first answer; 0: none yet. */
   firstNs = 0
   answerCount = 0
+  /** Set where the candidate gets a copy of the request. */
+  pair: ShadowPair | null = null
 
   constructor(
     rollout: RoutedRequests,
@@ -97,6 +100,7 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
       return false
     }
     if (response.error !== null && this.#runsAgain(response, request)) return false
+    if (this.pair !== null) this.pair.add('stable', response)
     this.answerCount++
     if (this.firstNs === 0) this.firstNs = request.endNs
     if (response.isFinal) {
@@ -149,7 +153,8 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
   }
 }
 
-const hasSequence = ({ correlationId }: InferenceRequest): boolean => correlationId !== 0n && correlationId !== ''
+export const hasSequence = ({ correlationId }: InferenceRequest): boolean =>
+  correlationId !== 0n && correlationId !== ''
 
 /** A wrong request is wrong on every version; whoever went away needs no answer. What the model itself answers is the model's. */
 export function isFailureOfModel(response: InferenceResponse, request: InferenceRequest): boolean {

@@ -38,6 +38,8 @@ export abstract class FrontScheduler implements Scheduler {
 
   enqueue(request: InferenceRequest): void {
     if (this.#drain.isRefusing) request.fail(stoppedError(request))
+    // A copy that is compared must be computed, and must not become the answer of another request.
+    else if (request.isShadow) this.inner.enqueue(request)
     else this.admit(request)
   }
 

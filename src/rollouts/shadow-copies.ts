@@ -1,0 +1,177 @@
+// Copies of stable's requests for the candidate. Nobody waits for them and nobody must feel them: whatever is in the way, a
+// copy is dropped and counted.
+
+import { messageOf } from '../base/server-error.ts'
+import { InferenceRequest } from '../model/inference-request.ts'
+import type { ModelVersion } from '../model/model-version.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import { bucketOf, type RandomDraws } from './assignment.ts'
+import type { CompareThread } from './compare-thread.ts'
+import type { Evidence } from './judge/evidence.ts'
+import type { RolloutArm } from './rollout-arm.ts'
+import type { ShadowStep } from './rollout-plan.ts'
+import { hasSequence, type RoutedRequest } from './routed-request.ts'
+import { copyOf, ShadowPair } from './shadow-pair.ts'
+import type { ShadowRecord } from './shadow-record.ts'
+
+/** Above this share of busy time the main thread has no time for copies. */
+const mostPressure = 0.8
+/** Sequences that are copied at the same time. */
+const mostSequences = 1024
+/** A copy that waits or runs longer is given up. */
+const longestCopyUs = 30_000_000n
+
+type ShadowParts = {
+  /** The rollout's name: it decides which sequences are copied. */
+  readonly name: string
+  readonly candidate: RolloutArm
+  readonly infer: (request: InferenceRequest, version: ModelVersion) => void
+  readonly draws: RandomDraws
+  readonly pressure: () => number
+  readonly comparing: CompareThread
+  readonly record: ShadowRecord
+  readonly evidence: Evidence
+}
+
+export class ShadowCopies {
+  readonly #parts: ShadowParts
+  readonly #step: ShadowStep
+  readonly #sequences = new Set<bigint | string>()
+  #inFlight = 0
+  #isClosed = false
+
+  constructor(parts: ShadowParts, step: ShadowStep) {
+    this.#parts = parts
+    this.#step = step
+  }
+
+  /** HOT while a step has a shadow: once per request of stable. The copy is sent in a later turn, after stable's own run. */
+  take(routed: RoutedRequest, request: InferenceRequest, areInputsKept: boolean): void {
+    if (!this.#isDrawn(request)) return
+    const inputs = routed.inputs
+    const reason = this.#obstacle(inputs)
+    if (reason !== '') {
+      this.#drop(reason, request)
+      return
+    }
+    const version = this.#parts.candidate.ready() as ModelVersion
+    // Inputs in memory that is given back with stable's answer must be copied now.
+    const own = areInputsKept ? [...inputs] : inputs.map(copyOf)
+    const kept = this.#step.isKeepingInputs ? own : null
+    const { isDecoupled } = version.signature
+    const pair = new ShadowPair(request.id, kept, isDecoupled, (both) => this.#onBoth(both))
+    routed.pair = pair
+    this.#inFlight++
+    setImmediate(() => this.#send(pair, request, own, version))
+  }
+
+  close(): void {
+    this.#isClosed = true
+  }
+
+  /** Whole sequences are copied, or none of their requests. */
+  #isDrawn(request: InferenceRequest): boolean {
+    const { draws, name } = this.#parts
+    if (!hasSequence(request)) return draws.bucket() < this.#step.share
+    const { correlationId, isSequenceStart, isSequenceEnd } = request
+    if (!isSequenceStart) {
+      const isCopied = this.#sequences.has(correlationId)
+      if (isSequenceEnd) this.#sequences.delete(correlationId)
+      return isCopied
+    }
+    if (bucketOf(`${name}/shadow`, String(correlationId)) >= this.#step.share) return false
+    if (this.#sequences.size >= mostSequences) {
+      this.#parts.record.addDropped('sequences')
+      return false
+    }
+    if (!isSequenceEnd) this.#sequences.add(correlationId)
+    return true
+  }
+
+  /** '': there is none. */
+  #obstacle(inputs: readonly Tensor[]): string {
+    const version = this.#parts.candidate.ready()
+    if (version === null) return 'not_ready'
+    const most = this.#step.maxInFlight ?? 2 * instancesOf(version)
+    if (this.#inFlight >= most) return 'in_flight'
+    if (version.pendingCount > most) return 'queue'
+    let bytes = 0
+    for (const input of inputs) bytes += input.bytes.length
+    if (bytes > this.#step.maxBytes) return 'too_large'
+    return this.#parts.pressure() > mostPressure ? 'pressure' : ''
+  }
+
+  /** The rest of a sequence makes no sense without this request. */
+  #drop(reason: string, request: InferenceRequest): void {
+    this.#sequences.delete(request.correlationId)
+    this.#parts.record.addDropped(reason)
+  }
+
+  #send(pair: ShadowPair, request: InferenceRequest, inputs: Tensor[], version: ModelVersion): void {
+    const { requestedOutputs, parameters, correlationId, isSequenceStart, isSequenceEnd, caller } = request
+    const lowest = version.config.dynamicBatching?.priorityLevels ?? 0n
+    const copy = new InferenceRequest({
+      modelName: version.name,
+      modelVersion: version.version,
+      id: request.id,
+      inputs,
+      requestedOutputs,
+      parameters,
+      correlationId,
+      isSequenceStart,
+      isSequenceEnd,
+      priority: lowest,
+      timeoutUs: longestCopyUs,
+      caller,
+      sink: (response, answered) => {
+        const isRefused = response.error?.code === 'UNAVAILABLE' && answered.computeStartNs === 0
+        if (response.isFinal) this.#ended(answered, isRefused)
+        if (!isRefused) pair.add('candidate', response)
+        response.release()
+      },
+    })
+    copy.isShadow = true
+    if (this.#isClosed) this.#inFlight--
+    else this.#parts.infer(copy, version)
+  }
+
+  #ended(copy: InferenceRequest, isRefused: boolean): void {
+    const { record } = this.#parts
+    this.#inFlight--
+    if (isRefused) this.#drop('refused', copy)
+    const { computeStartNs, computeEndNs, endNs } = copy
+    if (computeStartNs !== 0) record.addCost(1, ((computeEndNs === 0 ? endNs : computeEndNs) - computeStartNs) / 1e9)
+  }
+
+  #onBoth(pair: ShadowPair): void {
+    const { record, comparing } = this.#parts
+    if (this.#isClosed) return
+    if (pair.stable.error !== null) {
+      record.addDropped('stable_failed')
+      return
+    }
+    const plain = pair.plainResult()
+    if (plain !== null) {
+      this.#note(pair, plain)
+      return
+    }
+    const isTaken = comparing.compare(pair.stable.outputs, pair.candidate.outputs, (result, problem) => {
+      if (result !== null) this.#note(pair, result)
+      else record.addDropped(problem === '' ? 'comparison' : messageOf(problem).slice(0, 60))
+    })
+    if (!isTaken) record.addDropped('comparison')
+  }
+
+  #note(pair: ShadowPair, result: Parameters<ShadowRecord['addPair']>[1]): void {
+    const { record, evidence } = this.#parts
+    record.addPair(pair.requestId, result, pair.inputs)
+    evidence.addPair(result.isEqual)
+  }
+}
+
+/** Of an ensemble, which has none of its own, as of a model with one. */
+function instancesOf({ config }: ModelVersion): number {
+  let count = 0
+  for (const group of config.instanceGroup) count += group.count
+  return Math.max(1, count)
+}
