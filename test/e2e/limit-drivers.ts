@@ -394,6 +394,14 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/protocol/classification.test.ts',
     'ranking a million classes is many short steps, and classes of all rows together have a limit',
   ),
+  'bytes of an FP32 input that becomes FP64 for scikit-learn and LightGBM': elsewhere(
+    'src/model/validate-request.test.ts',
+    'which is widened up to a MiB',
+  ),
+  'bytes that a sparse answer of scikit-learn takes as an array': elsewhere(
+    'test/e2e/frameworks/check_estimators.py',
+    'a sparse answer that would fill the memory',
+  ),
   'rows of a request to a model that batches': posts(
     infer,
     { inputs: [{ ...input, shape: [0, 1], data: [] }] },

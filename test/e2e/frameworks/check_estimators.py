@@ -236,6 +236,20 @@ def without_pandas(cases, place):
     return wrong
 
 
+def check_dense_size():
+    """'' when a sparse answer that would fill the memory is refused, and a small one is not; else what is wrong."""
+    from galatea_sklearn import answers
+    from scipy.sparse import csr_matrix
+
+    if answers.plain(csr_matrix((3, 4))).shape != (3, 4):
+        return "a small sparse answer is no array"
+    try:
+        answers.plain(csr_matrix((100_000, 1_000_000)))
+    except ValueError as error:
+        return "" if "send fewer rows" in str(error) else str(error)
+    return "a sparse answer of 800 GB became an array"
+
+
 def write_repository(cases):
     """Some of them as files, with the answers in the form of the protocol: one value a row is one element on the wire."""
     for name in ("letters", "sentiment", "travellers", "kmeans", "two_ridges"):
@@ -259,7 +273,7 @@ with tempfile.TemporaryDirectory() as place:
     cases = {name: (estimator, rows) for name, estimator, rows in served()}
     wrong = [check(name, *case, place) for name, case in cases.items()]
     wrong += [check_refused(*case, place) for case in refused()]
-    wrong += configured(cases, place) + without_pandas(cases, place)
+    wrong += configured(cases, place) + without_pandas(cases, place) + [check_dense_size()]
 write_repository(cases)
 with open(os.path.join(root, "verdict.json"), "w") as file:
     json.dump({"checked": len(wrong), "wrong": [one for one in wrong if one]}, file)

@@ -18,6 +18,8 @@ OUTPUT_METHODS = {
 }
 OUTPUT_METHODS.update({method: method for method in list(OUTPUT_METHODS.values())})
 
+# What a sparse answer may take as an array.
+MOST_DENSE_BYTES = 256 * 2**20
 _NUMBERS = (np.float64(0), np.float64(1), np.float64(0.5), np.float32(0), np.float32(1))
 _TYPES = {"i": "TYPE_INT64", "u": "TYPE_INT64", "b": "TYPE_BOOL", "U": "TYPE_STRING", "S": "TYPE_STRING"}
 
@@ -117,8 +119,19 @@ def shaped(output, values):
 def plain(values):
     """Sparse matrices and DataFrames as arrays."""
     if hasattr(values, "toarray"):
+        check_dense_size(values)
         values = values.toarray()
     return np.asarray(values)
+
+
+def check_dense_size(values):
+    """A sparse answer of a few kilobytes may be an array of gigabytes: rows times words of a vocabulary."""
+    size = int(np.prod(values.shape, dtype=object)) * values.dtype.itemsize
+    if size > MOST_DENSE_BYTES:
+        raise ValueError(
+            "the answer is a sparse matrix of shape %s, which would take %d bytes as an array, more than %d: send fewer rows at a time"
+            % (list(values.shape), size, MOST_DENSE_BYTES)
+        )
 
 
 def described(estimator, trial):
