@@ -30,6 +30,7 @@ const variables = `## Other environment variables
 | \`TRITON_SERVER_ESCAPE_LOG_MESSAGES\` | \`0\` leaves line breaks and control characters in log lines as they are |
 | \`TRITONCACHE_REDIS_USERNAME\`, \`TRITONCACHE_REDIS_PASSWORD\` | Credentials of the [cache in Redis](../guide/response-cache.md#in-redis-for-several-servers) |
 | \`TRITON_CLOUD_CREDENTIAL_PATH\`, \`AWS_…\`, \`GOOGLE_…\`, \`AZURE_…\` | Credentials of [cloud storage](../guide/cloud-storage.md#credentials) |
+| \`GALATEA_URL\` | The server that \`galatea rollout\` asks; \`http://localhost:8000\` without it |
 | \`XDG_STATE_HOME\` | Where rollouts are kept without \`--state-dir\`: its folder \`galatea/<id>\`; without it \`~/.local/state/galatea/<id>\` |
 | \`XDG_CACHE_HOME\` | Where downloads, environments and compiled code are kept: its folder \`galatea\`; without it \`~/.cache/galatea\` |
 | \`NODE_COMPILE_CACHE\` | Another folder for the compiled code of the server itself |

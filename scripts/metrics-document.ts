@@ -2,6 +2,7 @@ import { gpuFamilies } from '../src/telemetry/gpu-families.ts'
 import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
 import { modelFamilies } from '../src/telemetry/model-families.ts'
 import type { FamilySettings, ModelFamily } from '../src/telemetry/model-family.ts'
+import { rolloutFamilies } from '../src/telemetry/rollout-families.ts'
 import { residencyFamilies } from '../src/telemetry/residency-families.ts'
 import { serverFamilies } from '../src/telemetry/server-families.ts'
 
@@ -62,6 +63,10 @@ export function metricsDocument(): string {
   const residency = residencyFamilies.map((family) =>
     row([`\`${family.name}\``, family.type, label(family.label), family.help]),
   )
+  const rollouts = rolloutFamilies.map((family) => {
+    const labels = family.label.split(', ').map(label).join(', ')
+    return row([`\`${family.name}\``, family.type, labels, family.help])
+  })
   const server = serverFamilies.map((family) =>
     row([`\`${family.name}\``, family.type, label(family.label), family.help, family.when]),
   )
@@ -92,6 +97,13 @@ export function metricsDocument(): string {
     '',
     'Labelled by `model`, the state by `version` too; Galatea’s own, so off with `--triton-defaults`. What lazy models and',
     '`--model-memory-limit` are: [model repository](../guide/model-repository.md#models-that-load-on-demand).',
+    '',
+    '## Of rollouts\n',
+    row(['Family', 'Type', 'Also labelled', 'What it tells']),
+    row(['---', '---', '---', '---']),
+    ...rollouts,
+    '',
+    'Labelled by `model`, the results aside; Galatea’s own, so off with `--triton-defaults`. They are on the page once there was a rollout.',
     '',
     '## Of the server\n',
     row(['Family', 'Type', 'Labelled', 'What it tells', 'When']),

@@ -14,6 +14,7 @@ import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-regis
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
+import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
@@ -91,5 +92,5 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...v2Routes(parts, options),
   ...generateRoutes(parts, options),
   ...kserve1Routes(parts, options),
-  ...rolloutRoutes(parts.releases ?? null, parts.clock),
+  ...rolloutRoutes(parts.releases ?? null, parts.clock, new InferEndpoint(parts, options).handle),
 ]

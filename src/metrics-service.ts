@@ -22,6 +22,7 @@ import { MetricsPage } from './telemetry/metrics-page.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
 import { openMetricsText } from './telemetry/open-metrics-text.ts'
 import { prometheusText } from './telemetry/prometheus-text.ts'
+import type { ReleaseControl } from './releases/release-control.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import type { SpanFigures, TrafficSource } from './telemetry/server-families.ts'
 
@@ -38,6 +39,8 @@ export type MetricsServiceDependencies = {
   readonly ledger: ModelLedger
   readonly customMetrics: CustomMetricRegistry
   readonly residencyLedger: ResidencyLedger
+  /** Without one there are no rollouts. */
+  readonly releases?: ReleaseControl
   /** Null: `--cache-config` was not given. */
   readonly responseCache: ResponseCache | null
   readonly accessLog?: { readonly droppedCount: number }
@@ -76,6 +79,7 @@ export function createMetricsService(
       gpus: () => gpu?.gpus() ?? [],
       customFamilies: () => customMetrics.families(),
       residency: { ledger: dependencies.residencyLedger, models: () => engine.residences() },
+      ...(dependencies.releases === undefined ? {} : { rollouts: dependencies.releases }),
       isReady: () => engine.isReady,
       notReady: () => engine.notReadyReasons(),
       spans: dependencies.spans,

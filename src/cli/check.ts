@@ -15,6 +15,7 @@ import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
 import { flagsByName } from '../options/flag-table.ts'
 import { defaultOptions, optionsFromFlags } from '../options/options-from-flags.ts'
 import type { EngineSettings } from '../options/server-options.ts'
+import { lintRollout } from '../releases/lint-rollout.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { parseFlags } from './parse-flags.ts'
 
@@ -75,7 +76,11 @@ export async function runCheck(
   const inspector = openInspector?.(settings.engine) ?? null
   try {
     const copies = await localCopies(store, settings.roots)
-    const found = await lintRepositories({ store: new LocalStore(), inspector }, settings.engine, [...copies.keys()])
+    const found = await lintRepositories(
+      { store: new LocalStore(), inspector, furtherRules: lintRollout },
+      settings.engine,
+      [...copies.keys()],
+    )
     report = { ...found, findings: found.findings.map((finding) => atItsAddress(finding, copies)) }
   } catch (reason) {
     io.stderr(`galatea check: ${settings.roots.some(isCloudPath) ? reasonOf(reason) : messageOf(reason)}\n`)

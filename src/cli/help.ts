@@ -12,6 +12,7 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea keys create|list|revoke|rotate            API keys of --access-config
        galatea perf -m MODEL                             measure a model on a running server
        galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring
+       galatea rollout list                              see and steer how new versions take over
        galatea COMMAND --help                            what a command takes
        galatea --version
 

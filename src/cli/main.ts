@@ -15,6 +15,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['init', async () => (await import('./init.ts')).runInit],
   ['keys', async () => (await import('./keys.ts')).runKeys],
   ['perf', async () => (await import('./perf.ts')).runPerf],
+  ['rollout', async () => (await import('./rollout.ts')).runRollout],
   ['tune', async () => (await import('./tune.ts')).runTune],
 ])
 

@@ -1,6 +1,6 @@
 // Rollouts in the OpenAPI document.
 
-import { anyObject, errorAnswer, jsonContent, list, object, ok, operation, pathParameter, text, type JsonObject } from './openapi-parts.ts' // prettier-ignore
+import { anyObject, errorAnswer, jsonContent, list, modelParameter, object, ok, operation, pathParameter, text, type JsonObject } from './openapi-parts.ts' // prettier-ignore
 
 const states = ['PENDING', 'RUNNING', 'PAUSED', 'PROMOTING', 'SUCCEEDED', 'ROLLING_BACK', 'ROLLED_BACK', 'FAILED', 'CANCELLED', 'ENDED'] // prettier-ignore
 
@@ -25,6 +25,8 @@ const summary = object(['name', 'model', 'state'], {
 const unknown = { '404': errorAnswer('There is no such rollout') }
 const conflict = { '409': errorAnswer('The state of the rollout forbids it, or the model has another live rollout') }
 const wrong = { '400': errorAnswer('The body or a query parameter is not as it should be') }
+const labels: JsonObject = { type: 'object', additionalProperties: text }
+const unknownModel = { '404': errorAnswer('There is no such model') }
 const query = (name: string, description: string): JsonObject => ({ name, in: 'query', description, schema: text })
 const named = [pathParameter('rollout')]
 const body = (schema: JsonObject): JsonObject => ({ requestBody: { content: jsonContent(schema) } })
@@ -37,6 +39,32 @@ const actions: Readonly<Record<string, string>> = {
   promote: 'Make the candidate the default version now',
   rollback: 'Send every request to stable and withdraw the candidate',
 }
+
+const labelPaths = (): JsonObject => ({
+  '/v2/models/{model}/labels': {
+    parameters: [modelParameter],
+    get: operation('listLabels', 'model', 'Labels of versions', {
+      ...ok(labels, 'Versions by label'),
+      ...unknownModel,
+    }),
+    post: {
+      ...operation('setLabels', 'model', 'Set and take away labels', {
+        ...ok(labels, 'Versions by label'),
+        ...wrong,
+        ...unknownModel,
+      }),
+      ...body(anyObject),
+    },
+  },
+  '/v2/models/{model}/labels/{label}/infer': {
+    parameters: [modelParameter, pathParameter('label')],
+    post: operation('inferLabel', 'model', 'An inference of the version with this label', {
+      ...ok(anyObject, 'The outputs'),
+      ...wrong,
+      '404': errorAnswer('There is no such model or label'),
+    }),
+  },
+})
 
 export function rolloutPaths(): JsonObject {
   const one = { ...ok(anyObject, 'The rollout'), ...unknown }
@@ -93,6 +121,7 @@ export function rolloutPaths(): JsonObject {
         ...unknown,
       }),
     },
+    ...labelPaths(),
     '/v2/rollouts/{rollout}/report': {
       parameters: named,
       get: operation('reportRollout', 'server', 'What was seen, with evidence in numbers', {

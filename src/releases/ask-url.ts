@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 
-export type Question = {
+type Question = {
   readonly url: string
   readonly method: 'GET' | 'POST'
   readonly headers?: Readonly<Record<string, string>>

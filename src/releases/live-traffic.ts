@@ -6,7 +6,7 @@ import type { RolloutRecord } from './release-record.ts'
 
 export type ShadowStep = Extract<Step, { readonly kind: 'shadow' }>
 
-type ArmOutcomes = {
+export type ArmOutcomes = {
   readonly name: string
   readonly version: string
   readonly ended: Readonly<Record<string, number>>

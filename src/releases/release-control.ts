@@ -11,13 +11,16 @@ import { compareVersions, selectVersions } from '../repository/version-policy.ts
 import type { FoundModel } from '../repository/model-repository.ts'
 import type { RolloutPlan } from '../rollouts/rollout-plan.ts'
 import { createRollout, type RolloutEvent } from '../rollouts/rollout-state.ts'
+import type { RolloutFigures } from '../telemetry/rollout-families.ts'
 import type { OpenTraffic } from './live-traffic.ts'
 import { labelOfKey, type ModelFleet } from './model-fleet.ts'
 import { PinBook } from './pin-book.ts'
 import { isRolloutRecord, type ArmVersion, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
 import type { ReleaseStore } from './release-store.ts'
 import { problemText, type FoundRolloutFile } from './rollout-files.ts'
+import { rolloutFigures } from './release-json.ts'
 import { RolloutRun, type RunParts } from './rollout-run.ts'
+import { VersionLabels } from './version-labels.ts'
 import { selectRelease } from './select-release.ts'
 
 type ControlParts = Pick<RunParts, 'audit' | 'outbox'> & {
@@ -53,6 +56,7 @@ export class ReleaseControl implements VersionRule {
   readonly #parts: ControlParts
   readonly #log: Log
   readonly pins: PinBook
+  readonly labels: VersionLabels
   /** By name, oldest first. */
   readonly #runs = new Map<string, RolloutRun>()
   /** Models for which a rollout is being made. */
@@ -70,6 +74,8 @@ export class ReleaseControl implements VersionRule {
     this.#parts = parts
     this.#log = parts.log.from('release-control.ts')
     this.pins = new PinBook(parts.fleet, parts.store)
+    const candidateOf = (model: string): string | null => this.liveOf(model)?.candidate.version ?? null
+    this.labels = new VersionLabels(parts.fleet, this.pins, candidateOf)
   }
 
   /** Before the models are loaded: the standard versions must be known by then. */
@@ -114,6 +120,24 @@ export class ReleaseControl implements VersionRule {
   /** Throws NOT_FOUND when there is no such model. */
   async fileOf(model: string): Promise<FoundRolloutFile> {
     return this.#parts.fleet.rolloutFile(await this.#parts.fleet.poll(model))
+  }
+
+  /** For metrics. */
+  readonly rollouts = (): readonly RolloutFigures[] =>
+    this.#runs
+      .values()
+      .map((run) => rolloutFigures(run))
+      .toArray()
+
+  /** For metrics. */
+  readonly results = (): ReadonlyMap<string, number> => {
+    const results = new Map<string, number>()
+    for (const { isLive, record } of this.#runs.values()) {
+      const { phase } = record.state
+      if (!isLive && phase !== 'ROLLING_BACK')
+        results.set(phase.toLowerCase(), (results.get(phase.toLowerCase()) ?? 0) + 1)
+    }
+    return results
   }
 
   liveOf(model: string): RolloutRun | null {

@@ -1,5 +1,6 @@
 // What the API shows of a rollout.
 
+import type { RolloutFigures } from '../telemetry/rollout-families.ts'
 import type { RolloutRun } from './rollout-run.ts'
 
 type Shown = Readonly<Record<string, unknown>>
@@ -41,6 +42,24 @@ export function rolloutDetails(run: RolloutRun): Shown {
     history: report.history,
     notes,
     spec,
+  }
+}
+
+/** For metrics. */
+export function rolloutFigures(run: RolloutRun): RolloutFigures {
+  const { name, model, state } = run.record
+  const evidence = run.judgement.verdicts.flatMap(({ metric, logEvidence }): [string, number][] =>
+    logEvidence === null ? [] : [[metric, logEvidence / Math.LN10]],
+  )
+  return {
+    rollout: name,
+    model,
+    state: state.phase,
+    isLive: run.isLive,
+    weight: state.weight / 100,
+    evidence: new Map(evidence),
+    arms: run.outcomes(),
+    shadow: run.report().shadow_copies,
   }
 }
 

@@ -7,7 +7,7 @@ import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts
 import { reduceRollout } from '../rollouts/reduce-rollout.ts'
 import { reportRollout, type RolloutReport } from '../rollouts/rollout-report.ts'
 import { isLive, type Moment, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
-import type { LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
+import type { ArmOutcomes, LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { Outbox } from './outbox.ts'
 import type { PinBook } from './pin-book.ts'
@@ -43,6 +43,7 @@ export class RolloutRun {
   #isStableWanted: boolean
   #judgement: Judgement
   #restarts = 0
+  #outcomes: readonly ArmOutcomes[] = []
   readonly #queriedNs = new Map<string, number>()
   /** By metric: why the last query had no answer. */
   readonly queryProblems = new Map<string, string>()
@@ -148,6 +149,11 @@ export class RolloutRun {
     this.#parts.audit(this.#record, 'note', note.by, note.text)
     this.#parts.changed(this)
     return this.#parts.save(this.#record)
+  }
+
+  /** Ended requests of each arm, as long as the server runs. */
+  outcomes(): readonly ArmOutcomes[] {
+    return this.#traffic?.outcomes() ?? this.#outcomes
   }
 
   /** Figures are those of the end, once there is an end; the history goes on. */
@@ -296,9 +302,14 @@ export class RolloutRun {
     this.dispatch({ type: 'drained' })
   }
 
-  async #unload(): Promise<void> {
+  #closeTraffic(): void {
+    this.#outcomes = this.outcomes()
     this.#traffic?.close()
     this.#traffic = null
+  }
+
+  async #unload(): Promise<void> {
+    this.#closeTraffic()
     this.#isCandidateWanted = false
     this.#isStableWanted = false
     await this.#parts.fleet.renew(this.#record.model)
@@ -308,8 +319,7 @@ export class RolloutRun {
     this.#record = { ...this.#record, report: this.#reportNow() }
     if (this.#record.state.phase !== 'SUCCEEDED') return
     // The candidate is the standard version now: requests need no router to find it.
-    this.#traffic?.close()
-    this.#traffic = null
+    this.#closeTraffic()
   }
 
   async #askWebhook(url: string, timeoutNs: number): Promise<void> {

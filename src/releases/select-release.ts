@@ -44,10 +44,11 @@ export function selectRelease(facts: SelectionFacts): Selection {
   const newcomer = isAtOnce ? null : highest
   const kept = ofPolicy.filter((version) => version !== newcomer && (!candidates.has(version) || needed.has(version)))
   const wanted = new Set([...kept, ...[...needed].filter((version) => present.includes(version))])
-  if (standard !== '') wanted.add(standard)
+  const takesOver = isAtOnce ? highest : null
+  if (standard !== '' && takesOver === null) wanted.add(standard)
   return {
     chosen: [...wanted].sort(compareVersions),
     newcomer,
-    takesOver: isAtOnce ? highest : null,
+    takesOver,
   }
 }

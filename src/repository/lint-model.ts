@@ -29,6 +29,8 @@ export type LintDependencies = {
   readonly store: RepositoryStore
   /** Null: only the configurations and the names of files are looked at. */
   readonly inspector: ModelInspector | null
+  /** Further rules for the files in a model's folder. */
+  readonly furtherRules?: (store: RepositoryStore, root: string, name: string) => Promise<readonly LintFinding[]>
 }
 
 export type LintedModel = {

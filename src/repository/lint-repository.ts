@@ -40,6 +40,7 @@ export async function lintRepositories(
       rootOf.set(name, root)
       linted.push(await lintModel(deps, options, root, name))
       findings.push(...(await lintRegistry(deps.store, root, name)))
+      findings.push(...((await deps.furtherRules?.(deps.store, root, name)) ?? []))
     }
   }
   findings.push(...linted.flatMap((model) => model.findings))

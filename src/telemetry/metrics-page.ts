@@ -10,6 +10,7 @@ import { modelFamilies } from './model-families.ts'
 import type { FamilyContext, FamilySettings, ModelFamily } from './model-family.ts'
 import type { LedgerEntry, ModelLedger } from './model-ledger.ts'
 import type { ModelTotals } from './model-totals.ts'
+import { rolloutPieces, type RolloutSources } from './rollout-families.ts'
 import { residencyPieces, type ResidencySources } from './residency-families.ts'
 import { loopProbeMs, serverText, type ServerSources } from './server-families.ts'
 
@@ -22,6 +23,8 @@ type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly customFamilies: () => Iterable<CustomFamily>
   /** Which models are in memory; absent where that is not tracked. */
   readonly residency?: ResidencySources
+  /** Absent: there are no rollouts. */
+  readonly rollouts?: RolloutSources
 }
 
 export class MetricsPage {
@@ -43,9 +46,10 @@ export class MetricsPage {
 
   /** Piece by piece, so that a page of many series need not be written in one go. */
   *pieces(text: MetricsText): IterableIterator<string> {
-    const { customFamilies, gpus, residency } = this.#sources
+    const { customFamilies, gpus, residency, rollouts } = this.#sources
     yield* this.#modelPieces(text)
     if (residency !== undefined && this.#settings.hasOwnFamilies) yield* residencyPieces(text, residency)
+    if (rollouts !== undefined && this.#settings.hasOwnFamilies) yield* rolloutPieces(text, rollouts)
     for (const family of customFamilies()) yield* customPieces(text, family)
     yield gpuText(text, [...gpus()])
     if (this.#settings.hasOwnFamilies) this.#loopDelay ??= monitorEventLoopDelay({ resolution: loopProbeMs })

@@ -223,6 +223,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'releases/release-control.ts longestNote',
     'releases/release-control.ts mostNotes',
     'releases/release-control.ts mostRollouts',
+    'releases/version-labels.ts mostLabels',
     'releases/rollout-files.ts largestRolloutFileBytes',
   ],
   'of the program that embeds the engine': ['embedded-engine.ts mostWaiting'],

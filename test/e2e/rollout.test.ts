@@ -18,6 +18,8 @@ import {
   type ShownRollout,
 } from './rollout-repository.ts'
 import { startServerProcess, type ServerProcess, type StartOptions } from './server-process.ts'
+import { runRollout } from '../../src/cli/rollout.ts'
+import { bucketOf } from '../../src/rollouts/assignment.ts'
 import { until } from '../until.ts'
 
 const state = await mkdtemp(path.join(tmpdir(), 'galatea-state-'))
@@ -193,6 +195,36 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
       const second = await call<{ error: string }>(server, '/v2/rollouts', body)
       assert.equal(second.status, 409)
       assert.match(second.body.error, /has the rollout 'by-hand', which is RUNNING/)
+      const run = async (...args: readonly string[]): Promise<string> => {
+        let text = ''
+        const take = (piece: string): void => void (text += piece)
+        await runRollout([...args, `--url=${server.url}`], { stdout: take, stderr: take })
+        return text
+      }
+      assert.match(await run('list'), /by-hand +\| m +\| RUNNING/)
+      assert.match(
+        await run('show', 'by-hand'),
+        /by-hand: RUNNING\n {2}model m, version 1 -> 2, step 1 of 1, weight 50 %/,
+      )
+      assert.match(await run('start', 'm'), /has the rollout 'by-hand'/)
+      assert.match(await run('lst'), /did you mean 'list'/)
+      assert.equal(await run('bucket', 'rollout-1', 'user-42'), `${bucketOf('rollout-1', 'user-42')}\n`)
+      const labels = await call<object>(server, '/v2/models/m/labels', { champion: 1 })
+      assert.deepEqual(labels.body, { champion: '1', stable: '1', candidate: '2' })
+      const inputs = [{ name: 'X', datatype: 'INT32', shape: [1], data: [0] }]
+      for (const [label, version] of Object.entries(labels.body)) {
+        const answer = await call<{ model_version: string }>(server, `/v2/models/m/labels/${label}/infer`, { inputs })
+        assert.equal(answer.body.model_version, version, label)
+      }
+      assert.equal((await call(server, '/v2/models/m/labels/other/infer', { inputs })).status, 404)
+      assert.equal((await call(server, '/v2/models/m/labels', { stable: 2 })).status, 400)
+      const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
+      assert.match(page, /galatea_rollout_weight\{model="m",rollout="by-hand"\} 50\n/)
+      assert.match(page, /galatea_rollout_state\{model="m",rollout="by-hand",state="RUNNING"\} 1\n/)
+      assert.match(
+        page,
+        /galatea_variant_requests_total\{arm="candidate",model="m",outcome="success",version="2"\} [1-9]/,
+      )
       const act = (action: string, fields: object = {}) =>
         call<ShownRollout>(server, `/v2/rollouts/by-hand/${action}`, fields)
       assert.equal((await act('pause', { reason: 'lunch' })).body.state, 'PAUSED')

@@ -2,15 +2,15 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
-import { errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { ServerError } from '../../base/server-error.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { planOfPosted, readPosted } from '../../releases/read-posted-rollout.ts'
 import type { ReleaseControl, RolloutAction } from '../../releases/release-control.ts'
 import { rolloutDetails, rolloutSummary } from '../../releases/release-json.ts'
 import type { RolloutRun } from '../../releases/rollout-run.ts'
 import { reportMarkdown } from '../../rollouts/rollout-report.ts'
-import { headerOf, HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { headerOf, HttpResponse, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { answer, bodyOf, fail } from './rollout-answers.ts'
 
 const pageSize = 100
 const longestReason = 1000
@@ -19,18 +19,17 @@ const tickNs = 1e9
 const mostWatchers = 64
 
 export class RolloutEndpoints {
-  readonly #releases: ReleaseControl | null
+  readonly #releases: () => ReleaseControl
   readonly #clock: Clock
   #watcherCount = 0
 
-  constructor(releases: ReleaseControl | null, clock: Clock) {
+  constructor(releases: () => ReleaseControl, clock: Clock) {
     this.#releases = releases
     this.#clock = clock
   }
 
   get #control(): ReleaseControl {
-    if (this.#releases !== null) return this.#releases
-    throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
+    return this.#releases()
   }
 
   readonly list: RouteHandler = (request, _name, _version, caller) => {
@@ -149,32 +148,4 @@ export class RolloutEndpoints {
     const fitting = this.#control.list().filter(({ record }) => (model === null || record.model === model) && (state === null || record.state.phase === state)) // prettier-ignore
     return fitting.slice((page - 1) * pageSize, page * pageSize).map(rolloutSummary)
   }
-}
-
-/** An empty body is an empty object. */
-function bodyOf({ body }: HttpRequest): Readonly<Record<string, unknown>> {
-  if (body.length === 0) return {}
-  let value: unknown
-  try {
-    value = JSON.parse(body.toString('utf8'))
-  } catch (reason) {
-    throw new ServerError('INVALID_ARG', `the body is not JSON: ${messageOf(reason)}`)
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ServerError('INVALID_ARG', 'the body must be a JSON object')
-  }
-  return value as Readonly<Record<string, unknown>>
-}
-
-function answer(request: HttpRequest, status: number, make: () => unknown): void {
-  Promise.try(make).then(
-    (value) => request.respond(new HttpResponse(status, jsonType, [Buffer.from(JSON.stringify(value))])),
-    (reason: unknown) => fail(request, reason),
-  )
-}
-
-function fail(request: HttpRequest, reason: unknown): void {
-  const error = ServerError.from(reason)
-  const isConflict = error.code === 'ALREADY_EXISTS'
-  request.respond(isConflict ? messageResponse(409, error.message, jsonType) : errorResponse(error, jsonType))
 }

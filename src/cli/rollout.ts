@@ -1,0 +1,203 @@
+// `galatea rollout …`: sees and steers the rollouts of a running server, over its HTTP port.
+
+import { parseArgs } from 'node:util'
+import { nearestWord } from '../base/nearest-word.ts'
+import { messageOf } from '../base/server-error.ts'
+import { bucketOf } from '../rollouts/assignment.ts'
+import type { CommandIo } from './command-io.ts'
+import { printable } from './printable.ts'
+import { textTable } from './text-table.ts'
+
+const usage = `Usage: galatea rollout list [--model M] [--state S]
+       galatea rollout show NAME
+       galatea rollout start MODEL [--candidate VERSION] [--name NAME] [--file rollout.json] [--retry]
+       galatea rollout pause|resume|approve|advance|promote|rollback NAME [--reason TEXT]
+       galatea rollout note NAME TEXT
+       galatea rollout report NAME
+       galatea rollout bucket SALT KEY     the bucket of a key, 0 to 9999: below 100 × weight it gets the candidate
+
+  --url URL            the HTTP port of the server (http://localhost:8000, or $GALATEA_URL)
+  --header NAME:VALUE  sent with every call, as for --http-restricted-api; may be repeated
+  --json               the answer as it came
+  --help
+
+Exit status: 0 done, 1 the server refused, 2 the command line is wrong or the server cannot be reached.
+`
+
+const options = {
+  url: { type: 'string' },
+  header: { type: 'string', multiple: true },
+  json: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  model: { type: 'string' },
+  state: { type: 'string' },
+  candidate: { type: 'string' },
+  name: { type: 'string' },
+  file: { type: 'string' },
+  retry: { type: 'boolean' },
+  reason: { type: 'string' },
+} as const
+
+type Values = { readonly [Name in keyof typeof options]?: string | boolean | string[] | undefined }
+
+type Call = { readonly target: string; readonly body?: object; readonly accept?: string }
+
+const actions = ['pause', 'resume', 'approve', 'advance', 'promote', 'rollback']
+const verbs = ['list', 'show', 'start', ...actions, 'note', 'report', 'bucket']
+
+class UsageError extends Error {}
+
+/** Resolves with the exit status. */
+export async function runRollout(args: readonly string[], io: CommandIo): Promise<number> {
+  try {
+    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+    if (values.help === true || positionals.length === 0) {
+      ;(values.help === true ? io.stdout : io.stderr)(usage)
+      return values.help === true ? 0 : 2
+    }
+    const [verb = '', ...words] = positionals
+    if (!verbs.includes(verb)) {
+      const near = nearestWord(verb, verbs)
+      throw new UsageError(`there is no '${verb}'${near === null ? '' : `, did you mean '${near}'?`}`)
+    }
+    if (verb === 'bucket') {
+      const [salt, key] = required(words, 'bucket', ['SALT', 'KEY'])
+      io.stdout(`${bucketOf(salt as string, key as string)}\n`)
+      return 0
+    }
+    return await askServer(verb, await callOf(verb, words, values), values, io)
+  } catch (reason) {
+    const isUsage = reason instanceof UsageError || (reason as NodeJS.ErrnoException).code?.startsWith('ERR_PARSE_ARGS')
+    io.stderr(
+      `galatea rollout: ${messageOf(reason)}\n${isUsage === true ? "Run 'galatea rollout --help' for its options.\n" : ''}`,
+    )
+    return 2
+  }
+}
+
+function required(words: readonly string[], verb: string, names: readonly string[]): readonly string[] {
+  if (words.length === names.length) return words
+  throw new UsageError(`'${verb}' takes ${names.join(' ')}`)
+}
+
+async function callOf(verb: string, words: readonly string[], values: Values): Promise<Call> {
+  const named = (name: string): string => `/v2/rollouts/${encodeURIComponent(name)}`
+  if (verb === 'list') {
+    required(words, verb, [])
+    const query = new URLSearchParams()
+    for (const key of ['model', 'state'] as const) if (values[key] !== undefined) query.set(key, String(values[key]))
+    return { target: `/v2/rollouts${query.size === 0 ? '' : `?${query.toString()}`}` }
+  }
+  if (verb === 'start') {
+    const [model] = required(words, verb, ['MODEL'])
+    return { target: '/v2/rollouts', body: { ...(await fileBody(values)), model, ...startFields(values) } }
+  }
+  if (verb === 'note') {
+    const [name = '', text] = required(words, verb, ['NAME', 'TEXT'])
+    return { target: `${named(name)}/notes`, body: { text } }
+  }
+  const [name = ''] = required(words, verb, ['NAME'])
+  if (verb === 'show') return { target: named(name) }
+  if (verb === 'report') return { target: `${named(name)}/report`, accept: values.json === true ? 'application/json' : 'text/markdown' } // prettier-ignore
+  return { target: `${named(name)}/${verb}`, body: values.reason === undefined ? {} : { reason: values.reason } }
+}
+
+function startFields({ candidate, name, retry }: Values): object {
+  return {
+    ...(candidate === undefined ? {} : { candidate }),
+    ...(name === undefined ? {} : { name }),
+    ...(retry === true ? { retry: true } : {}),
+  }
+}
+
+async function fileBody({ file }: Values): Promise<object> {
+  if (typeof file !== 'string') return {}
+  const { readFile } = await import('node:fs/promises')
+  const { parseFileText } = await import('../base/file-text.ts')
+  const text = await readFile(file, 'utf8')
+  const { value } = parseFileText(text, file.endsWith('.json') ? 'json' : 'yaml')
+  return typeof value === 'object' && value !== null ? value : {}
+}
+
+async function askServer(verb: string, { target, body, accept }: Call, values: Values, io: CommandIo): Promise<number> {
+  const base = String(values.url ?? process.env['GALATEA_URL'] ?? 'http://localhost:8000').replace(/\/+$/, '')
+  const headers = { ...headersOf(values), ...(accept === undefined ? {} : { accept }) }
+  const post = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
+  const answer = await fetch(`${base}${target}`, { headers, ...post }).catch((reason: unknown) => {
+    const { cause } = reason as Error
+    throw new Error(`${base} cannot be reached: ${messageOf(cause ?? reason)}; --url names the HTTP port of the server`)
+  })
+  const text = await answer.text()
+  if (!answer.ok) {
+    io.stderr(`galatea rollout: ${errorText(text)}\n`)
+    return 1
+  }
+  if (values.json === true || accept !== undefined) io.stdout(`${text.trimEnd()}\n`)
+  else if (verb === 'list') io.stdout(listText(JSON.parse(text) as readonly Shown[]))
+  else io.stdout(showText(JSON.parse(text) as Shown))
+  return 0
+}
+
+function headersOf({ header }: Values): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const line of (header ?? []) as string[]) {
+    const at = line.indexOf(':')
+    if (at < 1) throw new UsageError(`--header takes NAME:VALUE, got '${line}'`)
+    headers[line.slice(0, at).trim()] = line.slice(at + 1).trim()
+  }
+  return headers
+}
+
+function errorText(text: string): string {
+  try {
+    return (JSON.parse(text) as { error: string }).error
+  } catch {
+    return text.slice(0, 500)
+  }
+}
+
+type Shown = {
+  readonly name: string
+  readonly model: string
+  readonly state: string
+  readonly reason: string
+  readonly step: number
+  readonly steps: number
+  readonly weight: number
+  readonly stable: string
+  readonly candidate: string
+  readonly since: string
+  readonly next?: string
+  readonly metrics?: readonly { readonly metric: string; readonly verdict: string; readonly why: string }[]
+  readonly history?: readonly {
+    readonly at: string
+    readonly state: string
+    readonly by: string
+    readonly why: string
+  }[]
+  readonly notes?: readonly { readonly at: string; readonly by: string; readonly text: string }[]
+}
+
+const listText = (all: readonly Shown[]): string =>
+  all.length === 0
+    ? 'There is no rollout.\n'
+    : textTable(
+        ['Rollout', 'Model', 'State', 'Step', 'Weight', 'Versions', 'Reason'],
+        all.map(({ name, model, state, step, steps, weight, stable, candidate, reason }) => [name, model, state, `${step}/${steps}`, `${weight} %`, `${stable} -> ${candidate}`, reason].map(printable)), // prettier-ignore
+      )
+
+function showText(shown: Shown): string {
+  const { name, model, state, reason, stable, candidate, step, steps, weight, next = '' } = shown
+  const lines = [
+    `${name}: ${state}`,
+    `  model ${model}, version ${stable} -> ${candidate}, step ${step} of ${steps}, weight ${weight} %`,
+    `  why: ${reason}`,
+    ...(next === '' ? [] : [`  next: ${next}`]),
+    ...(shown.metrics ?? []).map(
+      ({ metric, verdict, why }) => `  ${metric}: ${verdict}${why === '' ? '' : `, ${why}`}`,
+    ),
+    ...(shown.history ?? []).map((entry) => `  ${entry.at} ${entry.state}${entry.by === '' ? '' : ` by ${entry.by}`}: ${entry.why}`), // prettier-ignore
+    ...(shown.notes ?? []).map(({ at, by, text }) => `  note ${at}${by === '' ? '' : ` by ${by}`}: ${text}`),
+  ]
+  return `${lines.map(printable).join('\n')}\n`
+}

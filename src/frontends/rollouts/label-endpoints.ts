@@ -1,0 +1,43 @@
+// Labels: names for versions of a model, as `champion`. `stable` and `candidate` are kept by rollouts.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
+import type { ReleaseControl } from '../../releases/release-control.ts'
+import { answer, bodyOf, fail } from './rollout-answers.ts'
+
+export class LabelEndpoints {
+  readonly #releases: () => ReleaseControl
+  readonly #infer: RouteHandler
+
+  constructor(releases: () => ReleaseControl, infer: RouteHandler) {
+    this.#releases = releases
+    this.#infer = infer
+  }
+
+  readonly labels: RouteHandler = (request, model) =>
+    answer(request, 200, async () => {
+      if (request.method === 'POST') await this.#releases().labels.set(model, bodyOf(request))
+      return this.#releases().labels.of(model)
+    })
+
+  readonly infer: RouteHandler = (request, model, _, caller) => {
+    let version: string
+    try {
+      version = this.#releases().labels.version(model, labelIn(request.target))
+    } catch (reason) {
+      fail(request, reason)
+      return
+    }
+    this.#infer(request, model, version, caller)
+  }
+}
+
+/** The segment after `/labels/`. */
+function labelIn(target: string): string {
+  const [, label = ''] = /\/labels\/([^/?]+)\/infer(?:\?|$)/.exec(target) ?? []
+  try {
+    return decodeURIComponent(label)
+  } catch {
+    throw ServerError.withoutStack('INVALID_ARG', 'the label in the path is not percent-encoded text')
+  }
+}

@@ -1,0 +1,33 @@
+// Bodies and answers of the routes of rollouts.
+
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import { errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+
+/** An empty body is an empty object. */
+export function bodyOf({ body }: HttpRequest): Readonly<Record<string, unknown>> {
+  if (body.length === 0) return {}
+  let value: unknown
+  try {
+    value = JSON.parse(body.toString('utf8'))
+  } catch (reason) {
+    throw new ServerError('INVALID_ARG', `the body is not JSON: ${messageOf(reason)}`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ServerError('INVALID_ARG', 'the body must be a JSON object')
+  }
+  return value as Readonly<Record<string, unknown>>
+}
+
+export function answer(request: HttpRequest, status: number, make: () => unknown): void {
+  Promise.try(make).then(
+    (value) => request.respond(new HttpResponse(status, jsonType, [Buffer.from(JSON.stringify(value))])),
+    (reason: unknown) => fail(request, reason),
+  )
+}
+
+export function fail(request: HttpRequest, reason: unknown): void {
+  const error = ServerError.from(reason)
+  const isConflict = error.code === 'ALREADY_EXISTS'
+  request.respond(isConflict ? messageResponse(409, error.message, jsonType) : errorResponse(error, jsonType))
+}
