@@ -3,6 +3,7 @@ import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
 import { modelFamilies } from '../src/telemetry/model-families.ts'
 import type { FamilySettings, ModelFamily } from '../src/telemetry/model-family.ts'
 import { rolloutFamilies } from '../src/telemetry/rollout-families.ts'
+import { mostTenants, tenantFamilies } from '../src/telemetry/tenant-families.ts'
 import { residencyFamilies } from '../src/telemetry/residency-families.ts'
 import { serverFamilies } from '../src/telemetry/server-families.ts'
 
@@ -104,6 +105,13 @@ export function metricsDocument(): string {
     ...rollouts,
     '',
     'Labelled by `model`, the results aside; Galatea’s own, so off with `--triton-defaults`. They are on the page once there was a rollout.',
+    '',
+    '## By tenant\n',
+    row(['Family', 'Type', 'Also labelled', 'What it tells']),
+    row(['---', '---', '---', '---']),
+    ...tenantFamilies.map(({ name, help, label: also }) => row([`\`${name}\``, 'counter', label(also), help])),
+    '',
+    `Labelled by \`tenant\`; only with \`--access-config\`. The first ${mostTenants} tenants have lines of their own, the rest is \`other\`.`,
     '',
     '## Of the server\n',
     row(['Family', 'Type', 'Labelled', 'What it tells', 'When']),

@@ -11,6 +11,8 @@ import type { Log } from './base/log.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import { accessRoutes } from './frontends/access/access-routes.ts'
+import type { CostOptions } from './frontends/access/cost-table.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
@@ -32,6 +34,8 @@ export type HttpDependencies = {
   readonly admission?: Admission
   /** `--access-config`; null or left out: everybody may do everything that the options do not restrict. */
   readonly access?: AccessService | null
+  /** Null or left out: the server knows no price. */
+  readonly cost?: CostOptions | null
   readonly engine: Engine
   readonly clientMemory?: ClientMemory
   readonly connectionSlots?: ConnectionSlots
@@ -66,7 +70,12 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   )
 }
 
-type HttpParts = V2Parts & { readonly customMetrics?: LoadMetricSource; readonly releases?: ReleaseControl }
+type HttpParts = V2Parts & {
+  readonly customMetrics?: LoadMetricSource
+  readonly releases?: ReleaseControl
+  readonly access?: AccessService | null
+  readonly cost?: CostOptions | null
+}
 
 /** What the routes of every HTTP port are made of. */
 export function httpParts(
@@ -93,4 +102,5 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...generateRoutes(parts, options),
   ...kserve1Routes(parts, options),
   ...rolloutRoutes(parts.releases ?? null, parts.clock, new InferEndpoint(parts, options).handle),
+  ...accessRoutes(parts),
 ]

@@ -64,6 +64,7 @@ export function createMetricsService(
   options: MetricsOptions,
 ): MetricsService {
   const { clock, log, engine, ledger, customMetrics } = dependencies
+  const access = dependencies.access ?? null
   const host = options.hasHost ? new HostMetrics(clock, options.intervalMs) : null
   const gpu = options.hasGpu ? new GpuMetrics({ clock, log }) : null
   const page = new MetricsPage(
@@ -80,6 +81,7 @@ export function createMetricsService(
       customFamilies: () => customMetrics.families(),
       residency: { ledger: dependencies.residencyLedger, models: () => engine.residences() },
       ...(dependencies.releases === undefined ? {} : { rollouts: dependencies.releases }),
+      ...(access === null ? {} : { tenants: () => access.accounts }),
       isReady: () => engine.isReady,
       notReady: () => engine.notReadyReasons(),
       spans: dependencies.spans,

@@ -137,6 +137,10 @@ async function openServer(
     ...dependencies,
     ...counts,
     access,
+    cost:
+      options.process.costPerHour > 0
+        ? { perHour: options.process.costPerHour, currency: options.process.currency }
+        : null,
     clientMemory,
     connectionSlots,
     engine,

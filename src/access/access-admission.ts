@@ -13,6 +13,7 @@ import { callerAddress, isWithin } from './caller-address.ts'
 import { parseCredential } from './credential.ts'
 import { FailureLimit } from './failure-limit.ts'
 import type { Refusal } from './refusal.ts'
+import type { Rights } from './rights.ts'
 
 /** A token that was verified, and how long it holds. */
 type VerifiedToken = TokenFacts & { readonly expiresMs: number }
@@ -89,14 +90,11 @@ export class AccessAdmission implements Admission {
   #allow(caller: Caller, facts: AdmissionFacts): Verdict {
     const { rights, account } = caller
     const { action, model } = facts
-    const isAllowed =
-      rights === null ||
-      (model !== '' ? rights.may(action, model) : facts.isForAll ? rights.mayAll(action) : rights.mayAny(action))
-    if (!isAllowed) {
+    if (rights !== null && !isAllowed(rights, caller, facts)) {
       const refusal = caller.kind === 'anonymous' ? noCredentials : forbidden(caller, action, model, facts.isForAll)
       return this.#refuse(refusal, caller.principal, facts)
     }
-    if (account === null || isFree(action)) return caller
+    if (account === null || isFree(action) || facts.isForSelf) return caller
     const over = account.admit(facts)
     return over === null ? caller : this.#refuse(over, caller.principal, facts)
   }
@@ -168,6 +166,12 @@ export class AccessAdmission implements Admission {
     this.#failures.note(address, this.#dependencies.clock.nowNs())
     return wrongCredentials
   }
+}
+
+function isAllowed(rights: Rights, { kind }: Caller, { action, model, isForAll, isForSelf }: AdmissionFacts): boolean {
+  if (isForSelf) return kind !== 'anonymous'
+  if (model !== '') return rights.may(action, model)
+  return isForAll ? rights.mayAll(action) : rights.mayAny(action)
 }
 
 type Call = {

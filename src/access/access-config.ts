@@ -43,7 +43,7 @@ type Grant = {
   readonly tenant: string
 }
 
-type TenantRule = { readonly weight: number; readonly limits: readonly LimitRule[] }
+export type TenantRule = { readonly weight: number; readonly limits: readonly LimitRule[] }
 
 export type AccessConfig = {
   readonly anonymous: PermissionRules

@@ -6,17 +6,20 @@ import { AccessAdmission } from './access-admission.ts'
 import { AccessFile, type AccessRules } from './access-file.ts'
 import { AccessPolicy } from './access-policy.ts'
 import type { Admission } from './admission.ts'
+import { TenantAccounts } from './tenant-accounts.ts'
 
 type AccessServiceDependencies = { readonly clock: Clock; readonly log: Log }
 
 export class AccessService {
   readonly admission: Admission
+  readonly accounts: TenantAccounts
   readonly #file: AccessFile
   #policy: AccessPolicy
 
   private constructor(dependencies: AccessServiceDependencies, file: AccessFile, rules: AccessRules) {
     this.#file = file
-    this.#policy = policyOf(rules)
+    this.accounts = new TenantAccounts(dependencies.clock, rules.config)
+    this.#policy = this.#policyOf(rules)
     this.admission = new AccessAdmission({
       clock: dependencies.clock,
       policy: () => this.#policy,
@@ -38,12 +41,15 @@ export class AccessService {
 
   /** From the next call on these rules count. */
   change(rules: AccessRules): void {
-    this.#policy = policyOf(rules)
+    this.accounts.follow(rules.config)
+    this.#policy = this.#policyOf(rules)
+  }
+
+  #policyOf({ config, keys }: AccessRules): AccessPolicy {
+    return new AccessPolicy(config, keys, (tenant) => this.accounts.of(tenant))
   }
 
   close(): void {
     this.#file.close()
   }
 }
-
-const policyOf = ({ config, keys }: AccessRules): AccessPolicy => new AccessPolicy(config, keys, () => null)

@@ -3,7 +3,7 @@ import type { AdmissionFacts } from './admission-facts.ts'
 import type { Refusal } from './refusal.ts'
 
 /** What one inference used. */
-type Use = {
+export type Use = {
   readonly model: string
   /** Rows; 1 for a model without batching. */
   readonly rows: number
@@ -18,8 +18,11 @@ export interface Account {
   readonly weight: number
   /** A call comes, its body is not read yet. Null: it may pass. HOT. */
   admit(facts: AdmissionFacts): Refusal | null
-  /** An inference with so many rows begins; an error: it may not. After null comes exactly one `end`. HOT. */
-  begin(model: string, rows: number): ServerError | null
+  /**
+   * An inference begins. `bytes` are those of its body that `admit` could not know; `isRequest`: `admit` has not seen this one,
+   * because it is a message of a stream. An error: the inference may not begin. After null comes exactly one `end`. HOT.
+   */
+  begin(rows: number, bytes: number, isRequest: boolean): ServerError | null
   /** HOT. */
   end(use: Use): void
   /** Name, value… of the headers that every HTTP answer to the tenant has; null for none. */

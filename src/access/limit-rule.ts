@@ -3,7 +3,7 @@
 import type { PlanValue } from '../base/plan-reader.ts'
 
 const limitUnits = ['requests', 'inferences', 'bytes', 'tokens', 'compute_ms'] as const
-type LimitUnit = (typeof limitUnits)[number]
+export type LimitUnit = (typeof limitUnits)[number]
 
 export type LimitRule =
   | {

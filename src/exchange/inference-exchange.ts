@@ -6,6 +6,7 @@
 // exchange does the rest: it announces requests that take long to read, holds regions, stamps arrivals, counts
 // refusals, cancels, and sees to it that a protocol with one answer per request gets exactly one.
 
+import type { Account } from '../access/account.ts'
 import type { Caller } from '../access/caller.ts'
 import { requireRight } from '../access/require-right.ts'
 import type { CallFacts } from '../access/call-facts.ts'
@@ -19,6 +20,7 @@ import type { WordedCall } from '../model/error-words.ts'
 import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
+import { InferenceMeter } from './inference-meter.ts'
 import type { RequestHead } from '../model/request-origin.ts'
 
 /** The parts of the server that all exchanges share. */
@@ -79,6 +81,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   /** Null unless inputs or outputs lie in shared memory. */
   #regions: RequestRegions | null = null
   #reading: Reading | null = null
+  /** Null: nobody counts what the caller uses. */
+  #meter: InferenceMeter | null = null
   /** 0 while nothing is traced. */
   #arrivedNs = 0
   /** The Engine was told that this request will come. */
@@ -252,6 +256,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     const places = read.sharedMemoryInputs ?? noPlaces
     const reader = places.size === 0 ? null : this.#regionReader(read.inputs)
     const regions = RequestRegions.of(this.parts.sharedMemory, places, outputs, reader)
+    if (this.caller.account !== null) this.#open(this.caller.account, read.inputs, regions)
     const requestedOutputs: string[] = []
     for (let i = 0; i < outputs.length; i++) requestedOutputs.push((outputs[i] as OutputPlace).name)
     const request = new InferenceRequest({
@@ -276,6 +281,27 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     this.started?.(request)
     if (regions === null) this.#infer(request)
     else this.#readRegions(request, regions)
+  }
+
+  /** Bytes of the body that nobody could count before it was read. */
+  protected get uncountedBytes(): number {
+    return 0
+  }
+
+  /** True: the request is one message of a stream, which Admission has not seen. */
+  protected get isMessageOfStream(): boolean {
+    return false
+  }
+
+  /** Counts the inference against the limits of its caller. Throws ServerError when one is reached. */
+  #open(account: Account, inputs: ReadRequest['inputs'], regions: RequestRegions | null): void {
+    const rows = this.version.config.maxBatchSize > 0 ? (inputs[0]?.shape[0] ?? 1) : 1
+    const refusal = account.begin(rows, this.uncountedBytes, this.isMessageOfStream)
+    if (refusal !== null) {
+      regions?.release()
+      throw refusal
+    }
+    this.#meter = new InferenceMeter(account, this.version.name, rows)
   }
 
   #regionReader(inputs: ReadRequest['inputs']): Parameters<typeof RequestRegions.of>[3] {
@@ -339,6 +365,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   /** The sink of the request. It does not throw, and it releases also the responses that the client does not get. */
   readonly #onAnswer = (response: InferenceResponse, request: InferenceRequest): void => {
     if (request !== this.#request) this.#replace(request)
+    if (this.#meter !== null) this.#meter.note(response, request)
     if (!this.answersOnce) this.#give(response, response.isFinal)
     else {
       if (!response.isFlagOnly) {

@@ -3,7 +3,7 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { flag, ours, type FlagValues, type Surroundings } from './flag.ts'
-import { boolean, byteSize, choice, integer, seconds, text, verbosity } from './flag-forms.ts'
+import { badOption, boolean, byteSize, choice, integer, seconds, text, verbosity } from './flag-forms.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
 const tritonVersion = '2.51.0'
@@ -42,6 +42,10 @@ export const serverFlags = [
   flag('access-config', text('PATH'), '', ours)
     .says('Who may call what, and how much: keys, tokens, roles, limits. Read again when the file changes')
     .to('process.accessConfigFile'),
+  flag('cost-per-hour', text('PRICE'), '', ours)
+    .says('What an hour of this server costs, for GET /v2/cost: 1.2')
+    .set('process.costPerHour', costPerHour),
+  flag('currency', text('NAME'), 'EUR', ours).says('The currency of --cost-per-hour').to('process.currency'),
   flag('client-memory-limit', byteSize, '1GiB', { ...ours, tritonDefault: '8GiB' })
     .says('Most memory held for clients: request bodies, halves of messages, answers that are not read')
     .to('process.clientMemoryLimitBytes'),
@@ -69,6 +73,14 @@ function stateDirectory(flags: FlagValues, { environment }: Surroundings): strin
   const home = environment['XDG_STATE_HOME'] ?? ''
   const base = home === '' ? path.join(homedir(), '.local/state') : home
   return path.join(base, 'galatea', flags.text('id').replaceAll(/[^\w.-]+/g, '-'))
+}
+
+function costPerHour(flags: FlagValues): number {
+  const text = flags.text('cost-per-hour')
+  if (text === '') return 0
+  const price = /^[0-9]{1,9}(?:\.[0-9]{1,6})?$/.test(text) ? Number(text) : 0
+  if (price > 0) return price
+  throw badOption('cost-per-hour', `expected a price above 0, as 1.2, got '${text}'`)
 }
 
 export const logFlags = [

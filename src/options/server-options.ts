@@ -151,6 +151,9 @@ type ProcessOptions = {
   readonly accessLogFile: string
   /** `--access-config`: '' lets everybody do everything. */
   readonly accessConfigFile: string
+  /** `--cost-per-hour`: what the server costs; 0 when nobody said. */
+  readonly costPerHour: number
+  readonly currency: string
   /** `--audit-log`: where changes of models are put on record; '' for memory only. */
   readonly auditLogFile: string
   /** `--state-dir`: where rollouts outlive the server. */

@@ -12,6 +12,7 @@ import type { LedgerEntry, ModelLedger } from './model-ledger.ts'
 import type { ModelTotals } from './model-totals.ts'
 import { rolloutPieces, type RolloutSources } from './rollout-families.ts'
 import { residencyPieces, type ResidencySources } from './residency-families.ts'
+import { tenantPieces, type TenantUse } from './tenant-families.ts'
 import { loopProbeMs, serverText, type ServerSources } from './server-families.ts'
 
 type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
@@ -25,6 +26,8 @@ type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly residency?: ResidencySources
   /** Absent: there are no rollouts. */
   readonly rollouts?: RolloutSources
+  /** What tenants use; left out without `--access-config`. */
+  readonly tenants?: () => Iterable<TenantUse>
 }
 
 export class MetricsPage {
@@ -50,6 +53,7 @@ export class MetricsPage {
     yield* this.#modelPieces(text)
     if (residency !== undefined && this.#settings.hasOwnFamilies) yield* residencyPieces(text, residency)
     if (rollouts !== undefined && this.#settings.hasOwnFamilies) yield* rolloutPieces(text, rollouts)
+    if (this.#sources.tenants !== undefined) yield* tenantPieces(text, this.#sources.tenants())
     for (const family of customFamilies()) yield* customPieces(text, family)
     yield gpuText(text, [...gpus()])
     if (this.#settings.hasOwnFamilies) this.#loopDelay ??= monitorEventLoopDelay({ resolution: loopProbeMs })

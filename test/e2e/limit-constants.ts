@@ -87,6 +87,9 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   ],
   'what is remembered to save work: beyond it the work is done again': [
     'access/access-admission.ts mostKnown',
+    'access/tenant-account.ts mostModels',
+    'access/tenant-accounts.ts mostAccounts',
+    'telemetry/tenant-families.ts mostTenants',
     'access/access-admission.ts longestKnownNs',
     'access/caller-address.ts mostHops',
     'access/failure-limit.ts mostAddresses',

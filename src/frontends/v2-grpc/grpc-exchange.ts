@@ -79,6 +79,10 @@ export abstract class GrpcExchange extends InferenceExchange {
     return this.#wire.id
   }
 
+  protected override get uncountedBytes(): number {
+    return this.received.length
+  }
+
   protected override get memory(): HeldMemory {
     return this.call.memoryOf(this.received)
   }

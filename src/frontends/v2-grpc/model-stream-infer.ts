@@ -219,6 +219,10 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     this.#stream = stream
   }
 
+  protected override get isMessageOfStream(): boolean {
+    return true
+  }
+
   /** Whether the one answer has a place in the order of answers. */
   get hasTurn(): boolean {
     return this.answersOnce

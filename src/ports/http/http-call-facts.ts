@@ -11,6 +11,7 @@ export class HttpCallFacts implements AdmissionFacts {
   readonly action: Action
   readonly model: string
   readonly isForAll: boolean
+  readonly isForSelf: boolean
   readonly isStream = false
   readonly #request: HttpRequest
 
@@ -20,6 +21,7 @@ export class HttpCallFacts implements AdmissionFacts {
     this.action = route.action ?? route.api
     this.model = model
     this.isForAll = route.isForAll === true
+    this.isForSelf = route.isForSelf === true
     this.#request = request
   }
 

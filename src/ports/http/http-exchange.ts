@@ -44,6 +44,11 @@ export abstract class HttpExchange extends InferenceExchange {
     return headerOf(this.http.headers, name)
   }
 
+  /** Without `Content-Length` the length of a body is known when all of it is there. */
+  protected override get uncountedBytes(): number {
+    return headerOf(this.http.headers, 'content-length') === null ? this.http.body.length : 0
+  }
+
   protected override get memory(): HeldMemory {
     return this.http.memory
   }

@@ -19,6 +19,7 @@ import { CrossOriginPolicy, isPreflight, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
 import { refusalResponse } from './refusal-response.ts'
 import { ForeignPages } from './foreign-pages.ts'
+import { LimitedRequest } from './limited-request.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
 import type { PortRequest } from './port-request.ts'
@@ -155,7 +156,7 @@ export class HttpPort implements HttpService {
   handle(request: HttpRequest): void {
     try {
       const admitted = this.#crossOrigin === null ? request : this.#crossOrigin.admit(request)
-      if (admitted !== null) this.#dispatch(this.#logged(admitted))
+      if (admitted !== null) this.#dispatch(this.#logged(this.#admission === null ? admitted : limited(admitted)))
     } catch (reason) {
       // No endpoint should throw. If one does, its request still gets an answer and the server goes on.
       this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
@@ -286,6 +287,11 @@ function allowedMethods({ methods, path }: Route, method: string): HttpResponse 
   const headers = ['Allow', methods.join(', ')]
   const text = `Method Not Allowed: ${path} takes ${methods.join(' or ')}, got ${method}`
   return messageResponse(405, text, jsonType, { headers })
+}
+
+function limited(request: HttpRequest): HttpRequest {
+  const account = (request.caller as Caller | null)?.account ?? null
+  return account === null ? request : new LimitedRequest(request, account)
 }
 
 function callerOf({ caller }: HttpRequest): Caller {

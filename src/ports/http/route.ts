@@ -22,6 +22,8 @@ export type Route = {
   readonly action?: Action
   /** True: the route is about the server as a whole, and a right for some models is not enough. */
   readonly isForAll?: boolean
+  /** True: the route tells a caller about itself, and whoever is known may ask. */
+  readonly isForSelf?: boolean
   /** The content type of a 405: some endpoints of Triton set JSON before they check the method, others after it. */
   readonly wrongMethodType: string
   /** True where a body may hold tensors or models; other bodies are small. */
@@ -44,4 +46,5 @@ export const post = route('POST')
 export const getOrPost = route('GET', 'POST')
 export const large = (small: Route): Route => ({ ...small, takesLargeBody: true })
 export const forAll = (some: Route): Route => ({ ...some, isForAll: true })
+export const forSelf = (some: Route): Route => ({ ...some, isForSelf: true })
 export const acting = (action: Action, route: Route): Route => ({ ...route, action })

@@ -1,0 +1,97 @@
+// One limit of a tenant at work: a rate that refills, or a quota of the calendar.
+
+import { Gcra } from './gcra.ts'
+import type { LimitRule, LimitUnit } from './limit-rule.ts'
+
+type CountedRule = Exclude<LimitRule, { readonly kind: 'concurrent' }>
+
+/** When a call comes. */
+export type Moment = { readonly nowNs: number; readonly wallMs: number }
+
+const dayMs = 86_400_000
+
+export class TenantLimit {
+  readonly rule: CountedRule
+  readonly #gcra: Gcra | null
+  #used = 0
+  /** Of a quota: the day or month that `#used` belongs to, in UTC. */
+  #window = ''
+
+  constructor(rule: CountedRule) {
+    this.rule = rule
+    this.#gcra = rule.kind === 'rate' ? new Gcra(rule.amount, rule.periodNs, rule.burst) : null
+  }
+
+  get unit(): LimitUnit {
+    return this.rule.unit
+  }
+
+  /** 0: so many units are there. Else the time until they are. HOT. */
+  waitNs({ nowNs, wallMs }: Moment, units: number): number {
+    if (this.#gcra !== null) return this.#gcra.waitNs(nowNs, units)
+    this.#turn(wallMs)
+    const { amount } = this.rule
+    return this.#used + Math.min(units, amount) <= amount ? 0 : (this.#windowEndMs(wallMs) - wallMs) * 1e6
+  }
+
+  /** Takes the units, there or not: what was used already is owed. HOT. */
+  take({ nowNs, wallMs }: Moment, units: number): void {
+    if (this.#gcra !== null) this.#gcra.take(nowNs, units)
+    else {
+      this.#turn(wallMs)
+      this.#used += units
+    }
+  }
+
+  left({ nowNs, wallMs }: Moment): number {
+    if (this.#gcra !== null) return Math.floor(this.#gcra.left(nowNs))
+    this.#turn(wallMs)
+    return Math.max(0, this.rule.amount - this.#used)
+  }
+
+  /** Seconds until the limit is whole again. */
+  resetSecs({ nowNs, wallMs }: Moment): number {
+    const ns = this.#gcra === null ? (this.#windowEndMs(wallMs) - wallMs) * 1e6 : this.#gcra.resetNs(nowNs)
+    return Math.ceil(ns / 1e9)
+  }
+
+  /** Seconds of the period. */
+  windowSecs({ wallMs }: Moment): number {
+    const { rule } = this
+    if (rule.kind === 'rate') return rule.periodNs / 1e9
+    return Math.round((this.#windowEndMs(wallMs) - windowStartMs(wallMs, rule.period)) / 1000)
+  }
+
+  /** What a restart must not forget; null for a rate. */
+  get saved(): { readonly window: string; readonly used: number } | null {
+    return this.#gcra === null ? { window: this.#window, used: this.#used } : null
+  }
+
+  restore({ window, used }: { readonly window: string; readonly used: number }): void {
+    this.#window = window
+    this.#used = used
+  }
+
+  #windowEndMs(wallMs: number): number {
+    return windowEndMs(wallMs, this.rule.kind === 'quota' ? this.rule.period : 'day')
+  }
+
+  #turn(wallMs: number): void {
+    const length = this.rule.kind === 'quota' && this.rule.period === 'month' ? 7 : 10
+    const window = new Date(wallMs).toISOString().slice(0, length)
+    if (window === this.#window) return
+    this.#window = window
+    this.#used = 0
+  }
+}
+
+function windowStartMs(wallMs: number, period: 'day' | 'month'): number {
+  const now = new Date(wallMs)
+  return period === 'day' ? Math.floor(wallMs / dayMs) * dayMs : Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)
+}
+
+function windowEndMs(wallMs: number, period: 'day' | 'month'): number {
+  const now = new Date(wallMs)
+  if (period === 'day') return windowStartMs(wallMs, 'day') + dayMs
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
+}

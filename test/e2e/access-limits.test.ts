@@ -1,0 +1,125 @@
+// Limits of tenants in front of a real server: what clients see over HTTP and gRPC, what is counted, and what it costs.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { statusCodes } from '../../src/transport/grpc/grpc-status.ts'
+import { createGrpcClient } from '../../src/client/node.ts'
+import { accessFolder, inferBody } from './access-fixture.ts'
+import { startServerProcess } from './server-process.ts'
+
+const rules = `
+anonymous: { allow: [health] }
+keys: keys.json
+roles:
+  caller: { allow: [inference, metadata] }
+  operator: { allow: ["*"] }
+tenants:
+  few: { limits: [{ requests: 5/1h }] }
+  rows: { limits: [{ inferences: 10/1h }, { inferences: 100/month }] }
+  bytes: { limits: [{ bytes: 500/1h }] }
+`
+
+test('tenants are held to their limits, each by itself, and their use is counted', async (t) => {
+  const folder = await accessFolder(rules, ['m'])
+  t.after(() => folder.remove())
+  const key = (name: string): Promise<string> => folder.key(name, '--role', 'caller', '--tenant', name)
+  const [few, rows, bytes, free] = [await key('few'), await key('rows'), await key('bytes'), await key('free')]
+  const boss = await folder.key('boss', '--role', 'operator')
+  const server = await startServerProcess([...folder.flags, '--cost-per-hour=3.6', '--currency=EUR'])
+  t.after(() => server.stop())
+  const infer = (credential: string, count = 1): Promise<Response> =>
+    fetch(`${server.url}/v2/models/m/infer`, {
+      method: 'POST',
+      body: inferBody(count),
+      headers: { 'x-api-key': credential },
+    })
+  const get = async (path: string, credential: string): Promise<{ status: number; json: Record<string, unknown> }> => {
+    const answer = await fetch(server.url + path, { headers: { 'x-api-key': credential } })
+    return { status: answer.status, json: (await answer.json()) as Record<string, unknown> }
+  }
+
+  await t.test('the request over the limit gets 429, with the time to wait in every form', async () => {
+    for (let i = 0; i < 5; i++) {
+      const answer = await infer(few)
+      assert.equal(answer.status, 200)
+      assert.equal(answer.headers.get('ratelimit-policy'), '"requests";q=5;w=3600')
+      assert.match(answer.headers.get('ratelimit') ?? '', new RegExp(`^"requests";r=${4 - i};t=\\d+$`))
+    }
+    const refused = await infer(few)
+    assert.equal(refused.status, 429)
+    assert.equal(await refused.text(), `{"error":"rate limit 'requests' of tenant 'few' reached: 5 per 1h"}`)
+    assert.ok(Number(refused.headers.get('retry-after')) > 600)
+    assert.match(refused.headers.get('ratelimit') ?? '', /^"requests";r=0;t=\d+$/)
+    assert.equal((await infer(free)).status, 200)
+    assert.equal((await get('/v2/access/me', few)).status, 200)
+  })
+
+  await t.test('rows and bytes are counted, over HTTP with and without a length', async () => {
+    assert.equal((await infer(rows, 8)).status, 200)
+    const refused = await infer(rows, 3)
+    assert.equal(refused.status, 429)
+    assert.match(await refused.text(), /rate limit 'inferences' of tenant 'rows' reached: 10 per 1h/)
+    assert.equal((await infer(rows, 2)).status, 200)
+    const chunked = (): Promise<Response> =>
+      fetch(`${server.url}/v2/models/m/infer`, {
+        method: 'POST',
+        body: new Blob([inferBody(8), ' '.repeat(400)]).stream(),
+        duplex: 'half',
+        headers: { 'x-api-key': bytes },
+      } as RequestInit)
+    assert.equal((await chunked()).status, 200)
+    assert.equal((await infer(bytes)).status, 429)
+  })
+
+  await t.test('gRPC gets RESOURCE_EXHAUSTED and how long to wait', async () => {
+    const { Client, credentials, Metadata } = await import('@grpc/grpc-js')
+    const client = new Client(server.grpcAddress, credentials.createInsecure())
+    const metadata = new Metadata()
+    metadata.set('x-api-key', few)
+    const error = await new Promise<{ code: number; metadata: InstanceType<typeof Metadata> }>((resolve) => {
+      const pass = (value: Buffer): Buffer => value
+      client.makeUnaryRequest(
+        '/inference.GRPCInferenceService/ServerMetadata',
+        pass,
+        pass,
+        Buffer.alloc(0),
+        metadata,
+        (reason) => resolve(reason as never),
+      )
+    })
+    assert.equal(error.code, statusCodes.RESOURCE_EXHAUSTED)
+    assert.ok(Number(error.metadata.get('grpc-retry-pushback-ms')[0]) > 600_000)
+    assert.ok(Number(error.metadata.get('retry-after')[0]) > 600)
+    client.close()
+    await using stream = createGrpcClient({ url: `http://${server.grpcAddress}`, headers: { 'x-api-key': rows } })
+    await assert.rejects(
+      stream.infer('m', { INPUT0: { shape: [1, 1], data: new Float32Array(1) } } as never),
+      /inferences/,
+    )
+  })
+
+  await t.test('use and cost are told to whom they concern', async () => {
+    const own = (await get('/v2/access/usage', rows)).json['tenants'] as Record<string, unknown>[]
+    assert.equal(own.length, 1)
+    assert.deepEqual(
+      [own[0]?.['tenant'], own[0]?.['requests'], own[0]?.['inferences'], own[0]?.['running']],
+      ['rows', 2, 10, 0],
+    )
+    assert.equal((await get('/v2/access/usage?tenant=few', rows)).status, 403)
+    const all = (await get('/v2/access/usage', boss)).json['tenants'] as Record<string, unknown>[]
+    assert.ok(['few', 'rows', 'bytes', 'free'].every((name) => all.some((row) => row['tenant'] === name)))
+    assert.equal((await get('/v2/cost?by=tenant', rows)).status, 403)
+    for (const by of ['model', 'tenant']) {
+      const { json } = await get(`/v2/cost?by=${by}`, boss)
+      assert.deepEqual([json['currency'], json['per_hour']], ['EUR', 3.6])
+      const total = (json['rows'] as { cost: number }[]).reduce((sum, { cost }) => sum + cost, 0)
+      assert.ok(Math.abs(total - (json['cost'] as number)) < 1e-3 * total, `${total}`)
+    }
+    const page = await (
+      await fetch(`http://${server.metricsAddress}/metrics`, { headers: { 'x-api-key': boss } })
+    ).text()
+    assert.match(page, /galatea_tenant_requests_total\{model="m",tenant="few"\} 5/)
+    assert.match(page, /galatea_tenant_inferences_total\{model="m",tenant="rows"\} 10/)
+    assert.match(page, /galatea_tenant_refused_total\{tenant="few"\} [12]/)
+  })
+})
