@@ -36,6 +36,8 @@ type AccessInference = {
   readonly queueStartNs: number
   readonly computeStartNs: number
   readonly computeEndNs: number
+  /** Why a queue refused the request; '' or absent when none did. */
+  readonly refusal?: string
   /** Null: no rollout routed the request. */
   readonly watch: { readonly variant: string } | null
 }

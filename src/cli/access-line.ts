@@ -28,6 +28,7 @@ export function encodeAccessLine(entry: AccessEntry, wallMs: number): string {
   if (computeStartNs !== 0) line += `,"queue_us":${micros(computeStartNs - queueStartNs)}`
   if (computeEndNs !== 0) line += `,"compute_us":${micros(computeEndNs - computeStartNs)}`
   line += `,"batch_size":${inference.batchSize},"responses":${inference.responseCount}`
+  if (inference.refusal !== undefined && inference.refusal !== '') line += `,"refusal":"${inference.refusal}"`
   if (traceId !== '') line += `,"trace_id":"${traceId}"`
   return `${line}}\n`
 }

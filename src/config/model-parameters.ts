@@ -61,6 +61,7 @@ const count = numberThat('an integer of 0 or more', (value) => Number.isSafeInte
 const seconds = numberThat('a number of seconds', (value) => Number.isFinite(value) && value >= 0)
 const notNegative = numberThat('a number that is not negative', (value) => Number.isFinite(value) && value >= 0)
 const sloMs = numberThat('a number of milliseconds above 0 and up to 3600000', (ms) => ms > 0 && ms <= 3_600_000)
+const delayTargetMs = numberThat('a number of milliseconds from 0 to 3600000', (ms) => ms >= 0 && ms <= 3_600_000)
 const threads = wholeNumberUpTo(1024)
 const batchingLibrary = "Of Triton's custom batching libraries: accepted, with no effect"
 const openVino = '[Settings of OpenVINO](../guide/openvino.md)'
@@ -99,6 +100,11 @@ export const modelParameters = {
       obstacles: ({ dynamicBatching }) =>
         dynamicBatching === null ? ["needs 'dynamic_batching { }', whose delay it chooses"] : [],
     },
+  ),
+  queue_delay_target_ms: row(
+    every,
+    delayTargetMs,
+    'How long requests may wait before an [overload](../guide/overload.md) is looked for, in milliseconds; 0: it is not looked for. In place of `--queue-delay-target`',
   ),
   run_failed_batches_alone: row(
     every,

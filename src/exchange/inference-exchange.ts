@@ -186,6 +186,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       this.#version = version
       this.#askedVersion = modelVersion
       if (engine.isTracing) this.#arrivedNs = clock.nowNs()
+      const { door } = version
+      if (door !== null && door.isShut) throw door.turnAway()
       this.read(version)
     } catch (reason) {
       this.refuse(reason)

@@ -5,6 +5,7 @@ import type { Tensor } from '../tensor/tensor.ts'
 import { answerStages, type AnswerStageName } from './answer-stages.ts'
 import { InferenceResponse } from './inference-response.ts'
 import type { Parameters } from './parameters.ts'
+import type { QueueRefusal } from './queue-report.ts'
 import type { RequestOrigin } from './request-origin.ts'
 import type { TraceOrigin, TraceStamp } from './trace-stamp.ts'
 
@@ -160,6 +161,10 @@ export class InferenceRequest {
 
   /** The call that the request comes from, for requests that are made in its place; null: there is none. */
   origin: RequestOrigin | null = null
+  /** A model or an ensemble sent the request, for one that was admitted. */
+  isInner = false
+  /** Why a queue refused the request; '' when none did. */
+  refusal: QueueRefusal | '' = ''
   /** Nobody waits for the answer: it is compared with another one. */
   isShadow = false
   /** Follows the request for a rollout of its model; null: the request is like any other. */

@@ -1,6 +1,7 @@
 import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { InferenceRequest } from './inference-request.ts'
+import type { QueueDoor } from './queue-report.ts'
 import type { ModelKey } from './model-key.ts'
 
 /** LOADING → READY → UNLOADING → UNAVAILABLE; LOADING → UNAVAILABLE when loading fails. */
@@ -17,6 +18,8 @@ export interface ModelVersion {
   readonly state: ModelVersionState
   /** Requests that wait and have not begun. */
   readonly pendingCount: number
+  /** Asked before a request is read. Null: every request is read. */
+  readonly door: QueueDoor | null
   /** Whether the version has this sequence under way. */
   holdsSequence(id: bigint | string): boolean
   /** Takes the request over and sees to it that the request ends. Never throws. Only the Engine calls this. */

@@ -1,5 +1,6 @@
 import type { Instance } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
+import type { QueueDoor, QueueReport } from './queue-report.ts'
 
 /** The sequences that a Scheduler has under way. */
 export interface Sequences {
@@ -21,6 +22,10 @@ export interface Scheduler {
   readonly pendingCount: number
   /** Null or absent: requests do not come in sequences. */
   readonly sequences?: Sequences | null
+  /** What the queue says about itself. Null or absent: there is no queue that would know. */
+  readonly queue?: QueueReport | null
+  /** Null or absent: every request must be read before anything can be said about it. */
+  readonly door?: QueueDoor | null
   /** Whether answers are looked up in the response cache. */
   readonly hasCache?: boolean
   /** An Instance became ready or stopped being ready. */

@@ -108,8 +108,15 @@ export const modelFlags = [
     ...ours,
     tritonDefault: 'unlimited',
   })
-    .says('Queue bound of a model that sets no max_queue_size; auto = max(100, 8 × max_batch_size × instances)')
+    .says(
+      'Queue bound of a model that sets no max_queue_size; auto: 10000 with --queue-delay-target, which refuses requests of an overload sooner, else max(100, 8 × max_batch_size × instances)',
+    )
     .to('engine.defaultMaxQueueSize'),
+  flag('queue-delay-target', integer(0, 3_600_000), '20', { ...ours, tritonDefault: '0' })
+    .says(
+      'Milliseconds that requests may wait before the server looks for an overload of their model; 0: it does not look, and requests run in the order of arrival',
+    )
+    .to('engine.queueDelayTargetMs'),
 ]
 
 function modelRepositories(flags: FlagValues, { environment, examplesPath }: Surroundings): string[] {

@@ -88,8 +88,10 @@ export type EngineSettings = {
   readonly isModelLoadLazy: boolean
   /** `--model-idle-unload-secs`: after so long without a request a model leaves the memory; 0 for never. */
   readonly modelIdleUnloadSecs: number
-  /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
+  /** For a model that sets no `max_queue_size`. 'auto': see `queueBound`. */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+  /** `--queue-delay-target`: above this delay an overload is looked for; 0: it is not. */
+  readonly queueDelayTargetMs: number
   /** `--model-max-execution-secs`: of models without `max_execution_ms`; 0 for no limit. */
   readonly maxExecutionSecs: number
   /** `--allow-pickle-models`: scikit-learn models that are pickles run whatever code is in them. */

@@ -40,6 +40,7 @@ const model = (name: string, version = '1', isDecoupled = false): ModelVersion =
   return {
     key: name,
     admit: () => undefined,
+    door: null,
     pendingCount: 0,
     holdsSequence: () => false,
     name,

@@ -2,7 +2,8 @@
 
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Expiring } from './deadlines.ts'
-import { LinkedList, type Linked } from './linked-list.ts'
+import { Arrivals, FairLine, type Queued } from './fair-line.ts'
+import { LinkedList } from './linked-list.ts'
 import type { Waiting, WaitingLine } from './plan-batch.ts'
 
 export type QueuePolicy = {
@@ -26,9 +27,10 @@ export type BatchQueueSettings = {
 }
 
 /** A request in the queue. A client may cancel at any time, so a request leaves from any place in constant time. */
-export class WaitingRequest implements Waiting, Expiring, Linked<WaitingRequest> {
+export class WaitingRequest implements Waiting, Expiring, Queued<WaitingRequest> {
   readonly request: InferenceRequest
   readonly rows: number
+  order = 0
   readonly enqueuedNs: number
   readonly level: Level
   /** Infinity: the request may wait for ever. */
@@ -51,18 +53,30 @@ export class WaitingRequest implements Waiting, Expiring, Linked<WaitingRequest>
 class Level {
   readonly number: bigint
   readonly policy: QueuePolicy | null
-  readonly onTime = new LinkedList<WaitingRequest>()
+  readonly onTime: FairLine<WaitingRequest>
   readonly delayed = new LinkedList<WaitingRequest>()
-  size = 0
 
-  constructor(number: bigint, policy: QueuePolicy | null) {
+  constructor(number: bigint, policy: QueuePolicy | null, arrivals: Arrivals) {
     this.number = number
     this.policy = policy
+    this.onTime = new FairLine(arrivals)
+  }
+
+  get size(): number {
+    return this.onTime.size + this.delayed.size
   }
 }
 
+/** The line that a request would join, and how many requests may be where that line counts. */
+type Joined = { line: FairLine<WaitingRequest>; size: number; bound: number }
+
 export class BatchQueue implements WaitingLine<WaitingRequest> {
+  readonly arrivals = new Arrivals()
   readonly #settings: BatchQueueSettings
+  /** Stands for the line of a level that is not there. */
+  readonly #noLine = new FairLine<WaitingRequest>(this.arrivals)
+  /** One object for all calls of `joinedBy`. */
+  readonly #joined: Joined = { line: this.#noLine, size: 0, bound: 0 }
   /** Highest priority first. Only levels with requests are here: a configuration may have millions of them. */
   readonly #levels: Level[] = []
   #size = 0
@@ -80,11 +94,25 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     return this.#rows
   }
 
-  isFullFor(request: InferenceRequest): boolean {
+  /** The line that `request` would join; right until the next call. HOT: once per request. */
+  joinedBy(request: InferenceRequest): Readonly<Joined> {
     const number = this.#levelNumber(request)
     const bound = this.#policyOf(number)?.maxQueueSize ?? Infinity
-    if (bound === Infinity) return this.#size >= this.#settings.defaultMaxQueueSize
-    return (this.#levels.find((level) => level.number === number)?.size ?? 0) >= bound
+    const joined = this.#joined
+    joined.line = this.#noLine
+    joined.size = bound === Infinity ? this.#size : 0
+    joined.bound = bound === Infinity ? this.#settings.defaultMaxQueueSize : bound
+    for (const level of this.#levels) {
+      if (level.number !== number) continue
+      joined.line = level.onTime
+      if (bound !== Infinity) joined.size = level.size
+    }
+    return joined
+  }
+
+  /** Whether requests of several tenants wait, of the priority that runs next. */
+  get hasRivals(): boolean {
+    return this.#levels[0]?.onTime.hasRivals ?? false
   }
 
   push(request: InferenceRequest, nowNs: number): WaitingRequest {
@@ -92,7 +120,6 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     const timeoutNs = effectiveTimeoutNs(level.policy, request)
     const waiting = new WaitingRequest(request, level, nowNs, timeoutNs === 0 ? Infinity : nowNs + timeoutNs)
     level.onTime.push(waiting)
-    level.size++
     this.#size++
     this.#rows += waiting.rows
     return waiting
@@ -100,27 +127,56 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
 
   /** False when the request has left the queue already. */
   remove(waiting: WaitingRequest): boolean {
-    if (waiting.list === null) return false
-    waiting.list.remove(waiting)
     const { level } = waiting
-    level.size--
-    this.#size--
-    this.#rows -= waiting.rows
-    if (level.size === 0) this.#levels.splice(this.#levels.indexOf(level), 1)
+    if (!level.onTime.remove(waiting) && !level.delayed.remove(waiting)) return false
+    this.#forget(waiting)
     return true
+  }
+
+  /** Takes a waiting request out because it runs. */
+  take(waiting: WaitingRequest): void {
+    const { level } = waiting
+    if (!level.delayed.remove(waiting)) level.onTime.take(waiting)
+    this.#forget(waiting)
+  }
+
+  #forget({ level, rows }: WaitingRequest): void {
+    this.#size--
+    this.#rows -= rows
+    if (level.size === 0) this.#levels.splice(this.#levels.indexOf(level), 1)
   }
 
   first(): WaitingRequest | null {
     const level = this.#levels[0]
-    return level === undefined ? null : (level.onTime.first ?? level.delayed.first)
+    return level === undefined ? null : (level.onTime.first() ?? level.delayed.first)
   }
 
+  /** `waiting` comes from the last call of `first` or `after`. */
   after(waiting: WaitingRequest): WaitingRequest | null {
-    if (waiting.next !== null) return waiting.next
     const { level } = waiting
-    if (waiting.list === level.onTime && level.delayed.first !== null) return level.delayed.first
+    const isDelayed = waiting.list === level.delayed
+    const next = isDelayed ? waiting.next : (level.onTime.after(waiting) ?? level.delayed.first)
+    if (next !== null) return next
     const lower = this.#levels[this.#levels.indexOf(level) + 1]
-    return lower === undefined ? null : (lower.onTime.first ?? lower.delayed.first)
+    return lower === undefined ? null : (lower.onTime.first() ?? lower.delayed.first)
+  }
+
+  /** Of the lowest priority that has one: the request of this overload that would run last. */
+  stalest(): WaitingRequest | null {
+    for (let i = this.#levels.length - 1; i >= 0; i--) {
+      const stalest = (this.#levels[i] as Level).onTime.stalest()
+      if (stalest !== null) return stalest
+    }
+    return null
+  }
+
+  /** Of the lowest priority that has one: the request that waits longest since before this overload. */
+  oldestBacklog(): WaitingRequest | null {
+    for (let i = this.#levels.length - 1; i >= 0; i--) {
+      const oldest = (this.#levels[i] as Level).onTime.oldestBacklog()
+      if (oldest !== null) return oldest
+    }
+    return null
   }
 
   /** The deadline has passed. True: the request left and must be refused. False: it is last of its level now. */
@@ -151,7 +207,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
       if (level.number === number) return level
       if (level.number > number) break
     }
-    const level = new Level(number, this.#policyOf(number))
+    const level = new Level(number, this.#policyOf(number), this.arrivals)
     levels.splice(at, 0, level)
     return level
   }

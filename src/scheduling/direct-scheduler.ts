@@ -8,17 +8,25 @@ import { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Scheduler } from '../model/scheduler.ts'
 import { Deadlines, type Expiring } from './deadlines.ts'
-import { LinkedList, type Linked } from './linked-list.ts'
+import { Arrivals, FairLine, type Queued } from './fair-line.ts'
 import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
-import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
+import type { LinkedList } from './linked-list.ts'
+import type { OverloadSettings } from './overload-control.ts'
+import { QueueGuard } from './queue-guard.ts'
+import { stoppedError, timeoutError } from './refusals.ts'
 
 type DirectSchedulerLimits = {
+  readonly modelName?: string
   /** How many requests may wait; Infinity: no limit. */
   readonly maxQueueSize: number
+  /** Null or absent: an overload is not looked for. */
+  readonly overload?: OverloadSettings | null
 }
 
-class WaitingRequest implements Expiring, Linked<WaitingRequest> {
+class WaitingRequest implements Expiring, Queued<WaitingRequest> {
   readonly request: InferenceRequest
+  readonly rows: number
+  order = 0
   readonly deadlineNs: number
   deadlinePlace = -1
   deadlineOrder = 0
@@ -29,13 +37,13 @@ class WaitingRequest implements Expiring, Linked<WaitingRequest> {
   constructor(request: InferenceRequest, nowNs: number) {
     const { timeoutUs } = request
     this.request = request
+    this.rows = Math.max(1, request.batchSize)
     this.deadlineNs = timeoutUs === 0n ? Infinity : nowNs + Number(timeoutUs) * 1000
   }
 }
 
 export class DirectScheduler implements Scheduler {
   readonly #clock: Clock
-  readonly #limits: DirectSchedulerLimits
   /** Idle Instances. The one that became idle last stands at the end and is used first: its caches are the warmest. */
   #idle: InstanceSeat[]
   #seats: readonly InstanceSeat[]
@@ -46,7 +54,10 @@ export class DirectScheduler implements Scheduler {
    * one Instance the order is the same wherever a request waits.
    */
   #sole: InstanceSeat | null
-  readonly #queue = new LinkedList<WaitingRequest>()
+  readonly #arrivals = new Arrivals()
+  readonly #queue = new FairLine<WaitingRequest>(this.#arrivals)
+  readonly #guard: QueueGuard
+  readonly #maxQueueSize: number
   readonly #deadlines: Deadlines<WaitingRequest>
   readonly #drain = new Drain(() => this.#queue.size === 0 && this.#runningCount === 0)
   #isDispatching = false
@@ -58,8 +69,20 @@ export class DirectScheduler implements Scheduler {
     this.#claimants = claimantsOf(this.#seats)
     this.#idle = this.#seats.toReversed()
     this.#sole = this.#seats.length === 1 ? (this.#seats[0] as InstanceSeat) : null
-    this.#limits = limits
+    this.#maxQueueSize = limits.maxQueueSize
+    this.#guard = new QueueGuard(
+      { modelName: limits.modelName ?? '', overload: limits.overload ?? null, keepsOrder: false },
+      this.#arrivals,
+    )
     this.#deadlines = new Deadlines(this.#clock, (nowNs) => this.#expire(nowNs))
+  }
+
+  get queue(): QueueGuard {
+    return this.#guard
+  }
+
+  get door(): QueueGuard {
+    return this.#guard
   }
 
   get pendingCount(): number {
@@ -71,21 +94,26 @@ export class DirectScheduler implements Scheduler {
       request.fail(stoppedError(request))
       return
     }
-    request.queueStartNs = this.#clock.nowNs()
+    const nowNs = this.#clock.nowNs()
+    request.queueStartNs = nowNs
     if (this.#queue.size === 0 && !this.#isDispatching) {
       const seat = this.#takeSeat(request)
       if (seat !== null) {
+        this.#guard.passed(nowNs)
         this.#execute(seat, request)
         this.#dispatch()
         return
       }
     }
-    if (this.#queue.size >= this.#limits.maxQueueSize) {
+    this.#guard.arrived(nowNs)
+    const refusal = this.#guard.refusalOf(request, this.#queue, this.#queue.size, this.#maxQueueSize, this.#leave)
+    if (refusal !== null) {
       this.#withdrawIfDone()
-      request.fail(queueFullError(request))
+      request.fail(refusal)
       return
     }
-    this.#wait(request, request.queueStartNs)
+    this.#wait(request, nowNs)
+    this.#guard.refuseSurplus(this.#queue, nowNs, this.#leave)
     this.#dispatch()
   }
 
@@ -109,8 +137,8 @@ export class DirectScheduler implements Scheduler {
 
   close(): void {
     this.#drain.refuse()
-    for (let waiting = this.#queue.first; waiting !== null; waiting = this.#queue.first) {
-      this.#take(waiting)
+    for (let waiting = this.#queue.first(); waiting !== null; waiting = this.#queue.first()) {
+      this.#leave(waiting)
       waiting.request.fail(stoppedError(waiting.request))
     }
     this.#drain.check()
@@ -122,7 +150,8 @@ export class DirectScheduler implements Scheduler {
     this.#deadlines.add(waiting, nowNs)
     request.handOver({
       onCancel: () => {
-        this.#take(waiting)
+        this.#leave(waiting)
+        this.#guard.quit()
         request.failCancelled()
         this.#drain.check()
       },
@@ -131,17 +160,33 @@ export class DirectScheduler implements Scheduler {
 
   #expire(nowNs: number): void {
     for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
-      this.#take(due)
+      this.#leave(due)
+      this.#guard.quit()
       due.request.fail(timeoutError())
     }
     this.#drain.check()
   }
 
-  /** Takes a request out of the queue, because it runs or ends. */
-  #take(waiting: WaitingRequest): void {
+  /** Takes a request out of the queue, because it ends. */
+  readonly #leave = (waiting: WaitingRequest): void => {
     this.#queue.remove(waiting)
+    this.#left(waiting)
+  }
+
+  /** Takes a request out of the queue, because it runs. */
+  #take(waiting: WaitingRequest): void {
+    if (this.#guard.isWatching) {
+      const nowNs = this.#clock.nowNs()
+      this.#guard.started(1, nowNs - waiting.request.queueStartNs, nowNs, this.#seats.length)
+    }
+    this.#queue.take(waiting)
+    this.#left(waiting)
+  }
+
+  #left(waiting: WaitingRequest): void {
     this.#deadlines.remove(waiting)
     waiting.request.handOver(null)
+    if (this.#queue.size === 0) this.#guard.emptied()
     this.#withdrawIfDone()
   }
 
@@ -150,7 +195,8 @@ export class DirectScheduler implements Scheduler {
     if (this.#isDispatching) return
     this.#isDispatching = true
     while (this.#queue.size > 0) {
-      const waiting = this.#queue.first as WaitingRequest
+      if (this.#queue.hasRivals) this.#guard.arrange(this.#queue.size, this.#maxQueueSize)
+      const waiting = this.#queue.first() as WaitingRequest
       const seat = this.#takeSeat(waiting.request)
       if (seat === null) break
       this.#take(waiting)

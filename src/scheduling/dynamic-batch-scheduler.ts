@@ -3,6 +3,7 @@
 
 import type { Cancel, Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
+import type { ServerError } from '../base/server-error.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { BatchPadding } from '../config/batch-padding.ts'
@@ -17,6 +18,7 @@ import { canBegin, claimantsOf, InstanceSeat, reseat } from './instance-seat.ts'
 import { LoneRuns } from './lone-runs.ts'
 import { padBatch } from './pad-batch.ts'
 import { planBatch, type BatchLimits } from './plan-batch.ts'
+import { QueueGuard } from './queue-guard.ts'
 import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 import { ResponseOrder } from './response-order.ts'
 
@@ -35,11 +37,15 @@ export class DynamicBatchScheduler implements Scheduler {
   readonly #afterThisTurn: DynamicBatchDependencies['afterThisTurn']
   readonly #limits: BatchLimits
   readonly #queue: BatchQueue
+  readonly #guard: QueueGuard
   readonly #order: ResponseOrder | null
   /** How many finished requests may be held back to keep the order; above it no request is admitted. */
   readonly #maxDoneCount: number
+  readonly #maxQueueSize: number
   readonly #padding: BatchPadding | null
   readonly #adaptive: AdaptiveDelay | null
+  /** Empty, but for the moment in which a batch is made. */
+  readonly #taken: WaitingRequest[] = []
   readonly #prefetch = new BatchPrefetch()
   #isPrefetching = false
   /** Null: a batch that failed is not run again. */
@@ -59,7 +65,7 @@ export class DynamicBatchScheduler implements Scheduler {
   constructor(
     dependencies: DynamicBatchDependencies,
     instances: readonly Instance[],
-    { limits, queue, preservesOrder, padding = null, sloNs = null, runsFailedAlone = false }: DynamicBatchSettings,
+    { limits, queue, preservesOrder, padding = null, sloNs = null, ...more }: DynamicBatchSettings,
   ) {
     this.#clock = dependencies.clock
     this.#afterThisTurn = dependencies.afterThisTurn
@@ -68,20 +74,40 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#idle = this.#seats.toReversed()
     this.#limits = limits
     this.#queue = new BatchQueue(queue)
+    this.#guard = new QueueGuard(
+      {
+        modelName: more.modelName ?? '',
+        overload: more.overload ?? null,
+        keepsOrder: preservesOrder,
+        hasPriorities: queue.priorityLevels > 1n,
+      },
+      this.#queue.arrivals,
+    )
     this.#deadlines = new Deadlines(this.#clock, (nowNs) => {
       this.#expire(nowNs)
       this.#dispatch()
     })
     this.#order = preservesOrder ? new ResponseOrder() : null
-    this.#maxDoneCount = queue.defaultMaxQueueSize
+    this.#maxQueueSize = queue.defaultMaxQueueSize
+    // Answers take memory that nobody counts, so fewer of them wait than requests may.
+    this.#maxDoneCount = Math.min(this.#maxQueueSize, Math.max(100, 8 * limits.maxBatchSize * instances.length))
     this.#padding = padding
     this.#adaptive = sloNs === null ? null : new AdaptiveDelay(sloNs, limits)
-    this.#loneRuns = runsFailedAlone
-      ? new LoneRuns(
-          () => this.#dispatchAfterThisTurn(),
-          () => this.#drain.check(),
-        )
-      : null
+    this.#loneRuns =
+      more.runsFailedAlone === true
+        ? new LoneRuns(
+            () => this.#dispatchAfterThisTurn(),
+            () => this.#drain.check(),
+          )
+        : null
+  }
+
+  get queue(): QueueGuard {
+    return this.#guard
+  }
+
+  get door(): QueueGuard {
+    return this.#guard
   }
 
   get pendingCount(): number {
@@ -99,25 +125,37 @@ export class DynamicBatchScheduler implements Scheduler {
       request.fail(stoppedError(request))
       return
     }
-    // The queue may be full of requests of this turn, which idle Instances can take at once.
-    if (this.#queue.isFullFor(request) && this.#isTurnAwaited) this.#dispatch()
-    if (this.#queue.isFullFor(request) || (this.#order !== null && this.#order.doneCount >= this.#maxDoneCount)) {
-      request.fail(queueFullError(request))
+    const nowNs = this.#clock.nowNs()
+    const refusal = this.#refusalOf(request, nowNs)
+    if (refusal !== null) {
+      request.fail(refusal)
       return
     }
-    const nowNs = this.#clock.nowNs()
     request.queueStartNs = nowNs
     const waiting = this.#queue.push(request, nowNs)
     request.handOver({ onCancel: () => this.#leave(waiting, failCancelled) })
     this.#order?.join(request)
     this.#adaptive?.arrived(waiting.rows, nowNs)
     this.#deadlines.add(waiting, nowNs)
+    this.#guard.refuseSurplus(this.#queue, nowNs, this.#drop)
     if (this.#idle.length === 0) {
       if (this.#queue.rows >= this.#limits.maxBatchSize) this.#prefetchAfterThisTurn()
       return
     }
     if (this.#queue.rows >= this.#limits.maxBatchSize) this.#dispatch()
     else this.#dispatchAfterThisTurn()
+  }
+
+  #refusalOf(request: InferenceRequest, nowNs: number): ServerError | null {
+    this.#guard.arrived(nowNs)
+    let joined = this.#queue.joinedBy(request)
+    // The queue may be full of requests of this turn, which idle Instances can take at once.
+    if (joined.size >= joined.bound && this.#isTurnAwaited) {
+      this.#dispatch()
+      joined = this.#queue.joinedBy(request)
+    }
+    if (this.#order !== null && this.#order.doneCount >= this.#maxDoneCount) return queueFullError(request)
+    return this.#guard.refusalOf(request, joined.line, joined.size, joined.bound, this.#drop)
   }
 
   /** For an answer that needs no execution, as one from the response cache: it leaves in the order of the requests. */
@@ -154,11 +192,19 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#drain.check()
   }
 
-  /** Takes a waiting request out of the queue and ends it. Does nothing for a request that already executes. */
-  #leave(waiting: WaitingRequest, end: (request: InferenceRequest) => void): void {
-    if (!this.#queue.remove(waiting)) return
+  /** Takes a waiting request out of the queue; another one comes in its place. */
+  readonly #drop = (waiting: WaitingRequest): void => {
+    this.#queue.remove(waiting)
     this.#deadlines.remove(waiting)
     waiting.request.handOver(null)
+  }
+
+  /** Takes a waiting request out of the queue and ends it. Does nothing for a request that already executes. */
+  #leave(waiting: WaitingRequest, end: (request: InferenceRequest) => void): void {
+    if (waiting.list === null) return
+    this.#drop(waiting)
+    this.#guard.quit()
+    if (this.#queue.size === 0) this.#guard.emptied()
     // No request waits, so no timer is needed: an idle model costs no CPU.
     if (this.#isEmpty) {
       this.#forgetWake()
@@ -202,6 +248,7 @@ export class DynamicBatchScheduler implements Scheduler {
         this.#expire(nowNs)
         continue
       }
+      if (this.#queue.hasRivals) this.#guard.arrange(this.#queue.size, this.#maxQueueSize)
       const plan = planBatch(this.#queue, this.#limits, nowNs, this.#delayNs(nowNs))
       if (plan.kind === 'idle') break
       if (plan.kind === 'wait' && !this.#drain.isRefusing) {
@@ -210,7 +257,7 @@ export class DynamicBatchScheduler implements Scheduler {
         break
       }
       const [seat] = this.#idle.splice(at, 1)
-      this.#execute(seat as InstanceSeat, plan.requestCount, plan.batchSize)
+      this.#execute(seat as InstanceSeat, plan.requestCount, plan.batchSize, nowNs)
     }
     this.#isDispatching = false
     if (!isWaiting) this.#forgetWake()
@@ -220,15 +267,11 @@ export class DynamicBatchScheduler implements Scheduler {
     this.#drain.check()
   }
 
-  #execute(seat: InstanceSeat, requestCount: number, batchSize: number): void {
-    const requests: InferenceRequest[] = []
-    while (requests.length < requestCount) {
-      const waiting = this.#queue.first() as WaitingRequest
-      this.#queue.remove(waiting)
-      this.#deadlines.remove(waiting)
-      waiting.request.handOver(null)
-      requests.push(waiting.request)
-    }
+  #execute(seat: InstanceSeat, requestCount: number, batchSize: number, nowNs: number): void {
+    const requests = this.#takeFirst(requestCount)
+    const delayNs = nowNs - (requests[0] as InferenceRequest).queueStartNs
+    this.#guard.started(requestCount, delayNs, nowNs, this.#seats.length)
+    if (this.#queue.size === 0) this.#guard.emptied()
     if (this.#padding !== null) padBatch(this.#padding, requests)
     this.#runningCount++
     seat.begin()
@@ -243,6 +286,25 @@ export class DynamicBatchScheduler implements Scheduler {
     })
     if (!this.#prefetch.isEmpty) batch.prepared = this.#prefetch.take(requests)
     seat.instance.execute(batch)
+  }
+
+  /** Takes the next requests out of the queue. The order may change with the first that leaves, so all are found before. */
+  #takeFirst(count: number): InferenceRequest[] {
+    const taken = this.#taken
+    for (let waiting = this.#queue.first(); waiting !== null && taken.length < count;) {
+      taken.push(waiting)
+      waiting = this.#queue.after(waiting)
+    }
+    const requests: InferenceRequest[] = []
+    for (let i = 0; i < taken.length; i++) {
+      const waiting = taken[i] as WaitingRequest
+      this.#queue.take(waiting)
+      this.#deadlines.remove(waiting)
+      waiting.request.handOver(null)
+      requests.push(waiting.request)
+    }
+    taken.length = 0
+    return requests
   }
 
   #executeAlone(seat: InstanceSeat, request: InferenceRequest): void {
@@ -266,6 +328,8 @@ export class DynamicBatchScheduler implements Scheduler {
   /** A model with padding prepares nothing: padding changes requests, and waiting requests must stay unchanged. */
   #prefetchAfterThisTurn(): void {
     if (this.#isPrefetching || !this.#prefetch.isEmpty || this.#padding !== null) return
+    // The next request that comes would run before those that were prepared.
+    if (this.#queue.arrivals.isNewestFirst) return
     if (this.#seats[0]?.instance.prepare === undefined) return
     this.#isPrefetching = true
     this.#afterThisTurn(this.#prefetchNow)
@@ -291,6 +355,7 @@ export class DynamicBatchScheduler implements Scheduler {
   #expire(nowNs: number): void {
     for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
       if (!this.#queue.expire(due)) continue
+      this.#guard.quit()
       const { request } = due
       request.fail(timeoutError())
     }

@@ -3,10 +3,12 @@ import { readParameter } from '../config/model-parameters.ts'
 import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import type { BatchQueueSettings, QueuePolicy } from './batch-queue.ts'
+import type { OverloadSettings } from './overload-control.ts'
 import { joinRule } from './join-rule.ts'
 import type { BatchLimits } from './plan-batch.ts'
 
 export type DynamicBatchSettings = {
+  readonly modelName?: string
   readonly limits: BatchLimits
   readonly queue: BatchQueueSettings
   readonly preservesOrder: boolean
@@ -16,6 +18,8 @@ export type DynamicBatchSettings = {
   readonly sloNs?: number | null
   /** Requests of a batch that failed run again, each alone; absent: they fail. */
   readonly runsFailedAlone?: boolean
+  /** Null or absent: an overload is not looked for. */
+  readonly overload?: OverloadSettings | null
 }
 
 /** `config` must be valid. */
@@ -23,7 +27,7 @@ export function dynamicBatchSettings(
   config: ModelConfig,
   batching: ModelDynamicBatching,
   signature: ModelSignature,
-  options: { readonly defaultMaxQueueSize: number },
+  options: { readonly defaultMaxQueueSize: number; readonly overload?: OverloadSettings | null },
 ): DynamicBatchSettings {
   const maxBatchSize = Math.max(1, config.maxBatchSize)
   const { preferredBatchSize, defaultQueuePolicy, priorityQueuePolicy } = batching
@@ -32,6 +36,7 @@ export function dynamicBatchSettings(
   const policyByLevel = new Map<bigint, QueuePolicy>()
   for (const [level, policy] of priorityQueuePolicy) policyByLevel.set(level, queuePolicy(policy))
   return {
+    modelName: config.name,
     limits: {
       maxBatchSize,
       preferredBatchSizes: new Set(preferredBatchSize),
@@ -50,6 +55,7 @@ export function dynamicBatchSettings(
     padding,
     sloNs: sloMs === null ? null : sloMs * 1e6,
     // A decoupled model may have answered, or may still answer, before it fails: to run it twice would show.
+    overload: options.overload ?? null,
     runsFailedAlone: !signature.isDecoupled && (readParameter(config, 'run_failed_batches_alone') ?? true),
   }
 }

@@ -133,7 +133,7 @@ export class EnsembleRun implements Placed {
       const tensor = scope.find(input.tensor) ?? null
       if (tensor !== null) inputs.push(inputTensor(tensor, input))
     }
-    const { id, parameters, correlationId, isSequenceStart, isSequenceEnd, priority, timeoutUs } = this.#request
+    const { id, parameters, correlationId, isSequenceStart, isSequenceEnd, priority, timeoutUs, caller } = this.#request
     const request = new InferenceRequest({
       modelName: step.modelName,
       modelVersion: step.modelVersion,
@@ -148,6 +148,7 @@ export class EnsembleRun implements Placed {
       isSequenceEnd,
       priority,
       timeoutUs,
+      caller,
       sink: (response, answered) => {
         // Where the step ran again on another version, another request answers.
         if (response.isFinal) this.#outstanding.delete(request)
@@ -155,6 +156,7 @@ export class EnsembleRun implements Placed {
       },
     })
     request.origin = this.#request.origin
+    request.isInner = true
     request.isShadow = this.#request.isShadow
     this.#outstanding.add(request)
     request.setPaused(this.#request.isPaused)

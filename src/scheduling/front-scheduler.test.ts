@@ -20,6 +20,8 @@ test('what stands in front of a scheduler passes on everything that the schedule
     pendingCount: 7,
     sequences,
     hasCache: false,
+    queue: null,
+    door: null,
     instancesChanged: () => void told.push('instancesChanged'),
     setInstances: tell('setInstances'),
     drain: tell('drain'),

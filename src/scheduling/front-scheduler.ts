@@ -3,6 +3,7 @@ import { Drain } from '../base/drain.ts'
 import type { Instance } from '../model/backend.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Scheduler, Sequences } from '../model/scheduler.ts'
+import type { QueueReport } from '../model/queue-report.ts'
 import { stoppedError } from './refusals.ts'
 import { RequestWait } from './request-wait.ts'
 
@@ -30,6 +31,10 @@ export abstract class FrontScheduler implements Scheduler {
 
   get sequences(): Sequences | null {
     return this.inner.sequences ?? null
+  }
+
+  get queue(): QueueReport | null {
+    return this.inner.queue ?? null
   }
 
   get hasCache(): boolean {

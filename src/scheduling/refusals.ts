@@ -15,3 +15,35 @@ export const timeoutError = (): ServerError => unavailable('Request timeout expi
 /** For a request that came after `drain`, or still waits at `close`. */
 export const stoppedError = ({ errorPrefix }: Prefixed): ServerError =>
   unavailable(`${errorPrefix}Server is stopping, scheduler for model has stopped accepting new inference requests`)
+
+/** `errorPrefix` is '' for a request that was not read. */
+export const overloadError = (errorPrefix: string, modelName: string, retryAfterSecs: number): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `${errorPrefix}model '${modelName}' is overloaded: more requests come than it can answer in time. Try again after ` +
+      `${retryAfterSecs} s, or send fewer requests at a time`,
+    retryAfterSecs,
+  )
+
+export const deadlineError = (
+  { errorPrefix, modelName }: Prefixed & Pick<InferenceRequest, 'modelName'>,
+  waitNs: number,
+  retryAfterSecs: number,
+): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `${errorPrefix}model '${modelName}' cannot begin this request before its deadline: about ${Math.ceil(waitNs / 1e6)} ms of ` +
+      `requests wait before it. Try again after ${retryAfterSecs} s, or allow more time`,
+    retryAfterSecs,
+  )
+
+export const fairShareError = (
+  { errorPrefix, modelName, caller }: Prefixed & Pick<InferenceRequest, 'modelName' | 'caller'>,
+  retryAfterSecs: number,
+): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `${errorPrefix}the queue of model '${modelName}' is full, and tenant '${caller.tenant}' has more than its share in it. ` +
+      `Try again after ${retryAfterSecs} s, or send fewer requests at a time`,
+    retryAfterSecs,
+  )

@@ -15,6 +15,7 @@ import {
   type Traits,
 } from './model-family.ts'
 import type { LedgerEntry } from './model-ledger.ts'
+import { queueRefusals, type OverloadState } from '../model/queue-report.ts'
 import type { ModelTotals } from './model-totals.ts'
 import { failureReasons } from './statistics.ts'
 
@@ -49,6 +50,16 @@ function failureLines(entry: LedgerEntry, totals: ModelTotals, { settings, text 
     })
     .join('')
 }
+
+const queueStates: readonly OverloadState[] = ['CALM', 'NEWEST_FIRST', 'REFUSING']
+
+const refusalLines = (entry: LedgerEntry, _totals: ModelTotals, { text }: FamilyContext): string =>
+  queueRefusals
+    .map((reason) => {
+      const labels = labelText([...entry.labels, ['reason', reason]])
+      return sampleLine(text, 'galatea_queue_refusals_total', labels, entry.refusalCount(reason))
+    })
+    .join('')
 
 const cached: Traits = { only: 'cached' }
 
@@ -202,6 +213,20 @@ export const modelFamilies: readonly ModelFamily[] = [
     'gauge',
     'Requests that were admitted and have not ended, waiting ones included',
     (entry) => entry.sum(({ inFlightCount }) => inFlightCount),
+  ),
+  own(
+    'galatea_queue_state',
+    'gauge',
+    'Whether the queue is overloaded: 0 no, 1 the newest requests run first, 2 requests are refused too',
+    (entry) =>
+      Math.max(0, ...[...entry.live].map(({ version }) => queueStates.indexOf(version.queue?.state ?? 'CALM'))),
+  ),
+  family(
+    'galatea_queue_refusals_total',
+    'counter',
+    'Requests that the queue refused: it was full (queue_full), more came than the model can answer in time (overload), their time-out could not be met (deadline), their tenant had more than its share (fair_share)',
+    refusalLines,
+    { ...ownTraits, extraLabel: 'reason' },
   ),
   own('galatea_instances', 'gauge', 'Instances that were made', (entry) => entry.sum(({ workload }) => workload.count)),
   own('galatea_instances_ready', 'gauge', 'Instances that can execute', (entry) =>

@@ -2,6 +2,7 @@
 
 import { ModelTotals } from './model-totals.ts'
 import { labelText, namespaceLabel, type Labels } from './metrics-text.ts'
+import { queueRefusals, type QueueRefusal, type QueueReport } from '../model/queue-report.ts'
 import type { Statistics } from './statistics.ts'
 
 /** What the instances of a version have done so far. */
@@ -30,6 +31,8 @@ export interface MeteredVersion {
   /** The time from the decision to load the version until it could serve. */
   readonly loadSeconds: number
   readonly workload: Workload
+  /** Null or absent: there is no queue that would know. */
+  readonly queue?: QueueReport | null
 }
 
 type LedgerOptions = {
@@ -50,6 +53,7 @@ export class LedgerEntry {
   #gone = new ModelTotals()
   #goneRestarts = 0
   #goneBusyNs = 0
+  readonly #goneRefusals = new Map<QueueRefusal, number>()
 
   constructor(labels: Labels) {
     this.labels = labels
@@ -89,6 +93,10 @@ export class LedgerEntry {
     return this.sum(({ workload }) => workload.busyNs(nowNs)) + this.#goneBusyNs
   }
 
+  refusalCount(reason: QueueRefusal): number {
+    return this.sum(({ queue }) => queue?.counts[reason] ?? 0) + (this.#goneRefusals.get(reason) ?? 0)
+  }
+
   restartCount(): number {
     return this.sum(({ workload }) => workload.restartCount) + this.#goneRestarts
   }
@@ -101,12 +109,17 @@ export class LedgerEntry {
   remove(live: Live, nowNs: number): void {
     if (!this.live.delete(live)) return
     this.#gone.add(live.statistics)
+    const { queue } = live.version
+    for (const reason of queueRefusals) {
+      this.#goneRefusals.set(reason, (this.#goneRefusals.get(reason) ?? 0) + (queue?.counts[reason] ?? 0))
+    }
     this.#goneRestarts += live.version.workload.restartCount
     this.#goneBusyNs += live.version.workload.busyNs(nowNs)
     if (this.isServing) return
     // The series end here. If the version is loaded again they begin anew, as a counter may.
     this.#gone = this.#gone.withoutSuccesses()
     this.#goneRestarts = 0
+    this.#goneRefusals.clear()
     this.#goneBusyNs = 0
   }
 }

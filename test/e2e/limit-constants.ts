@@ -42,6 +42,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/generate/generate-endpoints.ts mostUnreadBytes',
     'exchange/inference-exchange.ts mostBehindBytes',
   ],
+  'requests that wait for a model': ['engine/serving/load-version.ts mostWaitingRequests'],
+  'wait of a request that came before an overload, while the overload lasts': [
+    'scheduling/queue-guard.ts longestBacklogWaitNs',
+  ],
   'requests of one gRPC stream under way': ['frontends/v2-grpc/model-stream-infer.ts mostUnderWay'],
   'messages without an answer on one gRPC connection, inferences and loads apart': [
     'transport/grpc/http2-call.ts mostUnanswered',
@@ -96,6 +100,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/name-pattern.ts longestName',
     'access/rights.ts mostKnownModels',
     'access/rights.ts longestKnownModel',
+    'scheduling/fair-line.ts mostIdleTenants',
     'frontends/v2-http/infer-head-memo.ts mostHeads',
     'frontends/v2-http/infer-head-memo.ts longestHeadBytes',
     'protobuf/protobuf-reader.ts longestKnown',
@@ -136,6 +141,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http2/closed-streams.ts mostStreams',
   ],
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
+    'scheduling/queue-guard.ts longestRetrySecs',
     'telemetry/otlp/trace-context.ts maxStateChars',
     'telemetry/otlp/span-trace.ts maxEvents',
     'telemetry/otlp/span-trace.ts maxErrorChars',

@@ -509,6 +509,14 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
 
   // Models
   'requests that wait for a model': driveQueue,
+  'requests of an [overload](../guide/overload.md) that wait': elsewhere(
+    'test/scenario/overload.test.ts',
+    'no more requests of an overload wait than can run within the target',
+  ),
+  'wait of a request that came before an overload, while the overload lasts': elsewhere(
+    'test/scenario/overload.test.ts',
+    'an overload that lasts refuses those who came before it after 30 s',
+  ),
   'runs of a request whose batch failed': elsewhere('test/e2e/isolated-failures.test.ts', 'run once at most'),
   'instances of a model, all groups and devices together': loads(
     { ...identityConfig, instance_group: [{ count: 2_147_483_647, kind: 'KIND_CPU' }] },

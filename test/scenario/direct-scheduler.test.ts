@@ -2,15 +2,24 @@
 
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { anonymous, type Caller } from '../../src/access/caller.ts'
 import { ManualClock } from '../fakes/manual-clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import type { Batch } from '../../src/model/batch.ts'
 import { DirectScheduler } from '../../src/scheduling/direct-scheduler.ts'
 import { testHistories, type Histories } from './histories.ts'
+import { tenantCaller } from './overload-simulation.ts'
 import { Ledger } from './ledger.ts'
 import { Departures, rescaled, SimulatedInstance } from './simulated-instance.ts'
 
-type Setup = { readonly instanceCount: number; readonly depth: number; readonly maxQueueSize: number }
+type Setup = {
+  readonly instanceCount: number
+  readonly depth: number
+  readonly maxQueueSize: number
+  /** 0: an overload is not looked for. */
+  readonly targetNs: number
+  readonly tenants: readonly Caller[]
+}
 type Step = { readonly do: keyof typeof weights; readonly value: number }
 const weights = { arrive: 20, finish: 16, cancel: 4, advance: 6, die: 2, flip: 2, depth: 2, rescale: 1, drain: 0 }
 
@@ -37,7 +46,9 @@ class Simulation {
     this.#setup = setup
     this.instances = Array.from({ length: setup.instanceCount }, () => this.#createInstance())
     this.#used = this.instances
-    this.#scheduler = new DirectScheduler({ clock: this.clock }, this.instances, setup)
+    const { targetNs, maxQueueSize } = setup
+    const overload = targetNs === 0 ? null : { targetNs, batchDelayNs: 0, maxBatchSize: 1 }
+    this.#scheduler = new DirectScheduler({ clock: this.clock }, this.instances, { maxQueueSize, overload })
     this.ledger = new Ledger(() => this.#scheduler, setup.maxQueueSize)
   }
 
@@ -46,7 +57,10 @@ class Simulation {
     const instance = instances[value % instances.length] as SimulatedInstance
     switch (action) {
       case 'arrive':
-        ledger.enqueue(this.clock.nowNs(), { timeoutUs: BigInt(value % 3 === 0 ? 1 + (value % 200) : 0) })
+        ledger.enqueue(this.clock.nowNs(), {
+          timeoutUs: BigInt(value % 3 === 0 ? 1 + (value % 200) : 0),
+          caller: this.#setup.tenants[value % this.#setup.tenants.length] ?? anonymous,
+        })
         break
       case 'finish':
         this.finish(instance)
@@ -124,6 +138,7 @@ class Simulation {
     if (this.#used.length > 1) assert.equal(instance.batches.length, 1, 'one of several instances parks nothing')
     assert.ok(request !== undefined)
     this.ledger.started(request)
+    if (this.#setup.targetNs > 0 || this.#setup.tenants.length > 1) return
     const index = this.ledger.indexOf(request)
     assert.ok(index > this.#lastStarted, 'first in, first out')
     this.#lastStarted = index
@@ -138,6 +153,13 @@ const histories: Histories<Setup, Step> = {
     instanceCount: 1 + random.int(3),
     depth: random.int(4),
     maxQueueSize: random.pick([0, 1, 4, Infinity]),
+    // So short that the few microseconds of a history are an overload.
+    targetNs: random.pick([0, 0, 100, 1000]),
+    tenants: random.pick([
+      [anonymous],
+      [anonymous],
+      ['a', 'b', 'c'].map((tenant) => tenantCaller(tenant, 1 + random.int(4))),
+    ]),
   }),
   step: (random) => ({
     do: random.oneIn(400) ? 'drain' : random.weighted(weights),
@@ -168,7 +190,7 @@ const histories: Histories<Setup, Step> = {
 testHistories('the direct scheduler keeps its invariants, whatever happens', 800_000, histories)
 
 test('the sole instance is handed further requests up to its depth, and the queue bound counts those that wait behind', () => {
-  const setup = { instanceCount: 1, depth: 2, maxQueueSize: 4 }
+  const setup = { instanceCount: 1, depth: 2, maxQueueSize: 4, targetNs: 0, tenants: [anonymous] }
   const simulation = new Simulation(setup)
   const { ledger } = simulation
   const [instance] = simulation.instances as [SimulatedInstance]

@@ -77,6 +77,7 @@ export class BlsCalls {
     const caller = this.#findRequest(head.traceOf)
     if (head.traceOf !== 0) caller?.trace?.beginChild(request)
     request.origin = caller?.origin ?? null
+    request.isInner = true
     request.isShadow = caller?.isShadow ?? false
     const refusal = this.#refusal(head, isDecoupledCall)
     if (refusal === null) this.#services.infer(request)

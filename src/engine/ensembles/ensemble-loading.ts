@@ -10,6 +10,7 @@ import type { ModelConfig, ModelEnsemblingStep } from '../../config/model-config
 import { ModelSignature } from '../../config/model-signature.ts'
 import { normaliseModelConfig } from '../../config/normalise-model-config.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
+import type { QueueDoor } from '../../model/queue-report.ts'
 import { keyOfModel, type FoundModel } from '../../repository/model-repository.ts'
 import { readLabels } from '../../repository/labels.ts'
 import { EnsembleScheduler } from '../../scheduling/ensemble-scheduler.ts'
@@ -118,9 +119,10 @@ export async function loadEnsemble(
   const [calling, callingConfigs] =
     namespace === undefined ? [config, configs] : callingInFull(config, namespace, configs)
   const plan = new EnsemblePlan(calling, signature, callingConfigs, { isLikeTriton })
-  const uncached = new EnsembleScheduler({ clock, infer }, plan, signature)
-  const scheduler = await sharingScheduler(dependencies, { config, files }, uncached)
   const steps = stepsOf(config)
+  const doors = (): (QueueDoor | null)[] => steps.map((step) => findStep(step)?.door ?? null)
+  const uncached = new EnsembleScheduler({ clock, infer, doors }, plan, signature)
+  const scheduler = await sharingScheduler(dependencies, { config, files }, uncached)
   const isReady = (): boolean => steps.every((step) => findStep(step)?.isReady ?? false)
   return { config, signature, loaded: nothingToClose, instances: null, scheduler, isReady }
 }

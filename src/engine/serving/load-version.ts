@@ -15,6 +15,7 @@ import { readInitialStates } from '../../repository/initial-states.ts'
 import { readLabels } from '../../repository/labels.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'
 import { DirectScheduler } from '../../scheduling/direct-scheduler.ts'
+import { overloadSettings } from '../../scheduling/overload-settings.ts'
 import { DynamicBatchScheduler } from '../../scheduling/dynamic-batch-scheduler.ts'
 import { dynamicBatchSettings } from '../../scheduling/dynamic-batch-settings.ts'
 import type { RateLimiter } from '../../scheduling/rate-limiter.ts'
@@ -43,8 +44,10 @@ export type LoadDependencies = {
 export type LoadSettings = {
   readonly isAutoCompleteDisabled: boolean
   readonly gpuCount: number
-  /** For a model that sets no `max_queue_size`. 'auto' = max(100, 8 × max_batch_size × instances). */
+  /** For a model that sets no `max_queue_size`. 'auto': see `queueBound`. */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
+  /** `--queue-delay-target`, for models without `queue_delay_target_ms`; 0 or absent: no overload is looked for. */
+  readonly queueDelayTargetMs?: number
   /** `--triton-defaults`: leave out steps that an answer does not need as Triton does, with the same refusals. */
   readonly runsEnsemblesLikeTriton?: boolean
   /** `--model-max-execution-secs`, for models without `max_execution_ms`; 0 or absent: no limit. */
@@ -192,17 +195,24 @@ function createScheduler(
     const sequences = sequenceSettings(config, config.sequenceBatching, signature, { maxQueueSize, initialStates })
     return new SequenceScheduler({ clock, afterThisTurn, log }, instances, sequences)
   }
-  if (config.dynamicBatching === null) return new DirectScheduler({ clock }, instances, { maxQueueSize })
-  const options = { defaultMaxQueueSize: maxQueueSize }
+  const overload = overloadSettings(config, settings.queueDelayTargetMs ?? 0)
+  if (config.dynamicBatching === null)
+    return new DirectScheduler({ clock }, instances, { modelName: config.name, maxQueueSize, overload })
+  const options = { defaultMaxQueueSize: maxQueueSize, overload }
   const batching = dynamicBatchSettings(config, config.dynamicBatching, signature, options)
   return new DynamicBatchScheduler({ clock, afterThisTurn }, instances, batching)
 }
 
+/** Where an overload is looked for, it ends far below this. So a client may send many requests at once and wait for them. */
+const mostWaitingRequests = 10_000
+
+/** How many requests of a model may wait that sets no `max_queue_size`. */
 export function queueBound(settings: LoadSettings, config: ModelConfig, instanceCount: number): number {
   switch (settings.defaultMaxQueueSize) {
     case 'unlimited':
       return Infinity
     case 'auto':
+      if (overloadSettings(config, settings.queueDelayTargetMs ?? 0) !== null) return mostWaitingRequests
       return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * instanceCount)
     default:
       return settings.defaultMaxQueueSize

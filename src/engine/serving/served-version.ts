@@ -11,6 +11,7 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { ModelStatistics } from '../../model/model-statistics.ts'
 import type { VersionContent } from '../../model/registered-model.ts'
+import type { QueueDoor, QueueReport } from '../../model/queue-report.ts'
 import type { ModelVersion, ModelVersionState } from '../../model/model-version.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { reshapeOutputs } from '../../model/reshape.ts'
@@ -69,6 +70,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
   #state: ModelVersionState = 'LOADING'
   #reason = ''
   #parts: LoadedParts | null = null
+  #door: QueueDoor | null = null
   #statistics = new Statistics({ hasResponseStatistics: false })
   readonly #createdNs: number
   #loadSeconds = 0
@@ -172,6 +174,15 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#parts?.scheduler.pendingCount ?? 0
   }
 
+  get queue(): QueueReport | null {
+    return this.#parts?.scheduler.queue ?? null
+  }
+
+  /** HOT. */
+  get door(): QueueDoor | null {
+    return this.#door
+  }
+
   /** READY, and at least one Instance can execute: a model whose every Worker is down does not call itself ready. */
   get isReady(): boolean {
     const parts = this.#parts
@@ -181,6 +192,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
 
   becomeReady(parts: LoadedParts): void {
     this.#parts = parts
+    this.#door = parts.scheduler.door ?? null
     const { config, signature } = parts
     const isEnsemble = config.ensembleScheduling !== null
     // Triton's Python backend and its ensembles report nothing about single responses; clients compare the whole answer.
@@ -248,6 +260,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     // The index lists the version as long as the server runs, and the memory must be free before that.
     this.#parts = { config, signature, loaded: nothingLeft, instances: null, scheduler: refusing }
     this.#workload = noWorkload
+    this.#door = null
     this.becomeUnavailable('unloaded')
     this.#log.info(`successfully unloaded '${modelLabel(this.key)}' version ${this.version}`)
   }

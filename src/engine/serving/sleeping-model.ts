@@ -21,6 +21,8 @@ export class SleepingVersion implements ModelVersion {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState = 'UNAVAILABLE'
+  /** Requests wait for the load, so nothing is known of an overload. */
+  readonly door = null
 
   constructor(model: SleepingModel, version: string, config: ModelConfig, signature: ModelSignature) {
     this.model = model
