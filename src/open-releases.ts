@@ -1,5 +1,7 @@
 // Rollouts put together: where they are kept, who hears of them, and the control that runs them.
 
+import { createHash } from 'node:crypto'
+import { hostname } from 'node:os'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { changeOrigin } from './model/change-origin.ts'
@@ -7,6 +9,7 @@ import type { ServerOptions } from './options/server-options.ts'
 import { FileReleaseStore } from './releases/file-release-store.ts'
 import { ModelFleet, type FleetParts } from './releases/model-fleet.ts'
 import { Outbox } from './releases/outbox.ts'
+import { RedisRollouts } from './releases/redis-rollouts.ts'
 import { ReleaseControl } from './releases/release-control.ts'
 import type { ReleaseRecord } from './releases/release-record.ts'
 import { releaseTraffic } from './releases/release-traffic.ts'
@@ -17,22 +20,29 @@ type ReleaseDependencies = FleetParts & { readonly clock: Clock; readonly log: L
 /** To be called before the models are loaded: from then on the Engine asks the control which versions to load. */
 export async function openReleases(
   dependencies: ReleaseDependencies,
-  { stateDirectory, prometheusUrl }: ServerOptions['process'],
+  { stateDirectory, prometheusUrl, rolloutStoreUrl }: ServerOptions['process'],
 ): Promise<ReleaseControl> {
   const { clock, log, engine, audit } = dependencies
-  const control = new ReleaseControl({
+  const parts = { log, wallMs: () => clock.wallMs() }
+  const shared = rolloutStoreUrl === '' ? null : await RedisRollouts.open(parts, rolloutStoreUrl, serverName(stateDirectory), () => control.heard()) // prettier-ignore
+  const control: ReleaseControl = new ReleaseControl({
     clock,
     log,
     fleet: new ModelFleet(dependencies),
     store: new FileReleaseStore(log, stateDirectory),
     openTraffic: releaseTraffic({ engine, clock, countryOf: () => '' }),
     outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
+    shared,
     audit: (record, action, by, why) => recordMove(audit, clock, record, action, by, why),
   })
   await control.restore()
   engine.setVersionRule(control)
   return control
 }
+
+/** The same after a restart, so that the sums of this server are counted once. */
+const serverName = (stateDirectory: string): string =>
+  createHash('sha256').update(`${hostname()}\0${stateDirectory}`).digest('hex').slice(0, 16)
 
 /** The reason has the evidence in numbers, as the judge worded it. */
 function recordMove(

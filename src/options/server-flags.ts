@@ -23,6 +23,9 @@ export const serverFlags = [
   flag('state-dir', text('PATH'), '', ours)
     .says('Folder where rollouts, default versions and held versions outlive the server; $XDG_STATE_HOME/galatea/<id>')
     .set('process.stateDirectory', stateDirectory),
+  flag('rollout-store', text('state|redis://HOST:PORT'), 'state', ours)
+    .says('Keep rollouts in --state-dir alone, or share them with other servers through Redis')
+    .set('process.rolloutStoreUrl', rolloutStoreUrl),
   flag('prometheus-url', text('URL'), '', ours)
     .says('Prometheus that answers the queries of rollouts (`promql` metrics)')
     .to('process.prometheusUrl'),
@@ -66,6 +69,14 @@ export const serverFlags = [
     )
     .to('process.allowsForeignSharedMemory'),
 ]
+
+function rolloutStoreUrl(flags: FlagValues): string {
+  const given = flags.text('rollout-store')
+  if (given === 'state') return ''
+  const protocol = URL.parse(given)?.protocol
+  if (protocol === 'redis:' || protocol === 'rediss:') return given
+  throw badOption('rollout-store', `expected state or redis://HOST:PORT, got '${given.replace(/\/\/[^/@]*@/, '//')}'`)
+}
 
 function stateDirectory(flags: FlagValues, { environment }: Surroundings): string {
   const given = flags.text('state-dir')

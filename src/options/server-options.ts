@@ -160,6 +160,8 @@ type ProcessOptions = {
   readonly auditLogFile: string
   /** `--state-dir`: where rollouts outlive the server. */
   readonly stateDirectory: string
+  /** `--rollout-store`: the Redis through which servers share rollouts; '' for none. */
+  readonly rolloutStoreUrl: string
   /** `--prometheus-url`: answers the queries of rollouts; '' for none. */
   readonly prometheusUrl: string
   /** `--client-memory-limit`; Infinity for none. */

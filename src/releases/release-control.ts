@@ -10,12 +10,13 @@ import type { ModelKey } from '../model/model-key.ts'
 import { compareVersions, selectVersions } from '../repository/version-policy.ts'
 import type { FoundModel } from '../repository/model-repository.ts'
 import type { RolloutPlan } from '../rollouts/rollout-plan.ts'
-import { createRollout, type RolloutEvent } from '../rollouts/rollout-state.ts'
+import { createRollout, isLive, type RolloutEvent } from '../rollouts/rollout-state.ts'
 import type { RolloutFigures } from '../telemetry/rollout-families.ts'
 import type { OpenTraffic } from './live-traffic.ts'
 import { labelOfKey, type ModelFleet } from './model-fleet.ts'
 import { PinBook } from './pin-book.ts'
 import { isRolloutRecord, type ArmVersion, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
+import { ReleaseSync } from './release-sync.ts'
 import type { ReleaseStore } from './release-store.ts'
 import { problemText, type FoundRolloutFile } from './rollout-files.ts'
 import { rolloutFigures } from './release-json.ts'
@@ -23,7 +24,7 @@ import { RolloutRun, type RunParts } from './rollout-run.ts'
 import { VersionLabels } from './version-labels.ts'
 import { selectRelease } from './select-release.ts'
 
-type ControlParts = Pick<RunParts, 'audit' | 'outbox'> & {
+type ControlParts = Pick<RunParts, 'audit' | 'outbox' | 'shared'> & {
   readonly clock: Clock
   readonly log: Log
   readonly fleet: ModelFleet
@@ -68,6 +69,7 @@ export class ReleaseControl implements VersionRule {
   readonly #reported = new Map<string, string>()
   readonly #watchers = new Set<(run: RolloutRun) => void>()
   #cancelTick: Cancel | null = null
+  #sync: ReleaseSync | null = null
   #isClosed = false
 
   constructor(parts: ControlParts) {
@@ -87,8 +89,19 @@ export class ReleaseControl implements VersionRule {
     }
   }
 
+  /** Another server has changed a rollout. */
+  readonly heard = (): void => void this.#sync?.now()
+
   /** After the models are loaded. */
   async start(): Promise<void> {
+    const { shared, clock } = this.#parts
+    if (shared !== null) {
+      const join = (record: RolloutRecord): Promise<RolloutRun | null> => this.#join(record)
+      const back = (): void => void this.#tryNewcomers()
+      this.#sync = new ReleaseSync({ clock, log: this.#log, shared, runs: this.#runs, join, back })
+      await this.#sync.now()
+      this.#sync.start()
+    }
     for (const run of this.#runs.values()) if (!run.isOver) run.dispatch({ type: 'restored' })
     this.#tickLater()
     for (const { name, namespace } of this.#parts.fleet.engine.index()) {
@@ -101,8 +114,10 @@ export class ReleaseControl implements VersionRule {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelTick?.()
+    this.#sync?.close()
     await Promise.all(this.#runs.values().map((run) => run.close()))
     await this.#parts.store.close()
+    await this.#parts.shared?.close()
   }
 
   /** Newest first. */
@@ -219,15 +234,30 @@ export class ReleaseControl implements VersionRule {
       notes: [],
       report: null,
     }
+    const other = (await this.#parts.shared?.write(record, 0)) ?? null
+    if (other !== null) return this.#joinInstead(other)
     // Where nothing can be kept there is no rollout: a restart would let the highest version win.
     await this.#parts.store.saveRecord(record)
     const pins = this.pins.in(model, polled.repositoryPath)
     const stable = (arms[0] as ArmVersion).version
     await this.pins.change(model, polled.repositoryPath, { standard: stable, newest: pins?.newest || stable })
-    const run = this.#run(record, polled.repositoryPath)
+    const run = this.#run(record, polled.repositoryPath, record.state.generation)
     this.#runs.set(name, run)
     this.#forgetOldest()
     run.begin(transition)
+    this.#tickLater()
+    return run
+  }
+
+  /** Another server was quicker with a rollout of the same name. */
+  async #joinInstead(record: RolloutRecord): Promise<RolloutRun> {
+    const run = this.#runs.get(record.name) ?? (await this.#join(record))
+    if (run === null)
+      throw new ServerError(
+        'ALREADY_EXISTS',
+        `another server has the rollout '${record.name}', which this server cannot join`,
+      )
+    run.adopt(record)
     this.#tickLater()
     return run
   }
@@ -352,7 +382,17 @@ export class ReleaseControl implements VersionRule {
       await this.#pinFirst(model)
       return
     }
-    await this.#bringIn(model, newcomer, isAsked)
+    await this.#bringIn(model, newcomer, isAsked).catch((reason: unknown) => {
+      // The shared store may be away: then the version waits for it.
+      if (this.#parts.shared?.isAway === true) this.#newcomers.set(model, newcomer)
+      throw reason
+    })
+  }
+
+  async #tryNewcomers(): Promise<void> {
+    for (const model of [...this.#newcomers.keys()]) {
+      await this.afterLoad(model, false).catch((reason: unknown) => this.#log.error(messageOf(reason)))
+    }
   }
 
   /** A model with a rollout file remembers which version serves: one that comes while the server is down is new, too. */
@@ -380,7 +420,13 @@ export class ReleaseControl implements VersionRule {
       return
     }
     if (file.plan.kind === 'experiment') return
+    // Another server may have begun the same rollout a moment ago.
+    await this.#sync?.now()
     const live = this.liveOf(model)
+    if (live?.candidate.version === version) {
+      if (isAsked) await this.#begun(live)
+      return
+    }
     if (live !== null) {
       const refusal = live.dispatch({ type: 'superseded', version })
       if (refusal !== null) {
@@ -411,7 +457,41 @@ export class ReleaseControl implements VersionRule {
     })
   }
 
-  #run(record: RolloutRecord, repository = this.pins.of(record.model)?.repository ?? ''): RolloutRun {
+  /** Another server has begun the rollout. Null: it cannot be joined, or not yet. */
+  async #join(record: RolloutRecord): Promise<RolloutRun | null> {
+    const { fleet } = this.#parts
+    const { name, model, arms } = record
+    const polled = await fleet.poll(model).catch(() => null)
+    let problem = polled === null ? `this server has no model '${model}'` : ''
+    for (const { version, hash } of polled === null ? [] : arms) {
+      const isThere = polled?.versions.includes(version) === true
+      if (isThere && (await fleet.hashOf(polled, version)) === hash) continue
+      problem = `version ${version} ${isThere ? 'has other files here than on the server that began it' : 'is not here'}`
+    }
+    if (polled === null || problem !== '') {
+      if (this.#reported.get(`join ${name}`) !== problem)
+        this.#log.warning(`rollout '${name}' is not joined: ${problem}`)
+      this.#reported.set(`join ${name}`, problem)
+      return null
+    }
+    const { state } = createRollout({ name, model, author: record.author, why: 'another server has begun it' }, { nowNs: this.#parts.clock.nowNs(), wallMs: record.createdMs }) // prettier-ignore
+    const stable = (arms[0] as ArmVersion).version
+    const isOpen = isLive(record.state)
+    if (isOpen) {
+      const newest = this.pins.in(model, polled.repositoryPath)?.newest || stable
+      await this.pins.change(model, polled.repositoryPath, { standard: stable, newest })
+    }
+    const run = this.#run({ ...record, evidence: {}, state }, polled.repositoryPath)
+    this.#runs.set(name, run)
+    if (isOpen) run.dispatch({ type: 'restored' })
+    return run
+  }
+
+  #run(
+    record: RolloutRecord,
+    repository = this.pins.of(record.model)?.repository ?? '',
+    sharedGeneration = 0,
+  ): RolloutRun {
     const parts: RunParts = {
       ...this.#parts,
       log: this.#log,
@@ -419,7 +499,7 @@ export class ReleaseControl implements VersionRule {
       save: (kept) => this.#parts.store.saveRecord(kept),
       changed: (run) => this.#changed(run),
     }
-    return new RolloutRun(parts, { repository, isLeader: () => true }, record)
+    return new RolloutRun(parts, { repository, sharedGeneration }, record)
   }
 
   #changed(run: RolloutRun): void {

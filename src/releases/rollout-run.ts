@@ -4,14 +4,16 @@ import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
 import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts'
+import { addEvidence, type EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import { reduceRollout } from '../rollouts/reduce-rollout.ts'
 import { reportRollout, type RolloutReport } from '../rollouts/rollout-report.ts'
-import { isLive, type Moment, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
+import { isLive, type Moment, type RolloutPhase, type RolloutState, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
 import type { ArmOutcomes, LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { Outbox } from './outbox.ts'
 import type { PinBook } from './pin-book.ts'
 import type { ArmVersion, ReleaseNote, RolloutRecord } from './release-record.ts'
+import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
 import { signatureDifference } from './signature-difference.ts'
 
 export type RunParts = {
@@ -24,11 +26,13 @@ export type RunParts = {
   save(record: RolloutRecord): Promise<void>
   audit(record: RolloutRecord, action: RolloutAudit, by: string, why: string): void
   readonly outbox: Outbox
+  /** Null: this server is alone. */
+  readonly shared: SharedRollouts | null
   /** Somebody may want to see the new state. */
   changed(run: RolloutRun): void
 }
 
-type RunSettings = { readonly repository: string; readonly isLeader: () => boolean }
+type RunSettings = { readonly repository: string; readonly sharedGeneration: number }
 
 /** Sums are kept this often while nothing else changes. */
 const keepEvidenceNs = 5e9
@@ -43,6 +47,9 @@ export class RolloutRun {
   #isStableWanted: boolean
   #judgement: Judgement
   #restarts = 0
+  /** The generation of the state that the shared store has. */
+  #sharedGeneration: number
+  #sharing: Promise<void> | null = null
   #outcomes: readonly ArmOutcomes[] = []
   readonly #queriedNs = new Map<string, number>()
   /** By metric: why the last query had no answer. */
@@ -54,7 +61,8 @@ export class RolloutRun {
     this.#parts = parts
     this.#settings = settings
     this.#record = record
-    this.#judgement = judge(record)
+    this.#judgement = judge(record, record.evidence)
+    this.#sharedGeneration = settings.sharedGeneration
     this.#isStableWanted =
       isLive(record.state) || (record.state.phase === 'SUCCEEDED' && !record.state.isStableReleased)
   }
@@ -69,6 +77,10 @@ export class RolloutRun {
 
   get traffic(): LiveTraffic | null {
     return this.#traffic
+  }
+
+  get sharedGeneration(): number {
+    return this.#sharedGeneration
   }
 
   get isLive(): boolean {
@@ -115,6 +127,7 @@ export class RolloutRun {
     this.#carryOut(effects)
     if (state.generation !== before.generation) {
       this.#keep()
+      this.#share()
       this.#parts.changed(this)
     }
     return refusal
@@ -126,22 +139,80 @@ export class RolloutRun {
     this.#countRestarts()
     this.#measureMemory()
     this.#askPrometheus()
-    if (this.#traffic !== null) {
-      this.#record = { ...this.#record, evidence: this.#traffic.sums() }
-      this.#judgement = judge(this.#record)
-    }
+    if (this.#traffic !== null) this.#record = { ...this.#record, evidence: this.#traffic.sums() }
+    const requests = this.#traffic?.candidateRequests ?? 0
+    const compared = this.#traffic?.shadowFigures()?.compared ?? 0
+    const { shared } = this.#parts
+    shared?.report(this.#record.name, { sums: this.#record.evidence, requests, compared })
+    const others = shared?.others(this.#record.name) ?? []
+    const judgement = this.#judge(others)
     const served = this.#parts.fleet.version(this.candidate.model, this.candidate.version)
     this.dispatch({
       type: 'tick',
       facts: {
-        judgement: this.#judgement,
-        candidateRequests: this.#traffic?.candidateRequests ?? 0,
-        compared: this.#traffic?.shadowFigures()?.compared ?? 0,
+        judgement,
+        candidateRequests: others.reduce((sum, one) => sum + one.requests, requests),
+        compared: others.reduce((sum, one) => sum + one.compared, compared),
         isCandidateReady: served?.isReady ?? false,
-        isLeader: this.#settings.isLeader(),
+        isLeader: shared === null || shared.isLeader(this.#record.name),
       },
     })
     if (isLive(state) && this.#parts.clock.nowNs() - this.#keptNs >= keepEvidenceNs) this.#keep()
+  }
+
+  /** All sums are judged by everybody with one half of the budget, those of this server alone with its part of the other half. */
+  #judge(others: readonly ServerEvidence[]): Judgement {
+    const { evidence, plan, name } = this.#record
+    if (this.#parts.shared === null) return (this.#judgement = judge(this.#record, evidence))
+    const servers = Math.max(2, this.#parts.shared.serverCount(name))
+    const merged = others.reduce((sums, one) => addEvidence(sums, one.sums), evidence)
+    this.#judgement = judgeRollout(plan.judge.metrics, merged, plan.judge.alpha, { servers, sums: 'merged' })
+    const own = judgeRollout(plan.judge.metrics, evidence, plan.judge.alpha, { servers, sums: 'own' })
+    return { ...this.#judgement, worse: this.#judgement.worse ?? own.worse }
+  }
+
+  /** Takes over what another server has written, and does what that means for this server. */
+  adopt(record: RolloutRecord): void {
+    const before = this.#record.state
+    this.#sharedGeneration = record.state.generation
+    // Another server went on before it could hear of the rollback: the rollback is written once more.
+    if (isWithdrawn(before.phase) && !isWithdrawn(record.state.phase)) {
+      this.#share()
+      return
+    }
+    const { nowNs } = this.#now()
+    const { isLoading, notReadyNs, restartAges } = before
+    const state = { ...record.state, seenNs: nowNs, isLoading, notReadyNs, restartAges }
+    this.#record = { ...this.#record, state, notes: record.notes, report: record.report ?? this.#record.report }
+    this.#carryOut(adoptionEffects(before, state))
+    this.#keep()
+    this.#parts.changed(this)
+  }
+
+  storeBack(): void {
+    this.dispatch({ type: 'store-back' })
+    this.#share()
+  }
+
+  /** Writes the state for the other servers. Whoever was quicker wins, but for a rollback: that one always wins. */
+  #share(): void {
+    const { shared, log } = this.#parts
+    if (shared === null || shared.isAway || this.#sharing !== null) return
+    this.#sharing = this.#shareAll(shared)
+      .catch((reason: unknown) => log.warning(`rollout '${this.#record.name}' is not shared: ${messageOf(reason)}`))
+      .finally(() => (this.#sharing = null))
+  }
+
+  async #shareAll(shared: SharedRollouts): Promise<void> {
+    while (this.#record.state.generation !== this.#sharedGeneration) {
+      const { state } = this.#record
+      const generation = Math.max(state.generation, this.#sharedGeneration + 1)
+      if (generation !== state.generation) this.#record = { ...this.#record, state: { ...state, generation } }
+      const written = this.#record
+      const kept = await shared.write(written, this.#sharedGeneration)
+      if (kept === null) this.#sharedGeneration = written.state.generation
+      else this.adopt(kept)
+    }
   }
 
   note(note: ReleaseNote): Promise<void> {
@@ -375,7 +446,28 @@ export class RolloutRun {
   }
 }
 
-const judge = ({ plan, evidence }: RolloutRecord): Judgement =>
+const isWithdrawn = (phase: RolloutPhase): boolean => phase === 'ROLLING_BACK' || phase === 'ROLLED_BACK'
+
+/** What a server does whose rollout was moved by another one. Who moved it has told people of it. */
+function adoptionEffects(before: RolloutState, after: RolloutState): RolloutEffect[] {
+  const effects: RolloutEffect[] = []
+  if (after.weight !== before.weight) effects.push({ do: 'set-weight', weight: after.weight })
+  if (after.shadow !== before.shadow) effects.push({ do: 'set-shadow', share: after.shadow })
+  if (after.phase === before.phase) {
+    if (after.isStableReleased && !before.isStableReleased) effects.push({ do: 'release-stable' })
+    return effects
+  }
+  if (isWithdrawn(after.phase) && !isWithdrawn(before.phase)) {
+    effects.push({ do: 'hold-candidate' }, { do: 'freeze-report' }, { do: 'drain-candidate' })
+  }
+  if (after.phase === 'ROLLED_BACK' || after.phase === 'FAILED' || after.phase === 'CANCELLED') {
+    effects.push({ do: 'unload-candidate' })
+  }
+  if (after.phase === 'SUCCEEDED') effects.push({ do: 'write-pin', to: 'candidate' }, { do: 'freeze-report' })
+  return effects
+}
+
+const judge = ({ plan }: RolloutRecord, evidence: EvidenceSums): Judgement =>
   judgeRollout(plan.judge.metrics, evidence, plan.judge.alpha)
 
 const noteText = ({ at, by, text }: ReleaseNote): string => `${at} ${by === '' ? '' : `${by}: `}${text}`

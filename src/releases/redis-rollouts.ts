@@ -1,0 +1,183 @@
+// Rollouts of several servers in one Redis. States change by compare-and-set on their generation; sums of servers lie beside each
+// other and are added by whoever judges.
+
+import type { RedisClientType } from '@redis/client'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import type { RolloutRecord } from './release-record.ts'
+import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
+
+type Client = RedisClientType
+
+const prefix = 'galatea:rollout'
+/** Names of rollouts and their generations. */
+const indexKey = `${prefix}s`
+const leaderMs = 10_000
+const evidenceSecs = 3600
+/** A server that has said nothing for so long takes no part any more. */
+const silentMs = 10_000
+/** An answer that takes longer counts as none. */
+const commandTimeoutMs = 2000
+
+/** KEYS: the rollout, the index. ARGV: expected and new generation, record, name, model. Gives '' or the record that is kept. */
+const compareAndSet = `
+local kept = redis.call('HGET', KEYS[1], 'generation')
+if (kept or '0') ~= ARGV[1] then return redis.call('HGET', KEYS[1], 'record') or '' end
+redis.call('HSET', KEYS[1], 'generation', ARGV[2], 'record', ARGV[3], 'model', ARGV[5])
+redis.call('HSET', KEYS[2], ARGV[4], ARGV[2])
+redis.call('PUBLISH', KEYS[2], ARGV[4])
+return ''
+`
+/** Takes or keeps the lead: one server at a time. */
+const takeLead = `
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end
+return 0
+`
+
+export class RedisRollouts implements SharedRollouts {
+  readonly #log: Log
+  readonly #client: Client
+  readonly #server: string
+  readonly #wallMs: () => number
+  readonly #where: string
+  readonly #leads = new Set<string>()
+  readonly #others = new Map<string, readonly ServerEvidence[]>()
+  readonly #counts = new Map<string, number>()
+  readonly #reports = new Map<string, ServerEvidence>()
+  #isAway = true
+  #subscriber: Client | null = null
+
+  /** `server` is the same after a restart. `heard` is called when another server has changed a rollout. */
+  static async open(
+    parts: { readonly log: Log; readonly wallMs: () => number },
+    url: string,
+    server: string,
+    heard: () => void,
+  ): Promise<RedisRollouts> {
+    const redis = await import('@redis/client').catch((reason: unknown) => {
+      const text = `--rollout-store=redis://… needs the package '@redis/client': run 'npm install @redis/client'`
+      throw new ServerError('UNSUPPORTED', text, { cause: reason })
+    })
+    const reconnectStrategy = (attempts: number): number => Math.min(100 * 2 ** attempts, 2000)
+    const make = (): Client =>
+      redis.createClient({
+        url,
+        socket: { reconnectStrategy, connectTimeout: commandTimeoutMs },
+        disableOfflineQueue: true,
+        commandOptions: { timeout: commandTimeoutMs },
+      }) as unknown as Client
+    return new RedisRollouts(parts, make, new URL(url).host, server, heard)
+  }
+
+  private constructor(
+    { log, wallMs }: { readonly log: Log; readonly wallMs: () => number },
+    make: () => Client,
+    where: string,
+    server: string,
+    heard: () => void,
+  ) {
+    this.#log = log.from('redis-rollouts.ts')
+    this.#wallMs = wallMs
+    this.#server = server
+    this.#where = where
+    this.#client = make()
+    this.#client.on('error', (reason: unknown) => this.#noteAway(reason))
+    this.#client.on('ready', () => this.#noteBack())
+    this.#client.connect().catch((reason: unknown) => this.#noteAway(reason))
+    const subscriber = make()
+    this.#subscriber = subscriber
+    subscriber.on('error', () => undefined)
+    subscriber
+      .connect()
+      .then(() => subscriber.subscribe(indexKey, heard))
+      .catch(() => undefined)
+  }
+
+  get isAway(): boolean {
+    return this.#isAway || !this.#client.isReady
+  }
+
+  isLeader(name: string): boolean {
+    return !this.isAway && this.#leads.has(name)
+  }
+
+  others(name: string): readonly ServerEvidence[] {
+    return this.#others.get(name) ?? []
+  }
+
+  serverCount(name: string): number {
+    return Math.max(1, this.#counts.get(name) ?? 1)
+  }
+
+  async write(record: RolloutRecord, expected: number): Promise<RolloutRecord | null> {
+    const { name, model, state } = record
+    const kept = await this.#client.eval(compareAndSet, {
+      keys: [`${prefix}:${name}`, indexKey],
+      arguments: [String(expected), String(state.generation), JSON.stringify(record), name, model],
+    })
+    return kept === '' ? null : (JSON.parse(String(kept)) as RolloutRecord)
+  }
+
+  report(name: string, evidence: ServerEvidence): void {
+    this.#reports.set(name, evidence)
+  }
+
+  async exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly RolloutRecord[]> {
+    for (const name of names) await this.#exchangeOne(name)
+    const generations = await this.#client.hGetAll(indexKey)
+    const changed: RolloutRecord[] = []
+    for (const [name, generation] of Object.entries(generations)) {
+      if (Number(generation) === (known.get(name) ?? 0)) continue
+      const text = await this.#client.hGet(`${prefix}:${name}`, 'record')
+      if (text !== null && text !== undefined) changed.push(JSON.parse(text) as RolloutRecord)
+    }
+    this.#isAway = false
+    return changed
+  }
+
+  async #exchangeOne(name: string): Promise<void> {
+    const key = `${prefix}:${name}`
+    const lead = await this.#client.eval(takeLead, {
+      keys: [`${key}:leader`],
+      arguments: [this.#server, String(leaderMs)],
+    })
+    if (lead === 1) this.#leads.add(name)
+    else this.#leads.delete(name)
+    const report = this.#reports.get(name)
+    if (report !== undefined) {
+      await this.#client.set(`${key}:evidence:${this.#server}`, JSON.stringify(report), { EX: evidenceSecs })
+    }
+    await this.#client.hSet(`${key}:servers`, this.#server, String(this.#wallMs()))
+    await this.#client.expire(`${key}:servers`, evidenceSecs)
+    const servers = Object.entries(await this.#client.hGetAll(`${key}:servers`))
+    this.#counts.set(name, servers.filter(([, seen]) => this.#wallMs() - Number(seen) < silentMs).length)
+    const others = servers.map(([server]) => server).filter((server) => server !== this.#server)
+    const texts =
+      others.length === 0 ? [] : await this.#client.mGet(others.map((server) => `${key}:evidence:${server}`))
+    this.#others.set(
+      name,
+      texts.flatMap((text) => (text === null ? [] : [JSON.parse(text) as ServerEvidence])),
+    )
+  }
+
+  async close(): Promise<void> {
+    for (const client of [this.#client, this.#subscriber]) {
+      if (client === null) continue
+      if (client.isReady) await client.close().catch(() => undefined)
+      if (client.isOpen) client.destroy()
+    }
+  }
+
+  #noteAway(reason: unknown): void {
+    if (this.#isAway) return
+    this.#isAway = true
+    this.#leads.clear()
+    this.#log.warning(`Redis at ${this.#where} is away, rollouts do not go on until it is back: ${messageOf(reason)}`)
+  }
+
+  #noteBack(): void {
+    this.#isAway = false
+    this.#log.info(`rollouts are shared through Redis at ${this.#where}`)
+  }
+}
