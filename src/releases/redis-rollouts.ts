@@ -116,7 +116,7 @@ export class RedisRollouts implements SharedRollouts {
       keys: [`${prefix}:${name}`, indexKey],
       arguments: [String(expected), String(state.generation), JSON.stringify(record), name, model],
     })
-    return kept === '' ? null : (JSON.parse(String(kept)) as RolloutRecord)
+    return kept === '' ? null : (JSON.parse(kept as unknown as string) as RolloutRecord)
   }
 
   report(name: string, evidence: ServerEvidence): void {

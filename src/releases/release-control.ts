@@ -390,7 +390,7 @@ export class ReleaseControl implements VersionRule {
   }
 
   async #tryNewcomers(): Promise<void> {
-    for (const model of [...this.#newcomers.keys()]) {
+    for (const model of this.#newcomers.keys().toArray()) {
       await this.afterLoad(model, false).catch((reason: unknown) => this.#log.error(messageOf(reason)))
     }
   }
