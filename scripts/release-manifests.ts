@@ -30,6 +30,7 @@ export const onRequest = [
   '@azure/storage-blob',
   '@google-cloud/storage',
   '@redis/client',
+  'jose',
 ]
 
 const isNode = ([name]: [string, string]): boolean => name.startsWith('node-')

@@ -1,6 +1,5 @@
 // The composition root: opens the parts of a server one after the other, and closes them in the reverse order.
 
-import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
@@ -10,6 +9,7 @@ import type { LogControl } from './base/log-control.ts'
 import type { BackendEntry } from './backend-registry.ts'
 import { buildEngine } from './build-engine.ts'
 import type { Engine } from './engine/engine.ts'
+import type { CostOptions } from './frontends/access/cost-table.ts'
 import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
 import type { IndexEntry } from './engine/serving/index-entry.ts'
@@ -30,6 +30,7 @@ import { createSpanProcessor, openTelemetrySettings } from './telemetry/otlp/ope
 import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
 import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
+import { openAccess } from './open-access.ts'
 import { openReleases } from './open-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
@@ -103,7 +104,7 @@ async function openServer(
   await refuseBusyPorts(options)
   const exit: Exit = { isOrderly: false, budgetMs: 0, isInTime: true }
   const audit = closing.add(await AuditLog.open(dependencies, options.process.auditLogFile), (opened) => opened.close())
-  const access = await openAccess(dependencies, options.process.accessConfigFile, closing)
+  const access = await openAccess({ ...dependencies, audit }, options.process.accessConfigFile, closing)
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
   const { spans, tracer } = openTracing(dependencies, options.trace, closing, exit)
@@ -137,10 +138,7 @@ async function openServer(
     ...dependencies,
     ...counts,
     access,
-    cost:
-      options.process.costPerHour > 0
-        ? { perHour: options.process.costPerHour, currency: options.process.currency }
-        : null,
+    cost: costOf(options.process),
     clientMemory,
     connectionSlots,
     engine,
@@ -192,17 +190,6 @@ function createPoller(
   }
   const known = engine.index().map(({ namespace, name }) => modelKey(namespace, name))
   return new RepositoryPoller(parts, repositoryPollSecs, known)
-}
-
-/** Null without `--access-config`: then the code of it is not read either. */
-async function openAccess(
-  dependencies: ServerDependencies,
-  path: string,
-  closing: ClosingStack,
-): Promise<AccessService | null> {
-  if (path === '') return null
-  const module = await import('./access/access-service.ts')
-  return closing.add(await module.AccessService.open(dependencies, path), (opened) => opened.close())
 }
 
 type Ports = { http: HttpPort | null; grpc: GrpcPort | null; further: FurtherPort[] }
@@ -259,6 +246,9 @@ async function openPorts(
 
 const furtherTraffic = ({ further }: Ports): Record<string, TrafficMeter> =>
   Object.fromEntries(further.map(({ protocol, port }) => [protocol, port.traffic]))
+
+const costOf = ({ costPerHour: perHour, currency }: ServerOptions['process']): CostOptions | null =>
+  perHour > 0 ? { perHour, currency } : null
 
 const createSharedMemory = (options: ServerOptions['process']): SharedMemoryRegistry =>
   new SharedMemoryRegistry({

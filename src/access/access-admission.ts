@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import type { BlockList } from 'node:net'
 import type { Clock } from '../base/clock.ts'
-import type { AccessPolicy, TokenFacts } from './access-policy.ts'
+import type { AccessPolicy } from './access-policy.ts'
 import type { Action } from './action.ts'
 import type { AdmissionFacts } from './admission-facts.ts'
 import type { Admission, Verdict } from './admission.ts'
@@ -14,18 +14,14 @@ import { parseCredential } from './credential.ts'
 import { FailureLimit } from './failure-limit.ts'
 import type { Refusal } from './refusal.ts'
 import type { Rights } from './rights.ts'
-
-/** A token that was verified, and how long it holds. */
-type VerifiedToken = TokenFacts & { readonly expiresMs: number }
-
-/** Null: the token is not good, or nobody who is trusted has signed it. */
-type VerifyToken = (token: string) => Promise<VerifiedToken | null>
+import type { VerifiedToken } from './token-verifier.ts'
 
 type AccessDependencies = {
   readonly clock: Clock
   /** The rules that are in force now. */
   readonly policy: () => AccessPolicy
-  readonly verifyToken: VerifyToken
+  /** Null: the token is not good, or nobody who is trusted has signed it. */
+  readonly verifyToken: (token: string) => Promise<VerifiedToken | null>
   /** Left out: refusals are not put on record. */
   readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal) => void
 }

@@ -11,7 +11,7 @@ import { redisAddressOf, type RedisAddress } from '../base/redis-address.ts'
 import type { Permission, PermissionRules } from './rights.ts'
 
 /** An issuer of tokens that is trusted. */
-type TokenIssuer = {
+export type TokenIssuer = {
   readonly issuer: string
   readonly audience: readonly string[]
   readonly jwks: string

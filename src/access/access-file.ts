@@ -54,25 +54,28 @@ export function describedProblem(path: string, { message, fix, position }: PlanP
   return `${place}: ${message}${fix === '' ? '' : `; ${fix}`}`
 }
 
+type RulesFollower = {
+  /** Opens what the rules need. Throws ServerError: then the rules are not taken. */
+  prepare(rules: AccessRules): Promise<void>
+  /** The rules count from now on. */
+  change(rules: AccessRules): void
+}
+
 export class AccessFile {
   readonly #clock: Clock
   readonly #log: Log
   readonly #path: string
-  readonly #onChange: (rules: AccessRules) => void
+  readonly #follower: RulesFollower
   #keysPath = ''
   #fingerprint = ''
   #cancel: Cancel | null = null
   #isClosed = false
 
-  constructor(
-    dependencies: { readonly clock: Clock; readonly log: Log },
-    path: string,
-    onChange: (rules: AccessRules) => void,
-  ) {
+  constructor(dependencies: { readonly clock: Clock; readonly log: Log }, path: string, follower: RulesFollower) {
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('access-file.ts')
     this.#path = path
-    this.#onChange = onChange
+    this.#follower = follower
   }
 
   /** Throws ServerError that lists all mistakes. */
@@ -93,7 +96,7 @@ export class AccessFile {
       // The keys may stand elsewhere now.
       this.#fingerprint = await this.#look()
       if (this.#isClosed) return
-      this.#onChange(rules)
+      this.#follower.change(rules)
       this.#log.info(`'${this.#path}' was read again: ${rules.config.roles.size} roles, ${rules.keys.length} keys`)
     } catch (reason) {
       this.#log.error(`the rules that were read before stay in force: ${messageOf(reason)}`)
@@ -119,7 +122,9 @@ export class AccessFile {
         `key '${name}' has the role '${role}', which is not in 'roles' of '${this.#path}': it gives nothing`,
       )
     }
-    return { config, keys }
+    const rules = { config, keys }
+    await this.#follower.prepare(rules)
+    return rules
   }
 
   async #look(): Promise<string> {

@@ -12,6 +12,8 @@ export type AccessEntry = {
   readonly client: string
   /** Who called, as Admission found out; '' for nobody in particular. */
   readonly caller: string
+  /** Who pays for the call; '' without `--access-config`. */
+  readonly tenant: string
   /** Of the body or the messages, as they came; null for one request of a stream, whose end tells of all of them. */
   readonly bytesIn: number | null
   readonly bytesOut: number | null

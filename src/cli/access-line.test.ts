@@ -11,6 +11,7 @@ const entry: AccessEntry = {
   status: 200,
   client: '127.0.0.1',
   caller: '',
+  tenant: '',
   bytesIn: 10,
   bytesOut: 20,
   totalNs: 1_234_567,

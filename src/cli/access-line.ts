@@ -12,6 +12,7 @@ export function encodeAccessLine(entry: AccessEntry, wallMs: number): string {
     `{"time":"${new Date(wallMs).toISOString()}","protocol":"${entry.protocol}","method":${quoted(entry.method)},` +
     `"path":${quoted(entry.path)},"status":${entry.status},"client":${quoted(entry.client)}`
   if (entry.caller !== '') line += `,"caller":${quoted(entry.caller)}`
+  if (entry.tenant !== '') line += `,"tenant":${quoted(entry.tenant)}`
   if (entry.bytesIn !== null) line += `,"bytes_in":${entry.bytesIn}`
   if (entry.bytesOut !== null) line += `,"bytes_out":${entry.bytesOut}`
   line += `,"total_us":${micros(entry.totalNs)}`

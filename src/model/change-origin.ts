@@ -3,14 +3,14 @@
  * started, files changed (poll), a request came for a model that was not in memory (demand), none came (residency), or a rollout needs it (rollout).
  */
 export type ChangeCause =
-  'http' | 'grpc' | 'model' | 'embedding' | 'start' | 'poll' | 'demand' | 'residency' | 'rollout'
+  'http' | 'grpc' | 'model' | 'embedding' | 'start' | 'poll' | 'demand' | 'residency' | 'rollout' | 'access'
 
 /** Who asked for a change. A field that is not known is ''. */
 export type ChangeOrigin = {
   readonly by: ChangeCause
   /** The address of the client. */
   readonly address: string
-  /** The name of the header that opened a restricted API; never the value of the header. */
+  /** The principal with `--access-config`, else the name of the header that opened a restricted API; never the value of the header. */
   readonly key: string
   /** The client's own id of the request: `x-request-id`. */
   readonly requestId: string

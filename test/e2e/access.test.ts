@@ -2,7 +2,7 @@
 // on every port, and a file that changes while the server runs.
 
 import assert from 'node:assert/strict'
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { createGrpcClient } from '../../src/client/node.ts'
@@ -41,7 +41,8 @@ test('keys open what their roles allow, on every port, and nothing else', async 
   const old = await folder.key('web-old')
   await folder.keys('revoke', 'web-old')
   assert.equal((await stat(path.join(folder.root, 'keys.json'))).mode & 0o777, 0o600)
-  const server = await startServerProcess([...folder.flags, '--model-control-mode=none'])
+  const [accessLog, auditLog] = [path.join(folder.root, 'access.log'), path.join(folder.root, 'audit.log')]
+  const server = await startServerProcess([...folder.flags, `--access-log=${accessLog}`, `--audit-log=${auditLog}`])
   t.after(() => server.stop())
   const infer = (model: string, key: string, headers = {}): Promise<Answer> =>
     ask(`${server.url}/v2/models/${model}/infer`, key, { method: 'POST', body: inferBody(), headers })
@@ -128,6 +129,15 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     await until(async () => (await infer('vision-a', web)).status === 200, 'the old rules')
     await folder.keys('revoke', web)
     await until(async () => (await infer('vision-a', web)).status === 401, 'the key to be revoked')
+    await until(async () => (await readFile(auditLog, 'utf8')).includes('"access.key.revoked"'), 'the audit of the key')
+    const audit = await readFile(auditLog, 'utf8')
+    assert.match(audit, /"action":"access.refused".*inference@secret: 'web-1' may not use/)
+    await until(
+      async () => (await readFile(accessLog, 'utf8')).includes('"caller":"web-1","tenant":"web"'),
+      'the access log',
+    )
+    const [, secret = ''] = /_([^_].*)$/.exec(web.slice(14)) ?? []
+    assert.ok(secret.length > 20 && !(audit + (await readFile(accessLog, 'utf8')) + server.output).includes(secret))
   })
 })
 

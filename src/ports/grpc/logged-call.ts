@@ -173,6 +173,7 @@ export class LoggedCall implements PortCall {
       status,
       client: this.#inner.remoteAddress,
       caller: this.#caller.principal,
+      tenant: this.#caller.tenant,
       bytesIn,
       bytesOut,
       totalNs,

@@ -217,6 +217,7 @@ export class HttpPort implements HttpService {
       status,
       client: request.remoteAddress,
       caller: '',
+      tenant: '',
       bytesIn,
       bytesOut: null,
       totalNs: 0,

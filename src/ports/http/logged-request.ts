@@ -67,6 +67,7 @@ export class LoggedRequest extends WrappedRequest {
       status,
       client: remoteAddress,
       caller: (caller as Caller | null)?.principal ?? '',
+      tenant: (caller as Caller | null)?.tenant ?? '',
       bytesIn: body.length,
       bytesOut,
       totalNs: this.#clock.nowNs() - this.#startNs,

@@ -1,0 +1,135 @@
+// JSON Web Tokens of the issuers that `--access-config` trusts, verified by the package `jose`.
+
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import { isAccessName, type TokenIssuer } from './access-config.ts'
+import type { TokenFacts } from './access-policy.ts'
+
+type Jose = typeof import('jose')
+type KeySet = (...args: Parameters<ReturnType<Jose['createLocalJWKSet']>>) => ReturnType<ReturnType<Jose['createLocalJWKSet']>> // prettier-ignore
+
+/** A token that was verified, and how long it holds. */
+export type VerifiedToken = TokenFacts & { readonly expiresMs: number }
+
+const leewaySecs = 30
+/** An issuer that cannot be reached: its keys that were read last count for so long. */
+const longestStaleNs = 86_400e9
+const longestWaitMs = 5000
+/** Keys are read again no more often than this, whatever ids tokens name. */
+const cooldownMs = 30_000
+const freshMs = 600_000
+const largestKeySetBytes = 1024 * 1024
+const mostGroups = 200
+const longestText = 256
+
+type VerifierDependencies = { readonly clock: Clock; readonly log: Log; readonly cooldownMs?: number }
+
+export class TokenVerifier {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #jose: Jose
+  readonly #issuers: ReadonlyMap<string, { readonly rules: TokenIssuer; readonly keys: KeySet }>
+
+  /** Null: no issuer is trusted. Throws ServerError when the package is missing. */
+  static async open(
+    dependencies: VerifierDependencies,
+    issuers: readonly TokenIssuer[],
+  ): Promise<TokenVerifier | null> {
+    if (issuers.length === 0) return null
+    const jose = await import('jose').catch((reason: unknown) => {
+      const text = "'jwt' in --access-config needs the package 'jose': run 'npm install jose'"
+      throw new ServerError('UNSUPPORTED', text, { cause: reason })
+    })
+    return new TokenVerifier(dependencies, jose, issuers)
+  }
+
+  private constructor(dependencies: VerifierDependencies, jose: Jose, issuers: readonly TokenIssuer[]) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log.from('token-verifier.ts')
+    this.#jose = jose
+    const cooldown = dependencies.cooldownMs ?? cooldownMs
+    this.#issuers = new Map(issuers.map((rules) => [rules.issuer, { rules, keys: this.#keysOf(rules, cooldown) }]))
+  }
+
+  /** Null: the token is not good, or nobody who is trusted has signed it. The log says why, at verbose level 1. */
+  async verify(token: string): Promise<VerifiedToken | null> {
+    try {
+      const issuer = this.#issuers.get(this.#jose.decodeJwt(token).iss ?? '')
+      if (issuer === undefined) throw new Error('the issuer is not trusted')
+      const { rules, keys } = issuer
+      const { payload } = await this.#jose.jwtVerify(token, keys, {
+        issuer: rules.issuer,
+        audience: [...rules.audience],
+        algorithms: [...rules.algorithms],
+        requiredClaims: ['exp', 'sub'],
+        clockTolerance: leewaySecs,
+        currentDate: new Date(this.#clock.wallMs()),
+      })
+      return this.#factsOf(payload, rules)
+    } catch (reason) {
+      if (this.#log.isVerbose()) this.#log.verbose(`a token was refused: ${messageOf(reason)}`)
+      return null
+    }
+  }
+
+  #factsOf(payload: Readonly<Record<string, unknown>>, rules: TokenIssuer): VerifiedToken {
+    const { sub, exp } = payload as { readonly sub: unknown; readonly exp: number }
+    if (!isPlainText(sub)) throw new Error(`'sub' must be a text of at most ${longestText} characters`)
+    const groups = rules.groups === '' ? [] : payload[rules.groups]
+    const tenant = rules.tenant === '' ? '' : payload[rules.tenant]
+    return {
+      principal: `${sub}@${URL.parse(rules.issuer)?.host ?? rules.issuer}`,
+      groups: (Array.isArray(groups) ? groups : [groups]).filter(isPlainText).slice(0, mostGroups),
+      tenant: typeof tenant === 'string' && isAccessName(tenant) ? tenant : '',
+      expiresMs: (exp + leewaySecs) * 1000,
+    }
+  }
+
+  /** The keys at the issuer's address; while it cannot be reached, those that were read last. */
+  #keysOf({ jwks }: TokenIssuer, cooldownDuration: number): KeySet {
+    const jose = this.#jose
+    const remote = jose.createRemoteJWKSet(new URL(jwks), {
+      timeoutDuration: longestWaitMs,
+      cooldownDuration,
+      cacheMaxAge: freshMs,
+      [jose.customFetch]: fetchBounded,
+    })
+    let isAway = false
+    let good: { readonly keys: KeySet; readonly atNs: number } | null = null
+    return async (header, jws) => {
+      try {
+        const key = await remote(header, jws)
+        isAway = false
+        const set = remote.jwks()
+        if (set !== undefined) good = { keys: jose.createLocalJWKSet(set), atNs: this.#clock.nowNs() }
+        return key
+      } catch (reason) {
+        // A key that the issuer does not have is no reason to look at older keys: it was taken back.
+        if (reason instanceof jose.errors.JWKSNoMatchingKey || good === null) throw reason
+        if (this.#clock.nowNs() - good.atNs > longestStaleNs) throw reason
+        if (!isAway)
+          this.#log.warning(
+            `the keys at '${jwks}' cannot be read, those that were read last count: ${messageOf(reason)}`,
+          )
+        isAway = true
+        return good.keys(header, jws)
+      }
+    }
+  }
+}
+
+const isPlainText = (value: unknown): value is string =>
+  typeof value === 'string' && value.length > 0 && value.length <= longestText && /^[\x20-\x7e]+$/.test(value)
+
+async function fetchBounded(url: string, options: object): Promise<Response> {
+  const response = await fetch(url, options)
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of response.body ?? []) {
+    bytes += (piece as Uint8Array).length
+    if (bytes > largestKeySetBytes) throw new Error(`the keys have more than ${largestKeySetBytes} bytes`)
+    pieces.push(piece as Uint8Array)
+  }
+  return new Response(Buffer.concat(pieces), { status: response.status, headers: response.headers })
+}

@@ -1,0 +1,235 @@
+// Every route of every HTTP port and every RPC × every action of `--access-config`. The lists come from the tables of routes and
+// methods: one that is new and has no row here fails the test.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { AccessAdmission } from '../../src/access/access-admission.ts'
+import { readAccessConfig, type AccessConfig } from '../../src/access/access-config.ts'
+import { AccessPolicy } from '../../src/access/access-policy.ts'
+import { actions, serverActions, type Action } from '../../src/access/action.ts'
+import type { Admission } from '../../src/access/admission.ts'
+import { makeCaller } from '../../src/access/caller.ts'
+import { Rights } from '../../src/access/rights.ts'
+import { NamePattern } from '../../src/access/name-pattern.ts'
+import { SystemClock } from '../../src/base/clock.ts'
+import { metricsRoutes } from '../../src/frontends/metrics/metrics-routes.ts'
+import { sagemakerRoutes } from '../../src/frontends/sagemaker/sagemaker-routes.ts'
+import { vertexAiRoutes } from '../../src/frontends/vertex-ai/vertex-ai-routes.ts'
+import { grpcFrontEnds } from '../../src/grpc-front-ends.ts'
+import { httpRoutes } from '../../src/http-front-ends.ts'
+import { defaultOptions } from '../../src/options/options-from-flags.ts'
+import { HttpCallFacts } from '../../src/ports/http/http-call-facts.ts'
+import type { Route } from '../../src/ports/http/route.ts'
+import { Router } from '../../src/ports/http/router.ts'
+import { factsOf } from '../fakes/admission-facts.ts'
+import { InjectedRequest } from '../fakes/injected-request.ts'
+import { GrpcFixture, type Message } from './grpc-fixture.ts'
+
+/**
+ * `model`: the path or the message names a model, and a right for that model is enough. `some`: a right for any model is enough, and
+ * the answer leaves out the others. `all`: only a right for all models is enough. `self`: whoever is known.
+ */
+type Scope = 'model' | 'some' | 'all' | 'self'
+type Rule = `${Action} ${Scope}`
+
+const m = '/v2/models/{model}'
+const v = `${m}[/versions/{version}]`
+const [system, cuda] = ['/v2/systemsharedmemory', '/v2/cudasharedmemory']
+const rollout = '/v2/rollouts/{rollout}'
+
+const httpRules: Readonly<Record<string, Rule>> = {
+  '/v2/health/live': 'health some',
+  '/v2/health/ready': 'health some',
+  '/health/live': 'health some',
+  '/health/ready': 'health some',
+  '/v2/health/detail': 'health all',
+  '/v2': 'metadata some',
+  '/v2/openapi.json': 'metadata some',
+  [v]: 'metadata model',
+  [`${v}/ready`]: 'health model',
+  [`${v}/config`]: 'model-config model',
+  [`${v}/infer`]: 'inference model',
+  [`${v}/generate`]: 'inference model',
+  [`${v}/generate_stream`]: 'inference model',
+  '/v1/models': 'metadata some',
+  '/v1/models/{model}': 'health model',
+  '/v1/models/{model}:predict': 'inference model',
+  '/v2/repository[/{repository}]/index': 'model-repository some',
+  '/v2/repository/models/{model}/load': 'model-repository model',
+  '/v2/repository/models/{model}/unload': 'model-repository model',
+  // Refused for everybody.
+  '/v2/repository/{repository}/models/{model}/load': 'model-repository some',
+  '/v2/repository/{repository}/models/{model}/unload': 'model-repository some',
+  '/v2/registry': 'model-repository some',
+  [`${v}/registry`]: 'model-repository model',
+  [`${m}/registry/history`]: 'model-repository model',
+  '/v2/models/stats': 'statistics some',
+  [`${v}/stats`]: 'statistics model',
+  '/v2/trace/setting': 'trace all',
+  [`${m}/trace/setting`]: 'trace model',
+  '/v2/logging': 'logging some',
+  [`${system}[/region/{region}]/status`]: 'shared-memory some',
+  [`${system}/region/{region}/register`]: 'shared-memory some',
+  [`${system}[/region/{region}]/unregister`]: 'shared-memory some',
+  [`${cuda}[/region/{region}]/status`]: 'shared-memory some',
+  [`${cuda}/region/{region}/register`]: 'shared-memory some',
+  [`${cuda}[/region/{region}]/unregister`]: 'shared-memory some',
+  '/v2/rollouts': 'rollouts all',
+  [rollout]: 'rollouts all',
+  [`${rollout}/pause`]: 'rollouts all',
+  [`${rollout}/resume`]: 'rollouts all',
+  [`${rollout}/approve`]: 'rollouts all',
+  [`${rollout}/advance`]: 'rollouts all',
+  [`${rollout}/promote`]: 'rollouts all',
+  [`${rollout}/rollback`]: 'rollouts all',
+  [`${rollout}/notes`]: 'rollouts all',
+  [`${rollout}/events`]: 'rollouts all',
+  [`${rollout}/report`]: 'rollouts all',
+  [`${m}/labels`]: 'rollouts model',
+  [`${m}/labels/{label}/infer`]: 'inference model',
+  '/v2/access/me': 'metadata self',
+  '/v2/access/usage': 'metadata self',
+  '/v2/cost': 'access all',
+}
+
+const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
+  metrics: { '/metrics': 'metrics some', '/metrics/': 'metrics some', '*': 'metrics some' },
+  sagemaker: {
+    '/ping': 'health some',
+    '/invocations': 'inference some',
+    '/models': 'model-repository all',
+    '/models/{key}': 'model-repository all',
+    '/models/{key}/invoke': 'inference some',
+    '*': 'metadata some',
+  },
+  vertexAi: { '/health': 'health some', '/predict': 'inference some', '*': 'metadata some' },
+}
+
+const grpcRules: Readonly<Record<string, Rule>> = {
+  ServerLive: 'health some',
+  ServerReady: 'health some',
+  ModelReady: 'health model',
+  ServerMetadata: 'metadata some',
+  ModelMetadata: 'metadata model',
+  ModelConfig: 'model-config model',
+  ModelStatistics: 'statistics model',
+  TraceSetting: 'trace model',
+  LogSettings: 'logging some',
+  RepositoryIndex: 'model-repository some',
+  RepositoryModelLoad: 'model-repository model',
+  RepositoryModelUnload: 'model-repository model',
+  SystemSharedMemoryStatus: 'shared-memory some',
+  SystemSharedMemoryRegister: 'shared-memory some',
+  SystemSharedMemoryUnregister: 'shared-memory some',
+  CudaSharedMemoryStatus: 'shared-memory some',
+  CudaSharedMemoryRegister: 'shared-memory some',
+  CudaSharedMemoryUnregister: 'shared-memory some',
+  ModelInfer: 'inference model',
+  ModelStreamInfer: 'inference model',
+  Check: 'health some',
+  Watch: 'health some',
+  ServerReflectionInfo: 'metadata some',
+}
+
+// Stands for every part that an endpoint asks for; nothing of it is used before a request comes.
+const anything: unknown = new Proxy(() => {}, { get: () => anything, apply: () => ({}) })
+const part = anything as never
+
+const { config } = readAccessConfig({ anonymous: {} }, () => null)
+const policy = new AccessPolicy(config as AccessConfig, [], () => null)
+const only = (action: Action, models: string | null): Rights =>
+  new Rights({ allow: [{ action, models: models === null ? null : new NamePattern(models) }], deny: [] })
+
+/** What becomes of a call of a caller who has one right alone. */
+function outcome(facts: Parameters<Admission['admit']>[0], rights: Rights | null): string {
+  const admission = new AccessAdmission({ clock: new SystemClock(), policy: () => policy, verifyToken: () => Promise.resolve(null) }) // prettier-ignore
+  if (rights === null) return reasonOf(admission.admit(facts))
+  const known = new AccessPolicy(config as AccessConfig, [], () => null)
+  Object.assign(known, { anonymous: makeCaller('api-key', 'k', { rights }) })
+  const asKnown = new AccessAdmission({ clock: new SystemClock(), policy: () => known, verifyToken: () => Promise.resolve(null) }) // prettier-ignore
+  return reasonOf(asKnown.admit(facts))
+}
+
+function reasonOf(verdict: unknown): string {
+  const { kind, reason } = verdict as { readonly kind: string; readonly reason?: string }
+  return kind === 'refused' ? (reason as string) : 'admitted'
+}
+
+function check(what: string, rule: Rule, facts: Parameters<Admission['admit']>[0]): void {
+  const [action, scope] = rule.split(' ') as [Action, Scope]
+  const isSelf = scope === 'self'
+  assert.equal(outcome(facts, null), 'unauthenticated', `${what} without credentials`)
+  for (const one of actions) {
+    const expected = isSelf || one === action ? 'admitted' : 'forbidden'
+    assert.equal(outcome(facts, only(one, null)), expected, `${what} with '${one}' alone`)
+  }
+  if (serverActions.has(action) || isSelf) return
+  const expected = scope === 'some' || (scope === 'model' && facts.protocol === 'grpc') ? 'admitted' : 'forbidden'
+  assert.equal(outcome(facts, only(action, 'other')), expected, `${what} with '${action}@other' alone`)
+  if (scope === 'model')
+    assert.equal(outcome(facts, only(action, 'x*')), 'admitted', `${what} with '${action}@x*' alone`)
+}
+
+function checkRoutes(
+  routes: readonly Route[],
+  rules: Readonly<Record<string, Rule>>,
+  protocol: 'http' | 'metrics',
+): void {
+  assert.deepEqual(routes.map(({ path }) => path).sort(), Object.keys(rules).sort())
+  const router = new Router(routes)
+  for (const { path, methods } of routes) {
+    const whole = path === '*' ? '/elsewhere' : path.replaceAll(/[[\]]/g, '')
+    const targets = new Set([whole, path === '*' ? '/elsewhere' : path.replaceAll(/\[[^\]]*\]/g, '')])
+    for (const target of targets) {
+      const asked = target.replaceAll('{version}', '1').replaceAll(/\{\w+\}/g, 'x1')
+      const match = router.find(asked)
+      assert.equal(match?.route.path, path, asked)
+      const request = new InjectedRequest({ method: methods[0] ?? 'GET', path: asked }, () => undefined)
+      check(asked, rules[path] as Rule, new HttpCallFacts(protocol, match as NonNullable<typeof match>, request))
+    }
+  }
+}
+
+test('every route of the HTTP port asks for its action and no other', () => {
+  checkRoutes(httpRoutes(part, defaultOptions().http), httpRules, 'http')
+})
+
+test('every route of the other HTTP ports asks for its action and no other', () => {
+  checkRoutes(metricsRoutes(part), otherPorts['metrics'] ?? {}, 'metrics')
+  const sagemaker = { pingMode: 'ready', inferenceType: 'infer', defaultModel: '', modelRoot: '/' } as const
+  checkRoutes(sagemakerRoutes(part, sagemaker), otherPorts['sagemaker'] ?? {}, 'http')
+  const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
+  const engine = { index: () => [{ name: 'm', state: 'READY' }] }
+  const parts = { engine } as unknown as Parameters<typeof vertexAiRoutes>[0]
+  checkRoutes(
+    vertexAiRoutes(parts, settings as Parameters<typeof vertexAiRoutes>[1]),
+    otherPorts['vertexAi'] ?? {},
+    'http',
+  )
+})
+
+const rpcOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
+
+test('every RPC asks for its action and no other', () => {
+  const methods = grpcFrontEnds(part, defaultOptions().grpc).flatMap((frontEnd) => frontEnd.methods)
+  assert.deepEqual([...new Set(methods.map(({ path }) => rpcOf(path)))].sort(), Object.keys(grpcRules).sort())
+  for (const { path, api, action, isStream } of methods) {
+    const facts = factsOf({ protocol: 'grpc', path, api, action: action ?? api, isStream: isStream === true })
+    check(path, grpcRules[rpcOf(path)] as Rule, facts)
+  }
+})
+
+test('an RPC whose message names a model is compared with the right for that model', async () => {
+  const rights = new Rights({ allow: [{ action: '*', models: new NamePattern('other') }], deny: [] })
+  const admission: Admission = { admit: () => makeCaller('api-key', 'k', { rights }) }
+  await using fixture = await GrpcFixture.start({}, {}, { admission })
+  for (const [rpc, rule] of Object.entries(grpcRules)) {
+    if (!rule.endsWith(' model') || rpc === 'ModelStreamInfer') continue
+    const message: Message = { name: 'fail', model_name: 'fail' }
+    const { code, details } = await fixture.call(rpc, message)
+    assert.equal(code, 'PERMISSION_DENIED', `${rpc}: ${details}`)
+    assert.match(details, /^'k' may not use '[a-z-]+' of model 'fail'/)
+  }
+  const { code } = await fixture.call('TraceSetting', {})
+  assert.equal(code, 'PERMISSION_DENIED', 'the settings of all models')
+})
