@@ -37,6 +37,7 @@ const findBenches = async (): Promise<Entry[]> => {
 
 const serverBenches: ReadonlySet<string> = new Set([
   'metrics',
+  'rollout-routing',
   'start',
   'tracing',
   'many-models',

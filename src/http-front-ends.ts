@@ -15,6 +15,8 @@ import { accessRoutes } from './frontends/access/access-routes.ts'
 import type { CostOptions } from './frontends/access/cost-table.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
+import { faultRoutes } from './frontends/rollouts/fault-endpoints.ts'
+import { feedbackEndpoint } from './frontends/rollouts/feedback-endpoint.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
@@ -25,7 +27,9 @@ import { HttpPort } from './ports/http/http-port.ts'
 import type { ClientMemory } from './transport/client-memory.ts'
 import type { ConnectionSlots } from './transport/connection-slots.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
-import type { Route } from './ports/http/route.ts'
+import { post, type Route } from './ports/http/route.ts'
+import type { FaultSource } from './model/fault.ts'
+import type { RolloutTools } from './open-rollout-tools.ts'
 import type { ReleaseControl } from './releases/release-control.ts'
 import { portInUse } from './refuse-busy-ports.ts'
 
@@ -51,6 +55,9 @@ export type HttpDependencies = {
   readonly accessLog?: AccessLog
   /** Without one there are no rollouts. */
   readonly releases?: ReleaseControl
+  /** Feedback and faults. */
+  readonly rollouts?: RolloutTools
+  readonly faults?: FaultSource | null
   /** Metrics that models made; without them no answer tells of a model's load. */
   readonly customMetrics?: LoadMetricSource
 }
@@ -75,6 +82,7 @@ type HttpParts = V2Parts & {
   readonly releases?: ReleaseControl
   readonly access?: AccessService | null
   readonly cost?: CostOptions | null
+  readonly rollouts?: RolloutTools
 }
 
 /** What the routes of every HTTP port are made of. */
@@ -103,4 +111,6 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...kserve1Routes(parts, options),
   ...rolloutRoutes(parts.releases ?? null, parts.clock, new InferEndpoint(parts, options).handle),
   ...accessRoutes(parts),
+  post('/v2/models/{model}/feedback', 'rollouts', feedbackEndpoint(parts.engine, parts.rollouts?.desk ?? null)),
+  ...faultRoutes(parts.rollouts?.faultDesk ?? null),
 ]

@@ -22,7 +22,9 @@ import { MetricsPage } from './telemetry/metrics-page.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
 import { openMetricsText } from './telemetry/open-metrics-text.ts'
 import { prometheusText } from './telemetry/prometheus-text.ts'
+import type { RolloutTools } from './open-rollout-tools.ts'
 import type { ReleaseControl } from './releases/release-control.ts'
+import type { RolloutSources } from './telemetry/rollout-families.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import type { SpanFigures, TrafficSource } from './telemetry/server-families.ts'
 
@@ -41,6 +43,7 @@ export type MetricsServiceDependencies = {
   readonly residencyLedger: ResidencyLedger
   /** Without one there are no rollouts. */
   readonly releases?: ReleaseControl
+  readonly rollouts?: RolloutTools
   /** Null: `--cache-config` was not given. */
   readonly responseCache: ResponseCache | null
   readonly accessLog?: { readonly droppedCount: number }
@@ -80,7 +83,7 @@ export function createMetricsService(
       gpus: () => gpu?.gpus() ?? [],
       customFamilies: () => customMetrics.families(),
       residency: { ledger: dependencies.residencyLedger, models: () => engine.residences() },
-      ...(dependencies.releases === undefined ? {} : { rollouts: dependencies.releases }),
+      ...rolloutSources(dependencies),
       ...(access === null ? {} : { tenants: () => access.accounts }),
       isReady: () => engine.isReady,
       notReady: () => engine.notReadyReasons(),
@@ -160,3 +163,9 @@ export function createMetricsPort(
 
 const trafficSources = (traffic: MetricsServiceDependencies['traffic']): TrafficSource[] =>
   Object.entries(traffic).flatMap(([protocol, meter]) => (meter === null ? [] : [{ protocol, meter }]))
+
+function rolloutSources({ releases, rollouts }: MetricsServiceDependencies): { readonly rollouts?: RolloutSources } {
+  if (releases === undefined) return {}
+  const feedback = (): ReturnType<RolloutSources['feedback']> => rollouts?.desk.counts() ?? new Map()
+  return { rollouts: { rollouts: releases.rollouts, results: releases.results, feedback } }
+}

@@ -5,6 +5,7 @@ import { hostname } from 'node:os'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { changeOrigin } from './model/change-origin.ts'
+import { openRolloutTools, type RolloutTools } from './open-rollout-tools.ts'
 import type { ServerOptions } from './options/server-options.ts'
 import { FileReleaseStore } from './releases/file-release-store.ts'
 import { ModelFleet, type FleetParts } from './releases/model-fleet.ts'
@@ -15,14 +16,28 @@ import type { ReleaseRecord } from './releases/release-record.ts'
 import { releaseTraffic } from './releases/release-traffic.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 
-type ReleaseDependencies = FleetParts & { readonly clock: Clock; readonly log: Log; readonly audit: AuditLog }
+type ReleaseDependencies = FleetParts & {
+  readonly clock: Clock
+  readonly log: Log
+  readonly audit: AuditLog
+}
+
+/** The control, and what requests of rollouts need beside it. */
+type OpenedReleases = {
+  readonly releases: ReleaseControl
+  readonly rollouts: RolloutTools
+  readonly faults: RolloutTools['faults']
+}
 
 /** To be called before the models are loaded: from then on the Engine asks the control which versions to load. */
 export async function openReleases(
   dependencies: ReleaseDependencies,
-  { stateDirectory, prometheusUrl, rolloutStoreUrl }: ServerOptions['process'],
-): Promise<ReleaseControl> {
+  options: ServerOptions['process'],
+): Promise<OpenedReleases> {
   const { clock, log, engine, audit } = dependencies
+  const { stateDirectory, prometheusUrl, rolloutStoreUrl } = options
+  const rollouts = await openRolloutTools(dependencies, options)
+  const { countryOf, desk } = rollouts
   const parts = { log, wallMs: () => clock.wallMs() }
   const shared = rolloutStoreUrl === '' ? null : await RedisRollouts.open(parts, rolloutStoreUrl, serverName(stateDirectory), () => control.heard()) // prettier-ignore
   const control: ReleaseControl = new ReleaseControl({
@@ -30,14 +45,14 @@ export async function openReleases(
     log,
     fleet: new ModelFleet(dependencies),
     store: new FileReleaseStore(log, stateDirectory),
-    openTraffic: releaseTraffic({ engine, clock, countryOf: () => '' }),
+    openTraffic: releaseTraffic({ engine, clock, countryOf, desk }),
     outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
     shared,
     audit: (record, action, by, why) => recordMove(audit, clock, record, action, by, why),
   })
   await control.restore()
   engine.setVersionRule(control)
-  return control
+  return { releases: control, rollouts, faults: rollouts.faults }
 }
 
 /** The same after a restart, so that the sums of this server are counted once. */

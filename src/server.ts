@@ -126,8 +126,8 @@ async function openServer(
   closing.add(engine, () => endServing(engine, ports, exit))
   // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
-  const releaseParts = { ...dependencies, engine, repository, store, contents, audit }
-  const releases = closing.add(await openReleases(releaseParts, options.process), (opened) => opened.close())
+  const releasing = await openReleases({ ...dependencies, engine, repository, store, contents, audit }, options.process)
+  const releases = closing.add(releasing.releases, (opened) => opened.close())
   await engine.start()
   await releases.start()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
@@ -142,7 +142,7 @@ async function openServer(
     clientMemory,
     connectionSlots,
     engine,
-    releases,
+    ...releasing,
     sharedMemory,
     responseCache,
     spans,

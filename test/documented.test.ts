@@ -30,7 +30,15 @@ const served = (): string[] => {
 }
 
 test('docs/reference/http.md lists every path and method that the server knows, and no other', () => {
-  const letters: Readonly<Record<string, string>> = { M: 'model', V: 'version', N: 'region', R: 'repository', O: 'rollout', L: 'label' }
+  const letters: Readonly<Record<string, string>> = {
+    M: 'model',
+    V: 'version',
+    N: 'region',
+    R: 'repository',
+    O: 'rollout',
+    L: 'label',
+    F: 'fault',
+  }
   const rows = [...read('docs/reference/http.md').matchAll(/^\| (`\/.*?) \| ([A-Z, ]+) \|/gm)]
   const documented = rows.flatMap(([, paths = '', methods = '']) =>
     [...paths.matchAll(/`([^`]+)`/g)].flatMap(([, form = '']) =>

@@ -17,6 +17,7 @@ import { RequestRegions, type OutputPlace } from '../engine/shared-memory/reques
 import type { RegionReference, SharedMemoryRegistry } from '../engine/shared-memory/shared-memory-registry.ts'
 import type { ChoiceWatch, RequestFacts } from '../model/choice.ts'
 import type { WordedCall } from '../model/error-words.ts'
+import { faultHeader, type FaultSource, type InjectedFault } from '../model/fault.ts'
 import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
@@ -28,6 +29,8 @@ export type ExchangeParts = {
   readonly engine: Engine
   readonly clock: Clock
   readonly sharedMemory: SharedMemoryRegistry
+  /** `--allow-fault-injection`; absent: nobody can ask for faults. */
+  readonly faults?: FaultSource | null
 }
 
 /** A request as the front end read it. A field that is left out has the default of InferenceRequest. */
@@ -98,6 +101,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   /** Answers that are prepared or written into shared memory right now. */
   #placingCount = 0
   #hasEnded = false
+  /** What somebody asked to be done to the request; '': nothing. */
+  #fault: '' | 'delay' | 'abort' = ''
 
   constructor(parts: ExchangeParts, caller: Caller, answersOnce: boolean) {
     this.parts = parts
@@ -157,7 +162,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
 
   /** What the answer says about itself, as names and values of headers; null: nothing. HOT. */
   protected get marks(): readonly string[] | null {
-    return this.watch === null ? null : this.watch.marks
+    const marks = this.watch === null ? null : this.watch.marks
+    return this.#fault === '' ? marks : [...(marks ?? []), faultHeader, this.#fault]
   }
 
   /** Null before the request is read. */
@@ -343,6 +349,50 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   #infer(request: InferenceRequest): void {
+    const { faults = null } = this.parts
+    const fault = faults === null ? null : faults.draw(this, this.modelName, this.watch?.armName ?? '')
+    if (fault === null) this.#handOver(request)
+    else this.#suffer(request, fault)
+  }
+
+  /** Waits before the model gets the request, or fails the request in the model's place. */
+  #suffer(request: InferenceRequest, fault: InjectedFault): void {
+    const { engine, clock } = this.parts
+    this.#fault = fault.abort === null ? 'delay' : 'abort'
+    if (!fault.isJudged) this.watch?.exclude()
+    if (request.receivedNs === 0) request.receivedNs = clock.nowNs()
+    if (fault.delayNs === 0) {
+      this.#goOn(request, fault)
+      return
+    }
+    this.#isExpected = true
+    const passedOn = engine.expectRequest()
+    const stop = clock.after(fault.delayNs, () => {
+      request.handOver(null)
+      this.#goOn(request, fault)
+      passedOn()
+    })
+    request.handOver({
+      onCancel: () => {
+        stop()
+        request.failCancelled()
+        passedOn()
+      },
+    })
+  }
+
+  #goOn(request: InferenceRequest, { abort, isJudged }: InjectedFault): void {
+    if (abort === null) {
+      this.#handOver(request)
+      return
+    }
+    // Clients see the error. Only where a rollback is rehearsed the rollout treats it as the model's own.
+    if (isJudged) this.watch?.begun(request, this.#regions === null)
+    else request.watch = null
+    request.fail(abort)
+  }
+
+  #handOver(request: InferenceRequest): void {
     const { engine, clock } = this.parts
     if (this.watch !== null) {
       this.watch.begun(request, this.#regions === null)

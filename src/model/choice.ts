@@ -10,6 +10,10 @@ export interface ChoiceWatch extends RequestWatch {
   readonly modelName: string
   /** The version that serves the request. Another one, when the request runs again. */
   readonly version: ModelVersion
+  /** The arm of the request. */
+  readonly armName: string
+  /** The request does not count for the judgement: something was done to it. */
+  exclude(): void
   /** What answers say about themselves, as names and values of headers; null: nothing. HOT. */
   readonly marks: readonly string[] | null
   /** The Engine gets the request next. `areInputsKept`: the bytes of its inputs stay as they are after its end. HOT. */

@@ -3,12 +3,29 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { flag, ours, type FlagValues, type Surroundings } from './flag.ts'
-import { badOption, boolean, byteSize, choice, integer, seconds, text, verbosity } from './flag-forms.ts'
+import { parseProxies } from '../access/client-country.ts'
+import { messageOf } from '../base/server-error.ts'
+import { badOption, boolean, byteSize, choice, formOf, integer, seconds, text, verbosity } from './flag-forms.ts'
 
 /** The version that answers `GET /v2` with --triton-defaults: the one whose behaviour was recorded. */
 const tritonVersion = '2.51.0'
 
 const hasTritonDefaults = (flags: FlagValues): boolean => flags.isOn('triton-defaults')
+
+/** In lower case, as requests are asked for it. */
+function headerName(flag: string, given: string): string {
+  if (/^[\w!#$%&'*+.^`|~-]*$/.test(given)) return given.toLowerCase()
+  throw badOption(flag, `invalid argument for --${flag}\nexpected the name of a header, got '${given.slice(0, 100)}'`)
+}
+
+function proxies(flag: string, given: string): string {
+  try {
+    parseProxies(given)
+    return given
+  } catch (reason) {
+    throw badOption(flag, `invalid argument for --${flag}\n${messageOf(reason)}`)
+  }
+}
 
 export const serverFlags = [
   flag('id', text('NAME'), 'galatea', { tritonDefault: 'triton' })
@@ -29,6 +46,18 @@ export const serverFlags = [
   flag('prometheus-url', text('URL'), '', ours)
     .says('Prometheus that answers the queries of rollouts (`promql` metrics)')
     .to('process.prometheusUrl'),
+  flag('country-header', formOf('HEADER', headerName), '', ours)
+    .says('Header in which a proxy says the country of the client, for rules of rollouts, as cf-ipcountry')
+    .to('process.countryHeader'),
+  flag('geoip-database', text('FILE.mmdb'), '', ours)
+    .says('MaxMind database that says the country of an address, for rules of rollouts')
+    .to('process.geoipFile'),
+  flag('trusted-proxies', formOf('CIDR,CIDR', proxies), '', ours)
+    .says('Proxies whose X-Forwarded-For is believed')
+    .to('process.trustedProxies'),
+  flag('allow-fault-injection', boolean, 'false', ours)
+    .says("Let clients ask for delays and errors: POST /v2/faults and the headers of Envoy's fault filter")
+    .to('process.allowsFaultInjection'),
   flag('exit-on-error', boolean, 'true').says('Exit when a model fails to load at start').to('process.exitOnError'),
   flag('exit-timeout-secs', integer(0), '30')
     .says('How long running requests may take to finish at shutdown')

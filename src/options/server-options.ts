@@ -164,6 +164,14 @@ type ProcessOptions = {
   readonly rolloutStoreUrl: string
   /** `--prometheus-url`: answers the queries of rollouts; '' for none. */
   readonly prometheusUrl: string
+  /** `--allow-fault-injection`: clients of the group `rollouts`, and Envoy's headers, may ask for faults. */
+  readonly allowsFaultInjection: boolean
+  /** `--country-header`, in lower case: the header in which a proxy says the country of the client; '' for none. */
+  readonly countryHeader: string
+  /** `--geoip-database`: says the country of an address; '' for none. */
+  readonly geoipFile: string
+  /** `--trusted-proxies`: whose X-Forwarded-For is believed. */
+  readonly trustedProxies: string
   /** `--client-memory-limit`; Infinity for none. */
   readonly clientMemoryLimitBytes: number
   /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */

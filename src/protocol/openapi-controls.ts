@@ -1,6 +1,7 @@
 // The endpoints beside inference in the OpenAPI document: generate, repository, statistics, trace, log, shared memory.
 
 import { accessPaths } from './openapi-access.ts'
+import { faultPaths } from './openapi-faults.ts'
 import { rolloutPaths } from './openapi-rollouts.ts'
 import { detailsParameter, indexDetails, registryPaths } from './openapi-registry.ts'
 import {
@@ -90,6 +91,7 @@ export const controlPaths = (): JsonObject => ({
   ...repositoryPaths(),
   ...registryPaths(),
   ...rolloutPaths(),
+  ...faultPaths(),
   ...accessPaths(),
   '/v2/models/stats': {
     get: operation('allStatistics', 'server', 'What all models have done', ok(anyObject, 'Statistics')),

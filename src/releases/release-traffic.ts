@@ -1,9 +1,10 @@
 // The requests of a rollout, for the control of rollouts: the weights, the sums, the withdrawal.
 
 import type { Clock } from '../base/clock.ts'
-import type { RequestFacts } from '../model/choice.ts'
+import type { RequestOrigin } from '../model/request-origin.ts'
 import type { Engine } from '../engine/engine.ts'
 import { fullWeight } from '../rollouts/assignment.ts'
+import type { FeedbackDesk } from '../rollouts/feedback-desk.ts'
 import { openLiveRollout } from '../rollouts/live-rollout.ts'
 import type { LiveTraffic, OpenTraffic } from './live-traffic.ts'
 import type { RolloutRecord } from './release-record.ts'
@@ -11,7 +12,9 @@ import type { RolloutRecord } from './release-record.ts'
 type TrafficParts = {
   readonly engine: Engine
   readonly clock: Clock
-  readonly countryOf: (facts: RequestFacts) => string
+  readonly countryOf: (origin: RequestOrigin) => string
+  /** Where labels and scores of answers come in. */
+  readonly desk: FeedbackDesk
 }
 
 /** How often a withdrawn candidate is asked whether its last request has ended. */

@@ -2,7 +2,6 @@
 
 import path from 'node:path'
 import { Worker as Thread } from 'node:worker_threads'
-import { messageOf } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { compareOutputs, type OutputComparison, type PairResult } from './compare-outputs.ts'
 
@@ -13,10 +12,10 @@ export type CompareJob = {
   readonly rules: Readonly<Record<string, OutputComparison>>
 }
 
-export type ComparedJob = { readonly id: number; readonly result: PairResult | null; readonly problem: string }
+export type ComparedJob = { readonly id: number; readonly result: PairResult | null }
 
-/** `result` is null where the outputs could not be compared; `problem` says why. */
-type Compared = (result: PairResult | null, problem: string) => void
+/** `result` is null where the outputs could not be compared. */
+type Compared = (result: PairResult | null) => void
 
 /** Above so many bytes of both sides a thread compares. */
 const largeBytes = 64 * 1024
@@ -65,9 +64,9 @@ export class CompareThread {
 
   #compareHere(stable: readonly Tensor[], candidate: readonly Tensor[], done: Compared): void {
     try {
-      done(compareOutputs(stable, candidate, this.#rules), '')
-    } catch (reason) {
-      done(null, messageOf(reason))
+      done(compareOutputs(stable, candidate, this.#rules))
+    } catch {
+      done(null)
     }
   }
 
@@ -76,21 +75,21 @@ export class CompareThread {
     const thread = new Thread(entry, { name: 'compare' })
     this.#thread = thread
     thread.unref()
-    thread.on('message', ({ id, result, problem }: ComparedJob) => this.#finish(id, result, problem))
+    thread.on('message', ({ id, result }: ComparedJob) => this.#finish(id, result))
     thread.on('error', () => undefined)
     thread.on('exit', () => {
       if (this.#thread === thread) this.#thread = null
-      for (const id of this.#waiting.keys()) this.#finish(id, null, 'the thread that compares has ended')
+      for (const id of this.#waiting.keys()) this.#finish(id, null)
     })
     return thread
   }
 
-  #finish(id: number, result: PairResult | null, problem: string): void {
+  #finish(id: number, result: PairResult | null): void {
     const waiting = this.#waiting.get(id)
     if (waiting === undefined) return
     this.#waiting.delete(id)
     this.#waitingBytes -= waiting.bytes
     if (this.#waiting.size === 0) this.#thread?.unref()
-    waiting.done(result, problem)
+    waiting.done(result)
   }
 }

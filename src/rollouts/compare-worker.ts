@@ -1,7 +1,6 @@
 // The program of the thread that compares large outputs.
 
 import { parentPort } from 'node:worker_threads'
-import { messageOf } from '../base/server-error.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { CompareJob, ComparedJob } from './compare-thread.ts'
 import { compareOutputs } from './compare-outputs.ts'
@@ -13,9 +12,9 @@ const port = parentPort
 port?.on('message', ({ id, stable, candidate, rules }: CompareJob) => {
   let done: ComparedJob
   try {
-    done = { id, result: compareOutputs(tensorsOf(stable), tensorsOf(candidate), rules), problem: '' }
-  } catch (reason) {
-    done = { id, result: null, problem: messageOf(reason) }
+    done = { id, result: compareOutputs(tensorsOf(stable), tensorsOf(candidate), rules) }
+  } catch {
+    done = { id, result: null }
   }
   port.postMessage(done)
 })

@@ -44,7 +44,7 @@ describe('the memory of answers', () => {
 
   test('finds the arm and compares the label; a second feedback does not count', () => {
     const memory = new FeedbackMemory()
-    const answer = { arm: 'candidate', bucket: 3, prediction: '7' } as const
+    const answer = { arm: 1, isJudged: true, bucket: 3, prediction: '7' } as const
     memory.remember('a', answer, 0)
     assert.deepEqual(memory.find(label, 1), { kind: 'correctness', of: answer, isWrong: false })
     assert.deepEqual(memory.find({ kind: 'correct', id: 'a', isCorrect: false }, 1), { kind: 'repeated' })
@@ -55,14 +55,14 @@ describe('the memory of answers', () => {
 
   test('without a prediction takes verdicts, not labels', () => {
     const memory = new FeedbackMemory()
-    memory.remember('a', { arm: 'stable', bucket: null, prediction: null }, 0)
+    memory.remember('a', { arm: 0, isJudged: true, bucket: null, prediction: null }, 0)
     assert.equal(memory.find(label, 1).kind, 'no-prediction')
     assert.partialDeepStrictEqual(memory.find({ kind: 'correct', id: 'a', isCorrect: false }, 1), { isWrong: true })
   })
 
   test('forgets after 24 hours, and the oldest beyond 100,000', () => {
     const memory = new FeedbackMemory()
-    const answer = { arm: 'stable', bucket: null, prediction: '7' } as const
+    const answer = { arm: 0, isJudged: true, bucket: null, prediction: '7' } as const
     memory.remember('a', answer, 0)
     assert.equal(memory.find(label, 24 * hour).kind, 'unknown')
     for (let i = 0; i < 100_001; i++) memory.remember(`n${i}`, answer, 25 * hour)

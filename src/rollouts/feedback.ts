@@ -1,8 +1,6 @@
 // Feedback: labels and scores that come after the answer, by the id of the request. The server remembers for a while which arm
 // answered, and what it said.
 
-import type { ArmName } from './judge/paired-values.ts'
-
 const mostPerCall = 1000
 const longestId = 256
 const longestText = 1024
@@ -67,7 +65,10 @@ function readEntry(item: unknown): FeedbackEntry | string {
 
 /** What is remembered of an answer. `prediction` is null where the rollout does not ask for it. */
 type AnsweredRequest = {
-  readonly arm: ArmName
+  /** The place of the arm in the rollout's list. */
+  readonly arm: number
+  /** A rule forced the arm, or somebody spoilt the request: its feedback does not count. */
+  readonly isJudged: boolean
   readonly bucket: number | null
   readonly prediction: string | null
 }

@@ -3,14 +3,18 @@
 
 import type { Clock } from '../base/clock.ts'
 import { LoopPressure } from '../base/loop-pressure.ts'
-import type { Chooser, RequestFacts } from '../model/choice.ts'
+import type { Chooser } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
+import type { RequestOrigin } from '../model/request-origin.ts'
+import { AnswerReader } from './answer-reader.ts'
 import { RandomDraws } from './assignment.ts'
 import { CompareThread } from './compare-thread.ts'
-import { FeedbackMemory } from './feedback.ts'
+import type { FeedbackDesk, FeedbackResult, FeedbackTaker } from './feedback-desk.ts'
+import { FeedbackMemory, type FeedbackEntry } from './feedback.ts'
 import { Evidence } from './judge/evidence.ts'
+import { GoalValues } from './judge/experiment-report.ts'
 import type { EvidenceSums } from './judge/metric-sums.ts'
 import type { ArmName } from './judge/paired-values.ts'
 import { requestSample } from './request-sample.ts'
@@ -33,9 +37,11 @@ type LiveRolloutParts = {
   readonly engine: RoutingEngine
   readonly clock: Clock
   /** Two capital letters; '' when it is not known. */
-  readonly countryOf: (facts: RequestFacts) => string
+  readonly countryOf: (origin: RequestOrigin) => string
   /** How busy the server is, 0 to 1. Absent: the main thread's share of busy time. */
   readonly pressure?: () => number
+  /** Where labels and scores of answers come in; absent: nobody sends any. */
+  readonly desk?: FeedbackDesk
 }
 
 type LiveRolloutSettings = {
@@ -64,15 +70,18 @@ export function openLiveRollout(parts: LiveRolloutParts, settings: LiveRolloutSe
   return new LiveRollout(parts, settings)
 }
 
-class LiveRollout implements RoutedRequests {
+class LiveRollout implements RoutedRequests, FeedbackTaker {
   readonly evidence: Evidence
   readonly shadow = new ShadowRecord()
   readonly feedback = new FeedbackMemory()
+  /** Of an experiment: the values of each goal by arm. Empty for a rollout. */
+  readonly goals: ReadonlyMap<string, GoalValues>
   readonly arms: readonly RolloutArm[]
   readonly #parts: LiveRolloutParts
   readonly #settings: LiveRolloutSettings
   readonly #router: RolloutRouter
   readonly #draws: RandomDraws
+  readonly #reader: AnswerReader
   readonly #comparing: CompareThread
   readonly #pressure: () => number
   #copies: ShadowCopies | null = null
@@ -86,6 +95,10 @@ class LiveRollout implements RoutedRequests {
     const draws = new RandomDraws(seed)
     const pressure = new LoopPressure(clock)
     this.#draws = draws
+    this.#reader = new AnswerReader(plan)
+    const goals = plan.kind === 'experiment' ? plan.goals : []
+    this.goals = new Map(goals.map((goal) => [goal, new GoalValues(arms.length)]))
+    if (this.#reader.wantsIds) parts.desk?.open(model, this)
     this.#comparing = new CompareThread(plan.kind === 'rollout' ? plan.compare : {})
     this.#pressure = parts.pressure ?? (() => pressure.read())
     const rules = plan.kind === 'rollout' ? plan.judge.metrics : []
@@ -172,6 +185,41 @@ class LiveRollout implements RoutedRequests {
 
   isOpen(arm: RolloutArm): boolean {
     return !this.#isClosed && this.#router.isOpen(arm.index)
+  }
+
+  get isReading(): boolean {
+    return this.#reader.isReading
+  }
+
+  get wantsIds(): boolean {
+    return this.#reader.wantsIds
+  }
+
+  read({ arm: { index }, bucket, isJudged, feedbackId }: RoutedRequest, response: InferenceResponse): void {
+    const reader = this.#reader
+    const arm = this.#judgedAs(index)
+    if (arm !== null && isJudged) {
+      for (const [metric, drifted] of reader.classes(response)) this.evidence.addClass(arm, metric, drifted)
+    }
+    if (!reader.wantsIds) return
+    const answer = { arm: index, isJudged, bucket, prediction: reader.prediction(response) }
+    this.feedback.remember(feedbackId, answer, this.#parts.clock.nowNs())
+  }
+
+  takeFeedback(entry: FeedbackEntry): FeedbackResult {
+    const finding = this.feedback.find(entry, this.#parts.clock.nowNs())
+    if (!('of' in finding)) return finding.kind === 'no-prediction' ? 'no_prediction' : finding.kind
+    const { arm: index, bucket, isJudged } = finding.of
+    if (!isJudged) return 'not_judged'
+    const goal = finding.kind === 'score' ? `score:${finding.name}` : 'accuracy'
+    const value = finding.kind === 'score' ? finding.score : finding.isWrong ? 0 : 1
+    // Without a key each request stands for itself: it gets a bucket by chance.
+    this.goals.get(goal)?.add(index, bucket ?? this.#draws.bucket(), value)
+    const arm = this.#judgedAs(index)
+    if (arm === null) return 'accepted'
+    if (finding.kind === 'score') this.evidence.addScore(arm, finding.name, finding.score)
+    else this.evidence.addCorrectness(arm, finding.isWrong, bucket)
+    return 'accepted'
   }
 
   infer(request: InferenceRequest, version: ModelVersion): void {

@@ -27,7 +27,8 @@ function readRule(at: PlanValue, arms: readonly string[]): TrafficRule | null {
   return { when, to: to.isThere ? to.word(arms) : null, weight: weight.isThere ? weight.weight() : null }
 }
 
-function readConditions(at: PlanValue): Condition[] {
+/** All of them must hold. */
+export function readConditions(at: PlanValue): Condition[] {
   const fields = at.fields(['header', 'cookie', 'group', 'tenant', 'country', 'protocol'], example)
   if (fields === null) return []
   const conditions: (Condition | null)[] = []

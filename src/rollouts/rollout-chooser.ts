@@ -2,10 +2,11 @@
 
 import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { ModelVersion } from '../model/model-version.ts'
+import type { RequestOrigin } from '../model/request-origin.ts'
+import { AskedFacts } from './asked-facts.ts'
 import type { RolloutArm } from './rollout-arm.ts'
 import type { RolloutRouter } from './rollout-router.ts'
 import { RoutedRequest, type RoutedRequests } from './routed-request.ts'
-import type { RouteFacts } from './traffic-rule.ts'
 
 type RoutingRollout = RoutedRequests & { readonly arms: readonly RolloutArm[] }
 
@@ -13,7 +14,7 @@ type ChooserSettings = {
   readonly router: RolloutRouter
   readonly rollout: RoutingRollout
   /** Two capital letters, '' when it is not known. */
-  readonly countryOf: (facts: RequestFacts) => string
+  readonly countryOf: (origin: RequestOrigin) => string
 }
 
 /**
@@ -57,52 +58,4 @@ function armOfSequence(arms: readonly RolloutArm[], facts: RequestFacts): Rollou
   const { correlationId, isSequenceStart } = facts.head()
   if (correlationId === 0n || correlationId === '' || isSequenceStart) return null
   return arms.find((arm) => arm.ready()?.holdsSequence(correlationId) === true) ?? null
-}
-
-/** HOT: one per routed request. Everything is read only when a rule or a key asks for it. */
-class AskedFacts implements RouteFacts {
-  readonly #facts: RequestFacts
-  readonly #hasSequences: boolean
-  readonly #countryOf: (facts: RequestFacts) => string
-
-  constructor(facts: RequestFacts, hasSequences: boolean, countryOf: (facts: RequestFacts) => string) {
-    this.#facts = facts
-    this.#hasSequences = hasSequences
-    this.#countryOf = countryOf
-  }
-
-  get protocol(): string {
-    return this.#facts.protocol
-  }
-
-  get groups(): readonly string[] {
-    return this.#facts.caller.groups
-  }
-
-  get tenant(): string {
-    return this.#facts.caller.tenant
-  }
-
-  get principal(): string {
-    return this.#facts.caller.principal
-  }
-
-  header(name: string): string | null {
-    return this.#facts.header(name)
-  }
-
-  country(): string {
-    return this.#countryOf(this.#facts)
-  }
-
-  parameter(name: string): string | null {
-    const value = this.#facts.head().parameters.get(name)
-    return value === undefined ? null : String(value)
-  }
-
-  correlationId(): string {
-    if (!this.#hasSequences) return ''
-    const { correlationId } = this.#facts.head()
-    return correlationId === 0n ? '' : String(correlationId)
-  }
 }

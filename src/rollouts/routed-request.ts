@@ -6,6 +6,7 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { Tensor } from '../tensor/tensor.ts'
+import { feedbackIdOf, requestIdHeader } from './answer-reader.ts'
 import type { MovableRequest, RolloutArm } from './rollout-arm.ts'
 import type { ShadowPair } from './shadow-pair.ts'
 
@@ -22,6 +23,12 @@ export interface RoutedRequests {
   nowNs(): number
   /** Stable has got the request. */
   admitted(routed: RoutedRequest, request: InferenceRequest, areInputsKept: boolean): void
+  /** True: answers are read, for feedback or drift. */
+  readonly isReading: boolean
+  /** True: answers carry an id for feedback. */
+  readonly wantsIds: boolean
+  /** The first result that the client gets. */
+  read(routed: RoutedRequest, response: InferenceResponse): void
   /** The request has ended on this arm, with its last answer or with the failure that runs again on stable. */
   ended(routed: RoutedRequest, request: InferenceRequest, response: InferenceResponse, isHidden: boolean): void
 }
@@ -40,6 +47,8 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
   /** The moment of its first answer; 0: none yet. */
   firstNs = 0
   answerCount = 0
+  /** The id that feedback for the answer names; '': none is wanted. */
+  feedbackId = ''
   /** Set where the candidate gets a copy of the request. */
   pair: ShadowPair | null = null
 
@@ -65,6 +74,14 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
     return this.#version
   }
 
+  get armName(): string {
+    return this.#arm.settings.name
+  }
+
+  exclude(): void {
+    this.isJudged = false
+  }
+
   get arm(): RolloutArm {
     return this.#arm
   }
@@ -74,7 +91,9 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
   }
 
   get marks(): readonly string[] | null {
-    return this.#rollout.isExposed ? this.#arm.marks : null
+    const { isExposed, wantsIds } = this.#rollout
+    const marks = isExposed ? this.#arm.marks : null
+    return wantsIds && this.feedbackId !== '' ? [...(marks ?? []), requestIdHeader, this.feedbackId] : marks
   }
 
   /** The inputs as the client sent them. */
@@ -88,6 +107,7 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
       this.#goToStable(this.#rollout.stable.ready())
     }
     this.#inputs = request.inputs
+    if (this.#rollout.wantsIds) this.feedbackId = feedbackIdOf(request.id)
     this.#request = request
     this.#enter()
     if (this.#arm.index === 0) this.#rollout.admitted(this, request, areInputsKept)
@@ -101,6 +121,8 @@ export class RoutedRequest implements ChoiceWatch, MovableRequest {
     }
     if (response.error !== null && this.#runsAgain(response, request)) return false
     if (this.pair !== null) this.pair.add('stable', response)
+    const isResult = response.error === null && !response.isFlagOnly
+    if (this.#rollout.isReading && isResult && this.answerCount === 0) this.#rollout.read(this, response)
     this.answerCount++
     if (this.firstNs === 0) this.firstNs = request.endNs
     if (response.isFinal) {

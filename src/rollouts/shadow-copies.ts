@@ -1,7 +1,6 @@
 // Copies of stable's requests for the candidate. Nobody waits for them and nobody must feel them: whatever is in the way, a
 // copy is dropped and counted.
 
-import { messageOf } from '../base/server-error.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -155,9 +154,9 @@ export class ShadowCopies {
       this.#note(pair, plain)
       return
     }
-    const isTaken = comparing.compare(pair.stable.outputs, pair.candidate.outputs, (result, problem) => {
+    const isTaken = comparing.compare(pair.stable.outputs, pair.candidate.outputs, (result) => {
       if (result !== null) this.#note(pair, result)
-      else record.addDropped(problem === '' ? 'comparison' : messageOf(problem).slice(0, 60))
+      else record.addDropped('comparison')
     })
     if (!isTaken) record.addDropped('comparison')
   }

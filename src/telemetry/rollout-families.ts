@@ -24,6 +24,8 @@ export type RolloutSources = {
   readonly rollouts: () => readonly RolloutFigures[]
   /** Ended rollouts by result. */
   readonly results: () => ReadonlyMap<string, number>
+  /** By model: labels and scores of answers that came, by what became of them. */
+  readonly feedback: () => ReadonlyMap<string, Readonly<Record<string, number>>>
 }
 
 type RolloutFamily = {
@@ -134,6 +136,19 @@ export const rolloutFamilies: readonly RolloutFamily[] = [
       const samples = ({ model, shadow }: RolloutFigures): (readonly [string, number])[] =>
         Object.entries(shadow?.dropped ?? {}).map(([reason, count]) => [labelText(Object.entries({ model, reason })), count]) // prettier-ignore
       yield* sumLines(text, this.name, summed(sources, samples))
+    },
+  },
+  {
+    name: 'galatea_feedback_total',
+    type: 'counter',
+    help: 'Labels and scores of answers, by result; unknown: no rollout remembers the id',
+    label: 'result',
+    *lines(text, { feedback }) {
+      for (const [model, counts] of feedback()) {
+        for (const [result, count] of Object.entries(counts)) {
+          yield sampleLine(text, this.name, labelText(Object.entries({ model, result })), count)
+        }
+      }
     },
   },
 ]

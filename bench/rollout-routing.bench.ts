@@ -1,0 +1,104 @@
+// What a live rollout costs each request: the choice of the arm, and the count at its end. In one process, without a socket.
+
+import { anonymous } from '../src/access/caller.ts'
+import { SystemClock } from '../src/base/clock.ts'
+import type { Engine } from '../src/engine/engine.ts'
+import type { ChoiceWatch, RequestFacts } from '../src/model/choice.ts'
+import { InferenceRequest } from '../src/model/inference-request.ts'
+import type { RequestHead } from '../src/model/request-origin.ts'
+import { openLiveRollout } from '../src/rollouts/live-rollout.ts'
+import { readRolloutFile } from '../src/rollouts/rollout-file.ts'
+import type { RolloutPlan } from '../src/rollouts/rollout-plan.ts'
+import { Tensor } from '../src/tensor/tensor.ts'
+import { engineOnShelf, plainModelText, shelvedModel } from '../test/fakes/engine-on-shelf.ts'
+import { alternate, medianOf, type Bench, type Figure } from './bench.ts'
+
+const clock = new SystemClock()
+const perRun = 100_000
+const users = Array.from({ length: 4096 }, (_, index) => `user-${index}`)
+const head: RequestHead = { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+
+/** As an exchange is for a Chooser. */
+class Facts implements RequestFacts {
+  readonly protocol = 'http'
+  readonly api = 'inference'
+  readonly path = '/'
+  readonly peer = ''
+  readonly caller = anonymous
+  watch: ChoiceWatch | null = null
+  readonly user: string
+
+  constructor(user: string) {
+    this.user = user
+  }
+
+  header(name: string): string | null {
+    return name === 'x-user-id' ? this.user : null
+  }
+
+  head(): RequestHead {
+    return head
+  }
+}
+
+async function startEngine(): Promise<Engine> {
+  const text = plainModelText('m', 'version_policy { all {} }')
+  const { engine, backend } = engineOnShelf(clock, [shelvedModel('m', text, { versions: ['1', '2'] })])
+  backend.isHolding = false
+  await engine.start()
+  return engine
+}
+
+function openRollout(engine: Engine, file: object): void {
+  const { plan } = readRolloutFile({ kind: 'rollout', ...file }, () => null)
+  const arms = ['stable', 'candidate'].map((name, i) => ({ name, model: 'm', version: String(i + 1) }))
+  const settings = { name: 'r1', model: 'm', plan: plan as RolloutPlan, arms, known: {}, seed: 1 }
+  const live = openLiveRollout({ engine, clock, countryOf: () => '' }, settings)
+  live.setWeights([9500, 500])
+}
+
+/** Microseconds per request. */
+function run(engine: Engine): number {
+  const inputs = [new Tensor('IN', 'FP32', [1], new Uint8Array(4))]
+  const sink = (): void => undefined
+  const startNs = clock.nowNs()
+  for (let i = 0; i < perRun; i++) {
+    const facts = new Facts(users[i % users.length] as string)
+    const version = engine.choose('m', '', facts)
+    const request = new InferenceRequest({ modelName: 'm', inputs, sink })
+    const { watch } = facts
+    request.watch = watch
+    if (watch !== null) watch.begun(request, true)
+    engine.infer(request, watch === null ? version : watch.version)
+  }
+  return (clock.nowNs() - startNs) / 1000 / perRun
+}
+
+const cases = [
+  ['by chance', {}, 0.5],
+  ['sticky, warm', { key: ['header:x-user-id'] }, 1],
+] as const
+
+export const bench: Bench = {
+  name: 'rollout-routing',
+  summary:
+    'What a live rollout adds to a request: choice of the arm and evidence, beside the same request without a rollout',
+  async run({ rounds, say }) {
+    const plain = await startEngine()
+    const figures: Figure[] = []
+    for (const [what, file, value] of cases) {
+      const routed = await startEngine()
+      openRollout(routed, file)
+      for (let i = 0; i < 3; i++) for (const engine of [plain, routed]) run(engine)
+      const { ours, theirs } = await alternate(rounds, {
+        ours: () => Promise.resolve(run(routed)),
+        theirs: () => Promise.resolve(run(plain)),
+      })
+      const added = medianOf(ours.map((us, i) => us - (theirs[i] as number)))
+      const detail = `${medianOf(ours).toFixed(2)} µs with the rollout, ${medianOf(theirs).toFixed(2)} µs without`
+      figures.push({ what: `added: ${what}`, value: added, unit: 'µs', target: { kind: 'at most', value }, detail })
+      say(`${what}: ${detail}`)
+    }
+    return figures
+  },
+}

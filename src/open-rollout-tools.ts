@@ -1,0 +1,68 @@
+// What requests of rollouts need beside the rollouts themselves: where they come from, faults, feedback.
+
+import { randomInt } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { CallFacts } from './access/call-facts.ts'
+import type { Caller } from './access/caller.ts'
+import { clientCountry, parseProxies } from './access/client-country.ts'
+import type { Clock } from './base/clock.ts'
+import { messageOf, ServerError } from './base/server-error.ts'
+import type { FaultDesk } from './frontends/rollouts/fault-endpoints.ts'
+import { changeOrigin } from './model/change-origin.ts'
+import type { FaultSource } from './model/fault.ts'
+import type { ServerOptions } from './options/server-options.ts'
+import { RandomDraws } from './rollouts/assignment.ts'
+import { FaultBook } from './rollouts/fault-book.ts'
+import { FeedbackDesk } from './rollouts/feedback-desk.ts'
+import type { AuditLog } from './telemetry/audit-log.ts'
+
+export type RolloutTools = {
+  readonly desk: FeedbackDesk
+  readonly countryOf: (facts: CallFacts) => string
+  /** Null without `--allow-fault-injection`. */
+  readonly faultDesk: FaultDesk | null
+  readonly faults: FaultSource | null
+}
+
+/** Throws ServerError when the database cannot be read. */
+export async function openRolloutTools(
+  { clock, audit }: { readonly clock: Clock; readonly audit: AuditLog },
+  options: ServerOptions['process'],
+): Promise<RolloutTools> {
+  const { countryHeader: header, trustedProxies, geoipFile, allowsFaultInjection } = options
+  const lookUp = geoipFile === '' ? null : await openCountries(geoipFile)
+  const countryOf = clientCountry({ header, lookUp, trusted: parseProxies(trustedProxies) })
+  const book = allowsFaultInjection ? new FaultBook(clock, new RandomDraws(randomInt(2 ** 32)), countryOf) : null
+  const recordFault = (caller: Caller, model: string, what: string): void =>
+    audit.record({
+      timeMs: clock.wallMs(),
+      action: 'rollout.fault',
+      model,
+      versions: [],
+      outcome: 'ok',
+      reason: what,
+      durationMs: 0,
+      override: '',
+      origin: changeOrigin('http', { key: caller.principal }),
+      contentHash: () => Promise.resolve(null),
+    })
+  const faultDesk = book && { book, audit: recordFault }
+  return { desk: new FeedbackDesk(), countryOf, faultDesk, faults: book }
+}
+
+/** The package that reads the database is optional: it is looked for only where there is a database. */
+async function openCountries(file: string): Promise<(address: string) => string> {
+  const bytes = await readFile(file).catch((reason: unknown) => {
+    throw new ServerError('INVALID_ARG', `--geoip-database: cannot read '${file}': ${messageOf(reason)}`)
+  })
+  const { Reader } = await import('mmdb-lib').catch(() => {
+    throw new ServerError('INVALID_ARG', "--geoip-database needs the package 'mmdb-lib': npm install mmdb-lib")
+  })
+  type Place = { readonly country?: { readonly iso_code?: string } }
+  try {
+    const reader = new Reader(bytes)
+    return (address) => (reader.get(address) as Place | null)?.country?.iso_code ?? ''
+  } catch (reason) {
+    throw new ServerError('INVALID_ARG', `--geoip-database: '${file}' is no MaxMind database: ${messageOf(reason)}`)
+  }
+}
