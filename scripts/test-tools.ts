@@ -17,6 +17,8 @@ type Tool =
   | {
       readonly kind: 'python'
       readonly packages: readonly string[]
+      /** Packages that are installed without those that they ask for. */
+      readonly alone?: readonly string[]
       readonly program?: string
       readonly library?: { readonly file: string; readonly package: string }
     }
@@ -56,6 +58,12 @@ const tools = {
     packages: ['torch==2.13.0', 'numpy==2.4.6', 'onnx==1.23.2', 'onnxscript==0.7.2'],
   },
   'python-tensorflow': { kind: 'python', packages: ['tensorflow-cpu==2.21.0'] },
+  // TensorFlow Serving's own client. Its messages need TensorFlow: tests run it with python-tensorflow.
+  'tfserving-client': {
+    kind: 'python',
+    packages: ['setuptools==80.9.0'],
+    alone: ['tensorflow-serving-api==2.21.0'],
+  },
   'python-openvino': { kind: 'python', packages: ['openvino==2026.4.1'] },
   'python-onnxruntime': { kind: 'python', packages: ['onnxruntime==1.30.0', 'numpy==2.4.6'] },
   'python-sklearn': {
@@ -92,10 +100,16 @@ export async function prepareTool(name: ToolName): Promise<PreparedTool> {
       ? await runQuietly('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', tool.package])
       : ((await runQuietly('python3', ['-m', 'venv', folder])) ??
         (await runQuietly(path.join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '-q', ...tool.packages])) ??
+        (await installAlone(folder, tool)) ??
         (await prepareLibrary(tool)))
   if (failure !== null) return { missingBecause: `${name} could not be installed into ${folder}: ${failure}` }
   writeFileSync(stamp, wanted)
   return { program }
+}
+
+async function installAlone(folder: string, { alone = [] }: Tool & { kind: 'python' }): Promise<string | null> {
+  if (alone.length === 0) return null
+  return runQuietly(path.join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '-q', '--no-deps', ...alone])
 }
 
 /** Gives what is missing, or null. */

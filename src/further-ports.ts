@@ -2,13 +2,15 @@
 
 import { availableParallelism } from 'node:os'
 import { messageOf, ServerError } from './base/server-error.ts'
-import { httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
+import { httpParts, httpRoutes, servingOf, type HttpDependencies } from './http-front-ends.ts'
 import type { FurtherPortOptions, ServerOptions } from './options/server-options.ts'
+import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import { defaultJsonOffloadSettings, JsonOffload } from './ports/http/json-offload.ts'
-import type { Route, RouteHandler } from './ports/http/route.ts'
+import { get, type Route, type RouteHandler } from './ports/http/route.ts'
 import { portInUse, type PortKind } from './refuse-busy-ports.ts'
+import { jsonType } from './transport/http1/http-message.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
 
 export type FurtherPort = {
@@ -31,7 +33,18 @@ type RouteParts = ReturnType<typeof httpParts> & { readonly v2: readonly Route[]
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export async function createFurtherPorts(parts: FurtherParts, options: ServerOptions): Promise<FurtherPort[]> {
   const ports: FurtherPort[] = []
-  const { sagemaker, vertexAi } = options
+  const { tfserving, sagemaker, vertexAi } = options
+  if (tfserving !== null && tfserving.port !== null) {
+    const { tfservingRoutes, tfservingOwnRoutes } = await import('./frontends/tfserving/tfserving-routes.ts')
+    const at = { ...tfserving, port: tfserving.port }
+    const routesOf = ({ parts: shared }: RouteParts): Route[] => [
+      ...tfservingRoutes({ ...shared, serving: servingOf(shared) }, options.sharedHttp),
+      ...tfservingOwnRoutes(),
+      ...monitoringRoutes(parts, tfserving.monitoringPath),
+    ]
+    const port = createPort(parts, options, 'Tfserving', at, routesOf)
+    ports.push({ protocol: 'tfserving', title: 'TensorFlow Serving REST service', port })
+  }
   if (sagemaker !== null) {
     const { sagemakerRoutes } = await import('./frontends/sagemaker/sagemaker-routes.ts')
     const routesOf = ({ parts: shared, v2 }: RouteParts): Route[] =>
@@ -48,6 +61,17 @@ export async function createFurtherPorts(parts: FurtherParts, options: ServerOpt
     ports.push({ protocol: 'vertex_ai', title: 'Vertex AI HTTPService', port })
   }
   return ports
+}
+
+/** The metrics page, at the path that TensorFlow Serving's monitoring configuration names. */
+function monitoringRoutes({ metricsRoutes }: FurtherParts, path: string): Route[] {
+  if (path === '') return []
+  const show: RouteHandler = (http, ...asked) => {
+    const page = metricsRoutes().find((route) => route.path === '/metrics')
+    if (page !== undefined) page.handle(http, ...asked)
+    else http.respond(messageResponse(404, 'metrics are switched off: start with --allow-metrics=true', jsonType))
+  }
+  return [get(path, 'statistics', show)]
 }
 
 function createPort(

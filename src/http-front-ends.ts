@@ -19,6 +19,8 @@ import { faultRoutes } from './frontends/rollouts/fault-endpoints.ts'
 import { feedbackEndpoint } from './frontends/rollouts/feedback-endpoint.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
+import { ServingModels } from './frontends/tfserving/serving-models.ts'
+import { tfservingRoutes } from './frontends/tfserving/tfserving-routes.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
@@ -58,6 +60,8 @@ export type HttpDependencies = {
   /** Feedback and faults. */
   readonly rollouts?: RolloutTools
   readonly faults?: FaultSource | null
+  /** The models of TensorFlow Serving's configuration; without them there are those of the repositories. */
+  readonly serving?: ServingModels
   /** Metrics that models made; without them no answer tells of a model's load. */
   readonly customMetrics?: LoadMetricSource
 }
@@ -83,6 +87,7 @@ type HttpParts = V2Parts & {
   readonly access?: AccessService | null
   readonly cost?: CostOptions | null
   readonly rollouts?: RolloutTools
+  readonly serving?: ServingModels
 }
 
 /** What the routes of every HTTP port are made of. */
@@ -108,9 +113,21 @@ function listenError(cause: Error, { address, port }: HttpOptions): ServerError 
 export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...v2Routes(parts, options),
   ...generateRoutes(parts, options),
-  ...kserve1Routes(parts, options),
   ...rolloutRoutes(parts.releases ?? null, parts.clock, new InferEndpoint(parts, options).handle),
   ...accessRoutes(parts),
   post('/v2/models/{model}/feedback', 'rollouts', feedbackEndpoint(parts.engine, parts.rollouts?.desk ?? null)),
   ...faultRoutes(parts.rollouts?.faultDesk ?? null),
+  ...v1Routes(parts, options),
 ]
+
+/** Two protocols have the paths below `/v1/models/{model}`: TensorFlow Serving's, where it is allowed, else KServe's. */
+function v1Routes(parts: HttpParts, options: HttpOptions): Route[] {
+  const kserve = kserve1Routes(parts, options)
+  if (!options.hasTfserving) return kserve
+  const lists = kserve.filter(({ path }) => path === '/v1/models')
+  return [...lists, ...tfservingRoutes({ ...parts, serving: servingOf(parts) }, options)]
+}
+
+/** Without a configuration the models of the repositories are served, and no client can change that. */
+export const servingOf = ({ serving, engine, log }: Pick<HttpParts, 'serving' | 'engine' | 'log'>): ServingModels =>
+  serving ?? new ServingModels({ engine, log, folders: null, entries: [], allowsReload: false })

@@ -6,7 +6,7 @@ import { ServerError } from './base/server-error.ts'
 import type { ServerOptions } from './options/server-options.ts'
 
 /** As errors name the port; in lower case it begins the name of the flag. */
-export type PortKind = 'HTTP' | 'GRPC' | 'metrics' | 'SageMaker' | 'Vertex-AI'
+export type PortKind = 'HTTP' | 'GRPC' | 'metrics' | 'Tfserving' | 'SageMaker' | 'Vertex-AI'
 
 type Wanted = {
   readonly kind: PortKind
@@ -16,11 +16,21 @@ type Wanted = {
 }
 
 /** Rejects when one of the ports is taken. What else may be wrong with an address is told when the port opens. */
-export async function refuseBusyPorts({ http, grpc, metrics, sagemaker, vertexAi }: ServerOptions): Promise<void> {
+export async function refuseBusyPorts({
+  http,
+  grpc,
+  metrics,
+  tfserving,
+  sagemaker,
+  vertexAi,
+}: ServerOptions): Promise<void> {
   const wanted: Wanted[] = []
   if (http !== null) wanted.push({ kind: 'HTTP', ...http })
   if (grpc !== null) wanted.push({ kind: 'GRPC', ...grpc })
   if (metrics !== null) wanted.push({ kind: 'metrics', ...metrics })
+  if (tfserving !== null && tfserving.port !== null) {
+    wanted.push({ kind: 'Tfserving', address: tfserving.address, port: tfserving.port })
+  }
   if (sagemaker !== null) wanted.push({ kind: 'SageMaker', ...sagemaker })
   if (vertexAi !== null) wanted.push({ kind: 'Vertex-AI', ...vertexAi })
   await Promise.all(wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true).map(refuseBusy))

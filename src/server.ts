@@ -16,6 +16,8 @@ import type { IndexEntry } from './engine/serving/index-entry.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { createHttpPort } from './http-front-ends.ts'
 import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
+import type { OpenServingModels } from './open-serving-models.ts'
+import type { ServingModels } from './frontends/tfserving/serving-models.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey, type ModelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
@@ -128,8 +130,10 @@ async function openServer(
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
   const releasing = await openReleases({ ...dependencies, engine, repository, store, contents, audit }, options.process)
   const releases = closing.add(releasing.releases, (opened) => opened.close())
+  const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   await engine.start()
   await releases.start()
+  serving?.follow()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   const isServing = !(options.process.exitOnError && engine.hasFailures)
@@ -149,6 +153,7 @@ async function openServer(
     audit,
     grpcModule,
     mapped,
+    ...(serving === null ? {} : { serving: serving.models }),
   }
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
@@ -165,6 +170,17 @@ async function openServer(
       return exit.isInTime
     },
   }
+}
+
+/** Null where TensorFlow Serving's protocol is not served: then its code is not read. */
+async function openServing(
+  parts: ServerDependencies & { readonly engine: Engine; readonly mapped: MappedFolders | null },
+  options: ServerOptions['tfserving'],
+  closing: ClosingStack,
+): Promise<OpenServingModels | null> {
+  if (options === null || parts.mapped === null) return null
+  const { openServingModels } = await import('./open-serving-models.ts')
+  return closing.add(await openServingModels({ ...parts, mapped: parts.mapped }, options), (opened) => opened.close())
 }
 
 function createLiveCheck(
@@ -206,6 +222,7 @@ type PortParts = ServerDependencies &
     readonly sharedMemory: SharedMemoryRegistry
     readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
     readonly mapped: MappedFolders | null
+    readonly serving?: ServingModels
   }
 
 const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null, furtherAddresses: [] }

@@ -10,6 +10,7 @@ import { httpFlags, requestLimitFlags } from './http-flags.ts'
 import { metricsFlags } from './metrics-flags.ts'
 import { modelFlags } from './model-flags.ts'
 import { logFlags, serverFlags } from './server-flags.ts'
+import { tfservingFlags } from './tfserving-flags.ts'
 import { traceFlags } from './trace-flags.ts'
 
 const groups = {
@@ -21,6 +22,7 @@ const groups = {
   gRPC: grpcFlags,
   'Metrics and trace': [...metricsFlags, ...traceFlags],
   'Cache, rate limiter, devices': [...cacheFlags, ...deviceFlags],
+  'TensorFlow Serving': tfservingFlags,
   'Cloud front ends': cloudFlags,
 }
 

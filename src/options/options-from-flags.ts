@@ -10,7 +10,9 @@ export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings):
   refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode'))
   const options = fill(flags, surroundings)
   refusePortCollision(options)
-  if (options.engine.modelRepositories.length > 0) return options
+  const { tfserving } = options
+  const hasServed = tfserving !== null && (tfserving.models.size > 0 || tfserving.modelConfigFile !== '')
+  if (options.engine.modelRepositories.length > 0 || hasServed) return options
   throw new FlagError(
     'no model repository: name a folder of models with --model-repository, or try the examples with --examples',
   )
@@ -64,16 +66,17 @@ function refuseStartupModels(names: readonly string[], controlMode: string): voi
 type Endpoint = { readonly name: string; readonly flag: string; readonly address: string; readonly port: number }
 
 /** Every port that opens, in the order in which Triton compares them. Port 0 is free by itself. */
-function openPorts({ http, grpc, metrics, sagemaker, vertexAi }: ServerOptions): Endpoint[] {
+function openPorts({ http, grpc, metrics, tfserving, sagemaker, vertexAi }: ServerOptions): Endpoint[] {
   const ports = [
     { name: 'HTTP', flag: 'http-port', at: http },
     { name: 'GRPC', flag: 'grpc-port', at: grpc },
     { name: 'metrics', flag: 'metrics-port', at: metrics },
+    { name: 'TensorFlow Serving', flag: 'tfserving-port', at: tfserving },
     { name: 'SageMaker', flag: 'sagemaker-port', at: sagemaker },
     { name: 'Vertex AI', flag: 'vertex-ai-port', at: vertexAi },
   ]
   return ports.flatMap(({ name, flag, at }) =>
-    at === null || at.port === 0 ? [] : [{ name, flag, address: at.address, port: at.port }],
+    at === null || at.port === null || at.port === 0 ? [] : [{ name, flag, address: at.address, port: at.port }],
   )
 }
 

@@ -146,6 +146,25 @@ type VertexAiOptions = FurtherPortOptions & {
   readonly healthRoute: string
 }
 
+export type TfservingOptions = {
+  readonly address: string
+  /** Null: TensorFlow Serving's REST API has no port of its own. */
+  readonly port: number | null
+  readonly threadCount: number
+  /** Name → folder. */
+  readonly models: ReadonlyMap<string, string>
+  /** '' : none. */
+  readonly modelConfigFile: string
+  /** 0: the file is read once. */
+  readonly modelConfigPollSecs: number
+  readonly isBatching: boolean
+  /** '' : TensorFlow Serving's defaults. */
+  readonly batchingFile: string
+  readonly allowsReload: boolean
+  /** Where the port shows metrics; '' : nowhere. */
+  readonly monitoringPath: string
+}
+
 /** The server as a process among others on its machine: its files, its liveness, its end. */
 type ProcessOptions = {
   readonly log: LogSettings
@@ -204,6 +223,8 @@ export type ServerOptions = {
   readonly metrics: MetricsOptions | null
   /** null: `--allow-sagemaker=false`. */
   readonly sagemaker: SagemakerOptions | null
+  /** null: `--allow-tfserving=false`. */
+  readonly tfserving: TfservingOptions | null
   /** null: `--allow-vertex-ai=false`. */
   readonly vertexAi: VertexAiOptions | null
   readonly trace: TraceOptions

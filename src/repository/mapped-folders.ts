@@ -19,6 +19,8 @@ type MappedModel = {
   readonly folder: string
   /** The configuration of a model whose folder has none; null: it is completed from the model's files. */
   readonly configText: string | null
+  /** The version policy of a model whose own configuration has none; left out: there is no other. */
+  readonly versionPolicyText?: string
 }
 
 /** The most models that are mapped at a time. Each costs a listing when repositories are polled. */
@@ -71,9 +73,11 @@ export class MappedFolders implements RepositoryStore {
     if (root !== mappedRoot) return this.#inner.list(root, path, options)
     if (path === '') return [...this.#models.keys()].sort().map(folderEntry)
     const [name = '', version = ''] = path.split('/')
-    const { configText } = this.#modelOf(name)
+    const { configText, versionPolicyText = '' } = this.#modelOf(name)
     if (path === name) {
-      const entries = await this.#listIn(name, '', options)
+      const own = await this.#listIn(name, '', options)
+      // Stands for the policy in the fingerprint of the model.
+      const entries = versionPolicyText === '' ? own : [...own, textEntry('.version_policy', versionPolicyText)]
       const hasConfig = configText === null || entries.some((entry) => entry.name === configName)
       return hasConfig ? entries : [...entries, textEntry(configName, configText)]
     }
@@ -98,10 +102,12 @@ export class MappedFolders implements RepositoryStore {
     if (root !== mappedRoot) return this.#inner.readText(root, path, limitBytes)
     const [name = ''] = path.split('/')
     const place = this.#place(name, path.slice(name.length + 1))
+    const { configText, versionPolicyText = '' } = this.#modelOf(name)
     try {
-      return await this.#inner.readText(place.root, place.path, limitBytes)
+      const text = await this.#inner.readText(place.root, place.path, limitBytes)
+      const isBare = path === `${name}/${configName}` && !text.includes('version_policy')
+      return isBare ? `${text}\n${versionPolicyText}` : text
     } catch (reason) {
-      const { configText } = this.#modelOf(name)
       if (path !== `${name}/${configName}` || configText === null) throw reason
       return configText
     }

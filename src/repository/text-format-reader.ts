@@ -46,6 +46,16 @@ export function inspectModelConfigText(text: string): ParsedModelConfig & { read
   return { config: message as unknown as ModelConfig, positions, errors }
 }
 
+/** Another message in text format. Throws a TextFormatError at the first mistake. */
+export function parseTextMessage(schema: MessageSchema, text: string): Record<string, unknown> {
+  const message = emptyMessage(schema)
+  const errors: TextFormatError[] = []
+  new TextFormatReader(new TextFormatTokens(text), new FieldPositions(), errors).readFields(schema, message, '', null)
+  const [first] = errors
+  if (first !== undefined) throw first
+  return message
+}
+
 type Message = Record<string, unknown>
 const closing: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
 const maxErrors = 100

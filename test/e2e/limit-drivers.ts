@@ -323,6 +323,22 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'after 20 wrong credentials in a minute',
   ),
   'chunks of a chunked HTTP body': elsewhere('test/conformance/http-transport.test.ts', '65536 chunks are the limit'),
+  'values of the body of `:classify` and `:regress` (TensorFlow Serving)': elsewhere(
+    'test/conformance/tfserving.test.ts',
+    'more than 65536 values',
+  ),
+  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': elsewhere(
+    'src/protocol/tfserving/serving-request.test.ts',
+    '256 tasks are the most',
+  ),
+  'bytes of a tensor that a TensorProto fills from fewer elements': elsewhere(
+    'src/protocol/tfserving/tensor-proto.test.ts',
+    'a shape that is larger than the limit is refused before memory is taken',
+  ),
+  'classes in one answer of Classify': elsewhere(
+    'src/protocol/tfserving/example-results.test.ts',
+    'a million classes are the most',
+  ),
   'folders of an archive that SageMaker loads': elsewhere(
     'test/e2e/cloud-front-ends.test.ts',
     'an archive of 257 folders is refused',
@@ -331,7 +347,7 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/repository/mapped-folders.test.ts',
     '10000 models are the most',
   ),
-  'threads that read and write large JSON of the SageMaker and the Vertex AI port': elsewhere(
+  'threads that read and write large JSON of the SageMaker, the Vertex AI and the TensorFlow Serving port': elsewhere(
     'src/ports/http/json-offload.test.ts',
     'large jobs of one client do not delay the small ones of others',
   ),

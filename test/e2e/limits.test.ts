@@ -44,6 +44,7 @@ const noBounds: Readonly<Record<string, string>> = {
   'grpc-keepalive-time': 'how often the server itself pings',
   'response-cache-byte-size': 'the old form of --cache-config',
   'trace-count': 'how much is traced: the old form of --trace-config',
+  'tfserving-model-config-poll-secs': 'how often the server itself looks',
   'metrics-interval-ms': 'how often the server itself looks',
 }
 

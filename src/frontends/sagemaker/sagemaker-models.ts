@@ -4,6 +4,7 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { join, relative, resolve } from 'node:path'
 import type { Caller } from '../../access/caller.ts'
+import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
@@ -69,13 +70,15 @@ export class SagemakerModels {
 
   readonly listOrLoad: RouteHandler = (http, _, __, caller) => {
     if (http.method === 'GET') {
-      const ready = [...this.#loaded].filter(([, { name }]) => this.#parts.engine.isModelReady(name, ''))
+      const isVisible = visibleModels(caller, 'model-repository') ?? (() => true)
+      const { engine } = this.#parts
+      const ready = [...this.#loaded].filter(([, { name }]) => isVisible(name) && engine.isModelReady(name, ''))
       http.respond(jsonResponse(jsonOf({ models: ready.map(([key, { url }]) => shown(key, url)) })))
-    } else this.#change(http, caller, (origin) => this.#load(http, origin))
+    } else this.#change(http, caller, (origin) => this.#load(http, caller, origin))
   }
 
   readonly showOrUnload: RouteHandler = (http, key, _, caller) => {
-    if (http.method === 'DELETE') this.#change(http, caller, (origin) => this.#unload(http, key, origin))
+    if (http.method === 'DELETE') this.#change(http, caller, (origin) => this.#unload(http, key, caller, origin))
     else {
       const model = this.#loaded.get(key)
       http.respond(model === undefined ? this.#notFound(key) : jsonResponse(jsonOf(shown(key, model.url))))
@@ -105,19 +108,20 @@ export class SagemakerModels {
       (reason: unknown) => {
         const error = engine.wording.tell(reason)
         const failure = isOutOfMemory(error.message) ? outOfMemoryStatus : 400
-        const status = error.code === 'ALREADY_EXISTS' ? 409 : failure
+        const status = error.code === 'ALREADY_EXISTS' ? 409 : error.code === 'FORBIDDEN' ? 403 : failure
         http.respond(messageResponse(status, error.message, jsonType))
       },
     )
   }
 
-  async #load(http: PortRequest, origin: ChangeOrigin): Promise<Answer> {
+  async #load(http: PortRequest, caller: Caller, origin: ChangeOrigin): Promise<Answer> {
     const { engine, folders } = this.#parts
     engine.requireExplicitControl()
     const request = parseJsonDocument(http.body)
     const key = textOf(memberOf(request, 'model_name'), 'model_name')
     const url = textOf(memberOf(request, 'url'), 'url')
     const name = headerOf(http.headers, targetModelHeader) ?? key
+    requireRight(caller, 'model-repository', name)
     if (this.#loaded.has(key)) throw alreadyLoaded(key)
     const found = await findModels(await this.#folderOf(url), name)
     for (const one of found.folders.keys()) if (folders.models.has(one)) throw alreadyLoaded(one)
@@ -134,10 +138,11 @@ export class SagemakerModels {
     }
   }
 
-  async #unload(http: PortRequest, key: string, origin: ChangeOrigin): Promise<Answer> {
+  async #unload(http: PortRequest, key: string, caller: Caller, origin: ChangeOrigin): Promise<Answer> {
     const { engine, folders } = this.#parts
     const model = this.#loaded.get(key)
     if (model === undefined) return { status: 404, body: null }
+    requireRight(caller, 'model-repository', model.name)
     this.#log.info(`Unloading SageMaker TargetModel: ${headerOf(http.headers, targetModelHeader) ?? model.name}`)
     const { gone } = await engine.unload(model.name, true, origin)
     await gone

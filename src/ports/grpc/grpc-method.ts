@@ -53,6 +53,14 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
   call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call brought no message'))
 }
 
+/** How the messages of a service are read and written. */
+type UnaryCodec = {
+  readonly decode: (type: string, bytes: Buffer) => MessageValue
+  readonly encode: (type: string, value: Readonly<MessageValue>) => Buffer
+}
+
+const v2Codec: UnaryCodec = { decode: decodeMessage, encode: encodeMessage }
+
 /** A method with one message in and one message out, both encoded with the tables of the protocol. */
 export function unaryMethod(
   { log, clock, wording }: { readonly log: Log; readonly clock: Clock; readonly wording: ErrorWording },
@@ -61,14 +69,15 @@ export function unaryMethod(
   [requestType, responseType]: readonly [string, string],
   method: UnaryMethod,
   takesLargeMessages = false,
+  codec = v2Codec,
 ): GrpcMethod {
   const answer = async (call: PortCall, caller: Caller, message: Buffer): Promise<void> => {
     try {
       // Calls that come at once are begun one after the other, before any of them goes on behind an `await`.
       const startNs = clock.nowNs()
-      const answering = method(decodeMessage(requestType, message), call, caller)
+      const answering = method(codec.decode(requestType, message), call, caller)
       turnBudget.spendNs(clock.nowNs() - startNs)
-      const response = encodeMessage(responseType, await answering)
+      const response = codec.encode(responseType, await answering)
       call.sendLast({ parts: [response], byteLength: response.length }, null)
     } catch (reason) {
       call.finish(GrpcStatus.of(wording.tell(reason)))

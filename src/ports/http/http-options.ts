@@ -14,6 +14,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly boundsBinaryBodies: boolean
   /** `--kserve-v1`: the paths below `/v1` are served. */
   readonly hasKserveV1: boolean
+  /** `--allow-tfserving`: the paths below `/v1/models/{model}` are TensorFlow Serving's. */
+  readonly hasTfserving: boolean
   /** `--http-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--http-cors-origin`: the origins whose pages may call the server from a browser; `*` for all. */

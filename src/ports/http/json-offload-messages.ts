@@ -17,6 +17,10 @@ import {
 import { readPredictRequest } from '../../protocol/predict-request.ts'
 import { writePredictResponse } from '../../protocol/predict-response.ts'
 import { readLoadRequest, type LoadParameters } from '../../protocol/repository-request.ts'
+import { readTfExamples } from '../../protocol/tfserving/example-inputs.ts'
+import { writeTfResults, type PrintedResults } from '../../protocol/tfserving/example-results.ts'
+import { readTfPredict } from '../../protocol/tfserving/predict-request.ts'
+import { writeTfPredict, type TfPredictContext } from '../../protocol/tfserving/predict-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 
 /** How requests are read, one row for each protocol. */
@@ -25,12 +29,17 @@ const readers = {
   generate: (body: Uint8Array, options: InferReadOptions) =>
     readGenerateRequest(body, options.signature, options.limits),
   predict: (body: Uint8Array, options: InferReadOptions) => readPredictRequest(body, options.signature, options.limits),
+  tfPredict: (body: Uint8Array, options: InferReadOptions) => readTfPredict(body, options.signature, options.limits),
+  tfExamples: (body: Uint8Array, options: InferReadOptions) =>
+    readTfExamples(body, options.signature, options.limits.maxInputBytes),
 }
 
 /** How answers are written, one row for each protocol whose answers can be large. */
 const writers = {
   infer: writeInferResponse,
   predict: writePredictResponse,
+  tfPredict: (response: InferenceResponse, context: TfPredictContext) => writeTfPredict(response, context),
+  tfResults: (response: InferenceResponse, context: PrintedResults) => oneText(writeTfResults(response, context)),
   generate: (response: InferenceResponse, context: PrintedGenerate) =>
     oneText(encodeGenerateResponse(response, context)),
   generateEvent: (response: InferenceResponse, context: PrintedGenerate) =>

@@ -7,7 +7,7 @@ import { wireMessage } from './wire-schema.ts'
 
 export type { MessageValue } from '../../protobuf/message-codec.ts'
 
-const serverForm: ValueForm = {
+export const serverForm: ValueForm = {
   fieldName: 'name',
   hasNulls: true,
   limits: requestReaderLimits,

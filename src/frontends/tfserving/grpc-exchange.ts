@@ -1,0 +1,194 @@
+// Predict, Classify, Regress and MultiInference: one message in, one message out.
+
+import type { Caller } from '../../access/caller.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
+import { ServerError } from '../../base/server-error.ts'
+import {
+  InferenceExchange,
+  type ArrivalNames,
+  type ExchangeParts,
+  type HeldMemory,
+} from '../../exchange/inference-exchange.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import { worded } from '../../model/worded-error.ts'
+import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
+import type { PortCall } from '../../ports/grpc/port-call.ts'
+import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
+import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
+import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
+import { servableNotFound, type ServingModels } from './serving-models.ts'
+
+export type TfGrpcParts = ExchangeParts & {
+  readonly options: GrpcOptions
+  readonly serving: ServingModels
+}
+
+/** What a call asks for, apart from the model. */
+export type TfCall = {
+  readonly spec: WireModelSpec
+  /** Null: all outputs. Throws what a request asks for in vain. */
+  outputs(version: ModelVersion): readonly string[] | null
+  /** Reads the inputs in steps. */
+  inputs(version: ModelVersion, reserve: (bytes: number) => void): Iterator<void, Tensor[]>
+  /** Writes the answer in steps. */
+  answer(response: InferenceResponse, version: ModelVersion): Iterator<void, MessageParts>
+}
+
+/** An error whose gRPC code no ServerError has. */
+export class FailedPrecondition extends ServerError {
+  constructor(message: string) {
+    super('INVALID_ARG', message)
+  }
+}
+
+const arrivalNames: ArrivalNames = ['GRPC_WAITREAD_START', 'GRPC_WAITREAD_END']
+
+/** Messages up to this size are read, and answers up to this size written, in one go. */
+const smallBytes = 128 * 1024
+
+export class TfGrpcExchange extends InferenceExchange {
+  readonly #parts: TfGrpcParts
+  readonly #call: PortCall
+  readonly #asked: TfCall
+  readonly #received: Buffer
+  #code: StatusCode | null = null
+  #version = ''
+
+  constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, received: Buffer) {
+    super(parts, caller, true)
+    this.#parts = parts
+    this.#call = call
+    this.#asked = asked
+    this.#received = received
+    call.onCancel = () => this.cancel()
+  }
+
+  get protocol(): 'grpc' {
+    return 'grpc'
+  }
+  get path(): string {
+    return this.#call.path
+  }
+  get peer(): string {
+    return this.#call.remoteAddress
+  }
+  header(name: string): string | null {
+    return metadataValue(this.#call.metadata, name)
+  }
+  head(): RequestHead {
+    return { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+  }
+  protected override get memory(): HeldMemory {
+    return this.#call.memoryOf(this.#received)
+  }
+  protected get arrivalNames(): ArrivalNames {
+    return arrivalNames
+  }
+
+  start(): void {
+    const { name, version, label } = this.#asked.spec
+    try {
+      if (name === '') throw ServerError.withoutStack('INVALID_ARG', 'ModelSpec has no name specified.')
+      this.#version = label === '' ? version : this.#parts.serving.versionOf(name, label)
+    } catch (reason) {
+      this.parts.engine.refusals.count(ServerError.from(reason))
+      this.#finish(ServerError.from(reason))
+      return
+    }
+    this.begin(name, this.#version)
+  }
+
+  protected override read(version: ModelVersion): void {
+    if (version.signature.isDecoupled) throw worded('decoupledGrpc', {})
+    const names = this.#asked.outputs(version)
+    const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
+    const steps = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
+    const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
+    if (this.#received.length <= smallBytes) {
+      submit(runThrough(steps))
+      return
+    }
+    this.readLater<Tensor[]>((done) => {
+      let isCancelled = false
+      const isWanted = (): boolean => !isCancelled && !this.#call.isEnded
+      setImmediate(() => {
+        runInSlices(this.parts.clock, steps, isWanted, (error, inputs) => {
+          if (isWanted()) done(error, inputs)
+          else this.cancel()
+        })
+      })
+      return { cancel: () => (isCancelled = true) }
+    }, submit)
+  }
+
+  protected override started(request: InferenceRequest): void {
+    this.#call.noteInference?.(request, this.version.version)
+  }
+
+  protected override write(response: InferenceResponse): void {
+    const { clock } = this.parts
+    const trace = this.request?.trace ?? null
+    const steps = this.#asked.answer(response, this.version)
+    let bytes = 0
+    for (const output of response.outputs) bytes += output.bytes.length
+    if (bytes <= smallBytes) {
+      this.#send(runThrough(steps), response, trace)
+      return
+    }
+    trace?.retain()
+    runInSlices(
+      clock,
+      steps,
+      () => !this.#call.isEnded,
+      (error, message) => {
+        if (message !== null) this.#send(message, response, trace)
+        else {
+          response.release()
+          this.#finish(this.told(error))
+        }
+        trace?.release()
+      },
+    )
+  }
+
+  #send(message: MessageParts, response: InferenceResponse, trace: InferenceRequest['trace']): void {
+    const { clock } = this.parts
+    trace?.stamp('GRPC_SEND_START', clock.nowNs())
+    this.#call.sendLast(message, message.hasViews ? () => response.release() : null)
+    if (!message.hasViews) response.release()
+    trace?.stamp('GRPC_SEND_END', clock.nowNs())
+  }
+
+  #finish(error: ServerError): void {
+    const status = GrpcStatus.of(error)
+    this.#call.finish(this.#code === null ? status : new GrpcStatus(this.#code, status.message))
+  }
+
+  protected override told(reason: unknown): ServerError {
+    if (reason instanceof FailedPrecondition) this.#code = statusCodes.FAILED_PRECONDITION
+    return super.told(reason)
+  }
+
+  protected override refused(error: ServerError): void {
+    // No version was chosen: TensorFlow Serving knows one reason for that.
+    const isLookup = error.code === 'NOT_FOUND' || error.code === 'INVALID_ARG'
+    const isMissing = this.signature === null && isLookup
+    this.#finish(isMissing ? servableNotFound(this.#asked.spec.name, this.#version) : error)
+  }
+
+  protected override fail(error: ServerError): void {
+    this.#finish(error)
+  }
+}
+
+function runThrough<T>(steps: Iterator<void, T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}

@@ -1,0 +1,108 @@
+// TensorFlow Serving's REST API: predictions, and what it tells of models.
+
+import { requireRight } from '../../access/require-right.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { HttpOptions } from '../../ports/http/http-options.ts'
+import { jsonResponse } from '../../ports/http/error-response.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
+import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import { RestEndpoints, tfErrorResponse, type RestParts, type TfMethod } from './rest-exchange.ts'
+
+const methods: readonly TfMethod[] = ['predict', 'classify', 'regress']
+const model = '/v1/models/{model}'
+/** A model, a version of it, or the version that a label stands for. */
+const places = [model, `${model}/versions/{version}`, `${model}/labels/{label}`]
+
+const largestVersion = 2n ** 63n - 1n
+
+/** The paths below `/v1/models/{model}`. */
+export function tfservingRoutes(parts: RestParts, options: HttpOptions): Route[] {
+  const endpoints = new RestEndpoints(parts, options)
+  const answers = places.flatMap((place) =>
+    methods.map((method) => {
+      const handle: RouteHandler = (http, name, version, caller) =>
+        answer(http, () => {
+          const asked = askedModel(parts, http, name, version)
+          endpoints.handle(method, http, asked.name, asked.version, caller)
+        })
+      return large(post(`${place}:${method}`, 'inference', handle))
+    }),
+  )
+  const shows = places.flatMap((place) => [
+    get(
+      place,
+      'health',
+      shower(parts, 'health', (name, version) => parts.serving.statusJson(name, version)),
+    ),
+    get(
+      `${place}/metadata`,
+      'metadata',
+      shower(parts, 'metadata', (name, version) => parts.serving.metadataJson(name, version)),
+    ),
+  ])
+  return [...answers, ...shows]
+}
+
+/** What only the port of its own has: TensorFlow Serving lists no models, and knows no other path. */
+export const tfservingOwnRoutes = (): Route[] => [
+  get('/v1/models', 'metadata', (http) => http.respond(malformed('Missing model name in request.'))),
+  {
+    ...get(everyOtherPath, 'metadata', (http) =>
+      http.respond(malformed(`Malformed request: ${http.method} ${http.target.slice(0, 200)}`)),
+    ),
+    methods: ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'],
+  },
+]
+
+const malformed = (text: string): HttpResponse => new HttpResponse(400, jsonType, [tfErrorBody(text)])
+
+const shower =
+  (parts: RestParts, action: 'health' | 'metadata', show: (name: string, version: string) => Buffer): RouteHandler =>
+  (http, name, version, caller) =>
+    answer(http, () => {
+      const asked = askedModel(parts, http, name, version)
+      // The port has judged the name as it was sent, perhaps percent-encoded.
+      requireRight(caller, action, asked.name)
+      http.respond(jsonResponse(show(asked.name, asked.version)))
+    })
+
+function answer(http: PortRequest, act: () => void): void {
+  try {
+    act()
+  } catch (reason) {
+    if (!(reason instanceof ServerError)) throw reason
+    http.respond(tfErrorResponse(reason))
+  }
+}
+
+const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+
+/** The name and the version that a path asks for. Throws INVALID_ARG. */
+function askedModel(
+  { serving }: RestParts,
+  http: PortRequest,
+  name: string,
+  version: string,
+): { readonly name: string; readonly version: string } {
+  const decodedName = decoded(name, 'model name')
+  if (version !== '') {
+    if (version.length > 19 || BigInt(version) > largestVersion) {
+      throw invalid(`Failed to convert version: ${version.slice(0, 40)} to numeric.`)
+    }
+    return { name: decodedName, version: String(BigInt(version)) }
+  }
+  const label = /\/labels\/([^/:?]+)/.exec(http.target)?.[1]
+  if (label === undefined) return { name: decodedName, version: '' }
+  return { name: decodedName, version: serving.versionOf(decodedName, decoded(label, 'model version label')) }
+}
+
+function decoded(text: string, what: string): string {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw invalid(`Failed to decode ${what}:${text.slice(0, 200)}`)
+  }
+}

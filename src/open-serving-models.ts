@@ -1,0 +1,104 @@
+// The models that TensorFlow Serving's flags name: read from its configuration files, and mapped before the Engine starts.
+
+import { readFile, stat } from 'node:fs/promises'
+import type { Cancel, Clock } from './base/clock.ts'
+import type { Log } from './base/log.ts'
+import { messageOf, ServerError } from './base/server-error.ts'
+import type { Engine } from './engine/engine.ts'
+import { ServingModels } from './frontends/tfserving/serving-models.ts'
+import { changeOrigin } from './model/change-origin.ts'
+import type { TfservingOptions } from './options/server-options.ts'
+import { batchingText, servingEntries, type ServingEntry } from './protocol/tfserving/serving-config.ts'
+import { servingMessage } from './protocol/tfserving/serving-messages.ts'
+import type { MappedFolders } from './repository/mapped-folders.ts'
+import { parseTextMessage } from './repository/text-format-reader.ts'
+
+type ServingParts = {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly log: Log
+  readonly mapped: MappedFolders
+}
+
+export type OpenServingModels = {
+  readonly models: ServingModels
+  /** Looks at the configuration file again and again, where an operator asked for that. */
+  follow(): void
+  close(): void
+}
+
+const mostFileBytes = 4 * 1024 * 1024
+
+/** Throws ServerError for a file that cannot be read. */
+export async function openServingModels(parts: ServingParts, options: TfservingOptions): Promise<OpenServingModels> {
+  const { engine, mapped } = parts
+  const log = parts.log.from('open-serving-models.ts')
+  const batching = await readBatching(options)
+  let text = await readIfNamed(options.modelConfigFile)
+  const entries = [...namedEntries(options, batching), ...configuredEntries(options, text, batching)]
+  for (const entry of entries) mapped.map(entry.name, entry)
+  const models = new ServingModels({
+    engine,
+    log,
+    folders: mapped,
+    entries,
+    allowsReload: options.allowsReload,
+  })
+  let cancel: Cancel = () => undefined
+  const look = async (): Promise<void> => {
+    try {
+      const now = await readIfNamed(options.modelConfigFile)
+      if (now === text) return
+      text = now
+      log.info(`reading '${options.modelConfigFile}' again: it has changed`)
+      const changed = [...namedEntries(options, batching), ...configuredEntries(options, now, batching)]
+      await models.reload(changed, changeOrigin('poll'))
+    } catch (reason) {
+      log.error(`cannot follow '${options.modelConfigFile}'`, { reason: messageOf(reason) })
+    }
+  }
+  const follow = (): void => {
+    if (options.modelConfigPollSecs === 0 || options.modelConfigFile === '') return
+    cancel = parts.clock.after(options.modelConfigPollSecs * 1e9, () => void look().then(follow))
+  }
+  return { models, follow, close: () => cancel() }
+}
+
+const namedEntries = ({ models }: TfservingOptions, batching: string): ServingEntry[] =>
+  [...models].map(([name, folder]) => ({
+    name,
+    folder,
+    configText: batching,
+    versionPolicyText: '',
+    labels: new Map(),
+  }))
+
+function configuredEntries({ modelConfigFile }: TfservingOptions, text: string, batching: string): ServingEntry[] {
+  if (modelConfigFile === '') return []
+  return servingEntries(parsed('ModelServerConfig', modelConfigFile, text), batching)
+}
+
+async function readBatching({ isBatching, batchingFile }: TfservingOptions): Promise<string> {
+  if (!isBatching) return ''
+  const text = await readIfNamed(batchingFile)
+  return batchingText(batchingFile === '' ? null : parsed('BatchingParameters', batchingFile, text))
+}
+
+function parsed(type: string, file: string, text: string): Record<string, unknown> {
+  try {
+    return parseTextMessage(servingMessage(type), text)
+  } catch (reason) {
+    throw new ServerError('INVALID_ARG', `'${file}' is no ${type} in text format: ${messageOf(reason)}`)
+  }
+}
+
+async function readIfNamed(file: string): Promise<string> {
+  if (file === '') return ''
+  try {
+    const { size } = await stat(file)
+    if (size > mostFileBytes) throw new Error(`it has ${size} bytes, at most ${mostFileBytes} are read`)
+    return await readFile(file, 'utf8')
+  } catch (reason) {
+    throw new ServerError('INVALID_ARG', `cannot read '${file}': ${messageOf(reason)}`)
+  }
+}

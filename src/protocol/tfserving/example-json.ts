@@ -1,0 +1,107 @@
+// The body of TensorFlow Serving's `:classify` and `:regress` → serialised tensorflow.Example messages, one for each example.
+
+import type { ServerError } from '../../base/server-error.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
+import { JsonScanner } from '../json-scanner.ts'
+import { isB64Object, jsonDebugText, jsonTypeName } from './json-debug-text.ts'
+import { inTheirWords, invalid } from './predict-request.ts'
+import { isKnownSignature } from './signature-name.ts'
+
+/** Values of all examples together. The document is kept whole, and a value costs more memory than its text. */
+const mostValues = 65_536
+
+export function readJsonExamples(body: Uint8Array): Buffer[] {
+  let document: JsonNode
+  try {
+    document = parseJsonDocument(firstValue(body), mostValues)
+  } catch (reason) {
+    throw inTheirWords(reason)
+  }
+  if (!(document instanceof Map)) throw invalid(`JSON Value: ${jsonDebugText(document)} Is not object`)
+  const misformed = (what: string): ServerError => invalid(`JSON Value: ${jsonDebugText(document)} ${what}`)
+  const signature = memberOf(document, 'signature_name')
+  if (signature !== undefined && typeof signature !== 'string') {
+    throw misformed("not formatted correctly. 'signature_name' key must be a string value.")
+  }
+  requireSignature(signature ?? '')
+  const context = memberOf(document, 'context')
+  const shared = context === undefined ? noBytes : encodeExample(context)
+  const examples = memberOf(document, 'examples')
+  if (examples === undefined) throw misformed("When method is classify, key 'examples' is expected and was not found")
+  if (!Array.isArray(examples)) throw misformed("Expecting 'examples' value to be an list/array")
+  if (examples.length === 0) throw misformed("'examples' value is an empty array")
+  // A message behind another one is merged into it: an example has the features of the context and its own.
+  return examples.map((example) => Buffer.concat([shared, encodeExample(example)]))
+}
+
+const noBytes = Buffer.alloc(0)
+
+/** Throws unless a model has a signature of that name. */
+export function requireSignature(name: string): void {
+  if (!isKnownSignature(name)) throw invalid(`No signature was found with the name: ${name.slice(0, 200)}`)
+}
+
+/** As in TensorFlow Serving, what follows the document is not looked at. */
+function firstValue(body: Uint8Array): Uint8Array {
+  const scanner = new JsonScanner(body)
+  scanner.startDocument()
+  scanner.skipValue()
+  return body.subarray(0, scanner.position)
+}
+
+type Kind = 'bytes' | 'float' | 'int64'
+const kindFields: Readonly<Record<Kind, number>> = { bytes: 1, float: 2, int64: 3 }
+
+/** Example: features 1 → map feature 1 → bytes_list 1, float_list 2, int64_list 3 → value 1. */
+function encodeExample(node: JsonNode): Buffer {
+  if (!(node instanceof Map)) throw invalid(`Example must be JSON object but got JSON ${jsonTypeName(node)}`)
+  const writer = new ProtobufWriter()
+  writer.nested(1, () => {
+    for (const [name, content] of node) {
+      writer.nested(1, () => {
+        writer.textField(1, name)
+        writer.nested(2, () => encodeFeature(writer, name, Array.isArray(content) ? content : [content as JsonNode]))
+      })
+    }
+  })
+  return Buffer.from(writer.finish())
+}
+
+function encodeFeature(writer: ProtobufWriter, name: string, values: readonly JsonNode[]): void {
+  const [first] = values
+  if (first === undefined) return
+  const kind = kindOf(first, name)
+  writer.nested(kindFields[kind], () => {
+    for (const value of values) {
+      if (kindOf(value, name) !== kind) {
+        throw invalid(`Unexpected element type in feature: ${name} expecting type: ${kind}`)
+      }
+      if (kind === 'bytes') {
+        writer.tag(1, 2)
+        writer.raw(bytesOf(value))
+      } else if (kind === 'float') {
+        writer.tag(1, 5)
+        writer.float(value as number)
+      } else writer.integerField(1, typeof value === 'boolean' ? Number(value) : (value as bigint))
+    }
+  })
+}
+
+function kindOf(value: JsonNode, name: string): Kind {
+  if (typeof value === 'string' || isB64Object(value)) return 'bytes'
+  if (typeof value === 'number') return 'float'
+  if (typeof value === 'boolean') return 'int64'
+  if (typeof value !== 'bigint') {
+    throw invalid(`Feature: ${name} has element with unexpected JSON type: ${jsonTypeName(value)}`)
+  }
+  if (BigInt.asIntN(64, value) === value) return 'int64'
+  throw invalid(`Feature: ${name} has uint64_t element. Only int64_t is supported.`)
+}
+
+function bytesOf(value: JsonNode): Buffer {
+  if (typeof value === 'string') return Buffer.from(value)
+  const text = memberOf(value, 'b64') as string
+  if (!/^[\w+/-]*={0,2}$/.test(text)) throw invalid('Unable to base64 decode')
+  return Buffer.from(text, 'base64')
+}

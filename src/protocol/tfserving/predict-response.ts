@@ -1,0 +1,192 @@
+// Outputs → the answer of TensorFlow Serving's REST API, laid out as RapidJSON's pretty writer lays it out there: indented by
+// four, and in `predictions` the lists of a row on one line.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import { elementBytes, type DataType } from '../../tensor/data-type.ts'
+import { elementCount, type Shape } from '../../tensor/shape.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
+import type { EncodedInferResponse, PrintedOutputs } from '../infer-response-writer.ts'
+import { writeInteger, writeSigned64, writeUnsigned, writeUnsigned64, maxNumberBytes } from '../json-number-writer.ts'
+import { JsonTextWriter } from '../json-text-writer.ts'
+import { doubleText, floatText } from './decimal-text.ts'
+import { tensorflowName } from './tensorflow-type.ts'
+
+export type TfPredictContext = PrintedOutputs & { readonly isColumnar: boolean }
+
+const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
+
+/** Throws INVALID_ARG where the outputs do not fit the form, in TensorFlow Serving's words. */
+export function writeTfPredict(
+  response: InferenceResponse,
+  { isColumnar }: Pick<TfPredictContext, 'isColumnar'>,
+): EncodedInferResponse {
+  const { outputs } = response
+  if (outputs.length === 0) throw invalid('Cannot convert empty tensor map to JSON')
+  const writer = new JsonTextWriter(sizeOf(outputs))
+  if (isColumnar) writeColumns(writer, outputs)
+  else writeRows(writer, outputs)
+  return { head: writer.finish(), parts: [], isBinary: false }
+}
+
+const sizeOf = (outputs: readonly Tensor[]): number =>
+  outputs.reduce((sum, { bytes }) => sum + Math.min(bytes.length * 3, 65_536), 256)
+
+function writeRows(writer: JsonTextWriter, outputs: readonly Tensor[]): void {
+  const printers = outputs.map((output) => new ElementPrinter(writer, output))
+  const rows = rowsOf(outputs)
+  writer.raw('{\n    "predictions": [')
+  for (let row = 0; row < rows; row++) {
+    if (printers.length === 1) {
+      if (row > 0) writer.raw(', ')
+      ;(printers[0] as ElementPrinter).print(1, null)
+      continue
+    }
+    writer.raw(row > 0 ? ',\n        {' : '\n        {')
+    for (const [i, printer] of printers.entries()) {
+      writer.raw(i > 0 ? ',\n            ' : '\n            ')
+      writer.string(printer.name)
+      writer.raw(': ')
+      printer.print(1, null)
+    }
+    writer.raw('\n        }')
+  }
+  writer.raw(rows > 0 ? '\n    ]\n}' : ']\n}')
+}
+
+function rowsOf(outputs: readonly Tensor[]): number {
+  let rows = -1
+  for (const { name, shape } of outputs) {
+    const [size] = shape
+    if (size === undefined) throw invalid(`Tensor name: ${name} has no shape information `)
+    if (rows >= 0 && rows !== size) {
+      throw invalid(`Tensor name: ${name} has inconsistent batch size: ${size} expecting: ${rows}`)
+    }
+    rows = size
+  }
+  return rows
+}
+
+function writeColumns(writer: JsonTextWriter, outputs: readonly Tensor[]): void {
+  writer.raw('{\n    "outputs": ')
+  const isObject = outputs.length > 1
+  if (isObject) writer.raw('{')
+  for (const [i, output] of outputs.entries()) {
+    if (isObject) {
+      writer.raw(i > 0 ? ',\n        ' : '\n        ')
+      writer.string(output.name)
+      writer.raw(': ')
+    }
+    new ElementPrinter(writer, output).print(0, isObject ? '        ' : '    ')
+  }
+  writer.raw(isObject ? '\n    }\n}' : '\n}')
+}
+
+type PrintElement = (writer: JsonTextWriter, view: DataView, index: number) => void
+
+const integerAt =
+  (write: (target: Uint8Array, offset: number, view: DataView, index: number) => number): PrintElement =>
+  (writer, view, index) => {
+    writer.reserve(maxNumberBytes)
+    writer.length = write(writer.bytes, writer.length, view, index)
+  }
+
+const elements: Partial<Record<DataType, PrintElement>> = {
+  FP32: (writer, view, i) => writer.raw(floatText(view.getFloat32(i * 4, true))),
+  FP64: (writer, view, i) => writer.raw(doubleText(view.getFloat64(i * 8, true))),
+  BOOL: (writer, view, i) => writer.raw(view.getUint8(i) === 0 ? 'false' : 'true'),
+  INT8: integerAt((target, at, view, i) => writeInteger(target, at, view.getInt8(i))),
+  INT16: integerAt((target, at, view, i) => writeInteger(target, at, view.getInt16(i * 2, true))),
+  INT32: integerAt((target, at, view, i) => writeInteger(target, at, view.getInt32(i * 4, true))),
+  UINT8: integerAt((target, at, view, i) => writeUnsigned(target, at, view.getUint8(i))),
+  UINT32: integerAt((target, at, view, i) => writeUnsigned(target, at, view.getUint32(i * 4, true))),
+  INT64: integerAt((target, at, view, i) =>
+    writeSigned64(target, at, view.getUint32(i * 8 + 4, true), view.getUint32(i * 8, true)),
+  ),
+  UINT64: integerAt((target, at, view, i) =>
+    writeUnsigned64(target, at, view.getUint32(i * 8 + 4, true), view.getUint32(i * 8, true)),
+  ),
+}
+
+/** Prints the elements of an output in their order: all of them, or row by row. */
+class ElementPrinter {
+  readonly name: string
+  readonly #writer: JsonTextWriter
+  readonly #tensor: Tensor
+  readonly #shape: Shape
+  readonly #view: DataView
+  readonly #printNumber: PrintElement | null
+  /** Texts whose name ends so are bytes, and printed as base64. */
+  readonly #isBytes: boolean
+  #index = 0
+  /** Of the next text. */
+  #position = 0
+
+  constructor(writer: JsonTextWriter, tensor: Tensor) {
+    const { name, dataType, shape, bytes } = tensor
+    this.name = name
+    this.#writer = writer
+    this.#tensor = tensor
+    this.#shape = shape
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.#isBytes = name.endsWith('_bytes')
+    this.#printNumber = elements[dataType] ?? null
+    if (dataType !== 'BYTES' && this.#printNumber === null) {
+      throw invalid(`Failed to write JSON value for tensor type: ${tensorflowName(dataType)}`)
+    }
+    const width = elementBytes[dataType]
+    if (width > 0 && bytes.length !== elementCount(shape) * width) throw this.#mismatch()
+  }
+
+  #mismatch(): ServerError {
+    return new ServerError('INTERNAL', `output tensor shape does not match size of output for '${this.name}'`)
+  }
+
+  /** Dimension `depth` and those inside it. `indent` null: on one line. */
+  print(depth: number, indent: string | null): void {
+    if (depth >= this.#shape.length) {
+      this.#printOne(indent)
+      return
+    }
+    const writer = this.#writer
+    const inner = indent === null ? null : `${indent}    `
+    const between = inner === null ? ', ' : `,\n${inner}`
+    const size = this.#shape[depth] as number
+    const isLast = depth === this.#shape.length - 1
+    writer.raw('[')
+    for (let i = 0; i < size; i++) {
+      if (i > 0) writer.raw(between)
+      else if (inner !== null) writer.raw(`\n${inner}`)
+      if (isLast) this.#printOne(inner)
+      else this.print(depth + 1, inner)
+    }
+    writer.raw(indent === null || size === 0 ? ']' : `\n${indent}]`)
+  }
+
+  #printOne(indent: string | null): void {
+    if (this.#printNumber !== null) this.#printNumber(this.#writer, this.#view, this.#index++)
+    else this.#printText(indent)
+  }
+
+  #printText(indent: string | null): void {
+    const { bytes } = this.#tensor
+    const start = this.#position + 4
+    const end = start > bytes.length ? Infinity : start + this.#view.getUint32(this.#position, true)
+    if (end > bytes.length) throw this.#mismatch()
+    this.#position = end
+    if (!this.#isBytes) {
+      this.#writer.stringBytes(bytes, start, end)
+      return
+    }
+    const outer = indent ?? '        '
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('base64')
+    this.#writer.raw(`{\n${outer}    "b64": "`)
+    this.#writer.raw(text)
+    this.#writer.raw(`"\n${outer}}`)
+  }
+}
+
+/** `{"error": …}` */
+export function tfErrorBody(message: string): Buffer {
+  return Buffer.from(`{\n    "error": ${JSON.stringify(message)}\n}`)
+}

@@ -1,0 +1,76 @@
+// The answers of TensorFlow Serving's gRPC services in their wire form, written in steps.
+
+import type { ModelSignature } from '../../config/model-signature.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import type { MessageParts } from '../grpc/infer-response-writer.ts'
+import { classesOf, regressionsOf, writeClasses, writeRegressions } from './example-results.ts'
+import type { WireModelSpec, WireTask } from './serving-request.ts'
+import { writeTensorEntry } from './tensor-proto.ts'
+import { defaultSignature } from './tensorflow-type.ts'
+
+export const classifyMethod = 'tensorflow/serving/classify'
+
+/** PredictResponse: outputs 1, model_spec 2. */
+export function* predictAnswer(
+  { outputs }: InferenceResponse,
+  spec: WireModelSpec,
+  version: string,
+  asContent: boolean,
+): Generator<void, MessageParts> {
+  const writer = new ProtobufWriter()
+  for (const output of outputs) yield* writeTensorEntry(writer, 1, output, asContent)
+  writeSpec(writer, 2, spec, version)
+  return partsOf(writer)
+}
+
+/** ClassificationResponse and RegressionResponse: result 1, model_spec 2. */
+export function* exampleAnswer(
+  response: InferenceResponse,
+  spec: WireModelSpec,
+  { version, signature }: { readonly version: string; readonly signature: ModelSignature },
+  { method, rows }: { readonly method: 'classify' | 'regress'; readonly rows: number },
+): Generator<void, MessageParts> {
+  const writer = new ProtobufWriter()
+  if (method === 'classify') yield* writeClasses(writer, 1, classesOf(response, signature, rows))
+  else writeRegressions(writer, 1, regressionsOf(response, rows))
+  writeSpec(writer, 2, spec, version)
+  return partsOf(writer)
+}
+
+/** MultiInferenceResponse: results 1 (model_spec 1, classification_result 2, regression_result 3). */
+export function* multiAnswer(
+  response: InferenceResponse,
+  tasks: readonly WireTask[],
+  { version, signature }: { readonly version: string; readonly signature: ModelSignature },
+  rows: number,
+): Generator<void, MessageParts> {
+  const writer = new ProtobufWriter()
+  for (const { spec, method } of tasks) {
+    const start = writer.beginNested(1)
+    writeSpec(writer, 1, spec, version)
+    if (method === classifyMethod) yield* writeClasses(writer, 2, classesOf(response, signature, rows))
+    else writeRegressions(writer, 3, regressionsOf(response, rows))
+    writer.endNested(start)
+  }
+  return partsOf(writer)
+}
+
+function partsOf(writer: ProtobufWriter): MessageParts {
+  const { hasViews } = writer
+  const parts = writer.pieces()
+  let byteLength = 0
+  for (const part of parts) byteLength += part.length
+  return { parts, byteLength, hasViews }
+}
+
+/** ModelSpec: name 1, version 2 (value 1), signature_name 3. */
+function writeSpec(writer: ProtobufWriter, field: number, spec: WireModelSpec, version: string): void {
+  const start = writer.beginNested(field)
+  writer.textField(1, spec.name)
+  const inner = writer.beginNested(2)
+  writer.integerField(1, Number.isSafeInteger(Number(version)) ? Number(version) : BigInt(version))
+  writer.endNested(inner)
+  writer.textField(3, spec.signature === '' ? defaultSignature : spec.signature)
+  writer.endNested(start)
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ProtobufReader } from '../../protobuf/protobuf-reader.ts'
+import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { readTensorProto, writeTensorEntry } from './tensor-proto.ts'
+
+type Asked = { maxRank?: number; maxBytes?: number; reserve?: (bytes: number) => void }
+
+function read(bytes: Buffer, limits: Asked = {}): Tensor {
+  const steps = readTensorProto('x', bytes, { maxRank: 8, maxBytes: 1 << 20, reserve: () => undefined, ...limits })
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+function proto(
+  type: number,
+  shape: readonly number[],
+  write: (writer: ProtobufWriter) => void = () => undefined,
+): Buffer {
+  const writer = new ProtobufWriter()
+  write(writer)
+  writer.integerField(1, type)
+  writer.nested(2, () => {
+    for (const size of shape) writer.nested(2, () => writer.integerField(1, size))
+  })
+  return Buffer.from(writer.finish())
+}
+
+test('elements come packed, alone or mixed, in front of the type too', () => {
+  const bytes = proto(3, [4], (writer) => {
+    writer.integerField(7, -1)
+    writer.nested(7, () => {
+      writer.varint(2)
+      writer.varint(3)
+    })
+    writer.integerField(7, 4)
+  })
+  assert.deepEqual([...new Int32Array(new Uint8Array(read(bytes).bytes).buffer)], [-1, 2, 3, 4])
+})
+
+test('a list that is short goes on with its last element, an empty one is zeros, a long one is cut', () => {
+  const elements = (...values: number[]): Buffer =>
+    proto(4, [5], (writer) => {
+      for (const value of values) writer.integerField(7, value)
+    })
+  assert.deepEqual([...read(elements(1, 2)).bytes], [1, 2, 2, 2, 2])
+  assert.deepEqual([...read(elements()).bytes], [0, 0, 0, 0, 0])
+  assert.deepEqual([...read(elements(1, 2, 3, 4, 5, 6)).bytes], [1, 2, 3, 4, 5])
+})
+
+test('texts in tensor_content are lengths and then bytes', () => {
+  const bytes = proto(7, [2], (writer) => {
+    writer.tag(4, 2)
+    writer.raw(Buffer.from([1, 2, 0x61, 0x62, 0x63]))
+  })
+  assert.deepEqual([...read(bytes).bytes], [1, 0, 0, 0, 0x61, 2, 0, 0, 0, 0x62, 0x63])
+  const bad = proto(7, [2], (writer) => {
+    writer.tag(4, 2)
+    writer.raw(Buffer.from([9, 9]))
+  })
+  assert.throws(() => read(bad), /tensor parsing error: x/)
+})
+
+test('a shape that is larger than the limit is refused before memory is taken', () => {
+  const reserved: number[] = []
+  const one = (shape: readonly number[]): Buffer => proto(1, shape, (writer) => {
+    writer.tag(5, 5)
+    writer.float(1)
+  }) // prettier-ignore
+  assert.throws(() => read(one([2 ** 31, 2 ** 31])), /at most 1048576/)
+  assert.throws(() => read(one([262_145])), /at most 1048576/)
+  assert.equal(read(one([262_144]), { reserve: (bytes) => void reserved.push(bytes) }).bytes.length, 1 << 20)
+  assert.deepEqual(reserved, [1 << 20])
+  const full = (): void => {
+    throw new Error('no room')
+  }
+  assert.throws(() => read(one([1000]), { reserve: full }), /no room/)
+  assert.throws(() => read(one(Array.from({ length: 9 }, () => 1))), /dimensions/)
+  assert.throws(() => read(proto(8, [1])), /data type 8 is not supported/)
+  assert.throws(() => read(proto(1, [-1])), /negative/)
+  const texts = proto(7, [1000], (writer) => {
+    writer.tag(8, 2)
+    writer.raw(Buffer.alloc(2000))
+  })
+  assert.throws(() => read(texts), /its texts take 2004000 bytes/)
+})
+
+test('what is written is read back', () => {
+  const tensor = new Tensor('y', 'INT64', [2, 0, 3], new Uint8Array(0))
+  for (const one of [tensor, new Tensor('y', 'INT16', [2], new Uint8Array([0xff, 0xff, 1, 0]))]) {
+    const writer = new ProtobufWriter()
+    for (const _ of writeTensorEntry(writer, 1, one, false)) void _
+    const reader = new ProtobufReader(Buffer.concat(writer.pieces()))
+    assert.equal(reader.tag(), 10)
+    reader.lengthEnd()
+    assert.equal(reader.tag(), 10)
+    assert.equal(reader.string(), 'y')
+    assert.equal(reader.tag(), 18)
+    const again = read(reader.view())
+    assert.deepEqual([again.dataType, again.shape, [...again.bytes]], [one.dataType, one.shape, [...one.bytes]])
+  }
+})

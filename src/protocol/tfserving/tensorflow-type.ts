@@ -1,0 +1,32 @@
+// TensorFlow's data types: their numbers in TensorProto, and how its error texts spell them.
+
+import type { DataType } from '../../tensor/data-type.ts'
+
+const rows: Readonly<Record<DataType, readonly [number: number, name: string]>> = {
+  FP32: [1, 'float'],
+  FP64: [2, 'double'],
+  INT32: [3, 'int32'],
+  UINT8: [4, 'uint8'],
+  INT16: [5, 'int16'],
+  INT8: [6, 'int8'],
+  BYTES: [7, 'string'],
+  INT64: [9, 'int64'],
+  BOOL: [10, 'bool'],
+  BF16: [14, 'bfloat16'],
+  UINT16: [17, 'uint16'],
+  FP16: [19, 'half'],
+  UINT32: [22, 'uint32'],
+  UINT64: [23, 'uint64'],
+}
+
+const byNumber = new Map(Object.entries(rows).map(([dataType, [number]]) => [number, dataType as DataType]))
+
+export const tensorflowNumber = (dataType: DataType): number => rows[dataType][0]
+export const tensorflowName = (dataType: DataType): string => rows[dataType][1]
+/** `DT_FLOAT` */
+export const tensorflowEnumName = (dataType: DataType): string => `DT_${rows[dataType][1].toUpperCase()}`
+/** Null for a type that no model of this server has: complex, quantised, resources. */
+export const dataTypeOfTensorflow = (number: number): DataType | null => byNumber.get(number) ?? null
+
+/** The signature that every model has: its inputs and outputs. */
+export const defaultSignature = 'serving_default'
