@@ -7,7 +7,7 @@ import { burstyArrivals, replay, sloMs } from './adaptive-delay.bench.ts'
 import { HttpLoad } from './http-load-process.ts'
 import { inferRequest } from './infer-request.ts'
 import { quantile } from './open-http-load.ts'
-import { goodputOf, measureOverload } from './overload.bench.ts'
+import { measureGoodput } from './impatience.bench.ts'
 import { startGalatea } from './subjects.ts'
 import { lineChart, type ChartPoint } from '../src/perf/svg-chart.ts'
 import { wideSize, writeWideModel } from './wide-model.ts'
@@ -70,16 +70,16 @@ function drawAdaptiveDelay(): Promise<string> {
 }
 
 async function drawOverload(): Promise<string> {
-  const factors = [0.5, 1, 2, 3, 5, 7, 10]
-  const { peak, overloads } = await measureOverload(factors, 1, 1.5)
+  const factors = [0.5, 0.8, 1, 1.5, 2, 3, 5, 10, 15, 20]
+  const after = await measureGoodput(factors, 4, null)
+  const before = await measureGoodput(factors, 4, 0)
   return lineChart({
-    title: 'Asked for more than it can do, the server goes on doing what it can',
-    x: { label: 'load offered, in multiples of what the model can do', min: 0, max: 10 },
-    y: { label: 'answers per second' },
+    title: 'Clients that give up after 100 ms, a model of 6 ms',
+    x: { label: 'load offered, in multiples of what the model can do', min: 0, max: 20 },
+    y: { label: 'answers in time, per second', min: 0 },
     series: [
-      { name: 'answered', points: overloads.map((each) => [each.factor, goodputOf(each)]) },
-      { name: 'refused at once', points: overloads.map(({ factor, runs }) => [factor, (runs[0]?.refusedCount ?? 0) / (runs[0]?.seconds ?? 1)]) }, // prettier-ignore
-      { name: 'the most there is', points: [[0, peak], [10, peak]], isDashed: true }, // prettier-ignore
+      { name: 'by default', points: after },
+      { name: '--queue-delay-target=0', points: before },
     ],
     note: machine,
   })

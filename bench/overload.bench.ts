@@ -1,4 +1,4 @@
-// What is left of a server's best throughput when more is asked of it: goodput, the time a refusal takes, and memory, at
+// What is left of a server's best throughput when more is asked of it, with a bound in the configuration: goodput, the time a refusal takes, and memory, at
 // 2, 5 and 10 times the load it can bear. The model takes 20 ms per batch of up to 4 rows: 200 requests per second. And how
 // late a request is told that its time-out has passed. A bare echo is given the same load in turn: how late that one is, the
 // machine is.
@@ -20,7 +20,7 @@ const config =
   'backend: "identity"\nmax_batch_size: 4\ninstance_group { kind: KIND_CPU count: 1 }\n' +
   'input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 64 ] }\n' +
   'output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 64 ] }\n' +
-  'parameters { key: "execute_delay_ms" value { string_value: "20" } }\ndynamic_batching { }\n'
+  'parameters { key: "execute_delay_ms" value { string_value: "20" } }\ndynamic_batching { default_queue_policy { max_queue_size: 100 } }\n'
 
 export type Overload = {
   readonly factor: number
@@ -84,7 +84,7 @@ export async function measureOverload(
   }
 }
 
-export const goodputOf = ({ runs }: Overload): number => medianOf(runs.map(goodput))
+const goodputOf = ({ runs }: Overload): number => medianOf(runs.map(goodput))
 
 const leastShare: Readonly<Record<number, number>> = { 2: 0.95, 5: 0.9, 10: 0.9 }
 

@@ -49,6 +49,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'batching',
   'sequences',
   'overload',
+  'impatience',
   'adaptive-delay',
   'python-infer',
   'shared-memory',

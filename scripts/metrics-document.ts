@@ -3,7 +3,7 @@ import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
 import { modelFamilies } from '../src/telemetry/model-families.ts'
 import type { FamilySettings, ModelFamily } from '../src/telemetry/model-family.ts'
 import { rolloutFamilies } from '../src/telemetry/rollout-families.ts'
-import { mostTenants, tenantFamilies } from '../src/telemetry/tenant-families.ts'
+import { mostTenants, tenantFamilies, tenantShare } from '../src/telemetry/tenant-families.ts'
 import { residencyFamilies } from '../src/telemetry/residency-families.ts'
 import { serverFamilies } from '../src/telemetry/server-families.ts'
 
@@ -110,6 +110,7 @@ export function metricsDocument(): string {
     row(['Family', 'Type', 'Also labelled', 'What it tells']),
     row(['---', '---', '---', '---']),
     ...tenantFamilies.map(({ name, help, label: also }) => row([`\`${name}\``, 'counter', label(also), help])),
+    row([`\`${tenantShare.name}\``, 'gauge', label(''), tenantShare.help]),
     '',
     `Labelled by \`tenant\`; only with \`--access-config\`. The first ${mostTenants} tenants have lines of their own, the rest is \`other\`.`,
     '',

@@ -37,6 +37,12 @@ export const tenantFamilies: readonly {
   { name: 'galatea_tenant_refused_total', help: 'Calls that a limit refused', label: '', read: null },
 ]
 
+/** To compare with the weights of the tenants. */
+export const tenantShare = {
+  name: 'galatea_tenant_share',
+  help: "The tenant's part of the time of all executions that served tenants, 0 to 1",
+}
+
 export function* tenantPieces(text: MetricsText, tenants: Iterable<TenantUse>): IterableIterator<string> {
   const named = [...withOthers(tenants)]
   for (const { name, help, read } of tenantFamilies) {
@@ -49,6 +55,14 @@ export function* tenantPieces(text: MetricsText, tenants: Iterable<TenantUse>): 
     const all = lines.join('')
     if (all !== '') yield text.familyHead(name, help, 'counter') + all
   }
+  const { name, help } = tenantShare
+  const computeNs = named.map(({ byModel }) => [...byModel.values()].reduce((sum, use) => sum + use.computeNs, 0))
+  const allNs = computeNs.reduce((sum, ns) => sum + ns, 0)
+  if (allNs === 0) return
+  const shares = named.map(({ tenant }, i) =>
+    sampleLine(text, name, labelText([['tenant', tenant]]), (computeNs[i] ?? 0) / allNs),
+  )
+  yield text.familyHead(name, help, 'gauge') + shares.join('')
 }
 
 function* withOthers(tenants: Iterable<TenantUse>): Iterable<TenantUse> {
