@@ -2,15 +2,16 @@
 
 import { anonymous } from '../src/access/caller.ts'
 import { SystemClock } from '../src/base/clock.ts'
-import type { Engine } from '../src/engine/engine.ts'
-import type { ChoiceWatch, RequestFacts } from '../src/model/choice.ts'
+import type { Chooser, ChoiceWatch, RequestFacts, VersionChoice } from '../src/model/choice.ts'
 import { InferenceRequest } from '../src/model/inference-request.ts'
+import { InferenceResponse } from '../src/model/inference-response.ts'
+import type { ModelVersion } from '../src/model/model-version.ts'
 import type { RequestHead } from '../src/model/request-origin.ts'
 import { openLiveRollout } from '../src/rollouts/live-rollout.ts'
 import { readRolloutFile } from '../src/rollouts/rollout-file.ts'
 import type { RolloutPlan } from '../src/rollouts/rollout-plan.ts'
 import { Tensor } from '../src/tensor/tensor.ts'
-import { engineOnShelf, plainModelText, shelvedModel } from '../test/fakes/engine-on-shelf.ts'
+import { plainModelText, shelvedModel } from '../test/fakes/engine-on-shelf.ts'
 import { alternate, medianOf, type Bench, type Figure } from './bench.ts'
 
 const clock = new SystemClock()
@@ -41,35 +42,44 @@ class Facts implements RequestFacts {
   }
 }
 
-async function startEngine(): Promise<Engine> {
-  const text = plainModelText('m', 'version_policy { all {} }')
-  const { engine, backend } = engineOnShelf(clock, [shelvedModel('m', text, { versions: ['1', '2'] })])
-  backend.isHolding = false
-  await engine.start()
-  return engine
-}
+const { config } = shelvedModel('m', plainModelText('m'))
+const versions = new Map(
+  ['1', '2'].map((version) => [version, { version, config, state: 'READY' } as unknown as ModelVersion]),
+)
+const choice: VersionChoice = { name: 'm', readyVersions: ['1', '2'], find: (version) => versions.get(version || '2') as ModelVersion } // prettier-ignore
 
-function openRollout(engine: Engine, file: object): void {
+/** The Chooser of a live rollout with 5 % for the candidate. */
+function openRollout(file: object): Chooser {
   const { plan } = readRolloutFile({ kind: 'rollout', ...file }, () => null)
   const arms = ['stable', 'candidate'].map((name, i) => ({ name, model: 'm', version: String(i + 1) }))
   const settings = { name: 'r1', model: 'm', plan: plan as RolloutPlan, arms, known: {}, seed: 1 }
-  const live = openLiveRollout({ engine, clock, countryOf: () => '' }, settings)
-  live.setWeights([9500, 500])
+  let chooser: Chooser | null = null
+  const engine = {
+    setChooser: (_: string, set: Chooser | null) => (chooser = set),
+    findVersion: (_: string, version: string) => choice.find(version),
+    infer: () => undefined,
+  }
+  openLiveRollout({ engine, clock, countryOf: () => '' }, settings).setWeights([9500, 500])
+  return chooser as unknown as Chooser
 }
 
-/** Microseconds per request. */
-function run(engine: Engine): number {
+/** Microseconds per request. A request is made, and ends with one answer. */
+function run(chooser: Chooser | null): number {
   const inputs = [new Tensor('IN', 'FP32', [1], new Uint8Array(4))]
   const sink = (): void => undefined
+  const answer = InferenceResponse.of([])
   const startNs = clock.nowNs()
   for (let i = 0; i < perRun; i++) {
     const facts = new Facts(users[i % users.length] as string)
-    const version = engine.choose('m', '', facts)
-    const request = new InferenceRequest({ modelName: 'm', inputs, sink })
+    const version = chooser === null ? choice.find('') : chooser(facts, '', choice)
+    const request = new InferenceRequest({ modelName: version.version, inputs, sink })
+    request.receivedNs = startNs
+    request.queueStartNs = request.computeStartNs = startNs + i
+    request.endNs = request.computeEndNs = startNs + i + 1000
     const { watch } = facts
     request.watch = watch
     if (watch !== null) watch.begun(request, true)
-    engine.infer(request, watch === null ? version : watch.version)
+    request.respond(answer)
   }
   return (clock.nowNs() - startNs) / 1000 / perRun
 }
@@ -84,15 +94,13 @@ export const bench: Bench = {
   summary:
     'What a live rollout adds to a request: choice of the arm and evidence, beside the same request without a rollout',
   async run({ rounds, say }) {
-    const plain = await startEngine()
     const figures: Figure[] = []
     for (const [what, file, value] of cases) {
-      const routed = await startEngine()
-      openRollout(routed, file)
-      for (let i = 0; i < 3; i++) for (const engine of [plain, routed]) run(engine)
+      const routed = openRollout(file)
+      for (let i = 0; i < 3; i++) for (const chooser of [null, routed]) run(chooser)
       const { ours, theirs } = await alternate(rounds, {
         ours: () => Promise.resolve(run(routed)),
-        theirs: () => Promise.resolve(run(plain)),
+        theirs: () => Promise.resolve(run(null)),
       })
       const added = medianOf(ours.map((us, i) => us - (theirs[i] as number)))
       const detail = `${medianOf(ours).toFixed(2)} µs with the rollout, ${medianOf(theirs).toFixed(2)} µs without`

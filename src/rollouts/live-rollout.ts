@@ -241,7 +241,10 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     if (!routed.isJudged || isIgnored || request.isCacheHit) return
     routed.arm.judged++
     const arm = this.#judgedAs(routed.arm.index)
-    if (arm !== null) this.evidence.addRequest(arm, requestSample(routed, request, isError, this.#parts.clock.nowNs()))
+    if (arm === null) return
+    // A request that no version counted has no end of its own. To ask the clock costs as much as the rest.
+    const endNs = request.endNs === 0 ? this.#parts.clock.nowNs() : request.endNs
+    this.evidence.addRequest(arm, requestSample(routed, request, isError, endNs))
   }
 
   /** With a baseline the baseline is the control, and stable's requests are not compared. */

@@ -4,19 +4,18 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 import type { RequestSample } from './judge/evidence.ts'
 import type { RoutedRequest } from './routed-request.ts'
 
-/** HOT: once per judged request. `nowNs` is the end of a request that no version counted. */
+/** HOT: once per judged request. */
 export function requestSample(
   routed: RoutedRequest,
   request: InferenceRequest,
   isError: boolean,
-  nowNs: number,
+  endNs: number,
 ): RequestSample {
   const { receivedNs, queueStartNs, computeStartNs, computeEndNs, batchSize } = request
-  const endNs = request.endNs === 0 ? nowNs : request.endNs
   const queueNs = queueStartNs === 0 || computeStartNs === 0 ? 0 : computeStartNs - queueStartNs
   // A small share of the requests fills batches more slowly. That is not the model's doing.
-  const delayUs = routed.version.config.dynamicBatching?.maxQueueDelayMicroseconds ?? 0n
-  const excusedNs = Math.min(queueNs, Number(delayUs) * 1000)
+  const batching = routed.version.config.dynamicBatching
+  const excusedNs = batching === null ? 0 : Math.min(queueNs, Number(batching.maxQueueDelayMicroseconds) * 1000)
   const computeNs = computeStartNs === 0 ? NaN : (computeEndNs === 0 ? endNs : computeEndNs) - computeStartNs
   const { answerCount, firstNs } = routed
   const streamedNs = endNs - firstNs

@@ -19,8 +19,6 @@ export type RequestSample = {
   readonly tokensPerSecond: number
 }
 
-type Sources = 'latency' | 'first_response' | 'compute' | 'tokens_per_second'
-
 export class Evidence {
   readonly #rules: readonly MetricRule[]
   readonly #counts = new Map<string, PairedCounts>()
@@ -29,6 +27,13 @@ export class Evidence {
   /** Tests without ticks: shares, classes, memory, queries. */
   readonly #plain = new Map<string, MetricSums>()
   readonly #slo: readonly ShareRule[]
+
+  // What every request adds to, without a look into a map. Undefined where no rule wants it.
+  readonly #errors: PairedCounts | undefined
+  readonly #latency: PairedValues | undefined
+  readonly #firstResponse: PairedValues | undefined
+  readonly #compute: PairedValues | undefined
+  readonly #tokens: PairedValues | undefined
 
   /** `known` are the sums of before a restart. */
   constructor(rules: readonly MetricRule[], known: EvidenceSums, random: () => number, nowNs: number) {
@@ -53,17 +58,22 @@ export class Evidence {
       })
       this.#values.set(source, new PairedValues(signRules, knownSums, random, nowNs))
     }
+    this.#errors = this.#counts.get('errors')
+    this.#latency = this.#values.get('latency')
+    this.#firstResponse = this.#values.get('first_response')
+    this.#compute = this.#values.get('compute')
+    this.#tokens = this.#values.get('tokens_per_second')
   }
 
   /** HOT: once per judged request. */
   addRequest(arm: ArmName, sample: RequestSample): void {
-    this.#counts.get('errors')?.add(arm, sample.isError, sample.bucket)
+    this.#errors?.add(arm, sample.isError, sample.bucket)
     // A version that fails at once is not a quick version: only answers have values.
     if (!sample.isError) {
-      this.#addValue('latency', arm, sample.latencyMs)
-      this.#addValue('first_response', arm, sample.firstResponseMs)
-      this.#addValue('compute', arm, sample.computeSecondsPerRow)
-      this.#addValue('tokens_per_second', arm, sample.tokensPerSecond)
+      this.#latency?.add(arm, sample.latencyMs)
+      this.#firstResponse?.add(arm, sample.firstResponseMs)
+      this.#compute?.add(arm, sample.computeSecondsPerRow)
+      this.#tokens?.add(arm, sample.tokensPerSecond)
     }
     if (arm === 'stable') return
     for (const rule of this.#slo) this.#addShare(rule.name, sample.latencyMs > rule.aboveMs)
@@ -132,10 +142,6 @@ export class Evidence {
     }
     for (const [name, sums] of this.#plain) all[name] = structuredClone(sums)
     return all
-  }
-
-  #addValue(source: Sources, arm: ArmName, value: number): void {
-    if (!Number.isNaN(value)) this.#values.get(source)?.add(arm, value)
   }
 
   #addShare(name: string, isEvent: boolean): void {

@@ -1,6 +1,6 @@
 // Values of both arms (durations, scores) → votes of the sign test, tick by tick, and the figures that people see.
 
-import { addValue, type MeanSums } from './mean-interval.ts'
+import type { MeanSums } from './mean-interval.ts'
 import type { SignRule } from './metric-rule.ts'
 import { noArmValues, type ArmValues, type MetricSums } from './metric-sums.ts'
 import { SampleReservoir } from './sample-reservoir.ts'
@@ -21,18 +21,28 @@ type SignSumsOf = Extract<MetricSums, { readonly test: 'sign' }>
 class ArmCollector {
   readonly reservoir: SampleReservoir
   readonly histogram: ValueHistogram
-  mean: MeanSums
+  #count: number
+  #sum: number
+  #squares: number
 
   constructor(random: () => number, known: ArmValues) {
     this.reservoir = new SampleReservoir(random, mostSamples)
     this.histogram = new ValueHistogram(known.histogram)
-    this.mean = known.mean
+    this.#count = known.mean.count
+    this.#sum = known.mean.sum
+    this.#squares = known.mean.squares
+  }
+
+  get mean(): MeanSums {
+    return { count: this.#count, sum: this.#sum, squares: this.#squares }
   }
 
   add(value: number): void {
     this.reservoir.add(value)
     this.histogram.add(value)
-    this.mean = addValue(this.mean, value)
+    this.#count++
+    this.#sum += value
+    this.#squares += value * value
   }
 }
 
