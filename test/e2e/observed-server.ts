@@ -1,9 +1,10 @@
 // A server with models worth watching: one that fails now and then, one that batches, one whose answers are kept.
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { httpInfer, type JsonTensor } from './http-infer.ts'
+import { call, reached } from './rollout-repository.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 
 const source = `
@@ -44,6 +45,8 @@ export type ObservedServer = AsyncDisposable & {
   readonly server: ServerProcess
   /** `127.0.0.1:43567` */
   readonly metricsAddress: string
+  /** A rollout that was rolled back, and one that is paused half way. */
+  release(): Promise<void>
   /** One request to each model: rows of `value`, a negative one fails. */
   send(value: number, rows?: number): Promise<void>
 }
@@ -65,6 +68,7 @@ export async function startObservedServer(flags: readonly string[] = []): Promis
   const server = await startServerProcess(
     [
       `--model-repository=${folder}`,
+      `--state-dir=${path.join(root, 'state')}`,
       '--http-address=127.0.0.1',
       '--cache-config=local,size=1048576',
       '--metrics-interval-ms=200',
@@ -83,6 +87,17 @@ export async function startObservedServer(flags: readonly string[] = []): Promis
     server,
     metricsAddress: server.metricsAddress,
     send,
+    release: async () => {
+      await cp(path.join(folder, 'picky/1'), path.join(folder, 'picky/2'), { recursive: true })
+      const steps = [{ weight: 50, for: '1h' }]
+      const judge = { metrics: { errors: { dry_run: true } } }
+      for (const [name, action] of Object.entries({ first: 'rollback', second: 'pause' })) {
+        await call(server, '/v2/rollouts', { model: 'picky', name, steps, judge, retry: true })
+        await reached(server, 'RUNNING')
+        await call(server, `/v2/rollouts/${name}/${action}`, {})
+        await reached(server, action === 'pause' ? 'PAUSED' : 'ROLLED_BACK')
+      }
+    },
     [Symbol.asyncDispose]: async () => {
       await server.stop()
       await rm(root, { recursive: true, force: true })

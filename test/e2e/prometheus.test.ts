@@ -84,6 +84,7 @@ describe('a server that Prometheus watches', () => {
 
   before(async () => {
     observed = await startObservedServer()
+    await observed.release()
     prometheus = await PrometheusProcess.start(observed.metricsAddress)
     load = (async () => {
       for (let i = 0; !loading.signal.aborted; i++) {
