@@ -59,8 +59,6 @@ export type AccessConfig = {
   readonly trustedProxies: BlockList | null
   /** Null: every server counts for itself. */
   readonly store: RedisAddress | null
-  /** Every request asks Redis. */
-  readonly isExact: boolean
   /** What happens while Redis is away. */
   readonly onStoreFailure: 'local' | 'closed'
 }
@@ -71,7 +69,7 @@ type ReadAccess = {
   readonly problems: readonly PlanProblem[]
 }
 
-const rootKeys = ['anonymous', 'keys', 'jwt', 'mtls', 'roles', 'grants', 'tenants', 'trusted_proxies', 'store', 'exact', 'on_store_failure'] as const // prettier-ignore
+const rootKeys = ['anonymous', 'keys', 'jwt', 'mtls', 'roles', 'grants', 'tenants', 'trusted_proxies', 'store', 'on_store_failure'] as const // prettier-ignore
 const knownAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] as const // prettier-ignore
 const defaultAlgorithms: readonly string[] = ['RS256', 'ES256', 'EdDSA']
 const maxIssuers = 16
@@ -112,7 +110,6 @@ function readFields(fields: Readonly<Record<(typeof rootKeys)[number], PlanValue
     otherTenants: tenants.get('*') ?? unlimited,
     trustedProxies: fields.trusted_proxies.isThere ? readNetworks(fields.trusted_proxies) : null,
     store: fields.store.isThere ? readStore(fields.store) : null,
-    isExact: optional(fields.exact, (exact) => exact.flag(), false),
     onStoreFailure: optional(fields.on_store_failure, (rule) => rule.word(['local', 'closed']), 'local'),
   }
 }

@@ -9,6 +9,7 @@ import { AccessPolicy } from './access-policy.ts'
 import type { Admission } from './admission.ts'
 import type { KeyRecord } from './key-file.ts'
 import type { Refusal } from './refusal.ts'
+import { RedisLimitStore } from './redis-limit-store.ts'
 import { TenantAccounts } from './tenant-accounts.ts'
 import { TokenVerifier } from './token-verifier.ts'
 
@@ -25,7 +26,7 @@ export class AccessService {
   readonly admission: Admission
   readonly accounts: TenantAccounts
   readonly #file: AccessFile
-  readonly #verifiers: Verifiers
+  readonly #opened: OpenedParts
   readonly #dependencies: AccessServiceDependencies
   #policy: AccessPolicy
   #keys: readonly KeyRecord[]
@@ -33,42 +34,42 @@ export class AccessService {
   private constructor(
     dependencies: AccessServiceDependencies,
     file: AccessFile,
-    verifiers: Verifiers,
+    opened: OpenedParts,
     rules: AccessRules,
   ) {
     this.#dependencies = dependencies
     this.#file = file
     this.#keys = rules.keys
-    this.#verifiers = verifiers
-    this.accounts = new TenantAccounts(dependencies.clock, rules.config)
+    this.#opened = opened
+    this.accounts = new TenantAccounts(dependencies.clock, rules.config, opened.store)
     this.#policy = this.#policyOf(rules)
     this.admission = new AccessAdmission({
       ...dependencies,
       policy: () => this.#policy,
-      verifyToken: async (token) => (await verifiers.inForce?.verify(token)) ?? null,
+      verifyToken: async (token) => (await opened.inForce?.verify(token)) ?? null,
     })
   }
 
   /** Throws ServerError when the file has a mistake. */
   static async open(dependencies: AccessServiceDependencies, path: string): Promise<AccessService> {
     let service: AccessService | null = null
-    const verifiers = new Verifiers(dependencies)
+    const opened = new OpenedParts(dependencies)
     const file = new AccessFile(dependencies, path, {
-      prepare: (rules) => verifiers.prepare(rules),
+      prepare: (rules) => opened.prepare(rules),
       change: (rules) => service?.change(rules),
     })
     const rules = await file.open()
-    verifiers.change()
-    service = new AccessService(dependencies, file, verifiers, rules)
+    opened.change()
+    service = new AccessService(dependencies, file, opened, rules)
     return service
   }
 
   /** From the next call on these rules count. */
   change(rules: AccessRules): void {
-    this.#verifiers.change()
+    this.#opened.change()
     this.#dependencies.onKeys?.(this.#keys, rules.keys)
     this.#keys = rules.keys
-    this.accounts.follow(rules.config)
+    this.accounts.follow(rules.config, this.#opened.store)
     this.#policy = this.#policyOf(rules)
   }
 
@@ -78,24 +79,41 @@ export class AccessService {
 
   close(): void {
     this.#file.close()
+    this.#opened.close()
   }
 }
 
-/** The verifier of the rules in force, and the one of rules that are being read. */
-class Verifiers {
+/** What the rules in force need, and what rules need that are being read: the verifier of tokens, the connection to Redis. */
+class OpenedParts {
   inForce: TokenVerifier | null = null
+  store: RedisLimitStore | null = null
   #next: TokenVerifier | null = null
+  #nextStore: RedisLimitStore | null = null
+  #address = ''
+  #nextAddress = ''
   readonly #dependencies: AccessServiceDependencies
 
   constructor(dependencies: AccessServiceDependencies) {
     this.#dependencies = dependencies
   }
 
+  /** A store that stays the same keeps its connection. */
   async prepare({ config }: AccessRules): Promise<void> {
-    this.#next = await TokenVerifier.open(this.#dependencies, config.issuers)
+    const { store, onStoreFailure, issuers } = config
+    this.#next = await TokenVerifier.open(this.#dependencies, issuers)
+    this.#nextAddress = store === null ? '' : JSON.stringify([store, onStoreFailure])
+    if (this.#nextAddress === this.#address) this.#nextStore = this.store
+    else this.#nextStore = store === null ? null : await RedisLimitStore.open(this.#dependencies, store, onStoreFailure)
   }
 
   change(): void {
     this.inForce = this.#next
+    if (this.store !== this.#nextStore) this.store?.close()
+    this.store = this.#nextStore
+    this.#address = this.#nextAddress
+  }
+
+  close(): void {
+    this.store?.close()
   }
 }

@@ -6,7 +6,9 @@ import type { Account, Use } from './account.ts'
 import type { TenantRule } from './access-config.ts'
 import type { AdmissionFacts } from './admission-facts.ts'
 import type { LimitRule, LimitUnit } from './limit-rule.ts'
+import type { LimitStore } from './limit-store.ts'
 import type { Refusal } from './refusal.ts'
+import { SharedLimit } from './shared-limit.ts'
 import { TenantLimit, type Moment } from './tenant-limit.ts'
 
 export type ModelUse = { requests: number; inferences: number; tokens: number; computeNs: number }
@@ -27,11 +29,12 @@ export class TenantAccount implements Account {
   #limits: TenantLimit[] = []
   #mostRunning = Infinity
   #isLimited = false
+  #store: LimitStore | null = null
 
-  constructor(clock: Clock, tenant: string, rule: TenantRule) {
+  constructor(clock: Clock, tenant: string, rule: TenantRule, store: LimitStore | null) {
     this.#clock = clock
     this.tenant = tenant
-    this.follow(rule)
+    this.follow(rule, store)
   }
 
   get weight(): number {
@@ -47,12 +50,17 @@ export class TenantAccount implements Account {
   }
 
   /** A changed file does not give back what was used: a limit that stayed the same goes on where it was. */
-  follow({ weight, limits }: TenantRule): void {
-    const before = this.#limits
+  follow({ weight, limits }: TenantRule, store: LimitStore | null): void {
+    const before = store === this.#store ? this.#limits : []
+    this.#store = store
     this.#weight = weight
-    this.#limits = limits.filter((rule) => rule.kind !== 'concurrent').map((rule) => before.find((limit) => isSame(limit.rule, rule)) ?? new TenantLimit(rule)) // prettier-ignore
+    this.#limits = limits.filter((rule) => rule.kind !== 'concurrent').map((rule) => before.find((limit) => isSame(limit.rule, rule)) ?? this.#limitOf(rule, store)) // prettier-ignore
     this.#mostRunning = Math.min(Infinity, ...limits.map((rule) => (rule.kind === 'concurrent' ? rule.most : Infinity)))
     this.#isLimited = limits.length > 0
+  }
+
+  #limitOf(rule: TenantLimit['rule'], store: LimitStore | null): TenantLimit {
+    return new TenantLimit(rule, store === null ? null : new SharedLimit(store, this.tenant, rule))
   }
 
   get now(): Moment {

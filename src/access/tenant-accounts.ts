@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { AccessConfig, TenantRule } from './access-config.ts'
+import type { LimitStore } from './limit-store.ts'
 import { TenantAccount, type ModelUse } from './tenant-account.ts'
 
 /** Tokens may name any number of tenants: the one that was asked for first and runs nothing is forgotten. */
@@ -12,22 +13,25 @@ export class TenantAccounts {
   /** What tenants used that are forgotten. */
   readonly forgotten: ModelUse = { requests: 0, inferences: 0, tokens: 0, computeNs: 0 }
   #config: AccessConfig
+  #store: LimitStore | null
 
-  constructor(clock: Clock, config: AccessConfig) {
+  constructor(clock: Clock, config: AccessConfig, store: LimitStore | null = null) {
     this.#clock = clock
     this.#config = config
+    this.#store = store
   }
 
-  follow(config: AccessConfig): void {
+  follow(config: AccessConfig, store: LimitStore | null = null): void {
     this.#config = config
-    for (const [tenant, account] of this.#byTenant) account.follow(this.#ruleOf(tenant))
+    this.#store = store
+    for (const [tenant, account] of this.#byTenant) account.follow(this.#ruleOf(tenant), store)
   }
 
   of(tenant: string): TenantAccount {
     let account = this.#byTenant.get(tenant)
     if (account === undefined) {
       if (this.#byTenant.size >= mostAccounts) this.#forget()
-      account = new TenantAccount(this.#clock, tenant, this.#ruleOf(tenant))
+      account = new TenantAccount(this.#clock, tenant, this.#ruleOf(tenant), this.#store)
       this.#byTenant.set(tenant, account)
     }
     return account

@@ -2,6 +2,7 @@
 
 import { Gcra } from './gcra.ts'
 import type { LimitRule, LimitUnit } from './limit-rule.ts'
+import type { SharedLimit } from './shared-limit.ts'
 
 type CountedRule = Exclude<LimitRule, { readonly kind: 'concurrent' }>
 
@@ -13,12 +14,15 @@ const dayMs = 86_400_000
 export class TenantLimit {
   readonly rule: CountedRule
   readonly #gcra: Gcra | null
+  readonly #shared: SharedLimit | null
   #used = 0
   /** Of a quota: the day or month that `#used` belongs to, in UTC. */
   #window = ''
 
-  constructor(rule: CountedRule) {
+  /** `shared` null: this server counts for itself. */
+  constructor(rule: CountedRule, shared: SharedLimit | null = null) {
     this.rule = rule
+    this.#shared = shared
     this.#gcra = rule.kind === 'rate' ? new Gcra(rule.amount, rule.periodNs, rule.burst) : null
   }
 
@@ -28,6 +32,14 @@ export class TenantLimit {
 
   /** 0: so many units are there. Else the time until they are. HOT. */
   waitNs({ nowNs, wallMs }: Moment, units: number): number {
+    const waitNs =
+      units === 0
+        ? 0
+        : (this.#shared?.waitNs(
+            nowNs,
+            Math.min(units, this.rule.kind === 'rate' ? this.rule.burst : this.rule.amount),
+          ) ?? null)
+    if (waitNs !== null) return waitNs
     if (this.#gcra !== null) return this.#gcra.waitNs(nowNs, units)
     this.#turn(wallMs)
     const { amount } = this.rule
@@ -36,6 +48,7 @@ export class TenantLimit {
 
   /** Takes the units, there or not: what was used already is owed. HOT. */
   take({ nowNs, wallMs }: Moment, units: number): void {
+    this.#shared?.take(nowNs, units)
     if (this.#gcra !== null) this.#gcra.take(nowNs, units)
     else {
       this.#turn(wallMs)

@@ -1,9 +1,10 @@
 // Answers kept in Redis, where several servers share them and they outlive a restart. Redis is never in the way: while it
 // is away, slow or overloaded, every lookup is a miss and requests run as without a cache.
 
-import type { RedisClientType } from '@redis/client'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { connectRedis, type RedisClient as Client, type RedisModule } from '../../base/redis-client.ts'
+import type { RedisAddress } from '../../base/redis-address.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { ContentIndex } from '../../repository/content-index.ts'
@@ -11,19 +12,12 @@ import { versionContentHash } from '../../repository/version-content.ts'
 import { decodeAnswer, encodeAnswer } from './cached-answer-bytes.ts'
 import { CacheTimings, type CachedAnswer, type CachedModel, type ResponseCache } from '../../model/response-cache.ts'
 
-export type RedisCacheOptions = {
-  readonly host: string
-  readonly port: number
-  /** '' for none. */
-  readonly user: string
-  readonly password: string
-  readonly database: number
+export type RedisCacheOptions = RedisAddress & {
   /** 0 waits for ever. */
   readonly connectTimeoutMs: number
   /** A lookup that takes longer is a miss; 0 waits for ever. */
   readonly socketTimeoutMs: number
   readonly poolSize: number
-  readonly hasTls: boolean
   /** 0: an answer stays until Redis itself evicts it. */
   readonly ttlSecs: number
 }
@@ -36,9 +30,6 @@ export type RedisCacheDependencies = {
   /** Knows files that were read already. */
   readonly contents?: ContentIndex
 }
-
-type Client = RedisClientType
-type RedisModule = typeof import('@redis/client')
 
 const maxAnswerBytes = 64 * 2 ** 20
 /** Written but not yet taken by Redis. What comes on top is not kept: a slow Redis must not fill this server's memory. */
@@ -157,21 +148,10 @@ export class RedisResponseCache implements ResponseCache {
   }
 
   #connect(redis: RedisModule): Client {
-    const { host, port, user, password, database, connectTimeoutMs, hasTls } = this.#options
-    const reconnectStrategy = (attempts: number): number => Math.min(100 * 2 ** attempts, 5000)
-    const base = { host, port, connectTimeout: connectTimeoutMs, reconnectStrategy }
-    const client = redis.createClient({
-      socket: hasTls ? { ...base, tls: true } : base,
-      ...(user === '' ? {} : { username: user }),
-      ...(password === '' ? {} : { password }),
-      database,
-      disableOfflineQueue: true,
-      commandOptions: { typeMapping: { [redis.RESP_TYPES.BLOB_STRING]: Buffer } },
-    }) as unknown as Client
-    client.on('error', (reason: unknown) => this.#noteAway(reason))
-    client.on('ready', () => this.#noteBack())
-    client.connect().catch((reason: unknown) => this.#noteAway(reason))
-    return client
+    return connectRedis(redis, this.#options, this.#options.connectTimeoutMs, {
+      onAway: (reason) => this.#noteAway(reason),
+      onBack: () => this.#noteBack(),
+    })
   }
 
   #readyClient(): Client | null {
