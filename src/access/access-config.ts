@@ -186,7 +186,7 @@ function readCertificates(value: PlanValue): CertificateRules | null {
   const subjects = new Map<string, string>()
   for (const [subject, name] of fields.subject.isThere ? (fields.subject.entries(maxSubjects) ?? []) : []) {
     const text = name.text('the name of the caller')
-    if (text !== null && isAccessName(text)) subjects.set(subject, text)
+    if (text !== null && isAccessName(text)) subjects.set(sortedSubject(subject), text)
     else if (text !== null) name.mustBe(nameRule)
   }
   const dns = fields.dns.isThere ? fields.dns.text() : null
@@ -196,6 +196,14 @@ function readCertificates(value: PlanValue): CertificateRules | null {
     subjects,
   }
 }
+
+/** The order of the names in a subject has no meaning. */
+const sortedSubject = (subject: string): string =>
+  subject
+    .split(',')
+    .map((part) => part.trim())
+    .sort()
+    .join(',')
 
 function readGrant(value: PlanValue, roles: ReadonlyMap<string, PermissionRules>): Grant | null {
   const fields = value.fields(['to', 'role', 'tenant'], 'as in { to: { key: "web-*" }, role: caller, tenant: web }')

@@ -176,6 +176,6 @@ class GrpcCallFacts implements AdmissionFacts {
     return metadataValue(this.#call.metadata, name)
   }
   certificate(): ClientCertificate | null {
-    return null
+    return this.#call.peerCertificate?.() ?? null
   }
 }

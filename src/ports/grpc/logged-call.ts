@@ -3,6 +3,7 @@ import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
+import type { PeerCertificate } from '../../transport/peer-certificate.ts'
 import type { RequestMemory } from '../../transport/request-memory.ts'
 import type { PortCall } from './port-call.ts'
 import { metadataValue, type OutgoingMessage } from '../../transport/grpc/grpc-transport.ts'
@@ -34,6 +35,9 @@ export class LoggedCall implements PortCall {
 
   get remoteAddress(): string {
     return this.#inner.remoteAddress
+  }
+  peerCertificate(): PeerCertificate | null {
+    return this.#inner.peerCertificate?.() ?? null
   }
   get isEnded(): boolean {
     return this.#inner.isEnded

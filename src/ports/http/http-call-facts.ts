@@ -42,6 +42,6 @@ export class HttpCallFacts implements AdmissionFacts {
     return headerOf(this.#request.headers, name)
   }
   certificate(): ClientCertificate | null {
-    return null
+    return this.#request.peerCertificate?.() ?? null
   }
 }

@@ -1,5 +1,6 @@
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { HttpResponse, ResponseStream } from '../../transport/http1/http-message.ts'
+import type { PeerCertificate } from '../../transport/peer-certificate.ts'
 import type { RequestMemory } from '../../transport/request-memory.ts'
 import type { PortRequest } from './port-request.ts'
 
@@ -25,6 +26,9 @@ export class WrappedRequest implements PortRequest {
   }
   get remoteAddress(): string {
     return this.inner.remoteAddress
+  }
+  peerCertificate(): PeerCertificate | null {
+    return this.inner.peerCertificate?.() ?? null
   }
   get caller(): unknown {
     return this.inner.caller

@@ -1,6 +1,7 @@
 // What the gRPC front end knows of its transport: calls to answer, each a path, metadata, messages in and messages out.
 // Nothing here speaks of HTTP/2, so that the transport can be exchanged.
 
+import type { PeerCertificate } from '../peer-certificate.ts'
 import type { RequestMemory } from '../request-memory.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import type { GrpcStatus } from './grpc-status.ts'
@@ -15,6 +16,8 @@ export interface GrpcCall {
   readonly metadata: readonly string[]
   /** '' when unknown. Asking costs a system call. */
   readonly remoteAddress: string
+  /** The certificate that the client showed; null for none. */
+  peerCertificate?(): PeerCertificate | null
   /** True once the call was answered or is gone. What is sent after that is dropped. */
   readonly isEnded: boolean
   /** Bytes of messages that the client has not taken yet. */

@@ -6,6 +6,7 @@ import type { Cancel, Clock } from '../../base/clock.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import type { ConnectionMemory } from '../client-memory.ts'
 import type { InflateFailure } from '../inflate-queue.ts'
+import type { PeerCertificate } from '../peer-certificate.ts'
 import { RequestMemory } from '../request-memory.ts'
 import type { GrpcTransportOptions } from './grpc-transport-options.ts'
 import { encodeStatusMessage, GrpcStatus, statusCodes, statusOk } from './grpc-status.ts'
@@ -52,6 +53,7 @@ export type CallSurroundings = {
   /** Memory was given back: calls that wait may go on. */
   readonly onRelief: () => void
   readonly remoteAddress: () => string
+  readonly peerCertificate: () => PeerCertificate | null
   /** Something was sent to the client: its pings count anew. */
   readonly onSent: () => void
   /** Once, when the call and its stream are gone. */
@@ -110,6 +112,10 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   get remoteAddress(): string {
     return this.#surroundings.remoteAddress()
+  }
+
+  peerCertificate(): PeerCertificate | null {
+    return this.#surroundings.peerCertificate()
   }
 
   get backlogBytes(): number {

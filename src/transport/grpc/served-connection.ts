@@ -1,5 +1,6 @@
 // One client's connection and the calls on it.
 
+import { peerCertificateOf } from '../peer-certificate.ts'
 import type { Socket } from 'node:net'
 
 import type { Clock } from '../../base/clock.ts'
@@ -47,6 +48,7 @@ export class ServedConnection implements ConnectionUser {
       heldBack: this.#heldBack,
       onRelief: this.#relieve,
       remoteAddress: () => socket.remoteAddress ?? '',
+      peerCertificate: () => peerCertificateOf(socket),
       onSent: keeper.sent,
       onGone: () => keeper.callEnded(),
     }

@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
+import { peerCertificateOf, type PeerCertificate } from '../peer-certificate.ts'
 import { RequestMemory } from '../request-memory.ts'
 import { BodyCollector } from './body-collector.ts'
 import { ChunkedAnswer } from './chunked-answer.ts'
@@ -98,6 +99,10 @@ export class HttpConnection implements RequestHost {
 
   get remoteAddress(): string {
     return this.#socket.remoteAddress ?? ''
+  }
+
+  peerCertificate(): PeerCertificate | null {
+    return peerCertificateOf(this.#socket)
   }
 
   /** A client whose next request is held back waits, as one whose request is with a model. */

@@ -1,6 +1,7 @@
 // What the HTTP front end knows of HTTP: one request to look at and answer, and one answer. No node:http in here, so that
 // the transport underneath can be exchanged and tests need no socket.
 
+import type { PeerCertificate } from '../peer-certificate.ts'
 import type { RequestMemory } from '../request-memory.ts'
 
 export const jsonType = 'application/json'
@@ -17,6 +18,8 @@ export interface HttpRequest {
   readonly body: Buffer
   /** '' when unknown. Asking costs a system call. */
   readonly remoteAddress: string
+  /** The certificate that the client showed; null for none. */
+  peerCertificate?(): PeerCertificate | null
   /** Who calls, noted by the port when it admits the request. The transport keeps the note and does not look at it. */
   caller: unknown
   /** Counts what is held for the request beside its body. */

@@ -1,3 +1,4 @@
+import type { PeerCertificate } from '../peer-certificate.ts'
 import type { RequestMemory } from '../request-memory.ts'
 import type { HttpRequest, HttpResponse, ResponseStream } from './http-message.ts'
 import type { RequestHead } from './request-head.ts'
@@ -5,6 +6,7 @@ import type { RequestHead } from './request-head.ts'
 /** What a request asks of the connection that it came by. */
 export interface RequestHost {
   readonly remoteAddress: string
+  peerCertificate(): PeerCertificate | null
   memoryOfRequest(): RequestMemory
   /** Called once per request. */
   answer(request: ReceivedRequest, response: HttpResponse): void
@@ -45,6 +47,10 @@ export class ReceivedRequest implements HttpRequest {
 
   get remoteAddress(): string {
     return this.#connection.remoteAddress
+  }
+
+  peerCertificate(): PeerCertificate | null {
+    return this.#connection.peerCertificate()
   }
 
   /** Made when something is held for the request beside its body, which is rare. */
