@@ -2,8 +2,9 @@
 
 import { availableParallelism } from 'node:os'
 import { messageOf, ServerError } from './base/server-error.ts'
+import { predictEndpoint } from './frontends/kserve1/predict-endpoint.ts'
 import { httpParts, httpRoutes, servingOf, type HttpDependencies } from './http-front-ends.ts'
-import type { FurtherPortOptions, ServerOptions } from './options/server-options.ts'
+import type { FurtherPortOptions, ServerOptions, TorchserveOptions } from './options/server-options.ts'
 import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
 import { HttpPort } from './ports/http/http-port.ts'
@@ -19,6 +20,8 @@ export type FurtherPort = {
   /** As the log names the port. */
   readonly title: string
   readonly port: HttpPort
+  /** What else ends with the port. */
+  readonly close?: () => Promise<void>
 }
 
 type FurtherParts = HttpDependencies & {
@@ -28,12 +31,16 @@ type FurtherParts = HttpDependencies & {
 }
 
 /** What the routes of a further port are made of. */
-type RouteParts = ReturnType<typeof httpParts> & { readonly v2: readonly Route[] }
+type RouteParts = ReturnType<typeof httpParts> & {
+  readonly v2: readonly Route[]
+  /** Rows of JSON, as KServe v1 has them. */
+  readonly predict: RouteHandler
+}
 
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export async function createFurtherPorts(parts: FurtherParts, options: ServerOptions): Promise<FurtherPort[]> {
   const ports: FurtherPort[] = []
-  const { tfserving, sagemaker, vertexAi } = options
+  const { tfserving, sagemaker, vertexAi, torchserve } = options
   if (tfserving !== null && tfserving.port !== null) {
     const { tfservingRoutes, tfservingOwnRoutes } = await import('./frontends/tfserving/tfserving-routes.ts')
     const at = { ...tfserving, port: tfserving.port }
@@ -60,6 +67,7 @@ export async function createFurtherPorts(parts: FurtherParts, options: ServerOpt
     const port = createPort(parts, options, 'Vertex-AI', vertexAi, routesOf)
     ports.push({ protocol: 'vertex_ai', title: 'Vertex AI HTTPService', port })
   }
+  if (torchserve !== null) ports.push(...(await createTorchservePorts(parts, options, torchserve)))
   return ports
 }
 
@@ -72,6 +80,26 @@ function monitoringRoutes({ metricsRoutes }: FurtherParts, path: string): Route[
     else http.respond(messageResponse(404, 'metrics are switched off: start with --allow-metrics=true', jsonType))
   }
   return [get(path, 'statistics', show)]
+}
+
+async function createTorchservePorts(
+  parts: FurtherParts,
+  options: ServerOptions,
+  torchserve: TorchserveOptions,
+): Promise<FurtherPort[]> {
+  const { openTorchserve } = await import('./torchserve-ports.ts')
+  const python = options.engine.backendConfig.get('torchserve')?.get('interpreter') ?? 'python3'
+  const { routes, close } = await openTorchserve(parts, torchserve, python)
+  const opened = (kind: keyof typeof routes, port: number): HttpPort => {
+    const routesOf = ({ parts: shared, predict }: RouteParts): Route[] => routes[kind]({ ...shared, predict })
+    return createPort(parts, options, `TorchServe-${kind}`, { ...torchserve, port }, routesOf)
+  }
+  const { port, managementPort, metricsPort } = torchserve
+  return [
+    { protocol: 'torchserve', title: 'TorchServe inference', port: opened('inference', port), close },
+    { protocol: 'torchserve_management', title: 'TorchServe management', port: opened('management', managementPort) },
+    { protocol: 'torchserve_metrics', title: 'TorchServe metrics', port: opened('metrics', metricsPort) },
+  ]
 }
 
 function createPort(
@@ -96,7 +124,7 @@ function createPort(
   return new HttpPort(
     { ...dependencies, refusals, admission, offload, cannotListen },
     { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
-    routesOf({ admission, parts, v2: httpRoutes(parts, options) }),
+    routesOf({ admission, parts, v2: httpRoutes(parts, options), predict: predictEndpoint(parts, options) }),
   )
 }
 

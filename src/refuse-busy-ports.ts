@@ -6,7 +6,16 @@ import { ServerError } from './base/server-error.ts'
 import type { ServerOptions } from './options/server-options.ts'
 
 /** As errors name the port; in lower case it begins the name of the flag. */
-export type PortKind = 'HTTP' | 'GRPC' | 'metrics' | 'Tfserving' | 'SageMaker' | 'Vertex-AI'
+export type PortKind =
+  | 'HTTP'
+  | 'GRPC'
+  | 'metrics'
+  | 'Tfserving'
+  | 'SageMaker'
+  | 'Vertex-AI'
+  | 'TorchServe-inference'
+  | 'TorchServe-management'
+  | 'TorchServe-metrics'
 
 type Wanted = {
   readonly kind: PortKind
@@ -23,6 +32,7 @@ export async function refuseBusyPorts({
   tfserving,
   sagemaker,
   vertexAi,
+  torchserve,
 }: ServerOptions): Promise<void> {
   const wanted: Wanted[] = []
   if (http !== null) wanted.push({ kind: 'HTTP', ...http })
@@ -33,6 +43,12 @@ export async function refuseBusyPorts({
   }
   if (sagemaker !== null) wanted.push({ kind: 'SageMaker', ...sagemaker })
   if (vertexAi !== null) wanted.push({ kind: 'Vertex-AI', ...vertexAi })
+  if (torchserve !== null) {
+    const { address, port, managementPort, metricsPort } = torchserve
+    wanted.push({ kind: 'TorchServe-inference', address, port })
+    wanted.push({ kind: 'TorchServe-management', address, port: managementPort })
+    wanted.push({ kind: 'TorchServe-metrics', address, port: metricsPort })
+  }
   await Promise.all(wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true).map(refuseBusy))
 }
 

@@ -248,7 +248,7 @@ async function openPorts(
   }
   const furtherParts = { ...parts, metricsRoutes: () => metrics?.routes ?? [] }
   for (const further of await createFurtherPorts(furtherParts, options)) {
-    ports.further.push(portsPlace.add(further, (opened) => opened.port.close()))
+    ports.further.push(portsPlace.add(further, closeFurther))
   }
   if (options.metrics !== null) {
     const traffic = { http: ports.http?.traffic ?? null, grpc: ports.grpc?.traffic ?? null, ...furtherTraffic(ports) }
@@ -259,6 +259,11 @@ async function openPorts(
   for (const { title, port } of ports.further) furtherAddresses.push([title, await port.listen()])
   const httpAddress = (await ports.http?.listen()) ?? null
   return { httpAddress, grpcAddress, metricsAddress, furtherAddresses }
+}
+
+async function closeFurther({ port, close }: FurtherPort): Promise<void> {
+  await port.close()
+  await close?.()
 }
 
 const furtherTraffic = ({ further }: Ports): Record<string, TrafficMeter> =>

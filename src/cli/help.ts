@@ -9,6 +9,8 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea check PATH                                find the mistakes in a model repository
        galatea inspect MODEL                             show what a model file holds
        galatea init MODEL --repository PATH              put a model file into a repository
+       galatea import ARCHIVE --model-repository PATH    make a TorchServe archive a model of a repository
+       galatea torchserve …                              start with a command line of TorchServe
        galatea keys create|list|revoke|rotate            API keys of --access-config
        galatea perf -m MODEL                             measure a model on a running server
        galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring

@@ -14,6 +14,8 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['inspect', async () => (await import('./inspect.ts')).runInspect],
   ['init', async () => (await import('./init.ts')).runInit],
   ['keys', async () => (await import('./keys.ts')).runKeys],
+  ['import', async () => (await import('./import-archive.ts')).runImport],
+  ['torchserve', async () => (await import('./torchserve.ts')).runTorchserve],
   ['perf', async () => (await import('./perf.ts')).runPerf],
   ['rollout', async () => (await import('./rollout.ts')).runRollout],
   ['tune', async () => (await import('./tune.ts')).runTune],

@@ -20,7 +20,10 @@ export const cloudFlags = [
     .set('sagemaker.safePorts', (flags) => safePorts(flags.text('sagemaker-safe-port-range'))),
   flag('sagemaker-model-root', text('PATH'), '/opt/ml/models', ours)
     .says('Folder below which the url of a model that SageMaker loads must lie')
-    .set('engine.mapsFolders', (flags) => flags.isOn('allow-sagemaker') || flags.isOn('allow-tfserving'))
+    .set(
+      'engine.mapsFolders',
+      (flags) => flags.isOn('allow-sagemaker') || flags.isOn('allow-tfserving') || flags.isOn('allow-torchserve'),
+    )
     .to('sagemaker.modelRoot')
     .set('sagemaker.pingMode', (_, { environment }) => pingMode(environment))
     .set('sagemaker.inferenceType', (_, { environment }) => inferenceType(environment))

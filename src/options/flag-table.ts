@@ -11,6 +11,7 @@ import { metricsFlags } from './metrics-flags.ts'
 import { modelFlags } from './model-flags.ts'
 import { logFlags, serverFlags } from './server-flags.ts'
 import { tfservingFlags } from './tfserving-flags.ts'
+import { torchserveFlags } from './torchserve-flags.ts'
 import { traceFlags } from './trace-flags.ts'
 
 const groups = {
@@ -24,6 +25,7 @@ const groups = {
   'Cache, rate limiter, devices': [...cacheFlags, ...deviceFlags],
   'TensorFlow Serving': tfservingFlags,
   'Cloud front ends': cloudFlags,
+  TorchServe: torchserveFlags,
 }
 
 type FilledPath = (typeof groups)[keyof typeof groups][number]['targets'][number][0]

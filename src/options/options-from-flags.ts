@@ -10,8 +10,9 @@ export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings):
   refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode'))
   const options = fill(flags, surroundings)
   refusePortCollision(options)
-  const { tfserving } = options
-  const hasServed = tfserving !== null && (tfserving.models.size > 0 || tfserving.modelConfigFile !== '')
+  const { tfserving, torchserve } = options
+  const hasServed =
+    torchserve !== null || (tfserving !== null && (tfserving.models.size > 0 || tfserving.modelConfigFile !== ''))
   if (options.engine.modelRepositories.length > 0 || hasServed) return options
   throw new FlagError(
     'no model repository: name a folder of models with --model-repository, or try the examples with --examples',
@@ -66,7 +67,7 @@ function refuseStartupModels(names: readonly string[], controlMode: string): voi
 type Endpoint = { readonly name: string; readonly flag: string; readonly address: string; readonly port: number }
 
 /** Every port that opens, in the order in which Triton compares them. Port 0 is free by itself. */
-function openPorts({ http, grpc, metrics, tfserving, sagemaker, vertexAi }: ServerOptions): Endpoint[] {
+function openPorts({ http, grpc, metrics, tfserving, sagemaker, vertexAi, torchserve }: ServerOptions): Endpoint[] {
   const ports = [
     { name: 'HTTP', flag: 'http-port', at: http },
     { name: 'GRPC', flag: 'grpc-port', at: grpc },
@@ -74,6 +75,17 @@ function openPorts({ http, grpc, metrics, tfserving, sagemaker, vertexAi }: Serv
     { name: 'TensorFlow Serving', flag: 'tfserving-port', at: tfserving },
     { name: 'SageMaker', flag: 'sagemaker-port', at: sagemaker },
     { name: 'Vertex AI', flag: 'vertex-ai-port', at: vertexAi },
+    { name: 'TorchServe', flag: 'torchserve-inference-port', at: torchserve },
+    {
+      name: 'TorchServe management',
+      flag: 'torchserve-management-port',
+      at: torchserve === null ? null : { ...torchserve, port: torchserve.managementPort },
+    },
+    {
+      name: 'TorchServe metrics',
+      flag: 'torchserve-metrics-port',
+      at: torchserve === null ? null : { ...torchserve, port: torchserve.metricsPort },
+    },
   ]
   return ports.flatMap(({ name, flag, at }) =>
     at === null || at.port === null || at.port === 0 ? [] : [{ name, flag, address: at.address, port: at.port }],

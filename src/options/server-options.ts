@@ -137,6 +137,25 @@ export type SagemakerOptions = FurtherPortOptions & {
   readonly defaultModel: string
 }
 
+export type TorchserveOptions = FurtherPortOptions & {
+  readonly managementPort: number
+  readonly metricsPort: number
+  /** '' for none. */
+  readonly modelStore: string
+  /** Registered at the start. The name '' is that of the archive; the url `all` is every archive of the store. */
+  readonly models: readonly { readonly name: string; readonly url: string }[]
+  readonly allowsModelApi: boolean
+  readonly allowedUrls: readonly RegExp[]
+  readonly defaultWorkers: number
+  readonly jobQueueSize: number
+  readonly responseTimeoutSecs: number
+  readonly decodesInput: boolean
+  readonly serviceEnvelope: string
+  readonly installsRequirements: boolean
+  readonly maxArchiveBytes: number
+  readonly maxUnpackedBytes: number
+}
+
 type VertexAiOptions = FurtherPortOptions & {
   /** '' for the only model there is. */
   readonly defaultModel: string
@@ -227,6 +246,8 @@ export type ServerOptions = {
   readonly tfserving: TfservingOptions | null
   /** null: `--allow-vertex-ai=false`. */
   readonly vertexAi: VertexAiOptions | null
+  /** null: `--allow-torchserve=false`. */
+  readonly torchserve: TorchserveOptions | null
   readonly trace: TraceOptions
   readonly process: ProcessOptions
 }

@@ -339,6 +339,28 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/protocol/tfserving/example-results.test.ts',
     'a million classes are the most',
   ),
+  'fields of a form': elsewhere('test/e2e/torchserve.test.ts', 'a form of more than 1000 fields'),
+  'entries and list of a TorchServe archive': elsewhere(
+    'src/repository/torchserve/unpack-zip.test.ts',
+    'more than 5 entries',
+  ),
+  'bytes of a TorchServe archive': elsewhere('src/repository/torchserve/unpack-zip.test.ts', 'too many bytes'),
+  'requests that wait for a TorchServe handler, and its time': elsewhere(
+    'test/e2e/torchserve.test.ts',
+    'a handler that takes longer than its time is ended',
+  ),
+  "versions and workers of a model that TorchServe's API registered": elsewhere(
+    'test/e2e/torchserve.test.ts',
+    '257 workers are refused',
+  ),
+  'headers that a TorchServe handler sets': elsewhere(
+    'src/protocol/torchserve/torch-request.test.ts',
+    'a handler cannot write into the head of the answer',
+  ),
+  "models on one page of TorchServe's list": elsewhere(
+    'test/fixtures/torchserve/cases.ts',
+    'a limit that is no number',
+  ),
   'folders of an archive that SageMaker loads': elsewhere(
     'test/e2e/cloud-front-ends.test.ts',
     'an archive of 257 folders is refused',
@@ -347,10 +369,8 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/repository/mapped-folders.test.ts',
     '10000 models are the most',
   ),
-  'threads that read and write large JSON of the SageMaker, the Vertex AI and the TensorFlow Serving port': elsewhere(
-    'src/ports/http/json-offload.test.ts',
-    'large jobs of one client do not delay the small ones of others',
-  ),
+  'threads that read and write large JSON of the SageMaker, the Vertex AI, the TensorFlow Serving and the TorchServe ports':
+    elsewhere('src/ports/http/json-offload.test.ts', 'large jobs of one client do not delay the small ones of others'),
   'line ends before an HTTP request': closes('\r\n'.repeat(100)),
   'bytes of a gRPC message with tensors or models, also after decompression': answers(
     'ModelInfer',

@@ -544,7 +544,8 @@ export class HttpConnection implements RequestHost {
 
 function headText(response: HttpResponse, framing: string, head: RequestHead, closes: boolean): string {
   const { status, contentType, headers } = response
-  let text = `HTTP/1.1 ${status} ${reasonOf(status)}\r\nContent-Type: ${contentType}\r\n${framing}`
+  const type = contentType === '' ? '' : `Content-Type: ${contentType}\r\n`
+  let text = `HTTP/1.1 ${status} ${reasonOf(status)}\r\n${type}${framing}`
   for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`
   if (closes) return `${text}Connection: close\r\n\r\n`
   return head.isHttp10 ? `${text}Connection: keep-alive\r\n\r\n` : `${text}\r\n`

@@ -58,6 +58,7 @@ const noParts: readonly Uint8Array[] = []
 
 export class HttpResponse {
   readonly status: number
+  /** '' for an answer that does not say. */
   readonly contentType: string
   /** Beside Content-Type and Content-Length, which the transport writes itself. */
   readonly headers: readonly string[]
@@ -90,6 +91,7 @@ export class HttpResponse {
 const reasonPhrases: Readonly<Record<number, string>> = {
   200: 'OK',
   201: 'Created',
+  202: 'Accepted',
   400: 'Bad Request',
   401: 'Unauthorized',
   403: 'Forbidden',
@@ -103,6 +105,7 @@ const reasonPhrases: Readonly<Record<number, string>> = {
   500: 'Internal Server Error',
   501: 'Not Implemented',
   503: 'Service Unavailable',
+  507: 'Insufficient Storage',
 }
 
 export const reasonOf = (status: number): string => reasonPhrases[status] ?? 'Unknown'

@@ -1,0 +1,108 @@
+// `galatea import model.mar --model-repository models`: a TorchServe archive becomes a model of a repository, for good.
+
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import { writeTorchSettings } from '../repository/torchserve/torch-archives.ts'
+import { installRequirements } from '../repository/torchserve/install-requirements.ts'
+import { unpackTorchArchive } from '../repository/torchserve/torch-archive.ts'
+import { servingOf, torchConfigText } from '../repository/torchserve/torch-config-text.ts'
+import type { CommandIo } from './command-io.ts'
+
+const usage = `Usage: galatea import <archive.mar…> --model-repository <folder> [options]
+
+Unpacks TorchServe archives (.mar, .tar.gz or a folder) into a model repository: one model each, with its config.pbtxt. A model
+that is there already gets one more version. Nothing of the archive is run.
+
+  --model-repository=<folder>   where the models go; it is made where it is missing
+  --name=<name>                 name of the model in place of the archive's (with one archive)
+  --install-requirements[=<python>]   run pip for the archive's requirements.txt, into the version folder
+  --help
+`
+
+const limits = { maxEntries: 100_000, maxUnpackedBytes: 64 * 1024 ** 3 }
+const longestInstallMs = 600_000
+
+type ImportArguments = {
+  readonly archives: readonly string[]
+  readonly repository: string
+  readonly name: string
+  readonly python: string
+}
+
+/** Resolves with the exit code. */
+export async function runImport(args: string[], io: CommandIo): Promise<number> {
+  if (args.includes('--help') || args.includes('-h')) {
+    io.stdout(usage)
+    return 0
+  }
+  const read = readArguments(args)
+  if (typeof read === 'string') {
+    io.stderr(`galatea import: ${read}\nRun 'galatea import --help' for its options.\n`)
+    return 2
+  }
+  for (const archive of read.archives) {
+    try {
+      io.stdout(await importArchive(archive, read))
+    } catch (reason) {
+      io.stderr(`galatea import: ${archive}: ${messageOf(reason)}\n`)
+      return 1
+    }
+  }
+  return 0
+}
+
+function readArguments(args: readonly string[]): ImportArguments | string {
+  const archives: string[] = []
+  const values = new Map<string, string>()
+  for (let index = 0; index < args.length; index++) {
+    const word = args[index] as string
+    const [, name = '', given] = /^--([a-z-]+)(?:=(.*))?$/s.exec(word) ?? []
+    if (name === '') archives.push(word)
+    else if (name === 'install-requirements') values.set(name, given ?? 'python3')
+    else if (name === 'model-repository' || name === 'name') values.set(name, given ?? args[++index] ?? '')
+    else return `there is no option '${word}'`
+  }
+  const repository = values.get('model-repository') ?? ''
+  const name = values.get('name') ?? ''
+  if (archives.length === 0) return 'name the archive: galatea import model.mar --model-repository models'
+  if (repository === '') return 'name the repository: --model-repository=models'
+  if (name !== '' && archives.length > 1) return '--name is for one archive'
+  if (name !== '' && !/^[A-Za-z][\w.-]*$/.test(name)) return `'${name}' is no name for a model`
+  return { archives, repository, name, python: values.get('install-requirements') ?? '' }
+}
+
+async function importArchive(file: string, { repository, name: wanted, python }: ImportArguments): Promise<string> {
+  await mkdir(repository, { recursive: true })
+  // A server that polls the repository must not see half a model.
+  const staging = await mkdtemp(path.join(repository, '.import-'))
+  try {
+    const unpacked = path.join(staging, 'unpacked')
+    await mkdir(unpacked)
+    const archive = await unpackTorchArchive(file, unpacked, limits)
+    if (python !== '' && archive.requirementsFile !== '') {
+      await installRequirements(python, unpacked, archive.requirementsFile, longestInstallMs)
+    }
+    const name = wanted === '' ? archive.name : wanted
+    const serving = servingOf(archive, {}, {})
+    await writeTorchSettings(unpacked, archive, serving)
+    const folder = path.join(repository, name)
+    const known = await readdir(folder).catch(() => null)
+    const number = Math.max(0, ...(known ?? []).filter((entry) => /^[1-9]\d*$/.test(entry)).map(Number)) + 1
+    if (known !== null && !known.includes('config.pbtxt') && known.length > 0) {
+      throw new ServerError(
+        'ALREADY_EXISTS',
+        `${folder} exists and has no config.pbtxt: choose another name with --name`,
+      )
+    }
+    const config = path.join(folder, 'config.pbtxt')
+    await mkdir(folder, { recursive: true })
+    await rename(unpacked, path.join(folder, String(number)))
+    if (known === null || !known.includes('config.pbtxt')) {
+      await writeFile(config, `name: "${name}"\n${torchConfigText(archive, serving)}`)
+    }
+    return `${file}: version ${archive.version} of model ${archive.name} is ${path.join(folder, String(number))}\n`
+  } finally {
+    await rm(staging, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,124 @@
+// /predictions/{model}: a body or a form in, the bytes of the handler out, in one piece or in several.
+
+import { randomUUID } from 'node:crypto'
+import type { Caller } from '../../access/caller.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
+import { requestEncoding } from '../../ports/http/content-encoding.ts'
+import { HttpExchange } from '../../ports/http/http-exchange.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import { torchAnswer, torchTensors } from '../../protocol/torchserve/torch-request.ts'
+import { HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
+import { answerError, torchserveError, torchserveHeaders } from './torchserve-answers.ts'
+import type { TorchserveCounts } from './torchserve-counts.ts'
+
+export type PredictionParts = ExchangeParts & { readonly log: Log; readonly counts: TorchserveCounts }
+
+/** What the path of the request says beside the model. */
+type PredictionCall = {
+  /** Headers that the handler sees beside those of the client. */
+  readonly extraHeaders: readonly (readonly [string, string])[]
+}
+
+/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
+const mostUnreadBytes = 16 * 1024 * 1024
+
+export class PredictionExchange extends HttpExchange {
+  readonly #call: PredictionCall
+  readonly #counts: TorchserveCounts
+  readonly #id = randomUUID()
+  #stream: ResponseStream | null = null
+
+  constructor(parts: PredictionParts, http: PortRequest, caller: Caller, call: PredictionCall) {
+    super(parts, http, caller, true)
+    this.#call = call
+    this.#counts = parts.counts
+  }
+
+  override head(): RequestHead {
+    return { id: this.#id, parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+  }
+
+  protected override read({ signature, config }: ModelVersion): void {
+    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
+      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
+    }
+    const { body } = this.http
+    this.answersOnce = !signature.isDecoupled
+    this.reserve(body.length)
+    const contentType = this.header('content-type') ?? ''
+    const headers = [...pairs(this.http.headers), ...this.#call.extraHeaders]
+    const request = { id: this.#id, headers, contentType, body }
+    this.submit({ id: this.#id, inputs: torchTensors(request, config.maxBatchSize > 0) })
+  }
+
+  protected override refused(error: ServerError): void {
+    this.#answerError(this.http, error)
+  }
+
+  protected override fail(error: ServerError): void {
+    if (this.#stream === null) this.#answerError(this.answering, error)
+    // The client has read a part of the answer: only a broken connection tells it that this was not all.
+    else this.#stream.abort()
+  }
+
+  #answerError(http: PortRequest, error: ServerError): void {
+    const told = torchserveError(error)
+    this.#counts.answered(told.status)
+    answerError(http, told, error)
+  }
+
+  protected override write(response: InferenceResponse, isFinal: boolean): void {
+    if (this.answersOnce) this.#writeOnce(response)
+    else this.#writePiece(response, isFinal)
+  }
+
+  #writeOnce(response: InferenceResponse): void {
+    const { status, contentType, headers, body } = torchAnswer(response)
+    this.#counts.answered(status)
+    const options = {
+      headers: [...headers, ...torchserveHeaders(this.#id)],
+      release: () => response.release(),
+      closesConnection: status >= 400,
+    }
+    this.answering.respond(new HttpResponse(status, contentType, [body], options))
+  }
+
+  #writePiece(response: InferenceResponse, isFinal: boolean): void {
+    if (!response.isFlagOnly) {
+      const { status, contentType, headers, body } = torchAnswer(response)
+      if (this.#stream === null) {
+        this.#counts.answered(status)
+        const all = [...headers, ...(isFinal ? [] : ['ts_stream_next', 'true']), ...torchserveHeaders(this.#id)]
+        this.#stream = this.answering.stream(new HttpResponse(status, contentType, [], { headers: all }))
+      }
+      this.#send(this.#stream, Buffer.from(body))
+    }
+    response.release()
+    if (isFinal) {
+      this.#stream ??= this.answering.stream(new HttpResponse(200, '', [], { headers: torchserveHeaders(this.#id) }))
+      this.#stream.end()
+    }
+  }
+
+  #send(stream: ResponseStream, piece: Buffer): void {
+    if (piece.length === 0) return
+    if (stream.unreadBytes > mostUnreadBytes) {
+      this.cancel()
+      stream.abort()
+    } else if (!stream.write(piece)) {
+      this.setPaused(true)
+      stream.onDrain = () => this.setPaused(false)
+    }
+  }
+}
+
+function pairs(headers: readonly string[]): [string, string][] {
+  const all: [string, string][] = []
+  for (let i = 0; i < headers.length; i += 2) all.push([headers[i] as string, headers[i + 1] as string])
+  return all
+}

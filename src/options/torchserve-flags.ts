@@ -1,0 +1,75 @@
+// TorchServe's ports and what its config.properties says.
+
+import { flag, ours, repeatable } from './flag.ts'
+import { badOption, boolean, byteSize, formOf, integer, port, text, type FlagForm } from './flag-forms.ts'
+
+const pattern: FlagForm<RegExp> = formOf('REGEX', (name, given) => {
+  try {
+    return new RegExp(`^(?:${given})$`)
+  } catch {
+    throw badOption(name, `expected a regular expression, got '${given}'`)
+  }
+})
+
+const startModel = formOf('NAME=ARCHIVE', (_, given) => given)
+
+/** `a.mar`, `name=a.mar` or `all`. */
+function startModels(values: readonly string[]): { readonly name: string; readonly url: string }[] {
+  return values.flatMap((value) => {
+    const equals = value.indexOf('=')
+    return [{ name: equals < 0 ? '' : value.slice(0, equals), url: value.slice(equals + 1) }]
+  })
+}
+
+export const torchserveFlags = [
+  flag('allow-torchserve', boolean, 'false', ours)
+    .says("Serve TorchServe's API on ports of its own, and models of .mar archives")
+    .switches('torchserve'),
+  flag('torchserve-address', text('ADDRESS'), '127.0.0.1', ours).says('Address to listen on').to('torchserve.address'),
+  flag('torchserve-inference-port', port, '8080', ours).says('Port of predictions').to('torchserve.port'),
+  flag('torchserve-management-port', port, '8081', ours)
+    .says('Port on which models are managed')
+    .to('torchserve.managementPort'),
+  flag('torchserve-metrics-port', port, '8082', ours)
+    .says("Port of metrics under TorchServe's names")
+    .to('torchserve.metricsPort'),
+  flag('torchserve-thread-count', integer(1), '8', ours)
+    .says('Most threads that read and write large JSON bodies of these ports')
+    .to('torchserve.threadCount'),
+  flag('torchserve-model-store', text('PATH'), '', ours).says('Folder of .mar archives').to('torchserve.modelStore'),
+  flag('torchserve-model', startModel, '', { ...ours, ...repeatable })
+    .says('Archive of the model store to load at the start; all: every one')
+    .set('torchserve.models', (flags) => startModels(flags.all('torchserve-model'))),
+  flag('torchserve-enable-model-api', boolean, 'false', ours)
+    .says('Let clients register and unregister models: they decide which code runs')
+    .to('torchserve.allowsModelApi'),
+  flag('torchserve-allowed-url', pattern, '', { ...ours, ...repeatable })
+    .says('Addresses from which clients may register archives; without one only the model store')
+    .set('torchserve.allowedUrls', (flags) =>
+      flags.all('torchserve-allowed-url').map((given) => pattern.parse('torchserve-allowed-url', given)),
+    ),
+  flag('torchserve-default-workers', integer(0, 256), '1', ours)
+    .says('Workers of a model whose archive and registration say nothing')
+    .to('torchserve.defaultWorkers'),
+  flag('torchserve-job-queue-size', integer(1), '100', ours)
+    .says('Most requests that wait for a model')
+    .to('torchserve.jobQueueSize'),
+  flag('torchserve-response-timeout-secs', integer(1), '120', ours)
+    .says('A handler that takes longer is ended')
+    .to('torchserve.responseTimeoutSecs'),
+  flag('torchserve-decode-input', boolean, 'true', ours)
+    .says('Give handlers JSON and text decoded')
+    .to('torchserve.decodesInput'),
+  flag('torchserve-service-envelope', text('NAME'), '', ours)
+    .says('Envelope around every handler: body, json, kserve, kservev2; needs the package torchserve')
+    .to('torchserve.serviceEnvelope'),
+  flag('torchserve-install-requirements', boolean, 'false', ours)
+    .says('Install the requirements.txt of archives with pip, into their own folders')
+    .to('torchserve.installsRequirements'),
+  flag('torchserve-max-archive-size', byteSize, '16GiB', ours)
+    .says('Most bytes of an archive that is downloaded')
+    .to('torchserve.maxArchiveBytes'),
+  flag('torchserve-max-unpacked-size', byteSize, '64GiB', ours)
+    .says('Most bytes that an archive unpacks to')
+    .to('torchserve.maxUnpackedBytes'),
+]

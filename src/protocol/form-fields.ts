@@ -1,0 +1,85 @@
+// The fields of a form, as browsers, curl and Python's requests send them: multipart/form-data, or urlencoded.
+
+import { ServerError } from '../base/server-error.ts'
+
+type FormField = {
+  readonly name: string
+  /** '' where the part does not say. */
+  readonly contentType: string
+  readonly value: Buffer
+  readonly fileName: string
+}
+
+/** More fields than a form has that a person or a program fills. */
+const mostFormFields = 1000
+const mostPartHeadBytes = 8192
+/** A urlencoded form is decoded character by character; files come as multipart. */
+const mostUrlencodedBytes = 1024 * 1024
+
+/** Null for a body that is no form. Values are views on the body. Throws INVALID_ARG. */
+export function readFormFields(body: Buffer, contentType: string): FormField[] | null {
+  const type = (contentType.split(';', 1)[0] ?? '').trim().toLowerCase()
+  if (type === 'application/x-www-form-urlencoded') return readUrlencoded(body)
+  if (!type.startsWith('multipart/form-data')) return null
+  const boundary = /;\s*boundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType)
+  if (boundary === null) throw malformed('its Content-Type names no boundary')
+  return readMultipart(body, boundary[1] ?? boundary[2] ?? '')
+}
+
+function readMultipart(body: Buffer, boundary: string): FormField[] {
+  const line = Buffer.from(`--${boundary}`)
+  const separator = Buffer.from(`\r\n--${boundary}`)
+  const fields: FormField[] = []
+  let at = body.indexOf(line)
+  if (at < 0) throw malformed('it has no part that begins with its boundary')
+  at += line.length
+  // `--` after a boundary ends the form.
+  while (body.toString('latin1', at, at + 2) !== '--') {
+    if (body.toString('latin1', at, at + 2) !== '\r\n') throw malformed('a boundary is not at the end of its line')
+    const window = body.subarray(at, at + mostPartHeadBytes)
+    const headEnd = window.indexOf('\r\n\r\n')
+    if (headEnd < 0) throw malformed(`the head of a part is longer than ${mostPartHeadBytes} bytes, or has no end`)
+    const start = at + headEnd + 4
+    const end = body.indexOf(separator, start - 2)
+    if (end < 0) throw malformed('its last boundary is missing')
+    fields.push(readPart(window.toString('utf8', 0, headEnd), body.subarray(start, Math.max(start, end))))
+    if (fields.length > mostFormFields) throw malformed(`it has more than ${mostFormFields} fields`)
+    at = end + separator.length
+  }
+  return fields
+}
+
+function readPart(head: string, value: Buffer): FormField {
+  const header = (name: string): string => new RegExp(`^${name}:[ \\t]*(.*)$`, 'im').exec(head)?.[1]?.trim() ?? ''
+  const disposition = header('content-disposition')
+  const of = (key: string): string | null => new RegExp(`;\\s*${key}="([^"]*)"`, 'i').exec(disposition)?.[1] ?? null
+  const name = of('name') ?? /;\s*name=([^\s;"]+)/i.exec(disposition)?.[1] ?? null
+  if (name === null) throw malformed('a part has no name')
+  const fileName = of('filename') ?? ''
+  return { name, contentType: header('content-type'), value, fileName }
+}
+
+function readUrlencoded(body: Buffer): FormField[] {
+  if (body.length > mostUrlencodedBytes)
+    throw malformed(`it has more than ${mostUrlencodedBytes} bytes: send multipart`)
+  const fields: FormField[] = []
+  for (const pair of body.toString('latin1').split('&', mostFormFields + 1)) {
+    if (fields.length === mostFormFields) throw malformed(`it has more than ${mostFormFields} fields`)
+    const equals = pair.indexOf('=')
+    if (equals <= 0) continue
+    const value = Buffer.from(decoded(pair.slice(equals + 1)))
+    fields.push({ name: decoded(pair.slice(0, equals)), contentType: '', value, fileName: '' })
+  }
+  return fields
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw malformed(`'${text.slice(0, 40)}' is not percent-encoded UTF-8`)
+  }
+}
+
+const malformed = (reason: string): ServerError =>
+  ServerError.withoutStack('INVALID_ARG', `the form in the request's body cannot be read: ${reason}`)

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { torchAnswer } from './torch-request.ts'
+
+const element = (value: string): Buffer => {
+  const bytes = Buffer.from(value)
+  const length = Buffer.alloc(4)
+  length.writeUInt32LE(bytes.length)
+  return Buffer.concat([length, bytes])
+}
+
+function answerOf(head: unknown): ReturnType<typeof torchAnswer> {
+  const outputs = [
+    new Tensor('prediction', 'BYTES', [1, 1], element('body')),
+    new Tensor('response', 'BYTES', [1, 1], element(JSON.stringify(head))),
+  ]
+  return torchAnswer({ outputs } as unknown as InferenceResponse)
+}
+
+test('a handler cannot write into the head of the answer', () => {
+  const headers = {
+    'x-good': 'yes',
+    'x-bad': 'a\r\nb: c',
+    'b c': 'x',
+    'Content-Length': '3',
+    'Transfer-Encoding': 'chunked',
+  }
+  const { headers: kept, contentType, status, body } = answerOf({ status: 201, contentType: 'a\r\nb', headers })
+  assert.deepEqual([kept, contentType, status, body.toString()], [['x-good', 'yes'], '', 201, 'body'])
+  const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`x-${index}`, '1']))
+  assert.equal(answerOf({ status: 99, contentType: '', headers: many }).headers.length, 128)
+  assert.equal(answerOf({ status: 99, contentType: '', headers: {} }).status, 500)
+})

@@ -1,0 +1,90 @@
+// A request of TorchServe ⇄ the tensors of a model whose backend is `torchserve`.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { readFormFields } from '../form-fields.ts'
+
+type TorchRequest = {
+  readonly id: string
+  /** Names and values. */
+  readonly headers: readonly (readonly [string, string])[]
+  readonly contentType: string
+  readonly body: Buffer
+}
+
+type Field = { readonly name: string; readonly contentType: string; readonly value: Buffer }
+
+/** `isBatching`: the model's shapes begin with the number of rows. Throws INVALID_ARG. */
+export function torchTensors(request: TorchRequest, isBatching: boolean): Tensor[] {
+  const { body, contentType } = request
+  const form = readFormFields(body, contentType)
+  // TorchServe passes the media type on without its parameters.
+  const mediaType = (contentType.split(';', 1)[0] ?? '').trim()
+  return fieldTensors(form ?? [{ name: 'body', contentType: mediaType, value: body }], request, isBatching)
+}
+
+function fieldTensors(
+  fields: readonly Field[],
+  { id, headers }: Pick<TorchRequest, 'id' | 'headers'>,
+  isBatching: boolean,
+): Tensor[] {
+  // The last field of a name counts, as in TorchServe. A header may not take the name of a field.
+  const head = {
+    id,
+    headers: Object.fromEntries(headers),
+    fields: fields.map((field) => [field.name, field.contentType, field.value.length]),
+  }
+  const shape = isBatching ? [1, 1] : [1]
+  return [
+    new Tensor('data', 'BYTES', shape, framed(fields.map(({ value }) => value))),
+    new Tensor('request', 'BYTES', shape, framed([Buffer.from(JSON.stringify(head))])),
+  ]
+}
+
+/** One element of type BYTES. One copy. */
+function framed(parts: readonly Buffer[]): Buffer {
+  const length = parts.reduce((sum, part) => sum + part.length, 0)
+  const bytes = Buffer.allocUnsafe(4 + length)
+  let at = bytes.writeUInt32LE(length, 0)
+  for (const part of parts) at += part.copy(bytes, at)
+  return bytes
+}
+
+type TorchAnswer = {
+  readonly status: number
+  /** '' where the handler set none. */
+  readonly contentType: string
+  readonly headers: readonly string[]
+  readonly body: Buffer
+}
+
+const forbiddenHeaders = new Set(['content-length', 'transfer-encoding', 'connection', 'content-type', 'keep-alive'])
+const mostAnswerHeaders = 64
+
+/** The body is a view on the output. */
+export function torchAnswer({ outputs }: InferenceResponse): TorchAnswer {
+  const head = JSON.parse(elementOf(outputs, 'response').toString()) as Record<string, unknown>
+  const { status, contentType, headers } = head
+  return {
+    status: typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 599 ? status : 500,
+    contentType: typeof contentType === 'string' && isHeaderText(contentType) ? contentType : '',
+    headers: Object.entries(headers as Record<string, unknown>)
+      .slice(0, mostAnswerHeaders)
+      .filter(([name]) => /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !forbiddenHeaders.has(name.toLowerCase()))
+      .flatMap(([name, value]) => (isHeaderText(String(value)) ? [name, String(value)] : [])),
+    body: elementOf(outputs, 'prediction'),
+  }
+}
+
+/** A handler must not be able to write into the head of the answer. */
+const isHeaderText = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
+
+function elementOf(outputs: InferenceResponse['outputs'], name: string): Buffer {
+  const bytes = outputs.find((output) => output.name === name)?.bytes
+  if (bytes === undefined || bytes.length < 4) {
+    throw new ServerError('INTERNAL', `the answer has no output '${name}' with one element`)
+  }
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  return buffer.subarray(4, 4 + buffer.readUInt32LE(0))
+}

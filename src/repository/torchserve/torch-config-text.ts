@@ -1,0 +1,81 @@
+// config.pbtxt of a model that came as a TorchServe archive.
+
+import type { TorchArchive } from './torch-archive.ts'
+
+export type TorchServing = {
+  readonly batchSize: number
+  readonly maxBatchDelayMs: number
+  readonly workers: number
+  readonly jobQueueSize: number
+  /** Versions to serve; empty: the version policy is left out. */
+  readonly versions: readonly number[]
+  readonly decodesInput: boolean
+  /** '' for none. */
+  readonly serviceEnvelope: string
+  /** In place of the manifest's; '' for that. */
+  readonly handler: string
+  /** 0: no limit. */
+  readonly responseTimeoutSecs: number
+}
+
+const torchServingDefaults: TorchServing = {
+  batchSize: 1,
+  maxBatchDelayMs: 100,
+  workers: 1,
+  jobQueueSize: 100,
+  versions: [],
+  decodesInput: true,
+  serviceEnvelope: '',
+  handler: '',
+  responseTimeoutSecs: 120,
+}
+
+/** As TorchServe: the call that registers comes before model-config.yaml, and that before the defaults of the server. */
+export function servingOf(
+  { config }: TorchArchive,
+  given: Partial<TorchServing>,
+  defaults: Partial<TorchServing>,
+): TorchServing {
+  const number = (key: string, least: number): number | undefined => {
+    const value = config[key]
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= 2 ** 31 - 1
+      ? value
+      : undefined
+  }
+  const own = {
+    batchSize: number('batchSize', 1),
+    maxBatchDelayMs: number('maxBatchDelay', 0),
+    workers: number('minWorkers', 0),
+    jobQueueSize: number('jobQueueSize', 1),
+    responseTimeoutSecs: number('responseTimeout', 1),
+  }
+  return { ...torchServingDefaults, ...defaults, ...defined(own), ...defined(given) }
+}
+
+const defined = (values: Partial<Record<keyof TorchServing, unknown>>): Partial<TorchServing> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
+
+export function torchConfigText(archive: TorchArchive, serving: TorchServing): string {
+  const { batchSize, maxBatchDelayMs, workers, jobQueueSize, versions } = serving
+  const queue = `default_queue_policy { max_queue_size: ${jobQueueSize} }`
+  const delay = batchSize > 1 ? `max_queue_delay_microseconds: ${maxBatchDelayMs * 1000} ` : ''
+  const lines = [
+    'backend: "torchserve"',
+    `max_batch_size: ${batchSize}`,
+    'input { name: "data" data_type: TYPE_STRING dims: 1 }',
+    'input { name: "request" data_type: TYPE_STRING dims: 1 optional: true }',
+    'output { name: "prediction" data_type: TYPE_STRING dims: 1 }',
+    'output { name: "response" data_type: TYPE_STRING dims: 1 }',
+    `instance_group { count: ${Math.max(workers, 1)}${kindOf(archive)} }`,
+    `dynamic_batching { ${delay}${queue} }`,
+    ...(archive.answersInPieces ? ['model_transaction_policy { decoupled: true }'] : []),
+    ...(versions.length === 0 ? [] : [`version_policy { specific { versions: [ ${versions.join(', ')} ] } }`]),
+    ...(serving.responseTimeoutSecs === 0
+      ? []
+      : [`parameters { key: "max_execution_ms" value { string_value: "${serving.responseTimeoutSecs * 1000}" } }`]),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+const kindOf = ({ config }: TorchArchive): string =>
+  config['deviceType'] === 'gpu' ? ' kind: KIND_GPU' : config['deviceType'] === 'cpu' ? ' kind: KIND_CPU' : ''

@@ -1,0 +1,182 @@
+// TorchServe's API on its own ports, with archives that the real torch-model-archiver made. Each request of the cases was sent to the
+// real TorchServe 0.12.0, and its answer is compared.
+
+import assert from 'node:assert/strict'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+import { runImport } from '../../src/cli/import-archive.ts'
+import { parseProperties, torchserveFlagsOf } from '../../src/cli/torchserve.ts'
+import { cases } from '../fixtures/torchserve/cases.ts'
+import { sendCase, type Answer } from '../fixtures/torchserve/send-case.ts'
+import { temporaryRepository } from '../fixtures/temporary-repository.ts'
+import { exampleModels, startServerProcess } from './server-process.ts'
+import { testPython } from './python-checks.ts'
+
+const fixtures = path.join(import.meta.dirname, '../fixtures/torchserve')
+const store = path.join(fixtures, 'archives')
+
+type Ports = Readonly<Record<'inference' | 'management' | 'metrics', number>>
+
+async function startTorchserve(...flags: string[]): Promise<Ports> {
+  const server = await startServerProcess([
+    '--allow-torchserve',
+    '--torchserve-inference-port=0',
+    '--torchserve-management-port=0',
+    '--torchserve-metrics-port=0',
+    `--torchserve-model-store=${store}`,
+    `--backend-config=torchserve,interpreter=${testPython()}`,
+    ...flags,
+  ])
+  const portOf = (title: string): number => Number(server.furtherAddress(`TorchServe ${title}`).split(':').at(-1))
+  return { inference: portOf('inference'), management: portOf('management'), metrics: portOf('metrics') }
+}
+
+/** What differs from run to run. */
+const blurred = (body: string): string =>
+  body.replace(/\n *"(id|startTime|pid)": [^\n]*/g, '').replace(/"memoryUsage": \d+/, '"memoryUsage": 0')
+
+const compared = ({ status, headers, body }: Answer): unknown => ({
+  status,
+  type: headers['content-type'] ?? null,
+  isChunked: headers['transfer-encoding'] === 'chunked',
+  cache: headers['cache-control'],
+  own: headers['x-own'] ?? null,
+  body: blurred(body),
+})
+
+describe('the answers of the real TorchServe', async () => {
+  const recorded = JSON.parse(await readFile(path.join(fixtures, 'recorded.json'), 'utf8')) as Answer[]
+  const ports = startTorchserve(
+    '--torchserve-enable-model-api',
+    '--torchserve-model=probe=probe.mar',
+    '--torchserve-model=function=function.mar',
+    '--torchserve-model=pieces=pieces.mar',
+  )
+  for (const [index, one] of cases.entries()) {
+    test(one.name, async () => {
+      const expected = recorded[index] as Answer
+      assert.equal(expected.name, one.name)
+      assert.deepEqual(compared(await sendCase(await ports, one)), compared(expected))
+    })
+  }
+})
+
+const text = async (port: number, target: string, init: RequestInit = {}): Promise<string> =>
+  (await fetch(`http://127.0.0.1:${port}${target}`, init)).text()
+
+test("any model answers, metrics have TorchServe's names, and without the flag nobody registers models", async () => {
+  const ports = await startTorchserve(
+    `--model-repository=${exampleModels}`,
+    '--torchserve-model=all',
+    '--exit-on-error=false',
+  )
+  const rows = Array.from({ length: 16 }, (_, index) => index)
+  const sum = await text(ports.inference, '/predictions/simple', {
+    method: 'POST',
+    body: JSON.stringify({ instances: [{ INPUT0: rows, INPUT1: rows }] }),
+  })
+  assert.deepEqual((JSON.parse(sum) as { predictions: { OUTPUT0: number[] }[] }).predictions[0]?.OUTPUT0[15], 30)
+  const listed = JSON.parse(await text(ports.management, '/models')) as { models: { modelName: string }[] }
+  for (const name of ['simple', 'probe', 'function', 'function_tgz', 'pieces']) {
+    assert.ok(
+      listed.models.some(({ modelName }) => modelName === name),
+      name,
+    )
+  }
+  assert.match(await text(ports.management, '/models?url=probe.mar', { method: 'POST' }), /MethodNotAllowedException/)
+  await text(ports.inference, '/predictions/function', { method: 'POST', body: 'x' })
+  const metrics = await text(ports.metrics, '/metrics')
+  assert.match(
+    metrics,
+    /^ts_inference_requests_total\{model_name="function",model_version="1\.0",hostname="[^"]+",\} 1\.0$/m,
+  )
+  assert.match(metrics, /^Requests2XX\{Level="Host",Hostname="[^"]+",\} [1-9]/m)
+  assert.doesNotMatch(await text(ports.metrics, '/metrics?name[]=Requests2XX'), /ts_inference/)
+  const description = JSON.parse(await text(ports.inference, '/', { method: 'OPTIONS' })) as { openapi: string }
+  assert.equal(description.openapi, '3.0.1')
+})
+
+test('a form of more than 1000 fields, more than 1 MiB of urlencoded text, and forms that are none are refused', async () => {
+  const ports = await startTorchserve('--torchserve-model=probe.mar')
+  const send = (contentType: string, body: string): Promise<string> =>
+    text(ports.inference, '/predictions/probe', { method: 'POST', body, headers: { 'Content-Type': contentType } })
+  const urlencoded = 'application/x-www-form-urlencoded'
+  assert.match(
+    await send(urlencoded, Array.from({ length: 1001 }, (_, i) => `f${i}=1`).join('&')),
+    /more than 1000 fields/,
+  )
+  assert.match(await send(urlencoded, `a=${'x'.repeat(1024 * 1024)}`), /more than 1048576 bytes/)
+  assert.match(await send(urlencoded, 'a=%zz'), /not percent-encoded/)
+  assert.match(await send('multipart/form-data', 'x'), /names no boundary/)
+  assert.match(await send('multipart/form-data; boundary=b', 'x'), /no part/)
+  assert.match(await send('multipart/form-data; boundary=b', '--b\r\nx: y\r\n\r\nabc'), /last boundary is missing/)
+  const many = `${'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'.repeat(1001)}--b--\r\n`
+  assert.match(await send('multipart/form-data; boundary=b', many), /more than 1000 fields/)
+})
+
+test('a handler that takes longer than its time is ended, and a queue that is full refuses', async () => {
+  const ports = await startTorchserve(
+    '--torchserve-model=slow.mar',
+    '--torchserve-response-timeout-secs=1',
+    '--torchserve-job-queue-size=1',
+  )
+  const ask = async (): Promise<{ code: number }> =>
+    JSON.parse(await text(ports.inference, '/predictions/slow', { method: 'POST', body: 'x' })) as { code: number }
+  const codes = (await Promise.all([ask(), ask(), ask(), ask(), ask(), ask()])).map(({ code }) => code)
+  assert.ok(codes.includes(500), `the handler was ended: ${codes.join()}`)
+  assert.ok(codes.includes(503), `the queue was full: ${codes.join()}`)
+})
+
+test('257 workers are refused, and so is a name that the repository has', async () => {
+  const ports = await startTorchserve(
+    `--model-repository=${exampleModels}`,
+    '--torchserve-enable-model-api',
+    '--torchserve-model=function.mar',
+  )
+  const manage = (method: string, target: string): Promise<string> => text(ports.management, target, { method })
+  assert.match(await manage('PUT', '/models/function?min_worker=257&synchronous=true'), /at most 256 workers/)
+  assert.match(await manage('POST', '/models?url=function.mar&model_name=simple'), /ConflictStatusException/)
+  assert.match(await manage('DELETE', '/models/simple'), /a model of the server's repository/)
+  assert.match(await manage('POST', '/models?url=https://models.example/a.mar'), /does not match any allowed URL/)
+})
+
+test('a command line of TorchServe starts, and an imported archive is served for good', async () => {
+  const { root, remove } = await temporaryRepository({
+    'config.properties': `inference_address=http://127.0.0.1:0
+management_address=http://127.0.0.1:0
+metrics_address=http://127.0.0.1:0
+load_models=function.mar
+`,
+  })
+  const output: string[] = []
+  const io = { stdout: (line: string) => void output.push(line), stderr: (line: string) => void output.push(line) }
+  const models = path.join(root, 'models')
+  assert.equal(
+    await runImport([path.join(store, 'function.mar'), `--model-repository=${models}`], io),
+    0,
+    output.join(''),
+  )
+  assert.equal(await runImport([path.join(store, 'function.mar'), `--model-repository=${models}`], io), 0)
+  assert.equal(await runImport([path.join(store, 'absent.mar'), `--model-repository=${models}`], io), 1)
+  assert.deepEqual((await readdir(path.join(models, 'function'))).sort(), ['1', '2', 'config.pbtxt'])
+  const server = await startServerProcess([
+    `--model-repository=${models}`,
+    `--backend-config=torchserve,interpreter=${testPython()}`,
+  ])
+  const answer = await fetch(`${server.url}/v2/models/function/infer`, {
+    method: 'POST',
+    body: JSON.stringify({ inputs: [{ name: 'data', datatype: 'BYTES', shape: [1, 1], data: ['x'] }] }),
+  })
+  const { outputs } = (await answer.json()) as { outputs: { name: string; data: string[] }[] }
+  assert.deepEqual(outputs.find(({ name }) => name === 'prediction')?.data, ['function loaded 1'])
+  const { flags } = torchserveFlagsOf(
+    ['--start', '--model-store', store],
+    parseProperties(await readFile(path.join(root, 'config.properties'), 'utf8')),
+  )
+  const own = flags.filter((flag) => !flag.startsWith('--allow-') || flag === '--allow-torchserve')
+  const moved = await startServerProcess([...own, `--backend-config=torchserve,interpreter=${testPython()}`])
+  const address = moved.furtherAddress('TorchServe inference')
+  assert.equal(await text(Number(address.split(':')[1]), '/predictions/function'), 'function loaded 1')
+  await remove()
+})
