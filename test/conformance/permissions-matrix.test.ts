@@ -14,6 +14,11 @@ import { NamePattern } from '../../src/access/name-pattern.ts'
 import { SystemClock } from '../../src/base/clock.ts'
 import { metricsRoutes } from '../../src/frontends/metrics/metrics-routes.ts'
 import { sagemakerRoutes } from '../../src/frontends/sagemaker/sagemaker-routes.ts'
+import {
+  inferenceRoutes,
+  managementRoutes,
+  torchserveMetricsRoutes,
+} from '../../src/frontends/torchserve/torchserve-routes.ts'
 import { vertexAiRoutes } from '../../src/frontends/vertex-ai/vertex-ai-routes.ts'
 import { grpcFrontEnds } from '../../src/grpc-front-ends.ts'
 import { httpRoutes } from '../../src/http-front-ends.ts'
@@ -102,6 +107,34 @@ const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     '/models/{key}/invoke': 'inference some',
     '*': 'metadata some',
   },
+  torchserveInference: {
+    '/ping': 'health some',
+    '/': 'metadata some',
+    '/api-description': 'metadata some',
+    ...Object.fromEntries(
+      ['', '/{a}', '/{a}/{b}', '/{a}/{b}/{c}', '/{a}/{b}/{c}/{d}', '/{a}/{b}/{c}/{d}/{e}'].map(
+        (rest) => [`/predictions/{model}${rest}`, 'inference model'] as const,
+      ),
+    ),
+    '/explanations/{model}': 'inference model',
+    '/explanations/{model}/{a}': 'inference model',
+    '/invocations': 'inference some',
+    '/models/{model}/invoke': 'inference model',
+    '/{model}/predict': 'inference model',
+    '/{model}/{a}/predict': 'inference model',
+    '*': 'metadata some',
+  },
+  torchserveManagement: {
+    '/': 'metadata some',
+    '/api-description': 'metadata some',
+    '/models': 'model-repository some',
+    '/models/{model}': 'model-repository model',
+    '/models/{model}/{a}': 'model-repository model',
+    '/models/{model}/{a}/set-default': 'model-repository model',
+    '/v1/models/{model}': 'health model',
+    '*': 'metadata some',
+  },
+  torchserveMetrics: { '/metrics': 'statistics some', '*': 'metadata some' },
   vertexAi: { '/health': 'health some', '/predict': 'inference some', '*': 'metadata some' },
 }
 
@@ -198,6 +231,9 @@ test('every route of the other HTTP ports asks for its action and no other', () 
   checkRoutes(metricsRoutes(part), otherPorts['metrics'] ?? {}, 'metrics')
   const sagemaker = { pingMode: 'ready', inferenceType: 'infer', defaultModel: '', modelRoot: '/' } as const
   checkRoutes(sagemakerRoutes(part, sagemaker), otherPorts['sagemaker'] ?? {}, 'http')
+  checkRoutes(inferenceRoutes(part), otherPorts['torchserveInference'] ?? {}, 'http')
+  checkRoutes(managementRoutes(part, { allowsModelApi: true }), otherPorts['torchserveManagement'] ?? {}, 'http')
+  checkRoutes(torchserveMetricsRoutes(part), otherPorts['torchserveMetrics'] ?? {}, 'http')
   const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
   const engine = { index: () => [{ name: 'm', state: 'READY' }] }
   const parts = { engine } as unknown as Parameters<typeof vertexAiRoutes>[0]

@@ -91,6 +91,8 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     (explains: 'True' | 'False'): RouteHandler =>
     (http, _, __, caller) => {
       const [, , name = '', version = '', ...rest] = partsOf(http)
+      // The port has compared the name as it was sent, which may be percent-encoded.
+      requireRight(caller, 'inference', name)
       if (http.method === 'OPTIONS') {
         models.resolve(name, version)
         answerJson(http, modelDescription(name))
@@ -178,6 +180,7 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
   }
   const one: RouteHandler = (http, _, __, caller) => {
     const [, , name = '', version = ''] = partsOf(http)
+    requireRight(caller, 'model-repository', name)
     if (http.method === 'GET') answerJson(http, models.describe(name, version))
     else if (http.method === 'PUT') scale(http, caller, name, version)
     else if (http.method === 'DELETE') {
@@ -205,6 +208,7 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
   const setDefault: RouteHandler = (http, _, __, caller) => {
     if (http.method !== 'PUT') throw wrongMethod()
     const [, , name = '', version = ''] = partsOf(http)
+    requireRight(caller, 'model-repository', name)
     const done = models.setDefault(name, version, originOf(http, caller))
     finish(
       http,
@@ -212,8 +216,9 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
       true,
     )
   }
-  const readiness: RouteHandler = (http) => {
+  const readiness: RouteHandler = (http, _, __, caller) => {
     const name = partsOf(http)[3] ?? ''
+    requireRight(caller, 'health', name)
     models.describe(name, '')
     answerJson(http, { name, ready: engine.isModelReady(name, '') })
   }
