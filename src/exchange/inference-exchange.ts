@@ -150,6 +150,11 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   /** The last answer is written, or handed to the code that writes it. */
   protected ended?(): void
 
+  /** Monotonic: when the client stops waiting; 0: it did not say. */
+  protected get deadlineNs(): number {
+    return 0
+  }
+
   /** Null before the version is chosen. */
   protected get version(): ModelVersion {
     return this.#version as ModelVersion
@@ -283,6 +288,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       sink: this.#onAnswer,
     })
     request.origin = this
+    request.deadlineNs = this.deadlineNs
     request.watch = this.watch
     this.#request = request
     this.#regions = regions

@@ -161,6 +161,8 @@ export class InferenceRequest {
 
   /** The call that the request comes from, for requests that are made in its place; null: there is none. */
   origin: RequestOrigin | null = null
+  /** Monotonic: when the client stops waiting for the answer; 0: it did not say. */
+  deadlineNs = 0
   /** A model or an ensemble sent the request, for one that was admitted. */
   isInner = false
   /** Why a queue refused the request; '' when none did. */

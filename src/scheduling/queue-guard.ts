@@ -42,6 +42,8 @@ export class QueueGuard implements QueueReport, QueueDoor {
   readonly #arrivals: Arrivals
   readonly #settings: GuardSettings
   #isEmpty = true
+  /** When the latest request came. */
+  #nowNs = 0
   /** Requests that came since the last start. */
   #sinceStart = 0
   readonly #mostPerStart: number
@@ -80,6 +82,7 @@ export class QueueGuard implements QueueReport, QueueDoor {
   arrived(nowNs: number): void {
     const control = this.#control
     if (control === null) return
+    this.#nowNs = nowNs
     this.#isEmpty = false
     this.#sinceStart++
     control.arrived(nowNs)
@@ -179,9 +182,9 @@ export class QueueGuard implements QueueReport, QueueDoor {
     if (keepsOrder && control.state === 'REFUSING' && size >= control.bound) return this.#overloadError(request, size)
     // Nobody waits for the answer, and those who wait for theirs need the time.
     if (request.isShadow && !control.isCalm) return this.#overloadError(request, size)
-    const leftNs = Number(request.timeoutUs) * 1000
     // Where the newest request runs first, it need not wait for the others.
-    if (leftNs === 0 || !control.isDelayed || this.#arrivals.isNewestFirst) return null
+    if (!control.isDelayed || this.#arrivals.isNewestFirst) return null
+    const leftNs = timeLeftNs(request, this.#nowNs)
     const waitNs = control.drainNs(size)
     if (waitNs <= leftNs) return null
     this.#count(request, 'deadline')
@@ -206,6 +209,12 @@ export class QueueGuard implements QueueReport, QueueDoor {
   #follow(control: OverloadControl): void {
     if (!this.#settings.keepsOrder) this.#arrivals.setNewestFirst(!control.isCalm)
   }
+}
+
+/** How long the request may wait, by its own time-out and by the deadline of its call. */
+function timeLeftNs({ timeoutUs, deadlineNs }: InferenceRequest, nowNs: number): number {
+  const timeoutNs = timeoutUs === 0n ? Infinity : Number(timeoutUs) * 1000
+  return deadlineNs === 0 ? timeoutNs : Math.min(timeoutNs, deadlineNs - nowNs)
 }
 
 /**

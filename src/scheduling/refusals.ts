@@ -32,7 +32,7 @@ export const deadlineError = (
 ): ServerError =>
   ServerError.withoutStack(
     'UNAVAILABLE',
-    `${errorPrefix}model '${modelName}' cannot begin this request before its deadline: about ${Math.ceil(waitNs / 1e6)} ms of ` +
+    `${errorPrefix}model '${modelName}' cannot begin this request before its time-out or deadline: about ${Math.ceil(waitNs / 1e6)} ms of ` +
       `requests wait before it. Try again after ${retryAfterSecs} s, or allow more time`,
     retryAfterSecs,
   )

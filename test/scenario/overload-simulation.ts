@@ -86,6 +86,8 @@ export type Clients = {
   readonly disconnects?: boolean
   /** The `timeout` parameter of the requests. */
   readonly timeoutMs?: number
+  /** The deadline of the calls. */
+  readonly deadlineMs?: number
 }
 
 export type OverloadStory = {
@@ -220,6 +222,7 @@ export function simulate(story: OverloadStory): Outcome {
         if (then !== null) clock.after(error === null ? 0 : 1e7, then)
       },
     })
+    if (one.deadlineMs !== undefined) request.deadlineNs = sentNs + one.deadlineMs * 1e6
     if (patienceMs !== Infinity && one.disconnects !== false)
       stop = clock.after(patienceMs * 1e6, () => request.cancel())
     scheduler.enqueue(request)

@@ -145,13 +145,15 @@ test('preserve_ordering keeps the order in an overload, and refuses newcomers', 
   assert.ok(good > 0.5 * story.seconds * capacity, `${good} good answers`)
 })
 
-test('a request whose own time-out cannot be met is refused at once', () => {
-  const client = { rate: () => 0, patienceMs: () => Infinity }
-  const late = { ...client, rate: (seconds: number) => (seconds > 1 && seconds < 1.5 ? 20 : 0), timeoutMs: 500 }
-  const { byClients, refused } = simulate({ ...sixMs, burst: 1000, clients: [late] })
-  assert.equal(byClients[0]?.good, 0)
-  assert.equal(refused, byClients[0]?.sent)
-})
+for (const limit of [{ timeoutMs: 500 }, { deadlineMs: 500 }]) {
+  test(`a request that cannot begin in time is refused at once: ${Object.keys(limit).join()}`, () => {
+    const rate = (seconds: number): number => (seconds > 1 && seconds < 1.5 ? 20 : 0)
+    const late = { patienceMs: () => Infinity, rate, ...limit }
+    const { byClients, refused } = simulate({ ...sixMs, burst: 1000, clients: [late] })
+    assert.equal(byClients[0]?.good, 0)
+    assert.equal(refused, byClients[0]?.sent)
+  })
+}
 
 test('no more requests of an overload wait than can run within the target', () => {
   const clients = [impatient(20, { patienceMs: () => Infinity })]

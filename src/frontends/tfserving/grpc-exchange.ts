@@ -86,6 +86,10 @@ export class TfGrpcExchange extends InferenceExchange {
   protected override get memory(): HeldMemory {
     return this.#call.memoryOf(this.#received)
   }
+  protected override get deadlineNs(): number {
+    return this.#call.deadlineNs ?? 0
+  }
+
   protected get arrivalNames(): ArrivalNames {
     return arrivalNames
   }

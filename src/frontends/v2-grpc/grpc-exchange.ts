@@ -87,6 +87,10 @@ export abstract class GrpcExchange extends InferenceExchange {
     return this.call.memoryOf(this.received)
   }
 
+  protected override get deadlineNs(): number {
+    return this.call.deadlineNs ?? 0
+  }
+
   protected get arrivalNames(): ArrivalNames {
     return arrivalNames
   }

@@ -46,8 +46,9 @@ export class GrpcStatus {
   }
 
   static of(error: ServerError): GrpcStatus {
-    const retryAfterMs = error.code === 'EXHAUSTED' ? Math.ceil(error.retryAfterSecs * 1000) : 0
-    return new GrpcStatus(codeOf[error.code], error.message, retryAfterMs)
+    const { code, message, retryAfterSecs } = error
+    const isTemporary = code === 'EXHAUSTED' || code === 'UNAVAILABLE'
+    return new GrpcStatus(codeOf[code], message, isTemporary ? Math.ceil(retryAfterSecs * 1000) : 0)
   }
 }
 

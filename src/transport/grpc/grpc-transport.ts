@@ -24,6 +24,8 @@ export interface GrpcCall {
   readonly backlogBytes: number
   /** Monotonic: when the client last took a message; 0 before. */
   readonly lastProgressNs: number
+  /** Monotonic: when the client stops waiting; 0 or absent: it did not say. */
+  readonly deadlineNs?: number
   /** A message is held until the call is answered or `messageDone` is called with it. */
   onMessage: ((message: Buffer) => void) | null
   /** The client has sent all its messages. */

@@ -69,6 +69,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   onDrain: (() => void) | null = null
   onClosed: (() => void) | null = null
   lastProgressNs = 0
+  deadlineNs = 0
   isEnded = false
 
   readonly #stream: Http2Stream
@@ -130,6 +131,7 @@ export class Http2Call implements GrpcCall, StreamUser {
       const message = `Compression algorithm '${encoding}' is not supported, use one of: ${acceptedEncodings}`
       this.finish(new GrpcStatus(statusCodes.UNIMPLEMENTED, message))
     } else if (timeoutNs !== null && !this.isEnded) {
+      this.deadlineNs = this.#surroundings.clock.nowNs() + timeoutNs
       this.#disarm = this.#surroundings.clock.after(timeoutNs, () => this.#onDeadline())
     }
   }
