@@ -15,6 +15,7 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea perf -m MODEL                             measure a model on a running server
        galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring
        galatea rollout list                              see and steer how new versions take over
+       galatea tfserving --model_base_path=PATH          serve as tensorflow_model_server does
        galatea COMMAND --help                            what a command takes
        galatea --version
 

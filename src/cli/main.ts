@@ -18,6 +18,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['torchserve', async () => (await import('./torchserve.ts')).runTorchserve],
   ['perf', async () => (await import('./perf.ts')).runPerf],
   ['rollout', async () => (await import('./rollout.ts')).runRollout],
+  ['tfserving', async () => (await import('./tfserving.ts')).runTfserving],
   ['tune', async () => (await import('./tune.ts')).runTune],
 ])
 
@@ -67,6 +68,10 @@ async function runNamed(name: string, args: string[], io: CommandIo): Promise<nu
   return 1
 }
 
+/** A link to galatea of this name does what the program of this name does. */
+const linkedAs = (program: string, args: string[]): string[] =>
+  /(^|[\\/])tensorflow_model_server$/.test(program) ? ['tfserving', ...args] : args
+
 /** bin/galatea.js calls this. */
 export async function main(): Promise<void> {
   const io: CommandIo = {
@@ -78,7 +83,8 @@ export async function main(): Promise<void> {
     if (error.code !== 'EPIPE') throw error
   })
   try {
-    process.exitCode = await runCommandLine(process.argv.slice(2), io)
+    const [, program = '', ...args] = process.argv
+    process.exitCode = await runCommandLine(linkedAs(program, args), io)
   } catch (reason) {
     io.stderr(`galatea: ${messageOf(reason)}\n`)
     process.exitCode = 1

@@ -1,0 +1,93 @@
+// An existing command line of tensorflow_model_server starts: by the command, by a link, with a models.config and with batching.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, test } from 'node:test'
+import { freePort } from '../../free-port.ts'
+import { until } from '../../until.ts'
+import { projectRoot } from '../server-process.ts'
+import { versionedConfig } from './tfserving-repository.ts'
+
+const folder = await mkdtemp(path.join(tmpdir(), 'galatea-tfserving-'))
+after(() => rm(folder, { recursive: true, force: true }))
+
+async function modelFolder(name: string, ...versions: string[]): Promise<string> {
+  const base = path.join(folder, name)
+  for (const version of versions) await mkdir(path.join(base, version), { recursive: true })
+  await writeFile(path.join(base, 'config.pbtxt'), versionedConfig)
+  return base
+}
+
+/** Starts the program and gives its REST address; `stop` resolves with all that it wrote. */
+async function start(
+  program: string,
+  args: readonly string[],
+): Promise<{ readonly url: string; readonly stop: () => Promise<string> }> {
+  const port = await freePort()
+  const ports = [`--port=${await freePort()}`, `--rest_api_port=${port}`]
+  const child = spawn(process.execPath, [program, ...args, ...ports], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  await until(() => output.includes('Started TensorFlow Serving REST service'), 'it listens', { seen: () => output })
+  return {
+    url: `http://127.0.0.1:${port}/v1/models`,
+    stop: async () => {
+      child.kill('SIGTERM')
+      await ended
+      return output
+    },
+  }
+}
+
+const galatea = path.join(projectRoot, 'bin/galatea.js')
+const predict = async (url: string): Promise<unknown> => {
+  const response = await fetch(`${url}:predict`, { method: 'POST', body: '{"instances": [[1.5]]}' })
+  return response.json()
+}
+
+test('one model by its name and folder; a new version is found', async () => {
+  const base = await modelFolder('half', '1')
+  const { url, stop } = await start(galatea, ['tfserving', '--model_name=half', `--model_base_path=${base}`])
+  assert.deepEqual(await predict(`${url}/half`), { predictions: [[1.5]] })
+  await mkdir(path.join(base, '3'))
+  const versions = async (): Promise<string> => (await fetch(`${url}/half`)).text()
+  await until(async () => /"version": "3",\s+"state": "AVAILABLE"/.test(await versions()), 'version 3 serves')
+  await stop()
+})
+
+test("a link of the program's name, a models.config with labels, batching parameters and monitoring", async () => {
+  const link = path.join(folder, 'tensorflow_model_server')
+  await symlink(galatea, link)
+  const [one, two] = [await modelFolder('one', '1', '2'), await modelFolder('two', '5')]
+  const config = (...models: string[]): Promise<void> =>
+    writeFile(path.join(folder, 'models.config'), `model_config_list { ${models.join('\n')} }`)
+  const first = `config { name: "first" base_path: "${one}" model_platform: "tensorflow"
+    model_version_policy { specific { versions: 1 versions: 2 } }
+    version_labels { key: "stable" value: 1 } version_labels { key: "canary" value: 2 } }`
+  await config(first)
+  await writeFile(path.join(folder, 'batching'), 'max_batch_size { value: 4 } batch_timeout_micros { value: 100 }')
+  await writeFile(path.join(folder, 'monitoring'), 'prometheus_config { enable: true, path: "/monitoring/metrics" }')
+  const { url, stop } = await start(link, [
+    `--model_config_file=${folder}/models.config`,
+    '--model_config_file_poll_wait_seconds=1',
+    '--enable_batching',
+    `--batching_parameters_file=${folder}/batching`,
+    `--monitoring_config_file=${folder}/monitoring`,
+    '--rest_api_timeout_in_ms=60000',
+  ])
+  assert.deepEqual(await predict(`${url}/first/labels/stable`), { predictions: [[1.5]] })
+  assert.deepEqual(await predict(`${url}/first/versions/2`), { predictions: [[1.5]] })
+  const metrics = await (await fetch(new URL('/monitoring/metrics', url))).text()
+  assert.match(metrics, /nv_inference_request_success\{model="first",version="1"\} 1/)
+  await config(`config { name: "second" base_path: "${two}" }`)
+  await until(async () => (await fetch(`${url}/second`)).ok, 'the new model serves')
+  await until(
+    async () => (await fetch(`${url}/first:predict`, { method: 'POST' })).status === 404,
+    'the old one is gone',
+  )
+  assert.match(await stop(), /--rest_api_timeout_in_ms has no effect/)
+})
