@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { globSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
@@ -27,4 +29,23 @@ test('every RPC, every encoding of tensors and what is refused', async () => {
     env: { ...process.env, PYTHONPATH: packages },
   })
   assert.match(stdout, /all is well/)
+})
+
+test('a SavedModel in its folder of versions serves as it is, with batching', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-saved-'))
+  await promisify(execFile)(python, [path.join(import.meta.dirname, 'make_half_plus_two.py'), folder])
+  await writeFile(path.join(folder, 'batching'), 'max_batch_size { value: 8 }')
+  await using server = await startServerProcess([
+    '--allow-tfserving',
+    '--tfserving-port=0',
+    `--tfserving-model=half_plus_two=${folder}`,
+    '--tfserving-batching',
+    `--tfserving-batching-file=${folder}/batching`,
+    `--backend-config=tensorflow,interpreter=${python}`,
+  ])
+  const url = `http://${server.furtherAddress('TensorFlow Serving REST service')}/v1/models/half_plus_two`
+  const response = await fetch(`${url}:predict`, { method: 'POST', body: '{"instances": [[1.0], [2.0], [5.0]]}' })
+  assert.equal(await response.text(), '{\n    "predictions": [[2.5], [3.0], [4.5]\n    ]\n}')
+  assert.match(await (await fetch(url)).text(), /"version": "123"/)
+  await rm(folder, { recursive: true })
 })
