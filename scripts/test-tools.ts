@@ -29,6 +29,7 @@ const tools = {
   prometheus: { kind: 'debian', package: 'prometheus' },
   promtool: { kind: 'debian', package: 'prometheus' },
   strace: { kind: 'debian', package: 'strace' },
+  haproxy: { kind: 'debian', package: 'haproxy' },
   chromium: { kind: 'debian', package: 'chromium' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
