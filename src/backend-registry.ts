@@ -6,6 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import type { Gpus } from './cuda/gpus.ts'
 import { workerEnvironment } from './base/worker-environment.ts'
 import type { Backend } from './model/backend.ts'
 import type { ModelServices } from './model/model-services.ts'
@@ -25,6 +26,8 @@ type BackendDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly services: ModelServices
+  /** Null: models of backends in this process run on the CPU. */
+  readonly gpus: Gpus | null
   /** Of the processes that run models. */
   readonly environment: NodeJS.ProcessEnv
   /** Python models may not give outputs that their configuration does not name. */
@@ -67,9 +70,10 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
     const { IdentityBackend } = await import('./backends/identity/identity-backend.ts')
     return new IdentityBackend(dependencies)
   },
-  onnxruntime: async (dependencies, settings) => {
+  onnxruntime: async (dependencies, settings, { backendConfig }) => {
     const { OnnxBackend } = await import('./backends/onnx/onnx-backend.ts')
-    return new OnnxBackend(dependencies, settings)
+    const interpreter = backendConfig.get('python')?.get('interpreter') ?? 'python3'
+    return new OnnxBackend({ ...dependencies, interpreter }, settings)
   },
   python: async (dependencies, settings) => {
     const { PythonBackend } = await import('./backends/python/python-backend.ts')

@@ -3,6 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import type { ClosingStack } from './base/closing-stack.ts'
+import type { Gpus } from './cuda/gpus.ts'
+import { openGpus } from './open-gpus.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { switchTelemetryOff } from './base/telemetry-off.ts'
@@ -25,7 +27,6 @@ import { RegistryReader } from './repository/registry-reader.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 import { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
-import { countGpus } from './telemetry/gpu-count.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import type { Tracer } from './telemetry/tracer.ts'
@@ -40,6 +41,8 @@ type BuildDependencies = {
   readonly customMetrics?: CustomMetricRegistry
   readonly residencyLedger?: ResidencyLedger
   readonly audit?: AuditLog
+  /** Null: there are none. Absent: the Engine looks for them. */
+  readonly gpus?: Gpus | null
 }
 
 type BuiltEngine = {
@@ -75,7 +78,8 @@ export async function buildEngine(
   const mapped = options.mapsFolders ? resources.add(new MappedFolders(cloudStore), (opened) => opened.close()) : null
   const store = mapped ?? cloudStore
   const services = createModelServices(() => engine, customMetrics)
-  const backends = resources.add(createBackendRegistry({ ...dependencies, services }, options), (opened) =>
+  const gpus = dependencies.gpus === undefined ? await openGpus(options) : dependencies.gpus
+  const backends = resources.add(createBackendRegistry({ ...dependencies, services, gpus }, options), (opened) =>
     opened.close(),
   )
   const roots = [...options.modelRepositories.map(withoutSecrets), ...(mapped === null ? [] : [mappedRoot])]
@@ -100,7 +104,7 @@ export async function buildEngine(
       findBackend: backends.find,
       closeBackends: () => resources.close(),
     },
-    { ...options, gpuCount: countGpus(process.env), isModelControlExplicit: options.modelControlMode === 'explicit' },
+    { ...options, gpuCount: gpus?.count ?? 0, isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
   return { engine, repository, store, contents, mapped, responseCache, usedBackends: backends.used }
 }

@@ -13,6 +13,8 @@ import type { CostOptions } from './frontends/access/cost-table.ts'
 import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
 import type { IndexEntry } from './engine/serving/index-entry.ts'
+import type { Gpus } from './cuda/gpus.ts'
+import { openGpus } from './open-gpus.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { createHttpPort } from './http-front-ends.ts'
 import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
@@ -110,7 +112,8 @@ async function openServer(
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
   const { spans, tracer } = openTracing(dependencies, options.trace, closing, exit)
-  const sharedMemory = closing.add(createSharedMemory(options.process), (opened) => opened.close())
+  const gpus = closing.add(await openGpus(options.engine), (opened) => opened?.close())
+  const sharedMemory = closing.add(createSharedMemory(options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()
   const clientMemory = new ClientMemory(options.process.clientMemoryLimitBytes)
   const counts = {
@@ -120,7 +123,7 @@ async function openServer(
   }
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
   const { engine, repository, store, contents, mapped, responseCache, usedBackends } = await buildEngine(
-    { ...dependencies, ...counts, tracer, audit, ...(liveCheck === null ? {} : { liveCheck }) },
+    { ...dependencies, ...counts, tracer, audit, gpus, ...(liveCheck === null ? {} : { liveCheck }) },
     options.engine,
     closing,
   )
@@ -272,8 +275,10 @@ const furtherTraffic = ({ further }: Ports): Record<string, TrafficMeter> =>
 const costOf = ({ costPerHour: perHour, currency }: ServerOptions['process']): CostOptions | null =>
   perHour > 0 ? { perHour, currency } : null
 
-const createSharedMemory = (options: ServerOptions['process']): SharedMemoryRegistry =>
+const createSharedMemory = ({ process: options, engine }: ServerOptions, gpus: Gpus | null): SharedMemoryRegistry =>
   new SharedMemoryRegistry({
+    gpus,
+    wordsLikeTriton: engine.wordsErrorsLikeTriton,
     isAllowed: options.allowsClientSharedMemory,
     isAllowedRemotely: options.allowsRemoteSharedMemory,
     isAllowedForeign: options.allowsForeignSharedMemory,

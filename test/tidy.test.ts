@@ -138,6 +138,7 @@ describe('calls', () => {
       'src/base/exact-waits.ts': 'a part of the Clock',
       'src/backends/onnx/fallback/javascript-thread.ts': 'a thread of its own measures its runs',
       'src/backends/onnx/native/carrier-thread.ts': 'a thread of its own measures its runs',
+      'src/cuda/gpu-thread-program.ts': 'a thread of its own measures its runs',
       'src/backends/typescript/model-worker.ts': 'a Worker asks its model whether it is ready',
       'src/cli/access-log-writer.ts': 'lines carry the time of day',
       'src/cli/log-sink.ts': 'the log is there before the Clock and after it',

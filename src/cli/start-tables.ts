@@ -71,7 +71,7 @@ export function optionRows(
     ['strict_model_config', engine.isAutoCompleteDisabled ? '1' : '0'],
     ['model_config_name', engine.modelConfigName],
     ['rate_limit', engine.rateLimit === null ? 'OFF' : 'EXEC_COUNT'],
-    ['pinned_memory_pool_byte_size', String(process.pinnedMemoryPoolBytes)],
+    ['pinned_memory_pool_byte_size', String(engine.pinnedPoolBytes)],
     ['min_supported_compute_capability', engine.minComputeCapability.toFixed(1)],
     ['strict_readiness', engine.isStrictReadiness ? '1' : '0'],
     ['exit_timeout', String(process.exitTimeoutSecs)],

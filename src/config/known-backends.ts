@@ -10,6 +10,8 @@ export type KnownBackend = {
   readonly fileNames: readonly string[]
   /** Instances of a KIND_CPU group that gives no count. */
   readonly cpuInstanceCount: number
+  /** The same for a KIND_GPU group, on each of its GPUs. With two, one copies while the other computes. */
+  readonly gpuInstanceCount: number
   /** False: an instance group without a kind runs on the CPU, even where there are GPUs. */
   readonly usesGpus: boolean
 }
@@ -24,7 +26,14 @@ const backend = (
   platforms: readonly string[],
   fileNames: readonly string[],
   cpuInstanceCount = 1,
-): KnownBackend => ({ name, platforms, fileNames, cpuInstanceCount, usesGpus: !cpuOnly.has(name) })
+): KnownBackend => ({
+  name,
+  platforms,
+  fileNames,
+  cpuInstanceCount,
+  gpuInstanceCount: name === 'onnxruntime' ? 2 : 1,
+  usesGpus: !cpuOnly.has(name),
+})
 
 /** When a configuration names no backend, the files of a version folder are compared with these backends in this order. */
 export const knownBackends: readonly KnownBackend[] = [

@@ -148,6 +148,17 @@ export const modelParameters = {
     oneOf('inline', 'offloaded'),
     '[Where the model runs](../guide/onnx-models.md#where-a-model-runs); without: by measured time',
   ),
+  cudnn_conv_algo_search: row(
+    onnx,
+    oneOf('0', '1', '2', 'EXHAUSTIVE', 'HEURISTIC', 'DEFAULT'),
+    'How cuDNN chooses its convolutions [on a GPU](../guide/gpu.md#settings-of-a-model): 0 tries all, 1 estimates, 2 takes the first',
+  ),
+  gpu_mem_limit: row(onnx, byteCount, 'The most memory of a GPU that the arena of the model takes; without: all of it'),
+  arena_extend_strategy: row(
+    onnx,
+    oneOf('kNextPowerOfTwo', 'kSameAsRequested'),
+    'By how much that arena grows when it is full',
+  ),
   EXECUTION_ENV_PATH: row(
     inPython,
     anyText,

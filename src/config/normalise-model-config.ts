@@ -33,19 +33,23 @@ function normaliseScheduling(config: ModelConfig): void {
   if (sequenceBatching.oldest !== null) fillPreferred(sequenceBatching.oldest.preferredBatchSize)
 }
 
+/** `usesGpus`: whether the backend takes a group without a kind to a GPU; absent: as the backend is known for. */
+type DeviceFacts = { readonly gpuCount: number; readonly usesGpus?: boolean | undefined }
+
 /** At load, when the backend and the devices are known. `host_policy` stays as written, as in Triton's answer. */
-export function normaliseInstanceGroups(config: ModelConfig, { gpuCount }: { readonly gpuCount: number }): void {
+export function normaliseInstanceGroups(config: ModelConfig, { gpuCount, usesGpus }: DeviceFacts): void {
   if (config.ensembleScheduling !== null || isEnsemble(config)) return
   if (config.instanceGroup.length === 0)
     config.instanceGroup.push(configMessage('ModelInstanceGroup', { name: config.name }))
   for (const [index, group] of config.instanceGroup.entries()) {
     if (group.name === '') group.name = `${config.name}_${index}`
     if (group.kind === 'KIND_AUTO') {
-      const usesGpus = knownBackend(config.backend)?.usesGpus ?? true
-      group.kind = usesGpus && canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
+      const isForGpus = usesGpus ?? knownBackend(config.backend)?.usesGpus ?? true
+      group.kind = isForGpus && canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
     }
     if (group.count < 1) {
-      group.count = group.kind === 'KIND_CPU' ? (knownBackend(config.backend)?.cpuInstanceCount ?? 1) : 1
+      const known = knownBackend(config.backend)
+      group.count = (group.kind === 'KIND_CPU' ? known?.cpuInstanceCount : known?.gpuInstanceCount) ?? 1
     }
     if (group.kind === 'KIND_GPU' && group.gpus.length === 0) {
       group.gpus = Array.from({ length: gpuCount }, (_, id) => id)

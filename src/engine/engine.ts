@@ -184,7 +184,8 @@ export class Engine {
   }
 
   serverMetadata(): { name: string; version: string; extensions: readonly string[] } {
-    return { name: this.#options.id, version: this.#options.reportedVersion, extensions: serverExtensions }
+    const { id: name, reportedVersion: version, gpuCount, wordsErrorsLikeTriton } = this.#options
+    return { name, version, extensions: serverExtensions(gpuCount > 0 || wordsErrorsLikeTriton === true) }
   }
 
   /** Loads the models that the control mode names. A model that fails does not make this throw: `index` tells why. */

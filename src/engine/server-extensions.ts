@@ -1,7 +1,10 @@
 // What `GET /v2` says the server can do.
 
-/** In Triton's order; clients compare the list. */
-export const serverExtensions: readonly string[] = [
+/** In Triton's order; clients compare the list. Triton names CUDA shared memory also where there is no GPU. */
+export const serverExtensions = (hasCudaMemory: boolean): readonly string[] =>
+  hasCudaMemory ? all : all.filter((name) => name !== 'cuda_shared_memory')
+
+const all: readonly string[] = [
   'classification',
   'sequence',
   'model_repository',

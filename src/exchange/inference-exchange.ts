@@ -342,7 +342,10 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   #readRegions(request: InferenceRequest, regions: RequestRegions): void {
     const passedOn = this.#expect()
     this.readingChanged?.(true)
-    regions.readInputs(request.inputs, (error) => {
+    // A trace shows tensors, so it needs them in memory of the host.
+    const deviceId = this.#arrivedNs === 0 ? (this.version.deviceMemory ?? null) : null
+    if (deviceId !== null) request.outputPlaces = regions.placesOn(deviceId)
+    const onRead = (error: ServerError | null): void => {
       if (request.isCancelled) request.failCancelled()
       else if (error === null) this.#infer(request)
       else {
@@ -351,7 +354,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       }
       passedOn()
       this.readingChanged?.(false)
-    })
+    }
+    regions.readInputs(request.inputs, onRead, deviceId)
   }
 
   #infer(request: InferenceRequest): void {

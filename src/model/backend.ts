@@ -42,6 +42,8 @@ export interface Backend {
   readonly name: string
   /** Fills gaps of config.pbtxt from the model file. Changes and returns `draft`; throws ServerError. */
   complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig>
+  /** Whether an instance group that names no kind is placed on GPUs where there are some. Absent: as the backend is known for. */
+  usesGpus?(): Promise<boolean>
   /** The class names of each output, where the model's files have them. A label file takes precedence. */
   classNames?(config: ModelConfig, files: ModelFiles): ReadonlyMap<string, readonly string[]>
   load(source: ModelVersionSource): Promise<LoadedModel>
@@ -70,6 +72,8 @@ export interface Instance {
    */
   claim?(): boolean
   withdraw?(): void
+  /** The GPU in whose memory inputs and outputs may lie (`deviceAddressOf`); absent: in memory of the host only. */
+  readonly deviceId?: number | undefined
   /** How often the Worker of the Instance was started again; absent: the Instance has no Worker. */
   readonly restartCount?: number
   /**

@@ -137,6 +137,12 @@ export class InferenceRequest {
   /** Becomes smaller while the request waits until its model is loaded. */
   timeoutUs: bigint
 
+  /**
+   * Outputs that go to memory of a GPU, by name: device-bytes.ts knows where. Null: none, as for nearly every request. The
+   * Instance may put an output there; who writes the answer does it otherwise.
+   */
+  outputPlaces: ReadonlyMap<string, Uint8Array> | null = null
+
   /** Rows, set by validation: the first dimension of the inputs when the model batches, else 0. */
   batchSize = 0
 

@@ -16,6 +16,8 @@ export interface ModelVersion {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState
+  /** The GPU in whose memory inputs and outputs of a request may lie; absent or null: in memory of the host only. */
+  readonly deviceMemory?: number | null
   /** Requests that wait and have not begun. */
   readonly pendingCount: number
   /** Asked before a request is read. Null: every request is read. */

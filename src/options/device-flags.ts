@@ -27,21 +27,34 @@ export const deviceFlags = [
   flag('enable-peer-access', boolean, 'true', { ...accepted, harmlessValue: 'false' }).says(
     'Let GPUs reach each other',
   ),
-  flag('pinned-memory-pool-byte-size', anyBytes, '268435456', accepted)
-    .says('Pinned memory')
-    .to('process.pinnedMemoryPoolBytes'),
-  flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says('Memory per GPU'),
+  flag('pinned-memory-pool-byte-size', anyBytes, '268435456')
+    .says('Pinned memory of the host that outputs of GPUs are copied to; what is above it is copied to plain memory')
+    .to('engine.pinnedPoolBytes'),
+  flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', repeatable)
+    .says(
+      'Memory of a GPU that inputs and outputs keep between batches, 64 MiB; what is above it is taken for each batch',
+    )
+    .set('engine.gpuPoolBytes', (flags) => byDevice(flags, 'cuda-memory-pool-byte-size')),
   flag('cuda-virtual-address-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says(
     'Address space per GPU',
   ),
-  flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0', accepted)
-    .says('Oldest GPU that is used')
+  flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0')
+    .says('The oldest GPU that is used')
     .set('engine.minComputeCapability', (flags) => Number(flags.text('min-supported-compute-capability'))),
   flag('buffer-manager-thread-count', integer(0), '0', accepted).says('Threads that copy tensors'),
-  flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', { ...accepted, ...repeatable }).says(
-    'Most memory of a GPU for models',
-  ),
+  flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', repeatable)
+    .says('The share of the memory of a GPU above which no further model is loaded on it')
+    .set('engine.gpuLoadLimits', (flags) => byDevice(flags, 'model-load-gpu-limit')),
 ]
+
+/** From the number of a GPU to the number behind the colon; of two for one GPU the last counts. */
+const byDevice = (flags: FlagValues, name: string): ReadonlyMap<number, number> =>
+  new Map(
+    flags.all(name).map((value): [number, number] => {
+      const [device = '', amount = ''] = value.split(':')
+      return [Number(device), Number(amount)]
+    }),
+  )
 
 /** Null: off. A resource that names no device has this size on every device, and as a global resource. */
 function rateLimit(flags: FlagValues): EngineSettings['rateLimit'] {

@@ -108,8 +108,14 @@ export type EngineSettings = {
   readonly runsEnsemblesLikeTriton: boolean
   /** `--triton-defaults`: errors have Triton's codes and texts, in place of 4xx for every mistake of a client. */
   readonly wordsErrorsLikeTriton: boolean
-  /** `--min-supported-compute-capability`: shown in the tables at start, without effect. */
+  /** `--min-supported-compute-capability`: GPUs below it are not used. */
   readonly minComputeCapability: number
+  /** `--cuda-memory-pool-byte-size`, by GPU: what inputs and outputs keep there between batches. */
+  readonly gpuPoolBytes: ReadonlyMap<number, number>
+  /** `--pinned-memory-pool-byte-size`: memory of the host that GPUs copy from and to by themselves. */
+  readonly pinnedPoolBytes: number
+  /** `--model-load-gpu-limit`, by GPU: the share of its memory above which nothing more is loaded. */
+  readonly gpuLoadLimits: ReadonlyMap<number, number>
 }
 
 export type ResponseCacheOptions =
@@ -218,8 +224,6 @@ type ProcessOptions = {
   readonly allowsRemoteSharedMemory: boolean
   /** `--allow-foreign-shared-memory`: memory that another user keeps to himself, which only root can open, may be registered. */
   readonly allowsForeignSharedMemory: boolean
-  /** `--pinned-memory-pool-byte-size`: shown in the table at start, without effect. */
-  readonly pinnedMemoryPoolBytes: number
   readonly exitOnError: boolean
   readonly exitTimeoutSecs: number
   /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */

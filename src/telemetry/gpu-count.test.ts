@@ -3,16 +3,16 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
-import { countGpus, listedGpus, visibleCount } from './gpu-count.ts'
+import { capableGpus, findGpus, visibleCount } from './gpu-count.ts'
 
-const listing = `GPU 0: NVIDIA H200 (UUID: GPU-1)
-  MIG 1g.18gb     Device  0: (UUID: MIG-1)
-GPU 1: NVIDIA H200 (UUID: GPU-2)
-`
+const listing = '9.0\n8.6\n'
 
-test('GPUs are counted, their slices and complaints are not', () => {
-  assert.equal(listedGpus(listing), 2)
-  assert.equal(listedGpus('NVIDIA-SMI has failed because it could not communicate with the driver'), 0)
+test('GPUs are counted up to the first one that is too old; complaints are not GPUs', () => {
+  assert.equal(capableGpus(listing, 6), 2)
+  assert.equal(capableGpus(listing, 8.9), 1)
+  assert.equal(capableGpus('5.2\n9.0\n', 6), 0)
+  assert.equal(capableGpus('[N/A]\n', 6), 1, 'a driver that does not know the figure')
+  assert.equal(capableGpus('NVIDIA-SMI has failed because it could not communicate with the driver', 0), 0)
 })
 
 test('CUDA_VISIBLE_DEVICES ends at the first entry that is no device', () => {
@@ -29,14 +29,14 @@ test('nvidia-smi on the PATH tells how many there are; CUDA_VISIBLE_DEVICES leav
     const program = path.join(folder, 'nvidia-smi')
     await writeFile(program, `#!/bin/sh\n/bin/cat <<'END'\n${listing}END\n`)
     await chmod(program, 0o755)
-    assert.equal(countGpus({ PATH: folder }), 2)
-    assert.equal(countGpus({ PATH: folder, CUDA_VISIBLE_DEVICES: '1' }), 1)
-    assert.equal(countGpus({ PATH: folder, CUDA_VISIBLE_DEVICES: '-1' }), 0)
+    assert.equal(findGpus({ PATH: folder }), 2)
+    assert.equal(findGpus({ PATH: folder, CUDA_VISIBLE_DEVICES: '1' }), 1)
+    assert.equal(findGpus({ PATH: folder, CUDA_VISIBLE_DEVICES: '-1' }), 0)
     const elsewhere = { PATH: path.join(folder, 'nothing') }
-    assert.equal(countGpus(elsewhere, folder), 0)
+    assert.equal(findGpus(elsewhere, 0, folder), 0)
     await writeFile(path.join(folder, 'nvidia0'), '')
     await writeFile(path.join(folder, 'nvidiactl'), '')
-    assert.equal(countGpus(elsewhere, folder), 1, 'without nvidia-smi the device files tell')
+    assert.equal(findGpus(elsewhere, 0, folder), 1, 'without nvidia-smi the device files tell')
   } finally {
     await rm(folder, { recursive: true })
   }

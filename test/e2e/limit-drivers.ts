@@ -447,6 +447,10 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'src/engine/shared-memory/shared-memory-registry.test.ts',
     'nothing is read, and no memory taken',
   ),
+  "share of a GPU's memory that is used when a model is loaded on it": elsewhere(
+    'src/engine/serving/gpu-load-limit.test.ts',
+    'a model is refused on a GPU whose memory is used above the limit, and on no other',
+  ),
   'regions of shared memory': elsewhere(
     'src/engine/shared-memory/shared-memory-registry.test.ts',
     'the number of regions is bounded',

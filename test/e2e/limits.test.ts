@@ -46,6 +46,8 @@ const noBounds: Readonly<Record<string, string>> = {
   'trace-count': 'how much is traced: the old form of --trace-config',
   'tfserving-model-config-poll-secs': 'how often the server itself looks',
   'metrics-interval-ms': 'how often the server itself looks',
+  'pinned-memory-pool-byte-size': 'what is kept between batches: nothing is refused',
+  'cuda-memory-pool-byte-size': 'what is kept between batches: nothing is refused',
 }
 
 const isBound = ({ name, traits }: Flag): boolean =>

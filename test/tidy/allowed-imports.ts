@@ -4,6 +4,7 @@
 export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   base: [],
   tensor: ['base'],
+  cuda: ['base'],
   protobuf: ['base'],
   config: ['protobuf', 'tensor', 'base'],
   'onnx-file': ['config', 'protobuf', 'tensor', 'base'],
@@ -14,8 +15,8 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   repository: ['config', 'model', 'tensor', 'base'],
   scheduling: ['config', 'model', 'tensor', 'base'],
   telemetry: ['config', 'model', 'protobuf', 'tensor', 'base'],
-  backends: ['config', 'model', 'onnx-file', 'tensor', 'base'],
-  engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'tensor', 'base'],
+  backends: ['config', 'model', 'onnx-file', 'cuda', 'tensor', 'base'],
+  engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'cuda', 'tensor', 'base'],
   releases: ['rollouts', 'engine', 'repository', 'telemetry', 'access', 'config', 'model', 'tensor', 'base'],
   exchange: ['engine', 'access', 'model', 'base'],
   transport: ['base'],

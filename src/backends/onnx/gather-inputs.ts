@@ -14,6 +14,8 @@ export type InputPlaces = {
   readonly inputCount: number
   /** Null: the model has no ragged inputs and no inputs made from shapes. */
   readonly layout: BatchLayout | null
+  /** The runner takes an input in parts, so the main thread need not join them. */
+  readonly takesParts?: boolean
 }
 
 export type GatheredInputs = {
@@ -56,7 +58,8 @@ function gather(places: InputPlaces, requests: readonly InferenceRequest[]): (Ru
       parts.push(part.bytes)
       rows += part.shape[0] ?? 0
     }
-    return { shape: [rows, ...input.shape.slice(1)], bytes: gatherBytes(parts) }
+    const shape = [rows, ...input.shape.slice(1)]
+    return places.takesParts === true ? { shape, bytes: noBytes, parts } : { shape, bytes: gatherBytes(parts) }
   })
 }
 
@@ -76,6 +79,8 @@ function arrange(
     inputs[index] = tensor
   }
 }
+
+const noBytes = new Uint8Array(0)
 
 const unknownInput = (name: string, modelName: string): ServerError =>
   ServerError.withoutStack('INVALID_ARG', `unexpected inference input '${name}' for model '${modelName}'`)

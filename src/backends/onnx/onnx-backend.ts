@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import type { Gpus } from '../../cuda/gpus.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
@@ -15,7 +16,14 @@ import { describeLoadError } from './load-error.ts'
 import { OnnxModel } from './onnx-model.ts'
 import type { OnnxBinding, OnnxSession } from './onnx-session.ts'
 import { openBinding } from './open-binding.ts'
-import { parseOnnxSettings, type OnnxSettings, type Place } from './session-settings.ts'
+import {
+  gpuSession,
+  parseOnnxSettings,
+  type OnnxSettings,
+  type Place,
+  type SessionSettings,
+} from './session-settings.ts'
+import { cpuProviders } from './execution-providers.ts'
 import { validateSignature } from './validate-signature.ts'
 
 const defaultMaxBatchSize = 4
@@ -24,17 +32,29 @@ const keepSessionNs = 30e9
 
 type KeptSession = { readonly key: string; readonly session: OnnxSession; readonly cancel: Cancel }
 
+type OnnxDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  /** Absent or null: models run on the CPU. */
+  readonly gpus?: Gpus | null
+  /** Of the Python that may have ONNX Runtime for GPUs. */
+  readonly interpreter?: string
+  readonly environment?: NodeJS.ProcessEnv
+}
+
 export class OnnxBackend implements Backend {
   readonly name = 'onnxruntime'
   readonly #clock: Clock
   readonly #log: Log
   readonly #settings: ReadonlyMap<string, string>
+  readonly #dependencies: OnnxDependencies
   #binding: Promise<OnnxBinding> | null = null
   /** Sessions by model file. `complete` puts them here and `load` takes them, so that no model is read twice. */
   readonly #kept = new Map<string, KeptSession>()
 
   /** `settings` are Triton's `--backend-config` entries of this backend and the global ones. */
-  constructor(dependencies: { clock: Clock; log: Log }, settings: ReadonlyMap<string, string> = new Map()) {
+  constructor(dependencies: OnnxDependencies, settings: ReadonlyMap<string, string> = new Map()) {
+    this.#dependencies = dependencies
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('onnx-backend.ts')
     this.#settings = settings
@@ -43,11 +63,12 @@ export class OnnxBackend implements Backend {
   async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
     if (isComplete(draft)) return draft
     const file = await findModelFile(draft, files)
-    const { session: settings } = this.#parse(draft, files)
-    const session = await this.#createSession(file, settings)
+    const settings = this.#parse(draft, files)
+    const deviceId = await this.#firstDevice(draft)
+    const session = await this.#createSession(file, settings, draft, deviceId)
     await this.#forget(file)
     const cancel = this.#clock.after(keepSessionNs, () => void this.#forget(file))
-    this.#kept.set(file, { key: JSON.stringify(settings), session, cancel })
+    this.#kept.set(file, { key: keyOf(settings, draft, deviceId), session, cancel })
     return completeConfig(draft, session, this.#defaultMaxBatchSize())
   }
 
@@ -56,15 +77,32 @@ export class OnnxBackend implements Backend {
     const file = await findModelFile(config, files)
     const settings = this.#parse(config, files)
     for (const warning of settings.warnings) this.#log.warning(warning, { model: name })
-    const session = (await this.#takeKept(file, settings)) ?? (await this.#createSession(file, settings.session))
+    const deviceId = await this.#firstDevice(config)
+    const open = (device: number | null): Promise<OnnxSession> => this.#createSession(file, settings, config, device)
+    const session = (await this.#takeKept(file, keyOf(settings, config, deviceId))) ?? (await open(deviceId))
     try {
       validateSignature(config, session)
       const place = new PlaceByTime(defaultInlineLimitUs, await fixedPlace(file, config, settings, session))
-      return new OnnxModel({ clock: this.#clock }, source, session, { place, maxExecutionMs: settings.maxExecutionMs })
+      const sessions = { first: { deviceId, session }, open }
+      return new OnnxModel({ clock: this.#clock }, source, sessions, { place, maxExecutionMs: settings.maxExecutionMs })
     } catch (reason) {
       await session.close()
       throw reason
     }
+  }
+
+  async usesGpus(): Promise<boolean> {
+    if ((this.#dependencies.gpus?.count ?? 0) === 0) return false
+    return (await (await this.#open()).gpuObstacle('cuda')) === null
+  }
+
+  /** The device of the first instance group; null: the CPU. A group that names no kind is on a GPU where that is possible. */
+  async #firstDevice(config: ModelConfig): Promise<number | null> {
+    const [group] = config.instanceGroup
+    const kind = group?.kind ?? 'KIND_AUTO'
+    if ((this.#dependencies.gpus?.count ?? 0) === 0) return null
+    if (kind === 'KIND_GPU') return group?.gpus[0] ?? 0
+    return kind === 'KIND_AUTO' && (await this.usesGpus()) ? (group?.gpus[0] ?? 0) : null
   }
 
   async close(): Promise<void> {
@@ -83,20 +121,45 @@ export class OnnxBackend implements Backend {
     return text === undefined || !/^\d+$/.test(text) ? defaultMaxBatchSize : Number(text)
   }
 
-  async #createSession(file: string, settings: OnnxSettings['session']): Promise<OnnxSession> {
-    this.#binding ??= openBinding({ clock: this.#clock, log: this.#log }, this.#settings)
-    const binding = await this.#binding
+  #open(): Promise<OnnxBinding> {
+    this.#binding ??= openBinding({ ...this.#dependencies, log: this.#log }, this.#settings)
+    return this.#binding
+  }
+
+  async #createSession(
+    file: string,
+    settings: OnnxSettings,
+    config: ModelConfig,
+    deviceId: number | null,
+  ): Promise<OnnxSession> {
+    const binding = await this.#open()
     try {
-      return await binding.createSession(file, settings)
+      if (deviceId === null) return await binding.createSession(file, await this.#onCpu(binding, settings, config))
+      const session = gpuSession(settings, config, deviceId)
+      for (const { name } of session.providers) {
+        const obstacle = await binding.gpuObstacle(name === 'tensorrt' ? 'tensorrt' : 'cuda')
+        if (obstacle !== null) throw new ServerError('INVALID_ARG', noGpuText(config, obstacle))
+      }
+      return await binding.createSession(file, session, { ...settings.gpu, deviceId })
     } catch (reason) {
       throw describeLoadError(reason, file, await readOnnxFile(file).catch(() => null))
     }
   }
 
-  async #takeKept(file: string, settings: OnnxSettings): Promise<OnnxSession | null> {
+  async #onCpu(binding: OnnxBinding, { session }: OnnxSettings, config: ModelConfig): Promise<SessionSettings> {
+    if ((config.optimization?.executionAccelerators?.cpuExecutionAccelerator ?? []).length === 0) return session
+    const { providers, absent } = cpuProviders(config, await binding.providers())
+    for (const name of absent) {
+      const text = `cpu_execution_accelerator '${name}' is not in this build of ONNX Runtime; the model runs on its plain CPU provider`
+      this.#log.warning(text, { model: config.name })
+    }
+    return { ...session, providers }
+  }
+
+  async #takeKept(file: string, key: string): Promise<OnnxSession | null> {
     const kept = this.#kept.get(file)
     if (kept === undefined) return null
-    if (kept.key !== JSON.stringify(settings.session)) {
+    if (kept.key !== key) {
       await this.#forget(file)
       return null
     }
@@ -112,6 +175,14 @@ export class OnnxBackend implements Backend {
     await kept?.session.close()
   }
 }
+
+const keyOf = (settings: OnnxSettings, config: ModelConfig, deviceId: number | null): string =>
+  JSON.stringify([deviceId, deviceId === null ? settings.session : gpuSession(settings, config, deviceId)])
+
+/** The first half is Triton's. */
+const noGpuText = ({ name, instanceGroup: [group] }: ModelConfig, obstacle: string): string =>
+  `instance group ${group?.name === '' || group === undefined ? `${name}_0` : group.name} of model ${name} has kind KIND_GPU ` +
+  `but server does not support GPUs: ${obstacle}. Or use KIND_CPU`
 
 /**
  * Null: the measured time decides. When the time of a model depends on the values of its inputs and not on their size,

@@ -12,6 +12,7 @@ import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { PlaceByTime } from './execution-place.ts'
 import { gatherInputs, type GatheredInputs, type InputPlaces } from './gather-inputs.ts'
+import { placedTensors, placesOf } from './output-places.ts'
 import type { OnnxRunner, RunOutput, RunResult } from './onnx-session.ts'
 import type { Place } from './session-settings.ts'
 import { splitOutput, type OutputBinding } from './split-outputs.ts'
@@ -24,11 +25,14 @@ type OnnxInstanceParts = InputPlaces & {
   /** In the configuration's order. */
   readonly outputs: readonly OutputBinding[]
   readonly maxExecutionMs: number
+  /** The first dimension of inputs and outputs counts rows. */
+  readonly isBatched?: boolean
 }
 
 export class OnnxInstance implements Instance {
   readonly name: string
   readonly isReady = true
+  readonly deviceId: number | undefined
   readonly #parts: OnnxInstanceParts
   readonly #allIndexes: readonly number[]
   #batch: Batch | null = null
@@ -47,6 +51,7 @@ export class OnnxInstance implements Instance {
 
   constructor(parts: OnnxInstanceParts) {
     this.name = parts.name
+    this.deviceId = parts.runner.deviceId
     this.#parts = parts
     this.#outputs = parts.outputs
     this.#allIndexes = parts.outputs.map((output) => output.sessionIndex)
@@ -88,7 +93,8 @@ export class OnnxInstance implements Instance {
     this.#inputEndNs = inputEndNs
     for (const request of live) request.computeInputEndNs = inputEndNs
     if (where === 'offloaded') this.#watch(live)
-    runner.run({ inputs: gathered.inputs, outputs, place: where }, this.#finished)
+    const outputPlaces = runner.deviceId === undefined ? null : placesOf(this.#parts, this.#outputs, live)
+    runner.run({ inputs: gathered.inputs, outputs, place: where, outputPlaces }, this.#finished)
   }
 
   /** A single request runs from its own bytes, so only several are prepared. `execute` finds bad requests later. */
@@ -154,6 +160,7 @@ export class OnnxInstance implements Instance {
       return
     }
     place.observe(this.#sizeKey, result.elapsedNs ?? outputStartNs - this.#inputEndNs)
+    if (result.copiedNs !== undefined) this.#stampCopies(outputStartNs, result.copiedNs)
     const live = this.#live
     const outputs = this.#outputs
     if (live.length === 1 && this.#parts.layout === null) {
@@ -163,6 +170,14 @@ export class OnnxInstance implements Instance {
       this.#answerEach(live, outputs, result.outputs, result.release)
       this.#end()
     } else this.#handOver(live, outputs, result.outputs, result.release)
+  }
+
+  /** The copies to a GPU belong to the input of a request, those from it to the output. */
+  #stampCopies(endNs: number, { before, after }: { readonly before: number; readonly after: number }): void {
+    for (const request of this.#live) {
+      request.computeInputEndNs = Math.min(this.#inputEndNs + before, endNs)
+      request.computeOutputStartNs = Math.max(request.computeInputEndNs, endNs - after)
+    }
   }
 
   /** Begins the next batch on its own thread before this one is answered, so that the model does not wait for sockets. */
@@ -189,8 +204,12 @@ export class OnnxInstance implements Instance {
   ): void {
     const tensors: Tensor[] = []
     for (let i = 0; i < outputs.length; i++) {
-      const { shape, bytes } = outputs[i] as RunOutput
+      const { shape, bytes, isPlaced = false } = outputs[i] as RunOutput
       const { name, dataType } = bindings[i] as OutputBinding
+      if (isPlaced) {
+        tensors.push(...placedTensors(name, dataType, shape, [request], false))
+        continue
+      }
       // A configuration cannot describe a scalar: clients see one element.
       tensors.push(new Tensor(name, dataType, shape.length === 0 ? oneElement : shape, bytes))
     }
@@ -210,7 +229,10 @@ export class OnnxInstance implements Instance {
     const perOutput: (readonly Tensor[])[] = []
     for (const [i, output] of outputs.entries()) {
       const binding = bindings[i] as OutputBinding
-      const tensors = splitOutput(binding, output, requests, this.#parts.layout)
+      const tensors =
+        output.isPlaced === true
+          ? placedTensors(binding.name, binding.dataType, output.shape, requests, true)
+          : splitOutput(binding, output, requests, this.#parts.layout)
       if (typeof tensors === 'string') {
         release?.()
         this.#refuseSplit(requests, binding.name, tensors)

@@ -1,18 +1,24 @@
 // One version of an ONNX model in memory: the session that all its instances share.
 
 import type { Clock } from '../../base/clock.ts'
-import { ServerError } from '../../base/server-error.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
 import { batchLayoutOf, type BatchLayout } from './batch-layout.ts'
-import type { PlaceByTime } from './execution-place.ts'
+import { PlaceByTime } from './execution-place.ts'
 import { OnnxInstance } from './onnx-instance.ts'
 import type { OnnxSession } from './onnx-session.ts'
+
+/** The sessions of a model: one for the CPU (null) and one for each GPU, opened when the first Instance there is made. */
+type SessionsByDevice = {
+  readonly first: { readonly deviceId: number | null; readonly session: OnnxSession }
+  readonly open: (deviceId: number | null) => Promise<OnnxSession>
+}
 import type { OutputBinding } from './split-outputs.ts'
 
 export class OnnxModel implements LoadedModel {
   readonly #clock: Clock
   readonly #source: ModelVersionSource
-  readonly #session: OnnxSession
+  readonly #openSession: SessionsByDevice['open']
+  readonly #sessions = new Map<number | null, Promise<OnnxSession>>()
   readonly #place: PlaceByTime
   readonly #maxExecutionMs: number
   readonly #inputIndex: ReadonlyMap<string, number>
@@ -22,12 +28,14 @@ export class OnnxModel implements LoadedModel {
   constructor(
     dependencies: { clock: Clock },
     source: ModelVersionSource,
-    session: OnnxSession,
+    { first, open }: SessionsByDevice,
     settings: { place: PlaceByTime; maxExecutionMs: number },
   ) {
     this.#clock = dependencies.clock
     this.#source = source
-    this.#session = session
+    const { session } = first
+    this.#openSession = open
+    this.#sessions.set(first.deviceId, Promise.resolve(session))
     this.#place = settings.place
     this.#maxExecutionMs = settings.maxExecutionMs
     this.#layout = batchLayoutOf(source.config)
@@ -41,29 +49,38 @@ export class OnnxModel implements LoadedModel {
     }))
   }
 
-  createInstance(spec: InstanceSpec): Promise<Instance> {
-    const { name: modelName } = this.#source
-    if (spec.kind === 'KIND_GPU') {
-      const group = spec.name.replace(/_\d+$/, '')
-      const text = `instance group ${group} of model ${modelName} has kind KIND_GPU but server does not support GPUs`
-      return Promise.reject(new ServerError('INVALID_ARG', text))
-    }
-    const instance = new OnnxInstance({
+  async createInstance(spec: InstanceSpec): Promise<Instance> {
+    const { name: modelName, config } = this.#source
+    const session = await this.#session(spec.kind === 'KIND_GPU' ? spec.deviceId : null)
+    const runner = session.createRunner()
+    return new OnnxInstance({
       clock: this.#clock,
       name: spec.name,
       modelName,
-      runner: this.#session.createRunner(),
-      place: this.#place,
+      runner,
+      // A GPU is waited for on another thread.
+      place: runner.deviceId === undefined ? this.#place : offloaded,
+      takesParts: runner.deviceId !== undefined,
+      isBatched: config.maxBatchSize > 0,
       inputIndex: this.#inputIndex,
       inputCount: this.#inputIndex.size,
       layout: this.#layout,
       outputs: this.#outputs,
       maxExecutionMs: this.#maxExecutionMs,
     })
-    return Promise.resolve(instance)
   }
 
-  close(): Promise<void> {
-    return this.#session.close()
+  async close(): Promise<void> {
+    for (const opened of await Promise.allSettled(this.#sessions.values())) {
+      if (opened.status === 'fulfilled') await opened.value.close()
+    }
+  }
+
+  #session(deviceId: number | null): Promise<OnnxSession> {
+    let session = this.#sessions.get(deviceId)
+    if (session === undefined) this.#sessions.set(deviceId, (session = this.#openSession(deviceId)))
+    return session
   }
 }
+
+const offloaded = new PlaceByTime(0, 'offloaded')

@@ -4,7 +4,7 @@
 import type { ServerError } from '../../base/server-error.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
-import type { Place, SessionSettings } from './session-settings.ts'
+import type { GpuTraits, Place, SessionSettings } from './session-settings.ts'
 
 /** An input or output as the model file declares it. */
 export type OnnxTensorSpec = {
@@ -19,7 +19,30 @@ export type OnnxTensorSpec = {
   readonly symbols: readonly string[]
 }
 
-export type RunInput = { readonly shape: Shape; readonly bytes: Uint8Array }
+export type RunInput = {
+  readonly shape: Shape
+  readonly bytes: Uint8Array
+  /** The pieces that make up the input, one behind the other; `bytes` are then empty. Only for a runner that takes parts. */
+  readonly parts?: readonly Uint8Array[]
+}
+
+/** Rows of an output that belong into memory of the GPU. */
+export type OutputPlace = {
+  /** Position among the outputs of the request. */
+  readonly output: number
+  readonly firstRow: number
+  /** Of all rows of the batch. */
+  readonly rowCount: number
+  /** Where they go; deviceAddressOf knows the address. */
+  readonly bytes: Uint8Array
+}
+
+export type OutputPlaces = {
+  /** All rows of the batch. False: the model has no rows, and an output is one row. */
+  readonly rows: number
+  readonly isBatched: boolean
+  readonly places: readonly OutputPlace[]
+}
 
 export type RunRequest = {
   /** One entry per input of the session, then one per overridable initializer, in order; null: not given. */
@@ -27,9 +50,16 @@ export type RunRequest = {
   /** Indexes into the session's outputs: only these are computed. */
   readonly outputs: readonly number[]
   readonly place: Place
+  /** Absent or null: all outputs come back in memory of the host. */
+  readonly outputPlaces?: OutputPlaces | null
 }
 
-export type RunOutput = { readonly shape: Shape; readonly bytes: Uint8Array }
+export type RunOutput = {
+  readonly shape: Shape
+  readonly bytes: Uint8Array
+  /** All rows went to `outputPlaces`, and `bytes` are empty. */
+  readonly isPlaced?: boolean
+}
 
 export type RunResult =
   | {
@@ -38,12 +68,16 @@ export type RunResult =
       readonly outputs: readonly RunOutput[]
       /** Null for an inline run, which takes as long as the call does. */
       readonly elapsedNs: number | null
+      /** How long copies to the GPU took before the run, and from it afterwards; absent: there were none. */
+      readonly copiedNs?: { readonly before: number; readonly after: number }
       readonly release: (() => void) | null
     }
   | { readonly error: ServerError; readonly isTerminated: boolean }
 
 /** Runs a session for one Instance: one run at a time. */
 export interface OnnxRunner {
+  /** The GPU whose memory inputs and outputs may lie in; absent: only memory of the host. */
+  readonly deviceId?: number
   /** Calls `finished` exactly once; with the place inline before `run` returns. Never throws. */
   run(request: RunRequest, finished: (result: RunResult) => void): void
   /** Ends the run in progress, if it can be ended; its result then says `isTerminated`. */
@@ -53,6 +87,8 @@ export interface OnnxRunner {
   /** Call it only between runs; twice is fine. */
   close(): void
 }
+
+export type GpuPlace = GpuTraits & { readonly deviceId: number }
 
 /** A model in memory. All runners share its weights. */
 export interface OnnxSession {
@@ -69,7 +105,11 @@ export interface OnnxSession {
 
 export interface OnnxBinding {
   readonly name: 'c-api' | 'javascript'
-  /** Rejects with the binding's own error; load-error.ts makes the error text. */
-  createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession>
+  /** Rejects with the binding's own error; load-error.ts makes the error text. `gpu` null: the session runs on the CPU. */
+  createSession(modelPath: string, settings: SessionSettings, gpu?: GpuPlace | null): Promise<OnnxSession>
+  /** The execution providers that the library was built with, by ONNX Runtime's names. */
+  providers(): Promise<readonly string[]>
+  /** Null: models can run on GPUs with this provider. Otherwise why not, and what to do. */
+  gpuObstacle(provider: 'cuda' | 'tensorrt'): Promise<string | null>
   close(): Promise<void>
 }

@@ -39,6 +39,7 @@ test('without parameters everything is ONNX Runtime’s default and nobody is wa
     sessionEntries: [],
     runEntries: [],
     customOpLibraries: [],
+    providers: [],
   })
   assert.deepEqual([settings.execution, settings.maxExecutionMs, settings.warnings], [null, 0, []])
 })
@@ -67,6 +68,7 @@ test('Triton’s parameters are understood', () => {
     sessionEntries: [['session.use_device_allocator_for_initializers', '1']],
     runEntries: [['memory.enable_memory_arena_shrinkage', 'cpu:0']],
     customOpLibraries: [],
+    providers: [],
   })
   assert.deepEqual([settings.execution, settings.maxExecutionMs, settings.warnings], ['offloaded', 250, []])
 })
@@ -100,15 +102,16 @@ test("a parameter of the server's own needs no warning, one that nobody knows do
   assert.match(parseOnnxSettings(config({ lasy: 'true' })).warnings.join(), /'lasy' is not known/)
 })
 
-test('accelerators that a CPU build does not have are named in a warning', () => {
-  const accelerated = withLevel(0)
-  if (accelerated.optimization !== null) {
-    accelerated.optimization.executionAccelerators = {
-      gpuExecutionAccelerator: [{ name: 'tensorrt', parameters: new Map() }],
-      cpuExecutionAccelerator: [{ name: 'openvino', parameters: new Map() }],
-    }
+test('an accelerator that nobody knows is refused by its name, on machines without a GPU too', () => {
+  for (const list of ['gpuExecutionAccelerator', 'cpuExecutionAccelerator'] as const) {
+    const accelerated = withLevel(0)
+    const none = { gpuExecutionAccelerator: [], cpuExecutionAccelerator: [] }
+    const executionAccelerators = { ...none, [list]: [{ name: 'nonsense', parameters: new Map() }] }
+    const optimization =
+      accelerated.optimization === null ? null : { ...accelerated.optimization, executionAccelerators }
+    assert.throws(
+      () => parseOnnxSettings({ ...accelerated, optimization }),
+      /unknown Execution Accelerator 'nonsense' is requested in [gc]pu_execution_accelerator of model 'm'/,
+    )
   }
-  const warnings = parseOnnxSettings(accelerated).warnings
-  assert.equal(warnings.length, 2)
-  assert.match(warnings.join('\n'), /'openvino' is not in this build[^]*'tensorrt' needs a GPU build/)
 })

@@ -2,6 +2,7 @@
 
 import type { ModelConfig } from '../../config/model-config.ts'
 import { parameterRow, readParameter } from '../../config/model-parameters.ts'
+import { gpuProviders, refuseUnknownAccelerators, type ProviderSettings } from './execution-providers.ts'
 
 /** Where a run takes place: on the main thread (`inline`) or on another thread (`offloaded`). */
 export type Place = 'inline' | 'offloaded'
@@ -19,10 +20,16 @@ export type SessionSettings = {
   readonly runEntries: readonly (readonly [key: string, value: string])[]
   /** Absolute paths of libraries with custom operators, in the order of the configuration. */
   readonly customOpLibraries: readonly string[]
+  /** In the order in which ONNX Runtime asks them; the plain CPU provider, which takes what is left, is not named. */
+  readonly providers: readonly ProviderSettings[]
 }
+
+/** How a model uses its GPU, beside what ONNX Runtime does. */
+export type GpuTraits = { readonly hasGraphs: boolean; readonly isBusyWaiting: boolean }
 
 export type OnnxSettings = {
   readonly session: SessionSettings
+  readonly gpu: GpuTraits
   /** Null: the place follows from the measured time. */
   readonly execution: Place | null
   /** 0: no limit. */
@@ -54,13 +61,26 @@ export function parseOnnxSettings(
     customOpLibraries: (config.modelOperations?.opLibraryFilename ?? []).map(
       options.resolveLibrary ?? ((file) => file),
     ),
+    providers: [],
   }
+  refuseUnknownAccelerators(config)
+  const { graphs = false, busyWaitEvents = false } = config.optimization?.cuda ?? {}
   return {
     session,
+    gpu: { hasGraphs: graphs, isBusyWaiting: busyWaitEvents },
     execution: readParameter(config, 'execution'),
     maxExecutionMs: readParameter(config, 'max_execution_ms') ?? 0,
     warnings: [...settingWarnings(config)],
   }
+}
+
+/** The settings of a session on a GPU. Throws for options that a provider does not have. */
+export function gpuSession({ session, gpu }: OnnxSettings, config: ModelConfig, deviceId: number): SessionSettings {
+  const graphs: ProviderSettings['options'] = gpu.hasGraphs ? [['enable_cuda_graph', '1']] : []
+  const providers = gpuProviders(config, deviceId).map(({ name, options }) =>
+    name === 'cuda' ? { name, options: [...options, ...graphs] } : { name, options },
+  )
+  return { ...session, providers }
 }
 
 /** A parameter that ONNX Runtime itself reads, by the same name. */
@@ -79,13 +99,6 @@ function* settingWarnings(config: ModelConfig): Generator<string> {
   if (graphLevel(config) === undefined) {
     const level = config.optimization?.graph?.level
     yield `optimization.graph.level ${level} is not known (-1 basic, 0 all, 1 extended, 2 disabled); all optimisations are on`
-  }
-  const accelerators = config.optimization?.executionAccelerators
-  for (const { name } of accelerators?.cpuExecutionAccelerator ?? []) {
-    yield `cpu_execution_accelerator '${name}' is not in this build; the model runs on the plain CPU provider`
-  }
-  for (const { name } of accelerators?.gpuExecutionAccelerator ?? []) {
-    yield `gpu_execution_accelerator '${name}' needs a GPU build; the model runs on the CPU`
   }
   for (const key of config.parameters.keys()) {
     if (parameterRow('onnxruntime', key) !== null) continue

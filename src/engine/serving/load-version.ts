@@ -27,6 +27,7 @@ import type { CachedModel, ResponseCache } from '../../model/response-cache.ts'
 import { ResponseCacheScheduler } from '../../scheduling/response-cache-scheduler.ts'
 import type { LoadedParts } from './served-version.ts'
 import { SingleFlightScheduler } from '../../scheduling/single-flight-scheduler.ts'
+import { requireGpuMemory } from './gpu-load-limit.ts'
 import { LoadSteps } from './load-steps.ts'
 import { warmUp } from './warm-up.ts'
 
@@ -44,6 +45,8 @@ export type LoadDependencies = {
 export type LoadSettings = {
   readonly isAutoCompleteDisabled: boolean
   readonly gpuCount: number
+  /** `--model-load-gpu-limit`, by GPU. */
+  readonly gpuLoadLimits?: ReadonlyMap<number, number>
   /** For a model that sets no `max_queue_size`. 'auto': see `queueBound`. */
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
   /** `--queue-delay-target`, for models without `queue_delay_target_ms`; 0 or absent: no overload is looked for. */
@@ -77,6 +80,7 @@ export async function loadVersion(
   const { version } = files
   const { log } = dependencies
   const limited = limitExecution(config, settings.maxExecutionSecs ?? 0)
+  await requireGpuMemory(config, settings.gpuLoadLimits ?? new Map())
   const loaded = await backend.load({ name, version, config: limited, signature: executed, files, log })
   steps.done('model opened by its backend')
   let instances: InstanceSet | null = null
@@ -140,7 +144,8 @@ async function completeVersion(
   let config = structuredClone(draft)
   if (backend !== null && !settings.isAutoCompleteDisabled) config = await backend.complete(config, files)
   normaliseModelConfig(config)
-  normaliseInstanceGroups(config, settings)
+  const usesGpus = settings.gpuCount === 0 ? false : await backend?.usesGpus?.()
+  normaliseInstanceGroups(config, { gpuCount: settings.gpuCount, usesGpus })
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   const classNames = backend?.classNames?.(config, files) ?? []
   const labels = new Map([...classNames, ...(await readLabels(config, files.modelDirectory))])
@@ -163,7 +168,8 @@ export async function describeVersion(
 export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings: LoadSettings): ModelConfig {
   const { instanceGroup, versionPolicy } = structuredClone(draft)
   const rescaled = { ...config, instanceGroup, versionPolicy }
-  normaliseInstanceGroups(rescaled, settings)
+  const usesGpus = config.instanceGroup.some(({ kind }) => kind === 'KIND_GPU') || undefined
+  normaliseInstanceGroups(rescaled, { gpuCount: settings.gpuCount, usesGpus })
   validateLoadedConfig(rescaled, { gpuCount: settings.gpuCount })
   return rescaled
 }

@@ -3,10 +3,9 @@ import { worded } from '../../model/worded-error.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
 import { elementCount } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import type { SharedMemoryRegion } from './shared-memory-region.ts'
-import type { RegionReference, SharedMemoryRegistry } from './shared-memory-registry.ts'
+import type { HeldRegion, RegionReference, SharedMemoryRegistry } from './shared-memory-registry.ts'
 
-type Piece = { readonly region: SharedMemoryRegion; readonly offset: number; readonly byteSize: number }
+type Piece = { readonly region: HeldRegion; readonly offset: number; readonly byteSize: number }
 
 /** The request that inputs are read for. */
 type RegionReader = {
@@ -33,6 +32,7 @@ export class RequestRegions {
   readonly #outputs = new Map<string, Piece>()
   /** The buffers that the inputs were read into. */
   #buffers: Buffer[] = []
+  #pinned: Buffer[] = []
   /** True once outputs are in place: the model is done with its inputs. After a failure it may still look at them. */
   #isAnswered = false
 
@@ -76,20 +76,30 @@ export class RequestRegions {
 
   /**
    * Puts the bytes of the inputs in place, one copy each, and lets go of their regions. Calls `done` before it returns
-   * when they are small, later otherwise; exactly once.
+   * when they are small, later otherwise; exactly once. Inputs that lie on the GPU `deviceId` stay there.
    */
-  readInputs(tensors: Tensor[], done: (error: ServerError | null) => void): void {
+  readInputs(tensors: Tensor[], done: (error: ServerError | null) => void, deviceId: number | null = null): void {
     let pending = this.#inputs.size
     let failure: ServerError | null = null
     const onRead = (index: number, piece: Piece, error: ServerError | null): void => {
       failure ??= error
       this.#inputs.delete(index)
-      piece.region.release()
+      piece.region.holders.release()
       if (--pending === 0) done(failure)
     }
     if (pending === 0) done(null)
     for (const [index, piece] of this.#inputs) {
-      const bytes = this.#takeBuffer(piece.byteSize)
+      const onDevice = deviceId === null ? null : bytesOnDevice(piece, deviceId)
+      if (onDevice !== null) {
+        // The region is held to the end of the request, because the model reads from it.
+        const { name, dataType, shape } = tensors[index] as Tensor
+        tensors[index] = new Tensor(name, dataType, shape, onDevice)
+        if (--pending === 0) done(failure)
+        continue
+      }
+      const pinned = deviceId === null ? null : (this.#registry.pinnedInputs?.take(piece.byteSize) ?? null)
+      if (pinned !== null) this.#pinned.push(pinned)
+      const bytes = pinned ?? this.#takeBuffer(piece.byteSize)
       if (bytes === null) {
         onRead(index, piece, noMemory(piece))
         continue
@@ -98,6 +108,16 @@ export class RequestRegions {
       tensors[index] = new Tensor(name, dataType, shape, bytes)
       piece.region.read(piece.offset, bytes, (error) => onRead(index, piece, error))
     }
+  }
+
+  /** Outputs whose places lie on the GPU `deviceId`; null when there are none. */
+  placesOn(deviceId: number): ReadonlyMap<string, Uint8Array> | null {
+    const places = new Map<string, Uint8Array>()
+    for (const [name, piece] of this.#outputs) {
+      const bytes = bytesOnDevice(piece, deviceId)
+      if (bytes !== null) places.set(name, bytes)
+    }
+    return places.size === 0 ? null : places
   }
 
   #takeBuffer(byteSize: number): Buffer | null {
@@ -118,6 +138,7 @@ export class RequestRegions {
       if (piece === undefined) {
         // The front end writes this output later. The output may be a view on an input, whose buffer is then not reused.
         this.#buffers = this.#buffers.filter((buffer) => buffer.buffer !== bytes.buffer)
+        this.#pinned = this.#pinned.filter((buffer) => buffer.buffer !== bytes.buffer)
         continue
       }
       if (bytes.length > piece.byteSize) {
@@ -140,13 +161,23 @@ export class RequestRegions {
 
   /** Lets go of all regions; an operation under way must have ended. Twice is fine. */
   release(): void {
-    for (const { region } of this.#inputs.values()) region.release()
+    for (const { region } of this.#inputs.values()) region.holders.release()
     this.#inputs.clear()
-    for (const { region } of this.#outputs.values()) region.release()
+    for (const { region } of this.#outputs.values()) region.holders.release()
     this.#outputs.clear()
-    if (this.#isAnswered) for (const buffer of this.#buffers) this.#registry.buffers.give(buffer)
+    if (this.#isAnswered) {
+      for (const buffer of this.#buffers) this.#registry.buffers.give(buffer)
+      for (const buffer of this.#pinned) this.#registry.pinnedInputs?.give(buffer)
+    }
     this.#buffers = []
+    this.#pinned = []
   }
+}
+
+/** Null: the piece is not in the memory of that GPU. */
+function bytesOnDevice({ region, offset, byteSize }: Piece, deviceId: number): Uint8Array | null {
+  if (region.bytes === undefined || region.deviceId !== deviceId) return null
+  return region.bytes.subarray(offset, offset + byteSize)
 }
 
 const mismatch = (name: string, modelName: string, expected: number, got: number): ServerError =>

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { RegionHolders } from './region-holders.ts'
 
 /** Up to here bytes are copied on the spot, which takes a fraction of a millisecond; a trip to the thread pool costs more. */
 const inlineBytes = 1024 * 1024
@@ -18,10 +19,8 @@ export class SharedMemoryRegion {
   readonly key: string
   readonly offset: number
   readonly byteSize: number
+  readonly holders = new RegionHolders()
   readonly #fd: number
-  #holders = 0
-  #onFree: (() => void) | null = null
-  #isClosed = false
 
   constructor(fields: { name: string; key: string; offset: number; byteSize: number; fd: number }) {
     this.name = fields.name
@@ -31,33 +30,12 @@ export class SharedMemoryRegion {
     this.#fd = fields.fd
   }
 
-  get isHeld(): boolean {
-    return this.#holders > 0
-  }
-
-  /** True once it was asked to go: nobody new may use it. */
-  get isLeaving(): boolean {
-    return this.#onFree !== null
-  }
-
-  hold(): void {
-    this.#holders++
-  }
-
-  release(): void {
-    this.#holders--
-    if (this.#holders === 0) this.#onFree?.()
-  }
-
   /** Closes the object now, or when the last request that uses it has ended; then calls `gone`. */
   leave(gone: () => void): void {
-    if (this.isLeaving) return
-    this.#onFree = () => {
-      if (!this.#isClosed) fs.closeSync(this.#fd)
-      this.#isClosed = true
+    this.holders.leave(() => {
+      fs.closeSync(this.#fd)
       gone()
-    }
-    if (this.#holders === 0) this.#onFree()
+    })
   }
 
   /** Fills the buffer. Calls `done` before it returns when there are few bytes, later otherwise; exactly once. */

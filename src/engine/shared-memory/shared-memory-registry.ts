@@ -6,6 +6,9 @@ import fs from 'node:fs'
 import { isLocalPeer } from '../../base/local-address.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { worded } from '../../model/worded-error.ts'
+import type { Gpus } from '../../cuda/gpus.ts'
+import type { PinnedBuffers } from '../../cuda/pinned-buffers.ts'
+import type { CudaRegion } from './cuda-region.ts'
 import { InputBuffers } from './input-buffers.ts'
 import { SharedMemoryRegion } from './shared-memory-region.ts'
 
@@ -18,6 +21,13 @@ type SystemRegionStatus = {
   readonly offset: number
   readonly byteSize: number
 }
+/** What a request needs of a region, wherever its memory is. */
+export type HeldRegion = Pick<SharedMemoryRegion, 'name' | 'byteSize' | 'holders' | 'read' | 'write' | 'leave'> & {
+  /** Of a region on a GPU. */
+  readonly deviceId?: number
+  readonly bytes?: Uint8Array
+}
+
 type CudaRegionStatus = { readonly name: string; readonly deviceId: number; readonly byteSize: number }
 
 type SharedMemorySettings = {
@@ -29,6 +39,10 @@ type SharedMemorySettings = {
   readonly isAllowedForeign?: boolean
   /** Where POSIX shared memory objects are; another folder in tests. */
   readonly directory?: string
+  /** Null or absent: there is no memory of GPUs to share. */
+  readonly gpus?: Pick<Gpus, 'count' | 'service' | 'pinnedInputs'> | null
+  /** `--triton-defaults`: refuse in Triton's words. */
+  readonly wordsLikeTriton?: boolean
 }
 
 /** Names that Triton keeps for its Python backend. */
@@ -42,12 +56,23 @@ const longestName = 255
 /** The most regions: each holds a file descriptor, and a process has few. */
 const mostRegions = 512
 
+/** The size of a `cudaIpcMemHandle_t`. */
+const cudaHandleBytes = 64
+
+/** No GPU has more. The number also keeps offsets exact. */
+const mostCudaBytes = 2n ** 43n
+
 export class SharedMemoryRegistry {
   readonly #isAllowed: boolean
   readonly #isAllowedRemotely: boolean
   readonly #isAllowedForeign: boolean
   readonly #directory: string
+  readonly #gpus: Pick<Gpus, 'count' | 'service' | 'pinnedInputs'> | null
+  readonly #wordsLikeTriton: boolean
   readonly #regions = new Map<string, SharedMemoryRegion>()
+  readonly #cudaRegions = new Map<string, CudaRegion>()
+  /** Names of regions that are being opened. */
+  readonly #opening = new Set<string>()
   /** What inputs are read into. */
   readonly buffers = new InputBuffers()
 
@@ -56,6 +81,13 @@ export class SharedMemoryRegistry {
     this.#isAllowedRemotely = settings.isAllowedRemotely ?? false
     this.#isAllowedForeign = settings.isAllowedForeign ?? false
     this.#directory = settings.directory ?? '/dev/shm'
+    this.#gpus = settings.gpus ?? null
+    this.#wordsLikeTriton = settings.wordsLikeTriton ?? false
+  }
+
+  /** What inputs of models on GPUs are read into; null where there is no GPU. */
+  get pinnedInputs(): PinnedBuffers | null {
+    return this.#gpus?.pinnedInputs ?? null
   }
 
   get isAllowed(): boolean {
@@ -88,18 +120,11 @@ export class SharedMemoryRegistry {
         `cannot register shared memory region '${name}' with key '${key}' as the key contains the reserved prefix '${reservedPrefix}'`,
       )
     }
-    if (this.#regions.has(name)) {
-      throw ServerError.withoutStack('ALREADY_EXISTS', `shared memory region '${name}' already in manager`)
-    }
+    this.#requireNew(name)
     for (const region of this.#regions.values()) {
       if (region.key === key) throw worded('sharedMemory', { text: `Invalid shared memory region: '${key}'` })
     }
-    if (this.#regions.size >= mostRegions) {
-      throw ServerError.withoutStack(
-        'UNAVAILABLE',
-        `there are ${mostRegions} shared memory regions already, the maximum: unregister one first`,
-      )
-    }
+    this.#requireRoom()
     const fd = openObject(this.#directory, key)
     try {
       if (!this.#isAllowedForeign) refuseForeign(fd, key)
@@ -112,10 +137,66 @@ export class SharedMemoryRegistry {
     }
   }
 
-  /** There is no GPU to map anything of; Triton says it in these words. */
-  registerCuda(_name: string, _rawHandle: Uint8Array, _deviceId: bigint, _byteSize: bigint, peer = ''): void {
+  /** Opens the memory of another process by its CUDA IPC handle. */
+  async registerCuda(
+    name: string,
+    rawHandle: Uint8Array,
+    deviceId: bigint,
+    byteSize: bigint,
+    peer = '',
+  ): Promise<void> {
     this.requireAllowed(peer)
-    throw invalid('failed to register shared memory region: invalid args')
+    const gpus = this.#gpus
+    if (gpus === null) throw this.#withoutGpus(name)
+    if (rawHandle.length !== cudaHandleBytes) {
+      const text = `failed to register CUDA shared memory region '${name}': expected a handle of ${cudaHandleBytes} bytes, got ${rawHandle.length}`
+      throw invalid(text)
+    }
+    if (deviceId < 0n || deviceId >= BigInt(gpus.count)) {
+      const ids = Array.from({ length: gpus.count }, (_, id) => id).join(', ')
+      throw invalid(
+        `failed to register CUDA shared memory region '${name}': expected a device_id out of ${ids}, got ${deviceId}`,
+      )
+    }
+    if (byteSize < 1n || byteSize > mostCudaBytes) {
+      throw invalid(
+        `failed to register CUDA shared memory region '${name}': expected a byte_size from 1 to ${mostCudaBytes}, got ${byteSize}`,
+      )
+    }
+    this.#requireNew(name)
+    this.#requireRoom()
+    this.#opening.add(name)
+    try {
+      const { CudaRegion } = await import('./cuda-region.ts')
+      const thread = gpus.service(Number(deviceId))
+      const handle = Uint8Array.from(rawHandle)
+      this.#cudaRegions.set(name, await CudaRegion.open(thread, name, handle, Number(byteSize)))
+    } finally {
+      this.#opening.delete(name)
+    }
+  }
+
+  /** Triton says less. */
+  #withoutGpus(name: string): ServerError {
+    if (this.#wordsLikeTriton) return invalid('failed to register shared memory region: invalid args')
+    return ServerError.withoutStack(
+      'UNSUPPORTED',
+      `failed to register CUDA shared memory region '${name}': this server has no GPU that CUDA can use. ` +
+        'Use system shared memory, or start the server where nvidia-smi shows a GPU',
+    )
+  }
+
+  #requireNew(name: string): void {
+    if (!this.#regions.has(name) && !this.#cudaRegions.has(name) && !this.#opening.has(name)) return
+    throw ServerError.withoutStack('ALREADY_EXISTS', `shared memory region '${name}' already in manager`)
+  }
+
+  #requireRoom(): void {
+    if (this.#regions.size + this.#cudaRegions.size + this.#opening.size < mostRegions) return
+    throw ServerError.withoutStack(
+      'UNAVAILABLE',
+      `there are ${mostRegions} shared memory regions already, the maximum: unregister one first`,
+    )
   }
 
   /** Sorted by name; '' asks for all, any other name for one that must be there. Works without the operator's leave. */
@@ -127,8 +208,12 @@ export class SharedMemoryRegistry {
   }
 
   cudaStatus(name: string): CudaRegionStatus[] {
-    if (name === '') return []
-    throw notFound(`Unable to find cuda shared memory region: '${name}'`)
+    if (name === '') {
+      return [...this.#cudaRegions.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(cudaStatusOf)
+    }
+    const region = this.#cudaRegions.get(name)
+    if (region === undefined) throw notFound(`Unable to find cuda shared memory region: '${name}'`)
+    return [cudaStatusOf(region)]
   }
 
   /** '' unregisters all. One that requests in flight still use goes when the last of them has ended. */
@@ -142,33 +227,47 @@ export class SharedMemoryRegistry {
   }
 
   /** Unregistering what is not there succeeds, as in Triton. */
-  unregisterCuda(_name: string, peer = ''): void {
+  unregisterCuda(name: string, peer = ''): void {
     this.requireAllowed(peer)
+    if (name === '') for (const region of this.#cudaRegions.values()) this.#dropCuda(region)
+    else {
+      const region = this.#cudaRegions.get(name)
+      if (region !== undefined) this.#dropCuda(region)
+    }
   }
 
   /** The region of a piece that lies within it, held until its `release` is called. Throws with Triton's texts. */
-  hold({ region: name, offset, byteSize }: RegionReference): SharedMemoryRegion {
-    const region = this.#regions.get(name)
-    if (region === undefined || region.isLeaving) throw notFound(`Unable to find shared memory region: '${name}'`)
+  hold({ region: name, offset, byteSize }: RegionReference): HeldRegion {
+    const region: HeldRegion | undefined = this.#regions.get(name) ?? this.#cudaRegions.get(name)
+    if (region === undefined || region.holders.isLeaving)
+      throw notFound(`Unable to find shared memory region: '${name}'`)
     const size = BigInt(region.byteSize)
     if (offset < 0n || offset >= size) throw invalid(`Invalid offset for shared memory region: '${name}'`)
     // Zero bytes at offset 0 are refused too: Triton computes the last byte, which is then before the first.
     if (byteSize < 0n || offset + byteSize > size || offset + byteSize === 0n) {
       throw invalid(`Invalid offset + byte size for shared memory region: '${name}'`)
     }
-    region.hold()
+    region.holders.hold()
     return region
   }
 
   /** Gives the descriptors back. Twice is fine. */
   close(): void {
     for (const region of this.#regions.values()) this.#drop(region)
+    for (const region of this.#cudaRegions.values()) this.#dropCuda(region)
+  }
+
+  #dropCuda(region: CudaRegion): void {
+    region.leave(() => {
+      this.#cudaRegions.delete(region.name)
+      if (this.#regions.size + this.#cudaRegions.size === 0) this.buffers.clear()
+    })
   }
 
   #drop(region: SharedMemoryRegion): void {
     region.leave(() => {
       this.#regions.delete(region.name)
-      if (this.#regions.size === 0) this.buffers.clear()
+      if (this.#regions.size + this.#cudaRegions.size === 0) this.buffers.clear()
     })
   }
 }
@@ -179,6 +278,8 @@ const statusOf = ({ name, key, offset, byteSize }: SharedMemoryRegion): SystemRe
   offset,
   byteSize,
 })
+
+const cudaStatusOf = ({ name, deviceId, byteSize }: CudaRegion): CudaRegionStatus => ({ name, deviceId, byteSize })
 
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 const notFound = (message: string): ServerError => ServerError.withoutStack('NOT_FOUND', message)

@@ -213,10 +213,10 @@ function sharedMemoryMethods(registry: SharedMemoryRegistry): MethodRow[] {
     ['CudaSharedMemoryStatus', (request) => byName(registry.cudaStatus(text(request, 'name')))],
     [
       'CudaSharedMemoryRegister',
-      (request, call) => {
+      async (request, call) => {
         const handle = request['rawHandle'] as Uint8Array
         const [name, peer] = [text(request, 'name'), call.remoteAddress]
-        registry.registerCuda(name, handle, number(request, 'deviceId'), number(request, 'byteSize'), peer)
+        await registry.registerCuda(name, handle, number(request, 'deviceId'), number(request, 'byteSize'), peer)
         return empty
       },
     ],

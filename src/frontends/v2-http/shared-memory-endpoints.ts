@@ -39,13 +39,22 @@ export class SharedMemoryEndpoints {
   readonly cudaStatus = (request: HttpRequest, region: string): void =>
     this.#answer(request, () => jsonResponse(encodeCudaStatus(this.#registry.cudaStatus(region))))
 
-  readonly registerCuda = (request: HttpRequest, region: string): void =>
-    this.#answer(request, () => {
+  readonly registerCuda = (request: HttpRequest, region: string): void => {
+    void this.#registerCuda(request, region)
+  }
+
+  /** Answers every request. */
+  async #registerCuda(request: HttpRequest, region: string): Promise<void> {
+    let response = done()
+    try {
       this.#registry.requireAllowed(request.remoteAddress)
       const { rawHandle, deviceId, byteSize } = readCudaRegistration(request.body)
-      this.#registry.registerCuda(region, rawHandle, deviceId, byteSize, request.remoteAddress)
-      return done()
-    })
+      await this.#registry.registerCuda(region, rawHandle, deviceId, byteSize, request.remoteAddress)
+    } catch (reason) {
+      response = errorResponse(this.#wording.tell(reason), jsonType)
+    }
+    request.respond(response)
+  }
 
   readonly unregisterCuda = (request: HttpRequest, region: string): void =>
     this.#answer(request, () => {

@@ -24,6 +24,14 @@ type Finished = (result: RunResult) => void
 export class JavaScriptBinding implements OnnxBinding {
   readonly name = 'javascript'
 
+  providers(): Promise<readonly string[]> {
+    return Promise.resolve([])
+  }
+
+  gpuObstacle(): Promise<string> {
+    return Promise.resolve('ONNX models run through onnxruntime-node here, which is for the CPU only')
+  }
+
   async createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
     if (settings.customOpLibraries.length > 0) {
       throw new ServerError(

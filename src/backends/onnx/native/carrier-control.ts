@@ -4,7 +4,7 @@
 export type CarrierControl = { readonly ticket: Int32Array; readonly slots: Float64Array }
 
 /** carrier-thread.ts has these numbers and those below in its text. */
-export const carrierCalls = { end: 0, run: 1, createSession: 2, releaseSession: 3, nothing: 4 } as const
+export const carrierCalls = { end: 0, run: 1, createSession: 2, releaseSession: 3, nothing: 4, callWithTwo: 5 } as const
 export type CarrierCall = keyof typeof carrierCalls
 
 /** Indexes into `slots`: which call, its (at most eight) arguments, and what came of it. */

@@ -37,6 +37,7 @@ function carryCalls(): void {
     if (call === 1) status = run(a, b, c, d, e, f, g, h)
     else if (call === 2) status = createSession(a, b, c, d)
     else if (call === 3) releaseSession(a)
+    else if (call === 5) status = bind(BigInt(a), at, [at, at])(b, c)
     else if (call !== 4) return
     slots[10] = (performance.now() - started) * 1e6
     slots[9] = status

@@ -2,7 +2,10 @@
 
 import { availableParallelism } from 'node:os'
 import type { Clock } from '../../../base/clock.ts'
-import type { OnnxBinding, OnnxRunner, OnnxSession, OnnxTensorSpec } from '../onnx-session.ts'
+import { messageOf } from '../../../base/server-error.ts'
+import type { Gpus } from '../../../cuda/gpus.ts'
+import type { FoundLibrary } from '../find-library.ts'
+import type { GpuPlace, OnnxBinding, OnnxRunner, OnnxSession, OnnxTensorSpec } from '../onnx-session.ts'
 import type { SessionSettings } from '../session-settings.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { CarrierJob, CarrierPool } from './carrier-pool.ts'
@@ -12,11 +15,17 @@ import { addressOf, cPath, OrtLibrary, type Address } from './ort-library.ts'
 import type { PlanContext } from './plan-slots.ts'
 
 export type NativeSettings = {
+  /** Null: the library that comes with the server, for the CPU. */
+  readonly library?: FoundLibrary | null
+  readonly gpus?: Gpus | null
+
   /** Threads for runs off the main thread; 0: by the number of cores. */
   readonly maxThreads: number
   /** Null: every session has threads of its own. */
   readonly globalThreads: { readonly intraOp: number; readonly interOp: number } | null
 }
+
+const gpuModule = (): Promise<typeof import('./create-gpu-runner.ts')> => import('./create-gpu-runner.ts')
 
 const graphLevelNumber = { disabled: 0, basic: 1, extended: 2, all: 99 } as const
 /** Only fatal messages: an error of a call comes back in its status, and the server logs it. */
@@ -30,6 +39,9 @@ export class NativeBinding implements OnnxBinding {
   /** OrtEnv: one per process, never released, because ONNX Runtime's threads log to it until the process ends. */
   readonly #environment: Address
   readonly #hasGlobalThreads: boolean
+  readonly #found: FoundLibrary | null
+  readonly #gpus: Gpus | null
+  readonly #obstacles = new Map<'cuda' | 'tensorrt', Promise<string | null>>()
   #firstSession: Promise<void> | null = null
 
   private constructor(clock: Clock, library: OrtLibrary, settings: NativeSettings) {
@@ -42,6 +54,8 @@ export class NativeBinding implements OnnxBinding {
       settings.maxThreads || Math.max(4, 2 * availableParallelism()),
     )
     this.#carriers.warm()
+    this.#found = settings.library ?? null
+    this.#gpus = settings.gpus ?? null
     this.#hasGlobalThreads = settings.globalThreads !== null
     this.#environment = createEnvironment(library, settings)
     library.check(library.functions.disableTelemetryEvents(this.#environment))
@@ -49,7 +63,7 @@ export class NativeBinding implements OnnxBinding {
 
   /** Throws when koffi or the library cannot be loaded here. */
   static open(clock: Clock, settings: NativeSettings = { maxThreads: 0, globalThreads: null }): NativeBinding {
-    return new NativeBinding(clock, OrtLibrary.open(), settings)
+    return new NativeBinding(clock, OrtLibrary.open(settings.library?.file), settings)
   }
 
   get threadCount(): number {
@@ -60,20 +74,53 @@ export class NativeBinding implements OnnxBinding {
    * The first session of a process is created alone, because ONNX Runtime then detects the processor. Two first
    * sessions at once have ended the process ("called before cpuinfo is initialized").
    */
-  createSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
-    if (this.#firstSession !== null) return this.#firstSession.then(() => this.#openSession(modelPath, settings))
-    const session = this.#openSession(modelPath, settings)
+  createSession(modelPath: string, settings: SessionSettings, gpu: GpuPlace | null = null): Promise<OnnxSession> {
+    if (this.#firstSession !== null) return this.#firstSession.then(() => this.#openSession(modelPath, settings, gpu))
+    const session = this.#openSession(modelPath, settings, gpu)
     const settled = (): void => undefined
     this.#firstSession = session.then(settled, settled)
     return session
   }
 
-  async #openSession(modelPath: string, settings: SessionSettings): Promise<OnnxSession> {
+  async providers(): Promise<readonly string[]> {
+    const { availableProviders } = await import('./gpu-values.ts')
+    return availableProviders(this.library)
+  }
+
+  gpuObstacle(provider: 'cuda' | 'tensorrt'): Promise<string | null> {
+    let obstacle = this.#obstacles.get(provider)
+    if (obstacle === undefined) this.#obstacles.set(provider, (obstacle = this.#findObstacle(provider)))
+    return obstacle
+  }
+
+  async #findObstacle(provider: 'cuda' | 'tensorrt'): Promise<string | null> {
+    const found = this.#found
+    if (found === null || this.#gpus === null) return 'the server was started without GPUs'
+    if (found.gpuObstacle !== null) return found.gpuObstacle
+    const { missingText, wantedLibraries } = await import('../find-library.ts')
+    const { preloadLibraries } = await gpuModule()
+    const missing = await preloadLibraries(await wantedLibraries(found, provider))
+    if (missing.length > 0) return missingText(provider, missing)
+    try {
+      await this.#gpus.memory(0)
+    } catch (reason) {
+      return `CUDA cannot be used: ${messageOf(reason)}. 'nvidia-smi' must work for the user of the server`
+    }
+    return null
+  }
+
+  async #openSession(modelPath: string, settings: SessionSettings, gpu: GpuPlace | null): Promise<OnnxSession> {
     const { library } = this
     const options = createOptions(library, settings, this.#hasGlobalThreads)
     const path = cPath(modelPath)
     const made = new BigUint64Array(new ArrayBuffer(8))
     try {
+      for (const provider of settings.providers) {
+        const { appendProvider } = await gpuModule()
+        await appendProvider(library, options, provider, (...parameters) =>
+          this.#carry('callWithTwo', parameters, null),
+        )
+      }
       const parameters = [this.#environment, addressOf(path), options, addressOf(made)]
       library.check(await this.#carry('createSession', parameters, [path, made]))
     } finally {
@@ -88,17 +135,16 @@ export class NativeBinding implements OnnxBinding {
         arePredictable: true,
         ...describe(library, address),
       }
-      return new NativeSession(context, release, () => {
-        const { runEntries } = settings
-        return new NativeRunner({
-          library,
-          clock: this.#clock,
-          carriers: this.#carriers,
-          session: address,
-          context,
-          runEntries,
-        })
-      })
+      const { runEntries } = settings
+      const shared = { library, session: address, context, runEntries }
+      const gpus = this.#gpus
+      if (gpu !== null && gpus !== null) {
+        const { createGpuRunner } = await gpuModule()
+        return new NativeSession(context, false, release, () => createGpuRunner(gpus, shared, gpu))
+      }
+      const createRunner = (): OnnxRunner =>
+        new NativeRunner({ ...shared, clock: this.#clock, carriers: this.#carriers })
+      return new NativeSession(context, true, release, createRunner)
     } catch (reason) {
       await release()
       throw reason
@@ -109,7 +155,11 @@ export class NativeBinding implements OnnxBinding {
     await this.#carriers.close()
   }
 
-  #carry(call: 'createSession' | 'releaseSession', parameters: readonly number[], kept: unknown): Promise<number> {
+  #carry(
+    call: 'createSession' | 'releaseSession' | 'callWithTwo',
+    parameters: readonly number[],
+    kept: unknown,
+  ): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#carriers.submit(
         new CarrierJob(call, parameters, kept, (status) => {
@@ -124,7 +174,7 @@ export class NativeBinding implements OnnxBinding {
 type SessionSpecs = { readonly required: readonly OnnxTensorSpec[]; readonly overridable: readonly OnnxTensorSpec[] }
 
 class NativeSession implements OnnxSession {
-  readonly canRunInline = true
+  readonly canRunInline: boolean
   readonly inputs: readonly OnnxTensorSpec[]
   readonly overridable: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]
@@ -132,8 +182,14 @@ class NativeSession implements OnnxSession {
   readonly #createRunner: () => OnnxRunner
   #release: (() => Promise<void>) | null
 
-  constructor(context: PlanContext & SessionSpecs, release: () => Promise<void>, createRunner: () => OnnxRunner) {
+  constructor(
+    context: PlanContext & SessionSpecs,
+    canRunInline: boolean,
+    release: () => Promise<void>,
+    createRunner: () => OnnxRunner,
+  ) {
     this.#context = context
+    this.canRunInline = canRunInline
     this.inputs = context.required
     this.overridable = context.overridable
     this.outputs = context.outputs

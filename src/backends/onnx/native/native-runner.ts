@@ -209,4 +209,5 @@ export class NativeRunner implements OnnxRunner {
   }
 }
 
-const isShapeSurprise = (error: OrtError): boolean => /shape verification failed|pre-allocated/i.test(error.message)
+export const isShapeSurprise = (error: OrtError): boolean =>
+  /shape verification failed|pre-allocated/i.test(error.message)

@@ -13,7 +13,7 @@ import { onnxRuntimeLibrary } from '../onnx-runtime-package.ts'
 const koffi = loadKoffi()
 
 export type Address = number
-type Native = (...values: readonly (number | bigint | string | NodeJS.ArrayBufferView | null)[]) => number
+export type Native = (...values: readonly (number | bigint | string | NodeJS.ArrayBufferView | null)[]) => number
 
 /** Version 30 of the C API, which ONNX Runtime 1.30 has. New versions only add functions at the end of the table. */
 const apiVersion = 30
@@ -82,6 +82,8 @@ const prototypes = {
   tensorTypeAndShapeHasShape: [390, 'bool', 'a'],
 } as const
 
+/** Index, result and parameters. */
+export type Prototype = readonly [index: number, result: string, parameters: string]
 type FunctionName = keyof typeof prototypes
 type OrtFunctions = Readonly<Record<FunctionName, Native>>
 
@@ -90,6 +92,10 @@ const prototypeOf = (result: string, parameters: string): ReturnType<typeof koff
   const typeOf = (text: string): string => (text === 'a' ? 'uintptr_t' : text === 'p' ? 'void*' : text)
   return koffi.proto(typeOf(result), parameters.split(', ').map(typeOf))
 }
+
+const tooOld = (file: string, version: string): string =>
+  `${file} is ONNX Runtime ${version}, and the server calls functions of version 1.${apiVersion}: ` +
+  `install a newer one, with 'pip install --upgrade onnxruntime-gpu' where it comes from Python`
 
 /** A failure that ONNX Runtime reported; `code` is its OrtErrorCode. */
 export class OrtError extends Error {
@@ -134,17 +140,33 @@ export class OrtLibrary {
   }
 
   /** koffi's functions belong to the thread that made them, the native library to the process. Throws when it is absent. */
-  static open(): OrtLibrary {
+  static open(file = onnxRuntimeLibrary()): OrtLibrary {
     switchTelemetryOffNatively()
-    const file = onnxRuntimeLibrary()
     const library = koffi.load(file)
     keptLoaded.add(library)
     const base = library.func('void* OrtGetApiBase()')() as bigint
     const getApi = koffi.decode(base, 0, 'void*') as bigint
+    const getVersion = koffi.decode(base, 8, 'void*') as bigint
+    const version = koffi.call(getVersion, koffi.proto('str', [])) as string
+    if (Number(version.split('.')[1]) < apiVersion) throw new Error(tooOld(file, version))
     const api = koffi.call(getApi, prototypeOf('p', 'uint32_t'), apiVersion) as bigint | null
-    if (api === null || api === 0n) throw new Error(`${file} does not have version ${apiVersion} of the C API`)
+    if (api === null || api === 0n) throw new Error(tooOld(file, version))
     const platformLibrary = process.platform === 'win32' ? koffi.load('ucrtbase.dll') : koffi.load(null)
     return new OrtLibrary(api, platformLibrary)
+  }
+
+  /** The address of `Run`, for threads that bind it themselves. */
+  get runAddress(): bigint {
+    return this.#addressAt(prototypes.run[0])
+  }
+
+  /** A function that few models need: it is bound when one of them does. `addressOfFunction` is for other threads. */
+  bind([index, result, parameters]: Prototype): Native {
+    return koffi.decode(this.#addressAt(index), prototypeOf(result, parameters)) as Native
+  }
+
+  addressOfFunction([index]: Prototype): Address {
+    return Number(this.#addressAt(index))
   }
 
   /** The path and addresses that a carrier thread needs for its calls. */

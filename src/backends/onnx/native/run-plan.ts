@@ -8,20 +8,13 @@
 // - An output that ONNX Runtime allocated and that is large is a view on its memory; `release` of the result frees it.
 
 import { ServerError } from '../../../base/server-error.ts'
-import { elementBytes, onnxElementType } from '../../../tensor/data-type.ts'
-import { elementCount, shapesEqual, type Shape } from '../../../tensor/shape.ts'
+import { onnxElementType } from '../../../tensor/data-type.ts'
+import { shapesEqual, type Shape } from '../../../tensor/shape.ts'
 import type { OnnxTensorSpec, RunInput, RunOutput } from '../onnx-session.ts'
-import { shapeOfValue } from './describe-session.ts'
-import { addressOf, cString, detach, viewOf, type Address } from './ort-library.ts'
-import {
-  inputSlot,
-  outputSlot,
-  smallTensorBytes,
-  type InputSlot,
-  type OutputSlot,
-  type PlanContext,
-} from './plan-slots.ts'
-import { createStringValue, readStringValue } from './string-tensor.ts'
+import { takeAllocated, type AllocatedOutput } from './allocated-output.ts'
+import { addressOf, cString, detach, type Address } from './ort-library.ts'
+import { inputSlot, outputSlot, type InputSlot, type OutputSlot, type PlanContext } from './plan-slots.ts'
+import { createStringValue } from './string-tensor.ts'
 
 type Collected = { readonly outputs: RunOutput[]; readonly release: (() => void) | null }
 
@@ -236,31 +229,10 @@ export class RunPlan {
     this.#outputValues[i] = BigInt(value)
   }
 
-  #takeAllocated(i: number, spec: OnnxTensorSpec): Held & { shape: Shape } {
-    const { library } = this.#context
+  #takeAllocated(i: number, spec: OnnxTensorSpec): AllocatedOutput {
     const value = Number(this.#outputValues[i])
     this.#outputValues[i] = 0n
-    let isHeld = false
-    try {
-      if (spec.dataType === null || library.made((out) => library.functions.getValueType(value, out)) !== 1) {
-        throw new ServerError('UNSUPPORTED', `output '${spec.name}' is not a tensor and cannot be returned`)
-      }
-      const shape = shapeOfValue(library, value)
-      const count = elementCount(shape)
-      if (spec.dataType === 'BYTES') return { shape, value: 0, bytes: readStringValue(library, value, count) }
-      const byteLength = count * elementBytes[spec.dataType]
-      if (byteLength === 0) return { shape, value: 0, bytes: new Uint8Array(0) }
-      const address = library.made((out) => library.functions.getTensorMutableData(value, out))
-      if (byteLength > smallTensorBytes) {
-        isHeld = true
-        return { shape, value, bytes: viewOf(address, byteLength) }
-      }
-      const bytes = Buffer.allocUnsafe(byteLength)
-      library.copyFrom(address, bytes)
-      return { shape, value: 0, bytes }
-    } finally {
-      if (!isHeld) library.releaseValue(value)
-    }
+    return takeAllocated(this.#context.library, value, spec)
   }
 
   #letGo({ value, bytes }: Held): void {
@@ -289,7 +261,7 @@ export class RunPlan {
 }
 
 /** `value` 0: `bytes` belong to the pool. */
-type Held = { readonly value: Address; readonly bytes: Uint8Array }
+type Held = Pick<AllocatedOutput, 'value' | 'bytes'>
 
 // ONNX Runtime refuses a null pointer even for a tensor without elements.
 const emptyPlace = new Uint8Array(new ArrayBuffer(8))

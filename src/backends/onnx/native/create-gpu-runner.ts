@@ -1,0 +1,27 @@
+// What only models on GPUs need, in one place: a server without a GPU never reads this code.
+
+import type { Gpus } from '../../../cuda/gpus.ts'
+import type { GpuPlace, OnnxRunner } from '../onnx-session.ts'
+import type { SessionSettings } from '../session-settings.ts'
+import { GpuLane } from './gpu-lane.ts'
+import { GpuRunner } from './gpu-runner.ts'
+import { GpuValues } from './gpu-values.ts'
+import type { Address, OrtLibrary } from './ort-library.ts'
+import type { PlanContext } from './plan-slots.ts'
+
+export { appendProvider } from './append-providers.ts'
+export { preloadLibraries } from './preload-libraries.ts'
+
+type RunnerParts = {
+  readonly library: OrtLibrary
+  readonly session: Address
+  readonly context: PlanContext
+  readonly runEntries: SessionSettings['runEntries']
+}
+
+export function createGpuRunner(gpus: Gpus, parts: RunnerParts, { deviceId, isBusyWaiting }: GpuPlace): OnnxRunner {
+  const { library } = parts
+  const thread = gpus.startThread(deviceId, { run: library.runAddress, isBusyWaiting })
+  const lane = new GpuLane(thread, { device: gpus.pool(deviceId), pinned: gpus.pinned })
+  return new GpuRunner({ ...parts, thread, lane, values: new GpuValues(library, gpus.ofTests ? null : deviceId) })
+}

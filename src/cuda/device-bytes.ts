@@ -1,0 +1,19 @@
+// Bytes in the memory of a GPU. The rest of the server knows tensors as Uint8Arrays; one that stands for memory of a GPU has
+// the right length and zeros for content. Only who asks for the address of such bytes gets at what they stand for.
+
+type DevicePlace = { readonly deviceId: number; readonly address: number }
+
+const places = new WeakMap<ArrayBufferLike, DevicePlace>()
+
+/** The buffer takes address space and no memory: the system has pages for it only when somebody writes, and nobody does. */
+export function deviceBytes(deviceId: number, address: number, byteLength: number): Uint8Array {
+  const buffer = new ArrayBuffer(byteLength)
+  places.set(buffer, { deviceId, address })
+  return new Uint8Array(buffer)
+}
+
+/** Where the bytes lie on their GPU; 0 for bytes of the host. */
+export function deviceAddressOf(bytes: Uint8Array): number {
+  const place = places.get(bytes.buffer)
+  return place === undefined ? 0 : place.address + bytes.byteOffset
+}

@@ -1,0 +1,17 @@
+import type { ModelConfig } from '../../config/model-config.ts'
+import type { Instance } from '../../model/backend.ts'
+
+/**
+ * The GPU on which all Instances read inputs where they lie; null: there is none, or somebody between the client and the
+ * Instances looks at the bytes of tensors, and must find them in memory of the host.
+ */
+export function deviceMemoryOf(config: ModelConfig, instances: readonly Instance[]): number | null {
+  const deviceId = instances[0]?.deviceId
+  if (deviceId === undefined || instances.some((instance) => instance.deviceId !== deviceId)) return null
+  const isRead =
+    config.sequenceBatching !== null ||
+    config.responseCache?.enable === true ||
+    config.output.some(({ labelFilename }) => labelFilename !== '') ||
+    ['single_flight', 'pad_inputs'].some((key) => config.parameters.has(key))
+  return isRead ? null : deviceId
+}

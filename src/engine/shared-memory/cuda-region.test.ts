@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { compileFakeCuda, type FakeCuda } from '../../../test/fakes/fake-cuda.ts'
+import { loadKoffi } from '../../base/koffi.ts'
+import type { ServerError } from '../../base/server-error.ts'
+import { Gpus } from '../../cuda/gpus.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { RequestRegions } from './request-regions.ts'
+import { SharedMemoryRegistry } from './shared-memory-registry.ts'
+
+const found = compileFakeCuda()
+const skip = typeof found === 'string' ? found : false
+const fake = found as FakeCuda
+const gpus = skip === false ? new Gpus({ count: 1, driverLibrary: fake.file, ofTests: true }) : null
+after(() => gpus?.close())
+
+const viewOf = (address: number, length: number): Uint8Array =>
+  new Uint8Array(loadKoffi().view(BigInt(address), length))
+const refusal = async (act: () => Promise<unknown>): Promise<string> => {
+  try {
+    await act()
+  } catch (reason) {
+    const { code, message } = reason as ServerError
+    return `${code} ${message}`
+  }
+  return 'nothing was thrown'
+}
+
+test('without a GPU the text says so, in Triton’s words where these are asked for', async () => {
+  const plain = new SharedMemoryRegistry({ isAllowed: true })
+  const register = (registry: SharedMemoryRegistry) => () => registry.registerCuda('r', new Uint8Array(64), 0n, 8n)
+  assert.match(await refusal(register(plain)), /^UNSUPPORTED .*'r': this server has no GPU that CUDA can use/)
+  const triton = new SharedMemoryRegistry({ isAllowed: true, wordsLikeTriton: true })
+  assert.equal(await refusal(register(triton)), 'INVALID_ARG failed to register shared memory region: invalid args')
+})
+
+test('a region is registered by its handle, listed, used and closed', { skip }, async () => {
+  const registry = new SharedMemoryRegistry({ isAllowed: true, gpus })
+  const { address, handle } = fake.allocate(4096)
+  viewOf(address, 4096).set([1, 2, 3, 4], 16)
+  await registry.registerCuda('r', handle, 0n, 4096n)
+  assert.deepEqual(registry.cudaStatus(''), [{ name: 'r', deviceId: 0, byteSize: 4096 }])
+  assert.equal(fake.openHandles(), 1)
+  assert.match(
+    await refusal(() => registry.registerCuda('r', handle, 0n, 4096n)),
+    /^ALREADY_EXISTS shared memory region 'r' already in manager/,
+  )
+  const piece = (offset: number, byteSize: number) => ({
+    region: 'r',
+    offset: BigInt(offset),
+    byteSize: BigInt(byteSize),
+  })
+  const outputs = [{ name: 'Y', sharedMemory: piece(64, 4) }]
+  const regions = RequestRegions.of(registry, new Map([[0, piece(16, 4)]]), outputs)
+  assert.ok(regions !== null)
+  // A model on the CPU gets a copy.
+  const copied = [new Tensor('X', 'UINT8', [4], new Uint8Array(0))]
+  await new Promise<void>((resolve) => regions.readInputs(copied, () => resolve()))
+  assert.deepEqual([...(copied[0]?.bytes ?? [])], [1, 2, 3, 4])
+  const answer = [new Tensor('Y', 'UINT8', [4], Uint8Array.of(9, 8, 7, 6))]
+  await new Promise<void>((resolve) => regions.writeOutputs(answer, () => resolve()))
+  assert.deepEqual([...viewOf(address + 64, 4)], [9, 8, 7, 6])
+  // The region goes with its last request.
+  registry.unregisterCuda('r')
+  assert.match(await refusal(async () => registry.hold(piece(0, 1))), /Unable to find shared memory region: 'r'/)
+  regions.release()
+  assert.deepEqual(registry.cudaStatus(''), [])
+  await gpus?.memory(0)
+  assert.equal(fake.openHandles(), 0)
+})
+
+test('a model on that GPU gets the place and not the bytes', { skip }, async () => {
+  const registry = new SharedMemoryRegistry({ isAllowed: true, gpus })
+  const { handle } = fake.allocate(4096)
+  await registry.registerCuda('r', handle, 0n, 4096n)
+  const piece = { region: 'r', offset: 256n, byteSize: 8n }
+  const regions = RequestRegions.of(registry, new Map([[0, piece]]), [{ name: 'Y', sharedMemory: piece }])
+  assert.ok(regions !== null)
+  const tensors = [new Tensor('X', 'UINT8', [8], new Uint8Array(0))]
+  let isRead = false
+  regions.readInputs(tensors, () => (isRead = true), 0)
+  assert.equal(isRead, true)
+  const { bytes } = tensors[0] as Tensor
+  assert.equal(bytes.length, 8)
+  assert.equal(regions.placesOn(1), null)
+  const place = regions.placesOn(0)?.get('Y')
+  assert.ok(place !== undefined)
+  let isWritten = false
+  regions.writeOutputs([new Tensor('Y', 'UINT8', [8], place)], () => (isWritten = true))
+  assert.equal(isWritten, true, 'what is in its place needs no copy')
+  regions.release()
+  registry.close()
+})
+
+test('hostile handles, devices and sizes are refused, and nothing stays open', { skip }, async () => {
+  const registry = new SharedMemoryRegistry({ isAllowed: true, gpus })
+  const { handle } = fake.allocate(4096)
+  for (const [rawHandle, deviceId, byteSize, expected] of [
+    [new Uint8Array(64), 0n, 8n, /failed to open CUDA IPC handle on GPU 0 \(CUDA_ERROR_INVALID_VALUE/],
+    [new Uint8Array(63), 0n, 8n, /expected a handle of 64 bytes, got 63/],
+    [handle, 1n, 8n, /expected a device_id out of 0, got 1/],
+    [handle, -1n, 8n, /expected a device_id out of 0, got -1/],
+    [handle, 0n, 0n, /expected a byte_size from 1/],
+    [handle, 0n, 2n ** 60n, /expected a byte_size from 1/],
+    [handle, 0n, 4097n, /it has 4096 bytes, got a byte_size of 4097/],
+  ] as const) {
+    assert.match(await refusal(() => registry.registerCuda('r', rawHandle, deviceId, byteSize)), expected)
+  }
+  for (let i = 0; i < 1000; i++) {
+    await registry.registerCuda('r', handle, 0n, 4096n)
+    registry.unregisterCuda('')
+  }
+  await gpus?.memory(0)
+  assert.equal(fake.openHandles(), 0)
+  assert.deepEqual(registry.cudaStatus(''), [])
+})
