@@ -41,6 +41,8 @@ export class QueueGuard implements QueueReport, QueueDoor {
   readonly #control: OverloadControl | null
   readonly #arrivals: Arrivals
   readonly #settings: GuardSettings
+  /** What the last request was told that the door turned away. */
+  #turnedAway: ServerError | null = null
   #isEmpty = true
   /** When the latest request came. */
   #nowNs = 0
@@ -75,7 +77,11 @@ export class QueueGuard implements QueueReport, QueueDoor {
   turnAway(): ServerError {
     this.#control?.turnedAway()
     this.counts.overload++
-    return overloadError('', this.#settings.modelName, this.#retryAfterSecs(this.#arrivals.freshCount))
+    const retryAfterSecs = this.#retryAfterSecs(this.#arrivals.freshCount)
+    const last = this.#turnedAway
+    // Thousands a second get the same words, so they get the same error.
+    if (last !== null && last.retryAfterSecs === retryAfterSecs) return last
+    return (this.#turnedAway = overloadError('', this.#settings.modelName, retryAfterSecs))
   }
 
   /** A request came. */
