@@ -85,7 +85,9 @@ export async function createEngine(options: EmbeddedEngineOptions): Promise<Embe
     isModelReady: (model, version = '') => engine.isModelReady(model, version),
     metadata: (model, version = '') => engine.modelMetadata(model, version),
     index: () => engine.index(),
-    load: (model) => engine.load(model),
+    load: async (model) => {
+      await engine.load(model)
+    },
     unload: async (model) => (await engine.unload(model)).gone,
     close: async () => {
       await engine.close()

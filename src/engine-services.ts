@@ -17,11 +17,11 @@ export function createModelServices(engine: () => Engine, metrics: CustomMetrics
     },
     loadModel: async (name, config, files) => {
       engine().requireExplicitControl()
-      if (config === '' && files.size === 0) return engine().load(name, null, changeOrigin('model'))
-      if (config === '') {
+      if (config === '' && files.size > 0) {
         throw new ServerError('INVALID_ARG', "load parameter 'config' must be specified for model file override")
       }
-      return engine().load(name, { config: parseModelConfigJson(config), files }, changeOrigin('model'))
+      const override = config === '' ? null : { config: parseModelConfigJson(config), files }
+      await engine().load(name, override, changeOrigin('model'))
     },
     unloadModel: async (name, unloadDependents) => {
       engine().requireExplicitControl()

@@ -384,12 +384,13 @@ export class Engine {
 
   /**
    * Reads the model from its repository and serves it; returns when it is READY. A model that serves and whose files
-   * have not changed stays as it is. A failure changes nothing that serves.
+   * have not changed stays as it is. A failure changes nothing that serves. The result names the rollout that
+   * brings a new version in; '' where the new versions serve at once.
    */
-  async load(name: string, override: LoadOverride | null = null, origin?: ChangeOrigin): Promise<void> {
+  async load(name: string, override: LoadOverride | null = null, origin?: ChangeOrigin): Promise<string> {
     if (this.#state !== 'READY') throw new ServerError('UNAVAILABLE', this.#notReadyText())
     await this.#lifecycle.load(name, override, origin)
-    await this.#versionRule?.afterLoad(name, true)
+    return (await this.#versionRule?.afterLoad(name, true)) ?? ''
   }
 
   /** Like `load`, for a model whose files have changed in the repository: a lazy model that sleeps goes on sleeping. */

@@ -208,6 +208,7 @@ export class ReleaseControl implements VersionRule {
     const { clock, fleet } = this.#parts
     const { model, plan } = wanted
     this.#requireFree(wanted.name)
+    refuseUnknownKinds(plan)
     if (fleet.isUploaded(model)) {
       throw new ServerError('INVALID_ARG', `model '${model}' serves files that came with a load request: rollouts need versions in a repository`) // prettier-ignore
     }
@@ -366,10 +367,10 @@ export class ReleaseControl implements VersionRule {
     return found
   }
 
-  async afterLoad(name: string, isAsked: boolean): Promise<void> {
+  async afterLoad(name: string, isAsked: boolean): Promise<string> {
     const { fleet } = this.#parts
     const served = fleet.engine.servedModel(name)
-    if (served === undefined) return
+    if (served === undefined) return ''
     const model = served.label
     const takeover = this.#takeovers.get(model)
     if (takeover !== undefined) {
@@ -380,9 +381,9 @@ export class ReleaseControl implements VersionRule {
     this.#newcomers.delete(model)
     if (newcomer === undefined) {
       await this.#pinFirst(model)
-      return
+      return ''
     }
-    await this.#bringIn(model, newcomer, isAsked).catch((reason: unknown) => {
+    return await this.#bringIn(model, newcomer, isAsked).catch((reason: unknown) => {
       // The shared store may be away: then the version waits for it.
       if (this.#parts.shared?.isAway === true) this.#newcomers.set(model, newcomer)
       throw reason
@@ -411,27 +412,32 @@ export class ReleaseControl implements VersionRule {
     model: string,
     { version, file }: { readonly version: string; readonly file: FoundRolloutFile },
     isAsked: boolean,
-  ): Promise<void> {
+  ): Promise<string> {
     if (file.plan === null) {
       const [first] = file.problems
       const why = `version ${version} of model '${model}' waits: the rollout file has a mistake: ${first === undefined ? '' : problemText(file.file, first)}`
       if (isAsked) throw new ServerError('INVALID_ARG', why)
       this.#log.error(why)
-      return
+      return ''
     }
-    if (file.plan.kind === 'experiment') return
+    if (file.plan.kind === 'experiment') {
+      const why = `version ${version} of model '${model}' waits: '${file.file}' has an experiment, which this server does not run`
+      if (isAsked) throw new ServerError('UNSUPPORTED', why)
+      this.#log.error(why)
+      return ''
+    }
     // Another server may have begun the same rollout a moment ago.
     await this.#sync?.now()
     const live = this.liveOf(model)
     if (live?.candidate.version === version) {
       if (isAsked) await this.#begun(live)
-      return
+      return live.record.name
     }
     if (live !== null) {
       const refusal = live.dispatch({ type: 'superseded', version })
       if (refusal !== null) {
         this.#log.info(refusal)
-        return
+        return ''
       }
     }
     const plan = { ...file.plan, candidate: { model: null, version } }
@@ -439,6 +445,7 @@ export class ReleaseControl implements VersionRule {
     const wanted = { name: '', model, plan, spec: file.spec, author: '', why, isRetry: false }
     const run = await this.create(wanted)
     if (isAsked) await this.#begun(run)
+    return run.record.name
   }
 
   /** Resolves when the rollout runs; throws when it fails before. */
@@ -545,3 +552,16 @@ export class ReleaseControl implements VersionRule {
 }
 
 const callerName = ({ principal }: Caller): string => principal
+
+/** What a file may say and this server does not do is refused, not left out. */
+function refuseUnknownKinds({ candidate, stable, hasBaseline }: RolloutPlan): void {
+  for (const [key, { model }] of Object.entries({ candidate, stable })) {
+    if (model === null) continue
+    throw new ServerError('UNSUPPORTED', `'${key}' names the model '${model}': a rollout has versions of one model. Put the files of '${model}' into a version folder`) // prettier-ignore
+  }
+  if (hasBaseline)
+    throw new ServerError(
+      'UNSUPPORTED',
+      "'baseline' is not there yet: leave it out, and the candidate is compared with stable",
+    )
+}

@@ -73,7 +73,9 @@ export class PythonModels {
         this.engine.isModelReady(name, version)
           ? { isDecoupled: this.engine.findVersion(name, version).signature.isDecoupled }
           : null,
-      loadModel: (name) => this.engine.load(name),
+      loadModel: async (name) => {
+        await this.engine.load(name)
+      },
       unloadModel: async (name) => {
         await this.engine.unload(name)
       },

@@ -19,6 +19,7 @@ import {
   type ShownRollout,
 } from './rollout-repository.ts'
 import { startServerProcess, type ServerProcess, type StartOptions } from './server-process.ts'
+import { PrometheusProcess } from './prometheus-process.ts'
 import { runRollout } from '../../src/cli/rollout.ts'
 import { bucketOf } from '../../src/rollouts/assignment.ts'
 import { until } from '../until.ts'
@@ -227,6 +228,25 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
       assert.deepEqual(client.failures, [])
     }))
 
+  test('begins with a load of a model that has a rollout file, and the answer names it', () =>
+    running({ candidate: { number: 2 }, flags: explicit }, async ({ server }) => {
+      assert.deepEqual(await rolloutsOf(server), [])
+      const answer = await fetch(`${server.url}/v2/repository/models/m/load`, { method: 'POST' })
+      assert.deepEqual([answer.status, answer.headers.get('galatea-rollout')], [200, 'm-2'])
+      assert.equal((await rolloutsOf(server))[0]?.state, 'RUNNING')
+    }))
+
+  test('goes back when a query of Prometheus says so', async () => {
+    await using prometheus = await PrometheusProcess.start('127.0.0.1:9')
+    const flags = [...explicit, `--prometheus-url=${prometheus.url}`]
+    await running({ file: '', candidate: { number: 2 }, flags }, async ({ server }) => {
+      const promql = { query: 'vector({{candidate}})', fail_if: '> 1', interval: '1s', failures: 2 }
+      await call(server, '/v2/rollouts', { ...body, judge: { metrics: { promql } } })
+      const back = await reached(server, 'ROLLED_BACK')
+      assert.match(back.reason, /promql is worse/)
+    })
+  })
+
   test('says what is wrong with it', () =>
     running({ file: '', flags: explicit }, async ({ server }) => {
       const wrong: readonly (readonly [body: object, status: number, text: RegExp])[] = [
@@ -241,6 +261,8 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
           400,
           /--prometheus-url|not a/,
         ],
+        [{ model: 'm', candidate: { model: 'other', version: 2 } }, 501, /names the model 'other'/],
+        [{ model: 'm', baseline: true }, 501, /'baseline' is not there yet/],
         [{ model: 'm', name: 'a b' }, 400, /'name' must have/],
       ]
       for (const [posted, status, text] of wrong) {

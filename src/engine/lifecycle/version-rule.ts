@@ -8,6 +8,6 @@ import type { FoundModel } from '../../repository/model-repository.ts'
 export interface VersionRule {
   /** The versions to serve, lowest first; null: those of the version policy. `isRenewal`: a rollout asks, and nobody else. */
   select(key: ModelKey, polled: FoundModel, isRenewal: boolean): Promise<readonly string[] | null>
-  /** A load of the model has ended. `isAsked`: somebody waits for it. */
-  afterLoad(name: string, isAsked: boolean): Promise<void>
+  /** A load of the model has ended. `isAsked`: somebody waits for it. The name of the rollout that it began; '': none. */
+  afterLoad(name: string, isAsked: boolean): Promise<string>
 }

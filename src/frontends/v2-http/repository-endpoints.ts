@@ -17,7 +17,7 @@ import {
 import { encodeDetailedIndex } from '../../protocol/registry-json.ts'
 import { readDetailsQuery } from '../../protocol/registry-query.ts'
 import { emptyResponse, errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
-import { headerOf, jsonType, type HttpRequest, type HttpResponse } from '../../transport/http1/http-message.ts'
+import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
@@ -50,8 +50,8 @@ export class RepositoryEndpoints {
     answer(this.#engine, request, async () => {
       this.#engine.requireExplicitControl()
       const origin = originOf(request, caller)
-      await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
-      return emptyResponse(200)
+      const rollout = await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
+      return rollout === '' ? emptyResponse(200) : new HttpResponse(200, plainType, [], { headers: ['galatea-rollout', rollout] }) // prettier-ignore
     })
 
   /** The body says whether dependents are unloaded too. Large bodies are ignored; Triton does not validate the body. */
