@@ -99,6 +99,13 @@ export function startServer(options: ServerOptions, dependencies: ServerDependen
 /** How the server ends. A start that fails waits for nobody. */
 type Exit = { isOrderly: boolean; budgetMs: number; isInTime: boolean }
 
+/** What is counted, for metrics. */
+const createCounts = (options: ServerOptions) => ({
+  ledger: new ModelLedger(options.metrics ?? unwatched),
+  residencyLedger: new ResidencyLedger(),
+  customMetrics: new CustomMetricRegistry(),
+})
+
 /** The line that opens a part also adds its closing. The part that is added last is closed first. */
 async function openServer(
   options: ServerOptions,
@@ -116,11 +123,7 @@ async function openServer(
   const sharedMemory = closing.add(createSharedMemory(options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()
   const clientMemory = new ClientMemory(options.process.clientMemoryLimitBytes)
-  const counts = {
-    ledger: new ModelLedger(options.metrics ?? unwatched),
-    residencyLedger: new ResidencyLedger(),
-    customMetrics: new CustomMetricRegistry(),
-  }
+  const counts = createCounts(options)
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
   const { engine, repository, store, contents, mapped, responseCache, usedBackends } = await buildEngine(
     { ...dependencies, ...counts, tracer, audit, gpus, ...(liveCheck === null ? {} : { liveCheck }) },
