@@ -37,6 +37,7 @@ const findBenches = async (): Promise<Entry[]> => {
 
 const serverBenches: ReadonlySet<string> = new Set([
   'metrics',
+  'access',
   'rollout-routing',
   'start',
   'tracing',

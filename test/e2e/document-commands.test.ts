@@ -77,6 +77,22 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
     serve: ['--examples'],
     answers: [/HTTP\/1.1 200 OK/, /HTTP\/1.1 200 OK/, /"ready":true/],
   },
+  'docs/guide/who-may-call.md': {
+    prepare: ownRepository,
+    answers: [
+      /"name":"digits"/,
+      /may not use 'model-config' of model 'simple'/,
+      /no credentials/,
+      /"principal":"web-1"/,
+      /revoked: key/,
+    ],
+    showsErrors: true,
+  },
+  'docs/guide/limits-and-quotas.md': {
+    prepare: ownRepository,
+    answers: [/"requests";q=2;w=60/, /429 Too Many Requests/, /"tenant":"web"/, /"currency":"EUR"/],
+    showsErrors: true,
+  },
   'docs/guide/troubleshooting.md': { serve: ['--examples'], answers: [/"ready":true/] },
   'docs/guide/sizing.md': { serve: ['--examples'], answers: [/"rss_bytes"/] },
   'docs/guide/deployment.md': { prepare: ownRepository, answers: [/0 errors/, /ready: 200/] },

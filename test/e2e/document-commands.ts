@@ -86,7 +86,7 @@ async function runDocument(file: string, setting: DocumentSetting): Promise<Docu
 }
 
 const shownFiles = (text: string): [string, string][] =>
-  [...text.matchAll(/```\w+\n(?:#|\/\/) ((?:models|backends)\/\S+)[^\n]*\n([\s\S]*?)```/g)]
+  [...text.matchAll(/```\w+\n(?:#|\/\/) ((?:models|backends)\/\S+|access\.yaml)[^\n]*\n([\s\S]*?)```/g)]
     .map(([, name = '', content = '']): [string, string] => [name, content])
     .filter(([name]) => !name.includes('<'))
 
