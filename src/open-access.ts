@@ -18,7 +18,7 @@ const mostCallers = 1000
 /** Null without `--access-config`: then the code of it is not read either. */
 export async function openAccess(
   { clock, log, audit }: OpenAccessDependencies,
-  path: string,
+  { accessConfigFile: path, stateDirectory }: { readonly accessConfigFile: string; readonly stateDirectory: string },
   closing: ClosingStack,
 ): Promise<AccessService | null> {
   if (path === '') return null
@@ -41,6 +41,7 @@ export async function openAccess(
     {
       clock,
       log,
+      stateDirectory,
       onRefusal: ({ action, model, peer }, principal, { message }) => {
         const who = principal === '' ? peer : principal
         const nowNs = clock.nowNs()

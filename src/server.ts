@@ -115,7 +115,7 @@ async function openServer(
   await refuseBusyPorts(options)
   const exit: Exit = { isOrderly: false, budgetMs: 0, isInTime: true }
   const audit = closing.add(await AuditLog.open(dependencies, options.process.auditLogFile), (opened) => opened.close())
-  const access = await openAccess({ ...dependencies, audit }, options.process.accessConfigFile, closing)
+  const access = await openAccess({ ...dependencies, audit }, options.process, closing)
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
   const { spans, tracer } = openTracing(dependencies, options.trace, closing, exit)

@@ -1,5 +1,6 @@
 // `--access-config` put together: the file, its rules, the Admission in front of every port.
 
+import { join } from 'node:path'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { AccessAdmission } from './access-admission.ts'
@@ -9,6 +10,7 @@ import { AccessPolicy } from './access-policy.ts'
 import type { Admission } from './admission.ts'
 import type { KeyRecord } from './key-file.ts'
 import type { Refusal } from './refusal.ts'
+import { QuotaFile } from './quota-file.ts'
 import { RedisLimitStore } from './redis-limit-store.ts'
 import { TenantAccounts } from './tenant-accounts.ts'
 import { TokenVerifier } from './token-verifier.ts'
@@ -16,6 +18,8 @@ import { TokenVerifier } from './token-verifier.ts'
 type AccessServiceDependencies = {
   readonly clock: Clock
   readonly log: Log
+  /** Where quotas outlive the server; '' for nowhere. */
+  readonly stateDirectory?: string
   /** Keys were read that differ from those before. Left out: that is not put on record. */
   readonly onKeys?: (before: readonly KeyRecord[], after: readonly KeyRecord[]) => void
   /** Left out: refusals are not put on record. */
@@ -26,6 +30,7 @@ export class AccessService {
   readonly admission: Admission
   readonly accounts: TenantAccounts
   readonly #file: AccessFile
+  readonly #quotas: QuotaFile | null
   readonly #opened: OpenedParts
   readonly #dependencies: AccessServiceDependencies
   #policy: AccessPolicy
@@ -42,6 +47,9 @@ export class AccessService {
     this.#keys = rules.keys
     this.#opened = opened
     this.accounts = new TenantAccounts(dependencies.clock, rules.config, opened.store)
+    const { stateDirectory = '' } = dependencies
+    this.#quotas =
+      stateDirectory === '' ? null : new QuotaFile(dependencies, join(stateDirectory, 'access'), this.accounts)
     this.#policy = this.#policyOf(rules)
     this.admission = new AccessAdmission({
       ...dependencies,
@@ -61,6 +69,7 @@ export class AccessService {
     const rules = await file.open()
     opened.change()
     service = new AccessService(dependencies, file, opened, rules)
+    await service.#quotas?.open()
     return service
   }
 
@@ -77,9 +86,10 @@ export class AccessService {
     return new AccessPolicy(config, keys, (tenant) => this.accounts.of(tenant))
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#file.close()
     this.#opened.close()
+    await this.#quotas?.close()
   }
 }
 

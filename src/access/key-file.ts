@@ -134,7 +134,7 @@ export async function changeKeyFile<T>(
 }
 
 /** Only the owner may read the file. */
-async function replaceFile(path: string, text: string): Promise<void> {
+export async function replaceFile(path: string, text: string): Promise<void> {
   const draft = join(dirname(path), `.${process.pid}-${Buffer.from(path).toString('hex').slice(-16)}.new`)
   const file = await open(draft, 'w', 0o600)
   try {

@@ -26,6 +26,11 @@ export class TenantLimit {
     this.#gcra = rule.kind === 'rate' ? new Gcra(rule.amount, rule.periodNs, rule.burst) : null
   }
 
+  /** Unique among the limits of a tenant. */
+  get name(): string {
+    return `${this.rule.unit}/${this.rule.period}`
+  }
+
   get unit(): LimitUnit {
     return this.rule.unit
   }

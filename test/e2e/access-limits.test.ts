@@ -25,7 +25,8 @@ test('tenants are held to their limits, each by itself, and their use is counted
   const key = (name: string): Promise<string> => folder.key(name, '--role', 'caller', '--tenant', name)
   const [few, rows, bytes, free] = [await key('few'), await key('rows'), await key('bytes'), await key('free')]
   const boss = await folder.key('boss', '--role', 'operator')
-  const server = await startServerProcess([...folder.flags, '--cost-per-hour=3.6', '--currency=EUR'])
+  const state = `--state-dir=${folder.root}/state`
+  const server = await startServerProcess([...folder.flags, '--cost-per-hour=3.6', '--currency=EUR', state])
   t.after(() => server.stop())
   const infer = (credential: string, count = 1): Promise<Response> =>
     fetch(`${server.url}/v2/models/m/infer`, {
@@ -121,5 +122,20 @@ test('tenants are held to their limits, each by itself, and their use is counted
     assert.match(page, /galatea_tenant_requests_total\{model="m",tenant="few"\} 5/)
     assert.match(page, /galatea_tenant_inferences_total\{model="m",tenant="rows"\} 10/)
     assert.match(page, /galatea_tenant_refused_total\{tenant="few"\} [12]/)
+  })
+
+  await t.test('what was used of a quota outlives a restart, and rates begin anew', async () => {
+    await server.stop()
+    const next = await startServerProcess([...folder.flags, state])
+    t.after(() => next.stop())
+    const answer = await fetch(`${next.url}/v2/access/usage`, { headers: { 'x-api-key': rows } })
+    const [own] = ((await answer.json()) as { tenants: { limits: { period: string; left: number }[] }[] }).tenants
+    assert.deepEqual(
+      own?.limits.map(({ period, left }) => [period, left]),
+      [
+        ['1h', 10],
+        ['month', 90],
+      ],
+    )
   })
 })
