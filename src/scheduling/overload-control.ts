@@ -35,11 +35,13 @@ const windowIntervals = 5
 /** What was found is forgotten when nothing new was found for so many windows. */
 const longWindows = 4
 const smoothing = 1 / 16
+/** A gap between two starts counts as at most so many usual ones. */
+const mostGaps = 16
 
 export class OverloadControl {
   readonly #settings: OverloadSettings
   #state: OverloadState = 'CALM'
-  /** In CALM: since when the delay is above the target, 0 when it is not. Else: the beginning of the window. */
+  /** In CALM: since when the delay is above the target as it was set, 0 when it is not. Else: the beginning of the window. */
   #sinceNs = 0
   #arrived = 0
   #started = 0
@@ -54,11 +56,14 @@ export class OverloadControl {
   #gapNs = 0
   #perStart = 1
   #targetNs: number
+  /** Above this delay it counts who gives up: clients of a slow model may leave before the target is reached. */
+  readonly #watchNs: number
   #bound = Infinity
 
   constructor(settings: OverloadSettings) {
     this.#settings = settings
-    this.#targetNs = settings.targetNs + settings.batchDelayNs
+    this.#watchNs = settings.targetNs + settings.batchDelayNs
+    this.#targetNs = this.#watchNs
   }
 
   get state(): OverloadState {
@@ -69,7 +74,7 @@ export class OverloadControl {
     return this.#state === 'CALM'
   }
 
-  /** The queueing delay is above the target. */
+  /** The queueing delay is above the target as it was set. */
   get isDelayed(): boolean {
     return this.#sinceNs !== 0
   }
@@ -123,11 +128,12 @@ export class OverloadControl {
     if (this.#state !== 'CALM') {
       this.#started += count
       this.#endWindow(nowNs)
-    } else if (delayNs <= this.#targetNs) this.#sinceNs = 0
+    } else if (delayNs <= this.#watchNs) this.#sinceNs = 0
     else if (this.#sinceNs === 0) this.#restart(nowNs)
     else {
       this.#started += count
-      const isProven = this.#isOver(nowNs, this.#intervalNs) && (this.#isGrowing || this.#isQuitting)
+      const isGrowing = delayNs > this.#targetNs && this.#isGrowing
+      const isProven = this.#isOver(nowNs, this.#intervalNs) && (isGrowing || this.#isQuitting)
       if (isProven || this.#isAlarming) this.#enter(nowNs)
     }
   }
@@ -137,7 +143,9 @@ export class OverloadControl {
     this.#lastStartNs = nowNs
     if (lastNs === 0) return
     const isFirst = this.#gapNs === 0
-    this.#gapNs += (nowNs - lastNs - this.#gapNs) * (isFirst ? 1 : smoothing)
+    // One pause of the whole machine must not make the model look slow.
+    const gapNs = isFirst ? nowNs - lastNs : Math.min(nowNs - lastNs, mostGaps * this.#gapNs)
+    this.#gapNs += (gapNs - this.#gapNs) * (isFirst ? 1 : smoothing)
     this.#perStart += (count - this.#perStart) * (isFirst ? 1 : smoothing)
     const { targetNs, batchDelayNs, maxBatchSize } = this.#settings
     const executionNs = this.#gapNs * instanceCount

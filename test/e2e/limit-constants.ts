@@ -131,6 +131,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/rights.ts mostKnownModels',
     'access/rights.ts longestKnownModel',
     'scheduling/fair-line.ts mostIdleTenants',
+    'scheduling/overload-control.ts mostGaps',
     'frontends/v2-http/infer-head-memo.ts mostHeads',
     'frontends/v2-http/infer-head-memo.ts longestHeadBytes',
     'protobuf/protobuf-reader.ts longestKnown',

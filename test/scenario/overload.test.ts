@@ -57,6 +57,14 @@ test('execution times of two kinds: more good answers than without a target, at 
   }
 })
 
+test('clients that leave before three executions have passed are seen too', () => {
+  for (const factor of [2, 10]) {
+    const story = { ...sixMs, seconds: 10, serviceMs: () => 40, clients: [impatient(0, { rate: () => factor * 25 })] }
+    const { good } = simulate(story)
+    assert.ok(good >= 0.85 * 250, `${factor} ×: ${good} of 250`)
+  }
+})
+
 test('clients of different patience: the impatient ones get their answers too', () => {
   const clients = [30, 100, 1000].map((patienceMs) => impatient(2, { patienceMs: () => patienceMs }))
   const { byClients } = simulate({ ...sixMs, clients })
