@@ -38,6 +38,12 @@ export function kserve1Paths(): JsonObject {
         '503': { description: 'No', content: readiness },
       }),
     },
+    [`${model}:explain`]: {
+      parameters,
+      post: operation('kserve1Explain', 'model', 'Explainers are not run here; not with --kserve-v1=false', {
+        '501': errorAnswer('Why there is no explanation'),
+      }),
+    },
     [`${model}:predict`]: {
       parameters,
       post: {

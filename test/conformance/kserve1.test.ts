@@ -45,6 +45,39 @@ test('rows of one input come back as rows', async () => {
   )
 })
 
+test('a CloudEvent gets an event back, binary or structured', async () => {
+  const path = '/v1/models/numbers:predict'
+  const attributes = { specversion: '1.0', id: '1', source: 's', type: 't' }
+  const headers = Object.entries(attributes).map(([name, value]) => [`ce-${name}`, value] as const)
+  const binary = await inject(fixture.frontend, { method: 'POST', path, headers, body: '{"instances":[[1]]}' })
+  assert.deepEqual(JSON.parse(binary.body.toString()), { predictions: [[1]] })
+  assert.equal(binary.headers['ce-source'], 'io.kserve.inference.numbers')
+  assert.equal(binary.headers['ce-type'], 'io.kserve.inference.response')
+  const structured = async (event: unknown): Promise<{ status: number; body: Record<string, unknown> }> => {
+    const { status, body } = await inject(fixture.frontend, {
+      method: 'POST',
+      path,
+      headers: [['content-type', 'application/cloudevents+json']],
+      body: typeof event === 'string' ? event : JSON.stringify(event),
+    })
+    return { status, body: JSON.parse(body.toString()) as Record<string, unknown> }
+  }
+  const data = { instances: [[2]] }
+  const { body } = await structured({ ...attributes, data })
+  assert.deepEqual([body['specversion'], body['data']], ['1.0', { predictions: [[2]] }])
+  const encoded = Buffer.from(JSON.stringify(data)).toString('base64')
+  assert.deepEqual((await structured({ ...attributes, data_base64: encoded })).body['data'], { predictions: [[2]] })
+  for (const bad of ['', '[]', '{"specversion":"1.0"}', '{"data":{}}', `{"a":"${'x'.repeat(1 << 20)}"}`]) {
+    assert.equal((await structured(bad)).status, 400, bad.slice(0, 30))
+  }
+})
+
+test('there is no explainer, and the answer says so', async () => {
+  const { status, body } = await ask('POST', '/v1/models/numbers:explain', { body: '{}' })
+  assert.equal(status, 501)
+  assert.match((body as { error: string }).error, /has no explainer/)
+})
+
 test('rows of several inputs and outputs are objects', async () => {
   const [INPUT0, INPUT1] = [
     [1, 2, 3, 4],

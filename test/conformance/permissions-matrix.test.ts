@@ -21,6 +21,7 @@ import {
 } from '../../src/frontends/torchserve/torchserve-routes.ts'
 import { vertexAiRoutes } from '../../src/frontends/vertex-ai/vertex-ai-routes.ts'
 import { grpcFrontEnds } from '../../src/grpc-front-ends.ts'
+import { tfservingRoutes } from '../../src/frontends/tfserving/tfserving-routes.ts'
 import { httpRoutes } from '../../src/http-front-ends.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import { HttpCallFacts } from '../../src/ports/http/http-call-facts.ts'
@@ -58,6 +59,7 @@ const httpRules: Readonly<Record<string, Rule>> = {
   [`${v}/generate_stream`]: 'inference model',
   '/v1/models': 'metadata some',
   '/v1/models/{model}': 'health model',
+  '/v1/models/{model}:explain': 'inference model',
   '/v1/models/{model}:predict': 'inference model',
   '/v2/repository[/{repository}]/index': 'model-repository some',
   '/v2/repository/models/{model}/load': 'model-repository model',
@@ -225,6 +227,16 @@ function checkRoutes(
 
 test('every route of the HTTP port asks for its action and no other', () => {
   checkRoutes(httpRoutes(part, defaultOptions().http), httpRules, 'http')
+})
+
+test("every route of TensorFlow Serving's REST API asks for its action and no other", () => {
+  const places = ['', '/versions/{version}', '/labels/{label}'].map((place) => `/v1/models/{model}${place}`)
+  const rules = places.flatMap((place): [string, Rule][] => [
+    [place, 'health model'],
+    [`${place}/metadata`, 'metadata model'],
+    ...['predict', 'classify', 'regress'].map((one): [string, Rule] => [`${place}:${one}`, 'inference model']),
+  ])
+  checkRoutes(tfservingRoutes(part, defaultOptions().http), Object.fromEntries(rules), 'http')
 })
 
 test('every route of the other HTTP ports asks for its action and no other', () => {

@@ -54,6 +54,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'headers that a TorchServe handler sets': ['protocol/torchserve/torch-request.ts mostAnswerHeaders'],
   "models on one page of TorchServe's list": ['frontends/torchserve/torchserve-routes.ts mostListed'],
+  'bytes of a structured CloudEvent (KServe v1)': ['frontends/kserve1/cloud-event.ts mostStructuredBytes'],
   'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],
   "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": [
     'repository/mapped-folders.ts mostMappedModels',

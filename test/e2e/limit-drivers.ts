@@ -361,6 +361,10 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     'test/fixtures/torchserve/cases.ts',
     'a limit that is no number',
   ),
+  'bytes of a structured CloudEvent (KServe v1)': elsewhere(
+    'test/conformance/kserve1.test.ts',
+    'a CloudEvent gets an event back, binary or structured',
+  ),
   'folders of an archive that SageMaker loads': elsewhere(
     'test/e2e/cloud-front-ends.test.ts',
     'an archive of 257 folders is refused',

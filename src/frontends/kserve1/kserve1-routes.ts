@@ -5,6 +5,7 @@ import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import { withoutCloudEvent } from './cloud-event.ts'
 import { predictEndpoint, type PredictParts } from './predict-endpoint.ts'
 
 /** The paths of KServe v1; none with `--kserve-v1=false`. */
@@ -13,9 +14,36 @@ export const kserve1Routes = (parts: PredictParts, options: HttpOptions): Route[
     ? [
         get('/v1/models', 'metadata', listModels(parts.engine)),
         get('/v1/models/{model}', 'health', modelReady(parts.engine)),
-        large(post('/v1/models/{model}:predict', 'inference', predictEndpoint(parts, options))),
+        large(post('/v1/models/{model}:predict', 'inference', asEvent(parts, predictEndpoint(parts, options)))),
+        large(post('/v1/models/{model}:explain', 'inference', explain(parts.engine))),
       ]
     : []
+
+/** The request may come as a CloudEvent. */
+const asEvent =
+  ({ engine }: PredictParts, handle: RouteHandler): RouteHandler =>
+  (http, name, version, caller) => {
+    let request = http
+    try {
+      request = withoutCloudEvent(http, name)
+    } catch (reason) {
+      const error = engine.wording.tell(reason)
+      engine.refusals.count(error)
+      http.respond(errorResponse(error, jsonType))
+      return
+    }
+    handle(request, name, version, caller)
+  }
+
+/** KServe runs explainers in containers of their own, in front of the model. */
+const explain =
+  (engine: Engine): RouteHandler =>
+  (http, name) => {
+    const text = `model '${name}' has no explainer: this server runs models, and an explainer stands in front of it`
+    const error = ServerError.withoutStack('UNSUPPORTED', `${text}. POST /v1/models/${name}:predict runs the model.`)
+    engine.refusals.count(error)
+    http.respond(errorResponse(error, jsonType))
+  }
 
 const listModels =
   (engine: Engine): RouteHandler =>
