@@ -342,8 +342,9 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   #readRegions(request: InferenceRequest, regions: RequestRegions): void {
     const passedOn = this.#expect()
     this.readingChanged?.(true)
-    // A trace shows tensors, so it needs them in memory of the host.
-    const deviceId = this.#arrivedNs === 0 ? (this.version.deviceMemory ?? null) : null
+    // A trace shows tensors and a rollout copies them, so both need them in memory of the host.
+    const isRead = this.#arrivedNs !== 0 || this.watch !== null
+    const deviceId = isRead ? null : (this.version.deviceMemory ?? null)
     if (deviceId !== null) request.outputPlaces = regions.placesOn(deviceId)
     const onRead = (error: ServerError | null): void => {
       if (request.isCancelled) request.failCancelled()
