@@ -52,7 +52,7 @@ const onnx = ['onnxruntime']
 const typescript = ['typescript']
 const identity = ['identity']
 const trees = ['xgboost', 'lightgbm']
-const inPython = ['python', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...trees]
+const inPython = ['python', 'torchserve', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...trees]
 
 const modelFirst = { isModelFirst: true } as const
 const perInput = { isPerInput: true } as const
