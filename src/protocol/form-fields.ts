@@ -12,7 +12,7 @@ type FormField = {
 
 /** More fields than a form has that a person or a program fills. */
 const mostFormFields = 1000
-const mostPartHeadBytes = 8192
+const mostPartHeadBytes = 2048
 /** A urlencoded form is decoded character by character; files come as multipart. */
 const mostUrlencodedBytes = 1024 * 1024
 
@@ -49,14 +49,31 @@ function readMultipart(body: Buffer, boundary: string): FormField[] {
   return fields
 }
 
+/** A form may have a thousand heads, so each line is looked at once. */
 function readPart(head: string, value: Buffer): FormField {
-  const header = (name: string): string => new RegExp(`^${name}:[ \\t]*(.*)$`, 'im').exec(head)?.[1]?.trim() ?? ''
-  const disposition = header('content-disposition')
-  const of = (key: string): string | null => new RegExp(`;\\s*${key}="([^"]*)"`, 'i').exec(disposition)?.[1] ?? null
-  const name = of('name') ?? /;\s*name=([^\s;"]+)/i.exec(disposition)?.[1] ?? null
+  let contentType = ''
+  let disposition = ''
+  for (const line of head.split('\r\n')) {
+    const colon = line.indexOf(':')
+    if (colon === 'content-type'.length && line.slice(0, colon).toLowerCase() === 'content-type') {
+      contentType = line.slice(colon + 1).trim()
+    } else if (colon === 'content-disposition'.length && line.slice(0, colon).toLowerCase() === 'content-disposition') {
+      disposition = line.slice(colon + 1)
+    }
+  }
+  const name = parameterOf(disposition, 'name')
   if (name === null) throw malformed('a part has no name')
-  const fileName = of('filename') ?? ''
-  return { name, contentType: header('content-type'), value, fileName }
+  return { name, contentType, value, fileName: parameterOf(disposition, 'filename') ?? '' }
+}
+
+/** The value of `; name="value"` or `; name=value`. */
+function parameterOf(disposition: string, key: string): string | null {
+  const at = new RegExp(`;[ \\t]*${key}=`, 'i').exec(disposition)
+  if (at === null) return null
+  const rest = disposition.slice(at.index + at[0].length)
+  if (!rest.startsWith('"')) return rest.split(';', 1)[0]?.trim() ?? null
+  const end = rest.indexOf('"', 1)
+  return end < 0 ? null : rest.slice(1, end)
 }
 
 function readUrlencoded(body: Buffer): FormField[] {
