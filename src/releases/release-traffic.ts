@@ -6,6 +6,7 @@ import type { Engine } from '../engine/engine.ts'
 import { fullWeight } from '../rollouts/assignment.ts'
 import type { FeedbackDesk } from '../rollouts/feedback-desk.ts'
 import { openLiveRollout } from '../rollouts/live-rollout.ts'
+import { ExecutionCount } from './execution-count.ts'
 import type { LiveTraffic, OpenTraffic } from './live-traffic.ts'
 import type { RolloutRecord } from './release-record.ts'
 
@@ -37,6 +38,14 @@ function openTraffic(parts: TrafficParts, { name, model, plan, arms, evidence }:
     seed: Math.floor(Math.random() * 2 ** 32),
   })
   live.setWeights([fullWeight, 0])
+  const executions = live.arms.map(({ settings }) => new ExecutionCount(parts.engine, settings.model, settings.version))
+  const countExecutions = (): void => {
+    const counted = executions.map((arm) => arm.take())
+    // With a baseline the baseline is the control.
+    const [candidate, stable] = [counted[candidateArm], counted[counted.length > 2 ? 2 : 0]]
+    if (candidate !== undefined) live.evidence.addExecutions('candidate', candidate.executions, candidate.deaths)
+    if (stable !== undefined) live.evidence.addExecutions('stable', stable.executions, stable.deaths)
+  }
   let weight = 0
   return {
     setWeight: (share) => {
@@ -48,7 +57,10 @@ function openTraffic(parts: TrafficParts, { name, model, plan, arms, evidence }:
       return live.arms[candidateArm]?.judged ?? 0
     },
     sums: () => live.evidence.sums(),
-    tick: () => live.evidence.tick(clock.nowNs(), weight < fullWeight),
+    tick: () => {
+      countExecutions()
+      live.evidence.tick(clock.nowNs(), weight < fullWeight)
+    },
     shadowFigures: () => (plan.steps.some(({ kind }) => kind === 'shadow') ? live.shadow.figures() : null),
     setMemory: (candidateBytes, stableBytes) => live.evidence.setMemory(candidateBytes, stableBytes),
     addQuery: (rule, value) => live.evidence.addQuery(rule, value),

@@ -2,6 +2,7 @@
 // weights, reads the evidence and withdraws the candidate; nothing here decides anything.
 
 import type { Clock } from '../base/clock.ts'
+import { ServerError } from '../base/server-error.ts'
 import { LoopPressure } from '../base/loop-pressure.ts'
 import type { Chooser } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
@@ -86,6 +87,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
   readonly #pressure: () => number
   #copies: ShadowCopies | null = null
   #isClosed = false
+  #isWithdrawn = false
 
   constructor(parts: LiveRolloutParts, settings: LiveRolloutSettings) {
     const { engine, clock, countryOf } = parts
@@ -157,6 +159,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
    * requests that have begun end where they are.
    */
   withdraw(): Withdrawal {
+    this.#isWithdrawn = true
     this.setWeights([])
     this.setShadow(null)
     let [moved, left] = [0, 0]
@@ -181,6 +184,15 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     this.setShadow(null)
     this.#comparing.close()
     this.#parts.engine.setChooser(this.#settings.model, null)
+  }
+
+  /** Sequences end where they began, unless the plan ends them with the rollback. */
+  requireSequences(arm: RolloutArm): void {
+    const { plan, name, model } = this.#settings
+    const isEnded = this.#isWithdrawn && arm.index !== 0 && plan.kind === 'rollout' && plan.sequences === 'fail'
+    if (!isEnded) return
+    const text = `the sequence of model '${model}' has ended: version ${arm.settings.version} was withdrawn by the rollback of rollout '${name}'. Begin the sequence anew`
+    throw ServerError.withoutStack('UNAVAILABLE', text)
   }
 
   isOpen(arm: RolloutArm): boolean {

@@ -23,6 +23,7 @@ function choose(options: {
   readonly hasSequences?: boolean
   readonly correlationId?: bigint | string
   readonly heldByCandidate?: string
+  readonly areSequencesOver?: boolean
 }): { readonly version: string; readonly assigned: readonly Assigned[]; readonly heads: number } {
   const armNames = ['stable', 'candidate']
   const router = new RolloutRouter(
@@ -38,7 +39,12 @@ function choose(options: {
     return { version, config, state: 'READY', holdsSequence } as unknown as ModelVersion
   }
   const arms = armNames.map((name, i) => new RolloutArm(i, { name, model: 'm', version: String(i + 1) }, '', find))
-  const rollout = { arms, stable: arms[0] } as unknown as Parameters<typeof rolloutChooser>[0]['rollout']
+  const requireSequences = (): void => {
+    if (options.areSequencesOver === true) throw new Error('the sequence has ended')
+  }
+  const rollout = { arms, stable: arms[0], requireSequences } as unknown as Parameters<
+    typeof rolloutChooser
+  >[0]['rollout']
   const chooser = rolloutChooser({ router, rollout, countryOf: () => 'NZ' })
   const facts: RequestFacts = {
     protocol: 'http',
@@ -88,5 +94,7 @@ describe('a request', () => {
     const options = { hasSequences: true, correlationId: 'talk-1', weight: 0 }
     assert.equal(choose({ ...options, heldByCandidate: 'talk-1' }).version, '2')
     assert.equal(choose({ ...options, heldByCandidate: 'talk-2' }).version, '1')
+    const over = { ...options, heldByCandidate: 'talk-1', areSequencesOver: true }
+    assert.throws(() => choose(over), /the sequence has ended/)
   })
 })

@@ -8,7 +8,11 @@ import type { RolloutArm } from './rollout-arm.ts'
 import type { RolloutRouter } from './rollout-router.ts'
 import { RoutedRequest, type RoutedRequests } from './routed-request.ts'
 
-type RoutingRollout = RoutedRequests & { readonly arms: readonly RolloutArm[] }
+type RoutingRollout = RoutedRequests & {
+  readonly arms: readonly RolloutArm[]
+  /** Throws where sequences of the arm may not go on. */
+  requireSequences(arm: RolloutArm): void
+}
 
 type ChooserSettings = {
   readonly router: RolloutRouter
@@ -40,7 +44,10 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
     const asked = new AskedFacts(facts, hasSequences, countryOf)
     if (hasSequences) {
       const arm = armOfSequence(arms, facts)
-      if (arm !== null) return follow(facts, arm, arm.find(), null, false)
+      if (arm !== null) {
+        rollout.requireSequences(arm)
+        return follow(facts, arm, arm.find(), null, false)
+      }
     }
     const { arm: index, bucket, isForced } = router.route(asked)
     if (index === 0) return follow(facts, stable, standard, bucket, !isForced)
