@@ -14,6 +14,7 @@ import { RedisRollouts } from './releases/redis-rollouts.ts'
 import { ReleaseControl } from './releases/release-control.ts'
 import type { ReleaseRecord } from './releases/release-record.ts'
 import { releaseTraffic } from './releases/release-traffic.ts'
+import type { RolloutAudit } from './rollouts/rollout-state.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 
 type ReleaseDependencies = FleetParts & {
@@ -34,7 +35,8 @@ export async function openReleases(
   dependencies: ReleaseDependencies,
   options: ServerOptions['process'],
 ): Promise<OpenedReleases> {
-  const { clock, log, engine, audit } = dependencies
+  const { clock, engine, audit } = dependencies
+  const log = dependencies.log.from('open-releases.ts')
   const { stateDirectory, prometheusUrl, rolloutStoreUrl } = options
   const rollouts = await openRolloutTools(dependencies, options)
   const { countryOf, desk } = rollouts
@@ -48,12 +50,19 @@ export async function openReleases(
     openTraffic: releaseTraffic({ engine, clock, countryOf, desk }),
     outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
     shared,
-    audit: (record, action, by, why) => recordMove(audit, clock, record, action, by, why),
+    audit: (record, action, by, why) => {
+      recordMove(audit, clock, record, action, by, why)
+      const write = alarming.has(action) ? 'warning' : 'info'
+      log[write](`rollout '${record.name}' of model '${record.model}': ${action}${why === '' ? '' : `, ${why}`}`)
+    },
   })
   await control.restore()
   engine.setVersionRule(control)
   return { releases: control, rollouts, faults: rollouts.faults }
 }
+
+/** Moves that an operator should see even where little is logged. */
+const alarming: ReadonlySet<RolloutAudit> = new Set(['pause', 'rollback', 'fail'])
 
 /** The same after a restart, so that the sums of this server are counted once. */
 const serverName = (stateDirectory: string): string =>
