@@ -46,8 +46,9 @@ function doorsOf({ http, grpc, sagemaker, sharedHttp }: ServerOptions): Door[] {
 }
 
 /** Whoever loads models decides which code runs. */
-function openRepository({ engine }: ServerOptions, doors: readonly Door[]): string[] {
-  if (engine.modelControlMode !== 'explicit') return []
+function openRepository({ engine, process }: ServerOptions, doors: readonly Door[]): string[] {
+  // With --access-config the roles in the file decide who loads.
+  if (engine.modelControlMode !== 'explicit' || process.accessConfigFile !== '') return []
   const open = doors.filter(
     ({ address, restricted, isMutual }) => !isLoopbackName(address) && !restricted.has('model-repository') && !isMutual,
   )
