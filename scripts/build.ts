@@ -4,9 +4,10 @@
 // half of the time until a server was ready (bench/start.bench.ts). Threads and whoever imports the package use the modules.
 
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { build, type Plugin } from 'esbuild'
+import { bundleConsole } from './bundle-console.ts'
 
 const root = path.join(import.meta.dirname, '..')
 const wanted = path.resolve(root, process.argv[2] ?? 'dist')
@@ -44,5 +45,7 @@ if (status === 0) {
     packages: 'external',
     plugins: [ownPlaces],
   })
+  mkdirSync(path.join(dist, 'console'))
+  for (const [name, text] of await bundleConsole()) writeFileSync(path.join(dist, 'console', name), text)
 }
 process.exitCode = status ?? 1

@@ -91,6 +91,7 @@ async function runStaticChecks(totals: Totals): Promise<void> {
     ['format (fix: npm run format)', 'prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.'],
     ['lint', 'oxlint/bin/oxlint', '--type-aware', '--deny-warnings'],
     ['types', 'typescript/bin/tsc', '--noEmit'],
+    ['types of the console', 'typescript/bin/tsc', '--noEmit', '-p', 'src/console'],
   ]
   for (const [name, script, ...args] of checks) {
     const { code, output } = await capture(path.join(root, 'node_modules', script), args)

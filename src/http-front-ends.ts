@@ -13,6 +13,9 @@ import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { accessRoutes } from './frontends/access/access-routes.ts'
 import type { CostOptions } from './frontends/access/cost-table.ts'
+import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
+import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
+import { feedRoutes } from './frontends/feeds/feed-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import { faultRoutes } from './frontends/rollouts/fault-endpoints.ts'
@@ -62,6 +65,8 @@ export type HttpDependencies = {
   readonly faults?: FaultSource | null
   /** The models of TensorFlow Serving's configuration; without them there are those of the repositories. */
   readonly serving?: ServingModels
+  /** Without them nobody can watch the server. */
+  readonly feeds?: FeedSources
   /** Metrics that models made; without them no answer tells of a model's load. */
   readonly customMetrics?: LoadMetricSource
 }
@@ -74,9 +79,10 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   const { refusals, wording } = dependencies.engine
   const ports = { metricsPort: dependencies.metricsPort ?? (() => null) }
   const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports) }
+  const home = options.hasConsole ? { homePath: consolePath } : {}
   return new HttpPort(
     { ...dependencies, ...hints, refusals, admission, offload, cannotListen: (reason) => listenError(reason, options) },
-    { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
+    { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true, ...home },
     httpRoutes(parts, options),
   )
 }
@@ -88,6 +94,7 @@ type HttpParts = V2Parts & {
   readonly cost?: CostOptions | null
   readonly rollouts?: RolloutTools
   readonly serving?: ServingModels
+  readonly feeds?: FeedSources
 }
 
 /** What the routes of every HTTP port are made of. */
@@ -118,6 +125,8 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   post('/v2/models/{model}/feedback', 'rollouts', feedbackEndpoint(parts.engine, parts.rollouts?.desk ?? null)),
   ...faultRoutes(parts.rollouts?.faultDesk ?? null),
   ...v1Routes(parts, options),
+  ...feedRoutes(parts.feeds ?? null),
+  ...consoleRoutes(options),
 ]
 
 /** Two protocols have the paths below `/v1/models/{model}`: TensorFlow Serving's, where it is allowed, else KServe's. */

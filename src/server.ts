@@ -6,6 +6,7 @@ import type { Clock } from './base/clock.ts'
 import { openOrClose, type ClosingStack } from './base/closing-stack.ts'
 import type { Log } from './base/log.ts'
 import type { LogControl } from './base/log-control.ts'
+import type { LogHistory } from './base/log-history.ts'
 import type { BackendEntry } from './backend-registry.ts'
 import { buildEngine } from './build-engine.ts'
 import type { Engine } from './engine/engine.ts'
@@ -16,6 +17,7 @@ import type { IndexEntry } from './engine/serving/index-entry.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { openGpus } from './open-gpus.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
 import { createHttpPort } from './http-front-ends.ts'
 import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
 import type { OpenServingModels } from './open-serving-models.ts'
@@ -35,6 +37,8 @@ import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
 import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 import { openAccess } from './open-access.ts'
+import { TraceHistory } from './telemetry/trace-history.ts'
+import { openFeeds } from './open-feeds.ts'
 import { openReleases } from './open-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
@@ -49,6 +53,8 @@ export type ServerDependencies = {
   readonly log: Log
   /** What `/v2/logging` shows and changes. */
   readonly logControl?: LogControl
+  /** What `/v2/logs` shows. */
+  readonly logHistory?: LogHistory
   /** `--access-log` */
   readonly accessLog?: AccessLog
 }
@@ -118,7 +124,7 @@ async function openServer(
   const access = await openAccess({ ...dependencies, audit }, options.process, closing)
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
-  const { spans, tracer } = openTracing(dependencies, options.trace, closing, exit)
+  const { spans, tracer, traceHistory } = openTracing(dependencies, options, closing, exit)
   const gpus = closing.add(await openGpus(options.engine), (opened) => opened?.close())
   const sharedMemory = closing.add(createSharedMemory(options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()
@@ -144,6 +150,7 @@ async function openServer(
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   const isServing = !(options.process.exitOnError && engine.hasFailures)
   const connectionSlots = ConnectionSlots.ofProcess()
+  const feeds = openFeeds({ ...dependencies, engine, ledger: counts.ledger, traceHistory, connectionSlots }, options)
   const parts = {
     ...dependencies,
     ...counts,
@@ -160,23 +167,24 @@ async function openServer(
     grpcModule,
     mapped,
     ...(serving === null ? {} : { serving: serving.models }),
+    feeds: feeds.sources,
   }
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
+  // Feeds have no end of their own, and the ports wait for every answer.
+  closing.add(feeds, (opened) => opened.close())
   // Readiness goes false first, in the same turn of the event loop in which the drain begins.
   closing.add(engine, (opened) => opened.beginExit())
-  return {
-    engine,
-    ...addresses,
-    report,
-    reopenAuditLog: () => audit.reopen(),
-    drain: async (budgetMs) => {
-      Object.assign(exit, { isOrderly: true, budgetMs })
-      await closing.close()
-      return exit.isInTime
-    },
-  }
+  return { engine, ...addresses, report, reopenAuditLog: () => audit.reopen(), drain: drainOf(closing, exit) }
 }
+
+const drainOf =
+  (closing: ClosingStack, exit: Exit) =>
+  async (budgetMs: number): Promise<boolean> => {
+    Object.assign(exit, { isOrderly: true, budgetMs })
+    await closing.close()
+    return exit.isInTime
+  }
 
 /** Null where TensorFlow Serving's protocol is not served: then its code is not read. */
 async function openServing(
@@ -226,6 +234,7 @@ async function endServing(engine: Engine, { http, grpc, further }: Ports, exit: 
 type PortParts = ServerDependencies &
   Omit<MetricsServiceDependencies, 'traffic'> & {
     readonly sharedMemory: SharedMemoryRegistry
+    readonly feeds: FeedSources
     readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
     readonly mapped: MappedFolders | null
     readonly serving?: ServingModels
@@ -289,17 +298,27 @@ const createSharedMemory = ({ process: options, engine }: ServerOptions, gpus: G
 
 function openTracing(
   dependencies: ServerDependencies,
-  options: TraceOptions,
+  { trace, engine }: ServerOptions,
   closing: ClosingStack,
   exit: Exit,
-): { readonly spans: SpanProcessor | null; readonly tracer: Tracer } {
-  const { openTelemetry } = options
+): { readonly spans: SpanProcessor | null; readonly tracer: Tracer; readonly traceHistory: TraceHistory } {
+  const { openTelemetry } = trace
   const processor = openTelemetry === null ? null : createSpanProcessor(dependencies, openTelemetry)
   const spans = closing.add(processor, (opened) => opened?.close(exit.isOrderly ? spanFlushMs : 0))
-  return { spans, tracer: closing.add(createTracer(dependencies, options, spans), (opened) => opened.close()) }
+  const traceHistory = new TraceHistory(() => dependencies.clock.wallMs())
+  // Without a trace file Triton refuses to trace.
+  const kept = engine.wordsErrorsLikeTriton ? null : traceHistory
+  const tracer = closing.add(createTracer(dependencies, trace, spans, kept), (opened) => opened.close())
+  return { spans, tracer, traceHistory }
 }
 
-function createTracer({ clock, log }: ServerDependencies, options: TraceOptions, spans: SpanProcessor | null): Tracer {
-  if (spans === null || options.openTelemetry === null) return new Tracer(log, options)
-  return new Tracer(log, options, { clock, sink: spans, settings: openTelemetrySettings(options.openTelemetry) })
+function createTracer(
+  { clock, log }: ServerDependencies,
+  options: TraceOptions,
+  spans: SpanProcessor | null,
+  history: TraceHistory | null,
+): Tracer {
+  if (spans === null || options.openTelemetry === null) return new Tracer(log, options, null, history)
+  const settings = openTelemetrySettings(options.openTelemetry)
+  return new Tracer(log, options, { clock, sink: spans, settings }, history)
 }

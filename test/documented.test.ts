@@ -38,6 +38,7 @@ test('docs/reference/http.md lists every path and method that the server knows, 
     O: 'rollout',
     L: 'label',
     F: 'fault',
+    A: 'asset',
   }
   const rows = [...read('docs/reference/http.md').matchAll(/^\| (`\/.*?) \| ([A-Z, ]+) \|/gm)]
   const documented = rows.flatMap(([, paths = '', methods = '']) =>

@@ -5,11 +5,12 @@ type ModelState = { readonly name: string; readonly state: string }
 export function firstSteps(
   at: { readonly address: string; readonly port: number },
   models: readonly ModelState[],
-  isExamples: boolean,
+  { isExamples, hasConsole }: { readonly isExamples: boolean; readonly hasConsole: boolean },
 ): string {
   const url = `http://${reachableHost(at.address)}:${at.port}`
   const ready = models.filter((model) => model.state === 'READY')
   const lines = ['', `Galatea is at ${url}   (Ctrl-C ends it)`]
+  if (hasConsole) lines.push(`Open ${url}/console in a browser to see its models and try them.`)
   if (isExamples && ready.some((model) => model.name === 'simple')) {
     lines.push('Try it from another terminal:', '', ...simpleCurl(url))
   } else if (ready[0] !== undefined) {

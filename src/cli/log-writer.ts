@@ -1,5 +1,6 @@
 // The Log of a running server: decides by level, formats, and chooses where the line goes.
 
+import { LogHistory } from '../base/log-history.ts'
 import type { Log, LogFields, LogLevel } from '../base/log.ts'
 import type { LogSettings } from '../options/server-options.ts'
 import { encodeLogLine, linePrefix, type LineContext } from './log-line.ts'
@@ -30,6 +31,7 @@ class LogOutput {
   readonly dependencies: LogWriterDependencies
   settings: LogSettings
   file: TextSink | null
+  readonly history = new LogHistory()
 
   constructor(dependencies: LogWriterDependencies, settings: LogSettings) {
     this.dependencies = dependencies
@@ -64,6 +66,11 @@ export class LogWriter implements Log {
 
   get settings(): LogSettings {
     return this.#output.settings
+  }
+
+  /** The last lines that were written. */
+  get history(): LogHistory {
+    return this.#output.history
   }
 
   /** Changes levels or format from now on. The file stays what it was at start. */
@@ -138,7 +145,9 @@ export class LogWriter implements Log {
 
   #write(level: LogLevel, message: string, fields: LogFields = {}): void {
     const entry = { level, message, fields, source: this.#source }
-    this.#output.sinkOf(level).write(encodeLogLine(entry, this.#output.context))
+    const { context } = this.#output
+    this.#output.sinkOf(level).write(encodeLogLine(entry, context))
+    this.#output.history.add(entry, context.wallUs / 1000)
   }
 }
 

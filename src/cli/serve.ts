@@ -117,6 +117,7 @@ async function serve(
       clock,
       log,
       logControl: log,
+      logHistory: log.history,
       ...(accessLog === null ? {} : { accessLog }),
     })
   } catch (reason) {
@@ -134,7 +135,7 @@ async function serve(
     const where = options.engine.modelRepositories.map((path) => `'${withoutSecrets(path)}'`).join(' and ')
     log.from('serve.ts').warning(`no model to serve: ${where} has no folder with a model; see galatea init --help`)
   }
-  announce(log, server, isExamples)
+  announce(log, server, { isExamples, hasConsole: options.http?.hasConsole === true })
   // The compile cache is written now, because the server may be ended by SIGKILL.
   flushCompileCache()
   returnMemory()
@@ -160,7 +161,11 @@ function startFailure(error: ServerError | null): string {
   return `${errorCodeText[error.code]} - ${error.message.trimEnd()}`
 }
 
-function announce(log: LogWriter, server: RunningServer, isExamples: boolean): void {
+function announce(
+  log: LogWriter,
+  server: RunningServer,
+  { isExamples, hasConsole }: { readonly isExamples: boolean; readonly hasConsole: boolean },
+): void {
   if (server.grpcAddress !== null) {
     log.from('grpc-frontend.ts').info(`Started GRPCInferenceService at ${hostAndPort(server.grpcAddress)}`)
   }
@@ -173,7 +178,7 @@ function announce(log: LogWriter, server: RunningServer, isExamples: boolean): v
     log.from('further-ports.ts').info(`Started ${title} at ${hostAndPort(address)}`)
   }
   const isForHumans = (process.stdout.isTTY || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
-  if (isForHumans && at !== null) log.plain(firstSteps(at, server.report.models, isExamples))
+  if (isForHumans && at !== null) log.plain(firstSteps(at, server.report.models, { isExamples, hasConsole }))
 }
 
 const hostAndPort = ({ address, port }: { readonly address: string; readonly port: number }): string =>

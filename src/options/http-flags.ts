@@ -49,6 +49,9 @@ export const httpFlags = [
   flag('kserve-v1', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the KServe v1 protocol: /v1/models/{model}:predict')
     .to('http.hasKserveV1'),
+  flag('console', boolean, 'true', { ...ours, tritonDefault: 'false' })
+    .says('Serve the console at /console, the API pages at /docs, and send browsers that ask for / there')
+    .to('http.hasConsole'),
   flag('http-headers-timeout-secs', seconds, '10', ours)
     .says('Time a client has to send its headers')
     .to('http.headersTimeoutMs'),

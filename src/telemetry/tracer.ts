@@ -13,6 +13,7 @@ import { createTraceId, parseTraceOrigin } from './otlp/trace-context.ts'
 import { WallOrigin } from './otlp/wall-origin.ts'
 import { TimestampTrace } from './timestamp-trace.ts'
 import { TraceFile } from './trace-file.ts'
+import type { TraceHistory } from './trace-history.ts'
 import { TraceSampler } from './trace-sampler.ts'
 
 export type TracerOptions = TraceSettings & {
@@ -37,15 +38,18 @@ export class Tracer implements TraceControl {
   /** Null in mode `triton`. */
   readonly #target: SpanTarget | null
   readonly #origin: WallOrigin | null
+  /** Null: only the file has traces. */
+  readonly #history: TraceHistory | null
   #global: TraceSampler
   /** Models that have settings of their own, with those settings. */
   readonly #models = new Map<string, { own: OwnSettings; sampler: TraceSampler }>()
   #isOn: boolean
   #lastId = 0
 
-  constructor(log: Log, options: TracerOptions, target: SpanTarget | null = null) {
+  constructor(log: Log, options: TracerOptions, target: SpanTarget | null = null, history: TraceHistory | null = null) {
     const { file, levels, rate, count, logFrequency } = options
-    this.#target = target
+    this.#history = history
+    this.#target = target === null || history === null ? target : { ...target, sink: keeping(target.sink, history) }
     this.#origin = target === null ? null : new WallOrigin(target.clock)
     this.#file = new TraceFile(log, target === null ? file : '')
     this.#atStart = { levels, rate, count, logFrequency }
@@ -89,7 +93,10 @@ export class Tracer implements TraceControl {
     if (this.#target !== null) return this.#beginSpans(request, sampler, this.#target)
     if (!sampler.pick()) return null
     const settings = { levels: sampler.settings.levels, nextId: this.#nextId }
-    return new TimestampTrace(settings, 0, request.arrivalStamps ?? [], (records) => sampler.add(records))
+    return new TimestampTrace(settings, 0, request.arrivalStamps ?? [], (records) => {
+      this.#history?.addRecords(records)
+      if (this.#file.path !== '') sampler.add(records)
+    })
   }
 
   /** A request whose caller records the trace is always traced, whatever the rate is. */
@@ -153,9 +160,16 @@ export class Tracer implements TraceControl {
     // In mode `opentelemetry` rate 0 still traces the requests whose callers record the trace.
     if (this.#target !== null) return
     if (rate === 0) throw invalidSetting('sample rate must be non-zero')
-    if (this.#file.path === '') throw invalidSetting('trace file name is not given')
+    if (this.#file.path === '' && this.#history === null) throw invalidSetting('trace file name is not given')
   }
 }
+
+const keeping = (sink: SpanSink, history: TraceHistory): SpanSink => ({
+  add: (span) => {
+    history.addSpan(span)
+    sink.add(span)
+  },
+})
 
 const settingNames = ['levels', 'rate', 'count', 'logFrequency'] as const
 

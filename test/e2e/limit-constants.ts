@@ -63,6 +63,28 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'transport/client-memory.ts mostUnreadBytes',
     'transport/client-memory.ts mostUnreadBytesUnderPressure',
   ],
+  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`) at a time': [
+    'frontends/feeds/feed-readers.ts mostReaders',
+  ],
+  'unread events of one feed': ['frontends/feeds/feed-readers.ts mostUnreadBytes'],
+  'log lines that are kept for readers': [
+    'base/log-history.ts mostEntries',
+    'base/log-history.ts mostBytes',
+    'base/log-history.ts longestMessage',
+    'base/log-history.ts mostOfFailedModel',
+    'base/log-history.ts mostFailedModels',
+    'frontends/feeds/feed-endpoints.ts mostLines',
+  ],
+  'traced requests that are kept for readers': [
+    'telemetry/trace-history.ts mostTraces',
+    'telemetry/trace-history.ts mostRecords',
+    'frontends/feeds/feed-endpoints.ts longestTraceMs',
+  ],
+  'versions with live figures, and with an hour of them': [
+    'telemetry/figure-sampler.ts mostVersions',
+    'telemetry/live-figures.ts mostHistories',
+  ],
+  'characters of a query parameter of a feed': ['frontends/feeds/feed-query.ts longestValue'],
   'unread events of one `generate_stream`': [
     'frontends/generate/generate-endpoints.ts mostUnreadBytes',
     'frontends/torchserve/prediction-endpoint.ts mostUnreadBytes',

@@ -481,6 +481,24 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   ),
   'unread answers of one gRPC call': driveBacklog,
   'unread answers of one HTTP connection': driveUnread,
+  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`) at a time': elsewhere(
+    'test/e2e/feeds.test.ts',
+    'the 65th reader is refused',
+  ),
+  'unread events of one feed': elsewhere('test/e2e/feeds.test.ts', 'a reader that stalls costs less than 1 MiB'),
+  'log lines that are kept for readers': elsewhere('src/base/log-history.test.ts', 'keeps the newest 5000 lines'),
+  'traced requests that are kept for readers': elsewhere(
+    'src/telemetry/trace-history.test.ts',
+    'the newest 200 are kept',
+  ),
+  'versions with live figures, and with an hour of them': elsewhere(
+    'src/telemetry/figure-sampler.test.ts',
+    'the first 500 versions have figures, the first 50 a history',
+  ),
+  'characters of a query parameter of a feed': elsewhere(
+    'test/e2e/feeds.test.ts',
+    'a query that is too long is refused',
+  ),
   'unread events of one `generate_stream`': elsewhere('test/e2e/slow-readers.test.ts', 'stops reading'),
   'requests of one gRPC stream under way': driveStream,
   'messages without an answer on one gRPC connection, inferences and loads apart': driveBacklog,

@@ -38,6 +38,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   perf: ['client', 'transport', 'protocol', 'tensor', 'base'],
   tune: ['perf', 'client', 'repository', 'base'],
   client: ['protocol', 'protobuf', 'tensor', 'base'],
+  console: ['client', 'protocol'],
   options: ['ports', 'telemetry', 'engine', 'protocol', 'access', 'base'],
   cli: [
     'options',

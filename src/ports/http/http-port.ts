@@ -48,6 +48,8 @@ type HttpPortOptions = HttpTransportOptions & {
   readonly allowedHosts: readonly string[]
   /** True: the limits have flags `--http-…`, and refusals name the flag. */
   readonly hasFlags: boolean
+  /** Where a browser that asks for `/` is sent; left out: nowhere. */
+  readonly homePath?: string
 }
 
 /** The most bytes of a body without tensors or models: to read them takes up to 20 ms. */
@@ -126,6 +128,10 @@ export class HttpPort implements HttpService {
     if (this.#crossOrigin !== null && isPreflight(request)) return null
     const match = this.#router.find(request.target)
     if (match === null) return null
+    if (match.route.isOpen === true) {
+      request.caller = anonymous
+      return null
+    }
     const judge = (verdict: Verdict): HttpResponse | null => this.#judge(request, verdict)
     const failed = (reason: unknown): HttpResponse => {
       this.#log.error('admission failed', { target: request.target, reason: messageOf(reason) })
@@ -171,6 +177,10 @@ export class HttpPort implements HttpService {
   #dispatch(request: HttpRequest): void {
     const match = this.#router.find(request.target)
     if (match === null) {
+      if (this.#options.homePath !== undefined && isBrowserAtRoot(request)) {
+        request.respond(redirect(this.#options.homePath))
+        return
+      }
       const hint = this.#pathHint?.(request.target)
       request.respond(
         hint === undefined ? new HttpResponse(404, plainType, [notFoundBody]) : messageResponse(404, hint, jsonType),
@@ -280,6 +290,13 @@ export class HttpPort implements HttpService {
     return this.#options.hasFlags ? ` Use --http-${flag} to ${purpose}.` : ''
   }
 }
+
+/** Programs that ask for `/` get the answer of every path that is not there. */
+const isBrowserAtRoot = ({ method, target, headers }: HttpRequest): boolean =>
+  target === '/' && method === 'GET' && (headerOf(headers, 'accept') ?? '').includes('text/html')
+
+const redirect = (path: string): HttpResponse =>
+  new HttpResponse(302, plainType, [], { headers: ['Location', path, 'Vary', 'Accept', 'Cache-Control', 'no-cache'] })
 
 const wrongMethod = ({ wrongMethodType }: Route): HttpResponse =>
   new HttpResponse(405, wrongMethodType, [notAllowedBody])

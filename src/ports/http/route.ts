@@ -28,6 +28,8 @@ export type Route = {
   readonly wrongMethodType: string
   /** True where a body may hold tensors or models; other bodies are small. */
   readonly takesLargeBody?: boolean
+  /** True: nobody is asked who calls. For pages, whose browser has no key yet. */
+  readonly isOpen?: boolean
   readonly handle: RouteHandler
 }
 
@@ -44,6 +46,7 @@ const route =
 export const get = route('GET')
 export const post = route('POST')
 export const getOrPost = route('GET', 'POST')
+export const open = (restricted: Route): Route => ({ ...restricted, isOpen: true })
 export const large = (small: Route): Route => ({ ...small, takesLargeBody: true })
 export const forAll = (some: Route): Route => ({ ...some, isForAll: true })
 export const forSelf = (some: Route): Route => ({ ...some, isForSelf: true })

@@ -1,0 +1,3 @@
+// What the bundler adds to the standard.
+
+declare module '*.css'

@@ -1,0 +1,111 @@
+// The call that the playground makes, for a terminal and two languages. Pure functions.
+
+type SnippetInput = {
+  readonly name: string
+  readonly dataType: string
+  readonly shape: readonly number[]
+  /** JSON values; null where the bytes are in a file. */
+  readonly values: readonly (number | boolean | string)[] | null
+}
+
+export type SnippetCall = {
+  readonly origin: string
+  readonly model: string
+  /** '' for the version that the server chooses. */
+  readonly version: string
+  readonly inputs: readonly SnippetInput[]
+  readonly isDecoupled: boolean
+}
+
+const mostValues = 256
+
+const pathOf = ({ model, version }: SnippetCall): string =>
+  `/v2/models/${model}${version === '' ? '' : `/versions/${version}`}`
+
+const valuesText = ({ values, shape }: SnippetInput): string => {
+  if (values === null) return '[]'
+  const short = values
+    .slice(0, mostValues)
+    .map((value) => (typeof value === 'number' ? Number(value.toPrecision(6)) : value))
+  return `${JSON.stringify(short).slice(0, -1)}${values.length > mostValues ? `, … ${shape.join('×')} values` : ''}]`
+}
+
+/** In single quotes of a shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+export function curlSnippet(call: SnippetCall): string {
+  const path = `${call.origin}${pathOf(call)}`
+  if (call.isDecoupled) {
+    const body = `{${call.inputs.map((input) => `${JSON.stringify(input.name)}: ${valueOrList(input)}`).join(', ')}}`
+    return `curl -N ${quoted(`${path}/generate_stream`)} -d ${quoted(body)}`
+  }
+  const inputs = call.inputs.map(
+    (input) =>
+      `  {"name": ${JSON.stringify(input.name)}, "shape": [${input.shape.join(', ')}], "datatype": "${input.dataType}", "data": ${valuesText(input)}}`,
+  )
+  return `curl ${quoted(`${path}/infer`)} -d ${quoted(`{"inputs": [\n${inputs.join(',\n')}\n]}`)}`
+}
+
+const valueOrList = (input: SnippetInput): string =>
+  input.values?.length === 1 ? JSON.stringify(input.values[0]) : valuesText(input)
+
+const numpyTypes: Readonly<Record<string, string>> = {
+  BOOL: 'bool',
+  BYTES: 'object_',
+  FP16: 'float16',
+  FP32: 'float32',
+  FP64: 'float64',
+}
+
+const numpyType = (dataType: string): string => `np.${numpyTypes[dataType] ?? dataType.toLowerCase()}`
+
+const pythonValues = (input: SnippetInput): string =>
+  valuesText(input)
+    .replaceAll(/\btrue\b/g, 'True')
+    .replaceAll(/\bfalse\b/g, 'False')
+
+export function pythonSnippet(call: SnippetCall): string {
+  const host = call.origin.replace(/^https?:\/\//, '')
+  const version = call.version === '' ? '' : `, model_version=${JSON.stringify(call.version)}`
+  const lines = call.inputs.flatMap((input, i) => [
+    `input_${i} = httpclient.InferInput(${JSON.stringify(input.name)}, [${input.shape.join(', ')}], "${input.dataType}")`,
+    `input_${i}.set_data_from_numpy(np.array(${pythonValues(input)}, dtype=${numpyType(input.dataType)}).reshape([${input.shape.join(', ')}]))`,
+  ])
+  return [
+    'import numpy as np',
+    'import tritonclient.http as httpclient',
+    '',
+    `client = httpclient.InferenceServerClient("${host}"${call.origin.startsWith('https') ? ', ssl=True' : ''})`,
+    ...lines,
+    `answer = client.infer(${JSON.stringify(call.model)}, [${call.inputs.map((_, i) => `input_${i}`).join(', ')}]${version})`,
+    'for output in answer.get_response()["outputs"]:',
+    '    print(output["name"], answer.as_numpy(output["name"]))',
+  ].join('\n')
+}
+
+export function typescriptSnippet(call: SnippetCall): string {
+  const version = call.version === '' ? '' : `, { version: ${JSON.stringify(call.version)} }`
+  const head = [
+    `import { createHttpClient } from 'galatea/client'`,
+    '',
+    `const client = createHttpClient({ url: '${call.origin}' })`,
+  ]
+  if (call.isDecoupled) {
+    const fields = call.inputs.map((input) => `${JSON.stringify(input.name)}: ${valueOrList(input)}`).join(', ')
+    return [
+      ...head,
+      `for await (const piece of client.generateStream(${JSON.stringify(call.model)}, { ${fields} }${version})) console.log(piece)`,
+    ].join('\n')
+  }
+  const inputs = call.inputs.map((input) => {
+    const type = input.dataType === 'BYTES' ? '' : `, dataType: '${input.dataType}'`
+    return `  ${JSON.stringify(input.name)}: { data: ${valuesText(input)}, shape: [${input.shape.join(', ')}]${type} },`
+  })
+  return [
+    ...head,
+    `const answer = await client.infer(${JSON.stringify(call.model)}, {`,
+    ...inputs,
+    `}${version})`,
+    'for (const output of answer.outputs) console.log(output.name, output.data)',
+  ].join('\n')
+}

@@ -1,0 +1,158 @@
+// Charts over time. Each has its numbers as a table too, for those who cannot see it.
+
+import type { JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import { scheme } from './scheme.ts'
+
+export type ChartSeries = { readonly name: string; readonly values: readonly (number | null)[] }
+
+const height = 200
+const colours = ['--series-1', '--series-2', '--series-3', '--series-4']
+const dashes: readonly (number[] | undefined)[] = [undefined, [6, 4], [2, 3], [10, 4, 2, 4]]
+
+export function Chart({
+  title,
+  times,
+  series,
+  format,
+}: {
+  readonly title: string
+  /** Milliseconds since 1970. */
+  readonly times: readonly number[]
+  readonly series: readonly ChartSeries[]
+  readonly format: (value: number | null) => string
+}): JSX.Element {
+  const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  const look = scheme.value
+  useEffect(() => {
+    const box = place.current
+    if (box === null) return undefined
+    const made = new uPlot(optionsOf(series, format, box.clientWidth), dataOf(times, series), box)
+    plot.current = made
+    const observer = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height }))
+    observer.observe(box)
+    return () => {
+      observer.disconnect()
+      made.destroy()
+      plot.current = null
+    }
+  }, [look, series.map(({ name }) => name).join()])
+  useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series])
+  const last = times.length - 1
+  return (
+    <figure class="chart">
+      <figcaption>
+        <h2 class="chart-title">{title}</h2>
+        <span class="legend">
+          {series.map(({ name, values }, i) => (
+            <span key={name}>
+              <i class={`swatch s${i + 1}`} aria-hidden="true" />
+              {name} <b>{format(values[last] ?? null)}</b>
+            </span>
+          ))}
+        </span>
+      </figcaption>
+      <div ref={place} class="plot" aria-hidden="true" />
+      <details>
+        <summary>{title} as a table</summary>
+        <TableTwin title={title} times={times} series={series} format={format} />
+      </details>
+    </figure>
+  )
+}
+
+const twinRows = 12
+
+function TableTwin({ title, times, series, format }: Parameters<typeof Chart>[0]): JSX.Element {
+  const step = Math.max(1, Math.ceil(times.length / twinRows))
+  const rows = times.map((_, i) => i).filter((i) => (times.length - 1 - i) % step === 0)
+  return (
+    <div class="table" role="region" aria-label={`${title}, numbers`} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">time</th>
+            {series.map(({ name }) => (
+              <th scope="col" key={name}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((i) => (
+            <tr key={i}>
+              <td>{new Date(times[i] ?? 0).toLocaleTimeString('en-GB')}</td>
+              {series.map(({ name, values }) => (
+                <td key={name}>{format(values[i] ?? null)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+const clockText = (seconds: number): string => new Date(seconds * 1000).toLocaleTimeString('en-GB')
+
+const dataOf = (times: readonly number[], series: readonly ChartSeries[]): uPlot.AlignedData => [
+  times.map((ms) => ms / 1000),
+  ...series.map(({ values }) => [...values]),
+]
+
+function optionsOf(
+  series: readonly ChartSeries[],
+  format: (value: number | null) => string,
+  width: number,
+): uPlot.Options {
+  const style = getComputedStyle(document.documentElement)
+  const token = (name: string): string => style.getPropertyValue(name).trim()
+  const axis = { stroke: token('--text-soft'), grid: { stroke: token('--line'), width: 1 }, ticks: { show: false } }
+  return {
+    width,
+    height,
+    legend: { show: false },
+    cursor: { y: false },
+    scales: { y: { range: (_, low, high) => [Math.min(0, low), high <= 0 || high === null ? 1 : high * 1.1] } },
+    axes: [
+      { ...axis, font: '11px system-ui, sans-serif', space: 90, values: (_, ticks) => ticks.map(clockText) },
+      {
+        ...axis,
+        size: 64,
+        font: '11px system-ui, sans-serif',
+        values: (_, ticks) => ticks.map((value) => format(value)),
+      },
+    ],
+    series: [
+      {},
+      ...series.map(({ name }, i) => ({
+        label: name,
+        stroke: token(colours[i] ?? '--series-1'),
+        width: 2,
+        spanGaps: false,
+        points: { show: false },
+        ...(dashes[i] === undefined ? {} : { dash: dashes[i] }),
+        ...(i === 0 ? { fill: token('--series-fill') } : {}),
+      })),
+    ],
+  }
+}
+
+/** A line without axes, beside the number that it explains. */
+export function Sparkline({ values }: { readonly values: readonly number[] }): JSX.Element {
+  const [width, tall] = [96, 24]
+  const top = Math.max(1e-9, ...values)
+  const points = values.map((value, i) => {
+    const x = values.length < 2 ? width : (i / (values.length - 1)) * width
+    return `${x.toFixed(1)},${(tall - 2 - (value / top) * (tall - 4)).toFixed(1)}`
+  })
+  return (
+    <svg class="spark" viewBox={`0 0 ${width} ${tall}`} width={width} height={tall} aria-hidden="true">
+      <polyline points={points.join(' ')} />
+    </svg>
+  )
+}

@@ -1,0 +1,114 @@
+// Which ways there are to fill an input, from its type and shape alone. Pure functions.
+
+import type { ModelConfig, ModelMetadata } from '../client/web.ts'
+
+export type Filling = 'drawing' | 'picture' | 'sound' | 'numbers' | 'text' | 'json' | 'file'
+
+/** How the pixels of a picture lie in a tensor. */
+export type PixelLayout = {
+  readonly order: 'HW' | 'HWC' | 'CHW'
+  readonly channels: 1 | 3 | 4
+  /** -1: as large as the picture. */
+  readonly height: number
+  readonly width: number
+}
+
+export type InputSlot = {
+  readonly name: string
+  readonly dataType: string
+  /** With the batch dimension, where the model batches. */
+  readonly shape: readonly number[]
+  readonly isBatching: boolean
+  readonly isOptional: boolean
+  readonly fillings: readonly Filling[]
+  readonly layout: PixelLayout | null
+}
+
+const mostPadSide = 128
+
+export function inputSlots(metadata: ModelMetadata, config: ModelConfig): InputSlot[] {
+  const isBatching = config.max_batch_size > 0
+  return metadata.inputs.map(({ name, dataType, shape }) => {
+    const item = isBatching ? shape.slice(1) : shape
+    const layout = pixelLayout(item, dataType)
+    const configured = config.input.find((input) => input.name === name)
+    const isOptional = configured?.['optional'] === true
+    const fillings = fillingsOf(dataType, item, layout)
+    return { name, dataType, shape, isBatching, isOptional, layout, fillings }
+  })
+}
+
+function fillingsOf(dataType: string, item: readonly number[], layout: PixelLayout | null): Filling[] {
+  if (dataType === 'BYTES') return ['text', 'file', 'json']
+  const found: Filling[] = []
+  if (layout !== null && layout.channels === 1 && layout.height > 0 && layout.height <= mostPadSide)
+    found.push('drawing')
+  if (layout !== null) found.push('picture')
+  if (isSound(item, dataType)) found.push('sound')
+  return [...found, 'numbers', 'json', 'file']
+}
+
+/** A long or open row of samples. */
+const isSound = (item: readonly number[], dataType: string): boolean => {
+  const long = item.filter((size) => size !== 1)
+  return ['FP32', 'INT16'].includes(dataType) && long.length === 1 && ((long[0] ?? 0) < 0 || (long[0] ?? 0) >= 256)
+}
+
+/** Null: the shape is not one of a picture. */
+function pixelLayout(item: readonly number[], dataType: string): PixelLayout | null {
+  if (!['UINT8', 'INT8', 'FP32', 'FP16', 'INT32', 'FP64'].includes(dataType)) return null
+  const channelsOf = (size: number | undefined): 1 | 3 | 4 | null =>
+    size === 1 || size === 3 || size === 4 ? size : null
+  // Without a batch dimension of its own a model may want a first dimension of 1.
+  const sizes = item.length === 4 && (item[0] === 1 || item[0] === -1) ? item.slice(1) : item
+  const [a = 0, b = 0, c = 0] = sizes
+  if (sizes.length === 1) {
+    const side = Math.sqrt(a)
+    return Number.isInteger(side) && side >= 4 && side <= mostPadSide
+      ? { order: 'HW', channels: 1, height: side, width: side }
+      : null
+  }
+  if (sizes.length === 2) return isSide(a) && isSide(b) ? { order: 'HW', channels: 1, height: a, width: b } : null
+  if (sizes.length !== 3) return null
+  const last = channelsOf(c)
+  if (last !== null && isSide(a) && isSide(b)) return { order: 'HWC', channels: last, height: a, width: b }
+  const first = channelsOf(a)
+  return first !== null && isSide(b) && isSide(c) ? { order: 'CHW', channels: first, height: b, width: c } : null
+}
+
+const isSide = (size: number): boolean => size === -1 || size >= 4
+
+/** The shape of a request: the batch is 1, what is open follows from the number of elements. */
+export function shapeFor(slot: InputSlot, elements: number): number[] {
+  const shape = slot.shape.map((size, i) => (i === 0 && slot.isBatching ? 1 : size))
+  const open = shape.filter((size) => size < 0).length
+  const fixed = shape.reduce((product, size) => (size < 0 ? product : product * size), 1)
+  let rest = fixed === 0 ? 0 : elements / fixed
+  return shape.map((size) => {
+    if (size >= 0) return size
+    const value = open === 1 ? rest : rest
+    rest = 1
+    return Math.max(0, Math.floor(value))
+  })
+}
+
+/** Numbers in any form that people paste: commas, spaces, lines, brackets. Throws with the word that is none. */
+export function readNumbers(text: string, dataType: string): (number | bigint | boolean)[] {
+  const words = text.split(/[\s,;[\]]+/).filter((word) => word !== '')
+  return words.map((word) => {
+    if (dataType === 'BOOL') {
+      if (['true', '1'].includes(word)) return true
+      if (['false', '0'].includes(word)) return false
+      throw new Error(`'${word.slice(0, 40)}' is neither true nor false`)
+    }
+    if (dataType === 'INT64' || dataType === 'UINT64') {
+      if (/^-?\d+$/.test(word)) return BigInt(word)
+      throw new Error(`'${word.slice(0, 40)}' is not a whole number`)
+    }
+    const value = Number(word)
+    if (Number.isNaN(value) && word !== 'NaN') throw new Error(`'${word.slice(0, 40)}' is not a number`)
+    return value
+  })
+}
+
+export const flattened = (value: unknown): unknown[] => (Array.isArray(value) ? value.flatMap(flattened) : [value])

@@ -1,0 +1,108 @@
+// What the server says of itself as it changes: one feed for the whole console, opened again when it breaks.
+
+import { signal } from '@preact/signals'
+import type { IndexEntry } from '../client/web.ts'
+import { accessKey, call, client, messageOf, readFeed, ServerRefusal } from './server-api.ts'
+
+export type Figures = Readonly<Record<string, number | null>>
+
+type Facts = {
+  readonly name: string
+  readonly version: string
+  readonly model_control: string
+  readonly access?: boolean
+}
+
+type Series = (number | null)[]
+
+export type History = {
+  readonly interval_s: number
+  readonly until: number
+  readonly figures: Readonly<Record<string, Series>>
+  readonly versions?: Readonly<Record<string, Series>>
+}
+
+/** `lost`: shown figures are old. */
+export const connection = signal<'connecting' | 'open' | 'lost'>('connecting')
+export const lostReason = signal('')
+export const facts = signal<Facts | null>(null)
+export const serverFigures = signal<Figures | null>(null)
+/** By `model/version`. */
+export const versionFigures = signal<ReadonlyMap<string, Figures>>(new Map())
+/** Requests per second, newest last, by `model/version`; '' is the server. */
+export const rateSeries = signal<ReadonlyMap<string, readonly number[]>>(new Map())
+export const models = signal<readonly IndexEntry[] | null>(null)
+/** Counts up with every sample. */
+export const tick = signal(0)
+
+const sparkPoints = 60
+const retryMs = 2000
+const indexEverySamples = 5
+
+type Sample = { readonly server: Figures; readonly versions: Record<string, Figures>; readonly gone?: string[] }
+
+export async function refreshModels(): Promise<void> {
+  models.value = await client.repositoryIndex()
+}
+
+/** Never ends. */
+export async function followServer(): Promise<void> {
+  let stop = new AbortController()
+  accessKey.subscribe(() => stop.abort())
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) stop.abort()
+  })
+  for (;;) {
+    stop = new AbortController()
+    if (!document.hidden) await followOnce(stop.signal)
+    await new Promise((resolve) =>
+      setTimeout(resolve, document.hidden ? 500 : retryMs / (stop.signal.aborted ? 20 : 1)),
+    )
+  }
+}
+
+async function followOnce(stop: AbortSignal): Promise<void> {
+  try {
+    await refreshModels()
+    await fillRates()
+    await readFeed('/v2/live', stop, (data) => {
+      connection.value = 'open'
+      if ('model_control' in (data as object)) facts.value = data as Facts
+      else take(data as Sample)
+    })
+    if (!stop.aborted) throw new Error('the server ended the connection')
+  } catch (reason) {
+    if (stop.aborted) return
+    // A caller without the right to see figures still has the other pages.
+    const isRefused = reason instanceof ServerRefusal && reason.status !== 503
+    connection.value = isRefused ? 'open' : 'lost'
+    lostReason.value = messageOf(reason)
+  }
+}
+
+async function fillRates(): Promise<void> {
+  const history = (await call('/v2/live/history').catch(() => null)) as History | null
+  if (history === null) return
+  const filled = new Map<string, readonly number[]>()
+  const recent = (series: Series): number[] => series.slice(-sparkPoints).map((value) => value ?? 0)
+  filled.set('', recent(history.figures['requests_per_s'] ?? []))
+  for (const [key, series] of Object.entries(history.versions ?? {})) filled.set(key, recent(series))
+  rateSeries.value = filled
+}
+
+function take({ server, versions, gone = [] }: Sample): void {
+  const known = new Map(versionFigures.value)
+  for (const [key, figures] of Object.entries(versions)) known.set(key, figures)
+  for (const key of gone) known.delete(key)
+  versionFigures.value = known
+  serverFigures.value = server
+  const rates = new Map<string, readonly number[]>()
+  const add = (key: string, rate: number): void => {
+    rates.set(key, [...(rateSeries.value.get(key) ?? []), rate].slice(-sparkPoints))
+  }
+  add('', server['requests_per_s'] ?? 0)
+  for (const [key, figures] of known) add(key, figures['requests_per_s'] ?? 0)
+  rateSeries.value = rates
+  tick.value++
+  if (tick.value % indexEverySamples === 0) void refreshModels().catch(() => undefined)
+}

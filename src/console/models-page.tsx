@@ -1,0 +1,140 @@
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import type { IndexEntry } from '../client/web.ts'
+import { Sparkline } from './chart.tsx'
+import { countText, msText, rateText } from './figure-text.ts'
+import { facts, models, rateSeries, refreshModels, versionFigures } from './live-store.ts'
+import { Card, confirmThen, Empty, Notice, PageHead, StateBadge, Table } from './parts.tsx'
+import { linkTo } from './route.ts'
+import { client } from './server-api.ts'
+
+export function ModelsPage(): JSX.Element {
+  const [text, setText] = useState('')
+  const known = models.value
+  const wanted = (known ?? []).filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()))
+  return (
+    <>
+      <PageHead title="Models">Every model of the repositories, and how it serves.</PageHead>
+      <ControlNotice />
+      <Card
+        title="Models"
+        aside={
+          <label class="search">
+            <span class="hidden">Search models</span>
+            <input
+              type="search"
+              placeholder="Search"
+              value={text}
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
+          </label>
+        }
+      >
+        {known === null ? (
+          <Empty>Asking the server…</Empty>
+        ) : wanted.length === 0 ? (
+          <Empty>{known.length === 0 ? 'The repositories hold no model.' : 'No model has this name.'}</Empty>
+        ) : (
+          <Table label="Models" head={['model', 'version', 'state', 'requests/s', 'p99', 'waiting', 'load', 'act']}>
+            {wanted.map((entry) => (
+              <ModelRow key={`${entry.name}/${entry.version}`} entry={entry} />
+            ))}
+          </Table>
+        )}
+      </Card>
+    </>
+  )
+}
+
+const ControlNotice = (): JSX.Element | null =>
+  facts.value === null || facts.value.model_control === 'explicit' ? null : (
+    <Notice tone="calm">
+      {facts.value.model_control === 'poll'
+        ? 'The server follows its repositories by itself. '
+        : 'The server loaded its models at the start. '}
+      Start it with <code>--model-control-mode=explicit</code> to load and unload models here.
+    </Notice>
+  )
+
+function ModelRow({ entry }: { readonly entry: IndexEntry }): JSX.Element {
+  const { name, version, state, reason } = entry
+  const figures = versionFigures.value.get(`${name}/${version}`)
+  return (
+    <tr>
+      <th scope="row">
+        <a href={linkTo('models', name)}>{name}</a>
+      </th>
+      <td>{version === '' ? '–' : version}</td>
+      <td>
+        <StateBadge state={state} reason={reason} />
+        {reason === '' || state === 'READY' || reason === 'unloaded' ? null : <p class="reason">{reason}</p>}
+      </td>
+      <td class="number">{rateText(figures?.['requests_per_s'])}</td>
+      <td class="number">{msText(figures?.['p99_ms'])}</td>
+      <td class="number">{countText(figures?.['waiting'])}</td>
+      <td>
+        <Sparkline values={rateSeries.value.get(`${name}/${version}`) ?? []} />
+      </td>
+      <td class="row-actions">
+        <ModelActions name={name} isReady={state === 'READY'} />
+      </td>
+    </tr>
+  )
+}
+
+export function ModelActions({ name, isReady }: { readonly name: string; readonly isReady: boolean }): JSX.Element {
+  const isControlled = facts.value === null || facts.value.model_control === 'explicit'
+  return (
+    <>
+      {isReady ? (
+        <a class="button small" href={linkTo('playground', name)}>
+          Try
+        </a>
+      ) : null}
+      {isControlled ? (
+        <>
+          <button type="button" class="quiet small" onClick={() => askToLoad(name, isReady)}>
+            {isReady ? 'Load again' : 'Load'}
+            <span class="hidden"> {name}</span>
+          </button>
+          {isReady ? (
+            <button type="button" class="quiet small" onClick={() => askToUnload(name)}>
+              Unload<span class="hidden"> {name}</span>
+            </button>
+          ) : null}
+        </>
+      ) : null}
+    </>
+  )
+}
+
+function askToLoad(name: string, isReady: boolean): void {
+  confirmThen({
+    title: `Load ${name}?`,
+    text: isReady
+      ? 'The server reads its files again. Versions that serve now go on until the new ones are ready.'
+      : 'The server reads its files and starts it. This can take a while for a large model.',
+    action: 'Load',
+    act: async () => {
+      await client.loadModel(name)
+      await refreshModels()
+    },
+  })
+}
+
+function askToUnload(name: string): void {
+  let inFlight = 0
+  for (const [key, figures] of versionFigures.value) {
+    if (key.startsWith(`${name}/`)) inFlight += (figures['in_flight'] ?? 0) + (figures['waiting'] ?? 0)
+  }
+  confirmThen({
+    title: `Unload ${name}?`,
+    text: `${inFlight === 0 ? 'No request is in flight.' : `${inFlight} requests in flight will end first.`} Requests that come later are refused until the model is loaded again.`,
+    action: 'Unload',
+    isDangerous: true,
+    act: async () => {
+      await client.unloadModel(name)
+      await refreshModels()
+    },
+  })
+}

@@ -1,0 +1,92 @@
+// The feeds put together: what the console and other watchers see of a running server.
+
+import type { Clock } from './base/clock.ts'
+import { silentLog } from './base/log.ts'
+import type { LogHistory } from './base/log-history.ts'
+import { createModelInspector } from './create-model-inspector.ts'
+import type { Engine } from './engine/engine.ts'
+import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
+import { FeedReaders } from './frontends/feeds/feed-readers.ts'
+import type { ServerOptions } from './options/server-options.ts'
+import { localCopies } from './repository/cloud/local-copies.ts'
+import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
+import { lintRepositories } from './repository/lint-repository.ts'
+import { LocalStore } from './repository/local-store.ts'
+import { LiveFigures } from './telemetry/live-figures.ts'
+import type { ModelLedger } from './telemetry/model-ledger.ts'
+import { processCounters } from './telemetry/process-counters.ts'
+import type { TraceHistory } from './telemetry/trace-history.ts'
+import type { ConnectionSlots } from './transport/connection-slots.ts'
+
+type FeedParts = {
+  readonly clock: Clock
+  readonly engine: Engine
+  readonly ledger: ModelLedger
+  readonly logHistory?: LogHistory
+  readonly traceHistory: TraceHistory
+  readonly connectionSlots: ConnectionSlots
+}
+
+type OpenedFeeds = { readonly sources: FeedSources; close(): void }
+
+/** Nothing is measured before somebody asks. */
+export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds {
+  const { clock, engine, ledger, logHistory, traceHistory, connectionSlots } = parts
+  const live = new LiveFigures({
+    clock,
+    entries: () => ledger.entries(),
+    process: processCounters(() => connectionSlots.openCount),
+  })
+  const readers = new FeedReaders()
+  const { name, version } = engine.serverMetadata()
+  const sources: FeedSources = {
+    readers,
+    live,
+    logs: logHistory ?? null,
+    traces: traceHistory,
+    findings: sharedFindings(clock, engine, options.engine),
+    facts: () => ({
+      name,
+      version,
+      model_control: options.engine.modelControlMode,
+      access: options.process.accessConfigFile !== '',
+    }),
+  }
+  return {
+    sources,
+    close: () => {
+      readers.close()
+      live.close()
+    },
+  }
+}
+
+/** A check takes as long as the repositories are large: its answer serves everybody until a model changes or the time is over. */
+const findingsKeptNs = 10e9
+
+function sharedFindings(clock: Clock, engine: Engine, settings: ServerOptions['engine']): () => Promise<unknown> {
+  let kept: { readonly revision: number; readonly atNs: number; readonly report: Promise<unknown> } | null = null
+  let running: Promise<unknown> | null = null
+  return () => {
+    const nowNs = clock.nowNs()
+    if (running !== null) return running
+    if (kept !== null && kept.revision === engine.revision && nowNs - kept.atNs < findingsKeptNs) return kept.report
+    const report = checkRepositories(clock, settings).finally(() => (running = null))
+    running = report
+    kept = { revision: engine.revision, atNs: nowNs, report }
+    return report
+  }
+}
+
+async function checkRepositories(clock: Clock, settings: ServerOptions['engine']): Promise<unknown> {
+  const store = openCloudStore({ clock, log: silentLog, environment: process.env }, settings)
+  const inspector = createModelInspector(settings)
+  try {
+    const copies = await localCopies(store, settings.modelRepositories)
+    const report = await lintRepositories({ store: new LocalStore(), inspector }, settings, [...copies.keys()])
+    return { checked: new Date(clock.wallMs()).toISOString(), ...report }
+  } finally {
+    inspector.close()
+    await store.close()
+  }
+}
