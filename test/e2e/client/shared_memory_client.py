@@ -132,7 +132,9 @@ class SharedMemory(unittest.TestCase):
         self.client.unregister_cuda_shared_memory()
         handle = "A" * 86 + "=="
         register = lambda: self.client.register_cuda_shared_memory("gpu", handle.encode(), 0, 64)
-        self.refused("400", "failed to register shared memory region: invalid args", register)
+        text = "failed to register CUDA shared memory region 'gpu': this server has no GPU that CUDA can use. "
+        text += "Use system shared memory, or start the server where nvidia-smi shows a GPU"
+        self.refused("501", text, register)
 
 
 if __name__ == "__main__":
