@@ -46,6 +46,6 @@ export const grpcFrontEnds = (
   options: GrpcOptions,
 ): GrpcFrontEnd[] => [
   v2Grpc(parts, options),
-  ...(options.hasTfserving ? [tfservingGrpc({ ...parts, options, serving: servingOf(parts) })] : []),
+  ...(options.hasTfserving ? [tfservingGrpc(parts, options, servingOf(parts))] : []),
   reflectionService(),
 ]

@@ -26,6 +26,9 @@ const until: typeof untilTrue = (condition, what, options) => untilTrue(conditio
 // Stands for every part that a front end asks for; nothing of it is used before a request comes.
 const anything: unknown = new Proxy(() => {}, { get: () => anything, apply: () => ({}) })
 
+/** Every protocol that the port may have. */
+const httpOptions = { ...defaultOptions().http, hasTfserving: true }
+
 let fixture: HttpFixture
 before(async () => {
   fixture = await startHttpFixture()
@@ -35,8 +38,8 @@ after(() => fixture.close())
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 describe('HTTP', () => {
-  const requests = httpRoutes(anything as Parameters<typeof httpRoutes>[0], defaultOptions().http).flatMap(
-    ({ methods, path }) => methods.map((method) => ({ method, target: targetOf(path) })),
+  const requests = httpRoutes(anything as Parameters<typeof httpRoutes>[0], httpOptions).flatMap(({ methods, path }) =>
+    methods.map((method) => ({ method, target: targetOf(path) })),
   )
   const wireOf = (method: string, target: string, body: string, bodyBytes = body.length): Buffer =>
     Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${bodyBytes}\r\n\r\n${body}`)
@@ -46,10 +49,7 @@ describe('HTTP', () => {
     const clientMemory = new ClientMemory()
     const clock = new ManualClock()
     const { engine } = fixture
-    const service = createHttpPort(
-      { engine, log: silentLog, clock, clientMemory },
-      { ...defaultOptions().http, port: 0 },
-    )
+    const service = createHttpPort({ engine, log: silentLog, clock, clientMemory }, { ...httpOptions, port: 0 })
     const duplex = new Duplex({ read: () => undefined, write: () => undefined })
     const socket = Object.assign(duplex, { destroySoon: () => duplex.end() })
     const limits = { isDraining: false, bodyLimitBytes: 64 * mib, maxHeaderBytes: 16384, leastBodyBytes: 1 }
@@ -139,7 +139,7 @@ function targetOf(path: string): string {
 }
 
 describe('gRPC', () => {
-  const options = defaultOptions().grpc
+  const options = { ...defaultOptions().grpc, hasTfserving: true }
   const paths = grpcFrontEnds(anything as Parameters<typeof grpcFrontEnds>[0], options).flatMap(({ methods }) =>
     methods.map(({ path }) => path),
   )

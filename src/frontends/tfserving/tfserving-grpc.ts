@@ -43,9 +43,14 @@ const metadataType = 'type.googleapis.com/tensorflow.serving.SignatureDefMap'
 
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
-export function tfservingGrpc(parts: TfGrpcParts & { readonly log: Log }): GrpcFrontEnd {
-  const log = parts.log.from('tfserving-grpc.ts')
-  const { engine, clock } = parts
+export function tfservingGrpc(
+  dependencies: Omit<TfGrpcParts, 'options' | 'serving'> & { readonly log: Log },
+  options: TfGrpcParts['options'],
+  serving: TfGrpcParts['serving'],
+): GrpcFrontEnd {
+  const log = dependencies.log.from('tfserving-grpc.ts')
+  const { engine, clock } = dependencies
+  const parts = { ...dependencies, options, serving }
   const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod => ({
     path: `${predictionService}/${rpc}`,
     api: 'inference',

@@ -12,9 +12,17 @@ export function doubleText(value: number): string {
 function decimalText(value: number, rounded: (read: number) => number, mostDigits: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : value < 0 ? '-Infinity' : 'Infinity'
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return Object.is(value, -0) ? '-0.0' : `${value}.0`
-  const short = general(value, 6)
-  const text = rounded(Number(short)) === value ? short : general(value, mostDigits)
+  const short = mayBeShort(value, rounded) ? general(value, 6) : ''
+  const text = short !== '' && rounded(Number(short)) === value ? short : general(value, mostDigits)
   return text.includes('.') || text.includes('e') ? text : `${text}.0`
+}
+
+/** False where six digits are surely too few: printing them and reading them back costs more than this. */
+function mayBeShort(value: number, rounded: (read: number) => number): boolean {
+  const magnitude = Math.abs(value)
+  if (magnitude < 1e-4 || magnitude >= 1e6) return true
+  const scale = 10 ** (5 - Math.floor(Math.log10(magnitude)))
+  return rounded(Math.round(value * scale) / scale) === value
 }
 
 /** C's `%.<digits>g`. */
