@@ -92,7 +92,8 @@ test('what is written is read back', () => {
   const tensor = new Tensor('y', 'INT64', [2, 0, 3], new Uint8Array(0))
   for (const one of [tensor, new Tensor('y', 'INT16', [2], new Uint8Array([0xff, 0xff, 1, 0]))]) {
     const writer = new ProtobufWriter()
-    for (const _ of writeTensorEntry(writer, 1, one, false)) void _
+    const steps = writeTensorEntry(writer, 1, one, false)
+    while (steps.next().done !== true);
     const reader = new ProtobufReader(Buffer.concat(writer.pieces()))
     assert.equal(reader.tag(), 10)
     reader.lengthEnd()
