@@ -206,6 +206,8 @@ const actions: Readonly<
   },
 }
 
+const capitalised = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1)
+
 function One({ name }: { readonly name: string }): JSX.Element {
   const path = `/v2/rollouts/${encodeURIComponent(name)}`
   const found = useLoaded(name, async () => (await call(path)) as Details)
@@ -214,9 +216,9 @@ function One({ name }: { readonly name: string }): JSX.Element {
   const ask = (action: string): void => {
     const { says, isDangerous = false } = actions[action] ?? { says: '' }
     confirmThen({
-      title: `${action[0]?.toUpperCase() ?? ''}${action.slice(1)} ${name}?`,
+      title: `${capitalised(action)} ${name}?`,
       text: says,
-      action: action[0]?.toUpperCase() + action.slice(1),
+      action: capitalised(action),
       isDangerous,
       typed: isDangerous ? name : '',
       act: async () => {
@@ -244,7 +246,7 @@ function One({ name }: { readonly name: string }): JSX.Element {
           )
           .map(([action, { isDangerous = false }]) => (
             <button key={action} type="button" class={isDangerous ? 'danger' : 'quiet'} onClick={() => ask(action)}>
-              {action}
+              {capitalised(action)}
             </button>
           ))}
       >
@@ -288,7 +290,7 @@ function One({ name }: { readonly name: string }): JSX.Element {
   )
 }
 
-const verdictTones: Readonly<Record<string, 'good' | 'warn' | 'bad' | 'calm'>> = { good: 'good', pass: 'good', ok: 'good', bad: 'bad', fail: 'bad', worse: 'bad', unsure: 'calm', lacking: 'calm' } // prettier-ignore
+const verdictTones: Readonly<Record<string, 'good' | 'bad' | 'calm'>> = { fine: 'good', bad: 'bad', unsure: 'calm' }
 
 function Evidence({ metrics }: { readonly metrics: readonly Metric[] }): JSX.Element {
   return (
