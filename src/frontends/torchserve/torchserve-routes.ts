@@ -73,6 +73,18 @@ function answerFailure(http: PortRequest, reason: unknown): void {
 
 const unknownPath = route(everyOtherPath, 'metadata', (http) => answerError(http, unknownResource()))
 
+/** What may stand behind a model: nothing, a version, and words. */
+const words = [
+  '',
+  ...pathWords.map(
+    (_, index) =>
+      `/${pathWords
+        .slice(0, index + 1)
+        .map((word) => `{${word}}`)
+        .join('/')}`,
+  ),
+]
+
 export function inferenceRoutes(parts: TorchserveParts): Route[] {
   const { engine, models } = parts
   const predict = (
@@ -114,16 +126,6 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     const isHealthy = engine.isReady
     answerJson(http, { status: isHealthy ? 'Healthy' : 'Unhealthy' }, isHealthy ? 200 : 500)
   }
-  const words = [
-    '',
-    ...pathWords.map(
-      (_, index) =>
-        `/${pathWords
-          .slice(0, index + 1)
-          .map((word) => `{${word}}`)
-          .join('/')}`,
-    ),
-  ]
   return [
     route('/ping', 'health', ping),
     route('/', 'metadata', describe(inferenceDescription)),
@@ -154,7 +156,7 @@ const describe =
   }
 
 export function managementRoutes(parts: TorchserveParts, settings: TorchserveSettings): Route[] {
-  const { models, engine } = parts
+  const { models } = parts
   const requireModelApi = (): void => {
     if (!settings.allowsModelApi) throw wrongMethod()
   }
@@ -205,7 +207,21 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
     })
     finish(http, done, fields('synchronous') === 'true' || max < min)
   }
-  const setDefault: RouteHandler = (http, _, __, caller) => {
+  return [
+    route('/', 'metadata', describe(managementDescription)),
+    route('/api-description', 'metadata', (http) => answerJson(http, managementDescription)),
+    route('/models', 'model-repository', collection),
+    route('/models/{model}', 'model-repository', one),
+    route('/models/{model}/{a}', 'model-repository', one),
+    route('/models/{model}/{a}/set-default', 'model-repository', setDefault(models)),
+    route('/v1/models/{model}', 'health', readiness(parts)),
+    unknownPath,
+  ]
+}
+
+const setDefault =
+  (models: TorchserveModels): RouteHandler =>
+  (http, _, __, caller) => {
     if (http.method !== 'PUT') throw wrongMethod()
     const [, , name = '', version = ''] = partsOf(http)
     requireRight(caller, 'model-repository', name)
@@ -216,23 +232,15 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
       true,
     )
   }
-  const readiness: RouteHandler = (http, _, __, caller) => {
+
+const readiness =
+  ({ models, engine }: TorchserveParts): RouteHandler =>
+  (http, _, __, caller) => {
     const name = partsOf(http)[3] ?? ''
     requireRight(caller, 'health', name)
     models.describe(name, '')
     answerJson(http, { name, ready: engine.isModelReady(name, '') })
   }
-  return [
-    route('/', 'metadata', describe(managementDescription)),
-    route('/api-description', 'metadata', (http) => answerJson(http, managementDescription)),
-    route('/models', 'model-repository', collection),
-    route('/models/{model}', 'model-repository', one),
-    route('/models/{model}/{a}', 'model-repository', one),
-    route('/models/{model}/{a}/set-default', 'model-repository', setDefault),
-    route('/v1/models/{model}', 'health', readiness),
-    unknownPath,
-  ]
-}
 
 export function torchserveMetricsRoutes({ engine, models, counts }: TorchserveParts): Route[] {
   const metrics: RouteHandler = (http) => {
