@@ -290,7 +290,7 @@ function One({ name }: { readonly name: string }): JSX.Element {
   )
 }
 
-const verdictTones: Readonly<Record<string, 'good' | 'bad' | 'calm'>> = { fine: 'good', bad: 'bad', unsure: 'calm' }
+const verdictTones: Readonly<Record<string, 'good' | 'bad' | 'calm'>> = { fine: 'good', worse: 'bad', unsure: 'calm' }
 
 function Evidence({ metrics }: { readonly metrics: readonly Metric[] }): JSX.Element {
   return (
