@@ -14,6 +14,7 @@ import { encodeMessage } from '../../src/protocol/grpc/message-codec.ts'
 import { exchange, RawConnection, type RawAnswer } from '../conformance/http-raw-client.ts'
 import { dataOf, greeting, headersOf, Http2RawClient, requestFields } from '../conformance/http2-raw-client.ts'
 import { until } from '../until.ts'
+import { limitsDrivenElsewhere, type DrivenElsewhere } from './limits-driven-elsewhere.ts'
 import type { ServerProcess } from './server-process.ts'
 
 /** Flags of the server that the drivers run against. */
@@ -44,8 +45,6 @@ export const smallLimits: readonly string[] = [
 ]
 
 type Driver = (server: ServerProcess) => Promise<void>
-/** A test that drives the limit, and words of that test. */
-type DrivenElsewhere = { readonly file: string; readonly says: string }
 
 /* --- HTTP --- */
 
@@ -292,12 +291,11 @@ async function drivePings({ grpcPort }: ServerProcess): Promise<void> {
   assert.equal(goaway?.payload.readUInt32BE(4), 11)
 }
 
-const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
-
 const limitOf = (name: string): RegExp => new RegExp(`^400 .*--${name}`)
 
 /** By the first cell of the row. */
 export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = {
+  ...limitsDrivenElsewhere,
   // Size of one request
   'bytes of an HTTP body, as sent and decompressed': sends(
     head(infer, 'Content-Length: 900000000\r\n'),
@@ -314,67 +312,6 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     431,
     /--http-max-header-size/,
   ),
-  'bytes of a credential in `Authorization` or `x-api-key`': elsewhere(
-    'src/access/access-admission.test.ts',
-    'a credential of more than 8 KiB is refused',
-  ),
-  'wrong credentials of one address': elsewhere(
-    'src/access/access-admission.test.ts',
-    'after 20 wrong credentials in a minute',
-  ),
-  'chunks of a chunked HTTP body': elsewhere('test/conformance/http-transport.test.ts', '65536 chunks are the limit'),
-  'values of the body of `:classify` and `:regress` (TensorFlow Serving)': elsewhere(
-    'test/conformance/tfserving.test.ts',
-    'more than 65536 values',
-  ),
-  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': elsewhere(
-    'src/protocol/tfserving/serving-request.test.ts',
-    '256 tasks are the most',
-  ),
-  'bytes of a tensor that a TensorProto fills from fewer elements': elsewhere(
-    'src/protocol/tfserving/tensor-proto.test.ts',
-    'a shape that is larger than the limit is refused before memory is taken',
-  ),
-  'classes in one answer of Classify': elsewhere(
-    'src/protocol/tfserving/example-results.test.ts',
-    'a million classes are the most',
-  ),
-  'fields of a form': elsewhere('test/e2e/torchserve.test.ts', 'a form of more than 1000 fields'),
-  'entries and list of a TorchServe archive': elsewhere(
-    'src/repository/torchserve/unpack-zip.test.ts',
-    'more than 5 entries',
-  ),
-  'bytes of a TorchServe archive': elsewhere('src/repository/torchserve/unpack-zip.test.ts', 'too many bytes'),
-  'requests that wait for a TorchServe handler, and its time': elsewhere(
-    'test/e2e/torchserve.test.ts',
-    'a handler that takes longer than its time is ended',
-  ),
-  "versions and workers of a model that TorchServe's API registered": elsewhere(
-    'test/e2e/torchserve.test.ts',
-    '257 workers are refused',
-  ),
-  'headers that a TorchServe handler sets': elsewhere(
-    'src/protocol/torchserve/torch-request.test.ts',
-    'a handler cannot write into the head of the answer',
-  ),
-  "models on one page of TorchServe's list": elsewhere(
-    'test/fixtures/torchserve/cases.ts',
-    'a limit that is no number',
-  ),
-  'bytes of a structured CloudEvent (KServe v1)': elsewhere(
-    'test/conformance/kserve1.test.ts',
-    'a CloudEvent gets an event back, binary or structured',
-  ),
-  'folders of an archive that SageMaker loads': elsewhere(
-    'test/e2e/cloud-front-ends.test.ts',
-    'an archive of 257 folders is refused',
-  ),
-  "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": elsewhere(
-    'src/repository/mapped-folders.test.ts',
-    '10000 models are the most',
-  ),
-  'threads that read and write large JSON of the SageMaker, the Vertex AI, the TensorFlow Serving and the TorchServe ports':
-    elsewhere('src/ports/http/json-offload.test.ts', 'large jobs of one client do not delay the small ones of others'),
   'line ends before an HTTP request': closes('\r\n'.repeat(100)),
   'bytes of a gRPC message with tensors or models, also after decompression': answers(
     'ModelInfer',
@@ -394,10 +331,6 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     () => framed(Buffer.alloc(60_000, Buffer.from([0x0a, 1, 0x61]))),
     3,
     /16384|fields/,
-  ),
-  'bytes of all texts in a gRPC message': elsewhere(
-    'src/protobuf/protobuf-reader.test.ts',
-    'texts of a message have a limit together',
   ),
   'growth of a compressed request above 4 MiB': driveGrowth,
   'inputs, and outputs, of one request': posts(
@@ -421,165 +354,43 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     { parameters: { sequence_id: 'x'.repeat(129) }, inputs: [input] },
     /^400 .*128/,
   ),
-  'values of a JSON body that is kept as a document': elsewhere(
-    'src/protocol/json-document.test.ts',
-    'a document of too many values is refused',
-  ),
   'digits of a number in a text (versions, trace settings)': posts(
     '/v2/trace/setting',
     { trace_rate: '9'.repeat(21) },
     /^400 /,
-  ),
-  'classes of one row that are ranked, and classes of all rows that are listed': elsewhere(
-    'src/protocol/classification.test.ts',
-    'ranking a million classes is many short steps, and classes of all rows together have a limit',
-  ),
-  'bytes of an FP32 input that becomes FP64 for scikit-learn and LightGBM': elsewhere(
-    'src/model/validate-request.test.ts',
-    'which is widened up to a MiB',
-  ),
-  'bytes that a sparse answer of scikit-learn takes as an array': elsewhere(
-    'test/e2e/frameworks/check_estimators.py',
-    'a sparse answer that would fill the memory',
   ),
   'rows of a request to a model that batches': posts(
     infer,
     { inputs: [{ ...input, shape: [0, 1], data: [] }] },
     /^400 /,
   ),
-  'inputs of one request in shared memory': elsewhere(
-    'src/engine/shared-memory/shared-memory-registry.test.ts',
-    'nothing is read, and no memory taken',
-  ),
-  "share of a GPU's memory that is used when a model is loaded on it": elsewhere(
-    'src/engine/serving/gpu-load-limit.test.ts',
-    'a model is refused on a GPU whose memory is used above the limit, and on no other',
-  ),
-  'regions of shared memory': elsewhere(
-    'src/engine/shared-memory/shared-memory-registry.test.ts',
-    'the number of regions is bounded',
-  ),
-  'models with paths of their own in `/v2/openapi.json`': elsewhere(
-    'src/protocol/openapi.test.ts',
-    'of thousands of models two hundred have paths of their own',
-  ),
-  'entries of one page of the registry': elsewhere(
-    'src/protocol/registry-query.test.ts',
-    'a limit that makes no sense',
-  ),
 
   // Memory held for clients
   'memory held for all clients: request bodies at their inflated size, halves of messages, requests that wait, answers that are not read':
     driveMemory,
-  'requests of one gRPC connection': elsewhere(
-    'src/transport/client-memory.test.ts',
-    'a connection is full at its share of requests',
-  ),
-  'unread answers of one gRPC connection': elsewhere(
-    'src/transport/client-memory.test.ts',
-    'or of unread answers; under pressure sooner',
-  ),
   'unread answers of one gRPC call': driveBacklog,
   'unread answers of one HTTP connection': driveUnread,
-  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`) at a time': elsewhere(
-    'test/e2e/feeds.test.ts',
-    'the 65th reader is refused',
-  ),
-  'unread events of one feed': elsewhere('test/e2e/feeds.test.ts', 'a reader that stalls costs less than 1 MiB'),
-  'log lines that are kept for readers': elsewhere('src/base/log-history.test.ts', 'keeps the newest 5000 lines'),
-  'traced requests that are kept for readers': elsewhere(
-    'src/telemetry/trace-history.test.ts',
-    'the newest 200 are kept',
-  ),
-  'versions with live figures, and with an hour of them': elsewhere(
-    'src/telemetry/figure-sampler.test.ts',
-    'the first 500 versions have figures, the first 50 a history',
-  ),
-  'characters of a query parameter of a feed': elsewhere(
-    'test/e2e/feeds.test.ts',
-    'a query that is too long is refused',
-  ),
-  'unread events of one `generate_stream`': elsewhere('test/e2e/slow-readers.test.ts', 'stops reading'),
   'requests of one gRPC stream under way': driveStream,
   'messages without an answer on one gRPC connection, inferences and loads apart': driveBacklog,
-  'inflated bodies of all requests': elsewhere(
-    'src/transport/client-memory.test.ts',
-    'and the next ones wait for that',
-  ),
 
   // Time and turns
   'time to send the headers of an HTTP request': sends('GET /v2 HTTP/1.1\r\n', 408, /--http-headers-timeout-secs/),
   'pause in an HTTP body': sends(head(infer, 'Content-Length: 9\r\n'), 408, /--http-body-idle-timeout-secs/),
-  'bytes per second of an HTTP body that is not whole, over the longest pause': elsewhere(
-    'test/conformance/http-transport.test.ts',
-    'a body that comes byte by byte gets 408 with the least rate and its flag',
-  ),
-  'bytes per second of a gRPC message that is not whole, over the longest pause': elsewhere(
-    'test/conformance/unread-clients.test.ts',
-    'a message that comes byte by byte is ended, one that comes at the least rate is not',
-  ),
   'pause in a gRPC message, or before the message of a unary call': drivePause,
-  'time an HTTP client may take less than 4 KiB of its answers': elsewhere(
-    'test/conformance/http-streaming.test.ts',
-    'a client that never reads is given up after --http-write-idle-timeout-secs',
-  ),
   'time a gRPC client may take less than 1 KiB of the answers of a call': driveGrpcUnread,
   'time an HTTP connection may be idle': closes('GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n'),
   'time a gRPC connection may be without a call': driveIdle,
-  'work begun in one turn of the event loop, of all connections and protocols': elsewhere(
-    'src/base/turn-budget.test.ts',
-    'what comes at once beyond the budget is done in later turns, in order',
-  ),
-  'pipelined requests in one turn of the event loop': elsewhere(
-    'test/conformance/http-transport.test.ts',
-    'pipelined requests are answered in their order',
-  ),
-  'an ONNX run on the main thread': elsewhere('src/backends/onnx/execution-place.test.ts', 'the limit'),
-  'JSON of at least 256 KiB, read by threads': elsewhere(
-    'src/ports/http/json-offload.test.ts',
-    'what waits is bounded in bytes',
-  ),
-  'one execution of a model': elsewhere(
-    'test/e2e/worker-limits.test.ts',
-    '--model-max-execution-secs ends an execution',
-  ),
-  'pause before a worker starts again': elsewhere(
-    'src/backends/supervised-instance.test.ts',
-    'a worker that served is replaced at once',
-  ),
-  'time of an exit after SIGTERM': elsewhere('test/e2e/cli-shutdown.test.ts', '--exit-timeout-secs'),
-  'time without a sign of life of a worker, with `--live-check=compute`': elsewhere(
-    'src/engine/live-check.test.ts',
-    'no sign of life for longer than the timeout',
-  ),
 
   // Connections
   'connections of the HTTP port': driveConnections,
   'connections of the gRPC port': driveGrpcConnections,
-  'connections of all ports together': elsewhere(
-    'src/transport/listener.test.ts',
-    'the connections of all ports share the slots',
-  ),
   'calls at a time on one gRPC connection': driveCalls,
   'frames that carry nothing, on one gRPC connection': driveFrames,
   'pings of one gRPC connection': drivePings,
   'time a gRPC client may leave a ping of the server without answer': driveSilence,
-  'age of a gRPC connection': elsewhere(
-    'test/conformance/grpc-frontend.test.ts',
-    'a connection of age is told to leave',
-  ),
 
   // Models
   'requests that wait for a model': driveQueue,
-  'requests of an [overload](../guide/overload.md) that wait': elsewhere(
-    'test/scenario/overload.test.ts',
-    'no more requests of an overload wait than can run within the target',
-  ),
-  'wait of a request that came before an overload, while the overload lasts': elsewhere(
-    'test/scenario/overload.test.ts',
-    'an overload that lasts refuses those who came before it after 30 s',
-  ),
-  'runs of a request whose batch failed': elsewhere('test/e2e/isolated-failures.test.ts', 'run once at most'),
   'instances of a model, all groups and devices together': loads(
     { ...identityConfig, instance_group: [{ count: 2_147_483_647, kind: 'KIND_CPU' }] },
     /^400 .*1024/,
@@ -600,15 +411,4 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     { parameters: { config: JSON.stringify(identityConfig), 'file:1/model.bin': '' } },
     /^501 .*--allow-model-uploads/,
   ),
-  'memory of all models': elsewhere('src/engine/lifecycle/model-lifecycle.test.ts', 'a model larger than the limit'),
-  'time a model may be without a request': elsewhere('src/engine/lifecycle/model-lifecycle.test.ts', 'idle'),
-  'models that load at the same time': elsewhere(
-    'src/engine/lifecycle/model-lifecycle.test.ts',
-    'no more models load at a time',
-  ),
-  'files of a model downloaded from cloud storage that no server uses': elsewhere(
-    'src/repository/cloud/blob-cache.test.ts',
-    'the least recently used files go first',
-  ),
-  'answers in the response cache': elsewhere('src/model/response-cache.test.ts', 'evictionCount'),
 }

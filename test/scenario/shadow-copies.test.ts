@@ -25,7 +25,10 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 
 async function shadowed(change: Partial<ShadowStep> = {}, options: Parameters<typeof rolloutUnderTest>[1] = {}) {
   const metrics = { agreement: { min: '99%' } }
-  const steps = [{ shadow: 100, for: '10m' }, { weight: 1, for: '10m' }]
+  const steps = [
+    { shadow: 100, for: '10m' },
+    { weight: 1, for: '10m' },
+  ]
   const rollout = await rolloutUnderTest({ steps, judge: { metrics } }, { weight: 0, ...options })
   rollout.live.setShadow({ ...step, ...change })
   const figures = () => rollout.live.shadow.figures()

@@ -1,4 +1,5 @@
 import type { ModelConfig } from '../../config/model-config.ts'
+import { readParameter } from '../../config/model-parameters.ts'
 import type { Instance } from '../../model/backend.ts'
 
 /**
@@ -12,6 +13,7 @@ export function deviceMemoryOf(config: ModelConfig, instances: readonly Instance
     config.sequenceBatching !== null ||
     config.responseCache?.enable === true ||
     config.output.some(({ labelFilename }) => labelFilename !== '') ||
-    ['single_flight', 'pad_inputs'].some((key) => config.parameters.has(key))
+    readParameter(config, 'single_flight') !== null ||
+    readParameter(config, 'pad_inputs') !== null
   return isRead ? null : deviceId
 }

@@ -1,0 +1,207 @@
+// Limits that another test drives over the edge, by the first cell of the row in docs/reference/limits.md.
+
+/** A test that drives the limit, and words of that test. */
+export type DrivenElsewhere = { readonly file: string; readonly says: string }
+
+const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
+
+export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'bytes of a credential in `Authorization` or `x-api-key`': elsewhere(
+    'src/access/access-admission.test.ts',
+    'a credential of more than 8 KiB is refused',
+  ),
+  'wrong credentials of one address': elsewhere(
+    'src/access/access-admission.test.ts',
+    'after 20 wrong credentials in a minute',
+  ),
+  'chunks of a chunked HTTP body': elsewhere('test/conformance/http-transport.test.ts', '65536 chunks are the limit'),
+  'values of the body of `:classify` and `:regress` (TensorFlow Serving)': elsewhere(
+    'test/conformance/tfserving.test.ts',
+    'more than 65536 values',
+  ),
+  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': elsewhere(
+    'src/protocol/tfserving/serving-request.test.ts',
+    '256 tasks are the most',
+  ),
+  'bytes of a tensor that a TensorProto fills from fewer elements': elsewhere(
+    'src/protocol/tfserving/tensor-proto.test.ts',
+    'a shape that is larger than the limit is refused before memory is taken',
+  ),
+  'classes in one answer of Classify': elsewhere(
+    'src/protocol/tfserving/example-results.test.ts',
+    'a million classes are the most',
+  ),
+  'fields of a form': elsewhere('test/e2e/torchserve.test.ts', 'a form of more than 1000 fields'),
+  'entries and list of a TorchServe archive': elsewhere(
+    'src/repository/torchserve/unpack-zip.test.ts',
+    'more than 5 entries',
+  ),
+  'bytes of a TorchServe archive': elsewhere('src/repository/torchserve/unpack-zip.test.ts', 'too many bytes'),
+  'requests that wait for a TorchServe handler, and its time': elsewhere(
+    'test/e2e/torchserve.test.ts',
+    'a handler that takes longer than its time is ended',
+  ),
+  "versions and workers of a model that TorchServe's API registered": elsewhere(
+    'test/e2e/torchserve.test.ts',
+    '257 workers are refused',
+  ),
+  'headers that a TorchServe handler sets': elsewhere(
+    'src/protocol/torchserve/torch-request.test.ts',
+    'a handler cannot write into the head of the answer',
+  ),
+  "models on one page of TorchServe's list": elsewhere(
+    'test/fixtures/torchserve/cases.ts',
+    'a limit that is no number',
+  ),
+  'bytes of a structured CloudEvent (KServe v1)': elsewhere(
+    'test/conformance/kserve1.test.ts',
+    'a CloudEvent gets an event back, binary or structured',
+  ),
+  'folders of an archive that SageMaker loads': elsewhere(
+    'test/e2e/cloud-front-ends.test.ts',
+    'an archive of 257 folders is refused',
+  ),
+  "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": elsewhere(
+    'src/repository/mapped-folders.test.ts',
+    '10000 models are the most',
+  ),
+  'bytes of all texts in a gRPC message': elsewhere(
+    'src/protobuf/protobuf-reader.test.ts',
+    'texts of a message have a limit together',
+  ),
+  'values of a JSON body that is kept as a document': elsewhere(
+    'src/protocol/json-document.test.ts',
+    'a document of too many values is refused',
+  ),
+  'classes of one row that are ranked, and classes of all rows that are listed': elsewhere(
+    'src/protocol/classification.test.ts',
+    'ranking a million classes is many short steps, and classes of all rows together have a limit',
+  ),
+  'bytes of an FP32 input that becomes FP64 for scikit-learn and LightGBM': elsewhere(
+    'src/model/validate-request.test.ts',
+    'which is widened up to a MiB',
+  ),
+  'bytes that a sparse answer of scikit-learn takes as an array': elsewhere(
+    'test/e2e/frameworks/check_estimators.py',
+    'a sparse answer that would fill the memory',
+  ),
+  'inputs of one request in shared memory': elsewhere(
+    'src/engine/shared-memory/shared-memory-registry.test.ts',
+    'nothing is read, and no memory taken',
+  ),
+  "share of a GPU's memory that is used when a model is loaded on it": elsewhere(
+    'src/engine/serving/gpu-load-limit.test.ts',
+    'a model is refused on a GPU whose memory is used above the limit, and on no other',
+  ),
+  'regions of shared memory': elsewhere(
+    'src/engine/shared-memory/shared-memory-registry.test.ts',
+    'the number of regions is bounded',
+  ),
+  'models with paths of their own in `/v2/openapi.json`': elsewhere(
+    'src/protocol/openapi.test.ts',
+    'of thousands of models two hundred have paths of their own',
+  ),
+  'entries of one page of the registry': elsewhere(
+    'src/protocol/registry-query.test.ts',
+    'a limit that makes no sense',
+  ),
+  'requests of one gRPC connection': elsewhere(
+    'src/transport/client-memory.test.ts',
+    'a connection is full at its share of requests',
+  ),
+  'unread answers of one gRPC connection': elsewhere(
+    'src/transport/client-memory.test.ts',
+    'or of unread answers; under pressure sooner',
+  ),
+  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`) at a time': elsewhere(
+    'test/e2e/feeds.test.ts',
+    'the 65th reader is refused',
+  ),
+  'unread events of one feed': elsewhere('test/e2e/feeds.test.ts', 'a reader that stalls costs less than 1 MiB'),
+  'log lines that are kept for readers': elsewhere('src/base/log-history.test.ts', 'keeps the newest 5000 lines'),
+  'traced requests that are kept for readers': elsewhere(
+    'src/telemetry/trace-history.test.ts',
+    'the newest 200 are kept',
+  ),
+  'versions with live figures, and with an hour of them': elsewhere(
+    'src/telemetry/figure-sampler.test.ts',
+    'the first 500 versions have figures, the first 50 a history',
+  ),
+  'characters of a query parameter of a feed': elsewhere(
+    'test/e2e/feeds.test.ts',
+    'a query that is too long is refused',
+  ),
+  'unread events of one `generate_stream`': elsewhere('test/e2e/slow-readers.test.ts', 'stops reading'),
+  'inflated bodies of all requests': elsewhere(
+    'src/transport/client-memory.test.ts',
+    'and the next ones wait for that',
+  ),
+  'bytes per second of an HTTP body that is not whole, over the longest pause': elsewhere(
+    'test/conformance/http-transport.test.ts',
+    'a body that comes byte by byte gets 408 with the least rate and its flag',
+  ),
+  'bytes per second of a gRPC message that is not whole, over the longest pause': elsewhere(
+    'test/conformance/unread-clients.test.ts',
+    'a message that comes byte by byte is ended, one that comes at the least rate is not',
+  ),
+  'time an HTTP client may take less than 4 KiB of its answers': elsewhere(
+    'test/conformance/http-streaming.test.ts',
+    'a client that never reads is given up after --http-write-idle-timeout-secs',
+  ),
+  'work begun in one turn of the event loop, of all connections and protocols': elsewhere(
+    'src/base/turn-budget.test.ts',
+    'what comes at once beyond the budget is done in later turns, in order',
+  ),
+  'pipelined requests in one turn of the event loop': elsewhere(
+    'test/conformance/http-transport.test.ts',
+    'pipelined requests are answered in their order',
+  ),
+  'an ONNX run on the main thread': elsewhere('src/backends/onnx/execution-place.test.ts', 'the limit'),
+  'JSON of at least 256 KiB, read by threads': elsewhere(
+    'src/ports/http/json-offload.test.ts',
+    'what waits is bounded in bytes',
+  ),
+  'one execution of a model': elsewhere(
+    'test/e2e/worker-limits.test.ts',
+    '--model-max-execution-secs ends an execution',
+  ),
+  'pause before a worker starts again': elsewhere(
+    'src/backends/supervised-instance.test.ts',
+    'a worker that served is replaced at once',
+  ),
+  'time of an exit after SIGTERM': elsewhere('test/e2e/cli-shutdown.test.ts', '--exit-timeout-secs'),
+  'time without a sign of life of a worker, with `--live-check=compute`': elsewhere(
+    'src/engine/live-check.test.ts',
+    'no sign of life for longer than the timeout',
+  ),
+  'connections of all ports together': elsewhere(
+    'src/transport/listener.test.ts',
+    'the connections of all ports share the slots',
+  ),
+  'age of a gRPC connection': elsewhere(
+    'test/conformance/grpc-frontend.test.ts',
+    'a connection of age is told to leave',
+  ),
+  'requests of an [overload](../guide/overload.md) that wait': elsewhere(
+    'test/scenario/overload.test.ts',
+    'no more requests of an overload wait than can run within the target',
+  ),
+  'wait of a request that came before an overload, while the overload lasts': elsewhere(
+    'test/scenario/overload.test.ts',
+    'an overload that lasts refuses those who came before it after 30 s',
+  ),
+  'runs of a request whose batch failed': elsewhere('test/e2e/isolated-failures.test.ts', 'run once at most'),
+  'memory of all models': elsewhere('src/engine/lifecycle/model-lifecycle.test.ts', 'a model larger than the limit'),
+  'time a model may be without a request': elsewhere('src/engine/lifecycle/model-lifecycle.test.ts', 'idle'),
+  'models that load at the same time': elsewhere(
+    'src/engine/lifecycle/model-lifecycle.test.ts',
+    'no more models load at a time',
+  ),
+  'files of a model downloaded from cloud storage that no server uses': elsewhere(
+    'src/repository/cloud/blob-cache.test.ts',
+    'the least recently used files go first',
+  ),
+  'answers in the response cache': elsewhere('src/model/response-cache.test.ts', 'evictionCount'),
+  'threads that read and write large JSON of the SageMaker, the Vertex AI, the TensorFlow Serving and the TorchServe ports':
+    elsewhere('src/ports/http/json-offload.test.ts', 'large jobs of one client do not delay the small ones of others'),
+}
