@@ -84,6 +84,7 @@ const usualNames: ReadonlyMap<string, string> = new Map([
 export const shippedBackends: readonly string[] = [
   ...knownBackends.map(({ name }) => name).filter((name) => !absentBackends.has(name)),
   'identity',
+  'torchserve',
 ]
 
 /** What to do about a backend that the server does not have. */

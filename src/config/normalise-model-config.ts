@@ -47,10 +47,7 @@ export function normaliseInstanceGroups(config: ModelConfig, { gpuCount, usesGpu
       const isForGpus = usesGpus ?? knownBackend(config.backend)?.usesGpus ?? true
       group.kind = isForGpus && canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
     }
-    if (group.count < 1) {
-      const known = knownBackend(config.backend)
-      group.count = (group.kind === 'KIND_CPU' ? known?.cpuInstanceCount : known?.gpuInstanceCount) ?? 1
-    }
+    if (group.count < 1) group.count = usualCount(config.backend, group.kind)
     if (group.kind === 'KIND_GPU' && group.gpus.length === 0) {
       group.gpus = Array.from({ length: gpuCount }, (_, id) => id)
     }
@@ -59,3 +56,10 @@ export function normaliseInstanceGroups(config: ModelConfig, { gpuCount, usesGpu
 
 const canUseGpus = (group: ModelInstanceGroup, gpuCount: number): boolean =>
   gpuCount > 0 && group.gpus.every((id) => id >= 0 && id < gpuCount)
+
+/** Instances of a group that gives no count. */
+function usualCount(backend: string, kind: ModelInstanceGroup['kind']): number {
+  const known = knownBackend(backend)
+  if (kind === 'KIND_CPU') return known?.cpuInstanceCount ?? 1
+  return kind === 'KIND_GPU' ? (known?.gpuInstanceCount ?? 1) : 1
+}
