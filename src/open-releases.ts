@@ -7,6 +7,7 @@ import type { Log } from './base/log.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { openRolloutTools, type RolloutTools } from './open-rollout-tools.ts'
 import type { ServerOptions } from './options/server-options.ts'
+import { experimentTraffic } from './releases/experiment-traffic.ts'
 import { FileReleaseStore } from './releases/file-release-store.ts'
 import { ModelFleet, type FleetParts } from './releases/model-fleet.ts'
 import { Outbox } from './releases/outbox.ts'
@@ -48,6 +49,7 @@ export async function openReleases(
     fleet: new ModelFleet(dependencies),
     store: new FileReleaseStore(log, stateDirectory),
     openTraffic: releaseTraffic({ engine, clock, countryOf, desk }),
+    openExperiment: experimentTraffic({ engine, clock, countryOf, desk }),
     outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
     shared,
     audit: (record, action, by, why) => {

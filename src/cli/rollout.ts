@@ -11,13 +11,14 @@ import { textTable } from './text-table.ts'
 const usage = `Usage: galatea rollout list [--model M] [--state S]
        galatea rollout show NAME
        galatea rollout start MODEL [--candidate VERSION] [--name NAME] [--file rollout.json] [--retry]
-       galatea rollout pause|resume|approve|advance|promote|rollback NAME [--reason TEXT]
+       galatea rollout pause|resume|approve|advance|promote|rollback NAME [--reason TEXT] [--arm ARM]
        galatea rollout note NAME TEXT
        galatea rollout report NAME
        galatea rollout bucket SALT KEY     the bucket of a key, 0 to 9999: below 100 × weight it gets the candidate
 
   --url URL            the HTTP port of the server (http://localhost:8000, or $GALATEA_URL)
   --header NAME:VALUE  sent with every call, as for --http-restricted-api; may be repeated
+  --arm ARM            promote: the arm of an experiment that becomes the default version; absent: the winner
   --json               the answer as it came
   --help
 
@@ -36,6 +37,7 @@ const options = {
   file: { type: 'string' },
   retry: { type: 'boolean' },
   reason: { type: 'string' },
+  arm: { type: 'string' },
 } as const
 
 type Values = { readonly [Name in keyof typeof options]?: string | boolean | string[] | undefined }
@@ -99,7 +101,11 @@ async function callOf(verb: string, words: readonly string[], values: Values): P
   const [name = ''] = required(words, verb, ['NAME'])
   if (verb === 'show') return { target: named(name) }
   if (verb === 'report') return { target: `${named(name)}/report`, accept: values.json === true ? 'application/json' : 'text/markdown' } // prettier-ignore
-  return { target: `${named(name)}/${verb}`, body: values.reason === undefined ? {} : { reason: values.reason } }
+  const { reason, arm } = values
+  return {
+    target: `${named(name)}/${verb}`,
+    body: { ...(reason === undefined ? {} : { reason }), ...(arm === undefined ? {} : { arm }) },
+  }
 }
 
 function startFields({ candidate, name, retry }: Values): object {
@@ -167,6 +173,11 @@ type Shown = {
   readonly stable: string
   readonly candidate: string
   readonly since: string
+  /** Of an experiment, which has no steps. */
+  readonly kind?: string
+  readonly winner?: string | null
+  readonly arms?: readonly { readonly arm: string; readonly version: string; readonly weight?: number }[]
+  readonly goals?: readonly { readonly goal: string; readonly arms: readonly ShownGoal[] }[]
   readonly next?: string
   readonly metrics?: readonly { readonly metric: string; readonly verdict: string; readonly why: string }[]
   readonly history?: readonly {
@@ -178,24 +189,50 @@ type Shown = {
   readonly notes?: readonly { readonly at: string; readonly by: string; readonly text: string }[]
 }
 
+type ShownGoal = {
+  readonly arm: string
+  readonly users: number
+  readonly mean: number
+  readonly difference: { readonly value: number; readonly low: number | null; readonly high: number | null } | null
+}
+
+const armsText = ({ arms = [] }: Shown): string =>
+  arms.map(({ arm, version, weight = 0 }) => `${arm} = ${version} (${weight} %)`).join(', ')
+
+const listRow = (shown: Shown): string[] => {
+  const { name, model, state, step, steps, weight, stable, candidate, reason } = shown
+  return shown.kind === 'experiment'
+    ? [name, model, state, '', '', armsText(shown), reason]
+    : [name, model, state, `${step}/${steps}`, `${weight} %`, `${stable} -> ${candidate}`, reason]
+}
+
+function goalLine(goal: string, { arm, users, mean, difference }: ShownGoal): string {
+  const end = (value: number | null): string => (value === null ? '?' : value.toPrecision(3))
+  const against = difference === null ? '' : `, ${difference.value.toPrecision(3)} more than the first arm (${end(difference.low)} to ${end(difference.high)})` // prettier-ignore
+  return `  ${goal}, ${arm}: ${mean.toPrecision(3)} of ${users} users${against}`
+}
+
 const listText = (all: readonly Shown[]): string =>
   all.length === 0
     ? 'There is no rollout.\n'
     : textTable(
         ['Rollout', 'Model', 'State', 'Step', 'Weight', 'Versions', 'Reason'],
-        all.map(({ name, model, state, step, steps, weight, stable, candidate, reason }) => [name, model, state, `${step}/${steps}`, `${weight} %`, `${stable} -> ${candidate}`, reason].map(printable)), // prettier-ignore
+        all.map((shown) => listRow(shown).map(printable)),
       )
 
 function showText(shown: Shown): string {
   const { name, model, state, reason, stable, candidate, step, steps, weight, next = '' } = shown
   const lines = [
     `${name}: ${state}`,
-    `  model ${model}, version ${stable} -> ${candidate}, step ${step} of ${steps}, weight ${weight} %`,
+    shown.kind === 'experiment'
+      ? `  model ${model}, ${armsText(shown)}, winner: ${shown.winner ?? 'none yet'}`
+      : `  model ${model}, version ${stable} -> ${candidate}, step ${step} of ${steps}, weight ${weight} %`,
     `  why: ${reason}`,
     ...(next === '' ? [] : [`  next: ${next}`]),
     ...(shown.metrics ?? []).map(
       ({ metric, verdict, why }) => `  ${metric}: ${verdict}${why === '' ? '' : `, ${why}`}`,
     ),
+    ...(shown.goals ?? []).flatMap(({ goal, arms }) => arms.map((arm) => goalLine(goal, arm))),
     ...(shown.history ?? []).map((entry) => `  ${entry.at} ${entry.state}${entry.by === '' ? '' : ` by ${entry.by}`}: ${entry.why}`), // prettier-ignore
     ...(shown.notes ?? []).map(({ at, by, text }) => `  note ${at}${by === '' ? '' : ` by ${by}`}: ${text}`),
   ]

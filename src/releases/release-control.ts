@@ -7,20 +7,24 @@ import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { VersionRule } from '../engine/lifecycle/version-rule.ts'
 import type { ModelKey } from '../model/model-key.ts'
-import { compareVersions, selectVersions } from '../repository/version-policy.ts'
+import { selectVersions } from '../repository/version-policy.ts'
 import type { FoundModel } from '../repository/model-repository.ts'
-import type { RolloutPlan } from '../rollouts/rollout-plan.ts'
-import { createRollout, isLive, type RolloutEvent } from '../rollouts/rollout-state.ts'
+import { createExperiment } from '../rollouts/reduce-experiment.ts'
+import type { ExperimentPlan, RolloutPlan } from '../rollouts/rollout-plan.ts'
+import { createRollout, isLive } from '../rollouts/rollout-state.ts'
 import type { RolloutFigures } from '../telemetry/rollout-families.ts'
+import { ExperimentRun } from './experiment-run.ts'
+import type { OpenExperiment } from './experiment-traffic.ts'
 import type { OpenTraffic } from './live-traffic.ts'
 import { labelOfKey, type ModelFleet } from './model-fleet.ts'
 import { PinBook } from './pin-book.ts'
-import { isRolloutRecord, type ArmVersion, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
+import { experimentArms, rolloutArms } from './release-arms.ts'
+import { isRolloutRecord, type ArmVersion, type ExperimentRecord, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
 import { ReleaseSync } from './release-sync.ts'
 import type { ReleaseStore } from './release-store.ts'
 import { problemText, type FoundRolloutFile } from './rollout-files.ts'
-import { rolloutFigures } from './release-json.ts'
-import { RolloutRun, type RunParts } from './rollout-run.ts'
+import { releaseFigures, type ReleaseRun } from './release-json.ts'
+import { RolloutRun, type RolloutAction, type RunParts } from './rollout-run.ts'
 import { VersionLabels } from './version-labels.ts'
 import { selectRelease } from './select-release.ts'
 
@@ -30,13 +34,14 @@ type ControlParts = Pick<RunParts, 'audit' | 'outbox' | 'shared'> & {
   readonly fleet: ModelFleet
   readonly store: ReleaseStore
   readonly openTraffic: OpenTraffic
+  readonly openExperiment: OpenExperiment
 }
 
 type NewRollout = {
   /** '': made of the model's name and the version. */
   readonly name: string
   readonly model: string
-  readonly plan: RolloutPlan
+  readonly plan: RolloutPlan | ExperimentPlan
   readonly spec: unknown
   /** Whoever posted it; '' for a new version that appeared. */
   readonly author: string
@@ -44,8 +49,6 @@ type NewRollout = {
   /** A version that is held may be tried again. */
   readonly isRetry: boolean
 }
-
-export type RolloutAction = 'pause' | 'resume' | 'approve' | 'advance' | 'promote' | 'rollback'
 
 /** Rollouts that have ended are kept; beyond this many the oldest ones are forgotten. */
 const mostRollouts = 1000
@@ -59,7 +62,7 @@ export class ReleaseControl implements VersionRule {
   readonly pins: PinBook
   readonly labels: VersionLabels
   /** By name, oldest first. */
-  readonly #runs = new Map<string, RolloutRun>()
+  readonly #runs = new Map<string, ReleaseRun>()
   /** Models for which a rollout is being made. */
   readonly #beginning = new Set<string>()
   /** New versions that a look at the repository has found, by model. */
@@ -67,7 +70,7 @@ export class ReleaseControl implements VersionRule {
   readonly #takeovers = new Map<string, { readonly version: string; readonly repository: string }>()
   /** What was last said about a rollout file, by model. */
   readonly #reported = new Map<string, string>()
-  readonly #watchers = new Set<(run: RolloutRun) => void>()
+  readonly #watchers = new Set<(run: ReleaseRun) => void>()
   #cancelTick: Cancel | null = null
   #sync: ReleaseSync | null = null
   #isClosed = false
@@ -76,7 +79,10 @@ export class ReleaseControl implements VersionRule {
     this.#parts = parts
     this.#log = parts.log.from('release-control.ts')
     this.pins = new PinBook(parts.fleet, parts.store)
-    const candidateOf = (model: string): string | null => this.liveOf(model)?.candidate.version ?? null
+    const candidateOf = (model: string): string | null => {
+      const live = this.liveOf(model)
+      return live?.kind === 'rollout' ? live.candidate.version : null
+    }
     this.labels = new VersionLabels(parts.fleet, this.pins, candidateOf)
   }
 
@@ -85,7 +91,7 @@ export class ReleaseControl implements VersionRule {
     const { records, pins } = await this.#parts.store.read()
     this.pins.restore(pins)
     for (const record of records.toSorted((a, b) => a.createdMs - b.createdMs)) {
-      if (isRolloutRecord(record)) this.#runs.set(record.name, this.#run(record))
+      this.#runs.set(record.name, isRolloutRecord(record) ? this.#run(record) : this.#experiment(record))
     }
   }
 
@@ -98,11 +104,11 @@ export class ReleaseControl implements VersionRule {
     if (shared !== null) {
       const join = (record: RolloutRecord): Promise<RolloutRun | null> => this.#join(record)
       const back = (): void => void this.#tryNewcomers()
-      this.#sync = new ReleaseSync({ clock, log: this.#log, shared, runs: this.#runs, join, back })
+      this.#sync = new ReleaseSync({ clock, log: this.#log, shared, runs: () => this.#rollouts(), join, back })
       await this.#sync.now()
       this.#sync.start()
     }
-    for (const run of this.#runs.values()) if (!run.isOver) run.dispatch({ type: 'restored' })
+    for (const run of this.#runs.values()) if (!run.isOver) run.restored()
     this.#tickLater()
     for (const { name, namespace } of this.#parts.fleet.engine.index()) {
       await this.afterLoad(namespace === undefined ? name : `${namespace}::${name}`, false).catch((reason: unknown) =>
@@ -121,12 +127,12 @@ export class ReleaseControl implements VersionRule {
   }
 
   /** Newest first. */
-  list(): RolloutRun[] {
+  list(): ReleaseRun[] {
     return [...this.#runs.values()].toReversed()
   }
 
   /** Throws NOT_FOUND. */
-  get(name: string): RolloutRun {
+  get(name: string): ReleaseRun {
     const run = this.#runs.get(name)
     if (run !== undefined) return run
     throw ServerError.withoutStack('NOT_FOUND', `there is no rollout '${name.slice(0, 200)}'; GET /v2/rollouts lists them`) // prettier-ignore
@@ -141,7 +147,7 @@ export class ReleaseControl implements VersionRule {
   readonly rollouts = (): readonly RolloutFigures[] =>
     this.#runs
       .values()
-      .map((run) => rolloutFigures(run))
+      .map((run) => releaseFigures(run))
       .toArray()
 
   /** For metrics. */
@@ -155,29 +161,32 @@ export class ReleaseControl implements VersionRule {
     return results
   }
 
-  liveOf(model: string): RolloutRun | null {
+  #rollouts(): Map<string, RolloutRun> {
+    return new Map(
+      this.#runs.values().flatMap((run) => (run.kind === 'rollout' ? [[run.record.name, run] as const] : [])),
+    )
+  }
+
+  liveOf(model: string): ReleaseRun | null {
     return this.#runs.values().find((run) => run.record.model === model && run.isLive) ?? null
   }
 
   /** Calls `watch` after every change of a rollout; the result takes it back. */
-  watch(watch: (run: RolloutRun) => void): () => void {
+  watch(watch: (run: ReleaseRun) => void): () => void {
     this.#watchers.add(watch)
     return () => void this.#watchers.delete(watch)
   }
 
   /** Throws ALREADY_EXISTS when the state of the rollout forbids it. */
-  act(name: string, action: RolloutAction, caller: Caller, reason: string): RolloutRun {
+  act(name: string, action: RolloutAction, caller: Caller, reason: string, arm: string): ReleaseRun {
     const run = this.get(name)
-    const by = callerName(caller)
     const why = reason === '' ? `somebody asked for it` : reason
-    const event: RolloutEvent =
-      action === 'approve' ? { type: action, by, groups: caller.groups, why } : { type: action, by, why }
-    const refusal = run.dispatch(event)
+    const refusal = run.act({ action, by: callerName(caller), groups: caller.groups, why, arm })
     if (refusal !== null) throw ServerError.withoutStack('ALREADY_EXISTS', refusal)
     return run
   }
 
-  async note(name: string, caller: Caller, text: string): Promise<RolloutRun> {
+  async note(name: string, caller: Caller, text: string): Promise<ReleaseRun> {
     const run = this.get(name)
     if (text.trim() === '') throw new ServerError('INVALID_ARG', 'a note needs a text: send {"text": "…"}')
     if (text.length > longestNote) throw new ServerError('INVALID_ARG', `a note has at most ${longestNote} characters, got ${text.length}`) // prettier-ignore
@@ -188,12 +197,12 @@ export class ReleaseControl implements VersionRule {
   }
 
   /** Throws ALREADY_EXISTS when the model has a live rollout, and INVALID_ARG for versions that are not there. */
-  async create(wanted: NewRollout): Promise<RolloutRun> {
+  async create(wanted: NewRollout): Promise<ReleaseRun> {
     const { model } = wanted
     const live = this.liveOf(model)
     if (live !== null || this.#beginning.has(model)) {
       const which =
-        live === null ? 'a rollout' : `the rollout '${live.record.name}', which is ${live.record.state.phase}`
+        live === null ? 'a rollout' : `the ${live.kind} '${live.record.name}', which is ${live.record.state.phase}`
       throw new ServerError('ALREADY_EXISTS', `model '${model}' has ${which}: end it first, by promote or rollback`)
     }
     this.#beginning.add(model)
@@ -204,22 +213,28 @@ export class ReleaseControl implements VersionRule {
     }
   }
 
-  async #create(wanted: NewRollout): Promise<RolloutRun> {
-    const { clock, fleet } = this.#parts
+  async #create(wanted: NewRollout): Promise<ReleaseRun> {
+    const { fleet } = this.#parts
     const { model, plan } = wanted
     this.#requireFree(wanted.name)
-    refuseUnknownKinds(plan)
     if (fleet.isUploaded(model)) {
       throw new ServerError('INVALID_ARG', `model '${model}' serves files that came with a load request: rollouts need versions in a repository`) // prettier-ignore
     }
+    if (plan.kind === 'experiment') return await this.#createExperiment({ ...wanted, plan })
     if (plan.judge.metrics.some(({ test }) => test === 'promql') && !this.#parts.outbox.hasPrometheus) {
       throw new ServerError(
         'INVALID_ARG',
         `'judge.metrics' has a query of Prometheus, and the server knows none: start it with --prometheus-url`,
       )
     }
+    return await this.#createRollout({ ...wanted, plan })
+  }
+
+  async #createRollout(wanted: NewRollout & { readonly plan: RolloutPlan }): Promise<RolloutRun> {
+    const { clock, fleet } = this.#parts
+    const { model, plan } = wanted
     const polled = await fleet.poll(model)
-    const arms = await this.#arms(wanted, polled)
+    const arms = await rolloutArms({ fleet, pins: this.pins }, wanted, polled)
     const name = this.#nameOf(wanted, arms[1] as ArmVersion)
     const transition = createRollout({ name, model, author: wanted.author, why: wanted.why }, { nowNs: clock.nowNs(), wallMs: clock.wallMs() }) // prettier-ignore
     const record: RolloutRecord = {
@@ -250,10 +265,34 @@ export class ReleaseControl implements VersionRule {
     return run
   }
 
+  async #createExperiment(wanted: NewRollout & { readonly plan: ExperimentPlan }): Promise<ExperimentRun> {
+    const { clock, fleet, shared, store } = this.#parts
+    const { model, plan, author, spec, why } = wanted
+    if (shared !== null) throw new ServerError('UNSUPPORTED', 'an experiment runs on one server alone: this server shares its rollouts through --rollout-store') // prettier-ignore
+    const polled = await fleet.poll(model)
+    const arms = await experimentArms({ fleet, pins: this.pins }, wanted, polled)
+    const control = (arms[0] as ArmVersion).version
+    const name = this.#nameOf(wanted, arms.at(-1) as ArmVersion)
+    const createdMs = clock.wallMs()
+    const transition = createExperiment({ name, author, why }, { nowNs: clock.nowNs(), wallMs: createdMs })
+    const { state } = transition
+    const record = { name, model, author, createdMs, spec, plan, state, arms, evidence: {}, goals: {}, notes: [], report: null } // prettier-ignore
+    await store.saveRecord(record)
+    const newest = this.pins.in(model, polled.repositoryPath)?.newest || fleet.standardOf(model) || control
+    await this.pins.change(model, polled.repositoryPath, { standard: control, newest })
+    const run = this.#experiment(record, polled.repositoryPath)
+    this.#runs.set(name, run)
+    this.#forgetOldest()
+    run.begin(transition)
+    this.#tickLater()
+    return run
+  }
+
   /** Another server was quicker with a rollout of the same name. */
   async #joinInstead(record: RolloutRecord): Promise<RolloutRun> {
-    const run = this.#runs.get(record.name) ?? (await this.#join(record))
-    if (run === null)
+    const known = this.#runs.get(record.name)
+    const run = known === undefined ? await this.#join(record) : known
+    if (run?.kind !== 'rollout')
       throw new ServerError(
         'ALREADY_EXISTS',
         `another server has the rollout '${record.name}', which this server cannot join`,
@@ -261,41 +300,6 @@ export class ReleaseControl implements VersionRule {
     run.adopt(record)
     this.#tickLater()
     return run
-  }
-
-  async #arms({ model, plan, isRetry }: NewRollout, polled: FoundModel): Promise<ArmVersion[]> {
-    const { fleet } = this.#parts
-    const stable = plan.stable.version === 'current' ? fleet.standardOf(model) : plan.stable.version
-    if (stable === '') throw new ServerError('INVALID_ARG', `model '${model}' does not serve: a rollout needs a stable version`) // prettier-ignore
-    const others = polled.versions.filter((version) => version !== stable)
-    const highest = others.toSorted(compareVersions).at(-1)
-    const candidate = plan.candidate.version === 'latest' ? highest : plan.candidate.version
-    if (candidate === undefined) {
-      throw new ServerError(
-        'INVALID_ARG',
-        `model '${model}' has version ${stable} alone: put a new version into its folder`,
-      )
-    }
-    for (const version of [stable, candidate]) {
-      if (polled.versions.includes(version)) continue
-      throw new ServerError(
-        'INVALID_ARG',
-        `model '${model}' has no version ${version}, it has ${polled.versions.join(', ')}`,
-      )
-    }
-    if (candidate === stable) throw new ServerError('INVALID_ARG', `version ${stable} of model '${model}' is stable already: it cannot be the candidate`) // prettier-ignore
-    const hash = await fleet.hashOf(polled, candidate)
-    const held = this.pins
-      .in(model, polled.repositoryPath)
-      ?.held.find((one) => one.version === candidate && one.hash === hash)
-    if (held !== undefined && !isRetry) {
-      throw new ServerError('ALREADY_EXISTS', `version ${candidate} of model '${model}' is held since the rollout '${held.rollout}': its files are the same. Change them, or send "retry": true`) // prettier-ignore
-    }
-    if (held !== undefined) await this.pins.release(model, polled.repositoryPath, candidate)
-    return [
-      { arm: 'stable', model, version: stable, hash: await fleet.hashOf(polled, stable) },
-      { arm: 'candidate', model, version: candidate, hash },
-    ]
   }
 
   #requireFree(name: string): void {
@@ -341,7 +345,7 @@ export class ReleaseControl implements VersionRule {
       hasFile: file.file !== '',
       isRenewal,
       needed: new Set(runs.flatMap((run) => run.neededVersions())),
-      candidates: new Set(runs.filter((run) => run.isLive).map((run) => run.candidate.version)),
+      candidates: new Set(runs.filter((run) => run.isLive).flatMap((run) => run.broughtVersions())),
     })
     const isWaiting = newcomer !== null && file.file !== ''
     this.#note(this.#newcomers, model, isWaiting ? { version: newcomer, file } : null)
@@ -420,27 +424,33 @@ export class ReleaseControl implements VersionRule {
       this.#log.error(why)
       return ''
     }
-    if (file.plan.kind === 'experiment') {
-      const why = `version ${version} of model '${model}' waits: '${file.file}' has an experiment, which this server does not run`
-      if (isAsked) throw new ServerError('UNSUPPORTED', why)
-      this.#log.error(why)
+    if (
+      file.plan.kind === 'experiment' &&
+      !file.plan.arms.some(({ reference: { version: named } }) => named === version || named === 'latest')
+    ) {
+      const why = `version ${version} of model '${model}' waits: the experiment in '${file.file}' has no arm with this version`
+      if (isAsked) throw new ServerError('INVALID_ARG', why)
+      this.#log.warning(why)
       return ''
     }
     // Another server may have begun the same rollout a moment ago.
     await this.#sync?.now()
     const live = this.liveOf(model)
-    if (live?.candidate.version === version) {
+    if (live?.broughtVersions().includes(version) === true) {
       if (isAsked) await this.#begun(live)
       return live.record.name
     }
     if (live !== null) {
-      const refusal = live.dispatch({ type: 'superseded', version })
+      const refusal =
+        live.kind === 'rollout'
+          ? live.dispatch({ type: 'superseded', version })
+          : `version ${version} of model '${model}' waits for the end of the experiment '${live.record.name}'`
       if (refusal !== null) {
         this.#log.info(refusal)
         return ''
       }
     }
-    const plan = { ...file.plan, candidate: { model: null, version } }
+    const plan = file.plan.kind === 'experiment' ? file.plan : { ...file.plan, candidate: { model: null, version } }
     const why = `version ${version} has appeared`
     const wanted = { name: '', model, plan, spec: file.spec, author: '', why, isRetry: false }
     const run = await this.create(wanted)
@@ -449,7 +459,7 @@ export class ReleaseControl implements VersionRule {
   }
 
   /** Resolves when the rollout runs; throws when it fails before. */
-  #begun(run: RolloutRun): Promise<void> {
+  #begun(run: ReleaseRun): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = (): void => {
         const { phase, why } = run.record.state
@@ -509,7 +519,18 @@ export class ReleaseControl implements VersionRule {
     return new RolloutRun(parts, { repository, sharedGeneration }, record)
   }
 
-  #changed(run: RolloutRun): void {
+  #experiment(record: ExperimentRecord, repository = this.pins.of(record.model)?.repository ?? ''): ExperimentRun {
+    const parts = {
+      ...this.#parts,
+      log: this.#log,
+      pins: this.pins,
+      save: (kept: ExperimentRecord) => this.#parts.store.saveRecord(kept),
+      changed: (run: ExperimentRun) => this.#changed(run),
+    }
+    return new ExperimentRun(parts, repository, record)
+  }
+
+  #changed(run: ReleaseRun): void {
     for (const watch of this.#watchers) watch(run)
     this.#tickLater()
   }
@@ -552,16 +573,3 @@ export class ReleaseControl implements VersionRule {
 }
 
 const callerName = ({ principal }: Caller): string => principal
-
-/** What a file may say and this server does not do is refused, not left out. */
-function refuseUnknownKinds({ candidate, stable, hasBaseline }: RolloutPlan): void {
-  for (const [key, { model }] of Object.entries({ candidate, stable })) {
-    if (model === null) continue
-    throw new ServerError('UNSUPPORTED', `'${key}' names the model '${model}': a rollout has versions of one model. Put the files of '${model}' into a version folder`) // prettier-ignore
-  }
-  if (hasBaseline)
-    throw new ServerError(
-      'UNSUPPORTED',
-      "'baseline' is not there yet: leave it out, and the candidate is compared with stable",
-    )
-}

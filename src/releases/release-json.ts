@@ -1,12 +1,83 @@
 // What the API shows of a rollout.
 
 import type { RolloutFigures } from '../telemetry/rollout-families.ts'
+import type { ExperimentRun } from './experiment-run.ts'
 import type { RolloutRun } from './rollout-run.ts'
+
+export type ReleaseRun = RolloutRun | ExperimentRun
 
 type Shown = Readonly<Record<string, unknown>>
 
 /** In lists. */
-export function rolloutSummary(run: RolloutRun): Shown {
+export const releaseSummary = (run: ReleaseRun): Shown =>
+  run.kind === 'rollout' ? rolloutSummary(run) : experimentSummary(run)
+
+/** By itself. */
+export const releaseDetails = (run: ReleaseRun): Shown =>
+  run.kind === 'rollout' ? rolloutDetails(run) : experimentDetails(run)
+
+/** For metrics. */
+export const releaseFigures = (run: ReleaseRun): RolloutFigures =>
+  run.kind === 'rollout' ? rolloutFigures(run) : experimentFigures(run)
+
+function experimentSummary(run: ExperimentRun): Shown {
+  const { name, model, author, createdMs, state, plan, arms } = run.record
+  return {
+    name,
+    model,
+    kind: plan.kind,
+    state: state.phase,
+    reason: state.why,
+    winner: state.winner,
+    promoted: state.promoted,
+    arms: arms.map(({ arm, version }, i) => ({ arm, version, weight: (plan.arms[i]?.weight ?? 0) / 100 })),
+    author,
+    created: new Date(createdMs).toISOString(),
+    since: new Date(state.history.at(-1)?.wallMs ?? createdMs).toISOString(),
+  }
+}
+
+function experimentDetails(run: ExperimentRun): Shown {
+  const { spec, arms, notes, plan } = run.record
+  const { goals, history } = run.report()
+  const outcomes = run.outcomes()
+  return {
+    ...experimentSummary(run),
+    arms: arms.map((arm, i) => ({
+      ...arm,
+      weight: (plan.arms[i]?.weight ?? 0) / 100,
+      ended: outcomes[i]?.ended ?? {},
+    })),
+    goals,
+    history,
+    notes,
+    spec,
+  }
+}
+
+/** The weight is that of all arms beside the first one; evidence: that an arm differs from the first one. */
+function experimentFigures(run: ExperimentRun): RolloutFigures {
+  const { name, model, state, plan } = run.record
+  const evidence = run.goals.flatMap(({ goal, arms }) =>
+    arms.flatMap(
+      ({ arm, difference }): [string, number][] =>
+      difference === null || !Number.isFinite(difference.logEvidence) ? [] : [[`${goal}/${arm}`, difference.logEvidence / Math.LN10]], // prettier-ignore
+    ),
+  )
+  const weight = plan.arms.slice(1).reduce((sum, one) => sum + one.weight, 0)
+  return {
+    rollout: name,
+    model,
+    state: state.phase,
+    isLive: run.isLive,
+    weight: state.phase === 'RUNNING' ? weight / 100 : 0,
+    evidence: new Map(evidence),
+    arms: run.outcomes(),
+    shadow: null,
+  }
+}
+
+function rolloutSummary(run: RolloutRun): Shown {
   const { name, model, author, createdMs, state, plan, arms } = run.record
   const last = state.history.at(-1)
   return {
@@ -29,7 +100,7 @@ export function rolloutSummary(run: RolloutRun): Shown {
 }
 
 /** By itself: the object as it was written, both arms, the verdicts, what comes next, what happened. */
-export function rolloutDetails(run: RolloutRun): Shown {
+function rolloutDetails(run: RolloutRun): Shown {
   const { spec, arms, notes } = run.record
   const report = run.report()
   return {
@@ -45,8 +116,7 @@ export function rolloutDetails(run: RolloutRun): Shown {
   }
 }
 
-/** For metrics. */
-export function rolloutFigures(run: RolloutRun): RolloutFigures {
+function rolloutFigures(run: RolloutRun): RolloutFigures {
   const { name, model, state } = run.record
   const evidence = run.judgement.verdicts.flatMap(({ metric, logEvidence }): [string, number][] =>
     logEvidence === null ? [] : [[metric, logEvidence / Math.LN10]],

@@ -1,5 +1,6 @@
 // What is kept of rollouts and of models that had one. All of it is plain values that go through JSON without a loss.
 
+import type { KeptGoal } from '../rollouts/judge/experiment-report.ts'
 import type { EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import type { ExperimentState } from '../rollouts/reduce-experiment.ts'
 import type { ExperimentPlan, RolloutPlan } from '../rollouts/rollout-plan.ts'
@@ -17,6 +18,8 @@ export type ArmVersion = {
 
 export type ReleaseNote = { readonly at: string; readonly by: string; readonly text: string }
 
+export const noteText = ({ at, by, text }: ReleaseNote): string => `${at} ${by === '' ? '' : `${by}: `}${text}`
+
 type SharedRecord = {
   readonly name: string
   readonly model: string
@@ -33,7 +36,12 @@ type SharedRecord = {
 }
 
 export type RolloutRecord = SharedRecord & { readonly plan: RolloutPlan; readonly state: RolloutState }
-type ExperimentRecord = SharedRecord & { readonly plan: ExperimentPlan; readonly state: ExperimentState }
+export type ExperimentRecord = SharedRecord & {
+  readonly plan: ExperimentPlan
+  readonly state: ExperimentState
+  /** The values of each goal. */
+  readonly goals: Readonly<Record<string, KeptGoal>>
+}
 export type ReleaseRecord = RolloutRecord | ExperimentRecord
 
 export const isRolloutRecord = (record: ReleaseRecord): record is RolloutRecord => record.plan.kind === 'rollout'

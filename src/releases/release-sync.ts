@@ -12,7 +12,7 @@ type SyncParts = {
   readonly clock: Clock
   readonly log: Log
   readonly shared: SharedRollouts
-  readonly runs: ReadonlyMap<string, RolloutRun>
+  readonly runs: () => ReadonlyMap<string, RolloutRun>
   /** A rollout that another server has begun. Null: this server cannot take part, and says why. */
   join(record: RolloutRecord): Promise<RolloutRun | null>
   /** The store is there again. */
@@ -54,7 +54,8 @@ export class ReleaseSync {
   }
 
   async #exchange(): Promise<void> {
-    const { shared, runs, log } = this.#parts
+    const { shared, log } = this.#parts
+    const runs = this.#parts.runs()
     try {
       const open = [...runs.values()].filter((run) => !run.isOver)
       const known = new Map([...runs].map(([name, run]) => [name, run.sharedGeneration]))

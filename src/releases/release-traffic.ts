@@ -10,7 +10,7 @@ import { ExecutionCount } from './execution-count.ts'
 import type { LiveTraffic, OpenTraffic } from './live-traffic.ts'
 import type { RolloutRecord } from './release-record.ts'
 
-type TrafficParts = {
+export type TrafficParts = {
   readonly engine: Engine
   readonly clock: Clock
   readonly countryOf: (origin: RequestOrigin) => string

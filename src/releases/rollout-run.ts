@@ -2,19 +2,36 @@
 
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
-import { messageOf } from '../base/server-error.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
 import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts'
 import { addEvidence, type EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import { reduceRollout } from '../rollouts/reduce-rollout.ts'
-import { reportRollout, type RolloutReport } from '../rollouts/rollout-report.ts'
+import { reportMarkdown, reportRollout, type RolloutReport } from '../rollouts/rollout-report.ts'
 import { isLive, type Moment, type RolloutPhase, type RolloutState, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
 import type { ArmOutcomes, LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { Outbox } from './outbox.ts'
 import type { PinBook } from './pin-book.ts'
-import type { ArmVersion, ReleaseNote, RolloutRecord } from './release-record.ts'
+import {
+  noteText,
+  type ArmVersion,
+  type ReleaseNote,
+  type ReleaseRecord,
+  type RolloutRecord,
+} from './release-record.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
 import { signatureDifference } from './signature-difference.ts'
+
+export type RolloutAction = 'pause' | 'resume' | 'approve' | 'advance' | 'promote' | 'rollback'
+
+/** Somebody asks for something. `arm` is that of an experiment; '': none was named. */
+export type RunCall = {
+  readonly action: RolloutAction
+  readonly by: string
+  readonly groups: readonly string[]
+  readonly why: string
+  readonly arm: string
+}
 
 export type RunParts = {
   readonly clock: Clock
@@ -23,8 +40,8 @@ export type RunParts = {
   readonly pins: PinBook
   readonly openTraffic: OpenTraffic
   /** Resolves when a restart would know of it. */
-  save(record: RolloutRecord): Promise<void>
-  audit(record: RolloutRecord, action: RolloutAudit, by: string, why: string): void
+  save(record: ReleaseRecord): Promise<void>
+  audit(record: ReleaseRecord, action: RolloutAudit, by: string, why: string): void
   readonly outbox: Outbox
   /** Null: this server is alone. */
   readonly shared: SharedRollouts | null
@@ -39,6 +56,7 @@ const keepEvidenceNs = 5e9
 const measureMemoryNs = 10e9
 
 export class RolloutRun {
+  readonly kind = 'rollout'
   readonly #parts: RunParts
   readonly #settings: RunSettings
   #record: RolloutRecord
@@ -109,6 +127,21 @@ export class RolloutRun {
       ...(this.#isStableWanted ? [this.stable] : []),
       ...(this.#isCandidateWanted ? [this.candidate] : []),
     ].flatMap((arm) => (arm.model === model ? [arm.version] : []))
+  }
+
+  /** Versions that are new no more. */
+  broughtVersions(): string[] {
+    return [this.candidate.version]
+  }
+
+  restored(): void {
+    this.dispatch({ type: 'restored' })
+  }
+
+  /** Why the call cannot be done in this state; null where it was done, or was so already. */
+  act({ action, by, groups, why, arm }: RunCall): string | null {
+    if (arm !== '') throw ServerError.withoutStack('INVALID_ARG', `'arm' is for experiments, and '${this.#record.name}' is a rollout`) // prettier-ignore
+    return this.dispatch(action === 'approve' ? { type: action, by, groups, why } : { type: action, by, why })
   }
 
   /** The effects of `createRollout`. */
@@ -232,6 +265,10 @@ export class RolloutRun {
     const now = this.#reportNow()
     const frozen = this.#record.report as RolloutReport | null
     return frozen === null ? now : { ...now, metrics: frozen.metrics, shadow_copies: frozen.shadow_copies }
+  }
+
+  reportText(): string {
+    return reportMarkdown(this.report())
   }
 
   /** At exit: what was counted is kept, and nothing is changed. */
@@ -469,5 +506,3 @@ function adoptionEffects(before: RolloutState, after: RolloutState): RolloutEffe
 
 const judge = ({ plan }: RolloutRecord, evidence: EvidenceSums): Judgement =>
   judgeRollout(plan.judge.metrics, evidence, plan.judge.alpha)
-
-const noteText = ({ at, by, text }: ReleaseNote): string => `${at} ${by === '' ? '' : `${by}: `}${text}`

@@ -15,7 +15,7 @@ import { CompareThread } from './compare-thread.ts'
 import type { FeedbackDesk, FeedbackResult, FeedbackTaker } from './feedback-desk.ts'
 import { FeedbackMemory, type FeedbackEntry } from './feedback.ts'
 import { Evidence } from './judge/evidence.ts'
-import { GoalValues } from './judge/experiment-report.ts'
+import { GoalValues, type KeptGoal } from './judge/experiment-report.ts'
 import type { EvidenceSums } from './judge/metric-sums.ts'
 import type { ArmName } from './judge/paired-values.ts'
 import { requestSample } from './request-sample.ts'
@@ -55,6 +55,8 @@ type LiveRolloutSettings = {
   readonly arms: readonly ArmSettings[]
   /** Sums of before a restart; empty: there are none. */
   readonly known: EvidenceSums
+  /** Of an experiment: the values of before a restart, by goal. */
+  readonly knownGoals?: Readonly<Record<string, KeptGoal>>
   /** Of the draws for requests without a key. */
   readonly seed: number
 }
@@ -99,7 +101,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     this.#draws = draws
     this.#reader = new AnswerReader(plan)
     const goals = plan.kind === 'experiment' ? plan.goals : []
-    this.goals = new Map(goals.map((goal) => [goal, new GoalValues(arms.length)]))
+    this.goals = new Map(goals.map((goal) => [goal, new GoalValues(arms.length, settings.knownGoals?.[goal])]))
     if (this.#reader.wantsIds) parts.desk?.open(model, this)
     this.#comparing = new CompareThread(plan.kind === 'rollout' ? plan.compare : {})
     this.#pressure = parts.pressure ?? (() => pressure.read())
@@ -225,8 +227,8 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     if (!isJudged) return 'not_judged'
     const goal = finding.kind === 'score' ? `score:${finding.name}` : 'accuracy'
     const value = finding.kind === 'score' ? finding.score : finding.isWrong ? 0 : 1
-    // Without a key each request stands for itself: it gets a bucket by chance.
-    this.goals.get(goal)?.add(index, bucket ?? this.#draws.bucket(), value)
+    // Without a key each request stands for itself: it gets a bucket by chance. All arms together have 10,000 such buckets.
+    this.goals.get(goal)?.add(index, bucket ?? Math.floor(this.#draws.bucket() / this.arms.length), value)
     const arm = this.#judgedAs(index)
     if (arm === null) return 'accepted'
     if (finding.kind === 'score') this.evidence.addScore(arm, finding.name, finding.score)

@@ -17,7 +17,7 @@ class Life {
 
   constructor(change: object = {}) {
     this.plan = readRolloutFile({ kind: 'experiment', arms, goals: ['score:click'], ...change }, () => null).plan as ExperimentPlan // prettier-ignore
-    this.state = createExperiment('e1', 'ann', { nowNs: 0, wallMs: 0 }).state
+    this.state = createExperiment({ name: 'e1', author: 'ann', why: '' }, { nowNs: 0, wallMs: 0 }).state
   }
 
   send(event: ExperimentEvent, seconds = 0): this {
@@ -46,7 +46,8 @@ test('an experiment runs with its weights until its time is over, pauses left ou
   life.send({ type: 'tick', winner: 'b', isSplitOdd: false }, 101)
   assert.deepEqual([life.state.phase, life.state.winner], ['ENDED', 'b'])
   assert.deepEqual(life.effects, ['freeze-report', 'promote-arm', 'weights 10000/0', 'unload-arms'])
-  assert.equal(life.send({ type: 'end', ...asked }).refusal, null)
+  assert.equal(life.send({ type: 'end', arm: 'b', ...asked }).refusal, null)
+  assert.match(life.send({ type: 'end', arm: null, ...asked }).refusal ?? '', /is ENDED: it cannot be ended/)
 })
 
 test('it ends at a moment, or when somebody ends it; without a winner nobody is promoted', () => {
@@ -54,7 +55,7 @@ test('it ends at a moment, or when somebody ends it; without a winner nobody is 
   assert.equal(life.send(quiet, 3599).state.phase, 'RUNNING')
   assert.equal(life.send(quiet, 2).state.phase, 'ENDED')
   assert.ok(!life.effects.includes('promote-arm'))
-  assert.equal(new Life().send({ type: 'end', ...asked }).state.phase, 'ENDED')
+  assert.equal(new Life().send({ type: 'end', arm: null, ...asked }).state.phase, 'ENDED')
 })
 
 test('a split that is not that of the weights pauses it', () => {
@@ -66,7 +67,7 @@ test('an arm that does not load fails it; calls that the state forbids are refus
   const life = new Life().send({ type: 'load-failed', why: 'no version 2' })
   assert.deepEqual([life.state.phase, life.effects], ['FAILED', ['unload-arms']])
   for (const type of ['pause', 'resume', 'end'] as const) {
-    assert.match(life.send({ type, ...asked }).refusal ?? '', /experiment 'e1' is FAILED: it cannot/)
+    assert.match(life.send({ type, arm: null, ...asked }).refusal ?? '', /experiment 'e1' is FAILED: it cannot/)
   }
 })
 
@@ -74,4 +75,6 @@ test('a restart loads the arms again; no time passes meanwhile', () => {
   const life = new Life({ until: '1h' }).send({ type: 'arms-ready' }).send({ type: 'restored' }, 36_000)
   assert.deepEqual([life.effects, life.state.runNs], [['load-arms'], 0])
   assert.deepEqual(life.send({ type: 'arms-ready' }).effects, ['weights 6000/4000'])
+  life.send({ type: 'restored' }).send({ type: 'load-failed', why: 'no version 2' })
+  assert.match(`${life.state.phase}: ${life.state.why}`, /^PAUSED: an arm could not be loaded again: no version 2/)
 })

@@ -1,18 +1,29 @@
 // The life of an experiment: fixed weights, a report that may be read at any time, an end by time or by a person.
 
+import { mostHistory } from './rollout-change.ts'
 import type { ExperimentPlan } from './rollout-plan.ts'
-import type { Moment } from './rollout-state.ts'
+import type { Moment, RolloutAudit } from './rollout-state.ts'
+
+type ExperimentPhase = 'PENDING' | 'RUNNING' | 'PAUSED' | 'ENDED' | 'FAILED'
 
 /** PENDING → RUNNING ⇄ PAUSED → ENDED. PENDING → FAILED. While it is paused everybody gets the control. */
 export type ExperimentState = {
   readonly name: string
-  readonly phase: 'PENDING' | 'RUNNING' | 'PAUSED' | 'ENDED' | 'FAILED'
+  readonly phase: ExperimentPhase
   readonly why: string
   /** Time in RUNNING. */
   readonly runNs: number
   readonly seenNs: number
   /** The arm that beats the control for certain; null: none. It stays as it is when the experiment ends. */
   readonly winner: string | null
+  /** The arm that became the default version at the end; null: the control stays. */
+  readonly promoted: string | null
+  readonly history: readonly {
+    readonly wallMs: number
+    readonly phase: ExperimentPhase
+    readonly by: string
+    readonly why: string
+  }[]
 }
 
 export type ExperimentEvent =
@@ -20,25 +31,32 @@ export type ExperimentEvent =
   | { readonly type: 'load-failed'; readonly why: string }
   /** `winner` as the report has it; `isSplitOdd`: requests went elsewhere than the weights say. */
   | { readonly type: 'tick'; readonly winner: string | null; readonly isSplitOdd: boolean }
-  | { readonly type: 'pause' | 'resume' | 'end'; readonly by: string; readonly why: string }
+  | { readonly type: 'pause' | 'resume'; readonly by: string; readonly why: string }
+  /** `arm` becomes the default version; null: the control stays. */
+  | { readonly type: 'end'; readonly arm: string | null; readonly by: string; readonly why: string }
   | { readonly type: 'restored' }
 
-type ExperimentEffect =
+export type ExperimentEffect =
   | { readonly do: 'load-arms' | 'unload-arms' | 'freeze-report' }
   /** Of all arms, the control first; all for the control while the experiment does not run. */
   | { readonly do: 'set-arm-weights'; readonly weights: readonly number[] }
   | { readonly do: 'promote-arm'; readonly arm: string }
-  | { readonly do: 'audit'; readonly action: string; readonly by: string; readonly why: string }
+  | { readonly do: 'audit'; readonly action: RolloutAudit; readonly by: string; readonly why: string }
 
-type ExperimentTransition = {
+export type ExperimentTransition = {
   readonly state: ExperimentState
   readonly effects: readonly ExperimentEffect[]
   readonly refusal: string | null
 }
 
-export function createExperiment(name: string, by: string, now: Moment): ExperimentTransition {
-  const state: ExperimentState = { name, phase: 'PENDING', why: '', runNs: 0, seenNs: now.nowNs, winner: null }
-  return { state, effects: [{ do: 'audit', action: 'create', by, why: '' }, { do: 'load-arms' }], refusal: null }
+export function createExperiment(
+  of: { readonly name: string; readonly author: string; readonly why: string },
+  { nowNs, wallMs }: Moment,
+): ExperimentTransition {
+  const { name, author: by, why } = of
+  const history = [{ wallMs, phase: 'PENDING', by, why } as const]
+  const state: ExperimentState = { name, phase: 'PENDING', why, runNs: 0, seenNs: nowNs, winner: null, promoted: null, history } // prettier-ignore
+  return { state, effects: [{ do: 'audit', action: 'create', by, why }, { do: 'load-arms' }], refusal: null }
 }
 
 export function reduceExperiment(
@@ -50,71 +68,98 @@ export function reduceExperiment(
   const passedNs = event.type === 'restored' || before.phase !== 'RUNNING' ? 0 : Math.max(0, now.nowNs - before.seenNs)
   const state = { ...before, seenNs: now.nowNs, runNs: before.runNs + passedNs }
   const same: ExperimentTransition = { state, effects: [], refusal: null }
-  const weights = plan.arms.map(({ weight }) => weight)
-  const run = (by: string, why: string): ExperimentTransition =>
-    move(state, 'RUNNING', by, why, [{ do: 'set-arm-weights', weights }])
-  const pause = (by: string, why: string): ExperimentTransition =>
-    move(state, 'PAUSED', by, why, [{ do: 'set-arm-weights', weights: controlOnly(weights) }])
+  const full: ExperimentEffect = { do: 'set-arm-weights', weights: plan.arms.map(({ weight }) => weight) }
+  const move = mover(state, now)
+  const pause = (by: string, why: string): ExperimentTransition => move('PAUSED', 'pause', by, why, [controlOnly(plan)])
   switch (event.type) {
     case 'arms-ready':
-      return state.phase === 'PENDING' || state.phase === 'RUNNING' ? run('', 'all arms are ready') : same
+      if (state.phase === 'PENDING') return move('RUNNING', 'start', '', 'all arms are ready', [full])
+      return state.phase === 'RUNNING' ? { ...same, effects: [full] } : same
     case 'load-failed':
-      return state.phase === 'PENDING' ? move(state, 'FAILED', '', event.why, [{ do: 'unload-arms' }]) : same
+      if (state.phase === 'PENDING') return move('FAILED', 'fail', '', event.why, [{ do: 'unload-arms' }])
+      // After a restart, or after a pause: the arms served before.
+      return state.phase === 'RUNNING' ? pause('', `an arm could not be loaded again: ${event.why}`) : same
     case 'tick':
-      if (state.phase !== 'RUNNING') return same
-      if (event.isSplitOdd) return pause('', 'requests went elsewhere than the weights say')
-      return isOver(plan, state, now)
-        ? end(plan, { ...state, winner: event.winner }, '', 'its time is over')
-        : { ...same, state: { ...state, winner: event.winner } }
+      return tick(plan, state, event, now)
     case 'pause':
       return state.phase === 'RUNNING'
         ? pause(event.by, event.why)
         : answer(same, state.phase === 'PAUSED', 'be paused')
     case 'resume':
-      return state.phase === 'PAUSED' ? run(event.by, event.why) : answer(same, state.phase === 'RUNNING', 'be resumed')
+      return state.phase === 'PAUSED'
+        ? move('RUNNING', 'resume', event.by, event.why, [full])
+        : answer(same, state.phase === 'RUNNING', 'be resumed')
     case 'end':
-      if (state.phase === 'ENDED') return same
-      return state.phase === 'FAILED' ? answer(same, false, 'be ended') : end(plan, state, event.by, event.why)
+      if (isExperimentOpen(state)) return end(plan, state, event, now)
+      return answer(same, state.phase === 'ENDED' && state.promoted === event.arm, 'be ended')
     case 'restored':
     default:
       // All requests go to the control until the arms are loaded again.
-      return isOpen(state) ? { ...same, effects: [{ do: 'load-arms' }] } : same
+      return isExperimentOpen(state) ? { ...same, effects: [{ do: 'load-arms' }] } : same
   }
 }
 
-const isOpen = ({ phase }: ExperimentState): boolean => phase === 'PENDING' || phase === 'RUNNING' || phase === 'PAUSED'
+/** It keeps rollouts and other experiments of its model out. */
+export const isExperimentOpen = ({ phase }: ExperimentState): boolean =>
+  phase === 'PENDING' || phase === 'RUNNING' || phase === 'PAUSED'
 
-const controlOnly = (weights: readonly number[]): number[] =>
-  weights.map((_, i) => (i === 0 ? weights.reduce((sum, weight) => sum + weight, 0) : 0))
+function tick(
+  plan: ExperimentPlan,
+  before: ExperimentState,
+  { winner, isSplitOdd }: Extract<ExperimentEvent, { readonly type: 'tick' }>,
+  now: Moment,
+): ExperimentTransition {
+  if (!isExperimentOpen(before)) return { state: before, effects: [], refusal: null }
+  // Feedback comes while it is paused, too.
+  const state = { ...before, winner }
+  if (state.phase === 'RUNNING' && isSplitOdd) {
+    return mover(state, now)('PAUSED', 'pause', '', 'requests went elsewhere than the weights say', [controlOnly(plan)])
+  }
+  if (state.phase === 'PENDING' || !isOver(plan, state, now)) return { state, effects: [], refusal: null }
+  return end(plan, state, { arm: plan.isWinnerPromoted ? winner : null, by: '', why: 'its time is over' }, now)
+}
+
+const controlOnly = ({ arms }: ExperimentPlan): ExperimentEffect => ({
+  do: 'set-arm-weights',
+  weights: arms.map((_, i) => (i === 0 ? arms.reduce((sum, { weight }) => sum + weight, 0) : 0)),
+})
 
 function isOver({ until }: ExperimentPlan, state: ExperimentState, now: Moment): boolean {
   if (until === null) return false
   return 'afterNs' in until ? state.runNs >= until.afterNs : now.wallMs >= until.wallMs
 }
 
-function end(plan: ExperimentPlan, state: ExperimentState, by: string, why: string): ExperimentTransition {
-  const { winner } = state
-  const weights = controlOnly(plan.arms.map(({ weight }) => weight))
-  const promotion: ExperimentEffect[] =
-    plan.isWinnerPromoted && winner !== null ? [{ do: 'promote-arm', arm: winner }] : []
-  return move(state, 'ENDED', by, why, [
+function end(
+  plan: ExperimentPlan,
+  state: ExperimentState,
+  { arm, by, why }: { readonly arm: string | null; readonly by: string; readonly why: string },
+  now: Moment,
+): ExperimentTransition {
+  const promotion: ExperimentEffect[] = arm === null ? [] : [{ do: 'promote-arm', arm }]
+  return mover({ ...state, promoted: arm }, now)('ENDED', arm === null ? 'end' : 'promote', by, why, [
     { do: 'freeze-report' },
     ...promotion,
-    { do: 'set-arm-weights', weights },
+    controlOnly(plan),
     { do: 'unload-arms' },
   ])
 }
 
-function move(
-  state: ExperimentState,
-  phase: ExperimentState['phase'],
-  by: string,
-  why: string,
-  effects: readonly ExperimentEffect[],
-): ExperimentTransition {
-  const audit: ExperimentEffect = { do: 'audit', action: phase.toLowerCase(), by, why }
-  return { state: { ...state, phase, why }, effects: [...effects, audit], refusal: null }
-}
+const mover =
+  (state: ExperimentState, { wallMs }: Moment) =>
+  (
+    phase: ExperimentPhase,
+    action: RolloutAudit,
+    by: string,
+    why: string,
+    effects: readonly ExperimentEffect[],
+  ): ExperimentTransition => {
+    const history = [...state.history, { wallMs, phase, by, why }].slice(-mostHistory)
+    return {
+      state: { ...state, phase, why, history },
+      effects: [...effects, { do: 'audit', action, by, why }],
+      refusal: null,
+    }
+  }
 
 const answer = (same: ExperimentTransition, isSo: boolean, what: string): ExperimentTransition =>
   isSo ? same : { ...same, refusal: `experiment '${same.state.name}' is ${same.state.phase}: it cannot ${what}` }

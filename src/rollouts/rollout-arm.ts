@@ -34,6 +34,8 @@ export class RolloutArm {
   /** Requests that the Engine has. Stable's are counted only: there are many, and nobody moves them. */
   readonly underWay: Set<MovableRequest> | null
   inFlight = 0
+  /** Requests that chance alone sent here. */
+  drawn = 0
   /** Ended requests that were judged. */
   judged = 0
   /** Ended requests by outcome, those that a rule forced included. A failure that ran again on stable is a `hidden_error`. */

@@ -4,7 +4,7 @@ import { fullWeight } from './assignment.ts'
 import type { NotifyEvent, RolloutPlan, Step } from './rollout-plan.ts'
 import type { HistoryEntry, Moment, PauseReason, RolloutAudit, RolloutEffect, RolloutPhase, RolloutState, Transition } from './rollout-state.ts' // prettier-ignore
 
-const mostHistory = 200
+export const mostHistory = 200
 
 export class RolloutChange {
   readonly plan: RolloutPlan

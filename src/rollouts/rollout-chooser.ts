@@ -49,10 +49,10 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
         return follow(facts, arm, arm.find(), null, false)
       }
     }
-    const { arm: index, bucket, isForced } = router.route(asked)
-    if (index === 0) return follow(facts, stable, standard, bucket, !isForced)
+    const { arm: index, bucket, isForced, isDrawn } = router.route(asked)
     const arm = arms[index] as RolloutArm
-    const chosen = arm.ready()
+    const chosen = index === 0 ? standard : arm.ready()
+    if (isDrawn) (chosen === null ? stable : arm).drawn++
     // Such a request was not drawn into stable: to judge it there would bend the comparison.
     return chosen === null
       ? follow(facts, stable, standard, bucket, false)

@@ -128,12 +128,12 @@ export function reportMarkdown(report: RolloutReport): string {
   return `${lines.join('\n')}\n`
 }
 
-const short = (value: number): string => String(Number(value.toPrecision(3)))
+export const short = (value: number): string => String(Number(value.toPrecision(3)))
 
 function figureText({ value, low, high, count }: ShownFigure): string {
   const interval = low === null && high === null ? '' : ` (${low === null ? '?' : short(low)} to ${high === null ? '?' : short(high)})` // prettier-ignore
   return `${short(value)}${interval}, ${count} values`
 }
 
-const plain = (text: string): string =>
+export const plain = (text: string): string =>
   text.replaceAll(/[\r\n]+/g, ' ').replaceAll(/[\\`*_[\]<>|#]/g, (mark) => `\\${mark}`)

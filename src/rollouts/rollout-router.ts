@@ -12,6 +12,8 @@ export type Assignment = {
   readonly bucket: number | null
   /** A rule named the arm: such requests are shown, not judged. */
   readonly isForced: boolean
+  /** Chance and the weights alone decided, without a rule, a key or an echoed arm. */
+  readonly isDrawn: boolean
 }
 
 type RouterSettings = {
@@ -62,16 +64,16 @@ export class RolloutRouter {
     const rule = rules.length === 0 ? null : matchRule(rules, facts)
     if (rule?.to != null) {
       const arm = this.#settings.arms.indexOf(rule.to)
-      return { arm: this.isOpen(arm) ? arm : 0, bucket: null, isForced: true }
+      return { arm: this.isOpen(arm) ? arm : 0, bucket: null, isForced: true, isDrawn: false }
     }
     const echoed = this.#echoedArm(facts)
-    if (echoed !== -1) return { arm: echoed, bucket: null, isForced: false }
+    if (echoed !== -1) return { arm: echoed, bucket: null, isForced: false, isDrawn: false }
     const key = this.#keyOf(facts)
     const bucket = key === null ? this.#draws.bucket() : this.#buckets.bucket(key)
     const lanes = rule?.weight == null || !this.isOpen(1) ? this.#lanes : [{ weight: rule.weight, cap: fullWeight }]
     const lane = laneOf(lanes, bucket)
     const arm = lane === -1 && bucket >= fullWeight - this.#baseline ? baselineArm : lane + 1
-    return { arm, bucket: key === null ? null : bucket, isForced: false }
+    return { arm, bucket: key === null ? null : bucket, isForced: false, isDrawn: key === null && rule === null }
   }
 
   /** An arm with the weight 0 is not touched, by no rule and no key. */

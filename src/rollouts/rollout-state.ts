@@ -94,7 +94,7 @@ export type RolloutEvent =
   | { readonly type: 'pin-failed'; readonly why: string }
   | { readonly type: 'superseded'; readonly version: string }
 
-export type RolloutAudit = 'create' | 'start' | 'step' | 'pause' | 'resume' | 'approve' | 'promote' | 'rollback' | 'fail' | 'cancel' | 'note' // prettier-ignore
+export type RolloutAudit = 'create' | 'start' | 'step' | 'pause' | 'resume' | 'approve' | 'promote' | 'rollback' | 'fail' | 'cancel' | 'end' | 'note' // prettier-ignore
 
 export type RolloutEffect =
   | { readonly do: 'load-candidate' }

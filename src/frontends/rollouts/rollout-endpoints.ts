@@ -5,10 +5,9 @@ import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { planOfPosted, readPosted } from '../../releases/read-posted-rollout.ts'
-import type { ReleaseControl, RolloutAction } from '../../releases/release-control.ts'
-import { rolloutDetails, rolloutSummary } from '../../releases/release-json.ts'
-import type { RolloutRun } from '../../releases/rollout-run.ts'
-import { reportMarkdown } from '../../rollouts/rollout-report.ts'
+import type { ReleaseControl } from '../../releases/release-control.ts'
+import { releaseDetails, releaseSummary, type ReleaseRun } from '../../releases/release-json.ts'
+import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { headerOf, HttpResponse, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { answer, bodyOf, fail } from './rollout-answers.ts'
 
@@ -37,22 +36,23 @@ export class RolloutEndpoints {
     else answer(request, 200, () => this.#page(request.target))
   }
 
-  readonly show: RouteHandler = (request, name) => answer(request, 200, () => rolloutDetails(this.#control.get(name)))
+  readonly show: RouteHandler = (request, name) => answer(request, 200, () => releaseDetails(this.#control.get(name)))
 
   readonly act =
     (action: RolloutAction): RouteHandler =>
     (request, name, _, caller) =>
       answer(request, 200, () => {
-        const { reason = '' } = bodyOf(request)
+        const { reason = '', arm = '' } = bodyOf(request)
         if (typeof reason !== 'string') throw new ServerError('INVALID_ARG', "'reason' must be text")
-        return rolloutDetails(this.#control.act(name, action, caller, reason.slice(0, longestReason)))
+        if (typeof arm !== 'string') throw new ServerError('INVALID_ARG', "'arm' must be the name of an arm")
+        return releaseDetails(this.#control.act(name, action, caller, reason.slice(0, longestReason), arm))
       })
 
   readonly note: RouteHandler = (request, name, _, caller) =>
     answer(request, 201, async () => {
       const { text } = bodyOf(request)
       if (typeof text !== 'string') throw new ServerError('INVALID_ARG', 'a note needs a text: send {"text": "…"}')
-      return rolloutDetails(await this.#control.note(name, caller, text))
+      return releaseDetails(await this.#control.note(name, caller, text))
     })
 
   readonly report: RouteHandler = (request, name) => {
@@ -62,7 +62,7 @@ export class RolloutEndpoints {
       return
     }
     try {
-      const text = reportMarkdown(this.#control.get(name).report())
+      const text = this.#control.get(name).reportText()
       request.respond(new HttpResponse(200, 'text/markdown; charset=utf-8', [Buffer.from(text)]))
     } catch (reason) {
       fail(request, reason)
@@ -71,7 +71,7 @@ export class RolloutEndpoints {
 
   /** Server-sent events: `state` after every change, `tick` once a second, until the rollout is over or the client goes. */
   readonly events: RouteHandler = (request, name) => {
-    let run: RolloutRun
+    let run: ReleaseRun
     try {
       run = this.#control.get(name)
       if (this.#watcherCount >= mostWatchers) {
@@ -97,11 +97,11 @@ export class RolloutEndpoints {
     // A client that does not read gets fewer events, not a full buffer.
     const send = (event: string): void => {
       if (!isOpen || stream.unreadBytes > 0) return
-      stream.write(Buffer.from(`event: ${event}\ndata: ${JSON.stringify(rolloutSummary(run))}\n\n`))
+      stream.write(Buffer.from(`event: ${event}\ndata: ${JSON.stringify(releaseSummary(run))}\n\n`))
     }
     const unwatch = this.#control.watch((changed) => {
       if (changed !== run || !isOpen) return
-      stream.write(Buffer.from(`event: state\ndata: ${JSON.stringify(rolloutSummary(run))}\n\n`))
+      stream.write(Buffer.from(`event: state\ndata: ${JSON.stringify(releaseSummary(run))}\n\n`))
       if (run.isOver) end()
     })
     const end = (): void => {
@@ -124,11 +124,10 @@ export class RolloutEndpoints {
     answer(request, 201, async () => {
       const posted = readPosted(bodyOf(request))
       const { plan, spec } = planOfPosted(posted, await this.#control.fileOf(posted.model))
-      if (plan.kind === 'experiment') throw new ServerError('UNSUPPORTED', 'experiments cannot be posted yet')
       const { name, model, isRetry } = posted
       const author = caller.principal
       const run = await this.#control.create({ name, model, plan, spec, author, why: 'somebody posted it', isRetry })
-      return rolloutDetails(run)
+      return releaseDetails(run)
     })
   }
 
@@ -146,6 +145,6 @@ export class RolloutEndpoints {
       throw new ServerError('INVALID_ARG', "'page' must be a whole number from 1")
     const [model, state] = [query.get('model'), query.get('state')?.toUpperCase() ?? null]
     const fitting = this.#control.list().filter(({ record }) => (model === null || record.model === model) && (state === null || record.state.phase === state)) // prettier-ignore
-    return fitting.slice((page - 1) * pageSize, page * pageSize).map(rolloutSummary)
+    return fitting.slice((page - 1) * pageSize, page * pageSize).map(releaseSummary)
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { GoalValues, isSplitOdd, reportGoal, winnerOf } from './experiment-report.ts'
+import { GoalValues, isSplitOdd, reportGoal, winnerOf, type KeptGoal } from './experiment-report.ts'
 import { RandomDraws } from '../assignment.ts'
 
 /** `rates` are the chances of a click, by arm; `perUser` requests of each of `users` users. */
@@ -52,4 +52,28 @@ test('a split that the weight does not explain is found', () => {
   assert.equal(isSplitOdd(5_050, 100_000, 0.05), false)
   assert.equal(isSplitOdd(6_000, 100_000, 0.05), true)
   assert.equal(isSplitOdd(0, 100, 0), false)
+})
+
+test('nothing is certain with few users, however equal their values are', () => {
+  const values = new GoalValues(2)
+  for (let bucket = 0; bucket < 58; bucket++) values.add(bucket % 2, bucket, bucket % 2)
+  const early = reportGoal(['a', 'b'], values, 0.05, 1)
+  assert.deepEqual(
+    [winnerOf(early), early[1]?.difference?.value, early[1]?.difference?.interval.low],
+    [null, 1, -Infinity],
+  )
+  for (let bucket = 58; bucket < 60; bucket++) values.add(bucket % 2, bucket, bucket % 2)
+  assert.equal(winnerOf(reportGoal(['a', 'b'], values, 0.05, 1)), 'b')
+})
+
+test('an arm that is worse in another goal does not win', () => {
+  const [clicks, stays] = [play([0.2, 0.8], 1000, 1), play([0.8, 0.2], 1000, 1)]
+  const [first, second] = [clicks, stays].map((values) => reportGoal(['a', 'b'], values, 0.05, 2))
+  assert.deepEqual([winnerOf(first ?? []), winnerOf(first ?? [], [second ?? []])], ['b', null])
+})
+
+test('values go through JSON without a loss', () => {
+  const values = play([0.2, 0.4], 100, 2)
+  const again = new GoalValues(2, JSON.parse(JSON.stringify(values.kept())) as KeptGoal)
+  assert.deepEqual(reportGoal(['a', 'b'], again, 0.05, 1), reportGoal(['a', 'b'], values, 0.05, 1))
 })

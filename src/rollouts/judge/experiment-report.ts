@@ -6,17 +6,39 @@ import { shareEvidence, type Interval } from './share-interval.ts'
 
 type BucketValues = { count: number; sum: number }
 
+/** By arm: bucket, number of values, sum of values. */
+export type KeptGoal = readonly (readonly (readonly [bucket: number, count: number, sum: number])[])[]
+
+/** The interval of a mean is right from some dozens of values on. With fewer users nothing is said to be certain. */
+const fewestUsers = 30
+
 /** The values of one goal, by arm and by bucket. Bounded: there are at most 8 arms and 10,000 buckets. */
 export class GoalValues {
   readonly #arms: readonly Map<number, BucketValues>[]
+  /** Grows with every value. */
+  changes = 0
 
-  constructor(arms: number) {
-    this.#arms = Array.from({ length: arms }, () => new Map())
+  /** `known` are those of before a restart. */
+  constructor(arms: number, known: KeptGoal = []) {
+    this.#arms = Array.from(
+      { length: arms },
+      (_, i) => new Map((known[i] ?? []).map(([bucket, count, sum]) => [bucket, { count, sum }])),
+    )
+  }
+
+  kept(): KeptGoal {
+    return this.#arms.map((buckets) =>
+      buckets
+        .entries()
+        .map(([bucket, { count, sum }]) => [bucket, count, sum] as const)
+        .toArray(),
+    )
   }
 
   add(arm: number, bucket: number, value: number): void {
     const values = this.#arms[arm]
     if (values === undefined || !Number.isFinite(value)) return
+    this.changes++
     const known = values.get(bucket)
     if (known === undefined) values.set(bucket, { count: 1, sum: value })
     else {
@@ -53,7 +75,7 @@ export class GoalValues {
   }
 }
 
-type ArmReport = {
+export type ArmReport = {
   readonly arm: string
   readonly requests: number
   /** Buckets with values: users, roughly. */
@@ -70,7 +92,8 @@ export function reportGoal(arms: readonly string[], values: GoalValues, alpha: n
   const control = values.votes(0)
   return arms.map((arm, i) => {
     const votes = values.votes(i)
-    const against = i === 0 ? null : meanDifference(votes, control, each)
+    const isEarly = Math.min(votes.count, control.count) < fewestUsers
+    const against = i === 0 ? null : meanDifference(votes, isEarly ? noMeanSums : control, each)
     return {
       arm,
       requests: values.requests(i),
@@ -78,7 +101,7 @@ export function reportGoal(arms: readonly string[], values: GoalValues, alpha: n
       mean: meanOf(votes),
       interval: meanInterval(votes, each),
       difference: against && {
-        value: against.difference,
+        value: meanOf(votes) - meanOf(control),
         interval: against.interval,
         logEvidence: against.logEvidence,
       },
@@ -86,9 +109,15 @@ export function reportGoal(arms: readonly string[], values: GoalValues, alpha: n
   })
 }
 
-/** The arm that beats the control for certain and has the highest mean; null: none yet. */
-export function winnerOf(reports: readonly ArmReport[]): string | null {
-  const better = reports.filter(({ difference }) => difference !== null && difference.interval.low > 0)
+/**
+ * The arm that beats the control for certain and has the highest mean; null: none yet. An arm that is worse for certain in one
+ * of the `others`, which are the reports of further goals, does not win.
+ */
+export function winnerOf(reports: readonly ArmReport[], others: readonly (readonly ArmReport[])[] = []): string | null {
+  const worse = new Set(others.flat().flatMap(({ arm, difference }) => ((difference?.interval.high ?? 0) < 0 ? [arm] : []))) // prettier-ignore
+  const better = reports.filter(
+    ({ arm, difference }) => difference !== null && difference.interval.low > 0 && !worse.has(arm),
+  )
   return better.toSorted((a, b) => b.mean - a.mean)[0]?.arm ?? null
 }
 
