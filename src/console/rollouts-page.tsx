@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
+import { ExperimentCards, type ExperimentDetails } from './experiment-cards.tsx'
 import { countText, dateText, msText, shareText } from './figure-text.ts'
 import { models } from './live-store.ts'
 import { Badge, Card, Code, confirmThen, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
@@ -8,6 +9,9 @@ import { call, messageOf } from './server-api.ts'
 
 type Summary = {
   readonly name: string
+  /** An experiment has arms in the place of stable, candidate, steps and weight. */
+  readonly kind: 'rollout' | 'experiment'
+  readonly arms: readonly { readonly arm: string; readonly version: string; readonly weight?: number }[]
   readonly model: string
   readonly state: string
   readonly pause_reason?: string
@@ -67,6 +71,12 @@ const tones: Readonly<Record<string, 'good' | 'warn' | 'bad' | 'calm' | 'busy'>>
   CANCELLED: 'calm',
 }
 
+const versionsText = ({ kind, arms, stable = '–', candidate = '–' }: Summary): string =>
+  kind === 'experiment' ? arms.map(({ arm, version }) => `${arm} ${version}`).join(' / ') : `${stable} → ${candidate}`
+
+/** An experiment has no steps. */
+const stepActions = ['approve', 'advance']
+
 const words = (state: string): string => state.toLowerCase().replaceAll('_', ' ')
 
 export const RolloutsPage = ({ name }: { readonly name: string }): JSX.Element =>
@@ -106,13 +116,13 @@ function List(): JSX.Element {
                 <td>
                   <Badge tone={tones[rollout.state] ?? 'calm'}>{words(rollout.state)}</Badge>
                 </td>
-                <td>
-                  {rollout.stable ?? '–'} → {rollout.candidate ?? '–'}
+                <td>{versionsText(rollout)}</td>
+                <td>{rollout.kind === 'experiment' ? 'experiment' : `${rollout.step} of ${rollout.steps}`}</td>
+                <td class="number">
+                  {rollout.kind === 'experiment'
+                    ? rollout.arms.map(({ weight = 0 }) => `${weight} %`).join(' / ')
+                    : `${rollout.weight} %`}
                 </td>
-                <td>
-                  {rollout.step} of {rollout.steps}
-                </td>
-                <td class="number">{rollout.weight} %</td>
                 <td>{dateText(rollout.since)}</td>
               </tr>
             ))}
@@ -195,12 +205,12 @@ const actions: Readonly<
   approve: { says: 'The step that waits for approval goes on.', in: ['PAUSED'] },
   advance: { says: 'The next step begins now, whatever the evidence says.', in: ['RUNNING', 'PAUSED'] },
   promote: {
-    says: 'The candidate becomes the default version now and gets every request.',
+    says: 'The candidate, or the arm that is better for certain, becomes the default version now and gets every request.',
     in: ['RUNNING', 'PAUSED'],
     isDangerous: true,
   },
   rollback: {
-    says: 'Every request goes to the stable version at once, and the candidate is withdrawn.',
+    says: 'Every request goes to the stable version or the first arm at once, and the candidate is withdrawn.',
     in: ['PENDING', 'RUNNING', 'PAUSED'],
     isDangerous: true,
   },
@@ -242,7 +252,9 @@ function One({ name }: { readonly name: string }): JSX.Element {
         actions={Object.entries(actions)
           .filter(
             ([action, { in: states }]) =>
-              states.includes(rollout.state) && (action !== 'approve' || rollout.pause_reason === 'approval'),
+              states.includes(rollout.state) &&
+              (action !== 'approve' || rollout.pause_reason === 'approval') &&
+              (rollout.kind === 'rollout' || !stepActions.includes(action)),
           )
           .map(([action, { isDangerous = false }]) => (
             <button key={action} type="button" class={isDangerous ? 'danger' : 'quiet'} onClick={() => ask(action)}>
@@ -250,30 +262,20 @@ function One({ name }: { readonly name: string }): JSX.Element {
             </button>
           ))}
       >
-        <a href={linkTo('models', rollout.model)}>{rollout.model}</a>, version {rollout.stable ?? '–'} →{' '}
-        {rollout.candidate ?? '–'} <Badge tone={tones[rollout.state] ?? 'calm'}>{words(rollout.state)}</Badge>
+        <a href={linkTo('models', rollout.model)}>{rollout.model}</a>, version {versionsText(rollout)}{' '}
+        <Badge tone={tones[rollout.state] ?? 'calm'}>{words(rollout.state)}</Badge>
       </PageHead>
       {rollout.reason === '' ? null : (
         <Notice tone={tones[rollout.state] === 'bad' ? 'bad' : 'calm'}>{rollout.reason}</Notice>
       )}
-      <Card
-        title={`Step ${rollout.step} of ${rollout.steps}`}
-        aside={<span class="soft">{rollout.next === '' ? '' : `next: ${rollout.next}`}</span>}
-      >
-        <div class="split">
-          <span>
-            stable <b>{(100 - rollout.weight).toFixed(rollout.weight % 1 === 0 ? 0 : 2)} %</b>
-          </span>
-          <progress max={100} value={rollout.weight} aria-label="Requests that go to the candidate, per cent" />
-          <span>
-            candidate <b>{rollout.weight} %</b>
-          </span>
-        </div>
-        {rollout.shadow > 0 ? (
-          <p class="soft">{rollout.shadow} % of the requests are also sent to the candidate as copies.</p>
-        ) : null}
-      </Card>
-      <Evidence metrics={rollout.metrics ?? []} />
+      {rollout.kind === 'experiment' ? (
+        <ExperimentCards experiment={rollout as unknown as ExperimentDetails} />
+      ) : (
+        <>
+          <StepCard rollout={rollout} />
+          <Evidence metrics={rollout.metrics ?? []} />
+        </>
+      )}
       {rollout.shadow_copies === null || rollout.shadow_copies === undefined ? null : (
         <Card title="Copies compared">
           <Code>{JSON.stringify(rollout.shadow_copies, null, 2)}</Code>
@@ -289,6 +291,26 @@ function One({ name }: { readonly name: string }): JSX.Element {
     </>
   )
 }
+
+const StepCard = ({ rollout }: { readonly rollout: Details }): JSX.Element => (
+  <Card
+    title={`Step ${rollout.step} of ${rollout.steps}`}
+    aside={<span class="soft">{rollout.next === '' ? '' : `next: ${rollout.next}`}</span>}
+  >
+    <div class="split">
+      <span>
+        stable <b>{(100 - rollout.weight).toFixed(rollout.weight % 1 === 0 ? 0 : 2)} %</b>
+      </span>
+      <progress max={100} value={rollout.weight} aria-label="Requests that go to the candidate, per cent" />
+      <span>
+        candidate <b>{rollout.weight} %</b>
+      </span>
+    </div>
+    {rollout.shadow > 0 ? (
+      <p class="soft">{rollout.shadow} % of the requests are also sent to the candidate as copies.</p>
+    ) : null}
+  </Card>
+)
 
 const verdictTones: Readonly<Record<string, 'good' | 'bad' | 'calm'>> = { fine: 'good', worse: 'bad', unsure: 'calm' }
 
