@@ -73,15 +73,19 @@ export class ExperimentRun {
     return this.#goals
   }
 
-  /** The versions that must be in memory, whatever the version policy says. */
-  neededVersions(): string[] {
-    return this.#isWanted ? this.#record.arms.map(({ version }) => version) : []
+  /** The versions of the model that must be in memory, whatever the version policy says. */
+  neededVersions(model: string): string[] {
+    return this.#isWanted ? this.#versionsOf(model) : []
   }
 
-  /** Versions that are new no more. */
-  broughtVersions(): string[] {
-    const [control, ...others] = this.#record.arms
-    return others.flatMap(({ version }) => (version === control?.version ? [] : [version]))
+  /** Versions of the model that are new no more. */
+  broughtVersions(model: string): string[] {
+    if (model !== this.#record.model) return []
+    return this.#versionsOf(model).filter((version) => version !== this.#record.arms[0]?.version)
+  }
+
+  #versionsOf(model: string): string[] {
+    return this.#record.arms.flatMap((arm) => (arm.model === model ? [arm.version] : []))
   }
 
   begin({ effects }: ExperimentTransition): void {
@@ -105,6 +109,8 @@ export class ExperimentRun {
     const wanted = arm === '' ? state.winner : arm
     if (wanted === null) return `no arm of experiment '${name}' beats the first one for certain: name one, as {"arm": "${known[1] ?? ''}"}` // prettier-ignore
     if (!known.includes(wanted)) throw wrong(`experiment '${name}' has no arm '${wanted.slice(0, 100)}', it has ${known.join(', ')}`) // prettier-ignore
+    const other = arms.find((one) => one.arm === wanted && one.model !== this.#record.model)
+    if (other !== undefined) return `the arm '${wanted}' is model '${other.model}': only a version of '${this.#record.model}' can become its default version. Put the files into a version folder, or end the experiment by rollback` // prettier-ignore
     return this.dispatch({ type: 'end', arm: wanted, by, why })
   }
 
@@ -231,7 +237,7 @@ export class ExperimentRun {
     this.#isLoading = true
     this.#isWanted = true
     try {
-      await this.#parts.fleet.renew(this.#record.model)
+      await this.#renew()
       this.#requireAlike()
       await this.#markKnown()
       // Somebody may have ended the experiment in the meantime.
@@ -246,6 +252,15 @@ export class ExperimentRun {
       this.dispatch({ type: 'load-failed', why: messageOf(reason).trimEnd() })
     } finally {
       this.#isLoading = false
+    }
+  }
+
+  /** A model that somebody has unloaded stays unloaded. */
+  async #renew(): Promise<void> {
+    const { fleet } = this.#parts
+    const { model, arms } = this.#record
+    for (const name of new Set(arms.map((arm) => arm.model))) {
+      if (name === model || fleet.standardOf(name) !== '') await fleet.renew(name)
     }
   }
 
@@ -268,9 +283,9 @@ export class ExperimentRun {
   /** The versions of an experiment that ran do not take over by themselves after its end. */
   async #markKnown(): Promise<void> {
     const { pins } = this.#parts
-    const { model, arms } = this.#record
+    const { model } = this.#record
     const known = pins.in(model, this.#repository)?.newest ?? ''
-    const newest = [known, ...arms.map(({ version }) => version)].filter((version) => version !== '').toSorted(compareVersions).at(-1) // prettier-ignore
+    const newest = [known, ...this.#versionsOf(model)].filter((version) => version !== '').toSorted(compareVersions).at(-1) // prettier-ignore
     if (newest !== undefined && newest !== known) await pins.change(model, this.#repository, { newest })
   }
 
@@ -279,8 +294,8 @@ export class ExperimentRun {
     const { pins, fleet, log } = this.#parts
     const { model, name, arms } = this.#record
     const control = arms[0]?.version
-    for (const { version, hash } of arms) {
-      if (version === control || fleet.version(model, version) !== null) continue
+    for (const { model: ofModel, version, hash } of arms) {
+      if (ofModel !== model || version === control || fleet.version(model, version) !== null) continue
       await pins.hold(model, this.#repository, { version, hash, rollout: name }).catch((reason: unknown) => {
         log.error(`version ${version} of model '${model}' could not be held: ${messageOf(reason)}`)
       })
@@ -296,8 +311,8 @@ export class ExperimentRun {
   }
 
   async #unload(): Promise<void> {
-    const { fleet, log } = this.#parts
-    const { state, model, name } = this.#record
+    const { log } = this.#parts
+    const { state, name } = this.#record
     const traffic = this.#traffic
     this.#outcomes = this.outcomes()
     // Whoever waits for an arm that goes away is served by the control. After a promotion everybody ends where he is.
@@ -308,7 +323,7 @@ export class ExperimentRun {
       await this.#promoting
       traffic?.close()
       this.#isWanted = false
-      await fleet.renew(model)
+      await this.#renew()
     } catch (reason) {
       log.error(`experiment '${name}' could not unload its arms: ${messageOf(reason)}`)
     }

@@ -52,17 +52,35 @@ export async function experimentArms(
   { model, plan, isRetry }: Wanted<ExperimentPlan>,
   polled: FoundModel,
 ): Promise<ArmVersion[]> {
-  const highest = polled.versions.toSorted(compareVersions).at(-1) ?? ''
+  const { fleet } = parts
   const arms: ArmVersion[] = []
   for (const { name, reference } of plan.arms) {
-    refuseOtherModel(`arm '${name}'`, reference)
-    const version = reference.version === 'latest' ? highest : reference.version
-    requirePresent(model, polled, [version])
-    const hash = await parts.fleet.hashOf(polled, version)
-    await requireNotHeld(parts, { model, version, hash, isRetry }, polled)
-    arms.push({ arm: name, model, version, hash })
+    const isOwn = reference.model === null || reference.model === model
+    const from = isOwn ? polled : await otherModel(fleet, { model, plan }, name, reference.model as string)
+    const ofModel = isOwn ? model : fleet.labelOf(from)
+    const highest = from.versions.toSorted(compareVersions).at(-1) ?? ''
+    const latest = isOwn ? highest : fleet.standardOf(ofModel)
+    const version = reference.version === 'latest' ? latest : reference.version
+    requirePresent(ofModel, from, [version])
+    const hash = await fleet.hashOf(from, version)
+    await requireNotHeld(parts, { model: ofModel, version, hash, isRetry }, from)
+    arms.push({ arm: name, model: ofModel, version, hash })
   }
   return arms
+}
+
+/** Nobody becomes the default version of a model with the files of another model, and the control is the default version. */
+async function otherModel(
+  fleet: ModelFleet,
+  { model, plan }: { readonly model: string; readonly plan: ExperimentPlan },
+  arm: string,
+  other: string,
+): Promise<FoundModel> {
+  if (arm === plan.arms[0]?.name) throw new ServerError('INVALID_ARG', `the first arm '${arm}' names the model '${other}': the first arm must be a version of '${model}' itself`) // prettier-ignore
+  if (plan.isWinnerPromoted) throw new ServerError('INVALID_ARG', `'promote_winner' goes with versions of one model, and the arm '${arm}' names the model '${other}'`) // prettier-ignore
+  const polled = await fleet.poll(other)
+  if (fleet.standardOf(fleet.labelOf(polled)) !== '') return polled
+  throw new ServerError('INVALID_ARG', `model '${other}', which is the arm '${arm}', does not serve: load it first`)
 }
 
 function requirePresent(model: string, polled: FoundModel, versions: readonly string[]): void {

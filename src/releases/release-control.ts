@@ -332,7 +332,7 @@ export class ReleaseControl implements VersionRule {
     const pins = this.pins.in(model, polled.repositoryPath)
     const runs = this.#runs
       .values()
-      .filter((run) => run.record.model === model && !run.isOver)
+      .filter((run) => !run.isOver && run.record.arms.some((arm) => arm.model === model))
       .toArray()
     if (pins === null && file.file === '' && runs.length === 0) return null
     const standard = pins?.standard || fleet.standardOf(model)
@@ -344,8 +344,8 @@ export class ReleaseControl implements VersionRule {
       newest: pins?.newest || standard,
       hasFile: file.file !== '',
       isRenewal,
-      needed: new Set(runs.flatMap((run) => run.neededVersions())),
-      candidates: new Set(runs.filter((run) => run.isLive).flatMap((run) => run.broughtVersions())),
+      needed: new Set(runs.flatMap((run) => run.neededVersions(model))),
+      candidates: new Set(runs.filter((run) => run.isLive).flatMap((run) => run.broughtVersions(model))),
     })
     const isWaiting = newcomer !== null && file.file !== ''
     this.#note(this.#newcomers, model, isWaiting ? { version: newcomer, file } : null)
@@ -424,10 +424,7 @@ export class ReleaseControl implements VersionRule {
       this.#log.error(why)
       return ''
     }
-    if (
-      file.plan.kind === 'experiment' &&
-      !file.plan.arms.some(({ reference: { version: named } }) => named === version || named === 'latest')
-    ) {
+    if (file.plan.kind === 'experiment' && !namesVersion(file.plan, version)) {
       const why = `version ${version} of model '${model}' waits: the experiment in '${file.file}' has no arm with this version`
       if (isAsked) throw new ServerError('INVALID_ARG', why)
       this.#log.warning(why)
@@ -436,7 +433,7 @@ export class ReleaseControl implements VersionRule {
     // Another server may have begun the same rollout a moment ago.
     await this.#sync?.now()
     const live = this.liveOf(model)
-    if (live?.broughtVersions().includes(version) === true) {
+    if (live?.broughtVersions(model).includes(version) === true) {
       if (isAsked) await this.#begun(live)
       return live.record.name
     }
@@ -571,5 +568,9 @@ export class ReleaseControl implements VersionRule {
     for (const line of text.split('\n')) if (line !== '') this.#log.error(`rollout file of model '${model}': ${line}`)
   }
 }
+
+/** Whether one of the arms is this version of the model that has the file. */
+const namesVersion = ({ arms }: ExperimentPlan, version: string): boolean =>
+  arms.some(({ reference: { model, version: named } }) => model === null && (named === version || named === 'latest'))
 
 const callerName = ({ principal }: Caller): string => principal

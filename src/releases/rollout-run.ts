@@ -120,18 +120,17 @@ export class RolloutRun {
     return this.#record.arms[1] as ArmVersion
   }
 
-  /** The versions that must be in memory, whatever the version policy says. */
-  neededVersions(): string[] {
-    const { model } = this.#record
+  /** The versions of the model that must be in memory, whatever the version policy says. */
+  neededVersions(model: string): string[] {
     return [
       ...(this.#isStableWanted ? [this.stable] : []),
       ...(this.#isCandidateWanted ? [this.candidate] : []),
     ].flatMap((arm) => (arm.model === model ? [arm.version] : []))
   }
 
-  /** Versions that are new no more. */
-  broughtVersions(): string[] {
-    return [this.candidate.version]
+  /** Versions of the model that are new no more. */
+  broughtVersions(model: string): string[] {
+    return model === this.candidate.model ? [this.candidate.version] : []
   }
 
   restored(): void {

@@ -1,7 +1,7 @@
 // Experiments with a real server: users stay with their arm, scores come in as feedback, the report shows the better arm.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -170,12 +170,37 @@ describe('an experiment', { concurrency: 3 }, () => {
     })
   })
 
+  test('may have an arm of another model, whose version is in memory for as long as it lives', () =>
+    running({ versions: [1] }, async (server, { root }) => {
+      const others = new RolloutRepository(root, 'n')
+      await mkdir(path.join(root, 'n'))
+      await others.addVersion(7, { number: 7 })
+      await others.addVersion(8, { number: 8 })
+      await others.write('config.pbtxt', 'backend: "typescript"\n')
+      const isReady = async (version: number): Promise<boolean> =>
+        (await call(server, `/v2/models/n/versions/${version}/ready`)).status === 200
+      await until(() => isReady(8), 'the other model')
+      const other = { name: 'new', model: 'n', version: 7, weight: 50 }
+      assert.equal((await call(server, '/v2/rollouts', { ...posted, arms: [arms[0], other] })).status, 201)
+      await reached(server, 'e1', 'RUNNING')
+      for (const [user, { version }] of await versionsOf(server)) {
+        assert.equal(version, bucketOf('e1', user) < 5000 ? 7 : 1, user)
+      }
+      const refused = await call<{ error: string }>(server, '/v2/rollouts/e1/promote', { arm: 'new' })
+      assert.deepEqual([refused.status, /the arm 'new' is model 'n'/.test(refused.body.error)], [409, true])
+      assert.equal((await call(server, '/v2/rollouts/e1/rollback', {})).status, 200)
+      await until(async () => !(await isReady(7)), 'the version to be let go')
+      assert.deepEqual([await isReady(8), (await ask(server)).version], [true, 1])
+    }))
+
   test('with an arm that does not load or does not exist changes nothing', () =>
     running({ versions: [1] }, async (server, repository) => {
       const missing = await call<{ error: string }>(server, '/v2/rollouts', posted)
       assert.deepEqual([missing.status, missing.body.error], [400, "model 'm' has no version 2, it has 1"])
       const other = [arms[0], { name: 'b', model: 'n', weight: 50 }]
-      assert.equal((await call(server, '/v2/rollouts', { ...posted, arms: other })).status, 501)
+      assert.equal((await call(server, '/v2/rollouts', { ...posted, arms: other })).status, 404)
+      assert.equal((await call(server, '/v2/rollouts', { ...posted, arms: other.toReversed() })).status, 400)
+      assert.equal((await call(server, '/v2/rollouts', { ...posted, arms: other, promote_winner: true })).status, 400)
       await repository.write('rollout.yaml', 'kind: rollout\n')
       await repository.addVersion(2, { number: 2, setup: "throw new Error('no weights')" })
       await call(server, '/v2/rollouts', { ...posted, name: 'e3' })
