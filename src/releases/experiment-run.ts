@@ -17,6 +17,8 @@ type ExperimentParts = Pick<RunParts, 'clock' | 'log' | 'fleet' | 'pins' | 'save
   readonly openExperiment: OpenExperiment
   /** Somebody may want to see the new state. */
   changed(run: ExperimentRun): void
+  /** The experiment is over and its versions are let go: a version that waited for that may come. */
+  released(): void
 }
 
 /** Values are kept this often while nothing else changes. They may be megabytes. */
@@ -324,6 +326,7 @@ export class ExperimentRun {
       traffic?.close()
       this.#isWanted = false
       await this.#renew()
+      this.#parts.released()
     } catch (reason) {
       log.error(`experiment '${name}' could not unload its arms: ${messageOf(reason)}`)
     }

@@ -523,6 +523,7 @@ export class ReleaseControl implements VersionRule {
       pins: this.pins,
       save: (kept: ExperimentRecord) => this.#parts.store.saveRecord(kept),
       changed: (run: ExperimentRun) => this.#changed(run),
+      released: () => void this.#tryNewcomers(),
     }
     return new ExperimentRun(parts, repository, record)
   }

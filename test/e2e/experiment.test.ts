@@ -170,6 +170,21 @@ describe('an experiment', { concurrency: 3 }, () => {
     })
   })
 
+  test('lets a newer version wait for its end, and the file compares that version then', () => {
+    const file = 'kind: experiment\narms: [{ name: a, version: 1, weight: 50 }, { name: b, version: latest, weight: 50 }]\ngoals: [accuracy]\n' // prettier-ignore
+    return running({ versions: [1], file }, async (server, repository) => {
+      await repository.addVersion(2, { number: 2 })
+      await until(async () => (await call<Shown[]>(server, '/v2/rollouts')).body.length > 0, 'an experiment')
+      await reached(server, 'm-2', 'RUNNING')
+      await repository.addVersion(3, { number: 3 })
+      await server.said("waits for the end of the experiment 'm-2'")
+      await call(server, '/v2/rollouts/m-2/rollback', {})
+      await until(async () => (await call(server, '/v2/rollouts/m-3')).status === 200, 'the next experiment')
+      const next = await reached(server, 'm-3', 'RUNNING')
+      assert.deepEqual(next.arms.map(({ version }) => version), ['1', '3']) // prettier-ignore
+    })
+  })
+
   test('may have an arm of another model, whose version is in memory for as long as it lives', () =>
     running({ versions: [1] }, async (server, { root }) => {
       const others = new RolloutRepository(root, 'n')
@@ -191,6 +206,16 @@ describe('an experiment', { concurrency: 3 }, () => {
       assert.equal((await call(server, '/v2/rollouts/e1/rollback', {})).status, 200)
       await until(async () => !(await isReady(7)), 'the version to be let go')
       assert.deepEqual([await isReady(8), (await ask(server)).version], [true, 1])
+
+      // An arm that goes away bends the split, and then nothing can be compared any more.
+      const latest = { name: 'new', model: 'n', weight: 50 }
+      await call(server, '/v2/rollouts', { ...posted, name: 'e2', arms: [arms[0], latest] })
+      await reached(server, 'e2', 'RUNNING')
+      await rm(path.join(root, 'n'), { recursive: true })
+      await until(async () => !(await isReady(8)), 'the other model to go')
+      await Promise.all(Array.from({ length: 40 }, () => ask(server)))
+      assert.match((await reached(server, 'e2', 'PAUSED')).reason, /requests went elsewhere/)
+      assert.equal((await ask(server)).version, 1)
     }))
 
   test('with an arm that does not load or does not exist changes nothing', () =>
