@@ -17,7 +17,7 @@ import { exampleModels, projectRoot } from './server-process.ts'
 
 const settings = () => ({
   ...defaultOptions().engine,
-  backendConfig: new Map([['python', [['interpreter', testPython()]]]]) as never,
+  backendConfig: new Map([['python', new Map([['interpreter', testPython()]])]]),
 })
 
 async function check(root: string): Promise<LintReport> {
