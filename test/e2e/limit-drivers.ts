@@ -19,6 +19,7 @@ import type { ServerProcess } from './server-process.ts'
 
 /** Flags of the server that the drivers run against. */
 export const smallLimits: readonly string[] = [
+  '--allow-fault-injection=true',
   '--http-max-input-size=8000000',
   '--http-max-header-size=2048',
   '--http-headers-timeout-secs=0.5',
@@ -410,5 +411,27 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     '/v2/repository/models/uploaded/load',
     { parameters: { config: JSON.stringify(identityConfig), 'file:1/model.bin': '' } },
     /^501 .*--allow-model-uploads/,
+  ),
+
+  // Rollouts
+  'entries of one call of feedback': posts(
+    '/v2/models/identity_fp32/feedback',
+    { feedback: Array.from({ length: 1001 }, (_, index) => ({ id: String(index), correct: true })) },
+    /^400 .*at most 1000 entries/,
+  ),
+  'labels of a model': posts(
+    '/v2/models/identity_fp32/labels',
+    Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`label${index}`, 1])),
+    /^400 .*at most 100 labels/,
+  ),
+  'steps, rules and metrics of a rollout': posts(
+    '/v2/rollouts',
+    { model: 'identity_fp32', steps: Array(65).fill({ weight: 1, for: '1s' }) },
+    /^400 .*64/,
+  ),
+  'time that a fault is in force, and its delay': posts(
+    '/v2/faults',
+    { share: 5, delay_ms: 1, for: '2h' },
+    /^400 .*1 ?h/,
   ),
 }
