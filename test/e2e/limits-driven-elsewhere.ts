@@ -117,7 +117,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/feeds.test.ts',
     'the 65th reader is refused',
   ),
-  'unread events of one feed': elsewhere('test/e2e/feeds.test.ts', 'a reader that stalls costs less than 1 MiB'),
+  'unread events of one feed': elsewhere('test/e2e/feeds.test.ts', 'readers that stall cost no more than a MiB each'),
   'log lines that are kept for readers': elsewhere('src/base/log-history.test.ts', 'keeps the newest 5000 lines'),
   'traced requests that are kept for readers': elsewhere(
     'src/telemetry/trace-history.test.ts',
