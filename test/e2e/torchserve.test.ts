@@ -4,13 +4,13 @@
 import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { runImport } from '../../src/cli/import-archive.ts'
 import { parseProperties, torchserveFlagsOf } from '../../src/cli/torchserve.ts'
 import { cases } from '../fixtures/torchserve/cases.ts'
 import { sendCase, type Answer } from '../fixtures/torchserve/send-case.ts'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
-import { exampleModels, startServerProcess } from './server-process.ts'
+import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
 import { testPython } from './python-checks.ts'
 
 const fixtures = path.join(import.meta.dirname, '../fixtures/torchserve')
@@ -18,14 +18,23 @@ const store = path.join(fixtures, 'archives')
 
 type Ports = Readonly<Record<'inference' | 'management' | 'metrics', number>>
 
+/** A server that nobody stops keeps the process of these tests alive. */
+const servers: ServerProcess[] = []
+after(() => Promise.all(servers.map((server) => server.stop())))
+
+async function start(flags: readonly string[]): Promise<ServerProcess> {
+  const server = await startServerProcess([...flags, `--backend-config=torchserve,interpreter=${testPython()}`])
+  servers.push(server)
+  return server
+}
+
 async function startTorchserve(...flags: string[]): Promise<Ports> {
-  const server = await startServerProcess([
+  const server = await start([
     '--allow-torchserve',
     '--torchserve-inference-port=0',
     '--torchserve-management-port=0',
     '--torchserve-metrics-port=0',
     `--torchserve-model-store=${store}`,
-    `--backend-config=torchserve,interpreter=${testPython()}`,
     ...flags,
   ])
   const portOf = (title: string): number => Number(server.furtherAddress(`TorchServe ${title}`).split(':').at(-1))
@@ -160,10 +169,7 @@ load_models=function.mar
   assert.equal(await runImport([path.join(store, 'function.mar'), `--model-repository=${models}`], io), 0)
   assert.equal(await runImport([path.join(store, 'absent.mar'), `--model-repository=${models}`], io), 1)
   assert.deepEqual((await readdir(path.join(models, 'function'))).sort(), ['1', '2', 'config.pbtxt'])
-  const server = await startServerProcess([
-    `--model-repository=${models}`,
-    `--backend-config=torchserve,interpreter=${testPython()}`,
-  ])
+  const server = await start([`--model-repository=${models}`])
   const answer = await fetch(`${server.url}/v2/models/function/infer`, {
     method: 'POST',
     body: JSON.stringify({ inputs: [{ name: 'data', datatype: 'BYTES', shape: [1, 1], data: ['x'] }] }),
@@ -175,7 +181,7 @@ load_models=function.mar
     parseProperties(await readFile(path.join(root, 'config.properties'), 'utf8')),
   )
   const own = flags.filter((flag) => !flag.startsWith('--allow-') || flag === '--allow-torchserve')
-  const moved = await startServerProcess([...own, `--backend-config=torchserve,interpreter=${testPython()}`])
+  const moved = await start(own)
   const address = moved.furtherAddress('TorchServe inference')
   assert.equal(await text(Number(address.split(':')[1]), '/predictions/function'), 'function loaded 1')
   await remove()
