@@ -426,7 +426,7 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   ),
   'steps, rules and metrics of a rollout': posts(
     '/v2/rollouts',
-    { model: 'identity_fp32', steps: Array(65).fill({ weight: 1, for: '1s' }) },
+    { model: 'identity_fp32', steps: Array.from({ length: 65 }, () => ({ weight: 1, for: '1s' })) },
     /^400 .*64/,
   ),
   'time that a fault is in force, and its delay': posts(
