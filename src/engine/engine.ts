@@ -5,6 +5,7 @@ import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { ServerError } from '../base/server-error.ts'
+import type { LanguageFacts } from '../llm/language-facts.ts'
 import type { ChangeOrigin } from '../model/change-origin.ts'
 import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { EngineState, HealthReport } from '../model/health.ts'
@@ -259,6 +260,11 @@ export class Engine {
     const model = this.#byName.get(name)
     if (model === undefined) throw this.#lifecycle.directory.unknown(name)
     return model
+  }
+
+  /** The facts of a language model, by the rule of `findVersion`; null: the model is none, or sleeps. Throws as `findVersion`. */
+  languageFacts(name: string, version: string): LanguageFacts | null {
+    return this.findVersion(name, version).languageFacts ?? null
   }
 
   isModelReady(name: string, version: string): boolean {

@@ -1,6 +1,7 @@
 // The interfaces between the engine and the backends, which execute models.
 
 import type { Log } from '../base/log.ts'
+import type { LanguageFacts } from '../llm/language-facts.ts'
 import type { Batch, PreparedBatch } from './batch.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { ModelConfig } from '../config/model-config.ts'
@@ -53,6 +54,8 @@ export interface Backend {
 
 /** One version of one model in memory: the things that its Instances share (weights, sessions). */
 export interface LoadedModel {
+  /** Of a language model. Absent or null: the model is none. */
+  readonly languageFacts?: LanguageFacts | null
   createInstance(spec: InstanceSpec): Promise<Instance>
   /** Called after every Instance is closed. */
   close(): Promise<void>

@@ -1,5 +1,6 @@
 import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
+import type { LanguageFacts } from '../llm/language-facts.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { QueueDoor } from './queue-report.ts'
 import type { ModelKey } from './model-key.ts'
@@ -18,6 +19,8 @@ export interface ModelVersion {
   readonly state: ModelVersionState
   /** The GPU in whose memory inputs and outputs of a request may lie; absent or null: in memory of the host only. */
   readonly deviceMemory?: number | null
+  /** Of a language model that is in memory; absent or null: the model is none, or sleeps. */
+  readonly languageFacts?: LanguageFacts | null
   /** Requests that wait and have not begun. */
   readonly pendingCount: number
   /** Asked before a request is read. Null: every request is read. */

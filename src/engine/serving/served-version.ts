@@ -5,6 +5,7 @@ import { deviceMemoryOf } from './device-memory.ts'
 import { Drain } from '../../base/drain.ts'
 import type { Log } from '../../base/log.ts'
 import type { Patience } from '../../base/patience.ts'
+import type { LanguageFacts } from '../../llm/language-facts.ts'
 import type { Instance, LoadedModel } from '../../model/backend.ts'
 import type { ExecutedBatch, InferenceRequest, RequestAccount } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -115,6 +116,10 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
   get deviceMemory(): number | null {
     const parts = this.#parts
     return parts === null || parts.instances === null ? null : deviceMemoryOf(parts.config, parts.instances.instances)
+  }
+
+  get languageFacts(): LanguageFacts | null {
+    return this.#parts?.loaded.languageFacts ?? null
   }
 
   /** Requests admitted and not yet ended. */
