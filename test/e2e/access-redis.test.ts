@@ -1,4 +1,5 @@
-// Three servers that share the limits of a tenant through one real Redis, and what they do while Redis is away.
+// Three servers that share the limits of a tenant through one real Redis, and what they do while Redis is away. How close the leases
+// come to the limit does not depend on this machine: `shared-limit.test.ts` holds them to it in virtual time.
 
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
@@ -7,6 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
+import { createClient } from '@redis/client'
 import { freePort } from '../free-port.ts'
 import { requireTool } from '../tool.ts'
 import { until } from '../until.ts'
@@ -14,10 +16,11 @@ import { accessFolder, inferBody } from './access-fixture.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 
 const redisServer = await requireTool('redis-server')
-const perSecond = 50
+const perSecond = 20
 const burst = 8
+const loopsPerServer = 3
 
-test('three servers on one Redis hold the limit of a tenant within 2 %', async (t) => {
+test('three servers on one Redis never pass more than the limit of a tenant allows', async (t) => {
   const port = await freePort()
   const data = await mkdtemp(path.join(tmpdir(), 'galatea-redis-'))
   t.after(() => rm(data, { recursive: true, force: true }))
@@ -47,34 +50,40 @@ store: redis://127.0.0.1:${port}/2
     await answer.arrayBuffer()
     return answer.status
   }
-  /** Asks all servers again and again; the ones that pass, and the seconds that went by. */
-  const drive = async (ms: number): Promise<{ passed: number; refused: number; secs: number }> => {
+  const drive = async (isEnough: (passed: number, refused: number) => boolean): Promise<number> => {
     let [passed, refused] = [0, 0]
-    const start = performance.now()
     const loop = async (server: ServerProcess): Promise<void> => {
-      while (performance.now() - start < ms) {
+      while (!isEnough(passed, refused)) {
         const status = await ask(server)
         if (status === 200) passed++
         else if (status === 429) refused++
         else assert.fail(String(status))
       }
     }
-    await Promise.all(servers.flatMap((server) => [loop(server), loop(server), loop(server)]))
-    return { passed, refused, secs: (performance.now() - start) / 1000 }
+    await Promise.all(servers.flatMap((server) => Array.from({ length: loopsPerServer }, () => loop(server))))
+    return passed
   }
-  await drive(500)
-  const { passed, refused, secs } = await drive(8000)
-  const allowed = perSecond * secs
-  assert.ok(refused > 0, `${refused} refused`)
-  assert.ok(passed <= (allowed + burst) * 1.02, `${passed} of ${allowed + burst}`)
-  assert.ok(passed >= allowed * 0.98, `${passed} of ${allowed}, ${refused} refused`)
+  const client = createClient({ url: `redis://127.0.0.1:${port}` })
+  client.on('error', () => undefined)
+  await client.connect()
+  t.after(() => client.destroy())
+  const redisSecs = async (): Promise<number> => {
+    const [secs = '', micros = ''] = (await client.sendCommand(['TIME'])) as unknown as string[]
+    return Number(secs) + Number(micros) / 1e6
+  }
+  const start = await redisSecs()
+  const passed = await drive((good, refused) => good >= 60 && refused >= 60)
+  const most = burst + perSecond * ((await redisSecs()) - start)
+  // What a server uses while it waits for Redis is owed: one call of each loop, and of the last lease what is not paid yet.
+  const owed = servers.length * (loopsPerServer + burst / 4)
+  assert.ok(passed <= most + owed, `${passed} of ${most}`)
 
   const [first] = servers as [ServerProcess]
   redis.kill('SIGKILL')
   await once(redis, 'exit')
   await first.said('is away, each server counts for itself')
   assert.equal(await ask(first), 200)
-  await drive(300)
+  await drive((good) => good >= 20)
   assert.equal(first.output.split('is away').length, 2)
   redis = startRedis()
   await until(() => first.output.split('limits are shared through Redis').length > 2, 'Redis to be back')
