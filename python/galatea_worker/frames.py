@@ -1,4 +1,4 @@
-"""The wire format between the server and this worker. The other half is src/backends/python/frames.ts.
+"""The wire format between the server and this worker. The other half is src/backends/worker-process/frames.ts.
 
 test/e2e/python-frames.test.ts compares both.
 

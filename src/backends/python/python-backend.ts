@@ -14,8 +14,9 @@ import { applyCompletedConfig, type CompletedJson } from './completed-config.ts'
 import { PythonEnvironments } from './python-environment.ts'
 import { PythonModel, type WorkerPlan } from './python-model.ts'
 import { parsePythonSettings, type PythonSettings } from './python-settings.ts'
-import { sharedMemorySupport } from './shared-memory.ts'
-import { WorkerLink } from './worker-launch.ts'
+import { pythonWords } from './python-words.ts'
+import { sharedMemorySupport } from '../worker-process/shared-memory.ts'
+import { WorkerLink } from '../worker-process/worker-launch.ts'
 
 export type PythonBackendDependencies = {
   readonly clock: Clock
@@ -130,7 +131,7 @@ export class PythonBackend implements Backend {
       directory: process.cwd(),
     }
     const { clock, log } = this.#dependencies
-    return new WorkerLink({ clock, log }, { command, memory: this.#settings.memory, modelName })
+    return new WorkerLink({ clock, log }, { command, memory: this.#settings.memory, modelName, words: pythonWords })
   }
 
   #learn(plan: WorkerPlan, link: WorkerLink): void {

@@ -9,11 +9,11 @@ import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { overdueStart, SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import type { PythonEnvironment } from './python-environment.ts'
-import { inputsFd, outputsFd } from './python-process.ts'
+import { inputsFd, outputsFd } from '../worker-process/worker-process.ts'
 import type { PythonSettings } from './python-settings.ts'
-import { PythonWorker } from './python-worker.ts'
-import type { SharedMemoryLimits } from './tensor-regions.ts'
-import type { WorkerLink } from './worker-launch.ts'
+import { ProcessWorker } from '../worker-process/process-worker.ts'
+import type { SharedMemoryLimits } from '../worker-process/tensor-regions.ts'
+import type { WorkerLink } from '../worker-process/worker-launch.ts'
 
 export type WorkerPlan = {
   /** Equal for the same program, model and version. */
@@ -79,7 +79,7 @@ export class PythonModel implements LoadedModel {
     await Promise.all(starting.map((link) => link.gone()))
   }
 
-  async #launch(spec: InstanceSpec, events: WorkerEvents): Promise<PythonWorker> {
+  async #launch(spec: InstanceSpec, events: WorkerEvents): Promise<ProcessWorker> {
     if (this.#isClosed) throw new ServerError('UNAVAILABLE', `model '${this.#source.name}' is being unloaded`)
     const link = this.#supply.launch()
     const { name, config, signature } = this.#source
@@ -92,7 +92,7 @@ export class PythonModel implements LoadedModel {
       isAlone: isOnlyInstance(config),
     }
     // The worker is made before initialize, which may already call the server: metrics, readiness of other models.
-    const worker = new PythonWorker(this.#dependencies, settings, link, events)
+    const worker = new ProcessWorker(this.#dependencies, settings, link, events)
     this.#starting.add(link)
     try {
       await link.initialize(this.#initializeBody(spec, link.regions?.limits ?? null))

@@ -1,7 +1,7 @@
 // The settings of --backend-config=python,<key>=<value>.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { SharedMemoryLimits } from './tensor-regions.ts'
+import type { SharedMemoryLimits } from '../worker-process/tensor-regions.ts'
 
 export type PythonSettings = {
   readonly interpreter: string
@@ -48,6 +48,7 @@ export function parsePythonSettings(
           initialBytes: rounded,
           maxBytes: Math.max(maxBytes, rounded),
           inlineBytes: count(settings, 'shm-inline-byte-size', defaultInlineBytes),
+          maxBytesFlag: '--backend-config=python,shm-max-byte-size',
         }
       : null,
     stubTimeoutSeconds: count(settings, 'stub-timeout-seconds', 30),

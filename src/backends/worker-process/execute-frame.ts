@@ -45,7 +45,7 @@ export function encodeExecute(
   }
   const total = align16(align16(headBytes) + dataBytes)
   if (total > frameLimitBytes) {
-    throw new ServerError('INVALID_ARG', `a batch of ${total} bytes is more than a Python model can be given at once`)
+    throw new ServerError('INVALID_ARG', `a batch of ${total} bytes is more than a model can be given at once`)
   }
   const frame = Buffer.allocUnsafe(total)
   writeHeader(frame, toWorker.execute, requests.length, batchId)

@@ -1,4 +1,4 @@
-// One Python process: starts it, receives its frames and its printed lines, and notices its end.
+// One process that runs a model: starts it, receives its frames and its printed lines, and notices its end.
 
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { FrameWriter } from './frame-writer.ts'
 import { createSocketPair } from './shared-memory.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
-export type PythonCommand = {
+export type WorkerCommand = {
   readonly executable: string
   readonly arguments: readonly string[]
   readonly environment: NodeJS.ProcessEnv
@@ -35,7 +35,7 @@ const maxFrameBytes = 0xffff_fff0
 const lastWordsNs = 50e6
 const lineLimit = 16 * 1024
 
-export class PythonProcess {
+export class WorkerProcess {
   readonly #clock: Clock
   readonly #events: ProcessEvents
   readonly #child: ChildProcess
@@ -48,7 +48,7 @@ export class PythonProcess {
   #spawnFailure: Error | null = null
   readonly #forget: () => void
 
-  constructor(clock: Clock, command: PythonCommand, regions: TensorRegions | null, events: ProcessEvents) {
+  constructor(clock: Clock, command: WorkerCommand, regions: TensorRegions | null, events: ProcessEvents) {
     this.#clock = clock
     this.#events = events
     const frames = new FrameStream((frame) => this.#events.onFrame(frame), maxFrameBytes)

@@ -13,6 +13,8 @@ export type SharedMemoryLimits = {
   readonly maxBytes: number
   /** Tensors up to this size travel in the message itself. */
   readonly inlineBytes: number
+  /** The flag that sets `maxBytes`, for the error of a request that needs more. */
+  readonly maxBytesFlag: string
 }
 
 const pageBytes = 4096
@@ -80,7 +82,7 @@ export class TensorRegions {
       throw new ServerError(
         'UNAVAILABLE',
         `inputs of this model need more than ${this.limits.maxBytes} bytes of shared memory at once; ` +
-          'the limit is --backend-config=python,shm-max-byte-size',
+          `the limit is ${this.limits.maxBytesFlag}`,
       )
     }
     const capacity = Math.max(needed, Math.min(this.#blocks.capacity * 2, this.limits.maxBytes))

@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { ParameterValue } from '../../model/parameters.ts'
 import { parametersJson, parseParameters } from './execute-frame.ts'
-import { parsePythonSettings } from './python-settings.ts'
 
 test('parameters keep their values and types through their text', () => {
   const value: fc.Arbitrary<ParameterValue> = fc.oneof(
@@ -19,15 +18,4 @@ test('parameters keep their values and types through their text', () => {
       assert.deepEqual([...parseParameters(parametersJson(parameters))], [...parameters])
     }),
   )
-})
-
-test('settings have defaults, and a value that is no number is refused by name', () => {
-  const defaults = parsePythonSettings(new Map())
-  assert.equal(defaults.memory?.initialBytes, 1024 * 1024)
-  assert.equal(parsePythonSettings(new Map([['shared-memory', 'off']])).memory, null)
-  assert.throws(
-    () => parsePythonSettings(new Map([['shm-max-byte-size', 'much']])),
-    /python,shm-max-byte-size: expected a whole number, got 'much'/,
-  )
-  assert.throws(() => parsePythonSettings(new Map([['shm-default-byte-size', '1000']])), /at least 1048576/)
 })

@@ -1,4 +1,4 @@
-// The wire format between the server and a Python worker. The other half is python/galatea_worker/frames.py; the test
+// The wire format between the server and a process that runs models. python/galatea_worker/frames.py has the same numbers, and
 // test/e2e/python-frames.test.ts compares both.
 //
 // A frame is a 16-byte header (size, kind, count, id) and a body, padded to a multiple of 16 bytes, all little-endian.

@@ -1,4 +1,4 @@
-// The Worker of one Python instance: sends batches, hands answers to their requests, serves the model's own calls.
+// The Worker of one instance that runs in a process: sends batches, hands answers to their requests, serves the model's own calls.
 
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -34,9 +34,9 @@ import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { WorkerLink } from './worker-launch.ts'
 
-type PythonWorkerDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+type ProcessWorkerDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
 
-type PythonWorkerSettings = {
+type ProcessWorkerSettings = {
   readonly modelName: string
   readonly instanceName: string
   readonly signature: ModelSignature
@@ -65,10 +65,10 @@ const freeBacklog = 8
 /** Inputs of at least this size are copied ahead of time. */
 const largeInputBytes = 256 * 1024
 
-export class PythonWorker implements Worker {
+export class ProcessWorker implements Worker {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #settings: PythonWorkerSettings
+  readonly #settings: ProcessWorkerSettings
   readonly #link: WorkerLink
   readonly #events: WorkerEvents
   readonly #reader: TensorRecordReader
@@ -92,8 +92,8 @@ export class PythonWorker implements Worker {
   #isStopping = false
 
   constructor(
-    dependencies: PythonWorkerDependencies,
-    settings: PythonWorkerSettings,
+    dependencies: ProcessWorkerDependencies,
+    settings: ProcessWorkerSettings,
     link: WorkerLink,
     events: WorkerEvents,
   ) {
@@ -280,7 +280,7 @@ export class PythonWorker implements Worker {
     this.#cancelTrim?.()
     this.#send(emptyFrame(toWorker.finalize))
     const cancelKill = this.#clock.after(this.#settings.stopGraceMs * 1e6, () => {
-      this.#log.warning('python worker did not finish in time and is ended', {
+      this.#log.warning('worker did not finish in time and is ended', {
         model: this.#settings.modelName,
         instance: this.#settings.instanceName,
       })
@@ -484,12 +484,12 @@ export class PythonWorker implements Worker {
 
 /** An execution whose inputs are in place already. */
 class PreparedExecution implements PreparedBatch {
-  readonly worker: PythonWorker
+  readonly worker: ProcessWorker
   readonly id: number
   readonly firstHandle: number
   readonly encoded: ExecuteFrame
 
-  constructor(worker: PythonWorker, id: number, firstHandle: number, encoded: ExecuteFrame) {
+  constructor(worker: ProcessWorker, id: number, firstHandle: number, encoded: ExecuteFrame) {
     this.worker = worker
     this.id = id
     this.firstHandle = firstHandle

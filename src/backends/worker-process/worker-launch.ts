@@ -4,12 +4,12 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { fromWorker, readText, textFrame, toWorker } from './frames.ts'
-import { PythonProcess, type PythonCommand } from './python-process.ts'
+import { WorkerProcess, type WorkerCommand } from './worker-process.ts'
 import { TensorRegions, type SharedMemoryLimits } from './tensor-regions.ts'
 
 type WorkerGreeting = { readonly pid: number; readonly executable: string; readonly python: string }
 
-type StartFailure = { readonly message: string; readonly missing?: string; readonly executable?: string }
+export type StartFailure = { readonly message: string; readonly missing?: string; readonly executable?: string }
 type Pending = {
   readonly awaits: number
   readonly resolve: (frame: Buffer) => void
@@ -22,16 +22,25 @@ type WorkerOwner = {
 }
 
 type LaunchSettings = {
-  readonly command: PythonCommand
+  readonly command: WorkerCommand
   readonly memory: SharedMemoryLimits | null
   /** The name of the model in the log. */
   readonly modelName: string
+  readonly words: WorkerWords
 }
 
-/** A Python process with its memory, before and while it serves. */
+/** What a user reads about a process that does not start. */
+export type WorkerWords = {
+  /** `Python process` */
+  readonly noun: string
+  missing(executable: string): string
+  failure(failure: StartFailure): ServerError
+}
+
+/** A process with its memory, before and while it serves. */
 export class WorkerLink {
   readonly regions: TensorRegions | null
-  readonly #process: PythonProcess
+  readonly #process: WorkerProcess
   readonly #settings: LaunchSettings
   greeting: WorkerGreeting | null = null
   #owner: WorkerOwner | null = null
@@ -45,7 +54,7 @@ export class WorkerLink {
     this.#settings = settings
     this.regions = settings.memory === null ? null : TensorRegions.create(settings.memory)
     const model = settings.modelName
-    this.#process = new PythonProcess(dependencies.clock, settings.command, this.regions, {
+    this.#process = new WorkerProcess(dependencies.clock, settings.command, this.regions, {
       onFrame: (frame) => this.#onFrame(frame),
       onLine: (line, stream) => log.info(line, { model, stream }),
       onExit: (reason) => this.#onExit(reason),
@@ -116,7 +125,7 @@ export class WorkerLink {
       this.greeting = JSON.parse(readText(frame)) as WorkerGreeting
     } else if (kind === fromWorker.startFailed) {
       this.#pending = null
-      pending?.reject(failureOf(JSON.parse(readText(frame)) as StartFailure))
+      pending?.reject(this.#settings.words.failure(JSON.parse(readText(frame)) as StartFailure))
     } else {
       this.#owner?.onFrame(frame)
     }
@@ -136,25 +145,12 @@ export class WorkerLink {
     const { executable } = this.#settings.command
     const failure = this.#process.spawnFailure
     if (failure?.code === 'ENOENT') {
-      return new ServerError(
-        'INTERNAL',
-        `Python was not found: '${executable}' cannot be started. Install Python 3.9 or newer, or name an interpreter ` +
-          'with --backend-config=python,interpreter=/path/to/python3',
-      )
+      return new ServerError('INTERNAL', this.#settings.words.missing(executable))
     }
     if (failure !== null) return new ServerError('INTERNAL', `'${executable}' cannot be started: ${reason}`)
     return new ServerError(
       'INTERNAL',
-      `the Python process of model '${this.#settings.modelName}' ended while starting: ${reason}`,
+      `the ${this.#settings.words.noun} of model '${this.#settings.modelName}' ended while starting: ${reason}`,
     )
   }
-}
-
-function failureOf(failure: StartFailure): ServerError {
-  if (failure.missing === undefined) return new ServerError('INTERNAL', failure.message)
-  return new ServerError(
-    'INTERNAL',
-    `Python at '${failure.executable}' has no ${failure.missing} (${failure.message}). ` +
-      `Install it with: ${failure.executable} -m pip install ${failure.missing}`,
-  )
 }

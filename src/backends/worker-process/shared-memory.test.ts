@@ -51,7 +51,12 @@ if (libc !== null) {
   })
 
   test('the input region grows with use up to its limit, and refuses with the setting that moves it', () => {
-    const regions = TensorRegions.create({ initialBytes: mebibyte, maxBytes: 3 * mebibyte, inlineBytes: 0 })
+    const regions = TensorRegions.create({
+      initialBytes: mebibyte,
+      maxBytes: 3 * mebibyte,
+      inlineBytes: 0,
+      maxBytesFlag: '--backend-config=python,shm-max-byte-size',
+    })
     assert.ok(regions !== null)
     const block = new Uint8Array(700 * 1024).fill(9)
     const offsets = [1, 2, 3, 4].map(() => regions.storeInput(block))

@@ -1,0 +1,21 @@
+// What a user reads when the Python process of a model does not start.
+
+import { ServerError } from '../../base/server-error.ts'
+import type { StartFailure, WorkerWords } from '../worker-process/worker-launch.ts'
+
+export const pythonWords: WorkerWords = {
+  noun: 'Python process',
+  missing: (executable) =>
+    `Python was not found: '${executable}' cannot be started. Install Python 3.9 or newer, or name an interpreter ` +
+    'with --backend-config=python,interpreter=/path/to/python3',
+  failure: failureOf,
+}
+
+function failureOf(failure: StartFailure): ServerError {
+  if (failure.missing === undefined) return new ServerError('INTERNAL', failure.message)
+  return new ServerError(
+    'INTERNAL',
+    `Python at '${failure.executable}' has no ${failure.missing} (${failure.message}). ` +
+      `Install it with: ${failure.executable} -m pip install ${failure.missing}`,
+  )
+}
