@@ -57,6 +57,8 @@ export type ServerDependencies = {
   readonly logHistory?: LogHistory
   /** `--access-log` */
   readonly accessLog?: AccessLog
+  /** Called once before models are loaded, with what shows how far they are. */
+  readonly onLoading?: (index: () => readonly IndexEntry[]) => void
 }
 
 /** What the start-up tables show. */
@@ -143,6 +145,7 @@ async function openServer(
   const releasing = await openReleases({ ...dependencies, engine, repository, store, contents, audit }, options.process)
   const releases = closing.add(releasing.releases, (opened) => opened.close())
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
+  dependencies.onLoading?.(() => engine.index())
   await engine.start()
   await releases.start()
   serving?.follow()

@@ -37,7 +37,7 @@ function placeOf(source: string): string {
   return /:\d+$/.test(place) ? place : `${place}:0`
 }
 
-function encodeFields(fields: LogFields): string {
+export function encodeFields(fields: LogFields): string {
   let text = ''
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined) continue

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { LogSettings } from '../options/server-options.ts'
-import { LogWriter, type TextSink } from './log-writer.ts'
+import { LogWriter } from './log-writer.ts'
+import type { TextSink } from './text-sink.ts'
 
 class MemorySink implements TextSink {
   text = ''
@@ -40,7 +41,15 @@ function logUnderTest(changes: Partial<LogSettings> = {}): {
     format: 'default',
     ...changes,
   }
-  const dependencies = { stdout, stderr, openFile: () => file, wallUs: () => 0, pid: 1, isEscaped: true }
+  const dependencies = {
+    stdout,
+    stderr,
+    openFile: () => file,
+    wallUs: () => 0,
+    pid: 1,
+    isEscaped: true,
+    terminal: null,
+  }
   return { log: LogWriter.create(dependencies, settings), stdout, stderr, file }
 }
 

@@ -5,15 +5,8 @@ import type { Log, LogFields, LogLevel } from '../base/log.ts'
 import type { LogSettings } from '../options/server-options.ts'
 import { encodeLogLine, linePrefix, type LineContext } from './log-line.ts'
 import { LogSink } from './log-sink.ts'
-
-export interface TextSink {
-  write(text: string): void
-  flush(): Promise<void>
-  flushNow(): void
-  close(): Promise<void>
-  /** Opens a new file of the same name. */
-  reopen?(): void
-}
+import type { Terminal } from './terminal.ts'
+import type { TextSink } from './text-sink.ts'
 
 type LogWriterDependencies = {
   readonly stdout: TextSink
@@ -24,6 +17,8 @@ type LogWriterDependencies = {
   readonly pid: number
   /** False when TRITON_SERVER_ESCAPE_LOG_MESSAGES=0. */
   readonly isEscaped: boolean
+  /** Where lines go that a person reads at a terminal; null: programs read the lines. */
+  readonly terminal: Terminal | null
 }
 
 /** The part that a log shares with all logs made by its `from`. */
@@ -39,6 +34,11 @@ class LogOutput {
     this.file = settings.file === '' ? null : dependencies.openFile(settings.file)
   }
 
+  /** Null: the format is one for programs. */
+  get terminal(): Terminal | null {
+    return this.settings.format === 'default' && this.file === null ? this.dependencies.terminal : null
+  }
+
   get context(): LineContext {
     const { pid, isEscaped } = this.dependencies
     return { format: this.settings.format, wallUs: this.dependencies.wallUs(), pid, isEscaped }
@@ -46,6 +46,7 @@ class LogOutput {
 
   sinkOf(level: LogLevel): TextSink {
     if (this.file !== null) return this.file
+    if (this.dependencies.terminal !== null) return this.dependencies.terminal
     return level === 'error' || level === 'warning' ? this.dependencies.stderr : this.dependencies.stdout
   }
 }
@@ -66,6 +67,11 @@ export class LogWriter implements Log {
 
   get settings(): LogSettings {
     return this.#output.settings
+  }
+
+  /** The terminal of the person who started the server; null: there is none, or it does not show the log. */
+  get terminal(): Terminal | null {
+    return this.#output.terminal
   }
 
   /** The last lines that were written. */
@@ -145,16 +151,22 @@ export class LogWriter implements Log {
 
   #write(level: LogLevel, message: string, fields: LogFields = {}): void {
     const entry = { level, message, fields, source: this.#source }
-    const { context } = this.#output
-    this.#output.sinkOf(level).write(encodeLogLine(entry, context))
+    const { context, terminal } = this.#output
+    if (terminal === null) this.#output.sinkOf(level).write(encodeLogLine(entry, context))
+    else terminal.writeEntry(entry, context.wallUs)
     this.#output.history.add(entry, context.wallUs / 1000)
   }
 }
 
 /** The log of this process. Throws when the log file cannot be opened. */
-export function createProcessLog(settings: LogSettings): LogWriter {
+export function createProcessLog(
+  settings: LogSettings,
+  createTerminal: ((sink: TextSink) => Terminal) | null,
+): LogWriter {
+  const stdout = new LogSink(1)
   const dependencies: LogWriterDependencies = {
-    stdout: new LogSink(1),
+    terminal: createTerminal?.(stdout) ?? null,
+    stdout,
     stderr: new LogSink(2),
     openFile: (path) => LogSink.openFile(path),
     wallUs: () => (performance.timeOrigin + performance.now()) * 1000,

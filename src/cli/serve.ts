@@ -1,25 +1,26 @@
 // `galatea serve`: reads the flags, starts the server, and ends it at a signal.
 
 import { flushCompileCache } from 'node:module'
+import { isatty } from 'node:tty'
 import { SystemClock } from '../base/clock.ts'
 import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
 import type { ServerOptions } from '../options/server-options.ts'
-import type { RunningServer } from '../server.ts'
+import type { RunningServer, StartReport } from '../server.ts'
 import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
 import type { Flags } from '../options/flags.ts'
 import { exposureWarnings } from '../options/exposure-warnings.ts'
 import { optionsFromFlags } from '../options/options-from-flags.ts'
 import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import { misspeltVariables, parseFlags } from './parse-flags.ts'
-import { firstSteps } from './first-steps.ts'
+import { firstSteps, reachableHost } from './first-steps.ts'
 import { AccessLogWriter } from './access-log-writer.ts'
 import { createProcessLog, type LogWriter } from './log-writer.ts'
+import { modelRows } from './model-rows.ts'
 import type { CommandIo } from './command-io.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
 import { returnMemory } from './return-memory.ts'
 import { keepRequestsYoung, tuneCollector } from './tune-collector.ts'
-import { writeModelTables, writeOptionTable } from './start-tables.ts'
 
 export async function runServe(args: string[], io: CommandIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
@@ -38,7 +39,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
       version: packageVersion(),
       examplesPath: examplesPath(),
     })
-    log = openLog(options)
+    log = openLog(options, isAtTerminal(flags, options) ? await import('./terminal.ts') : null)
     accessLog = openAccessLog(options.process.accessLogFile)
   } catch (reason) {
     if (!(reason instanceof FlagError)) throw reason
@@ -47,12 +48,24 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
   }
   warn(log, flags)
   for (const sentence of exposureWarnings(options)) log.from('exposure-warnings.ts').warning(sentence)
-  return serve(log, accessLog, options, flags.isOn('examples'))
+  return serve(log, accessLog, options, { isExamples: flags.isOn('examples'), isTriton: flags.isOn('triton-defaults') })
 }
 
-function openLog(options: ServerOptions): LogWriter {
+/** A person who asked for no form of log sees short lines. Programs, files and `--triton-defaults` get Triton's lines. */
+function isAtTerminal(flags: Flags, { process: { log } }: ServerOptions): boolean {
+  const isPlain =
+    flags.isOn('triton-defaults') || flags.isGiven('log-format') || log.verboseLevel > 0 || log.file !== ''
+  return !isPlain && isatty(1) && isatty(2)
+}
+
+function openLog(options: ServerOptions, screen: typeof import('./terminal.ts') | null): LogWriter {
   try {
-    return createProcessLog(options.process.log)
+    return createProcessLog(
+      options.process.log,
+      screen === null
+        ? null
+        : (sink) => new screen.Terminal(sink, screen.paintFor(process.env), () => process.stdout.columns),
+    )
   } catch (reason) {
     throw new FlagError(`failed to open log file '${options.process.log.file}': ${messageOf(reason)}`)
   }
@@ -102,7 +115,7 @@ async function serve(
   log: LogWriter,
   accessLog: AccessLogWriter | null,
   options: ServerOptions,
-  isExamples: boolean,
+  { isExamples, isTriton }: { readonly isExamples: boolean; readonly isTriton: boolean },
 ): Promise<number> {
   keepRequestsYoung()
   tuneCollector()
@@ -110,6 +123,8 @@ async function serve(
   reopenOnHangup(log, accessLog)
   const signals = createExitSignal(log, options.process.exitTimeoutSecs)
   const clock = new SystemClock()
+  const screen = log.terminal === null ? null : await import('./start-screen.ts')
+  const progress = log.terminal === null ? null : (screen?.showProgress(clock, log.terminal) ?? null)
   let server: RunningServer
   try {
     const { startServer } = await import('../server.ts')
@@ -119,13 +134,20 @@ async function serve(
       logControl: log,
       logHistory: log.history,
       ...(accessLog === null ? {} : { accessLog }),
+      ...(progress === null ? {} : { onLoading: progress.follow }),
     })
+    progress?.end()
   } catch (reason) {
+    progress?.end()
     const error = ServerError.from(reason)
     return fail(log, `error: creating server: ${errorCodeText[error.code]} - ${error.message}`)
   }
-  writeModelTables(log, server.report)
-  writeOptionTable(log, options, server.engine.serverMetadata().extensions)
+  if (isTriton || log.isVerbose() || log.settings.format === 'json') {
+    const { writeStartTables } = await import('./start-tables.ts')
+    writeStartTables(log, server.report, options, server.engine.serverMetadata().extensions)
+  } else if (log.terminal === null) {
+    tellModels(log, server.report)
+  }
   if (options.process.exitOnError && server.engine.hasFailures) {
     await server.drain(0)
     log.errorLine(`every reason, with what to do: ${checkCommand(options)}`)
@@ -135,7 +157,7 @@ async function serve(
     const where = options.engine.modelRepositories.map((path) => `'${withoutSecrets(path)}'`).join(' and ')
     log.from('serve.ts').warning(`no model to serve: ${where} has no folder with a model; see galatea init --help`)
   }
-  announce(log, server, { isExamples, hasConsole: options.http?.hasConsole === true })
+  announce(log, server, { isExamples, hasConsole: options.http?.hasConsole === true, screen })
   // The compile cache is written now, because the server may be ended by SIGKILL.
   flushCompileCache()
   returnMemory()
@@ -161,15 +183,36 @@ function startFailure(error: ServerError | null): string {
   return `${errorCodeText[error.code]} - ${error.message.trimEnd()}`
 }
 
-function announce(
-  log: LogWriter,
-  server: RunningServer,
-  { isExamples, hasConsole }: { readonly isExamples: boolean; readonly hasConsole: boolean },
-): void {
+/** One line in place of Triton's tables. */
+function tellModels(log: LogWriter, { models }: StartReport): void {
+  const rows = modelRows(models)
+  const ready = rows.filter(([, , status]) => status === 'READY')
+  const speaker = log.from('server.ts')
+  speaker.info(`${ready.length} of ${rows.length} model versions are ready`)
+  for (const [model, version, status] of rows) {
+    if (status.startsWith('UNAVAILABLE: ')) speaker.info(`model '${model}' version ${version} is ${status}`)
+  }
+}
+
+type Announcement = {
+  readonly isExamples: boolean
+  readonly hasConsole: boolean
+  readonly screen: typeof import('./start-screen.ts') | null
+}
+
+function announce(log: LogWriter, server: RunningServer, { isExamples, hasConsole, screen }: Announcement): void {
+  const { terminal } = log
+  const at = server.httpAddress
+  const { models } = server.report
+  if (terminal !== null && screen !== null) {
+    const { columns, paint } = terminal
+    log.plain(screen.startScreen(server, models, { version: packageVersion(), hasConsole, columns, paint }))
+    if (at !== null) log.plain(firstSteps(at, models, isExamples))
+    return
+  }
   if (server.grpcAddress !== null) {
     log.from('grpc-frontend.ts').info(`Started GRPCInferenceService at ${hostAndPort(server.grpcAddress)}`)
   }
-  const at = server.httpAddress
   if (at !== null) log.from('http-port.ts').info(`Started HTTPService at ${hostAndPort(at)}`)
   if (server.metricsAddress !== null) {
     log.from('metrics-frontend.ts').info(`Started Metrics Service at ${hostAndPort(server.metricsAddress)}`)
@@ -177,8 +220,11 @@ function announce(
   for (const [title, address] of server.furtherAddresses) {
     log.from('further-ports.ts').info(`Started ${title} at ${hostAndPort(address)}`)
   }
-  const isForHumans = (process.stdout.isTTY || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
-  if (isForHumans && at !== null) log.plain(firstSteps(at, server.report.models, { isExamples, hasConsole }))
+  if (hasConsole && at !== null) {
+    log.from('console-routes.ts').info(`Console at http://${reachableHost(at.address)}:${at.port}/console`)
+  }
+  const isForHumans = (isatty(1) || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
+  if (isForHumans && at !== null) log.plain(`\n${firstSteps(at, models, isExamples)}`)
 }
 
 const hostAndPort = ({ address, port }: { readonly address: string; readonly port: number }): string =>

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { optionsOf } from '../../test/fixtures/options-of.ts'
-import { modelRows, optionRows } from './start-tables.ts'
+import { modelRows } from './model-rows.ts'
+import { optionRows } from './start-tables.ts'
 import { textTable } from './text-table.ts'
 
 describe('a text table', () => {
@@ -25,16 +26,12 @@ describe('a text table', () => {
 })
 
 test('the model table is sorted by name, then version, and says why a model does not serve', () => {
-  const rows = modelRows({
-    backends: [],
-    agents: [],
-    models: [
-      { name: 'b', version: '10', state: 'READY', reason: '' },
-      { name: 'b', version: '9', state: 'READY', reason: '' },
-      { name: 'a', version: '1', state: 'UNAVAILABLE', reason: 'Internal: no file' },
-      { name: 'c', version: '', state: '', reason: 'no versions' },
-    ],
-  })
+  const rows = modelRows([
+    { name: 'b', version: '10', state: 'READY', reason: '' },
+    { name: 'b', version: '9', state: 'READY', reason: '' },
+    { name: 'a', version: '1', state: 'UNAVAILABLE', reason: 'Internal: no file' },
+    { name: 'c', version: '', state: '', reason: 'no versions' },
+  ])
   assert.deepEqual(rows, [
     ['a', '1', 'UNAVAILABLE: Internal: no file'],
     ['b', '9', 'READY'],

@@ -5,9 +5,15 @@ import type { ServerOptions } from '../options/server-options.ts'
 import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import type { StartReport } from '../server.ts'
 import type { LogWriter } from './log-writer.ts'
+import { modelRows } from './model-rows.ts'
 import { textTable } from './text-table.ts'
 
-export function writeModelTables(log: LogWriter, report: StartReport): void {
+export function writeStartTables(
+  log: LogWriter,
+  report: StartReport,
+  options: ServerOptions,
+  extensions: readonly string[],
+): void {
   const speaker = log.from('server.ts')
   speaker.table(
     textTable(
@@ -23,31 +29,15 @@ export function writeModelTables(log: LogWriter, report: StartReport): void {
     ),
     report.backends.map((backend) => entryOf('backend', { backend: backend.name, path: backend.path })),
   )
-  const models = modelRows(report)
+  const models = modelRows(report.models)
   speaker.table(
     textTable(['Model', 'Version', 'Status'], models),
     models.map(([model, version, status]) => entryOf('model', { model, version, status })),
   )
+  writeOptionTable(log, options, extensions)
 }
 
-export function modelRows(report: StartReport): [name: string, version: string, status: string][] {
-  return report.models
-    .toSorted((a, b) => compare(labelOf(a), labelOf(b)) || Number(a.version) - Number(b.version))
-    .map((model) => {
-      const status = model.state === '' ? 'UNAVAILABLE' : model.state
-      const isFine = status === 'READY' || model.reason === ''
-      return [
-        labelOf(model),
-        model.version === '' ? '-' : model.version,
-        isFine ? status : `${status}: ${model.reason}`,
-      ]
-    })
-}
-
-const labelOf = ({ namespace = '', name }: StartReport['models'][number]): string =>
-  namespace === '' ? name : `${namespace}::${name}`
-
-export function writeOptionTable(log: LogWriter, options: ServerOptions, extensions: readonly string[]): void {
+function writeOptionTable(log: LogWriter, options: ServerOptions, extensions: readonly string[]): void {
   const rows = optionRows(options, extensions)
   log.from('server.ts').table(textTable(['Option', 'Value'], rows), [entryOf('options', Object.fromEntries(rows))])
 }
@@ -80,5 +70,3 @@ export function optionRows(
 }
 
 const entryOf = (message: string, fields: LogFields): { message: string; fields: LogFields } => ({ message, fields })
-
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

@@ -1,15 +1,18 @@
 // Starting a real process: what it prints, and what it says when it cannot start.
 
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
+import { until } from '../until.ts'
 import { DelayRepository } from './delay-repository.ts'
 import { anyPort, projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
+const escape = '\u001B'
 const launcher = path.join(projectRoot, 'bin/galatea.js')
 
 const galatea = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
@@ -60,9 +63,34 @@ describe('a start', () => {
     for (const line of expected) assert.ok(lines.includes(line), `${line}\nis not in\n${lines.join('\n')}`)
   })
 
-  test('with --examples prints a curl command that works', async () => {
+  test('at a terminal counts the models as they load, in colour, within the width of the terminal', async () => {
+    const serve = `stty cols 70; exec '${process.execPath}' '${launcher}' ${anyPort.join(' ')} --examples`
+    const child = spawn('script', ['-qefc', serve, '/dev/null'], {
+      env: { ...process.env, TERM: 'xterm', NO_COLOR: '' },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    let output = ''
+    child.stdout.on('data', (text: Buffer) => (output += String(text)))
+    const closed = once(child, 'close')
+    await until(() => output.includes("1]}]}'"), 'the screen of the start', { seen: () => output })
+    child.kill('SIGTERM')
+    await closed
+    assert.ok(output.includes(`${escape}[1mGalatea`), output)
+    assert.match(output, /\r.\[K. Loading models: \d of 3 ready/)
+    assert.match(output, /Console +\S*http:\/\/127\.0\.0\.1:\d+\/console/)
+    assert.match(output, /Models +\S*digit_image, digits, simple/)
+    const lines = output.replaceAll(/[^\w\s]\[\d*[mK]/g, '').split(/[\r\n]+/)
+    assert.ok(lines.every((line) => line.length <= 70), lines.join('\n')) // prettier-ignore
+    assert.doesNotMatch(output, /TRITONBACKEND|successfully loaded/)
+  })
+
+  test('in a pipe prints plain lines, no table, where the console is, and a curl command that works', async () => {
     await using server = await startServerProcess(['--examples'])
-    const [, url = '', body = ''] = /curl (\S+) -d '([^']*)'/.exec(await shown(server, "]}'")) ?? []
+    const output = await shown(server, "]}'")
+    for (const mark of ['|', '+--', escape]) assert.ok(!output.includes(mark), output)
+    assert.ok(linesOf(output).includes('I "3 of 3 model versions are ready"'), output)
+    assert.ok(linesOf(output).includes(`I "Console at ${server.url}/console"`), output)
+    const [, url = '', body = ''] = /curl (\S+) -d '([^']*)'/.exec(output) ?? []
     assert.equal(url, `${server.url}/v2/models/simple/infer`)
     const answer = await fetch(url, { method: 'POST', body })
     assert.equal(answer.status, 200)
@@ -101,7 +129,10 @@ describe('a start that fails', () => {
     await using repository = await DelayRepository.create()
     await repository.addModel('fine', 0)
     await repository.addBroken('broken')
-    const { status, stdout, stderr } = galatea('--model-repository', repository.path)
+    const plain = galatea('--model-repository', repository.path)
+    assert.equal(plain.status, 1)
+    assert.match(plain.stdout, /model 'broken' version \S+ is UNAVAILABLE: .*no_such_backend/)
+    const { status, stdout, stderr } = galatea('--model-repository', repository.path, '--triton-defaults')
     assert.equal(status, 1)
     assert.match(stdout, /\| broken +\| \S+ +\| UNAVAILABLE: .*no_such_backend/)
     assert.match(stdout, /\| fine +\| 1 +\| READY/)
