@@ -18,8 +18,7 @@ import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
 import { feedRoutes } from './frontends/feeds/feed-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
-import { faultRoutes } from './frontends/rollouts/fault-endpoints.ts'
-import { feedbackEndpoint } from './frontends/rollouts/feedback-endpoint.ts'
+import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
 import { ServingModels } from './frontends/tfserving/serving-models.ts'
@@ -28,14 +27,13 @@ import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
 import type { LoadMetricSource } from './frontends/generate/endpoint-load-metrics.ts'
+import { EventReaders } from './ports/http/event-readers.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import type { ClientMemory } from './transport/client-memory.ts'
 import type { ConnectionSlots } from './transport/connection-slots.ts'
 import { JsonOffload } from './ports/http/json-offload.ts'
-import { post, type Route } from './ports/http/route.ts'
+import type { Route } from './ports/http/route.ts'
 import type { FaultSource } from './model/fault.ts'
-import type { RolloutTools } from './open-rollout-tools.ts'
-import type { ReleaseControl } from './releases/release-control.ts'
 import { portInUse } from './refuse-busy-ports.ts'
 
 export type HttpDependencies = {
@@ -59,9 +57,7 @@ export type HttpDependencies = {
   /** Without one nothing is written about single requests. */
   readonly accessLog?: AccessLog
   /** Without one there are no rollouts. */
-  readonly releases?: ReleaseControl
-  /** Feedback and faults. */
-  readonly rollouts?: RolloutTools
+  readonly rollouts?: RolloutSource
   readonly faults?: FaultSource | null
   /** The models of TensorFlow Serving's configuration; without them there are those of the repositories. */
   readonly serving?: ServingModels
@@ -89,10 +85,9 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
 
 type HttpParts = V2Parts & {
   readonly customMetrics?: LoadMetricSource
-  readonly releases?: ReleaseControl
   readonly access?: AccessService | null
   readonly cost?: CostOptions | null
-  readonly rollouts?: RolloutTools
+  readonly rollouts?: RolloutSource
   readonly serving?: ServingModels
   readonly feeds?: FeedSources
 }
@@ -120,10 +115,12 @@ function listenError(cause: Error, { address, port }: HttpOptions): ServerError 
 export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...v2Routes(parts, options),
   ...generateRoutes(parts, options),
-  ...rolloutRoutes(parts.releases ?? null, parts.clock, new InferEndpoint(parts, options).handle),
+  ...rolloutRoutes(parts.rollouts ?? null, {
+    ...parts,
+    infer: new InferEndpoint(parts, options).handle,
+    readers: parts.feeds?.readers ?? new EventReaders(),
+  }),
   ...accessRoutes(parts),
-  post('/v2/models/{model}/feedback', 'rollouts', feedbackEndpoint(parts.engine, parts.rollouts?.desk ?? null)),
-  ...faultRoutes(parts.rollouts?.faultDesk ?? null),
   ...v1Routes(parts, options),
   ...feedRoutes(parts.feeds ?? null),
   ...consoleRoutes(options),

@@ -22,8 +22,7 @@ import { MetricsPage } from './telemetry/metrics-page.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
 import { openMetricsText } from './telemetry/open-metrics-text.ts'
 import { prometheusText } from './telemetry/prometheus-text.ts'
-import type { RolloutTools } from './open-rollout-tools.ts'
-import type { ReleaseControl } from './releases/release-control.ts'
+import type { LazyReleases } from './lazy-releases.ts'
 import type { RolloutSources } from './telemetry/rollout-families.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import type { SpanFigures, TrafficSource } from './telemetry/server-families.ts'
@@ -42,8 +41,7 @@ export type MetricsServiceDependencies = {
   readonly customMetrics: CustomMetricRegistry
   readonly residencyLedger: ResidencyLedger
   /** Without one there are no rollouts. */
-  readonly releases?: ReleaseControl
-  readonly rollouts?: RolloutTools
+  readonly rollouts?: Pick<LazyReleases, 'opened'>
   /** Null: `--cache-config` was not given. */
   readonly responseCache: ResponseCache | null
   readonly accessLog?: { readonly droppedCount: number }
@@ -164,8 +162,13 @@ export function createMetricsPort(
 const trafficSources = (traffic: MetricsServiceDependencies['traffic']): TrafficSource[] =>
   Object.entries(traffic).flatMap(([protocol, meter]) => (meter === null ? [] : [{ protocol, meter }]))
 
-function rolloutSources({ releases, rollouts }: MetricsServiceDependencies): { readonly rollouts?: RolloutSources } {
-  if (releases === undefined) return {}
-  const feedback = (): ReturnType<RolloutSources['feedback']> => rollouts?.desk.counts() ?? new Map()
-  return { rollouts: { rollouts: releases.rollouts, results: releases.results, feedback } }
+function rolloutSources({ rollouts }: MetricsServiceDependencies): { readonly rollouts?: RolloutSources } {
+  if (rollouts === undefined) return {}
+  return {
+    rollouts: {
+      rollouts: () => rollouts.opened?.control.rollouts() ?? [],
+      results: () => rollouts.opened?.control.results() ?? new Map(),
+      feedback: () => rollouts.opened?.desk.counts() ?? new Map(),
+    },
+  }
 }

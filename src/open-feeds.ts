@@ -6,8 +6,8 @@ import type { LogHistory } from './base/log-history.ts'
 import { createModelInspector } from './create-model-inspector.ts'
 import type { Engine } from './engine/engine.ts'
 import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
-import { FeedReaders } from './frontends/feeds/feed-readers.ts'
 import type { ServerOptions } from './options/server-options.ts'
+import { EventReaders } from './ports/http/event-readers.ts'
 import { localCopies } from './repository/cloud/local-copies.ts'
 import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
 import { lintRepositories } from './repository/lint-repository.ts'
@@ -37,7 +37,7 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
     entries: () => ledger.entries(),
     process: processCounters(() => connectionSlots.openCount),
   })
-  const readers = new FeedReaders()
+  const readers = new EventReaders()
   const { name, version } = engine.serverMetadata()
   const sources: FeedSources = {
     readers,

@@ -2,10 +2,10 @@
 
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
+import type { CallFacts } from './access/call-facts.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { changeOrigin } from './model/change-origin.ts'
-import { openRolloutTools, type RolloutTools } from './open-rollout-tools.ts'
 import type { ServerOptions } from './options/server-options.ts'
 import { experimentTraffic } from './releases/experiment-traffic.ts'
 import { FileReleaseStore } from './releases/file-release-store.ts'
@@ -15,32 +15,32 @@ import { RedisRollouts } from './releases/redis-rollouts.ts'
 import { ReleaseControl } from './releases/release-control.ts'
 import type { ReleaseRecord } from './releases/release-record.ts'
 import { releaseTraffic } from './releases/release-traffic.ts'
+import { FeedbackDesk } from './rollouts/feedback-desk.ts'
 import type { RolloutAudit } from './rollouts/rollout-state.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 
-type ReleaseDependencies = FleetParts & {
+export type ReleaseDependencies = FleetParts & {
   readonly clock: Clock
   readonly log: Log
   readonly audit: AuditLog
 }
 
-/** The control, and what requests of rollouts need beside it. */
-type OpenedReleases = {
-  readonly releases: ReleaseControl
-  readonly rollouts: RolloutTools
-  readonly faults: RolloutTools['faults']
+export type OpenedReleases = {
+  readonly control: ReleaseControl
+  /** Takes labels and scores of answers. */
+  readonly desk: FeedbackDesk
 }
 
-/** To be called before the models are loaded: from then on the Engine asks the control which versions to load. */
+/** The control knows every rollout of before a restart. */
 export async function openReleases(
   dependencies: ReleaseDependencies,
   options: ServerOptions['process'],
+  countryOf: (facts: CallFacts) => string,
 ): Promise<OpenedReleases> {
   const { clock, engine, audit } = dependencies
   const log = dependencies.log.from('open-releases.ts')
   const { stateDirectory, prometheusUrl, rolloutStoreUrl } = options
-  const rollouts = await openRolloutTools(dependencies, options)
-  const { countryOf, desk } = rollouts
+  const desk = new FeedbackDesk()
   const parts = { log, wallMs: () => clock.wallMs() }
   const shared = rolloutStoreUrl === '' ? null : await RedisRollouts.open(parts, rolloutStoreUrl, serverName(stateDirectory), () => control.heard()) // prettier-ignore
   const control: ReleaseControl = new ReleaseControl({
@@ -59,8 +59,7 @@ export async function openReleases(
     },
   })
   await control.restore()
-  engine.setVersionRule(control)
-  return { releases: control, rollouts, faults: rollouts.faults }
+  return { control, desk }
 }
 
 /** Moves that an operator should see even where little is logged. */

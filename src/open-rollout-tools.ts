@@ -1,4 +1,4 @@
-// What requests of rollouts need beside the rollouts themselves: where they come from, faults, feedback.
+// What is there without any rollout: where requests come from, and faults.
 
 import { randomInt } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -11,13 +11,9 @@ import type { FaultDesk } from './frontends/rollouts/fault-endpoints.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import type { FaultSource } from './model/fault.ts'
 import type { ServerOptions } from './options/server-options.ts'
-import { RandomDraws } from './rollouts/assignment.ts'
-import { FaultBook } from './rollouts/fault-book.ts'
-import { FeedbackDesk } from './rollouts/feedback-desk.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
 
 export type RolloutTools = {
-  readonly desk: FeedbackDesk
   readonly countryOf: (facts: CallFacts) => string
   /** Null without `--allow-fault-injection`. */
   readonly faultDesk: FaultDesk | null
@@ -32,7 +28,10 @@ export async function openRolloutTools(
   const { countryHeader: header, trustedProxies, geoipFile, allowsFaultInjection } = options
   const lookUp = geoipFile === '' ? null : await openCountries(geoipFile)
   const countryOf = clientCountry({ header, lookUp, trusted: parseProxies(trustedProxies) })
-  const book = allowsFaultInjection ? new FaultBook(clock, new RandomDraws(randomInt(2 ** 32)), countryOf) : null
+  if (!allowsFaultInjection) return { countryOf, faultDesk: null, faults: null }
+  const { FaultBook } = await import('./rollouts/fault-book.ts')
+  const { RandomDraws } = await import('./rollouts/assignment.ts')
+  const book = new FaultBook(clock, new RandomDraws(randomInt(2 ** 32)), countryOf)
   const recordFault = (caller: Caller, model: string, what: string): void =>
     audit.record({
       timeMs: clock.wallMs(),
@@ -46,8 +45,7 @@ export async function openRolloutTools(
       origin: changeOrigin('http', { key: caller.principal }),
       contentHash: () => Promise.resolve(null),
     })
-  const faultDesk = book && { book, audit: recordFault }
-  return { desk: new FeedbackDesk(), countryOf, faultDesk, faults: book }
+  return { countryOf, faultDesk: { book, audit: recordFault }, faults: book }
 }
 
 /** The package that reads the database is optional: it is looked for only where there is a database. */

@@ -39,7 +39,7 @@ import { Tracer } from './telemetry/tracer.ts'
 import { openAccess } from './open-access.ts'
 import { TraceHistory } from './telemetry/trace-history.ts'
 import { openFeeds } from './open-feeds.ts'
-import { openReleases } from './open-releases.ts'
+import { LazyReleases } from './lazy-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
 import type { TrafficMeter } from './transport/traffic-meter.ts'
@@ -142,12 +142,12 @@ async function openServer(
   closing.add(engine, () => endServing(engine, ports, exit))
   // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
-  const releasing = await openReleases({ ...dependencies, engine, repository, store, contents, audit }, options.process)
-  const releases = closing.add(releasing.releases, (opened) => opened.close())
+  const releaseParts = { ...dependencies, engine, repository, store, contents, audit }
+  const rollouts = closing.add(await LazyReleases.open(releaseParts, options.process), (opened) => opened.close())
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   dependencies.onLoading?.(() => engine.index())
   await engine.start()
-  await releases.start()
+  await rollouts.start()
   serving?.follow()
   if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
@@ -162,7 +162,8 @@ async function openServer(
     clientMemory,
     connectionSlots,
     engine,
-    ...releasing,
+    rollouts,
+    faults: rollouts.faults,
     sharedMemory,
     responseCache,
     spans,
@@ -236,6 +237,7 @@ async function endServing(engine: Engine, { http, grpc, further }: Ports, exit: 
 
 type PortParts = ServerDependencies &
   Omit<MetricsServiceDependencies, 'traffic'> & {
+    readonly rollouts: LazyReleases
     readonly sharedMemory: SharedMemoryRegistry
     readonly feeds: FeedSources
     readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null

@@ -5,6 +5,7 @@ import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
+import { keptFolders } from './has-kept-releases.ts'
 import type { ModelPins, ReleaseRecord } from './release-record.ts'
 import type { KeptReleases, ReleaseStore } from './release-store.ts'
 
@@ -99,8 +100,7 @@ export class FileReleaseStore implements ReleaseStore {
   /** Two servers with one folder would overwrite each other's rollouts. */
   async #lock(): Promise<void> {
     try {
-      for (const kind of ['rollouts', 'models'])
-        await mkdir(path.join(this.#folder, kind), { recursive: true, mode: 0o700 })
+      for (const kind of keptFolders) await mkdir(path.join(this.#folder, kind), { recursive: true, mode: 0o700 })
     } catch (reason) {
       throw new ServerError('UNAVAILABLE', `the state folder '${this.#folder}' cannot be made: ${messageOf(reason)}; give another one with --state-dir`) // prettier-ignore
     }

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { ModelFindings, type LintFinding } from '../repository/lint-finding.ts'
 import type { RepositoryStore } from '../repository/repository-store.ts'
-import { rolloutFileNames } from '../rollouts/rollout-file.ts'
+import { rolloutFileNames } from './find-rollout-file.ts'
 import { readRolloutFileOf } from './rollout-files.ts'
 
 /** What is wrong with the rollout file of a model. An error keeps new versions from taking over, not the model from serving. */

@@ -3,9 +3,10 @@
 
 import { messageOf } from '../base/server-error.ts'
 import type { PlanProblem } from '../base/plan-reader.ts'
-import { readRolloutFile, rolloutFileNames } from '../rollouts/rollout-file.ts'
+import { readRolloutFile } from '../rollouts/rollout-file.ts'
 import type { ExperimentPlan, RolloutPlan } from '../rollouts/rollout-plan.ts'
 import type { RepositoryStore } from '../repository/repository-store.ts'
+import { findRolloutFile } from './find-rollout-file.ts'
 
 export type FoundRolloutFile = {
   /** The file's name inside the model's folder; '' when there is none. */
@@ -22,21 +23,18 @@ const noFile: FoundRolloutFile = { file: '', spec: null, plan: null, problems: [
 
 /** Never throws: `problems` has what is wrong. */
 export async function readRolloutFileOf(store: RepositoryStore, root: string, name: string): Promise<FoundRolloutFile> {
-  for (const file of rolloutFileNames) {
-    const stat = await store.stat(root, `${name}/${file}`).catch(() => null)
-    if (stat === null || stat.isDirectory) continue
-    // The YAML library is loaded only when there is a rollout file.
-    const { parseFileText, FileTextError } = await import('../base/file-text.ts')
-    try {
-      const text = await store.readText(root, `${name}/${file}`, largestRolloutFileBytes)
-      const { value, positionOf } = parseFileText(text, file.endsWith('.json') ? 'json' : 'yaml')
-      return { file, spec: value, ...readRolloutFile(value, positionOf) }
-    } catch (reason) {
-      const position = reason instanceof FileTextError ? reason.position : null
-      return { file, spec: null, plan: null, problems: [{ key: '', message: messageOf(reason), fix: '', position }] }
-    }
+  const file = await findRolloutFile(store, root, name)
+  if (file === '') return noFile
+  // The YAML library is loaded only when there is a rollout file.
+  const { parseFileText, FileTextError } = await import('../base/file-text.ts')
+  try {
+    const text = await store.readText(root, `${name}/${file}`, largestRolloutFileBytes)
+    const { value, positionOf } = parseFileText(text, file.endsWith('.json') ? 'json' : 'yaml')
+    return { file, spec: value, ...readRolloutFile(value, positionOf) }
+  } catch (reason) {
+    const position = reason instanceof FileTextError ? reason.position : null
+    return { file, spec: null, plan: null, problems: [{ key: '', message: messageOf(reason), fix: '', position }] }
   }
-  return noFile
 }
 
 export const problemText = (file: string, { message, fix, position }: PlanProblem): string =>

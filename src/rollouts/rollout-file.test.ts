@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { parseFileText } from '../base/file-text.ts'
-import { readRolloutFile, rolloutFileNames } from './rollout-file.ts'
+import { readRolloutFile } from './rollout-file.ts'
 import type { ExperimentPlan, RolloutPlan } from './rollout-plan.ts'
 
 const whole = `
@@ -63,10 +63,6 @@ const problemOf = (text: string): string => {
 }
 
 describe('a rollout file', () => {
-  test('is looked for in YAML first', () => {
-    assert.deepEqual(rolloutFileNames, ['rollout.yaml', 'rollout.yml', 'rollout.json'])
-  })
-
   test('is read as a whole', () => {
     const { plan, problems } = read(whole)
     assert.deepEqual(problems, [])

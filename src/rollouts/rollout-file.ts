@@ -8,9 +8,6 @@ import { readSteps } from './read-steps.ts'
 import { fullWeight } from './assignment.ts'
 import { notifyEvents, type ExperimentArm, type ExperimentPlan, type FeedbackPolicy, type Notification, type RolloutPlan, type VersionReference } from './rollout-plan.ts' // prettier-ignore
 
-/** Beside config.pbtxt, in the order in which they are looked for. */
-export const rolloutFileNames: readonly string[] = ['rollout.yaml', 'rollout.yml', 'rollout.json']
-
 type ReadRollout = {
   /** Null when there are problems: a file with a mistake changes nothing. */
   readonly plan: RolloutPlan | ExperimentPlan | null

@@ -7,6 +7,7 @@ import { SystemClock } from '../../src/base/clock.ts'
 import { createHttpPort } from '../../src/http-front-ends.ts'
 import { openRolloutTools } from '../../src/open-rollout-tools.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
+import { FeedbackDesk } from '../../src/rollouts/feedback-desk.ts'
 import { openLiveRollout } from '../../src/rollouts/live-rollout.ts'
 import { readRolloutFile } from '../../src/rollouts/rollout-file.ts'
 import type { RolloutPlan } from '../../src/rollouts/rollout-plan.ts'
@@ -22,9 +23,15 @@ const { engine } = http
 after(() => http.close())
 const audit = new AuditLog(clock)
 const tools = await openRolloutTools({ clock, audit }, { ...defaultOptions().process, allowsFaultInjection: true })
+const desk = new FeedbackDesk()
+// Feedback and faults need no control.
+const rollouts = { open: () => Promise.resolve({ control: null as never, desk }), faultDesk: tools.faultDesk }
 const parts = { engine, log: new MemoryLog(), clock }
-const port = createHttpPort({ ...parts, rollouts: tools, faults: tools.faults }, { ...defaultOptions().http, port: 0 })
-const plainPort = createHttpPort(parts, { ...defaultOptions().http, port: 0 })
+const port = createHttpPort({ ...parts, rollouts, faults: tools.faults }, { ...defaultOptions().http, port: 0 })
+const plainPort = createHttpPort(
+  { ...parts, rollouts: { ...rollouts, faultDesk: null } },
+  { ...defaultOptions().http, port: 0 },
+)
 
 type Json = Record<string, unknown>
 
@@ -48,7 +55,7 @@ function open(file: object, weight = 10_000) {
   assert.deepEqual(problems, [])
   const arms = ['stable', 'candidate'].map((name, i) => ({ name, model: 'versions_all', version: String(i + 1) }))
   const settings = { name: 'r1', model: 'versions_all', plan: plan as RolloutPlan, arms, known: {}, seed: 7 }
-  const live = openLiveRollout({ engine, clock, ...tools }, settings)
+  const live = openLiveRollout({ engine, clock, desk, countryOf: tools.countryOf }, settings)
   live.setWeights([0, weight])
   return live
 }
@@ -69,7 +76,7 @@ describe('feedback', () => {
     const { status, json } = await call(path, { feedback: entries })
     const counts = { accepted: 3, unknown: 1, repeated: 1, no_prediction: 0, not_judged: 0 }
     assert.deepEqual([status, json], [200, { ...counts, unknown_ids: ['nobody'] }])
-    assert.deepEqual(tools.desk.counts().get('versions_all'), counts)
+    assert.deepEqual(desk.counts().get('versions_all'), counts)
     live.evidence.tick(clock.nowNs() + 120e9, false)
     assert.match(JSON.stringify(live.evidence.sums()['accuracy']), /"events":1|:2/)
     live.close()

@@ -75,10 +75,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'transport/client-memory.ts mostUnreadBytes',
     'transport/client-memory.ts mostUnreadBytesUnderPressure',
   ],
-  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`) at a time': [
-    'frontends/feeds/feed-readers.ts mostReaders',
+  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`, `/v2/rollouts/{name}/events`) at a time': [
+    'ports/http/event-readers.ts mostReaders',
   ],
-  'unread events of one feed': ['frontends/feeds/feed-readers.ts mostUnreadBytes'],
+  'unread events of one feed': ['ports/http/event-readers.ts mostUnreadBytes'],
   'log lines that are kept for readers': [
     'base/log-history.ts mostEntries',
     'base/log-history.ts mostBytes',
@@ -307,7 +307,6 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   ],
   'of whoever may call the group `rollouts` or write the files of models': [
     'frontends/rollouts/rollout-endpoints.ts longestReason',
-    'frontends/rollouts/rollout-endpoints.ts mostWatchers',
     'releases/ask-url.ts mostAnswerBytes',
     'releases/outbox.ts mostUnderWay',
     'releases/file-release-store.ts largestFileBytes',

@@ -113,7 +113,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/transport/client-memory.test.ts',
     'or of unread answers; under pressure sooner',
   ),
-  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`) at a time': elsewhere(
+  'clients that read feeds (`/v2/live`, `/v2/logs?follow=true`, `/v2/rollouts/{name}/events`) at a time': elsewhere(
     'test/e2e/feeds.test.ts',
     'the 65th reader is refused',
   ),

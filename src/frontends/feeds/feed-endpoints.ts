@@ -4,17 +4,17 @@ import { fits, logLevels, type KeptLogEntry, type LogHistory, type LogQuery } fr
 import type { LogLevel } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import type { EventReaders } from '../../ports/http/event-readers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { feedQuery, flagOf, numberOf } from './feed-query.ts'
-import type { FeedReaders } from './feed-readers.ts'
 
 type Figures = Readonly<Record<string, number | null>>
 type LiveSample = { readonly server: Figures; readonly versions: ReadonlyMap<string, Figures> }
 
 /** What a server gives to its feeds. */
 export type FeedSources = {
-  readonly readers: FeedReaders
+  readonly readers: EventReaders
   readonly live: {
     watch(watcher: (sample: LiveSample) => void): () => void
     history(model: string, version: string): object

@@ -6,11 +6,10 @@ import { answer, bodyOf } from './rollout-answers.ts'
 
 /** POST …/feedback: labels and scores of answers. An id that nobody remembers is told and counted, and is no error. */
 export const feedbackEndpoint =
-  (engine: Engine, desk: FeedbackDesk | null): RouteHandler =>
+  (engine: Engine, desk: FeedbackDesk): RouteHandler =>
   (request, model) =>
     answer(request, 200, () => {
       engine.findVersion(model, '')
-      if (desk === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
       const receipt = desk.take(model, bodyOf(request))
       if (typeof receipt === 'string') throw ServerError.withoutStack('INVALID_ARG', receipt)
       return receipt

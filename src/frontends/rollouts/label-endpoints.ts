@@ -6,24 +6,24 @@ import type { ReleaseControl } from '../../releases/release-control.ts'
 import { answer, bodyOf, fail } from './rollout-answers.ts'
 
 export class LabelEndpoints {
-  readonly #releases: () => ReleaseControl
+  readonly #control: ReleaseControl
   readonly #infer: RouteHandler
 
-  constructor(releases: () => ReleaseControl, infer: RouteHandler) {
-    this.#releases = releases
+  constructor(control: ReleaseControl, infer: RouteHandler) {
+    this.#control = control
     this.#infer = infer
   }
 
   readonly labels: RouteHandler = (request, model) =>
     answer(request, 200, async () => {
-      if (request.method === 'POST') await this.#releases().labels.set(model, bodyOf(request))
-      return this.#releases().labels.of(model)
+      if (request.method === 'POST') await this.#control.labels.set(model, bodyOf(request))
+      return this.#control.labels.of(model)
     })
 
   readonly infer: RouteHandler = (request, model, _, caller) => {
     let version: string
     try {
-      version = this.#releases().labels.version(model, labelIn(request.target))
+      version = this.#control.labels.version(model, labelIn(request.target))
     } catch (reason) {
       fail(request, reason)
       return

@@ -3,6 +3,7 @@
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
+import type { EventReaders } from '../../ports/http/event-readers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { planOfPosted, readPosted } from '../../releases/read-posted-rollout.ts'
 import type { ReleaseControl } from '../../releases/release-control.ts'
@@ -14,21 +15,16 @@ import { answer, bodyOf, fail } from './rollout-answers.ts'
 const pageSize = 100
 const longestReason = 1000
 const tickNs = 1e9
-/** One connection each. Beyond this many the next watcher is refused. */
-const mostWatchers = 64
 
 export class RolloutEndpoints {
-  readonly #releases: () => ReleaseControl
+  readonly #control: ReleaseControl
   readonly #clock: Clock
-  #watcherCount = 0
+  readonly #readers: EventReaders
 
-  constructor(releases: () => ReleaseControl, clock: Clock) {
-    this.#releases = releases
+  constructor(control: ReleaseControl, clock: Clock, readers: EventReaders) {
+    this.#control = control
     this.#clock = clock
-  }
-
-  get #control(): ReleaseControl {
-    return this.#releases()
+    this.#readers = readers
   }
 
   readonly list: RouteHandler = (request, _name, _version, caller) => {
@@ -71,52 +67,33 @@ export class RolloutEndpoints {
 
   /** Server-sent events: `state` after every change, `tick` once a second, until the rollout is over or the client goes. */
   readonly events: RouteHandler = (request, name) => {
-    let run: ReleaseRun
     try {
-      run = this.#control.get(name)
-      if (this.#watcherCount >= mostWatchers) {
-        throw new ServerError('UNAVAILABLE', `${mostWatchers} clients watch rollouts, which is the most: try later`)
-      }
+      this.#watch(request, this.#control.get(name))
     } catch (reason) {
       fail(request, reason)
-      return
     }
-    this.#watcherCount++
-    const stream = request.stream(
-      new HttpResponse(200, 'text/event-stream', [], { headers: ['Cache-Control', 'no-cache'] }),
-    )
-    let isOpen = true
+  }
+
+  #watch(request: HttpRequest, run: ReleaseRun): void {
     let cancelTick = (): void => undefined
-    const stop = (): void => {
-      if (!isOpen) return
-      isOpen = false
-      this.#watcherCount--
+    const reader = this.#readers.open(request, () => {
       cancelTick()
       unwatch()
-    }
-    // A client that does not read gets fewer events, not a full buffer.
-    const send = (event: string): void => {
-      if (!isOpen || stream.unreadBytes > 0) return
-      stream.write(Buffer.from(`event: ${event}\ndata: ${JSON.stringify(releaseSummary(run))}\n\n`))
-    }
-    const unwatch = this.#control.watch((changed) => {
-      if (changed !== run || !isOpen) return
-      stream.write(Buffer.from(`event: state\ndata: ${JSON.stringify(releaseSummary(run))}\n\n`))
-      if (run.isOver) end()
     })
-    const end = (): void => {
-      stop()
-      stream.end()
-    }
+    const unwatch = this.#control.watch((changed) => {
+      if (changed !== run) return
+      reader.send('state', releaseSummary(run))
+      if (run.isOver) reader.end()
+    })
     const tick = (): void => {
       cancelTick = this.#clock.after(tickNs, () => {
-        send('tick')
+        // A client that does not read gets fewer events, not a full buffer.
+        if (reader.isCaughtUp) reader.send('tick', releaseSummary(run))
         tick()
       })
     }
-    request.onDisconnect = stop
-    send('state')
-    if (run.isOver) end()
+    reader.send('state', releaseSummary(run))
+    if (run.isOver) reader.end()
     else tick()
   }
 

@@ -1,35 +1,107 @@
-import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { forAll, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
-import type { ReleaseControl } from '../../releases/release-control.ts'
 import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { plainType } from '../../transport/http1/http-message.ts'
-import { LabelEndpoints } from './label-endpoints.ts'
-import { RolloutEndpoints } from './rollout-endpoints.ts'
+import type { EndpointParts, OpenEndpoints, RolloutSource } from './open-rollout-endpoints.ts'
+import { fail } from './rollout-answers.ts'
 
 const actions: readonly RolloutAction[] = ['pause', 'resume', 'approve', 'advance', 'promote', 'rollback']
 
-/** The routes of rollouts and labels. Triton does not have them. `infer` takes an inference of a version. */
-export function rolloutRoutes(control: ReleaseControl | null, clock: Clock, infer: RouteHandler): Route[] {
-  const releases = (): ReleaseControl => {
-    if (control !== null) return control
-    throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
-  }
-  const endpoints = new RolloutEndpoints(releases, clock)
-  const labels = new LabelEndpoints(releases, infer)
+/** The routes of rollouts, labels, feedback and faults. Triton does not have them. Null: this server has no rollouts. */
+export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts): Route[] {
+  const via = onDemand(source, parts)
   const one = '/v2/rollouts/{rollout}'
-  const ofModel = '/v2/models/{model}/labels'
+  const ofModel = '/v2/models/{model}'
   const ofServer = [
-    getOrPost('/v2/rollouts', 'rollouts', endpoints.list),
-    get(one, 'rollouts', endpoints.show),
-    ...actions.map((action) => post(`${one}/${action}`, 'rollouts', endpoints.act(action))),
-    post(`${one}/notes`, 'rollouts', endpoints.note),
-    get(`${one}/events`, 'rollouts', endpoints.events),
-    get(`${one}/report`, 'rollouts', endpoints.report),
+    getOrPost(
+      '/v2/rollouts',
+      'rollouts',
+      via(({ rollouts }) => rollouts.list),
+    ),
+    get(
+      one,
+      'rollouts',
+      via(({ rollouts }) => rollouts.show),
+    ),
+    ...actions.map((action) =>
+      post(
+        `${one}/${action}`,
+        'rollouts',
+        via(({ rollouts }) => rollouts.act(action)),
+      ),
+    ),
+    post(
+      `${one}/notes`,
+      'rollouts',
+      via(({ rollouts }) => rollouts.note),
+    ),
+    get(
+      `${one}/events`,
+      'rollouts',
+      via(({ rollouts }) => rollouts.events),
+    ),
+    get(
+      `${one}/report`,
+      'rollouts',
+      via(({ rollouts }) => rollouts.report),
+    ),
+    getOrPost(
+      '/v2/faults',
+      'rollouts',
+      via(({ faults }) => faults.list),
+    ),
+    post(
+      '/v2/faults/{fault}/cancel',
+      'rollouts',
+      via(({ faults }) => faults.cancel),
+    ),
   ]
   return [
     ...ofServer.map(forAll),
-    getOrPost(ofModel, 'rollouts', labels.labels),
-    large(post(`${ofModel}/{label}/infer`, 'inference', labels.infer, plainType)),
+    getOrPost(
+      `${ofModel}/labels`,
+      'rollouts',
+      via(({ labels }) => labels.labels),
+    ),
+    large(
+      post(
+        `${ofModel}/labels/{label}/infer`,
+        'inference',
+        via(({ labels }) => labels.infer),
+        plainType,
+      ),
+    ),
+    post(
+      `${ofModel}/feedback`,
+      'rollouts',
+      via(({ feedback }) => feedback),
+    ),
   ]
+}
+
+/** The endpoints are read with the first call of one of them. Later calls go to them in the same turn. */
+function onDemand(source: RolloutSource | null, parts: EndpointParts) {
+  let endpoints: OpenEndpoints | null = null
+  const open = async (): Promise<OpenEndpoints> => {
+    if (source === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
+    const { openRolloutEndpoints } = await import('./open-rollout-endpoints.ts')
+    endpoints ??= await openRolloutEndpoints(source, parts)
+    return endpoints
+  }
+  return (pick: (endpoints: OpenEndpoints) => RouteHandler): RouteHandler =>
+    (request, name, version, caller) => {
+      if (endpoints !== null) {
+        pick(endpoints)(request, name, version, caller)
+        return
+      }
+      let isGone = false
+      request.onDisconnect = () => (isGone = true)
+      open().then(
+        (opened) => {
+          request.onDisconnect = null
+          if (!isGone) pick(opened)(request, name, version, caller)
+        },
+        (reason: unknown) => fail(request, reason),
+      )
+    }
 }

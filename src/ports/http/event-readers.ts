@@ -6,19 +6,19 @@ const mostReaders = 64
 /** A reader that is further behind than this gets no further event until it has read. */
 const mostUnreadBytes = 512 * 1024
 
-/** The clients that read feeds now. All feeds of a server share them. */
-export class FeedReaders {
-  readonly #open = new Set<FeedReader>()
+/** The clients that read server-sent events now. All feeds of a server share them. */
+export class EventReaders {
+  readonly #open = new Set<EventReader>()
   #isClosed = false
 
   /** Throws UNAVAILABLE. `onEnd` is called once, when the client is gone or the server ends. */
-  open(request: HttpRequest, onEnd: () => void): FeedReader {
+  open(request: HttpRequest, onEnd: () => void): EventReader {
     if (this.#isClosed) throw ServerError.withoutStack('UNAVAILABLE', 'Server exiting')
     if (this.#open.size >= mostReaders) {
       const text = `${mostReaders} clients read the feeds of this server, which is the most: try later`
       throw ServerError.withoutStack('UNAVAILABLE', text)
     }
-    const reader = new FeedReader(request, () => {
+    const reader = new EventReader(request, () => {
       this.#open.delete(reader)
       onEnd()
     })
@@ -34,7 +34,7 @@ export class FeedReaders {
 }
 
 /** One feed of server-sent events. */
-class FeedReader {
+class EventReader {
   readonly #stream: ResponseStream
   readonly #onEnd: () => void
   #isOver = false
