@@ -3,7 +3,7 @@
 import { availableParallelism } from 'node:os'
 import { messageOf, ServerError } from './base/server-error.ts'
 import { predictEndpoint } from './frontends/kserve1/predict-endpoint.ts'
-import { httpParts, httpRoutes, servingOf, type HttpDependencies } from './http-front-ends.ts'
+import { httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
 import type { FurtherPortOptions, ServerOptions, TorchserveOptions } from './options/server-options.ts'
 import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
@@ -13,6 +13,7 @@ import { get, type Route, type RouteHandler } from './ports/http/route.ts'
 import { portInUse, type PortKind } from './refuse-busy-ports.ts'
 import { jsonType } from './transport/http1/http-message.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
+import type { TfservingFrontEnd } from './tfserving-front-end.ts'
 
 export type FurtherPort = {
   /** As metrics name the protocol. */
@@ -42,11 +43,11 @@ export async function createFurtherPorts(parts: FurtherParts, options: ServerOpt
   const ports: FurtherPort[] = []
   const { tfserving, sagemaker, vertexAi, torchserve } = options
   if (tfserving !== null && tfserving.port !== null) {
-    const { tfservingRoutes, tfservingOwnRoutes } = await import('./frontends/tfserving/tfserving-routes.ts')
+    const frontEnd = parts.tfserving as TfservingFrontEnd
     const at = { ...tfserving, port: tfserving.port }
     const routesOf = ({ parts: shared }: RouteParts): Route[] => [
-      ...tfservingRoutes({ ...shared, serving: servingOf(shared) }, options.sharedHttp),
-      ...tfservingOwnRoutes(),
+      ...frontEnd.routes(shared, options.sharedHttp),
+      ...frontEnd.ownRoutes(),
       ...monitoringRoutes(parts, tfserving.monitoringPath),
     ]
     const port = createPort(parts, options, 'Tfserving', at, routesOf)

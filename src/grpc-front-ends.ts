@@ -6,14 +6,12 @@ import { bothAdmissions } from './access/both-admissions.ts'
 import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import type { ServingModels } from './frontends/tfserving/serving-models.ts'
-import { tfservingGrpc } from './frontends/tfserving/tfserving-grpc.ts'
 import { v2Grpc, type V2GrpcParts } from './frontends/v2-grpc/v2-grpc.ts'
-import { servingOf } from './http-front-ends.ts'
 import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
 import type { GrpcOptions } from './ports/grpc/grpc-options.ts'
 import { GrpcPort, type GrpcPortDependencies } from './ports/grpc/grpc-port.ts'
 import { reflectionService } from './ports/grpc/reflection-service.ts'
+import type { TfservingFrontEnd } from './tfserving-front-end.ts'
 
 export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
   Omit<V2GrpcParts, 'sharedMemory'> & {
@@ -24,8 +22,8 @@ export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
     readonly access?: AccessService | null
     /** The regions that clients registered, by whatever protocol; without it they may register none. */
     readonly sharedMemory?: SharedMemoryRegistry
-    /** The models of TensorFlow Serving's configuration; without them there are those of the repositories. */
-    readonly serving?: ServingModels
+    /** Without it TensorFlow Serving's protocol is not served. */
+    readonly tfserving?: TfservingFrontEnd
   }
 
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
@@ -42,10 +40,10 @@ export function createGrpcPort(dependencies: GrpcDependencies, options: GrpcOpti
 
 /** Every method of the gRPC port. */
 export const grpcFrontEnds = (
-  parts: V2GrpcParts & { readonly serving?: ServingModels },
+  parts: V2GrpcParts & { readonly tfserving?: TfservingFrontEnd },
   options: GrpcOptions,
 ): GrpcFrontEnd[] => [
   v2Grpc(parts, options),
-  ...(options.hasTfserving ? [tfservingGrpc(parts, options, servingOf(parts))] : []),
+  ...(parts.tfserving === undefined ? [] : [parts.tfserving.grpc(parts, options)]),
   reflectionService(),
 ]

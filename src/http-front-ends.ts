@@ -21,8 +21,6 @@ import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
-import { ServingModels } from './frontends/tfserving/serving-models.ts'
-import { tfservingRoutes } from './frontends/tfserving/tfserving-routes.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
@@ -35,6 +33,7 @@ import { JsonOffload } from './ports/http/json-offload.ts'
 import type { Route } from './ports/http/route.ts'
 import type { FaultSource } from './model/fault.ts'
 import { portInUse } from './refuse-busy-ports.ts'
+import type { TfservingFrontEnd } from './tfserving-front-end.ts'
 
 export type HttpDependencies = {
   /** In place of the one that the options name. */
@@ -59,8 +58,8 @@ export type HttpDependencies = {
   /** Without one there are no rollouts. */
   readonly rollouts?: RolloutSource
   readonly faults?: FaultSource | null
-  /** The models of TensorFlow Serving's configuration; without them there are those of the repositories. */
-  readonly serving?: ServingModels
+  /** Without it TensorFlow Serving's protocol is not served. */
+  readonly tfserving?: TfservingFrontEnd
   /** Without them nobody can watch the server. */
   readonly feeds?: FeedSources
   /** Metrics that models made; without them no answer tells of a model's load. */
@@ -88,7 +87,7 @@ type HttpParts = V2Parts & {
   readonly access?: AccessService | null
   readonly cost?: CostOptions | null
   readonly rollouts?: RolloutSource
-  readonly serving?: ServingModels
+  readonly tfserving?: TfservingFrontEnd
   readonly feeds?: FeedSources
 }
 
@@ -129,11 +128,7 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
 /** Two protocols have the paths below `/v1/models/{model}`: TensorFlow Serving's, where it is allowed, else KServe's. */
 function v1Routes(parts: HttpParts, options: HttpOptions): Route[] {
   const kserve = kserve1Routes(parts, options)
-  if (!options.hasTfserving) return kserve
+  if (parts.tfserving === undefined) return kserve
   const lists = kserve.filter(({ path }) => path === '/v1/models')
-  return [...lists, ...tfservingRoutes({ ...parts, serving: servingOf(parts) }, options)]
+  return [...lists, ...parts.tfserving.routes(parts, options)]
 }
-
-/** Without a configuration the models of the repositories are served, and no client can change that. */
-export const servingOf = ({ serving, engine, log }: Pick<HttpParts, 'serving' | 'engine' | 'log'>): ServingModels =>
-  serving ?? new ServingModels({ engine, log, folders: null, entries: [], allowsReload: false })

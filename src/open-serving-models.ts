@@ -12,6 +12,7 @@ import { batchingText, servingEntries, type ServingEntry } from './protocol/tfse
 import { servingMessage } from './protocol/tfserving/serving-messages.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
 import { parseTextMessage } from './repository/text-format-reader.ts'
+import { tfservingFrontEnd, type TfservingFrontEnd } from './tfserving-front-end.ts'
 
 type ServingParts = {
   readonly engine: Engine
@@ -21,7 +22,7 @@ type ServingParts = {
 }
 
 export type OpenServingModels = {
-  readonly models: ServingModels
+  readonly frontEnd: TfservingFrontEnd
   /** Looks at the configuration file again and again, where an operator asked for that. */
   follow(): void
   close(): void
@@ -61,7 +62,7 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
     if (options.modelConfigPollSecs === 0 || options.modelConfigFile === '') return
     cancel = parts.clock.after(options.modelConfigPollSecs * 1e9, () => void look().then(follow))
   }
-  return { models, follow, close: () => cancel() }
+  return { frontEnd: tfservingFrontEnd(models), follow, close: () => cancel() }
 }
 
 const namedEntries = ({ models }: TfservingOptions, batching: string): ServingEntry[] =>

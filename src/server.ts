@@ -21,7 +21,6 @@ import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
 import { createHttpPort } from './http-front-ends.ts'
 import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
 import type { OpenServingModels } from './open-serving-models.ts'
-import type { ServingModels } from './frontends/tfserving/serving-models.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey, type ModelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
@@ -45,6 +44,7 @@ import { ConnectionSlots } from './transport/connection-slots.ts'
 import type { TrafficMeter } from './transport/traffic-meter.ts'
 import { createFurtherPorts, type FurtherPort } from './further-ports.ts'
 import { refuseBusyPorts } from './refuse-busy-ports.ts'
+import type { TfservingFrontEnd } from './tfserving-front-end.ts'
 
 export type ServerDependencies = {
   /** Stands before every call on every port, in place of the restricted APIs and protocols of the options. */
@@ -170,7 +170,7 @@ async function openServer(
     audit,
     grpcModule,
     mapped,
-    ...(serving === null ? {} : { serving: serving.models }),
+    ...(serving === null ? {} : { tfserving: serving.frontEnd }),
     feeds: feeds.sources,
   }
   const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
@@ -242,7 +242,7 @@ type PortParts = ServerDependencies &
     readonly feeds: FeedSources
     readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
     readonly mapped: MappedFolders | null
-    readonly serving?: ServingModels
+    readonly tfserving?: TfservingFrontEnd
   }
 
 const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null, furtherAddresses: [] }

@@ -9,6 +9,8 @@ import { modelParameters } from '../src/config/model-parameters.ts'
 import { environmentName, flagsByName, flagTable } from '../src/options/flag-table.ts'
 import { defaultOptions } from '../src/options/options-from-flags.ts'
 import { buildOpenApi } from '../src/protocol/openapi.ts'
+import { tfservingFrontEnd } from '../src/tfserving-front-end.ts'
+import { anyPart } from './fakes/any-part.ts'
 
 const root = path.join(import.meta.dirname, '..')
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
@@ -22,10 +24,8 @@ const forms = (methods: readonly string[], pattern: string): string[] => {
   return methods.flatMap((method) => [...paths].map((form) => `${method} ${form}`))
 }
 
-const served = (): string[] => {
-  // Stands for every part that an endpoint asks for; nothing of it is used before a request comes.
-  const anything: unknown = new Proxy(() => {}, { get: () => anything, apply: () => ({}) })
-  const routes = httpRoutes(anything as Parameters<typeof httpRoutes>[0], defaultOptions().http)
+const served = (parts = anyPart()): string[] => {
+  const routes = httpRoutes(parts, defaultOptions().http)
   return routes.flatMap((route) => forms(route.methods, route.path)).sort()
 }
 
@@ -66,15 +66,21 @@ test('every flag that is said to work fills an option, or is read by a flag that
 })
 
 test('the OpenAPI document has every path and method that the server knows, and no other', () => {
-  const document = buildOpenApi({ serverName: 'galatea', serverVersion: '0', models: [] })
+  assert.deepEqual(described(false), served())
+  const tfserving = tfservingFrontEnd(anyPart())
+  assert.deepEqual(described(true), served(anyPart({ tfserving })))
+})
+
+function described(hasTfserving: boolean): string[] {
+  const document = buildOpenApi({ serverName: 'galatea', serverVersion: '0', models: [], hasTfserving })
   const paths = Object.entries(document['paths'] as Record<string, Record<string, unknown>>)
-  const described = paths.flatMap(([form, item]) =>
+  const operations = paths.flatMap(([form, item]) =>
     Object.keys(item)
       .filter((key) => key !== 'parameters')
       .map((method) => `${method.toUpperCase()} ${form}`),
   )
-  assert.deepEqual(described.sort(), served())
-})
+  return operations.sort()
+}
 
 test('docs/reference/grpc.md names every RPC of the .proto files', () => {
   const text = read('docs/reference/grpc.md').replaceAll(

@@ -10,9 +10,7 @@ const portOrNone = formOf('N|none', (name, given): number | null =>
 export const tfservingFlags = [
   flag('allow-tfserving', boolean, 'false', ours)
     .says("Serve TensorFlow Serving's REST API, on a port of its own and on the HTTP port, and its gRPC services")
-    .switches('tfserving')
-    .to('http.hasTfserving')
-    .to('grpc.hasTfserving'),
+    .switches('tfserving'),
   flag('tfserving-address', text('ADDRESS'), '127.0.0.1', { ...ours, tritonDefault: '0.0.0.0' })
     .says('Address to listen on')
     .to('tfserving.address'),

@@ -6,6 +6,7 @@ import { dataTypes, integerBounds, type DataType } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
 import { kserve1Paths } from './openapi-kserve1.ts'
+import { tfservingPaths } from './openapi-tfserving.ts'
 import {
   anyObject,
   errorAnswer,
@@ -25,6 +26,8 @@ type OpenApiSource = {
   readonly serverName: string
   readonly serverVersion: string
   readonly models: Iterable<ModelVersion>
+  /** TensorFlow Serving has the paths below `/v1/models/{model}`. */
+  readonly hasTfserving?: boolean
 }
 
 /** Models with paths of their own. More would make a document that nobody reads and that takes long to write. */
@@ -33,7 +36,7 @@ const mostDescribed = 200
 export function buildOpenApi(source: OpenApiSource): JsonObject {
   const models = [...source.models].slice(0, mostDescribed)
   const schemas: Record<string, Json> = { ...commonSchemas() }
-  const paths: Record<string, Json> = { ...generalPaths() }
+  const paths: Record<string, Json> = { ...generalPaths(), ...v1Paths(source.hasTfserving === true) }
   for (const model of models) {
     const key = schemaKey(model)
     schemas[`${key}.request`] = requestSchema(model.signature)
@@ -57,6 +60,11 @@ export function buildOpenApi(source: OpenApiSource): JsonObject {
     paths,
     components: { schemas },
   }
+}
+
+function v1Paths(hasTfserving: boolean): JsonObject {
+  const kserve = kserve1Paths()
+  return hasTfserving ? { '/v1/models': kserve['/v1/models'] as Json, ...tfservingPaths() } : kserve
 }
 
 const modelTag = (model: ModelVersion): string => `${model.name}:${model.version}`
@@ -110,7 +118,6 @@ function generalPaths(): JsonObject {
     ...pathsOfModels('/v2/models/{model}', [modelParameter], ''),
     ...pathsOfModels('/v2/models/{model}/versions/{version}', [modelParameter, versionParameter], 'OfVersion'),
     ...controlPaths(),
-    ...kserve1Paths(),
   }
 }
 

@@ -9,7 +9,7 @@ import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { GrpcOptions } from '../../src/ports/grpc/grpc-options.ts'
 import type { GrpcPort } from '../../src/ports/grpc/grpc-port.ts'
 import { inferenceProtos } from './golden/grpc-exchange.ts'
-import { startHttpFixture } from './http-fixture.ts'
+import { startHttpFixture, unmappedTfserving } from './http-fixture.ts'
 
 export type Message = Record<string, unknown>
 export type Answer = { readonly code: string; readonly details: string; readonly message: Message }
@@ -46,12 +46,16 @@ export class GrpcFixture {
   static async start(
     options: Partial<GrpcOptions> = {},
     models: Parameters<typeof startHttpFixture>[1] = {},
-    more: { readonly admission?: Admission } = {},
+    { hasTfserving = false, ...more }: { readonly admission?: Admission; readonly hasTfserving?: boolean } = {},
   ): Promise<GrpcFixture> {
     const http = await startHttpFixture({}, models)
     const { engine, log } = http
     const clock = new SystemClock()
-    const frontend = createGrpcPort({ engine, log, clock, ...more }, { ...defaultOptions().grpc, port: 0, ...options })
+    const tfserving = hasTfserving ? { tfserving: unmappedTfserving(engine) } : {}
+    const frontend = createGrpcPort(
+      { engine, log, clock, ...more, ...tfserving },
+      { ...defaultOptions().grpc, port: 0, ...options },
+    )
     const { port } = await frontend.listen()
     return new GrpcFixture(frontend, engine, port, () => http.close())
   }

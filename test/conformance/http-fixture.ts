@@ -9,7 +9,9 @@ import { MemoryLog } from '../fakes/memory-log.ts'
 import { ServerError, type ErrorCode } from '../../src/base/server-error.ts'
 import { IdentityBackend } from '../../src/backends/identity/identity-backend.ts'
 import { Engine } from '../../src/engine/engine.ts'
+import { ServingModels } from '../../src/frontends/tfserving/serving-models.ts'
 import { createHttpPort } from '../../src/http-front-ends.ts'
+import { tfservingFrontEnd, type TfservingFrontEnd } from '../../src/tfserving-front-end.ts'
 import type { HttpPort } from '../../src/ports/http/http-port.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { HttpOptions } from '../../src/ports/http/http-options.ts'
@@ -239,7 +241,7 @@ export type HttpFixture = {
 
 /** Serves `models` beside the recorded ones. `portClock` is the time of the HTTP port alone. The server calls itself what the recorded one did, and words its errors as the recorded one. */
 export async function startHttpFixture(
-  options: Partial<HttpOptions> = {},
+  { hasTfserving = false, ...options }: Partial<HttpOptions> & { readonly hasTfserving?: boolean } = {},
   models: Record<string, FixtureModel> = {},
   portClock: Clock = clock,
   wordsErrorsLikeTriton = true,
@@ -272,10 +274,17 @@ export async function startHttpFixture(
   const failures = engine.failures.map(({ name, reason }) => `${name}: ${reason}`)
   if (failures.length > 0) throw new Error(`fixture models did not load: ${failures.join('; ')}`)
   const portOptions = { ...defaultOptions().http, port: 0, ...options }
-  const frontend = createHttpPort({ engine, log, clock: portClock }, portOptions)
+  const tfserving = hasTfserving ? { tfserving: unmappedTfserving(engine) } : {}
+  const frontend = createHttpPort({ engine, log, clock: portClock, ...tfserving }, portOptions)
   const close = async (): Promise<void> => {
     await frontend.close()
     await engine.close(0)
   }
   return { frontend, engine, log, close }
 }
+
+/** TensorFlow Serving's protocol on the models of an Engine, which no client can change. */
+export const unmappedTfserving = (engine: Engine): TfservingFrontEnd =>
+  tfservingFrontEnd(
+    new ServingModels({ engine, log: new MemoryLog(), folders: null, entries: [], allowsReload: false }),
+  )

@@ -26,8 +26,11 @@ import { httpRoutes } from '../../src/http-front-ends.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import { HttpCallFacts } from '../../src/ports/http/http-call-facts.ts'
 import type { Route } from '../../src/ports/http/route.ts'
+import { ProtobufWriter } from '../../src/protobuf/protobuf-writer.ts'
+import { tfservingFrontEnd } from '../../src/tfserving-front-end.ts'
 import { Router } from '../../src/ports/http/router.ts'
 import { factsOf } from '../fakes/admission-facts.ts'
+import { anyPart } from '../fakes/any-part.ts'
 import { InjectedRequest } from '../fakes/injected-request.ts'
 import { GrpcFixture, type Message } from './grpc-fixture.ts'
 
@@ -174,9 +177,18 @@ const grpcRules: Readonly<Record<string, Rule>> = {
   ServerReflectionInfo: 'metadata some',
 }
 
-// Stands for every part that an endpoint asks for; nothing of it is used before a request comes.
-const anything: unknown = new Proxy(() => {}, { get: () => anything, apply: () => ({}) })
-const part = anything as never
+/** TensorFlow Serving's RPCs, where they are allowed. */
+const tfservingRules: Readonly<Record<string, Rule>> = {
+  Predict: 'inference model',
+  Classify: 'inference model',
+  Regress: 'inference model',
+  MultiInference: 'inference model',
+  GetModelMetadata: 'metadata model',
+  GetModelStatus: 'health model',
+  HandleReloadConfigRequest: 'model-repository model',
+}
+
+const part = anyPart()
 
 const { config } = readAccessConfig({ anonymous: {} }, () => null)
 const policy = new AccessPolicy(config as AccessConfig, [], () => null)
@@ -275,24 +287,46 @@ test('every route of the other HTTP ports asks for its action and no other', () 
 const rpcOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
 
 test('every RPC asks for its action and no other', () => {
-  const methods = grpcFrontEnds(part, defaultOptions().grpc).flatMap((frontEnd) => frontEnd.methods)
-  assert.deepEqual([...new Set(methods.map(({ path }) => rpcOf(path)))].sort(), Object.keys(grpcRules).sort())
+  const rules = { ...grpcRules, ...tfservingRules }
+  const parts = anyPart({ tfserving: tfservingFrontEnd(part) })
+  const methods = grpcFrontEnds(parts, defaultOptions().grpc).flatMap((frontEnd) => frontEnd.methods)
+  assert.deepEqual([...new Set(methods.map(({ path }) => rpcOf(path)))].sort(), Object.keys(rules).sort())
   for (const { path, api, action, isStream } of methods) {
     const facts = factsOf({ protocol: 'grpc', path, api, action: action ?? api, isStream: isStream === true })
-    check(path, grpcRules[rpcOf(path)] as Rule, facts)
+    check(path, rules[rpcOf(path) as keyof typeof rules] as Rule, facts)
   }
 })
+
+/** A request for the model 'fail': every message has a ModelSpec as its field 1, or a list of tasks that have one. */
+function tfservingMessage(rpc: string): Buffer {
+  const writer = new ProtobufWriter()
+  const spec = (): void => writer.nested(1, () => writer.textField(1, 'fail'))
+  if (rpc !== 'MultiInference') spec()
+  else {
+    writer.nested(1, () => {
+      spec()
+      writer.textField(2, 'tensorflow/serving/classify')
+    })
+  }
+  return Buffer.from(writer.finish())
+}
 
 test('an RPC whose message names a model is compared with the right for that model', async () => {
   const rights = new Rights({ allow: [{ action: '*', models: new NamePattern('other') }], deny: [] })
   const admission: Admission = { admit: () => makeCaller('api-key', 'k', { rights }) }
-  await using fixture = await GrpcFixture.start({}, {}, { admission })
+  await using fixture = await GrpcFixture.start({}, {}, { admission, hasTfserving: true })
   for (const [rpc, rule] of Object.entries(grpcRules)) {
     if (!rule.endsWith(' model') || rpc === 'ModelStreamInfer') continue
     const message: Message = { name: 'fail', model_name: 'fail' }
     const { code, details } = await fixture.call(rpc, message)
     assert.equal(code, 'PERMISSION_DENIED', `${rpc}: ${details}`)
     assert.match(details, /^'k' may not use '[a-z-]+' of model 'fail'/)
+  }
+  for (const [rpc, rule] of Object.entries(tfservingRules)) {
+    if (rpc === 'HandleReloadConfigRequest') continue
+    const service = rpc === 'GetModelStatus' ? 'ModelService' : 'PredictionService'
+    const { code, details } = await fixture.raw(`/tensorflow.serving.${service}/${rpc}`, tfservingMessage(rpc))
+    assert.equal(code, 'PERMISSION_DENIED', `${rpc} (${rule}): ${details}`)
   }
   const { code } = await fixture.call('TraceSetting', {})
   assert.equal(code, 'PERMISSION_DENIED', 'the settings of all models')

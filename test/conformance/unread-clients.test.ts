@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { after, afterEach, before, describe, test } from 'node:test'
+import { anyPart } from '../fakes/any-part.ts'
 import { ManualClock } from '../fakes/manual-clock.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { createGrpcPort, grpcFrontEnds } from '../../src/grpc-front-ends.ts'
@@ -14,20 +15,19 @@ import type { GrpcPort } from '../../src/ports/grpc/grpc-port.ts'
 import { ClientMemory } from '../../src/transport/client-memory.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
 import { clientPreface, encodeSettings, frameFlags, settingIds } from '../../src/transport/http2/http2-format.ts'
+import { tfservingFrontEnd } from '../../src/tfserving-front-end.ts'
 import { UnreadAnswers } from '../../src/transport/unread-answers.ts'
 import { encodeMessage } from '../../src/protocol/grpc/message-codec.ts'
 import { until as untilTrue } from '../until.ts'
 import { encode } from './grpc-fixture.ts'
-import { startHttpFixture, type HttpFixture } from './http-fixture.ts'
+import { startHttpFixture, unmappedTfserving, type HttpFixture } from './http-fixture.ts'
 import { dataOf, headersOf, Http2RawClient, requestFields } from './http2-raw-client.ts'
 
 const mib = 1024 * 1024
 const until: typeof untilTrue = (condition, what, options) => untilTrue(condition, what, { seconds: 10, ...options })
-// Stands for every part that a front end asks for; nothing of it is used before a request comes.
-const anything: unknown = new Proxy(() => {}, { get: () => anything, apply: () => ({}) })
-
-/** Every protocol that the port may have. */
-const httpOptions = { ...defaultOptions().http, hasTfserving: true }
+/** Every protocol that the ports may have. */
+const everyProtocol = anyPart({ tfserving: tfservingFrontEnd(anyPart()) })
+const httpOptions = defaultOptions().http
 
 let fixture: HttpFixture
 before(async () => {
@@ -38,7 +38,7 @@ after(() => fixture.close())
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 describe('HTTP', () => {
-  const requests = httpRoutes(anything as Parameters<typeof httpRoutes>[0], httpOptions).flatMap(({ methods, path }) =>
+  const requests = httpRoutes(everyProtocol, httpOptions).flatMap(({ methods, path }) =>
     methods.map((method) => ({ method, target: targetOf(path) })),
   )
   const wireOf = (method: string, target: string, body: string, bodyBytes = body.length): Buffer =>
@@ -49,7 +49,10 @@ describe('HTTP', () => {
     const clientMemory = new ClientMemory()
     const clock = new ManualClock()
     const { engine } = fixture
-    const service = createHttpPort({ engine, log: silentLog, clock, clientMemory }, { ...httpOptions, port: 0 })
+    const service = createHttpPort(
+      { engine, log: silentLog, clock, clientMemory, tfserving: unmappedTfserving(engine) },
+      { ...httpOptions, port: 0 },
+    )
     const duplex = new Duplex({ read: () => undefined, write: () => undefined })
     const socket = Object.assign(duplex, { destroySoon: () => duplex.end() })
     const limits = { isDraining: false, bodyLimitBytes: 64 * mib, maxHeaderBytes: 16384, leastBodyBytes: 1 }
@@ -139,10 +142,8 @@ function targetOf(path: string): string {
 }
 
 describe('gRPC', () => {
-  const options = { ...defaultOptions().grpc, hasTfserving: true }
-  const paths = grpcFrontEnds(anything as Parameters<typeof grpcFrontEnds>[0], options).flatMap(({ methods }) =>
-    methods.map(({ path }) => path),
-  )
+  const options = defaultOptions().grpc
+  const paths = grpcFrontEnds(everyProtocol, options).flatMap(({ methods }) => methods.map(({ path }) => path))
   const noWindow = Buffer.concat([clientPreface, encodeSettings([[settingIds.INITIAL_WINDOW_SIZE, 0]])])
   const framed = (message: Buffer): Buffer => {
     const prefix = Buffer.alloc(5)
@@ -171,7 +172,10 @@ describe('gRPC', () => {
     const clock = new ManualClock()
     const clientMemory = new ClientMemory()
     const { engine } = fixture
-    const port = createGrpcPort({ engine, log: silentLog, clock, clientMemory }, { ...options, port: 0 })
+    const port = createGrpcPort(
+      { engine, log: silentLog, clock, clientMemory, tfserving: unmappedTfserving(engine) },
+      { ...options, port: 0 },
+    )
     opened.push(port)
     const at = await port.listen()
     const client = Http2RawClient.connect(at.port)

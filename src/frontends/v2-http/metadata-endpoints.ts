@@ -1,21 +1,26 @@
+import type { Caller } from '../../access/caller.ts'
 import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import type { buildOpenApi } from '../../protocol/openapi.ts'
 import { encodeHealthDetail } from '../../protocol/health-json.ts'
 import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
-import { buildOpenApi } from '../../protocol/openapi.ts'
 import { emptyResponse, errorResponse, jsonResponse, notReadyBody } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
+type BuildOpenApi = typeof buildOpenApi
+
 /** The GET endpoints for readiness, metadata and configuration. */
 export class MetadataEndpoints {
   readonly #engine: Engine
+  readonly #hasTfserving: boolean
   readonly #serverMetadata: Buffer
   #openApi: { readonly revision: number; readonly body: Buffer } | null = null
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, hasTfserving: boolean) {
     this.#engine = engine
+    this.#hasTfserving = hasTfserving
     this.#serverMetadata = encodeJson(engine.serverMetadata())
   }
 
@@ -54,21 +59,29 @@ export class MetadataEndpoints {
       jsonResponse(Buffer.from(encodeModelConfigJson(this.#engine.findVersion(name, version).config))),
     )
 
+  /** The code that describes the API is read with the first request for it. */
   readonly openApi: RouteHandler = (request, _name, _version, caller) =>
+    void import('../../protocol/openapi.ts').then(({ buildOpenApi }) =>
+      this.#answerOpenApi(request, caller, buildOpenApi),
+    )
+
+  #answerOpenApi(request: HttpRequest, caller: Caller, build: BuildOpenApi): void {
     answer(request, jsonType, () => {
       const { revision } = this.#engine
       const isVisible = visibleModels(caller, 'metadata')
-      if (isVisible !== null) return jsonResponse(this.#describeApi(isVisible))
+      if (isVisible !== null) return jsonResponse(this.#describeApi(build, isVisible))
       if (this.#openApi?.revision !== revision) {
-        this.#openApi = { revision, body: this.#describeApi(() => true) }
+        this.#openApi = { revision, body: this.#describeApi(build, () => true) }
       }
       return jsonResponse(this.#openApi.body)
     })
+  }
 
-  #describeApi(isVisible: (model: string) => boolean): Buffer {
+  #describeApi(build: BuildOpenApi, isVisible: (model: string) => boolean): Buffer {
     const { name, version } = this.#engine.serverMetadata()
     const models = [...this.#engine.models()].filter((model) => isVisible(model.name))
-    return encodeJson(buildOpenApi({ serverName: name, serverVersion: version, models }))
+    const hasTfserving = this.#hasTfserving
+    return encodeJson(build({ serverName: name, serverVersion: version, models, hasTfserving }))
   }
 }
 

@@ -28,12 +28,14 @@ export type V2Parts = {
   readonly sharedMemory: SharedMemoryRegistry
   /** The log settings that `/v2/logging` shows and changes. Left out: the endpoint has no settings. */
   readonly logControl?: LogControl
+  /** TensorFlow Serving's protocol, where it is on. */
+  readonly tfserving?: unknown
 }
 
 /** The routes of KServe v2 with the extensions of Triton and of Galatea. */
 export function v2Routes(parts: V2Parts, options: HttpOptions): Route[] {
   return [
-    ...metadataRoutes(new MetadataEndpoints(parts.engine)),
+    ...metadataRoutes(new MetadataEndpoints(parts.engine, parts.tfserving !== undefined)),
     large(post(`${modelVersion}/infer`, 'inference', new InferEndpoint(parts, options).handle, plainType)),
     ...repositoryRoutes(new RepositoryEndpoints(parts)),
     ...registryRoutes(new RegistryEndpoints(parts.engine)),

@@ -10,9 +10,7 @@ export type GrpcOptions = GrpcTransportOptions & {
   /** `--grpc-restricted-protocol` */
   readonly restrictedProtocols: readonly RestrictedApis[]
   readonly requestLimits: InferLimits
-  /** `--allow-tfserving`: TensorFlow Serving's services are served. */
-  readonly hasTfserving: boolean
-  /** `--tfserving-tensor-content`: they answer with raw bytes in place of typed lists. */
+  /** `--tfserving-tensor-content`: TensorFlow Serving's services answer with raw bytes in place of typed lists. */
   readonly answersTensorContent: boolean
 }
 

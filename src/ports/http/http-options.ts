@@ -14,8 +14,6 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly boundsBinaryBodies: boolean
   /** `--kserve-v1`: the paths below `/v1` are served. */
   readonly hasKserveV1: boolean
-  /** `--allow-tfserving`: the paths below `/v1/models/{model}` are TensorFlow Serving's. */
-  readonly hasTfserving: boolean
   /** `--console`: the pages `/console` and `/docs` are served, and browsers that ask for `/` are sent there. */
   readonly hasConsole: boolean
   /** `--http-header-forward-pattern`; '' forwards none. */

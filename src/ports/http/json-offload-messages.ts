@@ -1,72 +1,37 @@
 // The messages to and from a JSON thread. Bytes are transferred, not copied: the sender loses every buffer in the
 // transfer list.
 
+import { assert } from '../../base/assert.ts'
 import { ServerError, withoutStack, type ErrorCode } from '../../base/server-error.ts'
 import type { Parameters as ResponseParameters } from '../../model/parameters.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { ErrorKind } from '../../model/error-words.ts'
 import { WordedError } from '../../model/worded-error.ts'
-import { readGenerateRequest } from '../../protocol/generate-request.ts'
-import { encodeGenerateEvent, encodeGenerateResponse, type GenerateContext } from '../../protocol/generate-response.ts'
-import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
-import {
-  writeInferResponse,
-  type EncodedInferResponse,
-  type PrintedOutputs,
-} from '../../protocol/infer-response-writer.ts'
-import { readPredictRequest } from '../../protocol/predict-request.ts'
-import { writePredictResponse } from '../../protocol/predict-response.ts'
+import type { InferReadOptions } from '../../protocol/infer-request-reader.ts'
+import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import { readLoadRequest, type LoadParameters } from '../../protocol/repository-request.ts'
-import { readTfExamples } from '../../protocol/tfserving/example-inputs.ts'
-import { writeTfResults, type PrintedResults } from '../../protocol/tfserving/example-results.ts'
-import { readTfPredict } from '../../protocol/tfserving/predict-request.ts'
-import { writeTfPredict, type TfPredictContext } from '../../protocol/tfserving/predict-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 
-/** How requests are read, one row for each protocol. */
-const readers = {
-  infer: readInferRequest,
-  generate: (body: Uint8Array, options: InferReadOptions) =>
-    readGenerateRequest(body, options.signature, options.limits),
-  predict: (body: Uint8Array, options: InferReadOptions) => readPredictRequest(body, options.signature, options.limits),
-  tfPredict: (body: Uint8Array, options: InferReadOptions) => readTfPredict(body, options.signature, options.limits),
-  tfExamples: (body: Uint8Array, options: InferReadOptions) =>
-    readTfExamples(body, options.signature, options.limits.maxInputBytes),
+/** How the requests and answers of some protocols are read and written, by the names that jobs give. */
+export type JsonCodecs = {
+  readonly readers: Readonly<Record<string, (body: Uint8Array, options: InferReadOptions) => ReadResult>>
+  readonly writers: Readonly<Record<string, (response: InferenceResponse, context: never) => EncodedInferResponse>>
 }
 
-/** How answers are written, one row for each protocol whose answers can be large. */
-const writers = {
-  infer: writeInferResponse,
-  predict: writePredictResponse,
-  tfPredict: (response: InferenceResponse, context: TfPredictContext) => writeTfPredict(response, context),
-  tfResults: (response: InferenceResponse, context: PrintedResults) => oneText(writeTfResults(response, context)),
-  generate: (response: InferenceResponse, context: PrintedGenerate) =>
-    oneText(encodeGenerateResponse(response, context)),
-  generateEvent: (response: InferenceResponse, context: PrintedGenerate) =>
-    oneText(encodeGenerateEvent(response, context)),
-}
-
-type PrintedGenerate = GenerateContext & PrintedOutputs
-
-const oneText = (head: Buffer): EncodedInferResponse => ({ head, parts: [], isBinary: false })
-
-export type Reader = keyof typeof readers
-export type Parsed<R extends Reader> = ReturnType<(typeof readers)[R]>
-export type Writer = keyof typeof writers
-export type WriterContext<W extends Writer> = Parameters<(typeof writers)[W]>[1]
+type ReadResult = { readonly inputs: Tensor[] }
 
 type ReadJob = {
   readonly kind: 'read'
-  readonly reader: Reader
+  readonly reader: string
   readonly body: Uint8Array
   readonly options: InferReadOptions
 }
 type WriteJob = {
   readonly kind: 'write'
-  readonly writer: Writer
+  readonly writer: string
   readonly outputs: readonly Tensor[]
   readonly parameters: ResponseParameters | null
-  readonly context: WriterContext<Writer>
+  readonly context: unknown
 }
 type LoadJob = { readonly kind: 'load'; readonly body: Uint8Array }
 export type JsonJob = ReadJob | WriteJob | LoadJob
@@ -81,7 +46,7 @@ type FailedJson = {
 }
 
 export type JsonResult =
-  | { readonly kind: 'read'; readonly parsed: Parsed<Reader> }
+  | { readonly kind: 'read'; readonly parsed: ReadResult }
   | { readonly kind: 'load'; readonly parameters: LoadParameters }
   | { readonly kind: 'written'; readonly head: Uint8Array; readonly parts: readonly Uint8Array[] }
   | FailedJson
@@ -89,10 +54,10 @@ export type JsonResult =
 type Transferred<T> = { readonly message: T; readonly transfer: readonly ArrayBuffer[] }
 
 /** Runs in the thread, with the same functions that read small requests on the main thread. */
-export function runJsonJob(job: JsonJob): Transferred<JsonResult> {
+export function runWithCodecs(job: JsonJob, { readers, writers }: JsonCodecs): Transferred<JsonResult> {
   try {
-    if (job.kind === 'read') return read(job)
-    return job.kind === 'write' ? write(job) : readLoad(job)
+    if (job.kind === 'read') return read(job, readers)
+    return job.kind === 'write' ? write(job, writers) : readLoad(job)
   } catch (reason) {
     freeAll(job, new Set())
     return { message: failedJson(reason), transfer: [] }
@@ -112,10 +77,16 @@ export const revivedError = ({ code, message, words }: FailedJson): ServerError 
     words === null ? new ServerError(code, message) : new WordedError(words.kind, words.facts, words.prefix),
   )
 
-function read(job: ReadJob): Transferred<JsonResult> {
-  const parsed = readers[job.reader](job.body, job.options)
+function read(job: ReadJob, readers: JsonCodecs['readers']): Transferred<JsonResult> {
+  const parsed = named(readers, job.reader)(job.body, job.options)
   const { inputs, transfer } = transferableTensors(parsed.inputs)
   return sent(job, { kind: 'read', parsed: { ...parsed, inputs } }, transfer)
+}
+
+function named<T>(codecs: Readonly<Record<string, T>>, name: string): T {
+  const found = codecs[name]
+  assert(found !== undefined, `no JSON codec is called '${name}'`)
+  return found
 }
 
 function readLoad(job: LoadJob): Transferred<JsonResult> {
@@ -125,9 +96,9 @@ function readLoad(job: LoadJob): Transferred<JsonResult> {
   return sent(job, { kind: 'load', parameters: { config, files: owned } }, transfer)
 }
 
-function write(job: WriteJob): Transferred<JsonResult> {
+function write(job: WriteJob, writers: JsonCodecs['writers']): Transferred<JsonResult> {
   const response = InferenceResponse.of(job.outputs, { parameters: job.parameters })
-  const { head, parts } = writers[job.writer](response, job.context as never)
+  const { head, parts } = named(writers, job.writer)(response, job.context as never)
   const transfer = new Set<ArrayBuffer>()
   const message = {
     kind: 'written',

@@ -12,7 +12,8 @@ import type { ParsedInfer } from '../../protocol/parsed-infer.ts'
 import type { LoadParameters } from '../../protocol/repository-request.ts'
 import { defaultRequestLimits } from '../../../test/fixtures/request-limits.ts'
 import { JsonOffload, type JsonOffloadSettings } from './json-offload.ts'
-import { runJsonJob, type JsonJob } from './json-offload-messages.ts'
+import { jsonCodecs } from './json-codecs.ts'
+import { runWithCodecs, type JsonJob } from './json-offload-messages.ts'
 import type { JsonThreadEvents } from './json-thread.ts'
 
 const options: InferReadOptions = {
@@ -41,7 +42,7 @@ class ScriptedThread {
   }
   /** Finishes its latest job. */
   answer(): void {
-    this.events.onResult(runJsonJob(this.jobs.at(-1) as JsonJob).message)
+    this.events.onResult(runWithCodecs(this.jobs.at(-1) as JsonJob, jsonCodecs).message)
   }
 }
 

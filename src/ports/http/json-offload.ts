@@ -6,24 +6,28 @@ import { availableParallelism } from 'node:os'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { Parameters } from '../../model/parameters.ts'
+import type { Parameters as ResponseParameters } from '../../model/parameters.ts'
 import type { InferReadOptions } from '../../protocol/infer-request-reader.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import type { LoadParameters } from '../../protocol/repository-request.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import type { jsonCodecs } from './json-codecs.ts'
 import { openJsonThread, type JsonThread, type OpenJsonThread } from './json-thread.ts'
 import {
   revived,
   revivedResponse,
   type JsonJob,
   type JsonResult,
-  type Parsed,
-  type Reader,
-  type Writer,
-  type WriterContext,
   failedJson,
   revivedError,
 } from './json-offload-messages.ts'
+import type { tfservingJsonCodecs } from './tfserving-json-codecs.ts'
+
+type Readers = (typeof jsonCodecs)['readers'] & (typeof tfservingJsonCodecs)['readers']
+type Writers = (typeof jsonCodecs)['writers'] & (typeof tfservingJsonCodecs)['writers']
+type Parsed<R extends keyof Readers> = ReturnType<Readers[R]>
+export type Writer = keyof Writers
+export type WriterContext<W extends Writer> = Parameters<Writers[W]>[1]
 
 export type JsonOffloadSettings = {
   readonly maxThreads: number
@@ -82,7 +86,12 @@ export class JsonOffload {
   }
 
   /** Takes the body over. Throws UNAVAILABLE when too much waits already. */
-  read<R extends Reader>(reader: R, body: Buffer, options: InferReadOptions, done: JsonDone<Parsed<R>>): OffloadedJson {
+  read<R extends keyof Readers>(
+    reader: R,
+    body: Buffer,
+    options: InferReadOptions,
+    done: JsonDone<Parsed<R>>,
+  ): OffloadedJson {
     return this.#submitBody(
       body,
       (owned) => ({ kind: 'read', reader, body: owned, options }),
@@ -103,7 +112,7 @@ export class JsonOffload {
   write<W extends Writer>(
     writer: W,
     outputs: readonly Tensor[],
-    parameters: Parameters | null,
+    parameters: ResponseParameters | null,
     context: WriterContext<W>,
     done: JsonDone<EncodedInferResponse>,
   ): OffloadedJson {

@@ -3,16 +3,27 @@
 import { parentPort } from 'node:worker_threads'
 
 import { ServerError } from '../../base/server-error.ts'
-import { failedJson, runJsonJob, type JsonJob, type JsonResult } from './json-offload-messages.ts'
+import { jsonCodecs } from './json-codecs.ts'
+import { failedJson, runWithCodecs, type JsonCodecs, type JsonJob, type JsonResult } from './json-offload-messages.ts'
 
 const port = parentPort
 port?.on('message', (job: JsonJob) => {
-  const { message, transfer } = runJsonJob(job)
+  if (!nameOf(job).startsWith('tf')) run(job, jsonCodecs)
+  else void import('./tfserving-json-codecs.ts').then(({ tfservingJsonCodecs }) => run(job, tfservingJsonCodecs))
+})
+
+function nameOf(job: JsonJob): string {
+  if (job.kind === 'read') return job.reader
+  return job.kind === 'write' ? job.writer : ''
+}
+
+function run(job: JsonJob, codecs: JsonCodecs): void {
+  const { message, transfer } = runWithCodecs(job, codecs)
   try {
-    port.postMessage(message, [...transfer])
+    port?.postMessage(message, [...transfer])
   } catch (reason) {
     // A result that cannot be sent is a bug of the server, but the thread goes on.
     const failure: JsonResult = failedJson(ServerError.from(reason))
-    port.postMessage(failure, [])
+    port?.postMessage(failure, [])
   }
-})
+}

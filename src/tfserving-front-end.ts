@@ -1,0 +1,23 @@
+// TensorFlow Serving's protocol as the HTTP and gRPC ports take it in. Its code is read only where it is allowed.
+
+import type { ServingModels } from './frontends/tfserving/serving-models.ts'
+import { tfservingGrpc } from './frontends/tfserving/tfserving-grpc.ts'
+import { tfservingOwnRoutes, tfservingRoutes } from './frontends/tfserving/tfserving-routes.ts'
+import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
+import type { Route } from './ports/http/route.ts'
+
+type RestArguments = Parameters<typeof tfservingRoutes>
+type GrpcArguments = Parameters<typeof tfservingGrpc>
+
+export type TfservingFrontEnd = {
+  routes(parts: Omit<RestArguments[0], 'serving'>, options: RestArguments[1]): Route[]
+  /** What only the port of its own has. */
+  ownRoutes(): Route[]
+  grpc(parts: GrpcArguments[0], options: GrpcArguments[1]): GrpcFrontEnd
+}
+
+export const tfservingFrontEnd = (serving: ServingModels): TfservingFrontEnd => ({
+  routes: (parts, options) => tfservingRoutes({ ...parts, serving }, options),
+  ownRoutes: tfservingOwnRoutes,
+  grpc: (parts, options) => tfservingGrpc(parts, options, serving),
+})
