@@ -3,50 +3,64 @@
 import type { RequestOrigin } from '../model/request-origin.ts'
 import type { RouteFacts } from './traffic-rule.ts'
 
-/** HOT: one per routed request. Everything is read only when a rule or a key asks for it. */
+/** Everything is read only when a rule or a key asks for it. One object serves all requests of a rollout, one after the other. */
 export class AskedFacts implements RouteFacts {
-  readonly #facts: RequestOrigin
-  readonly #hasSequences: boolean
+  #facts: RequestOrigin | null = null
+  #hasSequences = false
   readonly #countryOf: (facts: RequestOrigin) => string
 
-  constructor(facts: RequestOrigin, hasSequences: boolean, countryOf: (facts: RequestOrigin) => string) {
-    this.#facts = facts
-    this.#hasSequences = hasSequences
+  constructor(countryOf: (facts: RequestOrigin) => string) {
     this.#countryOf = countryOf
   }
 
+  /** HOT: once per routed request. From now on the facts are those of this request. */
+  of(facts: RequestOrigin, hasSequences: boolean): this {
+    this.#facts = facts
+    this.#hasSequences = hasSequences
+    return this
+  }
+
+  /** A request is not kept longer than it is routed. */
+  forget(): void {
+    this.#facts = null
+  }
+
+  get #asked(): RequestOrigin {
+    return this.#facts as RequestOrigin
+  }
+
   get protocol(): string {
-    return this.#facts.protocol
+    return this.#asked.protocol
   }
 
   get groups(): readonly string[] {
-    return this.#facts.caller.groups
+    return this.#asked.caller.groups
   }
 
   get tenant(): string {
-    return this.#facts.caller.tenant
+    return this.#asked.caller.tenant
   }
 
   get principal(): string {
-    return this.#facts.caller.principal
+    return this.#asked.caller.principal
   }
 
   header(name: string): string | null {
-    return this.#facts.header(name)
+    return this.#asked.header(name)
   }
 
   country(): string {
-    return this.#countryOf(this.#facts)
+    return this.#countryOf(this.#asked)
   }
 
   parameter(name: string): string | null {
-    const value = this.#facts.head().parameters.get(name)
+    const value = this.#asked.head().parameters.get(name)
     return value === undefined ? null : String(value)
   }
 
   correlationId(): string {
     if (!this.#hasSequences) return ''
-    const { correlationId } = this.#facts.head()
+    const { correlationId } = this.#asked.head()
     return correlationId === 0n ? '' : String(correlationId)
   }
 }

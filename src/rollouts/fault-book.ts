@@ -72,7 +72,7 @@ export class FaultBook implements FaultSource {
   #hits(fault: Fault, origin: RequestOrigin, model: string, arm: string): boolean {
     if (fault.model !== null && fault.model !== model) return false
     if (fault.arm !== 'any' && fault.arm !== arm) return false
-    if (fault.when.length > 0 && matchRule(fault.when, new AskedFacts(origin, false, this.#countryOf)) === null)
+    if (fault.when.length > 0 && matchRule(fault.when, new AskedFacts(this.#countryOf).of(origin, false)) === null)
       return false
     return this.#draws.bucket() < fault.share
   }

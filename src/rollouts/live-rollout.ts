@@ -18,7 +18,7 @@ import { Evidence } from './judge/evidence.ts'
 import { GoalValues, type KeptGoal } from './judge/experiment-report.ts'
 import type { EvidenceSums } from './judge/metric-sums.ts'
 import type { ArmName } from './judge/paired-values.ts'
-import { requestSample } from './request-sample.ts'
+import { emptySample, fillSample } from './fill-sample.ts'
 import { RolloutArm, type ArmSettings } from './rollout-arm.ts'
 import { rolloutChooser } from './rollout-chooser.ts'
 import type { ExperimentPlan, RolloutPlan, ShadowStep } from './rollout-plan.ts'
@@ -87,6 +87,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
   readonly #reader: AnswerReader
   readonly #comparing: CompareThread
   readonly #pressure: () => number
+  readonly #sample = emptySample()
   #copies: ShadowCopies | null = null
   #isClosed = false
   #isWithdrawn = false
@@ -258,7 +259,8 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     if (arm === null) return
     // A request that no version counted has no end of its own. To ask the clock costs as much as the rest.
     const endNs = request.endNs === 0 ? this.#parts.clock.nowNs() : request.endNs
-    this.evidence.addRequest(arm, requestSample(routed, request, isError, endNs))
+    fillSample(this.#sample, routed, request, isError, endNs)
+    this.evidence.addRequest(arm, this.#sample)
   }
 
   /** With a baseline the baseline is the control, and stable's requests are not compared. */

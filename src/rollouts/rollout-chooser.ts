@@ -27,6 +27,7 @@ type ChooserSettings = {
  */
 export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings): Chooser {
   const { arms, stable } = rollout
+  const asked = new AskedFacts(countryOf)
   const follow = (
     facts: RequestFacts,
     arm: RolloutArm,
@@ -41,7 +42,6 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
     if (version !== '') return model.find(version)
     const standard = stable.find()
     const hasSequences = standard.config.sequenceBatching !== null
-    const asked = new AskedFacts(facts, hasSequences, countryOf)
     if (hasSequences) {
       const arm = armOfSequence(arms, facts)
       if (arm !== null) {
@@ -49,7 +49,8 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
         return follow(facts, arm, arm.find(), null, false)
       }
     }
-    const { arm: index, bucket, isForced, isDrawn } = router.route(asked)
+    const { arm: index, bucket, isForced, isDrawn } = router.route(asked.of(facts, hasSequences))
+    asked.forget()
     const arm = arms[index] as RolloutArm
     const chosen = index === 0 ? standard : arm.ready()
     if (isDrawn) (chosen === null ? stable : arm).drawn++

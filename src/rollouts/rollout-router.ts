@@ -33,15 +33,19 @@ export class RolloutRouter {
   readonly #settings: RouterSettings
   readonly #draws: RandomDraws
   readonly #buckets: StickyBuckets
+  readonly #echoesVariant: boolean
   /** Of the arms after the first one. */
   #lanes: readonly Lane[]
   #baseline = 0
+  /** The arm of each bucket where no rule says otherwise. */
+  #armOfBucket = new Uint8Array(fullWeight)
 
   constructor(settings: RouterSettings, draws: RandomDraws) {
     this.#settings = settings
     this.#draws = draws
     this.#buckets = new StickyBuckets(settings.salt === '' ? settings.name : settings.salt)
     this.#lanes = settings.arms.slice(1).map(() => ({ weight: 0, cap: 0 }))
+    this.#echoesVariant = settings.key.some(({ from }) => from === 'variant')
   }
 
   /**
@@ -51,11 +55,22 @@ export class RolloutRouter {
   setWeight(weight: number): void {
     this.#lanes = [{ weight, cap: fullWeight }]
     this.#baseline = this.#settings.arms.length > 2 ? Math.min(weight, fullWeight - weight) : 0
+    this.#armOfBucket = this.#table()
   }
 
   /** The weights of all arms of an experiment, the control included. They never change, so each lane is full. */
   setArmWeights(weights: readonly number[]): void {
     this.#lanes = weights.slice(1).map((weight) => ({ weight, cap: weight }))
+    this.#armOfBucket = this.#table()
+  }
+
+  #table(): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(fullWeight).map((_, bucket) => this.#armIn(this.#lanes, bucket))
+  }
+
+  #armIn(lanes: readonly Lane[], bucket: number): number {
+    const lane = laneOf(lanes, bucket)
+    return lane === -1 && bucket >= fullWeight - this.#baseline ? baselineArm : lane + 1
   }
 
   /** HOT: once per request without a version, while a rollout lives. */
@@ -66,13 +81,14 @@ export class RolloutRouter {
       const arm = this.#settings.arms.indexOf(rule.to)
       return { arm: this.isOpen(arm) ? arm : 0, bucket: null, isForced: true, isDrawn: false }
     }
-    const echoed = this.#echoedArm(facts)
+    const echoed = this.#echoesVariant ? this.#echoedArm(facts) : -1
     if (echoed !== -1) return { arm: echoed, bucket: null, isForced: false, isDrawn: false }
     const key = this.#keyOf(facts)
     const bucket = key === null ? this.#draws.bucket() : this.#buckets.bucket(key)
-    const lanes = rule?.weight == null || !this.isOpen(1) ? this.#lanes : [{ weight: rule.weight, cap: fullWeight }]
-    const lane = laneOf(lanes, bucket)
-    const arm = lane === -1 && bucket >= fullWeight - this.#baseline ? baselineArm : lane + 1
+    const isCohort = rule?.weight != null && this.isOpen(1)
+    const arm = isCohort
+      ? this.#armIn([{ weight: rule.weight, cap: fullWeight }], bucket)
+      : (this.#armOfBucket[bucket] as number)
     return { arm, bucket: key === null ? null : bucket, isForced: false, isDrawn: key === null && rule === null }
   }
 
@@ -83,8 +99,9 @@ export class RolloutRouter {
 
   /** The first source that the request has decides. A sequence without a key stays together by its id. */
   #keyOf(facts: RouteFacts): string | null {
-    for (const source of this.#settings.key) {
-      const key = keyFrom(source, facts)
+    const sources = this.#settings.key
+    for (let i = 0; i < sources.length; i++) {
+      const key = keyFrom(sources[i] as KeySource, facts)
       if (key !== null && key !== '') return key
     }
     const correlationId = facts.correlationId()
