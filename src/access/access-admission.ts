@@ -78,12 +78,12 @@ export class AccessAdmission implements Admission {
     return caller.then((verdict) => this.#judge(verdict, facts))
   }
 
-  #judge(verdict: Verdict, facts: AdmissionFacts): Verdict {
+  #judge(verdict: Verdict, facts: AdmissionFacts): Verdict | Promise<Verdict> {
     return verdict.kind === 'refused' ? this.#refuse(verdict, '', facts) : this.#allow(verdict, facts)
   }
 
   /** HOT: once per call. */
-  #allow(caller: Caller, facts: AdmissionFacts): Verdict {
+  #allow(caller: Caller, facts: AdmissionFacts): Verdict | Promise<Verdict> {
     const { rights, account } = caller
     const { action, model } = facts
     if (rights !== null && !isAllowed(rights, caller, facts)) {
@@ -92,7 +92,9 @@ export class AccessAdmission implements Admission {
     }
     if (account === null || isFree(action) || facts.isForSelf) return caller
     const over = account.admit(facts)
-    return over === null ? caller : this.#refuse(over, caller.principal, facts)
+    if (over === null) return caller
+    if (!(over instanceof Promise)) return this.#refuse(over, caller.principal, facts)
+    return over.then((refusal) => (refusal === null ? caller : this.#refuse(refusal, caller.principal, facts)))
   }
 
   #refuse(refusal: Refusal, principal: string, facts: AdmissionFacts): Refusal {

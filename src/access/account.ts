@@ -16,8 +16,8 @@ export interface Account {
   readonly tenant: string
   /** Of the fair shares in queues. */
   readonly weight: number
-  /** A call comes, its body is not read yet. Null: it may pass. HOT. */
-  admit(facts: AdmissionFacts): Refusal | null
+  /** A call comes, its body is not read yet. Null: it may pass. A promise where servers share the limits, and must ask. HOT. */
+  admit(facts: AdmissionFacts): Refusal | null | Promise<Refusal | null>
   /**
    * An inference begins. `bytes` are those of its body that `admit` could not know; `isRequest`: `admit` has not seen this one,
    * because it is a message of a stream. An error: the inference may not begin. After null comes exactly one `end`. HOT.

@@ -14,10 +14,18 @@ export type LimitRule =
       readonly periodNs: number
       /** So many may come at once. */
       readonly burst: number
+      /** True: servers that share the limit ask for every call, and take nothing in advance. */
+      readonly isExact: boolean
       /** The period as it was written, with a number: `1s`. */
       readonly period: string
     }
-  | { readonly kind: 'quota'; readonly unit: LimitUnit; readonly amount: number; readonly period: 'day' | 'month' }
+  | {
+      readonly kind: 'quota'
+      readonly unit: LimitUnit
+      readonly amount: number
+      readonly period: 'day' | 'month'
+      readonly isExact: boolean
+    }
   | { readonly kind: 'concurrent'; readonly most: number }
 
 const periodNs: Readonly<Record<string, number>> = { s: 1e9, m: 60e9, h: 3600e9 }
@@ -42,9 +50,9 @@ const example = '{ requests: 100/s, burst: 200 }'
 
 /** Null after the mistake was reported. */
 export function readLimitRule(value: PlanValue): LimitRule | null {
-  const fields = value.fields([...limitUnits, 'concurrent', 'burst'], example)
+  const fields = value.fields([...limitUnits, 'concurrent', 'burst', 'exact'], example)
   if (fields === null) return null
-  const { burst, concurrent } = fields
+  const { burst, concurrent, exact } = fields
   const units = limitUnits.filter((unit) => fields[unit].isThere)
   if (units.length + (concurrent.isThere ? 1 : 0) !== 1) {
     return value.fail(`must have exactly one of ${[...limitUnits, 'concurrent'].join(', ')}`, `as in ${example}`)
@@ -52,13 +60,15 @@ export function readLimitRule(value: PlanValue): LimitRule | null {
   const [unit] = units
   if (unit === undefined) {
     if (burst.isThere) return burst.fail("has no meaning beside 'concurrent'", 'remove it')
+    if (exact.isThere)
+      return exact.fail("has no meaning beside 'concurrent', which each server counts for itself", 'remove it')
     const most = concurrent.integer(1, 1e6)
     return most === null ? null : { kind: 'concurrent', most }
   }
-  return readRate(unit, fields[unit], burst)
+  return readRate(unit, fields[unit], burst, exact.isThere && exact.flag() === true)
 }
 
-function readRate(unit: LimitUnit, value: PlanValue, burst: PlanValue): LimitRule | null {
+function readRate(unit: LimitUnit, value: PlanValue, burst: PlanValue, isExact: boolean): LimitRule | null {
   const expected = 'an amount and a period, as 100/s, 6000/1m, 50MB/s, 1M/day or 10M/month'
   const [, count = '', scale = '', every = '1', period = ''] =
     /^([0-9]{1,12}(?:\.[0-9]{1,3})?)([kKMG]?(?:i?B)?)\/([0-9]{1,6})?(s|m|h|day|month)$/.exec(String(value.value)) ?? []
@@ -69,12 +79,12 @@ function readRate(unit: LimitUnit, value: PlanValue, burst: PlanValue): LimitRul
   if (period === 'day' || period === 'month') {
     if (every !== '1') return value.mustBe(`an amount per day or per month, as 10M/${period}`)
     if (burst.isThere) return burst.fail(`has no meaning beside an amount per ${period}`, 'remove it')
-    return { kind: 'quota', unit, amount, period }
+    return { kind: 'quota', unit, amount, period, isExact }
   }
   const ns = Number(every) * (periodNs[period] as number)
   if (!(ns > 0 && ns <= longestPeriodNs)) return value.mustBe(`${expected}, with a period of at most 24h`)
   const most = burst.isThere ? burst.number(1, largestAmount) : amount
   return most === null
     ? null
-    : { kind: 'rate', unit, amount, periodNs: ns, burst: Math.max(1, most), period: every + period }
+    : { kind: 'rate', unit, amount, periodNs: ns, burst: Math.max(1, most), period: every + period, isExact }
 }

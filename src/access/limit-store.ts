@@ -5,6 +5,8 @@ export type Lease = {
   readonly granted: number
   /** Until one unit more is there; 0: it is there. */
   readonly waitNs: number
+  /** Units that are left in the store. */
+  readonly left: number
 }
 
 /** Where several servers count the use of one limit. */

@@ -9,6 +9,8 @@ import type { LimitRule } from './limit-rule.ts'
 import type { Lease, LimitStore } from './limit-store.ts'
 
 const connectTimeoutMs = 5000
+/** Calls wait for an answer. Redis that does not answer in this time is away for as long. */
+const answerTimeoutNs = 1e9
 
 /** A rate: the one number of the generic cell rate algorithm, on the clock of Redis. Times in microseconds. */
 const rateScript = `
@@ -22,7 +24,8 @@ tat = tat + granted * unit
 if tat > now then
   redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000) + 1000)
 end
-return { tostring(granted), string.format('%.0f', math.max(0, tat + unit - now - burst * unit)) }
+return { tostring(granted), string.format('%.0f', math.max(0, tat + unit - now - burst * unit)),
+  string.format('%.0f', math.max(0, burst - (tat - now) / unit)) }
 `
 
 /** A quota: what was used in the day or month that the key names. */
@@ -31,7 +34,8 @@ local amount, debt, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3
 local used = tonumber(redis.call('GET', KEYS[1]) or '0') + debt
 local granted = math.max(0, math.min(want, math.floor(amount - used)))
 redis.call('SET', KEYS[1], tostring(used + granted), 'EX', 3000000)
-return { tostring(granted), (used + granted + 1 > amount) and '1000000' or '0' }
+return { tostring(granted), (used + granted + 1 > amount) and '1000000' or '0',
+  string.format('%.0f', math.max(0, amount - used - granted)) }
 `
 
 type StoreDependencies = { readonly clock: Clock; readonly log: Log }
@@ -43,6 +47,8 @@ export class RedisLimitStore implements LimitStore {
   readonly #log: Log
   readonly #place: string
   #isAway = false
+  /** Redis is connected and did not answer: it is asked again at this time. */
+  #silentUntilNs = 0
 
   /** Throws ServerError when the package is missing. */
   static async open(
@@ -74,7 +80,7 @@ export class RedisLimitStore implements LimitStore {
   }
 
   get isUp(): boolean {
-    return this.#client.isReady
+    return this.#client.isReady && (!this.#isAway || this.#clock.nowNs() >= this.#silentUntilNs)
   }
 
   async lease(
@@ -87,11 +93,30 @@ export class RedisLimitStore implements LimitStore {
     const length = isRate ? 0 : rule.period === 'month' ? 7 : 10
     const window = isRate ? '' : `:${new Date(this.#clock.wallMs()).toISOString().slice(0, length)}`
     const args = isRate ? [rule.periodNs / 1e3 / rule.amount, rule.burst, debt, want] : [rule.amount, debt, want]
-    const answer = (await this.#client.eval(isRate ? rateScript : quotaScript, {
+    const asked = this.#client.eval(isRate ? rateScript : quotaScript, {
       keys: [key + window],
       arguments: args.map(String),
-    })) as unknown as [Buffer, Buffer]
-    return { granted: Number(answer[0].toString()), waitNs: Number(answer[1].toString()) * 1e3 }
+    }) as unknown as Promise<readonly Buffer[]>
+    const answer = await this.#inTime(asked)
+    if (this.#isAway) this.#noteBack()
+    const [granted = 0, waitUs = 0, left = 0] = answer.map((number) => Number(number.toString()))
+    return { granted, waitNs: waitUs * 1e3, left }
+  }
+
+  /** Throws when the answer does not come in time. An answer that comes too late is not used: what it granted is lost. */
+  async #inTime<T>(answer: Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>()
+    const cancel = this.#clock.after(answerTimeoutNs, () => {
+      this.#silentUntilNs = this.#clock.nowNs() + answerTimeoutNs
+      const reason = new ServerError('UNAVAILABLE', `it did not answer within ${answerTimeoutNs / 1e9} s`)
+      this.#noteAway(reason)
+      late.reject(reason)
+    })
+    try {
+      return await Promise.race([answer, late.promise])
+    } finally {
+      cancel()
+    }
   }
 
   close(): void {

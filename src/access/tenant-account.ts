@@ -68,14 +68,16 @@ export class TenantAccount implements Account {
   }
 
   /** HOT */
-  admit(facts: AdmissionFacts): Refusal | null {
+  admit(facts: AdmissionFacts): Refusal | null | Promise<Refusal | null> {
     if (!this.#isLimited) return null
     const { action, bodyBytes, isStream } = facts
     const now = this.now
     const isInference = action === 'inference'
     for (const limit of this.#limits) {
       const units = this.#unitsBefore(limit.unit, bodyBytes, isStream, isInference)
-      const waitNs = units === 0 ? 0 : limit.waitNs(now, units)
+      if (units === 0) continue
+      if (limit.mustAsk(now, units)) return this.#askStore(now, facts)
+      const waitNs = limit.waitNs(now, units)
       if (waitNs > 0) return this.#refusal(limit, waitNs)
     }
     for (const limit of this.#limits) {
@@ -83,6 +85,26 @@ export class TenantAccount implements Account {
       else if (limit.unit === 'bytes' && bodyBytes > 0) limit.take(now, bodyBytes)
     }
     return null
+  }
+
+  /** All units of a call are taken, or none. Rows, tokens and time are paid later: that there are some is enough. */
+  async #askStore(now: Moment, { action, bodyBytes, isStream }: AdmissionFacts): Promise<Refusal | null> {
+    const taken: (readonly [limit: TenantLimit, units: number])[] = []
+    let refusal: Refusal | null = null
+    for (const limit of this.#limits) {
+      const units = this.#unitsBefore(limit.unit, bodyBytes, isStream, action === 'inference')
+      if (units === 0) continue
+      const waitNs = await limit.reserve(now, units)
+      if (waitNs > 0) {
+        refusal = this.#refusal(limit, waitNs)
+        break
+      }
+      taken.push([limit, units])
+    }
+    for (const [limit, units] of taken) {
+      if (refusal !== null || inferenceUnits.has(limit.unit)) limit.giveBack(now, units)
+    }
+    return refusal
   }
 
   /** What a call needs before its body is read. What is paid later needs something to be left. */

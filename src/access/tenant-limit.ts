@@ -35,15 +35,35 @@ export class TenantLimit {
     return this.rule.unit
   }
 
+  /** True: only the store that servers share can say whether so many units are there, see `reserve`. HOT. */
+  mustAsk({ nowNs }: Moment, units: number): boolean {
+    return this.#shared !== null && this.#shared.mustAsk(nowNs, this.#atOnce(units))
+  }
+
+  /** Takes the units after asking the store. 0: they are taken. Else the time until they are there. */
+  async reserve(now: Moment, units: number): Promise<number> {
+    const atOnce = this.#atOnce(units)
+    const waitNs = (await this.#shared?.reserve(now.nowNs, atOnce)) ?? null
+    if (waitNs === 0) this.#shared?.take(now.nowNs, units - atOnce)
+    else if (waitNs !== null) return waitNs
+    else if (this.waitNs(now, units) > 0) return this.waitNs(now, units)
+    this.#count(now, units)
+    return 0
+  }
+
+  giveBack(now: Moment, units: number): void {
+    this.#shared?.giveBack(units)
+    this.#count(now, -units)
+  }
+
+  /** More than can be there at once is there when all of that is: the rest is owed. */
+  #atOnce(units: number): number {
+    return Math.min(units, this.rule.kind === 'rate' ? this.rule.burst : this.rule.amount)
+  }
+
   /** 0: so many units are there. Else the time until they are. HOT. */
   waitNs({ nowNs, wallMs }: Moment, units: number): number {
-    const waitNs =
-      units === 0
-        ? 0
-        : (this.#shared?.waitNs(
-            nowNs,
-            Math.min(units, this.rule.kind === 'rate' ? this.rule.burst : this.rule.amount),
-          ) ?? null)
+    const waitNs = units === 0 ? 0 : (this.#shared?.waitNs(nowNs, this.#atOnce(units)) ?? null)
     if (waitNs !== null) return waitNs
     if (this.#gcra !== null) return this.#gcra.waitNs(nowNs, units)
     this.#turn(wallMs)
@@ -52,8 +72,13 @@ export class TenantLimit {
   }
 
   /** Takes the units, there or not: what was used already is owed. HOT. */
-  take({ nowNs, wallMs }: Moment, units: number): void {
-    this.#shared?.take(nowNs, units)
+  take(now: Moment, units: number): void {
+    this.#shared?.take(now.nowNs, units)
+    this.#count(now, units)
+  }
+
+  /** The server's own count goes on beside the store's: it decides while the store is away. */
+  #count({ nowNs, wallMs }: Moment, units: number): void {
     if (this.#gcra !== null) this.#gcra.take(nowNs, units)
     else {
       this.#turn(wallMs)
@@ -62,6 +87,7 @@ export class TenantLimit {
   }
 
   left({ nowNs, wallMs }: Moment): number {
+    if (this.#shared?.isUp === true) return this.#shared.left
     if (this.#gcra !== null) return Math.floor(this.#gcra.left(nowNs))
     this.#turn(wallMs)
     return Math.max(0, this.rule.amount - this.#used)
