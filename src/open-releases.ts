@@ -37,19 +37,20 @@ export async function openReleases(
   options: ServerOptions['process'],
   countryOf: (facts: CallFacts) => string,
 ): Promise<OpenedReleases> {
-  const { clock, engine, audit } = dependencies
+  const { clock, audit } = dependencies
   const log = dependencies.log.from('open-releases.ts')
   const { stateDirectory, prometheusUrl, rolloutStoreUrl } = options
   const desk = new FeedbackDesk()
+  const fleet = new ModelFleet(dependencies)
   const parts = { log, wallMs: () => clock.wallMs() }
   const shared = rolloutStoreUrl === '' ? null : await RedisRollouts.open(parts, rolloutStoreUrl, serverName(stateDirectory), () => control.heard()) // prettier-ignore
   const control: ReleaseControl = new ReleaseControl({
     clock,
     log,
-    fleet: new ModelFleet(dependencies),
+    fleet,
     store: new FileReleaseStore(log, stateDirectory),
-    openTraffic: releaseTraffic({ engine, clock, countryOf, desk }),
-    openExperiment: experimentTraffic({ engine, clock, countryOf, desk }),
+    openTraffic: releaseTraffic({ fleet, clock, countryOf, desk }),
+    openExperiment: experimentTraffic({ fleet, clock, countryOf, desk }),
     outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
     shared,
     audit: (record, action, by, why) => {

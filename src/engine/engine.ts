@@ -41,6 +41,7 @@ import { ModelRegistry } from './model-registry.ts'
 import { repositoryIndex } from './repository-index.ts'
 import { RequestCheck } from './serving/request-check.ts'
 import { serverExtensions } from './server-extensions.ts'
+import type { ServedVersion } from './serving/served-version.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import { canonicalVersion } from './serving/version-text.ts'
 import { chooseForModel } from './serving/choose-for-model.ts'
@@ -419,6 +420,16 @@ export class Engine {
   /** Reads the model again and brings the versions in memory in line with the VersionRule. */
   renew(name: string, origin?: ChangeOrigin): Promise<void> {
     return this.#lifecycle.renew(name, origin)
+  }
+
+  /** One more copy of a version, with instances of its own, which only the caller knows. It ends with `unloadCopy` or with the server. */
+  loadCopy(name: string, version: string): Promise<ServedVersion> {
+    return this.#lifecycle.loadCopy(name, version)
+  }
+
+  /** Resolves when the requests of the copy have ended and its memory is free. */
+  unloadCopy(copy: ServedVersion): Promise<void> {
+    return this.#lifecycle.unloadCopy(copy)
   }
 
   /** A model that was ever tried; undefined: there is none of that name. */

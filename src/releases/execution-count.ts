@@ -1,17 +1,14 @@
-import type { Engine } from '../engine/engine.ts'
+import type { ServedVersion } from '../engine/serving/served-version.ts'
 
 type Counted = { readonly executions: number; readonly deaths: number }
 
 /** Executions of a version, and how many of its workers died, since it was asked before. */
 export class ExecutionCount {
-  readonly #engine: Engine
-  readonly #model: string
-  readonly #version: string
+  readonly #version: () => ServedVersion | null
   #last: Counted
 
-  constructor(engine: Engine, model: string, version: string) {
-    this.#engine = engine
-    this.#model = model
+  /** Null: the version does not serve now. */
+  constructor(version: () => ServedVersion | null) {
     this.#version = version
     this.#last = this.#now()
   }
@@ -28,9 +25,9 @@ export class ExecutionCount {
   }
 
   #now(): Counted {
-    const version = this.#engine.servedModel(this.#model)?.versions.get(this.#version)
-    if (version === undefined) return { executions: 0, deaths: 0 }
+    const version = this.#version()
+    if (version?.state !== 'READY') return { executions: 0, deaths: 0 }
     const deaths = version.instances.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0)
-    return { executions: version.state === 'READY' ? version.statistics().executionCount : 0, deaths }
+    return { executions: version.statistics().executionCount, deaths }
   }
 }

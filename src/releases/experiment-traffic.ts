@@ -31,15 +31,18 @@ export type OpenExperiment = (record: ExperimentRecord) => ExperimentTraffic
 export const experimentTraffic =
   (parts: TrafficParts): OpenExperiment =>
   ({ name, model, plan, arms, goals: knownGoals }) => {
-    const live = openLiveRollout(parts, {
-      name,
-      model,
-      plan,
-      arms: arms.map(({ arm, model: ofModel, version }) => ({ name: arm, model: ofModel, version })),
-      known: {},
-      knownGoals,
-      seed: Math.floor(Math.random() * 2 ** 32),
-    })
+    const live = openLiveRollout(
+      { ...parts, engine: parts.fleet.routing },
+      {
+        name,
+        model,
+        plan,
+        arms: arms.map(({ arm, model: ofModel, version }) => ({ name: arm, model: ofModel, version })),
+        known: {},
+        knownGoals,
+        seed: Math.floor(Math.random() * 2 ** 32),
+      },
+    )
     let weights: readonly number[] = [fullWeight]
     const setWeights = (wanted: readonly number[]): void => {
       weights = wanted

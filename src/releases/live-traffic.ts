@@ -1,3 +1,4 @@
+import type { ServedVersion } from '../engine/serving/served-version.ts'
 import type { PromqlRule } from '../rollouts/judge/metric-rule.ts'
 import type { EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import type { Step } from '../rollouts/rollout-plan.ts'
@@ -34,5 +35,5 @@ export interface LiveTraffic {
   close(): void
 }
 
-/** Both versions serve when this is called. */
-export type OpenTraffic = (record: RolloutRecord) => LiveTraffic
+/** Both versions serve when this is called. `baseline` is the copy of stable that the candidate is compared with; null: there is none. */
+export type OpenTraffic = (record: RolloutRecord, baseline: ServedVersion | null) => LiveTraffic

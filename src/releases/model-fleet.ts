@@ -2,7 +2,12 @@
 
 import { ServerError } from '../base/server-error.ts'
 import { changeOrigin } from '../model/change-origin.ts'
+import type { Chooser } from '../model/choice.ts'
+import type { InferenceRequest } from '../model/inference-request.ts'
 import { modelLabel, type ModelKey } from '../model/model-key.ts'
+import type { ModelVersion } from '../model/model-version.ts'
+import { redirectChooser } from '../rollouts/redirect-chooser.ts'
+import type { VersionOfModel } from './release-record.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { ServedVersion } from '../engine/serving/served-version.ts'
 import type { ContentIndex } from '../repository/content-index.ts'
@@ -21,6 +26,8 @@ export type FleetParts = {
 export class ModelFleet {
   readonly engine: Engine
   readonly #parts: FleetParts
+  readonly #routers = new Map<string, Chooser>()
+  readonly #redirects = new Map<string, Chooser>()
 
   constructor(parts: FleetParts) {
     this.engine = parts.engine
@@ -71,6 +78,42 @@ export class ModelFleet {
 
   setStandard(model: string, version: string): void {
     this.engine.setStandardVersion(model, version)
+  }
+
+  /** From now on requests without a version go to this version of another model; null: to the model itself. */
+  setInstead(model: string, to: VersionOfModel | null): void {
+    if (to === null && !this.#redirects.delete(model)) return
+    if (to !== null)
+      this.#redirects.set(
+        model,
+        redirectChooser(() => this.version(to.model, to.version)),
+      )
+    this.#setChooser(model)
+  }
+
+  /** What a live rollout needs of the Engine. While it routes the requests of a model, redirects wait. */
+  readonly routing = {
+    setChooser: (model: string, router: Chooser | null): void => {
+      if (router === null) this.#routers.delete(model)
+      else this.#routers.set(model, router)
+      this.#setChooser(model)
+    },
+    findVersion: (model: string, version: string): ModelVersion => this.engine.findVersion(model, version),
+    infer: (request: InferenceRequest, version: ModelVersion, isExpected?: boolean): void =>
+      this.engine.infer(request, version, isExpected),
+  }
+
+  #setChooser(model: string): void {
+    this.engine.setChooser(model, this.#routers.get(model) ?? this.#redirects.get(model) ?? null)
+  }
+
+  /** One more copy of a version, which serves nobody but who has it. */
+  loadCopy(model: string, version: string): Promise<ServedVersion> {
+    return this.engine.loadCopy(model, version)
+  }
+
+  unloadCopy(copy: ServedVersion): Promise<void> {
+    return this.engine.unloadCopy(copy)
   }
 
   /** How often workers of the version were started again. */

@@ -1,6 +1,6 @@
 // The pins of all models: which version is the standard one, which versions are held, which labels there are.
 
-import { noPins, type HeldVersion, type ModelPins } from './release-record.ts'
+import { noPins, type HeldVersion, type ModelPins, type VersionOfModel } from './release-record.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { ReleaseStore } from './release-store.ts'
 
@@ -21,7 +21,7 @@ export class PinBook {
   restore(all: readonly ModelPins[]): void {
     for (const pins of all) {
       this.#byModel.set(pins.model, pins)
-      this.#fleet.setStandard(pins.model, pins.standard)
+      this.#apply(pins)
     }
   }
 
@@ -36,22 +36,52 @@ export class PinBook {
     return pins?.repository === repository ? pins : null
   }
 
+  /** Versions of the model that serve the requests of other models. */
+  servingOthers(model: string): string[] {
+    return this.#byModel
+      .values()
+      .flatMap(({ instead }) => (instead?.model === model ? [instead.version] : []))
+      .toArray()
+  }
+
+  /** Who serves the requests of the model without a version; null: the model does not serve. */
+  currentOf(model: string): VersionOfModel | null {
+    const instead = this.of(model)?.instead ?? null
+    if (instead !== null) return instead
+    const version = this.#fleet.standardOf(model)
+    return version === '' ? null : { model, version }
+  }
+
+  /** From now on this version serves the requests of the model without a version. Nothing is kept. */
+  serve(model: string, by: VersionOfModel): void {
+    if (by.model === model) this.#fleet.setStandard(model, by.version)
+    this.#fleet.setInstead(model, by.model === model ? null : by)
+  }
+
+  /** Tells the Engine what is pinned. */
+  #apply({ model, standard, instead = null }: ModelPins): void {
+    this.#fleet.setStandard(model, standard)
+    this.#fleet.setInstead(model, instead)
+  }
+
   /** The Engine knows at once; resolves when a restart would know, too. */
   async change(model: string, repository: string, part: Partial<ModelPins>): Promise<void> {
     const pins = { ...(this.in(model, repository) ?? noPins(model, repository)), ...part }
     this.#byModel.set(model, pins)
-    this.#fleet.setStandard(model, pins.standard)
+    this.#apply(pins)
     await this.#store.savePins(pins)
   }
 
   async hold(model: string, repository: string, held: HeldVersion): Promise<void> {
-    const others = (this.in(model, repository)?.held ?? []).filter(({ version }) => version !== held.version)
+    const others = (this.in(model, repository)?.held ?? []).filter(
+      ({ version, model: of }) => version !== held.version || of !== held.model,
+    )
     await this.change(model, repository, { held: [...others, held].slice(-mostHeld) })
   }
 
-  async release(model: string, repository: string, version: string): Promise<void> {
-    const pins = this.in(model, repository)
-    if (pins?.held.some((one) => one.version === version) !== true) return
-    await this.change(model, repository, { held: pins.held.filter((one) => one.version !== version) })
+  async release(model: string, repository: string, released: HeldVersion): Promise<void> {
+    const held = this.in(model, repository)?.held ?? []
+    if (!held.includes(released)) return
+    await this.change(model, repository, { held: held.filter((one) => one !== released) })
   }
 }

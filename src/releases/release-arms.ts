@@ -1,12 +1,12 @@
-// Which versions the arms of a new rollout or experiment are. What a file may say and this server does not do is refused.
+// Which versions the arms of a new rollout or experiment are.
 
 import { ServerError } from '../base/server-error.ts'
 import { compareVersions } from '../repository/version-policy.ts'
 import type { FoundModel } from '../repository/model-repository.ts'
-import type { ExperimentPlan, RolloutPlan, VersionReference } from '../rollouts/rollout-plan.ts'
+import type { ExperimentPlan, RolloutPlan } from '../rollouts/rollout-plan.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { PinBook } from './pin-book.ts'
-import type { ArmVersion } from './release-record.ts'
+import { baselineArmName, type ArmVersion, type HeldVersion } from './release-record.ts'
 
 type ArmParts = { readonly fleet: ModelFleet; readonly pins: PinBook }
 
@@ -23,27 +23,63 @@ export async function rolloutArms(
   { model, plan, isRetry }: Wanted<RolloutPlan>,
   polled: FoundModel,
 ): Promise<ArmVersion[]> {
-  const { fleet } = parts
-  refuseUnknownKinds(plan)
-  const stable = plan.stable.version === 'current' ? fleet.standardOf(model) : plan.stable.version
-  if (stable === '') throw new ServerError('INVALID_ARG', `model '${model}' does not serve: a rollout needs a stable version`) // prettier-ignore
-  const others = polled.versions.filter((version) => version !== stable)
+  const stable = await stableArm(parts, model, plan, polled)
+  const candidate =
+    plan.candidate.model === null || plan.candidate.model === model
+      ? await ownCandidate(parts, { model, plan }, polled, stable)
+      : await candidateOfOther(parts, plan.candidate.model, plan.candidate.version)
+  if (candidate.model === stable.model && candidate.version === stable.version) {
+    throw new ServerError('INVALID_ARG', `version ${stable.version} of model '${stable.model}' is stable already: it cannot be the candidate`) // prettier-ignore
+  }
+  await requireNotHeld(parts, { ...candidate, of: model, isRetry }, polled)
+  return [stable, candidate, ...(plan.hasBaseline ? [{ ...stable, arm: baselineArmName }] : [])]
+}
+
+/** Throws where the model has no version that serves. */
+async function stableArm(
+  { fleet, pins }: ArmParts,
+  model: string,
+  { stable: { model: named, version } }: RolloutPlan,
+  polled: FoundModel,
+): Promise<ArmVersion> {
+  if (named !== null && named !== model) {
+    throw new ServerError('INVALID_ARG', `'stable' names the model '${named}': stable is a version of '${model}' itself, or current`) // prettier-ignore
+  }
+  const found = version === 'current' ? pins.currentOf(model) : { model, version }
+  if (found === null) throw new ServerError('INVALID_ARG', `model '${model}' does not serve: a rollout needs a stable version`) // prettier-ignore
+  const from = found.model === model ? polled : await fleet.poll(found.model)
+  requirePresent(found.model, from, [found.version])
+  return { arm: 'stable', ...found, hash: await fleet.hashOf(from, found.version) }
+}
+
+async function ownCandidate(
+  { fleet }: ArmParts,
+  { model, plan }: { readonly model: string; readonly plan: RolloutPlan },
+  polled: FoundModel,
+  stable: ArmVersion,
+): Promise<ArmVersion> {
+  const others = polled.versions.filter((version) => stable.model !== model || version !== stable.version)
   const highest = others.toSorted(compareVersions).at(-1)
-  const candidate = plan.candidate.version === 'latest' ? highest : plan.candidate.version
-  if (candidate === undefined) {
+  const version = plan.candidate.version === 'latest' ? highest : plan.candidate.version
+  if (version === undefined) {
     throw new ServerError(
       'INVALID_ARG',
-      `model '${model}' has version ${stable} alone: put a new version into its folder`,
+      `model '${model}' has version ${stable.version} alone: put a new version into its folder`,
     )
   }
-  requirePresent(model, polled, [stable, candidate])
-  if (candidate === stable) throw new ServerError('INVALID_ARG', `version ${stable} of model '${model}' is stable already: it cannot be the candidate`) // prettier-ignore
-  const hash = await fleet.hashOf(polled, candidate)
-  await requireNotHeld(parts, { model, version: candidate, hash, isRetry }, polled)
-  return [
-    { arm: 'stable', model, version: stable, hash: await fleet.hashOf(polled, stable) },
-    { arm: 'candidate', model, version: candidate, hash },
-  ]
+  requirePresent(model, polled, [version])
+  return { arm: 'candidate', model, version, hash: await fleet.hashOf(polled, version) }
+}
+
+/** A version of another model, which serves under its own name, too. `latest` is what requests for that model get. */
+async function candidateOfOther({ fleet }: ArmParts, other: string, wanted: string): Promise<ArmVersion> {
+  const polled = await fleet.poll(other)
+  const model = fleet.labelOf(polled)
+  const standard = fleet.standardOf(model)
+  if (standard === '') throw new ServerError('INVALID_ARG', `model '${other}', which is the candidate, does not serve: load it first`) // prettier-ignore
+  const version = wanted === 'latest' ? standard : wanted
+  requirePresent(model, polled, [version])
+  return { arm: 'candidate', model, version, hash: await fleet.hashOf(polled, version) }
 }
 
 /** In the order of the plan. Throws what is wrong with them. */
@@ -63,7 +99,7 @@ export async function experimentArms(
     const version = reference.version === 'latest' ? latest : reference.version
     requirePresent(ofModel, from, [version])
     const hash = await fleet.hashOf(from, version)
-    await requireNotHeld(parts, { model: ofModel, version, hash, isRetry }, from)
+    await requireNotHeld(parts, { model: ofModel, version, hash, of: model, isRetry }, polled)
     arms.push({ arm: name, model: ofModel, version, hash })
   }
   return arms
@@ -93,30 +129,18 @@ function requirePresent(model: string, polled: FoundModel, versions: readonly st
   }
 }
 
+/** `of` is the model whose requests the version would get. */
 async function requireNotHeld(
   { pins }: ArmParts,
-  arm: { readonly model: string; readonly version: string; readonly hash: string; readonly isRetry: boolean },
+  arm: Pick<ArmVersion, 'model' | 'version' | 'hash'> & { readonly of: string; readonly isRetry: boolean },
   { repositoryPath }: FoundModel,
 ): Promise<void> {
-  const { model, version, hash, isRetry } = arm
-  const held = pins.in(model, repositoryPath)?.held.find((one) => one.version === version && one.hash === hash)
+  const { model, version, hash, of, isRetry } = arm
+  const isSame = (one: HeldVersion): boolean => one.version === version && (one.model ?? of) === model
+  const held = pins.in(of, repositoryPath)?.held.find((one) => isSame(one) && one.hash === hash)
   if (held === undefined) return
   if (!isRetry) {
     throw new ServerError('ALREADY_EXISTS', `version ${version} of model '${model}' is held since the rollout '${held.rollout}': its files are the same. Change them, or send "retry": true`) // prettier-ignore
   }
-  await pins.release(model, repositoryPath, version)
-}
-
-function refuseOtherModel(what: string, { model }: VersionReference): void {
-  if (model === null) return
-  throw new ServerError('UNSUPPORTED', `${what} names the model '${model}': a rollout has versions of one model. Put the files of '${model}' into a version folder`) // prettier-ignore
-}
-
-function refuseUnknownKinds({ candidate, stable, hasBaseline }: RolloutPlan): void {
-  for (const [key, reference] of Object.entries({ candidate, stable })) refuseOtherModel(`'${key}'`, reference)
-  if (hasBaseline)
-    throw new ServerError(
-      'UNSUPPORTED',
-      "'baseline' is not there yet: leave it out, and the candidate is compared with stable",
-    )
+  await pins.release(of, repositoryPath, held)
 }

@@ -19,7 +19,7 @@ import type { OpenTraffic } from './live-traffic.ts'
 import { labelOfKey, type ModelFleet } from './model-fleet.ts'
 import { PinBook } from './pin-book.ts'
 import { experimentArms, rolloutArms } from './release-arms.ts'
-import { isRolloutRecord, type ArmVersion, type ExperimentRecord, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
+import { isRolloutRecord, pinTo, type HeldVersion, type ArmVersion, type ExperimentRecord, type ReleaseNote, type RolloutRecord } from './release-record.ts' // prettier-ignore
 import { ReleaseSync } from './release-sync.ts'
 import type { ReleaseStore } from './release-store.ts'
 import { problemText, type FoundRolloutFile } from './rollout-files.ts'
@@ -81,7 +81,7 @@ export class ReleaseControl implements VersionRule {
     this.pins = new PinBook(parts.fleet, parts.store)
     const candidateOf = (model: string): string | null => {
       const live = this.liveOf(model)
-      return live?.kind === 'rollout' ? live.candidate.version : null
+      return live?.kind === 'rollout' && live.candidate.model === model ? live.candidate.version : null
     }
     this.labels = new VersionLabels(parts.fleet, this.pins, candidateOf)
   }
@@ -255,8 +255,8 @@ export class ReleaseControl implements VersionRule {
     // Where nothing can be kept there is no rollout: a restart would let the highest version win.
     await this.#parts.store.saveRecord(record)
     const pins = this.pins.in(model, polled.repositoryPath)
-    const stable = (arms[0] as ArmVersion).version
-    await this.pins.change(model, polled.repositoryPath, { standard: stable, newest: pins?.newest || stable })
+    const newest = pins?.newest || fleet.standardOf(model)
+    await this.pins.change(model, polled.repositoryPath, { ...pinTo(model, arms[0] as ArmVersion), newest })
     const run = this.#run(record, polled.repositoryPath, record.state.generation)
     this.#runs.set(name, run)
     this.#forgetOldest()
@@ -334,7 +334,8 @@ export class ReleaseControl implements VersionRule {
       .values()
       .filter((run) => !run.isOver && run.record.arms.some((arm) => arm.model === model))
       .toArray()
-    if (pins === null && file.file === '' && runs.length === 0) return null
+    const serving = this.pins.servingOthers(model)
+    if (pins === null && file.file === '' && runs.length === 0 && serving.length === 0) return null
     const standard = pins?.standard || fleet.standardOf(model)
     const { chosen, newcomer, takesOver } = selectRelease({
       present: polled.versions,
@@ -344,7 +345,7 @@ export class ReleaseControl implements VersionRule {
       newest: pins?.newest || standard,
       hasFile: file.file !== '',
       isRenewal,
-      needed: new Set(runs.flatMap((run) => run.neededVersions(model))),
+      needed: new Set([...serving, ...runs.flatMap((run) => run.neededVersions(model))]),
       candidates: new Set(runs.filter((run) => run.isLive).flatMap((run) => run.broughtVersions(model))),
     })
     const isWaiting = newcomer !== null && file.file !== ''
@@ -359,13 +360,11 @@ export class ReleaseControl implements VersionRule {
     else map.set(model, value)
   }
 
-  async #heldIn(
-    polled: FoundModel,
-    held: readonly { readonly version: string; readonly hash: string }[],
-  ): Promise<Set<string>> {
+  async #heldIn(polled: FoundModel, held: readonly HeldVersion[]): Promise<Set<string>> {
     const found = new Set<string>()
-    for (const { version, hash } of held) {
-      if (!polled.versions.includes(version)) continue
+    for (const { version, hash, model: other } of held) {
+      // Another model serves under its own name as before.
+      if (other !== undefined || !polled.versions.includes(version)) continue
       if ((await this.#parts.fleet.hashOf(polled, version)) === hash) found.add(version)
     }
     return found
@@ -477,10 +476,11 @@ export class ReleaseControl implements VersionRule {
     const { name, model, arms } = record
     const polled = await fleet.poll(model).catch(() => null)
     let problem = polled === null ? `this server has no model '${model}'` : ''
-    for (const { version, hash } of polled === null ? [] : arms) {
-      const isThere = polled?.versions.includes(version) === true
-      if (isThere && (await fleet.hashOf(polled, version)) === hash) continue
-      problem = `version ${version} ${isThere ? 'has other files here than on the server that began it' : 'is not here'}`
+    for (const { model: ofModel, version, hash } of polled === null ? [] : arms) {
+      const from = ofModel === model ? polled : await fleet.poll(ofModel).catch(() => null)
+      const isThere = from?.versions.includes(version) === true
+      if (isThere && (await fleet.hashOf(from, version)) === hash) continue
+      problem = `version ${version}${ofModel === model ? '' : ` of model '${ofModel}'`} ${isThere ? 'has other files here than on the server that began it' : 'is not here'}`
     }
     if (polled === null || problem !== '') {
       if (this.#reported.get(`join ${name}`) !== problem)
@@ -489,11 +489,10 @@ export class ReleaseControl implements VersionRule {
       return null
     }
     const { state } = createRollout({ name, model, author: record.author, why: 'another server has begun it' }, { nowNs: this.#parts.clock.nowNs(), wallMs: record.createdMs }) // prettier-ignore
-    const stable = (arms[0] as ArmVersion).version
     const isOpen = isLive(record.state)
     if (isOpen) {
-      const newest = this.pins.in(model, polled.repositoryPath)?.newest || stable
-      await this.pins.change(model, polled.repositoryPath, { standard: stable, newest })
+      const newest = this.pins.in(model, polled.repositoryPath)?.newest || fleet.standardOf(model)
+      await this.pins.change(model, polled.repositoryPath, { ...pinTo(model, arms[0] as ArmVersion), newest })
     }
     const run = this.#run({ ...record, evidence: {}, state }, polled.repositoryPath)
     this.#runs.set(name, run)

@@ -16,6 +16,9 @@ export type ArmVersion = {
   readonly hash: string
 }
 
+/** The third arm of a rollout with `baseline: true`: a copy of stable, with as many requests as the candidate. */
+export const baselineArmName = 'baseline'
+
 export type ReleaseNote = { readonly at: string; readonly by: string; readonly text: string }
 
 export const noteText = ({ at, by, text }: ReleaseNote): string => `${at} ${by === '' ? '' : `${by}: `}${text}`
@@ -47,7 +50,15 @@ export type ReleaseRecord = RolloutRecord | ExperimentRecord
 export const isRolloutRecord = (record: ReleaseRecord): record is RolloutRecord => record.plan.kind === 'rollout'
 
 /** A version that was withdrawn: neither a poll nor a load starts it again while its files are the same. */
-export type HeldVersion = { readonly version: string; readonly hash: string; readonly rollout: string }
+export type HeldVersion = {
+  readonly version: string
+  readonly hash: string
+  readonly rollout: string
+  /** A version of another model; left out: of the model itself. */
+  readonly model?: string
+}
+
+export type VersionOfModel = { readonly model: string; readonly version: string }
 
 /** What outlives the rollouts of a model. */
 export type ModelPins = {
@@ -56,11 +67,19 @@ export type ModelPins = {
   readonly repository: string
   /** The version that requests without a version get; '': the highest one. */
   readonly standard: string
+  /** Requests without a version go to this version of another model, which took over; null or left out: to the model itself. */
+  readonly instead?: VersionOfModel | null
   /** Versions above this one are new; '': none is. */
   readonly newest: string
   readonly held: readonly HeldVersion[]
   readonly labels: Readonly<Record<string, string>>
 }
+
+/** What is pinned where this version serves the requests of the model. */
+export const pinTo = (model: string, arm: VersionOfModel): Pick<ModelPins, 'instead'> & Partial<ModelPins> =>
+  arm.model === model
+    ? { standard: arm.version, instead: null }
+    : { instead: { model: arm.model, version: arm.version } }
 
 export const noPins = (model: string, repository: string): ModelPins => ({
   model,

@@ -2,16 +2,17 @@
 
 import type { Clock } from '../base/clock.ts'
 import type { RequestOrigin } from '../model/request-origin.ts'
-import type { Engine } from '../engine/engine.ts'
+import type { ServedVersion } from '../engine/serving/served-version.ts'
 import { fullWeight } from '../rollouts/assignment.ts'
 import type { FeedbackDesk } from '../rollouts/feedback-desk.ts'
 import { openLiveRollout } from '../rollouts/live-rollout.ts'
 import { ExecutionCount } from './execution-count.ts'
 import type { LiveTraffic, OpenTraffic } from './live-traffic.ts'
-import type { RolloutRecord } from './release-record.ts'
+import type { ModelFleet } from './model-fleet.ts'
+import { baselineArmName, type RolloutRecord } from './release-record.ts'
 
 export type TrafficParts = {
-  readonly engine: Engine
+  readonly fleet: ModelFleet
   readonly clock: Clock
   readonly countryOf: (origin: RequestOrigin) => string
   /** Where labels and scores of answers come in. */
@@ -24,21 +25,33 @@ const candidateArm = 1
 
 export const releaseTraffic =
   (parts: TrafficParts): OpenTraffic =>
-  (record) =>
-    openTraffic(parts, record)
+  (record, baseline) =>
+    openTraffic(parts, record, baseline)
 
-function openTraffic(parts: TrafficParts, { name, model, plan, arms, evidence }: RolloutRecord): LiveTraffic {
-  const { clock } = parts
-  const live = openLiveRollout(parts, {
-    name,
-    model,
-    plan,
-    arms: arms.map(({ arm, model: ofModel, version }) => ({ name: arm, model: ofModel, version })),
-    known: evidence,
-    seed: Math.floor(Math.random() * 2 ** 32),
-  })
+function openTraffic(
+  parts: TrafficParts,
+  { name, model, plan, arms, evidence }: RolloutRecord,
+  baseline: ServedVersion | null,
+): LiveTraffic {
+  const { clock, fleet } = parts
+  const copies = new Map(baseline === null ? [] : [[baselineArmName, baseline]])
+  const live = openLiveRollout(
+    { ...parts, engine: fleet.routing },
+    {
+      name,
+      model,
+      plan,
+      arms: arms.map(({ arm, model: ofModel, version }) => ({ name: arm, model: ofModel, version })),
+      copies,
+      known: evidence,
+      seed: Math.floor(Math.random() * 2 ** 32),
+    },
+  )
   live.setWeights([fullWeight, 0])
-  const executions = live.arms.map(({ settings }) => new ExecutionCount(parts.engine, settings.model, settings.version))
+  const executions = live.arms.map(({ settings: arm }) => {
+    const served = (): ServedVersion | null => copies.get(arm.name) ?? fleet.version(arm.model, arm.version)
+    return new ExecutionCount(served)
+  })
   const countExecutions = (): void => {
     const counted = executions.map((arm) => arm.take())
     // With a baseline the baseline is the control.

@@ -3,6 +3,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
+import type { ServedVersion } from '../engine/serving/served-version.ts'
 import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts'
 import { addEvidence, type EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import { reduceRollout } from '../rollouts/reduce-rollout.ts'
@@ -14,6 +15,7 @@ import type { Outbox } from './outbox.ts'
 import type { PinBook } from './pin-book.ts'
 import {
   noteText,
+  pinTo,
   type ArmVersion,
   type ReleaseNote,
   type ReleaseRecord,
@@ -61,6 +63,8 @@ export class RolloutRun {
   readonly #settings: RunSettings
   #record: RolloutRecord
   #traffic: LiveTraffic | null = null
+  /** The copy of stable that the candidate is compared with. */
+  #baseline: ServedVersion | null = null
   #isCandidateWanted = false
   #isStableWanted: boolean
   #judgement: Judgement
@@ -130,7 +134,7 @@ export class RolloutRun {
 
   /** Versions of the model that are new no more. */
   broughtVersions(model: string): string[] {
-    return model === this.candidate.model ? [this.candidate.version] : []
+    return model === this.#record.model && model === this.candidate.model ? [this.candidate.version] : []
   }
 
   restored(): void {
@@ -323,7 +327,7 @@ export class RolloutRun {
         return
       case 'release-stable':
         this.#isStableWanted = false
-        this.#inBackground('let stable go', this.#parts.fleet.renew(this.#record.model))
+        this.#inBackground('let stable go', this.#renew())
         return
       case 'freeze-report':
         this.#freeze()
@@ -344,7 +348,7 @@ export class RolloutRun {
     if (this.#traffic !== null) this.#traffic.setWeight(weight)
     // After the promotion there is no router any more: the standard version goes back.
     else if (weight === 0 && this.#record.state.phase === 'ROLLING_BACK') {
-      this.#parts.fleet.setStandard(this.#record.model, this.stable.version)
+      this.#parts.pins.serve(this.#record.model, this.stable)
     }
   }
 
@@ -356,11 +360,11 @@ export class RolloutRun {
 
   async #load(): Promise<void> {
     const { fleet } = this.#parts
-    const { model, plan } = this.#record
+    const { plan } = this.#record
     this.#isCandidateWanted = true
     this.#isStableWanted = true
     try {
-      await fleet.renew(model)
+      await this.#renew()
       const stable = fleet.version(this.stable.model, this.stable.version)
       const candidate = fleet.version(this.candidate.model, this.candidate.version)
       if (stable === null) throw new Error(`version ${this.stable.version}, which is stable, does not serve`)
@@ -369,16 +373,41 @@ export class RolloutRun {
       if (difference !== '' && !plan.isSignatureChangeAllowed) {
         throw new Error(`version ${candidate.version} has other inputs or outputs than version ${stable.version}: ${difference}`) // prettier-ignore
       }
+      await this.#loadBaseline()
       // Somebody may have ended the rollout in the meantime.
-      if (!this.isLive) return
+      if (!this.isLive) {
+        this.#unloadBaseline()
+        return
+      }
       this.#restarts = fleet.restarts(this.candidate.model, this.candidate.version)
       this.#traffic?.close()
-      this.#traffic = this.#parts.openTraffic(this.#record)
+      this.#traffic = this.#parts.openTraffic(this.#record, this.#baseline)
       this.dispatch({ type: 'candidate-ready' })
     } catch (reason) {
       this.#isCandidateWanted = false
+      this.#unloadBaseline()
       if (this.isLive) this.dispatch({ type: 'load-failed', why: messageOf(reason).trimEnd() })
     }
+  }
+
+  /** A model that somebody has unloaded stays unloaded. */
+  async #renew(): Promise<void> {
+    const { fleet } = this.#parts
+    const { model, arms } = this.#record
+    for (const name of new Set([model, ...arms.map((arm) => arm.model)])) {
+      if (name === model || fleet.standardOf(name) !== '') await fleet.renew(name)
+    }
+  }
+
+  async #loadBaseline(): Promise<void> {
+    if (!this.#record.plan.hasBaseline || this.#baseline !== null) return
+    this.#baseline = await this.#parts.fleet.loadCopy(this.stable.model, this.stable.version)
+  }
+
+  #unloadBaseline(): void {
+    const copy = this.#baseline
+    this.#baseline = null
+    if (copy !== null) this.#inBackground('unload the baseline', this.#parts.fleet.unloadCopy(copy))
   }
 
   async #writePin(to: 'candidate' | 'stable'): Promise<void> {
@@ -387,8 +416,8 @@ export class RolloutRun {
     const arm = to === 'candidate' ? this.candidate : this.stable
     try {
       const { versions } = await fleet.poll(model)
-      const newest = to === 'candidate' ? { newest: versions.at(-1) ?? arm.version } : {}
-      await pins.change(model, this.#settings.repository, { standard: arm.version, ...newest })
+      const newest = to === 'candidate' && versions.length > 0 ? { newest: versions.at(-1) as string } : {}
+      await pins.change(model, this.#settings.repository, { ...pinTo(model, arm), ...newest })
       this.dispatch({ type: 'pin-written' })
     } catch (reason) {
       this.dispatch({ type: 'pin-failed', why: messageOf(reason) })
@@ -399,9 +428,9 @@ export class RolloutRun {
     const { version, hash } = this.candidate
     const { model, name } = this.#record
     const { pins } = this.#parts
-    const standard = { standard: this.stable.version }
-    await pins.hold(model, this.#settings.repository, { version, hash, rollout: name })
-    await pins.change(model, this.#settings.repository, standard)
+    const ofOther = this.candidate.model === model ? {} : { model: this.candidate.model }
+    await pins.hold(model, this.#settings.repository, { version, hash, rollout: name, ...ofOther })
+    await pins.change(model, this.#settings.repository, pinTo(model, this.stable))
   }
 
   async #drain(): Promise<void> {
@@ -413,13 +442,14 @@ export class RolloutRun {
     this.#outcomes = this.outcomes()
     this.#traffic?.close()
     this.#traffic = null
+    this.#unloadBaseline()
   }
 
   async #unload(): Promise<void> {
     this.#closeTraffic()
     this.#isCandidateWanted = false
     this.#isStableWanted = false
-    await this.#parts.fleet.renew(this.#record.model)
+    await this.#renew()
   }
 
   #freeze(): void {

@@ -53,6 +53,8 @@ type LiveRolloutSettings = {
   readonly plan: RolloutPlan | ExperimentPlan
   /** Stable (or the control) first, then the candidate, then the baseline. Those of an experiment in the order of the plan. */
   readonly arms: readonly ArmSettings[]
+  /** By the name of its arm: a copy of a version that nobody else finds. */
+  readonly copies?: ReadonlyMap<string, ModelVersion>
   /** Sums of before a restart; empty: there are none. */
   readonly known: EvidenceSums
   /** Of an experiment: the values of before a restart, by goal. */
@@ -110,7 +112,8 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     this.evidence = new Evidence(rules, known, draws.share, clock.nowNs())
     const find = (ofModel: string, version: string): ModelVersion => engine.findVersion(ofModel, version)
     this.arms = arms.map((arm, i) => {
-      return new RolloutArm(i, arm, `${name}/${arm.name}/${arm.version}`, find)
+      const copy = settings.copies?.get(arm.name)
+      return new RolloutArm(i, arm, `${name}/${arm.name}/${arm.version}`, copy === undefined ? find : () => copy)
     })
     const { salt, key } = plan
     const armNames = arms.map((arm) => arm.name)

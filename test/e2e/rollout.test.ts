@@ -261,8 +261,7 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
           400,
           /--prometheus-url|not a/,
         ],
-        [{ model: 'm', candidate: { model: 'other', version: 2 } }, 501, /names the model 'other'/],
-        [{ model: 'm', baseline: true }, 501, /'baseline' is not there yet/],
+        [{ model: 'm', candidate: { model: 'other', version: 2 } }, 404, /there is no model 'other'/],
         [{ model: 'm', name: 'a b' }, 400, /'name' must have/],
       ]
       for (const [posted, status, text] of wrong) {

@@ -68,6 +68,7 @@ export class ModelLifecycle {
   readonly #sleep: ModelSleep
   readonly #gate: LoadGate
   readonly #changes = new ChangeQueue()
+  readonly #copies = new Set<ServedVersion>()
   /** Ends when requests in flight are not waited for any longer. */
   readonly #patience = new Patience()
   #revision = 0
@@ -167,6 +168,23 @@ export class ModelLifecycle {
     }
   }
 
+  /** One more copy of a version, with instances of its own, which only the caller knows. It ends with `unloadCopy` or with the server. */
+  async loadCopy(name: string, version: string): Promise<ServedVersion> {
+    const [key = name] = await this.#keysOf(name)
+    const config = this.#models.get(key)?.from.override ?? null
+    const polled = await this.#pollOne(key, config, { isForced: true, config })
+    if (polled.error !== null) throw polled.error
+    const copy = await this.#switch.bringUpCopy(key, polled, version)
+    this.#copies.add(copy)
+    return copy
+  }
+
+  /** Resolves when the requests of the copy have ended and its memory is free. */
+  async unloadCopy(copy: ServedVersion): Promise<void> {
+    this.#copies.delete(copy)
+    await copy.unload(this.#patience)
+  }
+
   /** The models of that name, from the repositories and from load requests. */
   async keysOf(name: string): Promise<readonly ModelKey[]> {
     return [...new Set([...(await this.#keysOf(name)), ...this.#directory.listedOf(name)])]
@@ -207,6 +225,7 @@ export class ModelLifecycle {
   async unloadAll(giveUp: Promise<void>): Promise<void> {
     void giveUp.then(() => this.#patience.end())
     const models = [...this.#models.values()]
+    await Promise.all(this.#copies.values().map((copy) => this.unloadCopy(copy)))
     // A request in an ensemble still needs the models that the ensemble calls.
     for (const keys of this.#ensembles.outermostFirst(models.map(({ key }) => key))) {
       await Promise.all(keys.map((key) => this.#takeDown(this.#models.get(key) as ServedModel, true)))

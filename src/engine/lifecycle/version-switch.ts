@@ -82,6 +82,15 @@ export class VersionSwitch {
     throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
   }
 
+  /** One more copy of a version. The model does not know of it, and nobody finds it by a name. Throws when it does not load. */
+  async bringUpCopy(key: ModelKey, polled: FoundModel, version: string): Promise<ServedVersion> {
+    const { ledger, check } = this.#dependencies
+    const copy = new ServedVersion({ clock: this.#clock, log: this.#log, ledger, check }, key, version)
+    const failure = await this.#bringUp(copy, polled, runRepositoryAgents(polled.config, polled.modelDirectory))
+    if (failure === null) return copy
+    throw new ServerError('INVALID_ARG', `a copy of model '${modelLabel(key)}' could not be loaded: ${failure}`)
+  }
+
   /**
    * One step, no await inside it: clients see the old set of versions or the new one. The result resolves when the old
    * ones are gone.
