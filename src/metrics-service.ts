@@ -7,7 +7,6 @@ import type { Log } from './base/log.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
 import type { ClientMemory } from './transport/client-memory.ts'
 import type { ConnectionSlots } from './transport/connection-slots.ts'
-import type { TrafficMeter } from './transport/traffic-meter.ts'
 import type { Engine } from './engine/engine.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import type { ResponseCache } from './model/response-cache.ts'
@@ -48,8 +47,8 @@ export type MetricsServiceDependencies = {
   /** Null: no spans are made. */
   readonly spans: SpanFigures | null
   readonly audit: AuditLog
-  /** By protocol; null for a port that is not open. */
-  readonly traffic: Readonly<Record<string, TrafficMeter | null>>
+  /** The ports that are open; more may come. */
+  readonly traffic: readonly TrafficSource[]
 }
 
 type MetricsService = {
@@ -74,7 +73,7 @@ export function createMetricsService(
       ledger,
       host,
       cache: dependencies.responseCache,
-      traffic: trafficSources(dependencies.traffic),
+      traffic: dependencies.traffic,
       clients: dependencies.clientMemory,
       slots: dependencies.connectionSlots,
       refusals: engine.refusals,
@@ -158,9 +157,6 @@ export function createMetricsPort(
     metricsRoutes(parts),
   )
 }
-
-const trafficSources = (traffic: MetricsServiceDependencies['traffic']): TrafficSource[] =>
-  Object.entries(traffic).flatMap(([protocol, meter]) => (meter === null ? [] : [{ protocol, meter }]))
 
 function rolloutSources({ rollouts }: MetricsServiceDependencies): { readonly rollouts?: RolloutSources } {
   if (rollouts === undefined) return {}

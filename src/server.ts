@@ -17,15 +17,10 @@ import type { IndexEntry } from './engine/serving/index-entry.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { openGpus } from './open-gpus.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
-import { createHttpPort } from './http-front-ends.ts'
-import { createMetricsService, type MetricsServiceDependencies } from './metrics-service.ts'
 import type { OpenServingModels } from './open-serving-models.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey, type ModelKey } from './model/model-key.ts'
 import type { ServerOptions, TraceOptions } from './options/server-options.ts'
-import type { GrpcPort } from './ports/grpc/grpc-port.ts'
-import type { HttpPort } from './ports/http/http-port.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
 import type { PolledModel } from './repository/model-repository.ts'
 import { AuditLog } from './telemetry/audit-log.ts'
@@ -41,10 +36,8 @@ import { openFeeds } from './open-feeds.ts'
 import { LazyReleases } from './lazy-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
-import type { TrafficMeter } from './transport/traffic-meter.ts'
-import { createFurtherPorts, type FurtherPort } from './further-ports.ts'
+import { openPorts, type Addresses, type Ports } from './open-ports.ts'
 import { refuseBusyPorts } from './refuse-busy-ports.ts'
-import type { TfservingFrontEnd } from './tfserving-front-end.ts'
 
 export type ServerDependencies = {
   /** Stands before every call on every port, in place of the restricted APIs and protocols of the options. */
@@ -66,19 +59,6 @@ export type StartReport = {
   readonly models: readonly IndexEntry[]
   readonly backends: readonly BackendEntry[]
   readonly agents: readonly string[]
-}
-
-type Address = { readonly address: string; readonly port: number }
-
-type Addresses = {
-  /** Null when `--allow-http=false`. */
-  readonly httpAddress: Address | null
-  /** Null when `--allow-grpc=false`. */
-  readonly grpcAddress: Address | null
-  /** Null when `--allow-metrics=false`. */
-  readonly metricsAddress: Address | null
-  /** The ports of further protocols, by their titles. */
-  readonly furtherAddresses: readonly (readonly [title: string, address: Address])[]
 }
 
 export type RunningServer = Addresses & {
@@ -145,13 +125,6 @@ async function openServer(
   const releaseParts = { ...dependencies, engine, repository, store, contents, audit }
   const rollouts = closing.add(await LazyReleases.open(releaseParts, options.process), (opened) => opened.close())
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
-  dependencies.onLoading?.(() => engine.index())
-  await engine.start()
-  await rollouts.start()
-  serving?.follow()
-  if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
-  const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
-  const isServing = !(options.process.exitOnError && engine.hasFailures)
   const connectionSlots = ConnectionSlots.ofProcess()
   const feeds = openFeeds({ ...dependencies, engine, ledger: counts.ledger, traceHistory, connectionSlots }, options)
   const parts = {
@@ -173,7 +146,16 @@ async function openServer(
     ...(serving === null ? {} : { tfserving: serving.frontEnd }),
     feeds: feeds.sources,
   }
-  const addresses = isServing ? await openPorts(parts, options, ports, { portsPlace, metricsPlace }) : noAddresses
+  const load = async (): Promise<boolean> => {
+    dependencies.onLoading?.(() => engine.index())
+    await engine.start()
+    await rollouts.start()
+    serving?.follow()
+    if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
+    return !(options.process.exitOnError && engine.hasFailures)
+  }
+  const addresses = await openPorts({ parts, options, ports, portsPlace, metricsPlace, load })
+  const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
   // Feeds have no end of their own, and the ports wait for every answer.
   closing.add(feeds, (opened) => opened.close())
@@ -226,68 +208,12 @@ function createPoller(
   return new RepositoryPoller(parts, repositoryPollSecs, known)
 }
 
-type Ports = { http: HttpPort | null; grpc: GrpcPort | null; further: FurtherPort[] }
-
 /** The ports answer the requests in flight while the Engine waits for the end of these requests. */
 async function endServing(engine: Engine, { http, grpc, further }: Ports, exit: Exit): Promise<void> {
   const drained = Promise.all([http?.drain(), grpc?.drain(), ...further.map(({ port }) => port.drain())])
   exit.isInTime = await engine.close(exit.budgetMs)
   if (exit.isOrderly && exit.isInTime) await drained
 }
-
-type PortParts = ServerDependencies &
-  Omit<MetricsServiceDependencies, 'traffic'> & {
-    readonly rollouts: LazyReleases
-    readonly sharedMemory: SharedMemoryRegistry
-    readonly feeds: FeedSources
-    readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
-    readonly mapped: MappedFolders | null
-    readonly tfserving?: TfservingFrontEnd
-  }
-
-const noAddresses: Addresses = { httpAddress: null, grpcAddress: null, metricsAddress: null, furtherAddresses: [] }
-
-/** HTTP listens last: a client that finds HTTP ready may use the other ports at once. */
-async function openPorts(
-  parts: PortParts,
-  options: ServerOptions,
-  ports: Ports,
-  { portsPlace, metricsPlace }: { readonly portsPlace: ClosingStack; readonly metricsPlace: ClosingStack },
-): Promise<Addresses> {
-  let grpcAddress: Address | null = null
-  let metricsAddress: Address | null = null
-  let metrics: ReturnType<typeof createMetricsService> | null = null
-  if (options.grpc !== null && parts.grpcModule !== null) {
-    const { createGrpcPort } = await parts.grpcModule
-    ports.grpc = portsPlace.add(createGrpcPort(parts, options.grpc), (opened) => opened.close())
-    grpcAddress = await ports.grpc.listen()
-  }
-  if (options.http !== null) {
-    const httpParts = { ...parts, metricsPort: () => metricsAddress?.port ?? null }
-    ports.http = portsPlace.add(createHttpPort(httpParts, options.http), (opened) => opened.close())
-  }
-  const furtherParts = { ...parts, metricsRoutes: () => metrics?.routes ?? [] }
-  for (const further of await createFurtherPorts(furtherParts, options)) {
-    ports.further.push(portsPlace.add(further, closeFurther))
-  }
-  if (options.metrics !== null) {
-    const traffic = { http: ports.http?.traffic ?? null, grpc: ports.grpc?.traffic ?? null, ...furtherTraffic(ports) }
-    metrics = metricsPlace.add(createMetricsService({ ...parts, traffic }, options.metrics), (opened) => opened.close())
-    metricsAddress = await metrics.listen()
-  }
-  const furtherAddresses: [string, Address][] = []
-  for (const { title, port } of ports.further) furtherAddresses.push([title, await port.listen()])
-  const httpAddress = (await ports.http?.listen()) ?? null
-  return { httpAddress, grpcAddress, metricsAddress, furtherAddresses }
-}
-
-async function closeFurther({ port, close }: FurtherPort): Promise<void> {
-  await port.close()
-  await close?.()
-}
-
-const furtherTraffic = ({ further }: Ports): Record<string, TrafficMeter> =>
-  Object.fromEntries(further.map(({ protocol, port }) => [protocol, port.traffic]))
 
 const costOf = ({ costPerHour: perHour, currency }: ServerOptions['process']): CostOptions | null =>
   perHour > 0 ? { perHour, currency } : null

@@ -3,6 +3,7 @@
 import { flushCompileCache } from 'node:module'
 import { isatty } from 'node:tty'
 import { SystemClock } from '../base/clock.ts'
+import { hostAndPort } from '../base/host-and-port.ts'
 import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
 import type { ServerOptions } from '../options/server-options.ts'
 import type { RunningServer, StartReport } from '../server.ts'
@@ -226,9 +227,6 @@ function announce(log: LogWriter, server: RunningServer, { isExamples, hasConsol
   const isForHumans = (isatty(1) || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
   if (isForHumans && at !== null) log.plain(`\n${firstSteps(at, models, isExamples)}`)
 }
-
-const hostAndPort = ({ address, port }: { readonly address: string; readonly port: number }): string =>
-  `${address.includes(':') ? `[${address}]` : address}:${port}`
 
 async function fail(log: LogWriter, message: string): Promise<never> {
   log.errorLine(message)

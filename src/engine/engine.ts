@@ -34,7 +34,7 @@ import type { IndexEntry } from './serving/index-entry.ts'
 import type { LoadDependencies } from './serving/load-version.ts'
 import type { Unloading } from './ensembles/ensemble-upkeep.ts'
 import { ExpectedRequests } from './serving/expected-requests.ts'
-import { healthReport, notReadyReasons } from './health-report.ts'
+import { healthReport, notReadyReasons, startingText } from './health-report.ts'
 import type { LiveCheck, WatchedInstance } from './live-check.ts'
 import { ModelLifecycle, notFound, type LifecycleSettings } from './lifecycle/model-lifecycle.ts'
 import { ModelRegistry } from './model-registry.ts'
@@ -88,6 +88,8 @@ export class Engine {
   readonly #byName: ReadonlyMap<string, ServedModel>
   #state: EngineState = 'STARTING'
   #startError: ServerError | null = null
+  /** The models are loaded, and parts of the server that stand before them are not ready yet. */
+  #isHeld = false
   #versionRule: VersionRule | null = null
   readonly #expected = new ExpectedRequests()
   /** Requests that no model took. Front ends count those that they refuse themselves. */
@@ -150,10 +152,31 @@ export class Engine {
   }
 
   get isReady(): boolean {
-    if (this.#state !== 'READY') return false
+    if (this.#shownState !== 'READY') return false
     if (!this.#options.isStrictReadiness) return true
     for (const model of this.#models.values()) if (!model.isReady) return false
     return true
+  }
+
+  /** Whether models load for the first time. */
+  get isStarting(): boolean {
+    return this.#shownState === 'STARTING'
+  }
+
+  get #shownState(): EngineState {
+    return this.#isHeld && this.#state === 'READY' ? 'STARTING' : this.#state
+  }
+
+  /** From now on the server is not ready; it is again, if it was, once the result is called. */
+  holdReadiness(): () => void {
+    this.#isHeld = true
+    return () => void (this.#isHeld = false)
+  }
+
+  /** The error of whoever comes while the server starts. */
+  startingError(): ServerError {
+    const text = `Server not ready: ${startingText(this.#lifecycle.progress.underWay())}. Ask again in a second`
+    return ServerError.withoutStack('UNAVAILABLE', text, 1)
   }
 
   /** What is not ready, and why. */
@@ -161,12 +184,14 @@ export class Engine {
     const { isLive, isReady } = this
     const { liveCheck = null } = this.#dependencies
     const isStrict = this.#options.isStrictReadiness
-    return healthReport({ state: this.#state, isLive, isReady, isStrict, models: this.#models.values(), liveCheck })
+    const loading = this.#lifecycle.progress.underWay()
+    const models = this.#models.values()
+    return healthReport({ state: this.#shownState, isLive, isReady, isStrict, models, liveCheck, loading })
   }
 
   /** Every reason there may be, and whether it holds. */
   notReadyReasons(): ReturnType<typeof notReadyReasons> {
-    return notReadyReasons(this.#state, this.isReady)
+    return notReadyReasons(this.#shownState, this.isReady)
   }
 
   /** The Instances of all models that serve. */

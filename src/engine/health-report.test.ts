@@ -20,8 +20,15 @@ test('a version that was unloaded is no reason for not being ready; one that fai
       ['2', version('2', 'UNAVAILABLE', reason)],
     ])
     const models = [{ name: 'wine', versions }] as never
-    return healthReport({ state: 'READY', isLive: true, isReady: true, isStrict: true, models, liveCheck: null })
-      .reasons
+    return healthReport({
+      state: 'READY',
+      isLive: true,
+      isReady: true,
+      isStrict: true,
+      models,
+      liveCheck: null,
+      loading: [],
+    }).reasons
   }
   assert.deepEqual(reasonsWith('unloaded'), [])
   assert.deepEqual(reasonsWith('the file is broken'), ["model 'wine' version 2: the file is broken"])

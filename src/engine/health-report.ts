@@ -1,6 +1,6 @@
 // What is not ready and why, for the operator who is called because of it.
 
-import type { EngineState, HealthReport, InstanceHealth, VersionHealth } from '../model/health.ts'
+import type { EngineState, HealthReport, InstanceHealth, LoadUnderWay, VersionHealth } from '../model/health.ts'
 import type { LiveCheck } from './live-check.ts'
 import type { ServedModel } from './serving/served-model.ts'
 import type { ServedVersion } from './serving/served-version.ts'
@@ -29,7 +29,7 @@ export function healthReport(sources: ReportSources): HealthReport {
   const { state, isLive, isReady, isStrict } = sources
   const models = [...sources.models].flatMap((model) => versionsOf(model, sources.liveCheck))
   const reasons: string[] = []
-  if (state === 'STARTING') reasons.push('the server is starting')
+  if (state === 'STARTING') reasons.push(startingText(sources.loading))
   else if (state !== 'READY') reasons.push('the server is exiting')
   for (const one of models) {
     if (!one.isReady && !isAway(one)) reasons.push(`model '${one.model}'${versionText(one)}: ${one.reason}`)
@@ -37,7 +37,17 @@ export function healthReport(sources: ReportSources): HealthReport {
       if (isHung) reasons.push(`instance '${name}' of model '${one.model}' shows no sign of life`)
     }
   }
-  return { state, isLive, isReady, isStrict, reasons, models }
+  return { state, isLive, isReady, isStrict, reasons, models, loading: sources.loading }
+}
+
+/** A sentence names so many models and counts the others. */
+const namedModels = 5
+
+export function startingText(loading: readonly LoadUnderWay[]): string {
+  if (loading.length === 0) return 'the server is starting'
+  const named = loading.slice(0, namedModels).map(({ model, seconds }) => `'${model}' for ${seconds} s`)
+  const others = loading.length > namedModels ? [`${loading.length - namedModels} more`] : []
+  return `the server is starting, it loads ${[...named, ...others].join(', ')}`
 }
 
 /** A version that sleeps or that somebody has unloaded keeps nothing from being ready. */

@@ -26,6 +26,14 @@ export type VersionHealth = {
   readonly instances: readonly InstanceHealth[]
 }
 
+/** A load that has begun and not ended. */
+export type LoadUnderWay = {
+  readonly model: string
+  readonly seconds: number
+  /** When it began, in milliseconds since 1970. */
+  readonly sinceMs: number
+}
+
 export type HealthReport = {
   readonly state: EngineState
   readonly isLive: boolean
@@ -34,4 +42,6 @@ export type HealthReport = {
   /** In words. */
   readonly reasons: readonly string[]
   readonly models: readonly VersionHealth[]
+  /** The oldest first. */
+  readonly loading: readonly LoadUnderWay[]
 }

@@ -59,6 +59,9 @@ export const serverFlags = [
     .says("Let clients ask for delays and errors: POST /v2/faults and the headers of Envoy's fault filter")
     .to('process.allowsFaultInjection'),
   flag('exit-on-error', boolean, 'true').says('Exit when a model fails to load at start').to('process.exitOnError'),
+  flag('listen-while-loading', boolean, 'true', { ...ours, tritonDefault: 'false' })
+    .says('Open the ports before the models are loaded; until then only questions about health are answered')
+    .to('process.listensWhileLoading'),
   flag('exit-timeout-secs', integer(0), '30')
     .says('How long running requests may take to finish at shutdown')
     .to('process.exitTimeoutSecs'),

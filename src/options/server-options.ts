@@ -225,6 +225,8 @@ type ProcessOptions = {
   /** `--allow-foreign-shared-memory`: memory that another user keeps to himself, which only root can open, may be registered. */
   readonly allowsForeignSharedMemory: boolean
   readonly exitOnError: boolean
+  /** `--listen-while-loading`: the ports are open before the models are loaded. */
+  readonly listensWhileLoading: boolean
   readonly exitTimeoutSecs: number
   /** `--live-check=compute`: a Worker that shows no sign of life for so long hangs; 0 with `--live-check=server`. */
   readonly liveCheckTimeoutSecs: number

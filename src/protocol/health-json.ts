@@ -1,6 +1,6 @@
 // GET /v2/health/detail: the state of the server and its process.
 
-import type { HealthReport } from '../model/health.ts'
+import type { HealthReport, LoadUnderWay } from '../model/health.ts'
 
 /** The facts of the process. */
 type ProcessFacts = {
@@ -11,6 +11,13 @@ type ProcessFacts = {
   readonly heapUsedBytes: number
   readonly externalBytes: number
 }
+
+const loadsJson = (loads: readonly LoadUnderWay[]): object[] =>
+  loads.map(({ model, seconds, sinceMs }) => ({ name: model, since: new Date(sinceMs).toISOString(), seconds }))
+
+/** The answer of `/v2/health/ready` while models load. */
+export const encodeStarting = (error: string, loading: readonly LoadUnderWay[]): Buffer =>
+  Buffer.from(JSON.stringify({ error, loading: loadsJson(loading) }))
 
 export function encodeHealthDetail(health: HealthReport, server: ProcessFacts): Buffer {
   return Buffer.from(
@@ -27,6 +34,7 @@ export function encodeHealthDetail(health: HealthReport, server: ProcessFacts): 
         heap_used_bytes: server.heapUsedBytes,
         external_bytes: server.externalBytes,
       },
+      loading: loadsJson(health.loading),
       models: health.models.map((model) => ({
         name: model.model,
         version: model.version,

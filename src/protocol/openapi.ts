@@ -95,11 +95,12 @@ const headerLengthParameter: Json = {
 
 function generalPaths(): JsonObject {
   const readiness = { '200': { description: 'Yes' }, '400': { description: 'No' } }
+  const starting = { ...readiness, '503': { description: 'No: models load, and the body says which' } }
   return {
     '/v2/health/live': { get: get('serverLive', 'server', 'Is the server up?', readiness) },
-    '/v2/health/ready': { get: get('serverReady', 'server', 'Can the server take inference requests?', readiness) },
+    '/v2/health/ready': { get: get('serverReady', 'server', 'Can the server take inference requests?', starting) },
     '/health/live': { get: get('serverLiveAlias', 'server', 'The same as /v2/health/live', readiness) },
-    '/health/ready': { get: get('serverReadyAlias', 'server', 'The same as /v2/health/ready', readiness) },
+    '/health/ready': { get: get('serverReadyAlias', 'server', 'The same as /v2/health/ready', starting) },
     '/v2/health/detail': {
       get: get('healthDetail', 'server', 'What is not ready, and why', {
         ...ok(ref('HealthDetail'), 'Always, whatever the health is'),

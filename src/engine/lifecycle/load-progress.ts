@@ -1,29 +1,50 @@
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import type { LoadUnderWay } from '../../model/health.ts'
 
 const firstLineSecs = 2
 const laterLineSecs = 10
 
-/** Logs that a load is still going on, after two seconds and then every ten. */
-export async function watchLoad(
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-  name: string,
-  load: () => Promise<void>,
-): Promise<void> {
-  const startedNs = clock.nowNs()
-  const seconds = (): number => Math.round((clock.nowNs() - startedNs) / 1e8) / 10
-  let cancel: Cancel = () => undefined
-  const waitFor = (secs: number): void => {
-    cancel = clock.after(secs * 1e9, () => {
-      log.info(`still loading '${name}' after ${seconds()} s`)
-      waitFor(laterLineSecs)
-    })
+/** Knows the loads that have begun and not ended, and logs that a load is still going on: after two seconds, then every ten. */
+export class LoadProgress {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #startsNs = new Map<object, readonly [model: string, startedNs: number]>()
+
+  constructor(clock: Clock, log: Log) {
+    this.#clock = clock
+    this.#log = log
   }
-  waitFor(firstLineSecs)
-  try {
-    await load()
-    if (seconds() >= firstLineSecs) log.info(`loaded '${name}' in ${seconds()} s`)
-  } finally {
-    cancel()
+
+  /** The oldest first. */
+  underWay(): LoadUnderWay[] {
+    return [...this.#startsNs.values()].map(([model, startedNs]) => this.#describe(model, startedNs))
+  }
+
+  async watch(model: string, load: () => Promise<void>): Promise<void> {
+    const startedNs = this.#clock.nowNs()
+    const seconds = (): number => this.#describe(model, startedNs).seconds
+    const entry = {}
+    let cancel: Cancel = () => undefined
+    const waitFor = (secs: number): void => {
+      cancel = this.#clock.after(secs * 1e9, () => {
+        this.#log.info(`still loading '${model}' after ${seconds()} s`)
+        waitFor(laterLineSecs)
+      })
+    }
+    this.#startsNs.set(entry, [model, startedNs])
+    waitFor(firstLineSecs)
+    try {
+      await load()
+      if (seconds() >= firstLineSecs) this.#log.info(`loaded '${model}' in ${seconds()} s`)
+    } finally {
+      this.#startsNs.delete(entry)
+      cancel()
+    }
+  }
+
+  #describe(model: string, startedNs: number): LoadUnderWay {
+    const forNs = this.#clock.nowNs() - startedNs
+    return { model, seconds: Math.round(forNs / 1e8) / 10, sinceMs: Math.round(this.#clock.wallMs() - forNs / 1e6) }
   }
 }

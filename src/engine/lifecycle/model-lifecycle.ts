@@ -20,7 +20,7 @@ import type { LoadOptions } from '../serving/load-options.ts'
 import { LoadGate } from './load-gate.ts'
 import type { LoadOverride } from './load-override.ts'
 import type { ModelSource } from './model-source.ts'
-import { watchLoad } from './load-progress.ts'
+import { LoadProgress } from './load-progress.ts'
 import type { LoadSettings } from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
@@ -60,6 +60,8 @@ export class ModelLifecycle {
   readonly #settings: LifecycleSettings
   readonly #log: Log
   readonly #clock: Clock
+  /** The loads that have begun and not ended. */
+  readonly progress: LoadProgress
   readonly #directory: ModelDirectory
   readonly #models: ReadonlyMap<ModelKey, ServedModel>
   readonly #ensembles: EnsembleUpkeep
@@ -78,6 +80,7 @@ export class ModelLifecycle {
     this.#settings = settings
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('model-lifecycle.ts')
+    this.progress = new LoadProgress(this.#clock, this.#log)
     this.#gate = new LoadGate(settings.modelLoadThreadCount)
     this.#directory = new ModelDirectory(settings.hasModelNamespacing ?? false)
     this.#models = this.#directory.byKey
@@ -318,7 +321,7 @@ export class ModelLifecycle {
     const replan = (): LoadPlan<ServedVersion> => planLoad(versions.values(), polled, { isEnsemble, selected })
     const first = plan.kind === 'SLEEP' ? replan() : plan
     const work = (): Promise<void> => this.#loadWithRetries(model, options, first, replan)
-    await watchLoad({ clock: this.#clock, log: this.#log }, model.label, work)
+    await this.progress.watch(model.label, work)
     return true
   }
 

@@ -91,7 +91,7 @@ const findVersion = (engine: Engine, request: MessageValue): ReturnType<Engine['
   engine.findVersion(text(request, 'name'), text(request, 'version'))
 
 const isReady = (engine: Engine, request: MessageValue): boolean =>
-  engine.isModelReady(text(request, 'name'), text(request, 'version'))
+  !engine.isStarting && engine.isModelReady(text(request, 'name'), text(request, 'version'))
 
 function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
   const speaker = log.from('service-methods.ts')

@@ -2,10 +2,17 @@ import type { Caller } from '../../access/caller.ts'
 import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import type { buildOpenApi } from '../../protocol/openapi.ts'
-import { encodeHealthDetail } from '../../protocol/health-json.ts'
+import { encodeHealthDetail, encodeStarting } from '../../protocol/health-json.ts'
 import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
-import { emptyResponse, errorResponse, jsonResponse, notReadyBody } from '../../ports/http/error-response.ts'
+import type { buildOpenApi } from '../../protocol/openapi.ts'
+import {
+  emptyResponse,
+  errorResponse,
+  httpStatusOf,
+  jsonResponse,
+  notReadyBody,
+  retryHeaders,
+} from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
@@ -26,7 +33,12 @@ export class MetadataEndpoints {
 
   readonly live = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isLive ? 200 : 400))
 
-  readonly ready = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isReady ? 200 : 400))
+  /** While models load for the first time, the answer says which. */
+  readonly ready = (request: HttpRequest): void => {
+    const engine = this.#engine
+    if (!engine.isStarting) request.respond(emptyResponse(engine.isReady ? 200 : 400))
+    else request.respond(startingResponse(engine))
+  }
 
   /** Always 200; the health is in the body. The delay of the next turn of the event loop shows how busy it is. */
   readonly healthDetail = (request: HttpRequest): void => {
@@ -83,6 +95,12 @@ export class MetadataEndpoints {
     const hasTfserving = this.#hasTfserving
     return encodeJson(build({ serverName: name, serverVersion: version, models, hasTfserving }))
   }
+}
+
+function startingResponse(engine: Engine): HttpResponse {
+  const error = engine.startingError()
+  const body = encodeStarting(error.message, engine.health().loading)
+  return new HttpResponse(httpStatusOf[error.code], jsonType, [body], { headers: retryHeaders(error) })
 }
 
 function answer(request: HttpRequest, errorType: string, make: () => HttpResponse): void {

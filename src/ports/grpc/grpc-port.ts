@@ -43,7 +43,7 @@ const unimplemented = new GrpcStatus(statusCodes.UNIMPLEMENTED, '')
 export class GrpcPort {
   readonly #transport: GrpcTransport
   readonly #frontEnds: readonly GrpcFrontEnd[]
-  readonly #methods: ReadonlyMap<string, GrpcMethod>
+  #methods: ReadonlyMap<string, GrpcMethod>
   readonly #accessLog: AccessLog | null
   readonly #admission: Admission | null
   readonly #log: Log
@@ -71,6 +71,18 @@ export class GrpcPort {
   /** Counts the bytes of all connections. */
   get traffic(): TrafficMeter {
     return this.#transport.traffic
+  }
+
+  /** Until the result is called, only questions about health are answered; all else gets `refuse`. */
+  hold(refuse: () => GrpcStatus): () => void {
+    const open = this.#methods
+    const begin: GrpcMethod['begin'] = (call) => call.finish(refuse())
+    const held = [...open].map(([path, method]): [string, GrpcMethod] => [
+      path,
+      method.api === 'health' ? method : { ...method, begin },
+    ])
+    this.#methods = new Map(held)
+    return () => void (this.#methods = open)
   }
 
   /** Refuses new calls, answers the calls in flight and then closes each connection; resolves when all are closed. */

@@ -23,7 +23,7 @@ import { LimitedRequest } from './limited-request.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
 import type { PortRequest } from './port-request.ts'
-import type { Route } from './route.ts'
+import type { Route, RouteHandler } from './route.ts'
 import { Router, type RouteMatch } from './router.ts'
 
 type HttpPortDependencies = HttpTransportDependencies & {
@@ -65,7 +65,7 @@ const bodyTooLargeForEndpoint = (bodyBytes: number, limitBytes: number): string 
 export class HttpPort implements HttpService {
   readonly #log: Log
   readonly #options: HttpPortOptions
-  readonly #router: Router
+  #router: Router
   readonly #admission: Admission | null
   /** Null: pages of other origins may not read answers. */
   readonly #crossOrigin: CrossOriginPolicy | null
@@ -101,6 +101,17 @@ export class HttpPort implements HttpService {
   /** Counts the bytes of all connections. */
   get traffic(): TrafficMeter {
     return this.#transport.traffic
+  }
+
+  /**
+   * Until the result is called, only what asks about the server as a whole is answered; all else gets `refuse`. The routes
+   * stay the same, so that no request pays for it later.
+   */
+  hold(refuse: () => HttpResponse): () => void {
+    const open = this.#router
+    const handle: RouteHandler = (request) => request.respond(refuse())
+    this.#router = new Router(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
+    return () => void (this.#router = open)
   }
 
   /** Refuses new requests, answers those in flight and then closes each connection; resolves when all are closed. */
@@ -290,6 +301,10 @@ export class HttpPort implements HttpService {
     return this.#options.hasFlags ? ` Use --http-${flag} to ${purpose}.` : ''
   }
 }
+
+/** Its health, its name and its pages. */
+const isOfServer = ({ api, path, isOpen }: Route): boolean =>
+  isOpen === true || path === '/v2' || (api === 'health' && !path.includes('{model}'))
 
 /** Programs that ask for `/` get the answer of every path that is not there. */
 const isBrowserAtRoot = ({ method, target, headers }: HttpRequest): boolean =>

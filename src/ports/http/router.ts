@@ -47,6 +47,7 @@ const longestKnownTarget = 256
  * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
  */
 export class Router {
+  readonly routes: readonly Route[]
   readonly #root = new Junction()
   /** The last targets that were found. */
   readonly #known = new Map<string, RouteMatch>()
@@ -54,6 +55,7 @@ export class Router {
   readonly #others: RouteMatch | null
 
   constructor(routes: readonly Route[]) {
+    this.routes = routes
     const others = routes.find(({ path }) => path === everyOtherPath)
     this.#others = others === undefined ? null : { route: others, modelName: '', model: '', modelVersion: '' }
     for (const route of routes) for (const pattern of withoutBrackets(route.path)) this.#add(route, pattern)
