@@ -50,8 +50,10 @@ export async function openAccess(
         lastNs.set(who, nowNs)
         record('access.refused', `${action}${model === '' ? '' : `@${model}`}: ${message}`, principal, peer)
       },
-      onKeys: (before, after) => {
-        for (const [action, key] of keyChanges(before, after)) record(`access.key.${action}`, `key ${key.id}`, key.name)
+      onKeys: (before, after, by) => {
+        for (const [action, key] of keyChanges(before, after)) {
+          record(`access.key.${action}`, `key ${key.id}${by === '' ? '' : ` by '${by}'`}`, key.name)
+        }
       },
     },
     path,

@@ -3,11 +3,13 @@
 import { join } from 'node:path'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { ServerError } from '../base/server-error.ts'
 import { AccessAdmission } from './access-admission.ts'
 import type { AdmissionFacts } from './admission-facts.ts'
-import { AccessFile, type AccessRules } from './access-file.ts'
+import { AccessFile, keysPathOf, type AccessRules } from './access-file.ts'
 import { AccessPolicy } from './access-policy.ts'
 import type { Admission } from './admission.ts'
+import { KeyBook, type KeyWish, type ListedKey, type MadeKey } from './key-book.ts'
 import type { KeyRecord } from './key-file.ts'
 import type { Refusal } from './refusal.ts'
 import { QuotaFile } from './quota-file.ts'
@@ -20,8 +22,8 @@ type AccessServiceDependencies = {
   readonly log: Log
   /** Where quotas outlive the server; '' for nowhere. */
   readonly stateDirectory?: string
-  /** Keys were read that differ from those before. Left out: that is not put on record. */
-  readonly onKeys?: (before: readonly KeyRecord[], after: readonly KeyRecord[]) => void
+  /** Keys were read; `by` changed them over the API, '' : somebody changed the file. Left out: that is not put on record. */
+  readonly onKeys?: (before: readonly KeyRecord[], after: readonly KeyRecord[], by: string) => void
   /** Left out: refusals are not put on record. */
   readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal) => void
 }
@@ -33,16 +35,22 @@ export class AccessService {
   readonly #quotas: QuotaFile | null
   readonly #opened: OpenedParts
   readonly #dependencies: AccessServiceDependencies
+  readonly #path: string
   #policy: AccessPolicy
+  /** Changes of keys over the API follow each other. */
+  #lastKeyChange: Promise<unknown> = Promise.resolve()
+  #keysChangedBy = ''
   #keys: readonly KeyRecord[]
 
   private constructor(
     dependencies: AccessServiceDependencies,
+    path: string,
     file: AccessFile,
     opened: OpenedParts,
     rules: AccessRules,
   ) {
     this.#dependencies = dependencies
+    this.#path = path
     this.#file = file
     this.#keys = rules.keys
     this.#opened = opened
@@ -68,7 +76,7 @@ export class AccessService {
     })
     const rules = await file.open()
     opened.change()
-    service = new AccessService(dependencies, file, opened, rules)
+    service = new AccessService(dependencies, path, file, opened, rules)
     await service.#quotas?.open()
     return service
   }
@@ -76,10 +84,45 @@ export class AccessService {
   /** From the next call on these rules count. */
   change(rules: AccessRules): void {
     this.#opened.change()
-    this.#dependencies.onKeys?.(this.#keys, rules.keys)
+    this.#dependencies.onKeys?.(this.#keys, rules.keys, this.#keysChangedBy)
     this.#keys = rules.keys
     this.accounts.follow(rules.config, this.#opened.store)
     this.#policy = this.#policyOf(rules)
+  }
+
+  async listKeys(): Promise<ListedKey[]> {
+    return this.#keyBook.list(this.#dependencies.clock.wallMs())
+  }
+
+  /** `by` is the principal, for the record. The key counts from now on. */
+  async createKey(wish: KeyWish, by: string): Promise<MadeKey> {
+    return this.#changeKeys(by, (book, nowMs) => book.create(wish, nowMs))
+  }
+
+  async revokeKey(wanted: string, by: string): Promise<readonly KeyRecord[]> {
+    return this.#changeKeys(by, (book, nowMs) => book.revoke(wanted, nowMs))
+  }
+
+  async rotateKey(wanted: string, overlap: string, expires: string, by: string): Promise<MadeKey> {
+    return this.#changeKeys(by, (book, nowMs) => book.rotate(wanted, overlap, expires, nowMs))
+  }
+
+  get #keyBook(): KeyBook {
+    const { config } = this.#policy
+    const keysPath = keysPathOf(this.#path, config)
+    if (keysPath !== '') return new KeyBook(keysPath, config.roles.keys())
+    throw ServerError.withoutStack('UNSUPPORTED', `'${this.#path}' names no file for the keys: add the line 'keys: keys.json' to it`) // prettier-ignore
+  }
+
+  async #changeKeys<T>(by: string, change: (book: KeyBook, nowMs: number) => Promise<T>): Promise<T> {
+    const made = this.#lastKeyChange.then(async () => {
+      const result = await change(this.#keyBook, this.#dependencies.clock.wallMs())
+      this.#keysChangedBy = by
+      await this.#file.check().finally(() => (this.#keysChangedBy = ''))
+      return result
+    })
+    this.#lastKeyChange = made.catch(() => undefined)
+    return made
   }
 
   #policyOf({ config, keys }: AccessRules): AccessPolicy {

@@ -1,9 +1,7 @@
 // `galatea keys`: makes, lists, revokes and rotates the API keys of `--access-config`. A key is shown once; the file has its hash.
 
 import { readAccessFile, describedProblem, keysPathOf } from '../access/access-file.ts'
-import { isAccessName, nameRule } from '../access/access-config.ts'
-import { apiKeyText, createApiKey, parseApiKey, parseKeyId, secretHash } from '../access/api-key.ts'
-import { changeKeyFile, isNetwork, readKeyFile, type KeyRecord } from '../access/key-file.ts'
+import { KeyBook, type ListedKey, type MadeKey } from '../access/key-book.ts'
 import { SystemClock } from '../base/clock.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
@@ -103,122 +101,52 @@ function parseSettings(args: readonly string[]): Settings {
 }
 
 async function run(word: Word, settings: Settings, nowMs: number): Promise<string> {
-  const { accessConfig: path } = settings
+  const { accessConfig: path, name, role, tenant, addresses, expires, overlap, isJson } = settings
   const { config, problems } = await readAccessFile(path)
   if (config === null) throw new Error(problems.map((problem) => describedProblem(path, problem)).join('\n'))
   const keysPath = keysPathOf(path, config)
   if (keysPath === '') throw new Error(`'${path}' names no file for the keys: add the line 'keys: keys.json' to it`)
-  if (word === 'list') return listing(await readKeyFile(keysPath), settings.isJson, nowMs)
+  const book = new KeyBook(keysPath, config.roles.keys())
+  if (word === 'list') return listing(await book.list(nowMs), isJson)
   if (word === 'create') {
-    const { role } = settings
-    if (role !== '' && !config.roles.has(role)) {
-      throw new Error(
-        `there is no role '${role}' in '${path}'; there is ${[...config.roles.keys()].join(', ') || 'none'}`,
-      )
-    }
-    return create(keysPath, settings, nowMs)
+    if (settings.rest.length > 0) throw new Error(`'${settings.rest[0]}' is not an option; the name is given by --name`)
+    return shown(await book.create({ name, role, tenant, addresses, expires }, nowMs), isJson)
   }
-  return word === 'revoke' ? revoke(keysPath, settings, nowMs) : rotate(keysPath, settings, nowMs)
-}
-
-async function create(keysPath: string, settings: Settings, nowMs: number): Promise<string> {
-  const { name, role, tenant, addresses } = settings
-  if (settings.rest.length > 0) throw new Error(`'${settings.rest[0]}' is not an option; the name is given by --name`)
-  if (!isAccessName(name)) throw new Error(`--name must be ${nameRule}, got '${name}'`)
-  if (tenant !== '' && !isAccessName(tenant)) throw new Error(`--tenant must be ${nameRule}, got '${tenant}'`)
-  const wrong = addresses.find((address) => !isNetwork(address))
-  if (wrong !== undefined) throw new Error(`--address must be an address or a network, as 10.0.0.0/8, got '${wrong}'`)
-  const expiresMs = settings.expires === '' ? null : nowMs + durationMs('--expires', settings.expires)
-  const key = createApiKey()
-  const record: KeyRecord = { id: key.id, name, hash: secretHash(key.secret).toString('hex'), role, tenant, addresses, createdMs: nowMs, expiresMs, revokedMs: null } // prettier-ignore
-  await changeKeyFile(keysPath, (records) => ({ records: [...records, record], result: null }))
-  return shown(apiKeyText(key), record, settings.isJson)
-}
-
-async function revoke(keysPath: string, settings: Settings, nowMs: number): Promise<string> {
-  const wanted = wantedOf(settings, 'revoke')
-  const revoked = await changeKeyFile(keysPath, (records) => {
-    const found = liveKeys(records, wanted, nowMs)
-    const ids = new Set(found.map(({ id }) => id))
-    return {
-      records: records.map((record) => (ids.has(record.id) ? { ...record, revokedMs: nowMs } : record)),
-      result: found,
-    }
-  })
-  if (settings.isJson) return `${JSON.stringify({ revoked: revoked.map(({ id }) => id) })}\n`
-  return revoked.map(({ id, name }) => `revoked: key ${id} of '${name}'\n`).join('')
-}
-
-/** The new key takes the place of the newest one of that name; the old ones end after the overlap. */
-async function rotate(keysPath: string, settings: Settings, nowMs: number): Promise<string> {
-  const wanted = wantedOf(settings, 'rotate')
-  const endMs = nowMs + durationMs('--overlap', settings.overlap, 0)
-  const key = createApiKey()
-  const expiresMs = settings.expires === '' ? null : nowMs + durationMs('--expires', settings.expires)
-  const record = await changeKeyFile(keysPath, (records) => {
-    const found = liveKeys(records, wanted, nowMs)
-    const newest = found.reduce((a, b) => (a.createdMs >= b.createdMs ? a : b))
-    const ids = new Set(found.map(({ id }) => id))
-    const added: KeyRecord = { ...newest, id: key.id, hash: secretHash(key.secret).toString('hex'), createdMs: nowMs, expiresMs } // prettier-ignore
-    const kept = records.map((one) =>
-      ids.has(one.id) ? { ...one, expiresMs: Math.min(one.expiresMs ?? Infinity, endMs) } : one,
-    )
-    return { records: [...kept, added], result: added }
-  })
-  return shown(apiKeyText(key), record, settings.isJson)
+  const wanted = wantedOf(settings, word)
+  if (word === 'rotate') return shown(await book.rotate(wanted, overlap, expires, nowMs), isJson)
+  const revoked = await book.revoke(wanted, nowMs)
+  if (isJson) return `${JSON.stringify({ revoked: revoked.map(({ id }) => id) })}\n`
+  return revoked.map((key) => `revoked: key ${key.id} of '${key.name}'\n`).join('')
 }
 
 function wantedOf({ rest }: Settings, word: Word): string {
   const [wanted] = rest
   if (wanted === undefined || rest.length > 1) throw new Error(`name one key: galatea keys ${word} KEY_ID|NAME`)
-  return parseApiKey(wanted)?.id ?? wanted
-}
-
-function liveKeys(records: readonly KeyRecord[], wanted: string, nowMs: number): KeyRecord[] {
-  const id = parseKeyId(wanted)
-  const named = records.filter((record) => record.id === id || record.name === wanted)
-  const live = named.filter((record) => stateOf(record, nowMs) === 'active')
-  if (live.length > 0) return live
-  throw new Error(named.length > 0 ? `every key of '${wanted}' is revoked or expired` : `there is no key '${wanted}'; see 'galatea keys list'`) // prettier-ignore
-}
-
-const stateOf = ({ revokedMs, expiresMs }: KeyRecord, nowMs: number): 'active' | 'revoked' | 'expired' =>
-  revokedMs !== null ? 'revoked' : expiresMs !== null && expiresMs <= nowMs ? 'expired' : 'active'
-
-const unitMs: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3600e3, d: 86_400e3 }
-
-function durationMs(option: string, text: string, least = 1): number {
-  const [, count, unit = ''] = /^([0-9]{1,6})(s|m|h|d)$/.exec(text) ?? []
-  const ms = Number(count) * (unitMs[unit] ?? NaN)
-  if (ms >= least) return ms
-  throw new Error(`${option} must be a time, as 12h or 90d, got '${text}'`)
+  return wanted
 }
 
 const dateText = (ms: number | null): string => (ms === null ? '' : new Date(ms).toISOString().slice(0, 19).replace('T', ' ')) // prettier-ignore
 
-function shown(key: string, { id, name, role, tenant, expiresMs }: KeyRecord, isJson: boolean): string {
+function shown({ key, record: { id, name, role, tenant, expiresMs } }: MadeKey, isJson: boolean): string {
   const expires = expiresMs === null ? null : new Date(expiresMs).toISOString()
   if (isJson) return `${JSON.stringify({ key, id, name, role, tenant, expires })}\n`
   const until = expiresMs === null ? 'until it is revoked' : `until ${dateText(expiresMs)} UTC`
   return `${key}\n\nThis key of '${name}' is shown once. It works ${until}. Send it as\n  Authorization: Bearer ${key}\n`
 }
 
-function listing(records: readonly KeyRecord[], isJson: boolean, nowMs: number): string {
-  if (isJson) {
-    const keys = records.map((record) => ({ ...record, hash: undefined, state: stateOf(record, nowMs) }))
-    return `${JSON.stringify(keys, null, 2)}\n`
-  }
-  if (records.length === 0) return "no keys yet; make one with 'galatea keys create'\n"
+function listing(keys: readonly ListedKey[], isJson: boolean): string {
+  if (isJson) return `${JSON.stringify(keys, null, 2)}\n`
+  if (keys.length === 0) return "no keys yet; make one with 'galatea keys create'\n"
   return textTable(
     ['Id', 'Name', 'Role', 'Tenant', 'State', 'Created (UTC)', 'Expires (UTC)'],
-    records.map((record) => [
-      record.id,
-      record.name,
-      record.role,
-      record.tenant,
-      stateOf(record, nowMs),
-      dateText(record.createdMs),
-      dateText(record.expiresMs),
+    keys.map(({ id, name, role, tenant, state, createdMs, expiresMs }) => [
+      id,
+      name,
+      role,
+      tenant,
+      state,
+      dateText(createdMs),
+      dateText(expiresMs),
     ]),
   )
 }

@@ -108,6 +108,9 @@ const httpRules: Readonly<Record<string, Rule>> = {
   '/v2/access/me': 'metadata self',
   '/v2/access/usage': 'metadata self',
   '/v2/cost': 'access all',
+  '/v2/access/keys': 'access all',
+  '/v2/access/keys/{key}/revoke': 'access all',
+  '/v2/access/keys/{key}/rotate': 'access all',
 }
 
 const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {

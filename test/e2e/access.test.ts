@@ -23,6 +23,16 @@ grants:
 
 type Answer = { readonly status: number; readonly text: string; readonly headers: Headers }
 
+type KeyAnswer = {
+  readonly status: number
+  readonly cache: string | null
+  readonly key: string
+  readonly id: string
+  readonly name: string
+  readonly revoked: readonly string[]
+  readonly error: string
+}
+
 type Asked = { readonly method?: string; readonly body?: string; readonly headers?: Readonly<Record<string, string>> }
 
 async function ask(url: string, key = '', init: Asked = {}): Promise<Answer> {
@@ -113,6 +123,50 @@ test('keys open what their roles allow, on every port, and nothing else', async 
       [await outcome('', 'vision-a'), await outcome(web, 'vision-a'), await outcome(web, 'secret')],
       ['FORBIDDEN', 'OK', 'FORBIDDEN'],
     )
+  })
+
+  await t.test('keys are made, listed, rotated and revoked over HTTP, and count at once', async () => {
+    const keys = `${server.url}/v2/access/keys`
+    const change = async (path: string, body: object, by = boss): Promise<KeyAnswer> => {
+      const answer = await ask(keys + path, by, { method: 'POST', body: JSON.stringify(body) })
+      return {
+        ...(JSON.parse(answer.text) as KeyAnswer),
+        status: answer.status,
+        cache: answer.headers.get('cache-control'),
+      }
+    }
+    assert.equal((await change('', { name: 'web-9' }, web)).status, 403)
+    assert.equal((await ask(keys, web)).status, 403)
+    const made = await change('', { name: 'web-9', expires: '90d', addresses: ['127.0.0.0/8', '::1'] })
+    assert.deepEqual([made.status, made.cache, made.name], [200, 'no-store', 'web-9'])
+    assert.equal((await infer('vision-a', made.key)).status, 200)
+    const rotated = await change(`/${made.id}/rotate`, { overlap: '0h' })
+    assert.equal((await infer('vision-a', made.key)).status, 401)
+    assert.equal((await infer('vision-a', rotated.key)).status, 200)
+    const text = (await ask(keys, boss)).text
+    const rows = (JSON.parse(text) as { keys: { id: string; state: string }[] }).keys
+    const stateOf = (id: string): string | undefined => rows.find((row) => row.id === id)?.state
+    assert.deepEqual([stateOf(made.id), stateOf(rotated.id)], ['expired', 'active'])
+    assert.ok(!text.includes(rotated.key.slice(15)) && !text.includes('hash'))
+    // Two changes at a time do not get into each other's way.
+    const both = await Promise.all([change('/web-9/revoke', {}), change('', { name: 'web-8' })])
+    assert.deepEqual(both[0].revoked, [rotated.id])
+    assert.equal((await infer('vision-a', rotated.key)).status, 401)
+    assert.equal((await infer('vision-a', both[1].key)).status, 200)
+    const wrong: [string, object, number, RegExp][] = [
+      ['', { name: 'a b' }, 400, /the name must be 1 to 64 letters/],
+      ['', { name: 'web-7', role: 'king' }, 400, /there is no role 'king'; there is caller, operator/],
+      ['', { name: 'web-7', expire: '1d' }, 400, /'expire' is not a key that is known; did you mean 'expires'/],
+      ['', { name: 'web-7', expires: 'soon' }, 400, /'expires' must be a time/],
+      ['/nobody/rotate', {}, 404, /there is no key 'nobody'/],
+      ['/web-9/revoke', {}, 400, /every key of 'web-9' is revoked or expired/],
+    ]
+    for (const [path_, body, status, message] of wrong) {
+      const refused = await change(path_, body)
+      assert.equal(refused.status, status, JSON.stringify(refused))
+      assert.match(refused.error, message)
+    }
+    await until(async () => /"access.key.created".*by 'boss'/.test(await readFile(auditLog, 'utf8')), 'the audit')
   })
 
   await t.test("NVIDIA's clients", async (inner) => {

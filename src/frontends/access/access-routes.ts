@@ -1,23 +1,24 @@
 // Who am I, what was used, and what it costs. Triton does not have these paths.
 
+import type { AccessService } from '../../access/access-service.ts'
 import type { Caller } from '../../access/caller.ts'
 import { actions } from '../../access/action.ts'
 import { requireRightForAll } from '../../access/require-right.ts'
 import type { TenantAccount } from '../../access/tenant-account.ts'
-import type { TenantAccounts } from '../../access/tenant-accounts.ts'
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
-import { acting, forAll, forSelf, get, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { acting, forAll, forSelf, get, getOrPost, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
+import type * as KeyEndpoints from './key-endpoints.ts'
 import { costTable, type CostOptions, type CostSource } from './cost-table.ts'
 
 type AccessParts = {
   readonly engine: Engine
   readonly clock: Clock
   /** Null without `--access-config`. */
-  readonly access?: { readonly accounts: TenantAccounts } | null
+  readonly access?: AccessService | null
   /** Null without `--cost-per-hour`. */
   readonly cost?: CostOptions | null
 }
@@ -28,8 +29,40 @@ export function accessRoutes(parts: AccessParts): Route[] {
     forSelf(get('/v2/access/me', 'metadata', me(parts))),
     forSelf(get('/v2/access/usage', 'metadata', usage(parts))),
     acting('access', forAll(get('/v2/cost', 'statistics', cost(parts, startedNs)))),
+    ...keyRoutes(parts).map((route) => acting('access', forAll(route))),
   ]
 }
+
+/** Their code is read when the first call comes. */
+function keyRoutes({ access = null }: AccessParts): Route[] {
+  const via =
+    (pick: (endpoints: typeof KeyEndpoints) => (access: AccessService) => RouteHandler): RouteHandler =>
+    (http, key, version, caller) => {
+      if (access === null) return http.respond(errorResponse(needsAccess('keys belong to callers'), jsonType))
+      void import('./key-endpoints.ts').then((endpoints) => pick(endpoints)(access)(http, key, version, caller))
+    }
+  const all = '/v2/access/keys'
+  return [
+    getOrPost(
+      all,
+      'metadata',
+      via(({ listOrCreate }) => listOrCreate),
+    ),
+    post(
+      `${all}/{key}/revoke`,
+      'metadata',
+      via(({ revoke }) => revoke),
+    ),
+    post(
+      `${all}/{key}/rotate`,
+      'metadata',
+      via(({ rotate }) => rotate),
+    ),
+  ]
+}
+
+const needsAccess = (what: string): ServerError =>
+  ServerError.withoutStack('UNSUPPORTED', `${what} with --access-config only`)
 
 const me =
   ({ access }: AccessParts): RouteHandler =>
@@ -53,7 +86,7 @@ const usage =
   (http, _name, _version, caller) =>
     answer(http, () => {
       if (access === null || access === undefined) {
-        throw ServerError.withoutStack('UNSUPPORTED', 'use is counted by tenant with --access-config only')
+        throw needsAccess('use is counted by tenant')
       }
       const asked = queryOf(http.target).get('tenant')
       const isOwn = asked === caller.tenant || (asked === null && !mayAll(caller))
