@@ -31,6 +31,7 @@ export const onRequest = [
   '@google-cloud/storage',
   '@redis/client',
   'jose',
+  'sharp',
 ]
 
 const isNode = ([name]: [string, string]): boolean => name.startsWith('node-')

@@ -21,6 +21,7 @@ import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
+import { uploadRoutes } from './frontends/upload/upload-routes.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
@@ -114,6 +115,7 @@ function listenError(cause: Error, { address, port }: HttpOptions): ServerError 
 export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...v2Routes(parts, options),
   ...generateRoutes(parts, options),
+  ...uploadRoutes(parts, options),
   ...rolloutRoutes(parts.rollouts ?? null, {
     ...parts,
     infer: new InferEndpoint(parts, options).handle,

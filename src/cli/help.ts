@@ -12,6 +12,7 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea import ARCHIVE --model-repository PATH    make a TorchServe archive a model of a repository
        galatea torchserve …                              start with a command line of TorchServe
        galatea keys create|list|revoke|rotate            API keys of --access-config
+       galatea predict -m MODEL images/*.jpg             upload files to a running server, and print what they are
        galatea perf -m MODEL                             measure a model on a running server
        galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring
        galatea rollout list                              see and steer how new versions take over

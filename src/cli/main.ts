@@ -17,6 +17,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['import', async () => (await import('./import-archive.ts')).runImport],
   ['torchserve', async () => (await import('./torchserve.ts')).runTorchserve],
   ['perf', async () => (await import('./perf.ts')).runPerf],
+  ['predict', async () => (await import('./predict.ts')).runPredict],
   ['rollout', async () => (await import('./rollout.ts')).runRollout],
   ['tfserving', async () => (await import('./tfserving.ts')).runTfserving],
   ['tune', async () => (await import('./tune.ts')).runTune],

@@ -1,6 +1,7 @@
 // `galatea serve`: reads the flags, starts the server, and ends it at a signal.
 
 import { flushCompileCache } from 'node:module'
+import { availableParallelism } from 'node:os'
 import { isatty } from 'node:tty'
 import { SystemClock } from '../base/clock.ts'
 import { hostAndPort } from '../base/host-and-port.ts'
@@ -29,6 +30,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
     io.stdout(serveHelp())
     return 0
   }
+  widenThreadPool()
   let flags: Flags
   let options: ServerOptions
   let log: LogWriter
@@ -50,6 +52,11 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
   warn(log, flags)
   for (const sentence of exposureWarnings(options)) log.from('exposure-warnings.ts').warning(sentence)
   return serve(log, accessLog, options, { isExamples: flags.isOn('examples'), isTriton: flags.isOn('triton-defaults') })
+}
+
+/** Threads that decode pictures: as many as there are cores, and one for files. libuv reads the variable when it needs its first thread. */
+function widenThreadPool(): void {
+  process.env['UV_THREADPOOL_SIZE'] ??= String(Math.min(64, Math.max(4, availableParallelism() + 1)))
 }
 
 /** A person who asked for no form of log sees short lines. Programs, files and `--triton-defaults` get Triton's lines. */

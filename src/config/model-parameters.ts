@@ -17,6 +17,7 @@ import {
   zeroOrOne,
   type ParameterRule,
 } from './parameter-rule.ts'
+import { uploadParameterRows, type UploadParameter } from './upload-parameters.ts'
 
 export type ParameterRow<Value> = {
   /** The backends whose models have the parameter; null: every model. */
@@ -75,6 +76,10 @@ function singleFlightObstacles(config: ModelConfig, isOn: boolean): string[] {
   ]
   return obstacles.filter(([, isThere]) => isThere).map(([what]) => `does not go with ${what}`)
 }
+
+const uploadRows = Object.fromEntries(
+  uploadParameterRows.map(({ key, rule, help }) => [key, row(every, rule, help)]),
+) as Record<UploadParameter, ParameterRow<unknown>>
 
 // A value that a framework's backend reads in Python is any text here: the Python code refuses what it cannot read.
 export const modelParameters = {
@@ -212,6 +217,7 @@ export const modelParameters = {
     ),
   ),
   response_parameters: row(identity, onlyTrue, 'For tests of clients: whether an answer has parameters'),
+  ...uploadRows,
 }
 
 type ParameterKey = keyof typeof modelParameters

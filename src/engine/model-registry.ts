@@ -10,7 +10,7 @@ import type {
   RegistryPage,
   RegistryQuery,
 } from '../model/registered-model.ts'
-import { fieldsOfVersion } from '../model/registry-entry.ts'
+import { fieldsOfVersion, type RegistryValue } from '../model/registry-entry.ts'
 import type { ContentIndex } from '../repository/content-index.ts'
 import {
   noRegistryRecord,
@@ -104,6 +104,12 @@ export class ModelRegistry {
       entries.push({ ...row, reason, details, fields: details?.fields ?? model?.fields ?? {} })
     }
     return entries
+  }
+
+  /** A key of the model's registry file that the registry itself does not know; null: there is none. */
+  async extra(name: string, key: string): Promise<RegistryValue> {
+    const { entry } = await this.#record(await this.#keyOf(name))
+    return entry.fields.extra?.[key] ?? null
   }
 
   /** The last changes of a model, newest first. Throws NOT_FOUND when nobody has heard of it. */

@@ -49,6 +49,9 @@ export const httpFlags = [
   flag('kserve-v1', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the KServe v1 protocol: /v1/models/{model}:predict')
     .to('http.hasKserveV1'),
+  flag('predict-max-pixels', integer(1, 1_000_000_000), '33554432', ours)
+    .says('Most pixels of a picture that is uploaded to /predict')
+    .to('http.maxPicturePixels'),
   flag('console', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the console at /console, the API pages at /docs, and send browsers that ask for / there')
     .to('http.hasConsole'),

@@ -7,6 +7,7 @@ import type { Shape } from '../tensor/shape.ts'
 import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
 import { kserve1Paths } from './openapi-kserve1.ts'
 import { tfservingPaths } from './openapi-tfserving.ts'
+import { uploadPaths } from './openapi-upload.ts'
 import {
   anyObject,
   errorAnswer,
@@ -119,6 +120,7 @@ function generalPaths(): JsonObject {
     ...pathsOfModels('/v2/models/{model}', [modelParameter], ''),
     ...pathsOfModels('/v2/models/{model}/versions/{version}', [modelParameter, versionParameter], 'OfVersion'),
     ...controlPaths(),
+    ...uploadPaths(),
   }
 }
 

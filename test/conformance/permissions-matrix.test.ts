@@ -60,6 +60,9 @@ const httpRules: Readonly<Record<string, Rule>> = {
   [`${v}/infer`]: 'inference model',
   [`${v}/generate`]: 'inference model',
   [`${v}/generate_stream`]: 'inference model',
+  [`${v}/predict`]: 'inference model',
+  // The model that the upload names is compared with the rights when the upload is read.
+  '/predict': 'inference some',
   '/v1/models': 'metadata some',
   '/v1/models/{model}': 'health model',
   '/v1/models/{model}:explain': 'inference model',

@@ -50,6 +50,17 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/tfserving/serving-request.ts mostContextBytes',
   ],
   'classes in one answer of Classify': ['protocol/tfserving/example-results.ts mostClasses'],
+  'pictures that wait to be decoded, and the time of one': [
+    'frontends/upload/picture-decoder.ts mostWaiting',
+    'frontends/upload/picture-decoder.ts longestDecodeSecs',
+  ],
+  'samples of an uploaded sound, as it is and at the rate of the model': [
+    'protocol/upload/wave-file.ts mostSamples',
+    'protocol/upload/wave-file.ts mostChunks',
+    'protocol/upload/wave-file.ts mostChannels',
+  ],
+  'elements of an output that the answer to an upload tells': ['protocol/upload/upload-answer.ts mostElements'],
+  'classes that the answer to an upload lists': ['protocol/upload/upload-request.ts mostTopK'],
   'fields of a form': [
     'protocol/form-fields.ts mostFormFields',
     'protocol/form-fields.ts mostPartHeadBytes',
@@ -237,6 +248,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'repository/registry-schema.ts maxProblems',
   ],
   'a bound on files of the repository and on flags, which the operator writes': [
+    'config/upload-parameters.ts mostSide',
+    'config/upload-parameters.ts mostChannels',
     'access/access-config.ts maxIssuers',
     'access/access-config.ts maxRoles',
     'access/access-config.ts maxPermissions',

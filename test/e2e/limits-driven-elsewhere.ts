@@ -31,6 +31,20 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/protocol/tfserving/example-results.test.ts',
     'a million classes are the most',
   ),
+  'pixels of an uploaded picture': elsewhere('test/conformance/upload.test.ts', 'a picture bomb before it is decoded'),
+  'pictures that wait to be decoded, and the time of one': elsewhere(
+    'test/conformance/upload.test.ts',
+    '256 pictures wait',
+  ),
+  'samples of an uploaded sound, as it is and at the rate of the model': elsewhere(
+    'test/conformance/upload.test.ts',
+    'at most 16777216 are taken',
+  ),
+  'elements of an output that the answer to an upload tells': elsewhere(
+    'test/conformance/upload.test.ts',
+    'at most 262144 are told',
+  ),
+  'classes that the answer to an upload lists': elsewhere('test/conformance/upload.test.ts', "got '1001'"),
   'fields of a form': elsewhere('test/e2e/torchserve.test.ts', 'a form of more than 1000 fields'),
   'entries and list of a TorchServe archive': elsewhere(
     'src/repository/torchserve/unpack-zip.test.ts',

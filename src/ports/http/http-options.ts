@@ -16,6 +16,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly hasKserveV1: boolean
   /** `--console`: the pages `/console` and `/docs` are served, and browsers that ask for `/` are sent there. */
   readonly hasConsole: boolean
+  /** `--predict-max-pixels`: the most pixels of an uploaded picture. */
+  readonly maxPicturePixels: number
   /** `--http-header-forward-pattern`; '' forwards none. */
   readonly headerForwardPattern: string
   /** `--http-cors-origin`: the origins whose pages may call the server from a browser; `*` for all. */

@@ -1,0 +1,141 @@
+// Pictures are decoded and resized by sharp (libvips), in threads of Node's pool: a few at a time, and the others wait. The package is
+// optional, and read when the first picture comes.
+
+import { availableParallelism } from 'node:os'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
+
+type Sharp = typeof import('sharp').default
+
+/** Pictures that wait for a thread. */
+const mostWaiting = 256
+/** A picture that takes longer is given up. */
+const longestDecodeSecs = 20
+
+/** What a file begins with, and the loader of libvips that reads it. No other loader is ever used. */
+const formats: readonly { readonly name: string; readonly loader: string; readonly starts: RegExp }[] = [
+  { name: 'JPEG', loader: 'VipsForeignLoadJpegBuffer', starts: /^\xff\xd8\xff/ },
+  { name: 'PNG', loader: 'VipsForeignLoadPngBuffer', starts: /^\x89PNG\r\n/ },
+  { name: 'WebP', loader: 'VipsForeignLoadWebpBuffer', starts: /^RIFF[^]{4}WEBP/ },
+  { name: 'GIF', loader: 'VipsForeignLoadNsgifBuffer', starts: /^GIF8[79]a/ },
+]
+
+const kernels = { linear: 'linear', cubic: 'cubic', lanczos: 'lanczos3', nearest: 'nearest' } as const
+const fits = { crop: 'cover', stretch: 'fill', pad: 'contain' } as const
+
+const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+
+export class PictureDecoder {
+  readonly #maxPixels: number
+  /** One thread of the pool is left to files and compression. */
+  readonly #threads = Math.max(1, Math.min(availableParallelism(), poolSize() - 1))
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+  #sharp: Promise<Sharp> | null = null
+
+  constructor(maxPixels: number) {
+    this.#maxPixels = maxPixels
+  }
+
+  /** Rows of pixels of the size that the plan has, with 1 or 3 channels. `isWanted` is asked before work begins. Throws ServerError. */
+  async decode(file: Buffer, plan: ImagePlan, isWanted: () => boolean): Promise<Uint8Array> {
+    const format = formats.find(({ starts }) => starts.test(file.toString('latin1', 0, 12)))
+    if (format === undefined) {
+      throw invalid(
+        `the upload is no picture: expected ${formats.map(({ name }) => name).join(', ')} by its first bytes`,
+      )
+    }
+    const sharp = await this.#load()
+    await this.#turn()
+    try {
+      if (!isWanted()) throw ServerError.withoutStack('CANCELLED', 'Request Cancelled')
+      return await this.#prepare(sharp, file, plan)
+    } catch (reason) {
+      if (reason instanceof ServerError) throw reason
+      const text = messageOf(reason)
+      if (/pixel limit/i.test(text)) throw this.#tooLarge()
+      throw invalid(`the ${format.name} picture cannot be decoded: ${text.replaceAll(/\s+/g, ' ').slice(0, 200)}`)
+    } finally {
+      this.#running--
+      this.#waiting.shift()?.()
+    }
+  }
+
+  #tooLarge(): ServerError {
+    return invalid(
+      `the picture has more than ${this.#maxPixels} pixels: send it smaller, or raise --predict-max-pixels`,
+    )
+  }
+
+  async #prepare(sharp: Sharp, file: Buffer, plan: ImagePlan): Promise<Uint8Array> {
+    const { height, width, shorterSide, isGrey } = plan
+    // libvips compares the size in the head of the file with the limit before it decodes anything.
+    const options = {
+      limitInputPixels: this.#maxPixels,
+      failOn: 'error',
+      autoOrient: true,
+      sequentialRead: true,
+    } as const
+    const kernel = kernels[plan.resample]
+    let picture = sharp(file, options)
+    if (shorterSide === 0) picture = picture.resize({ width, height, fit: fits[plan.fit], kernel, background: '#000' })
+    else {
+      const { autoOrient: size } = await picture.metadata()
+      const ratio = shorterSide / Math.min(size.width, size.height)
+      const [fullWidth, fullHeight] = [Math.round(size.width * ratio), Math.round(size.height * ratio)]
+      if (fullWidth * fullHeight > this.#maxPixels) throw this.#tooLarge()
+      picture = picture
+        .resize({ width: fullWidth, height: fullHeight, fit: 'fill', kernel })
+        .extract({ left: (fullWidth - width) >> 1, top: (fullHeight - height) >> 1, width, height })
+    }
+    // What is transparent lies on white paper.
+    picture = picture.flatten({ background: '#fff' })
+    picture = isGrey ? picture.greyscale() : picture.toColourspace('srgb')
+    const { data, info } = await picture
+      .timeout({ seconds: longestDecodeSecs })
+      .raw()
+      .toBuffer({ resolveWithObject: true })
+    if (info.channels !== plan.channels || info.width !== width || info.height !== height) {
+      throw new ServerError(
+        'INTERNAL',
+        `the picture became ${info.width}x${info.height} with ${info.channels} channels`,
+      )
+    }
+    return data
+  }
+
+  /** Resolves when a thread is free. */
+  async #turn(): Promise<void> {
+    if (this.#running >= this.#threads) {
+      if (this.#waiting.length >= mostWaiting) {
+        throw ServerError.withoutStack('UNAVAILABLE', `${mostWaiting} pictures wait to be decoded: try again later`)
+      }
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    }
+    this.#running++
+  }
+
+  #load(): Promise<Sharp> {
+    this.#sharp ??= importSharp().catch((reason: unknown) => {
+      this.#sharp = null
+      throw reason
+    })
+    return this.#sharp
+  }
+}
+
+async function importSharp(): Promise<Sharp> {
+  const { default: sharp } = await import('sharp').catch((reason: unknown) => {
+    throw new ServerError('UNAVAILABLE', "pictures need the package 'sharp': run 'npm install sharp' beside galatea", {
+      cause: reason,
+    })
+  })
+  // Each picture has a thread of its own, and nobody sends the same picture again and again.
+  sharp.concurrency(1)
+  sharp.cache(false)
+  sharp.block({ operation: ['VipsForeignLoad'] })
+  sharp.unblock({ operation: formats.map(({ loader }) => loader) })
+  return sharp
+}
+
+const poolSize = (): number => Number(process.env['UV_THREADPOOL_SIZE']) || 4

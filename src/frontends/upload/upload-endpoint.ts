@@ -1,0 +1,227 @@
+import type { Caller } from '../../access/caller.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
+import { requestEncoding } from '../../ports/http/content-encoding.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { HttpExchange } from '../../ports/http/http-exchange.ts'
+import type { HttpOptions } from '../../ports/http/http-options.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
+import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
+import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
+import { readUploadRequest, type UploadRequest } from '../../protocol/upload/upload-request.ts'
+import { readWaveFile, waveSamples } from '../../protocol/upload/wave-file.ts'
+import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
+import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
+import { elementCount, type Shape } from '../../tensor/shape.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
+import { PictureDecoder } from './picture-decoder.ts'
+
+export type UploadParts = ExchangeParts
+
+const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+
+export class UploadEndpoint {
+  readonly parts: UploadParts
+  readonly decoder: PictureDecoder
+  /** By the text of the hint: galatea.yaml may change while a version serves. */
+  readonly #plans = new WeakMap<ModelVersion, { readonly text: string; readonly plan: UploadPlan }>()
+
+  constructor(parts: UploadParts, options: HttpOptions) {
+    this.parts = parts
+    this.decoder = new PictureDecoder(options.maxPicturePixels)
+  }
+
+  handle(http: PortRequest, model: string, version: string, caller: Caller): void {
+    let request: UploadRequest
+    let name: string
+    try {
+      if (requestEncoding(headerOf(http.headers, 'content-encoding')) !== 'identity') {
+        throw invalid(
+          "Unsupported content-encoding, only 'identity' is supported: pictures are compressed by themselves",
+        )
+      }
+      request = readUploadRequest(http.body, headerOf(http.headers, 'content-type') ?? '', http.target)
+      name = model === '' ? this.#modelOf(request) : model
+    } catch (reason) {
+      const error = this.parts.engine.wording.tell(reason)
+      this.parts.engine.refusals.count(error)
+      http.respond(errorResponse(error, jsonType))
+      return
+    }
+    new UploadExchange(this, http, caller, request).begin(name, version)
+  }
+
+  /** The only model that serves, where the client names none. */
+  #modelOf({ model }: UploadRequest): string {
+    if (model !== '') return model
+    const names = [...new Set([...this.parts.engine.models()].map(({ name }) => name))]
+    if (names.length === 1) return names[0] as string
+    throw invalid(
+      `the server has ${names.length} models: name one, as POST /v2/models/{model}/predict, /predict?model=… or a form field 'model'`,
+    )
+  }
+
+  async planOf(version: ModelVersion): Promise<UploadPlan> {
+    const texts = hintTexts(version.config, await this.parts.engine.registry.extra(version.name, 'predict'))
+    const text = JSON.stringify([...texts])
+    const known = this.#plans.get(version)
+    if (known?.text === text) return known.plan
+    const plan = planUpload(version.signature, readUploadHint(version.name, texts))
+    this.#plans.set(version, { text, plan })
+    return plan
+  }
+}
+
+class UploadExchange extends HttpExchange {
+  readonly #endpoint: UploadEndpoint
+  readonly #request: UploadRequest
+  #plan: UploadPlan | null = null
+  #isWanted = true
+
+  constructor(endpoint: UploadEndpoint, http: PortRequest, caller: Caller, request: UploadRequest) {
+    super(endpoint.parts, http, caller, true)
+    this.#endpoint = endpoint
+    this.#request = request
+  }
+
+  /** An upload has no ids, parameters or sequences. */
+  override head(): RequestHead {
+    return { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+  }
+
+  protected override read(version: ModelVersion): void {
+    const { signature } = version
+    const { uploads } = this.#request
+    if (signature.isDecoupled) {
+      throw ServerError.withoutStack('UNSUPPORTED', "predict doesn't support models with decoupled transaction policy")
+    }
+    const most = Math.max(1, signature.maxBatchSize)
+    if (uploads.length > most) {
+      throw invalid(`${uploads.length} files were uploaded, and model '${version.name}' takes ${most} at a time`)
+    }
+    this.readLater<Tensor>(
+      (done) => {
+        void this.#prepareFor(version, done)
+        return {
+          cancel: () => {
+            this.#isWanted = false
+          },
+        }
+      },
+      (tensor) => this.submit({ inputs: [tensor] }),
+    )
+  }
+
+  async #prepareFor(version: ModelVersion, done: (error: unknown, tensor: Tensor | null) => void): Promise<void> {
+    let tensor: Tensor | null = null
+    let error: unknown = null
+    try {
+      tensor = await this.#prepare(version)
+    } catch (reason) {
+      error = reason
+    }
+    // A client that went away is not waited for any more.
+    if (this.#isWanted) done(error, tensor)
+  }
+
+  async #prepare(version: ModelVersion): Promise<Tensor> {
+    const plan = await this.#endpoint.planOf(version)
+    this.#plan = plan
+    const { input } = plan
+    const rows = this.#request.uploads
+    const shape = (one: Shape): Shape => (version.signature.isBatching ? [rows.length, ...one] : one)
+    if (input.dataType === 'BYTES') {
+      if (plan.kind === 'text') for (const { bytes } of rows) requireText(bytes)
+      return new Tensor(input.name, 'BYTES', shape(plan.shape), encodeBytesElements(rows.map(({ bytes }) => bytes)))
+    }
+    if (plan.audio !== null) return this.#sound(plan, shape)
+    const rowBytes = elementCount(plan.shape) * elementBytes[input.dataType]
+    // The pixels and the elements of every picture.
+    this.reserve(rowBytes * 2 * rows.length)
+    const bytes = new Uint8Array(rowBytes * rows.length)
+    await Promise.all(
+      rows.map((row, i) => this.#picture(row.bytes, plan, bytes.subarray(i * rowBytes, (i + 1) * rowBytes))),
+    )
+    return new Tensor(input.name, input.dataType, shape(plan.shape), bytes)
+  }
+
+  async #picture(file: Buffer, plan: UploadPlan, target: Uint8Array): Promise<void> {
+    const image = plan.image as NonNullable<UploadPlan['image']>
+    const pixels = await this.#endpoint.decoder.decode(file, image, () => this.#isWanted)
+    await this.#inSlices(writePixels(pixels, plan.input.dataType as FixedSizeType, image, target))
+  }
+
+  async #sound({ input, audio, shape: one }: UploadPlan, shape: (one: Shape) => Shape): Promise<Tensor> {
+    const { sampleRate, samples: wanted } = audio as NonNullable<UploadPlan['audio']>
+    const { uploads } = this.#request
+    const files = uploads.map(({ bytes }) => readWaveFile(bytes))
+    const rate = (own: number): number => (sampleRate === 0 ? own : sampleRate)
+    const lengths = files.map((file) => Math.floor((file.frames * rate(file.sampleRate)) / file.sampleRate))
+    const length = wanted === -1 ? Math.max(...lengths) : wanted
+    const width = elementBytes[input.dataType]
+    this.reserve(uploads.length * length * (width + 4) + files.reduce((sum, { frames }) => sum + frames * 4, 0))
+    const bytes = new Uint8Array(uploads.length * length * width)
+    for (const [row, file] of files.entries()) {
+      // A shorter sound ends in silence, and of a longer one the beginning is taken.
+      const samples = (await this.#inSlices(waveSamples(file, sampleRate))).subarray(0, length)
+      const place = bytes.subarray(row * length * width)
+      if (input.dataType === 'FP32') new Float32Array(place.buffer, place.byteOffset, length).set(samples)
+      else new Int16Array(place.buffer, place.byteOffset, length).set(samples.map(toInt16))
+    }
+    return new Tensor(input.name, input.dataType, shape(one.map((dim) => (dim === -1 ? length : dim))), bytes)
+  }
+
+  #inSlices<T>(steps: Generator<void, T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      runInSlices(
+        this.parts.clock,
+        steps,
+        () => this.#isWanted,
+        (error, value) => {
+          if (error === null) resolve(value as T)
+          else reject(error)
+        },
+      )
+    })
+  }
+
+  protected override refused(error: ServerError): void {
+    this.http.respond(errorResponse(error, jsonType))
+  }
+
+  protected override fail(error: ServerError): void {
+    this.answering.respond(errorResponse(error, jsonType))
+  }
+
+  protected override write(response: InferenceResponse): void {
+    const plan = this.#plan as UploadPlan
+    const { topK, uploads } = this.#request
+    const body = writeUploadAnswer(response, {
+      plan,
+      topK: topK === 0 ? plan.topK : topK,
+      fileNames: uploads.map(({ fileName }) => fileName),
+      version: this.version,
+      isBatching: this.version.signature.isBatching,
+    })
+    response.release()
+    this.answering.respond(jsonResponse(body))
+  }
+}
+
+const toInt16 = (sample: number): number => Math.max(-32_768, Math.min(32_767, Math.round(sample * 32_768)))
+
+const strict = new TextDecoder('utf-8', { fatal: true })
+
+function requireText(bytes: Buffer): void {
+  try {
+    strict.decode(bytes)
+  } catch {
+    throw invalid('the uploaded text is not UTF-8')
+  }
+}

@@ -1,0 +1,51 @@
+// What was uploaded: the files of a form, or the body itself; and what the query asks for.
+
+import { ServerError } from '../../base/server-error.ts'
+import { readFormFields } from '../form-fields.ts'
+
+type Upload = {
+  /** '' where the client does not say. */
+  readonly fileName: string
+  readonly bytes: Buffer
+}
+
+export type UploadRequest = {
+  readonly uploads: readonly Upload[]
+  /** '' where the form and the query name none. */
+  readonly model: string
+  /** 0: as the model says. */
+  readonly topK: number
+}
+
+const mostTopK = 1000
+const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+
+/** A field `model` or `top_k` of a form, or of the query, is no upload. Throws INVALID_ARG. */
+export function readUploadRequest(body: Buffer, contentType: string, target: string): UploadRequest {
+  const start = target.indexOf('?')
+  const query = new URLSearchParams(start < 0 ? '' : target.slice(start + 1))
+  let model = query.get('model') ?? ''
+  let topK = query.get('top_k') ?? ''
+  // curl calls every body urlencoded that it is not told about.
+  const fields = /^\s*multipart\//i.test(contentType) ? readFormFields(body, contentType) : null
+  const uploads: Upload[] = []
+  for (const { name, fileName, value } of fields ?? []) {
+    if (fileName === '' && name === 'model') model = value.toString()
+    else if (fileName === '' && name === 'top_k') topK = value.toString()
+    else uploads.push({ fileName: shortened(fileName === '' ? name : fileName), bytes: value })
+  }
+  if (fields === null) uploads.push({ fileName: '', bytes: body })
+  if (uploads.every(({ bytes }) => bytes.length === 0)) {
+    throw invalid('nothing was uploaded: send a file as the body, or in a field of a multipart form')
+  }
+  return { uploads, model, topK: readTopK(topK) }
+}
+
+const shortened = (name: string): string => name.replaceAll(/\p{Cc}/gu, '').slice(0, 255)
+
+function readTopK(text: string): number {
+  if (text === '') return 0
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1 && value <= mostTopK) return value
+  throw invalid(`top_k must be a whole number from 1 to ${mostTopK}, got '${text.slice(0, 40)}'`)
+}

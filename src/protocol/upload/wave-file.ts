@@ -1,0 +1,127 @@
+// A WAV file becomes samples of one channel: PCM of 8 to 32 bits, or floating point.
+
+import { ServerError } from '../../base/server-error.ts'
+
+type WaveFile = {
+  readonly sampleRate: number
+  readonly channels: number
+  readonly isFloat: boolean
+  readonly bits: number
+  readonly data: Buffer
+  readonly frames: number
+}
+
+/** Samples of one sound, as the file has them and as the model wants them: 17 minutes at 16 kHz. */
+const mostSamples = 16 * 1024 * 1024
+const mostChunks = 1000
+const mostChannels = 64
+const stepSamples = 8192
+/** Zero crossings on each side of the filter that a change of the rate needs. */
+const filterLobes = 8
+
+const malformed = (reason: string): ServerError =>
+  ServerError.withoutStack('INVALID_ARG', `the sound cannot be read: ${reason}`)
+
+/** Throws INVALID_ARG. */
+export function readWaveFile(file: Buffer): WaveFile {
+  if (file.length < 12 || file.toString('latin1', 0, 4) !== 'RIFF' || file.toString('latin1', 8, 12) !== 'WAVE') {
+    throw malformed('it is no WAV file, which begins with RIFF and WAVE')
+  }
+  let format: Buffer | null = null
+  let at = 12
+  for (let chunk = 0; chunk < mostChunks && at + 8 <= file.length; chunk++) {
+    const name = file.toString('latin1', at, at + 4)
+    // Streams that were not ended well say more than there is.
+    const end = Math.min(file.length, at + 8 + file.readUInt32LE(at + 4))
+    const content = file.subarray(at + 8, end)
+    if (name === 'fmt ') format = content
+    if (name === 'data') return described(format, content)
+    // Chunks begin at even places.
+    at = end + (end % 2)
+  }
+  throw malformed("it has no chunk 'data'")
+}
+
+function described(format: Buffer | null, data: Buffer): WaveFile {
+  if (format === null || format.length < 16) throw malformed("it has no chunk 'fmt ' before 'data'")
+  // 0xfffe: the real kind stands in the extension.
+  const kind =
+    format.readUInt16LE(0) === 0xfffe && format.length >= 26 ? format.readUInt16LE(24) : format.readUInt16LE(0)
+  const channels = format.readUInt16LE(2)
+  const sampleRate = format.readUInt32LE(4)
+  const bits = format.readUInt16LE(14)
+  const isFloat = kind === 3
+  if (kind !== 1 && kind !== 3) throw malformed(`its encoding is ${kind}, expected PCM (1) or floating point (3)`)
+  if (!(isFloat ? [32, 64] : [8, 16, 24, 32]).includes(bits)) throw malformed(`it has ${bits} bits per sample`)
+  if (channels < 1 || channels > mostChannels)
+    throw malformed(`it has ${channels} channels, expected 1 to ${mostChannels}`)
+  if (sampleRate < 100 || sampleRate > 768_000) throw malformed(`it has ${sampleRate} samples per second`)
+  const frames = Math.floor(data.length / ((channels * bits) / 8))
+  requireSamples(frames)
+  return { sampleRate, channels, isFloat, bits, data, frames }
+}
+
+function requireSamples(count: number): void {
+  if (count <= mostSamples) return
+  throw malformed(`it has ${count} samples, at most ${mostSamples} are taken: send a shorter piece`)
+}
+
+/** The mean of the channels, from -1 to 1, at the rate that is asked for (0: the file's own). Others are served between the steps. */
+export function* waveSamples(file: WaveFile, sampleRate: number): Generator<void, Float32Array> {
+  const ratio = sampleRate === 0 ? 1 : sampleRate / file.sampleRate
+  const count = Math.floor(file.frames * ratio)
+  requireSamples(count)
+  const mono = yield* mixed(file)
+  return ratio === 1 ? mono : yield* resampled(mono, ratio, count)
+}
+
+function* mixed({ channels, bits, isFloat, data, frames }: WaveFile): Generator<void, Float32Array> {
+  const size = bits / 8
+  const mono = new Float32Array(frames)
+  const read = sampleReader(data, bits, isFloat)
+  for (let frame = 0; frame < frames; frame++) {
+    if (frame % stepSamples === stepSamples - 1) yield
+    let sum = 0
+    for (let channel = 0; channel < channels; channel++) sum += read((frame * channels + channel) * size)
+    mono[frame] = sum / channels
+  }
+  return mono
+}
+
+function sampleReader(data: Buffer, bits: number, isFloat: boolean): (at: number) => number {
+  if (isFloat) return bits === 32 ? (at) => data.readFloatLE(at) : (at) => data.readDoubleLE(at)
+  if (bits === 8) return (at) => ((data[at] as number) - 128) / 128
+  if (bits === 16) return (at) => data.readInt16LE(at) / 32_768
+  if (bits === 24) return (at) => data.readIntLE(at, 3) / 8_388_608
+  return (at) => data.readInt32LE(at) / 2_147_483_648
+}
+
+/** A windowed sinc: its values on one side, so many for each zero crossing. */
+const tableSteps = 512
+const filterTable = Float64Array.from({ length: filterLobes * tableSteps + 2 }, (_, i) => {
+  const x = i / tableSteps
+  const sinc = x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x)
+  return x >= filterLobes ? 0 : sinc * (0.5 + 0.5 * Math.cos((Math.PI * x) / filterLobes))
+})
+
+/** The filter is narrow enough that no tone above half of the new rate is left. */
+function* resampled(mono: Float32Array, ratio: number, count: number): Generator<void, Float32Array> {
+  const cut = Math.min(1, ratio)
+  const half = filterLobes / cut
+  const out = new Float32Array(count)
+  const step = Math.max(1, Math.floor(stepSamples / half))
+  for (let i = 0; i < count; i++) {
+    if (i % step === step - 1) yield
+    const centre = i / ratio
+    const last = Math.min(mono.length - 1, Math.floor(centre + half))
+    let sum = 0
+    let weights = 0
+    for (let j = Math.max(0, Math.ceil(centre - half)); j <= last; j++) {
+      const weight = filterTable[Math.round(Math.abs(j - centre) * cut * tableSteps)] as number
+      sum += weight * (mono[j] as number)
+      weights += weight
+    }
+    out[i] = weights === 0 ? 0 : sum / weights
+  }
+  return out
+}

@@ -1,0 +1,235 @@
+// POST /predict and /v2/models/{model}/predict: pictures, sounds and texts as a client sends them, and what is refused.
+
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import sharp from 'sharp'
+import { PictureDecoder } from '../../src/frontends/upload/picture-decoder.ts'
+import type { ImagePlan } from '../../src/protocol/upload/upload-plan.ts'
+import { answerWithCopy } from '../fakes/held-instance.ts'
+import { inject } from '../fakes/injected-request.ts'
+import { waveFile } from '../fakes/wave-file.ts'
+import { startHttpFixture } from './http-fixture.ts'
+
+const config = (type: string, dims: string, hints: Readonly<Record<string, string>>, batch = 4): string =>
+  `max_batch_size: ${batch} input { name: "IN" data_type: TYPE_${type} dims: [ ${dims} ] }
+   output { name: "OUT" data_type: TYPE_${type} dims: [ ${dims} ] } ${Object.entries(hints)
+     .map(([key, value]) => `parameters { key: "${key}" value { string_value: "${value}" } }`)
+     .join(' ')}`
+const model = (...given: Parameters<typeof config>) => ({ config: config(...given), run: answerWithCopy })
+const image: Readonly<Record<string, string>> = { predict: 'image' }
+
+const fixture = await startHttpFixture(
+  {},
+  {
+    planar: model('FP32', '3, 2, 2', image),
+    together: model('UINT8', '2, 2, 3', image),
+    reversed: model('FP32', '2, 2, 3', { ...image, 'predict.channels': 'BGR', 'predict.scale': '1' }),
+    grey: model('INT32', '1, 2, 2', image),
+    flat: model('FP64', '4', { ...image, 'predict.size': '2', 'predict.channels': 'grey', 'predict.scale': '-16/255', 'predict.mean': '-16' }), // prettier-ignore
+    normal: model('FP32', '3, 1, 1', { ...image, 'predict.mean': '0.5,0.25,0', 'predict.std': '0.5,0.25,1' }),
+    half: model('FP16', '3, 1, 1', image),
+    open: model('FP32', '3, -1, -1', { ...image, 'predict.size': '1x2' }),
+    whole: model('FP32', '1, 3, 1, 1', image, 0),
+    cut: model('FP32', '1, 2, 2', { ...image, 'predict.resize': '4', 'predict.scale': '1' }),
+    padded: model('UINT8', '1, 4, 4', { ...image, 'predict.fit': 'pad' }),
+    large: model('UINT8', '3, 400, 400', image),
+    scores: model('FP32', '4', { ...image, 'predict.size': '2', 'predict.channels': 'grey', 'predict.softmax': 'true' }), // prettier-ignore
+    file: model('STRING', '1', image),
+    sound: model('FP32', '-1', { predict: 'audio', 'predict.sample_rate': '8000' }),
+    short: model('INT16', '1, 4', { predict: 'audio' }),
+    words: model('STRING', '1', { predict: 'text' }),
+    none: model('FP32', '3, 8, 8', {}),
+    silent: model('FP32', '-1', {}),
+    wrong: model('FP32', '3, 8, 8', { ...image, 'predict.input': 'PIXELS' }),
+  },
+)
+after(() => fixture.close())
+
+type Prediction = { file?: string; values?: unknown[]; classes?: { index: number; score: number }[] }
+type Answer = { status: number; error?: string; predictions?: Prediction[] }
+
+async function ask(path: string, body: Uint8Array | string, contentType = 'image/png'): Promise<Answer> {
+  const headers = [['Content-Type', contentType]] as const
+  const answer = await inject(fixture.frontend, { method: 'POST', path, headers, body })
+  return { status: answer.status, ...(JSON.parse(answer.body.toString()) as object) }
+}
+const predict = (name: string, body: Uint8Array | string, type?: string): Promise<Answer> =>
+  ask(`/v2/models/${name}/predict`, body, type)
+async function values(name: string, body: Uint8Array | string): Promise<unknown[]> {
+  const { error, predictions } = await predict(name, body)
+  assert.equal(error, undefined)
+  return predictions?.[0]?.values ?? predictions?.[0]?.classes ?? []
+}
+async function refused(name: string, body: Uint8Array | string, type?: string): Promise<string> {
+  const { status, error = '' } = await predict(name, body, type)
+  assert.equal(status, 400, error)
+  return error
+}
+
+/** Two rows of two pixels: red, green; blue, white. */
+const pixels = Uint8Array.of(255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255)
+const raw = { raw: { width: 2, height: 2, channels: 3 } } as const
+const png = await sharp(pixels, raw).png().toBuffer()
+const grey = (bytes: readonly number[], width: number): Promise<Buffer> =>
+  sharp(Uint8Array.from(bytes), { raw: { width, height: bytes.length / width, channels: 1 } })
+    .png()
+    .toBuffer()
+const dot = await sharp(Uint8Array.of(255, 127.5, 0), { raw: { width: 1, height: 1, channels: 3 } }).png().toBuffer() // prettier-ignore
+
+test('pixels come in the order, the type and the range that the model asks for', async () => {
+  assert.deepEqual(await values('planar', png), [1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1])
+  assert.deepEqual(await values('together', png), [...pixels])
+  assert.deepEqual(await values('reversed', png), [0, 0, 255, 0, 255, 0, 255, 0, 0, 255, 255, 255])
+  const four = await grey([0, 51, 102, 255], 2)
+  assert.deepEqual(await values('grey', four), [0, 51, 102, 255])
+  const { predictions } = await predict('flat', four)
+  const classes = predictions?.[0]?.classes?.map(({ index, score }) => [index, Math.round(score * 10) / 10])
+  assert.deepEqual(classes, [[0, 16], [1, 12.8], [2, 9.6], [3, 0]]) // prettier-ignore
+  assert.deepEqual((await scored('normal', dot)).map(round), [1, (127 / 255 - 0.25) / 0.25, 0].map(round))
+  assert.deepEqual(
+    (await scored('half', dot)).map((value) => Math.round(value * 1000)),
+    [1000, 498, 0],
+  )
+  assert.equal((await predict('open', png)).status, 200)
+  assert.equal((await predict('whole', png)).status, 200)
+})
+
+const round = (value: number): number => Math.round(value * 1e5)
+/** Scores in the order of the classes. */
+async function scored(name: string, body: Uint8Array, topK = 5): Promise<number[]> {
+  const { error, predictions } = await ask(`/v2/models/${name}/predict?top_k=${topK}`, body)
+  assert.equal(error, undefined)
+  const classes = predictions?.[0]?.classes ?? []
+  return classes.sort((a, b) => a.index - b.index).map(({ score }) => score)
+}
+
+test('a picture of another shape is cut, distorted or given a border', async () => {
+  // 2 high, 4 wide; the middle two columns are white.
+  const wide = await grey([0, 255, 255, 0, 0, 255, 255, 0], 4)
+  assert.deepEqual(await values('grey', wide), [255, 255, 255, 255])
+  // Its shorter side becomes 4 first, so 2 of 8 columns and 2 of 4 rows are left.
+  assert.deepEqual(await values('cut', wide), [255, 255, 255, 255])
+  const bordered = (await values('padded', await grey([255, 255], 2))) as number[]
+  assert.deepEqual([bordered.slice(0, 4), bordered.slice(4, 8)], [[0, 0, 0, 0], [255, 255, 255, 255]]) // prettier-ignore
+})
+
+test('JPEG, PNG, WebP and the first picture of a GIF are decoded, alone and in forms', async () => {
+  const red = sharp({ create: { width: 40, height: 30, channels: 3, background: '#f00' } })
+  const frames = Buffer.concat([Buffer.alloc(40 * 30 * 3, Buffer.of(255, 0, 0)), Buffer.alloc(40 * 30 * 3)])
+  const gif = sharp(frames, { raw: { width: 40, height: 60, channels: 3, pageHeight: 30 } }).gif()
+  const files = { 'a.jpg': red.clone().jpeg(), 'b.png': red.clone().png(), 'c.webp': red.clone().webp(), 'd.gif': gif }
+  const form = new FormData()
+  for (const [name, picture] of Object.entries(files)) {
+    const bytes = await picture.toBuffer()
+    const [first = 0, second = 9] = (await values('together', bytes)) as number[]
+    assert.ok(first > 245 && second < 10, `${name}: ${first}, ${second}`)
+    form.append('file', new Blob([bytes]), name)
+  }
+  const body = new Response(form)
+  const type = body.headers.get('content-type') ?? ''
+  const { predictions } = await ask('/predict?model=together', await body.bytes(), type)
+  assert.deepEqual(predictions?.map(({ file }) => file), Object.keys(files)) // prettier-ignore
+  form.append('file', new Blob([png]), 'e.png')
+  const five = new Response(form)
+  const tooMany = await refused('together', await five.bytes(), five.headers.get('content-type') ?? '')
+  assert.equal(tooMany, "5 files were uploaded, and model 'together' takes 4 at a time")
+})
+
+test('an answer lists the best classes, as many as were asked for', async () => {
+  const four = await grey([0, 255, 51, 102], 2)
+  const { predictions } = await ask('/v2/models/scores/predict?top_k=2', four)
+  assert.deepEqual(predictions?.[0]?.classes?.map(({ index }) => index), [1, 3]) // prettier-ignore
+  const all = await ask('/predict?model=scores&top_k=1000', four)
+  const sum = all.predictions?.[0]?.classes?.reduce((total, { score }) => total + score, 0)
+  assert.equal(round(sum ?? 0), round(1))
+  const path = '/v2/models/scores/predict?top_k=1001'
+  assert.equal((await ask(path, four)).error, "top_k must be a whole number from 1 to 1000, got '1001'")
+})
+
+test('what cannot be decoded is refused, and a picture bomb before it is decoded', async () => {
+  assert.equal(
+    await refused('planar', 'hello'),
+    'the upload is no picture: expected JPEG, PNG, WebP, GIF by its first bytes',
+  )
+  assert.match(await refused('planar', png.subarray(0, 40)), /^the PNG picture cannot be decoded: /)
+  assert.match(await refused('planar', ''), /^nothing was uploaded: /)
+  assert.match(await refused('planar', '<svg xmlns="http://www.w3.org/2000/svg"/>'), /is no picture/)
+  // 60,000 by 60,000 pixels, in a hundred bytes.
+  const bomb = Buffer.from(png)
+  bomb.writeUInt32BE(60_000, 16)
+  bomb.writeUInt32BE(60_000, 20)
+  const { crc32 } = await import('node:zlib')
+  bomb.writeUInt32BE(crc32(bomb.subarray(12, 29)), 29)
+  assert.equal(
+    await refused('planar', bomb),
+    'the picture has more than 33554432 pixels: send it smaller, or raise --predict-max-pixels',
+  )
+  assert.match(await refused('large', png), /has 480000 elements, at most 262144 are told here: use POST/)
+  const encoded = await inject(fixture.frontend, {
+    method: 'POST',
+    path: '/predict?model=planar',
+    headers: [['Content-Encoding', 'gzip']],
+    body: png,
+  })
+  assert.equal(encoded.status, 400)
+  assert.equal((await ask('/predict?model=unknown', png)).status, 404)
+  assert.match((await ask('/predict', png)).error ?? '', /^the server has \d+ models: name one/)
+})
+
+test('a model without a hint is refused with the lines to add, and a wrong hint with what is wrong', async () => {
+  const text = await refused('none', png)
+  assert.match(text, /^model 'none' does not say how an upload becomes its input 'IN' \(FP32, \[3,8,8\]\)\./)
+  assert.match(text, /\npredict:\n {2}kind: image\n {2}size: 224\n/)
+  assert.match(await refused('silent', png), /\npredict:\n {2}kind: audio\n {2}sample_rate: 16000\n/)
+  assert.equal(await refused('wrong', png), "'predict.input' of model 'wrong' must be one of IN, got 'PIXELS'")
+})
+
+test('an input of strings gets the file itself', async () => {
+  const { predictions } = await predict('file', 'any bytes')
+  assert.deepEqual(predictions, [{ values: ['any bytes'] }])
+})
+
+test('a text is UTF-8', async () => {
+  assert.deepEqual((await predict('words', 'čau', 'text/plain')).predictions, [{ values: ['čau'] }])
+  assert.equal(await refused('words', Uint8Array.of(0xff, 0xfe), 'text/plain'), 'the uploaded text is not UTF-8')
+})
+
+test('a sound has one channel and the rate that the model asks for', async () => {
+  const tone = (rate: number, hertz: number): Float32Array =>
+    Float32Array.from({ length: rate / 4 }, (_, i) => Math.sin((2 * Math.PI * hertz * i) / rate) / 2)
+  const loudness = (samples: number[]): number => Math.hypot(...samples) / Math.sqrt(samples.length)
+  const heard = async (file: Buffer): Promise<number[]> => scored('sound', file, 1000)
+  // A tone stays as loud as it was; one that the new rate cannot have is gone.
+  const low = await heard(waveFile(tone(48_000, 440), 48_000, 16, 2))
+  const best = Math.max(...low)
+  assert.ok(best > 0.48 && best < 0.52, `${best}`)
+  const high = await heard(waveFile(tone(48_000, 11_000), 48_000, 24, 1))
+  assert.ok(loudness(high) < 0.02, `${loudness(high)}`)
+  // Shorter sounds end in silence.
+  assert.deepEqual(await scored('short', waveFile(Float32Array.of(0.5, -0.5), 16_000, 32, 1)), [16_384, -16_384, 0, 0])
+  assert.deepEqual(await scored('short', waveFile(Float32Array.of(0.5, 0, 0, 0, 1), 8000, 8, 1)), [16_384, 0, 0, 0])
+  assert.match(await refused('sound', png), /^the sound cannot be read: it is no WAV file/)
+  const long = waveFile(new Float32Array(0), 8000, 8, 1)
+  assert.equal((await predict('sound', long.subarray(0, 30))).status, 400)
+  const many = waveFile(new Float32Array(400), 100, 8, 1)
+  many.writeUInt16LE(65, 22)
+  assert.match(await refused('sound', many), /it has 65 channels, expected 1 to 64/)
+  const bomb = waveFile(new Float32Array(300_000), 100, 8, 1)
+  assert.match(await refused('sound', bomb), /it has 24000000 samples, at most 16777216 are taken/)
+})
+
+test('256 pictures wait for a thread, and no more', async () => {
+  const size = { height: 2, width: 2, channels: 3, isGrey: false, isReversed: false, isPlanar: true, shorterSide: 0 }
+  const range = { scale: 1, mean: [0, 0, 0], std: [1, 1, 1] }
+  const plan: ImagePlan = { ...size, ...range, fit: 'crop', resample: 'linear' }
+  const decoder = new PictureDecoder(1000)
+  await decoder.decode(png, plan, () => true)
+  const results = await Promise.allSettled(Array.from({ length: 400 }, () => decoder.decode(png, plan, () => true)))
+  const failed = results.filter(({ status }) => status === 'rejected')
+  assert.ok(failed.length > 50 && failed.length < 144, `${failed.length}`)
+  assert.match(String((failed[0] as PromiseRejectedResult).reason), /256 pictures wait to be decoded/)
+  await assert.rejects(
+    decoder.decode(png, plan, () => false),
+    { code: 'CANCELLED' },
+  )
+})
