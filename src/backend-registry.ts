@@ -70,6 +70,10 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
     const { IdentityBackend } = await import('./backends/identity/identity-backend.ts')
     return new IdentityBackend(dependencies)
   },
+  llamacpp: async (dependencies, settings) => {
+    const { LlamaCppBackend } = await import('./backends/llamacpp/llamacpp-backend.ts')
+    return new LlamaCppBackend(dependencies, settings)
+  },
   onnxruntime: async (dependencies, settings, { backendConfig }) => {
     const { OnnxBackend } = await import('./backends/onnx/onnx-backend.ts')
     const interpreter = backendConfig.get('python')?.get('interpreter') ?? 'python3'

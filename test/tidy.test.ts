@@ -164,6 +164,7 @@ describe('calls', () => {
       'src/backends/onnx/native/carrier-thread.ts': 'a thread of its own measures its runs',
       'src/cuda/gpu-thread-program.ts': 'a thread of its own measures its runs',
       'src/backends/typescript/model-worker.ts': 'a Worker asks its model whether it is ready',
+      'src/backends/llamacpp/engine/engine-program.ts': 'a process of its own measures its steps',
       'src/cli/access-log-writer.ts': 'lines carry the time of day',
       'src/cli/log-sink.ts': 'the log is there before the Clock and after it',
       'src/cli/log-writer.ts': 'lines carry the time of day',

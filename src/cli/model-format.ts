@@ -8,6 +8,7 @@ type ModelFormat = { readonly backend: string; readonly fileName: string }
 
 const formats: Readonly<Record<string, ModelFormat>> = {
   '.onnx': { backend: 'onnxruntime', fileName: 'model.onnx' },
+  '.gguf': { backend: 'llamacpp', fileName: 'model.gguf' },
   '.pt': { backend: 'pytorch', fileName: 'model.pt' },
   '.pth': { backend: 'pytorch', fileName: 'model.pt' },
   '.pt2': { backend: 'pytorch', fileName: 'model.pt2' },

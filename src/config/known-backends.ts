@@ -45,6 +45,7 @@ export const knownBackends: readonly KnownBackend[] = [
   backend('sklearn', [], ['model.skops', 'model.joblib', 'model.pkl']),
   backend('xgboost', [], ['model.ubj', 'model.json', 'xgboost.json', 'xgboost.ubj', 'xgboost.model']),
   backend('lightgbm', [], ['model.txt']),
+  backend('llamacpp', [], ['model.gguf']),
   backend('python', [], ['model.py']),
   backend('typescript', [], ['model.ts', 'model.js', 'model.mjs']),
 ]
@@ -76,6 +77,9 @@ const usualNames: ReadonlyMap<string, string> = new Map([
   ['tf', 'tensorflow'],
   ['scikit-learn', 'sklearn'],
   ['py', 'python'],
+  ['llama.cpp', 'llamacpp'],
+  ['llama', 'llamacpp'],
+  ['gguf', 'llamacpp'],
   ['ts', 'typescript'],
   ['javascript', 'typescript'],
   ['js', 'typescript'],

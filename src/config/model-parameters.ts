@@ -52,6 +52,7 @@ const every = null
 const onnx = ['onnxruntime']
 const typescript = ['typescript']
 const identity = ['identity']
+const llama = ['llamacpp']
 const trees = ['xgboost', 'lightgbm']
 const inPython = ['python', 'torchserve', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...trees]
 
@@ -64,6 +65,11 @@ const notNegative = numberThat('a number that is not negative', (value) => Numbe
 const sloMs = numberThat('a number of milliseconds above 0 and up to 3600000', (ms) => ms > 0 && ms <= 3_600_000)
 const delayTargetMs = numberThat('a number of milliseconds from 0 to 3600000', (ms) => ms >= 0 && ms <= 3_600_000)
 const threads = wholeNumberUpTo(1024)
+const wholeFrom = (least: number, most: number) =>
+  numberThat(
+    `a whole number from ${least} to ${most}`,
+    (value) => Number.isSafeInteger(value) && value >= least && value <= most,
+  )
 const batchingLibrary = "Of Triton's custom batching libraries: accepted, with no effect"
 const openVino = '[Settings of OpenVINO](../guide/openvino.md)'
 
@@ -215,6 +221,35 @@ export const modelParameters = {
       'For tests of clients: how long an execution or the making of an instance takes',
       modelFirst,
     ),
+  ),
+  context_length: row(
+    llama,
+    wholeFrom(16, 16_777_216),
+    'Tokens of one prompt and its answer together; without: what the file says, at most 8192',
+  ),
+  max_sequences: row(llama, wholeFrom(1, 256), 'Requests that are computed at the same time; 16'),
+  kv_cells: row(
+    llama,
+    wholeFrom(16, 268_435_456),
+    'Tokens that the [memory of all sequences](../guide/serve-a-gguf.md#memory) holds; without: enough for all of them, at most 16384',
+  ),
+  step_tokens: row(llama, wholeFrom(16, 65_536), 'Tokens of one step, answers and prompts together; 2048'),
+  prompt_tokens_per_step: row(
+    llama,
+    wholeNumberUpTo(65_536),
+    'Prompt tokens of one step; 0 or without: as many as keep the answers that run on time',
+  ),
+  n_threads: row(llama, wholeFrom(1, 1024), 'Threads of one instance; without: one for each core'),
+  n_gpu_layers: row(
+    llama,
+    wholeNumberUpTo(10_000),
+    'Layers on the GPU; without: all of an instance with a GPU, none of others',
+  ),
+  language_task: row(llama, oneOf('generate', 'embed', 'rerank'), 'What the model is for; without: what the file says'),
+  lora_adapters: row(
+    llama,
+    anyText,
+    '[Adapters](../guide/serve-a-gguf.md#adapters) that requests may name: `name=file`, with commas between, below the folder of the model',
   ),
   response_parameters: row(identity, onlyTrue, 'For tests of clients: whether an answer has parameters'),
   ...uploadRows,

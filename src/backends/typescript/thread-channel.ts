@@ -4,7 +4,8 @@ import { Worker as Thread } from 'node:worker_threads'
 import { noteWorker } from '../../base/running-workers.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { threadCpu } from '../worker-pulse.ts'
-import { lineSplitter, workerNodeOptions, type ChannelEvents, type OpenChannel } from './worker-channel.ts'
+import { lineSplitter } from '../line-splitter.ts'
+import { workerNodeOptions, type ChannelEvents, type OpenChannel } from './worker-channel.ts'
 import type { FromWorker } from './worker-protocol.ts'
 
 const entry = new URL(`./model-worker${path.extname(import.meta.url)}`, import.meta.url)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lineSplitter } from './worker-channel.ts'
+import { lineSplitter } from './line-splitter.ts'
 
 test('text in pieces becomes whole lines, the last without its end', () => {
   const lines: string[] = []

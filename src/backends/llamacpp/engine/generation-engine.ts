@@ -1,0 +1,328 @@
+// Runs all sequences of a model together: one decode per step, with the next token of every running answer and a slice of the
+// prompts that wait. Between two steps sequences are cancelled, paused, admitted, and preempted when the memory is short.
+
+import { messageOf, ServerError } from '../../../base/server-error.ts'
+import { grammarOfSchema } from '../../../llm/grammar-of-schema.ts'
+import { requireGrammar } from '../../../llm/require-grammar.ts'
+import type { EngineMessage, EngineSettings, FinishReason, GenerateOrder } from '../engine-protocol.ts'
+import { EngineTally } from './engine-tally.ts'
+import type { LlamaSession } from './llama-session.ts'
+import { promptBudget } from './prompt-budget.ts'
+import { Sequence } from './sequence.ts'
+import { SlotTable, type Slot } from './slot-table.ts'
+import { TokenSampler } from './token-sampler.ts'
+
+/** Cells that must be free beyond a prompt, so that what is admitted is not preempted at once. */
+const headroomCells = 32
+
+type EngineDependencies = {
+  readonly session: LlamaSession
+  readonly post: (messages: readonly EngineMessage[]) => void
+  readonly nowMs: () => number
+}
+
+export class GenerationEngine {
+  readonly #session: LlamaSession
+  readonly #post: EngineDependencies['post']
+  readonly #nowMs: () => number
+  readonly #settings: EngineSettings
+  readonly #table: SlotTable
+  readonly #tally: EngineTally
+  /** Sorted: who is first is admitted first. */
+  readonly #waiting: Sequence[] = []
+  /** Orders whose text is being tokenized. */
+  readonly #early = new Map<number, { isCancelled: boolean; isPaused: boolean }>()
+  readonly #outbox: EngineMessage[] = []
+  #arrivals = 0
+  #isRunning = false
+  #adapter = ''
+
+  constructor({ session, post, nowMs }: EngineDependencies, settings: EngineSettings) {
+    this.#session = session
+    this.#post = post
+    this.#nowMs = nowMs
+    this.#settings = settings
+    this.#table = new SlotTable(session, settings.slots)
+    this.#tally = new EngineTally(nowMs)
+  }
+
+  async take(order: GenerateOrder): Promise<void> {
+    const bornMs = this.#nowMs()
+    const arrival = this.#arrivals++
+    const early = { isCancelled: false, isPaused: false }
+    this.#early.set(order.key, early)
+    try {
+      const sequence = await this.#prepare(order, arrival, bornMs)
+      sequence.isCancelled = early.isCancelled
+      sequence.isPaused = early.isPaused
+      this.#enqueue(sequence)
+    } catch (reason) {
+      this.#fail(order.key, reason)
+    } finally {
+      this.#early.delete(order.key)
+    }
+    this.#flush()
+    void this.#run()
+  }
+
+  cancel(key: number): void {
+    const early = this.#early.get(key)
+    if (early !== undefined) early.isCancelled = true
+    const sequence = this.#find(key)
+    if (sequence !== undefined) sequence.isCancelled = true
+    void this.#run()
+  }
+
+  setPaused(key: number, isPaused: boolean): void {
+    const sequence = this.#early.get(key) ?? this.#find(key)
+    if (sequence !== undefined) sequence.isPaused = isPaused
+    void this.#run()
+  }
+
+  async #prepare(order: GenerateOrder, arrival: number, bornMs: number): Promise<Sequence> {
+    const { sampling } = order
+    if (!this.#session.hasAdapter(sampling.lora)) {
+      const known = this.#settings.adapters.map(({ name }) => `'${name}'`).join(', ')
+      const text = `sampling_parameters: 'lora' '${sampling.lora}' is not an adapter of this model; it has ${known || 'none'}`
+      throw ServerError.withoutStack('INVALID_ARG', text)
+    }
+    const grammar = sampling.jsonSchema === '' ? sampling.grammar : grammarOfSchema(sampling.jsonSchema)
+    if (grammar !== '') requireGrammar(grammar)
+    const prompt = await this.#session.tokenize(order.text, sampling.addSpecialTokens)
+    const { contextLength } = this.#session
+    if (prompt.length === 0) {
+      throw ServerError.withoutStack('INVALID_ARG', 'text_input must have at least one token, it is empty')
+    }
+    if (prompt.length >= contextLength) {
+      const text = `the model's context has ${contextLength} tokens, and text_input alone has ${prompt.length}: send a shorter text`
+      throw ServerError.withoutStack('INVALID_ARG', text)
+    }
+    return new Sequence(order, prompt, new TokenSampler(this.#session, sampling, prompt, grammar), arrival, bornMs)
+  }
+
+  #find(key: number): Sequence | undefined {
+    const isIt = (sequence: Sequence | null): boolean => sequence?.key === key
+    return this.#waiting.find(isIt) ?? this.#table.slots.find((slot) => isIt(slot.sequence))?.sequence ?? undefined
+  }
+
+  #enqueue(sequence: Sequence): void {
+    let place = this.#waiting.length
+    while (place > 0 && goesBefore(sequence, this.#waiting[place - 1] as Sequence)) place--
+    this.#waiting.splice(place, 0, sequence)
+  }
+
+  async #run(): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    try {
+      while (await this.#step());
+    } finally {
+      this.#isRunning = false
+      this.#flush()
+    }
+  }
+
+  /** False: there is nothing to compute. */
+  async #step(): Promise<boolean> {
+    this.#dropCancelled()
+    this.#admit()
+    const { batch } = this.#session
+    batch.clear()
+    const running = this.#table.slots.filter((slot) => slot.sequence !== null && !slot.sequence.isPaused)
+    const adapter = this.#nextAdapter(running)
+    const turn = running.filter(({ sequence }) => sequence?.sampling.lora === adapter)
+    const answers = this.#addAnswers(turn)
+    const prompts = this.#addPrompts(turn, answers)
+    if (batch.length === 0) {
+      this.#flush()
+      return false
+    }
+    this.#session.useAdapter(adapter)
+    const startMs = this.#nowMs()
+    try {
+      await this.#session.decode()
+    } catch (reason) {
+      for (const slot of turn) this.#failSlot(slot, reason)
+      return true
+    }
+    this.#tally.stepped(answers, prompts, this.#nowMs() - startMs)
+    for (const slot of turn) this.#advance(slot)
+    this.#flush()
+    return true
+  }
+
+  /** Sequences with different adapters cannot share a step, so adapters take turns. */
+  #nextAdapter(running: readonly Slot[]): string {
+    const names = [...new Set(running.map(({ sequence }) => sequence?.sampling.lora ?? ''))].sort()
+    this.#adapter = names.find((name) => name > this.#adapter) ?? names[0] ?? ''
+    return this.#adapter
+  }
+
+  #addAnswers(turn: readonly Slot[]): number {
+    const { batch } = this.#session
+    let count = 0
+    for (const slot of turn) {
+      const { sequence } = slot
+      // An earlier slot may have taken this one's memory.
+      if (sequence === null) continue
+      sequence.row = -1
+      if (sequence.next < 0 || !this.#roomFor(slot)) continue
+      sequence.row = batch.add(sequence.next, slot.tokens.length, slot.id, true)
+      this.#table.append(slot, sequence.next)
+      count++
+    }
+    return count
+  }
+
+  /** Frees a cell for the next token: of slots that nobody uses, or of the sequence that matters least. */
+  #roomFor(slot: Slot): boolean {
+    while (!this.#table.makeRoom(1)) {
+      const last = this.#leastImportant()
+      if (last === null) return false
+      this.#preempt(last)
+      if (last === slot) return false
+    }
+    return true
+  }
+
+  #leastImportant(): Slot | null {
+    let last: Slot | null = null
+    for (const slot of this.#table.slots) {
+      // What is in the batch already is computed.
+      if (slot.sequence === null || slot.sequence.row >= 0) continue
+      if (last === null || goesBefore(last.sequence as Sequence, slot.sequence)) last = slot
+    }
+    return last
+  }
+
+  /** The sequence waits for memory; then it computes its tokens again and goes on. */
+  #preempt(slot: Slot): void {
+    const sequence = slot.sequence as Sequence
+    if (sequence.next >= 0) sequence.tokens = [...slot.tokens, sequence.next]
+    sequence.next = -1
+    sequence.hasLooked = false
+    this.#table.clear(slot)
+    this.#enqueue(sequence)
+    this.#tally.preempted()
+  }
+
+  #addPrompts(turn: readonly Slot[], answers: number): number {
+    const { batch } = this.#session
+    const waiting = turn.filter(({ sequence }) => sequence !== null && sequence.next < 0).sort(byUrgency)
+    const fixed = this.#settings.promptTokens
+    const most = batch.most - batch.length
+    const budget =
+      fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.length, this.#tally.times(answers), most)
+    let left = budget
+    for (const slot of waiting) {
+      if (left === 0) break
+      left -= this.#addPrompt(slot, slot.sequence as Sequence, left)
+    }
+    return budget - left
+  }
+
+  #addPrompt(slot: Slot, sequence: Sequence, most: number): number {
+    if (!sequence.hasLooked) {
+      sequence.hasLooked = true
+      const reused = this.#table.reuse(slot, sequence)
+      if (sequence.outputTokens === 0) sequence.cachedTokens = reused
+      this.#tally.looked(sequence.tokens.length, reused)
+    }
+    const { tokens } = sequence
+    const count = Math.min(most, tokens.length - slot.tokens.length)
+    if (!this.#table.makeRoom(count)) return 0
+    for (let i = 0; i < count; i++) {
+      const place = slot.tokens.length
+      const isLast = place === tokens.length - 1
+      const row = this.#session.batch.add(tokens[place] as number, place, slot.id, isLast)
+      if (isLast) sequence.row = row
+      this.#table.append(slot, tokens[place] as number)
+    }
+    return count
+  }
+
+  /** After a step: the sequence says its next token, and ends or goes on. */
+  #advance(slot: Slot): void {
+    const { sequence } = slot
+    if (sequence === null || sequence.row < 0 || sequence.isCancelled) return
+    try {
+      const { token, logprob } = sequence.sampler.pick(sequence.row)
+      sequence.row = -1
+      const isEnd = this.#session.isEnd(token)
+      const bytes = this.#session.pieceOf(token, !sequence.sampling.skipSpecialTokens)
+      const reason = sequence.say(token, bytes, isEnd, logprob) ?? this.#fullReason(slot)
+      this.#tally.said(sequence)
+      if (reason !== null) {
+        this.#end(slot, reason)
+        return
+      }
+      sequence.next = token
+      const message = sequence.takeText()
+      if (message !== null) this.#outbox.push(message)
+    } catch (failure) {
+      this.#failSlot(slot, failure)
+    }
+  }
+
+  #fullReason(slot: Slot): FinishReason | null {
+    return slot.tokens.length + 1 >= this.#session.contextLength ? 'length' : null
+  }
+
+  #end(slot: Slot, reason: FinishReason): void {
+    const sequence = slot.sequence as Sequence
+    this.#outbox.push(sequence.finish(reason))
+    sequence.sampler.close()
+    this.#table.leave(slot)
+  }
+
+  #dropCancelled(): void {
+    for (const slot of this.#table.slots) if (slot.sequence?.isCancelled === true) this.#end(slot, 'cancelled')
+    for (let i = this.#waiting.length - 1; i >= 0; i--) {
+      const sequence = this.#waiting[i] as Sequence
+      if (!sequence.isCancelled) continue
+      this.#waiting.splice(i, 1)
+      this.#outbox.push(sequence.finish('cancelled'))
+      sequence.sampler.close()
+    }
+  }
+
+  /** Gives slots to sequences that wait, in their order, as long as there is memory for their prompts. */
+  #admit(): void {
+    while (this.#waiting.length > 0) {
+      const sequence = this.#waiting[0] as Sequence
+      const needed = Math.min(sequence.tokens.length + headroomCells, this.#table.book.size)
+      const isAlone = this.#table.slots.every((slot) => slot.sequence === null)
+      if (!isAlone && this.#table.availableCells < needed) return
+      if (this.#table.assign(sequence) === null) return
+      this.#waiting.shift()
+    }
+  }
+
+  #failSlot(slot: Slot, reason: unknown): void {
+    const { sequence } = slot
+    if (sequence === null) return
+    sequence.sampler.close()
+    this.#table.clear(slot)
+    this.#fail(sequence.key, reason)
+  }
+
+  #fail(key: number, reason: unknown): void {
+    const code = reason instanceof ServerError ? reason.code : 'INTERNAL'
+    this.#outbox.push({ kind: 'failed', key, code, message: messageOf(reason) })
+  }
+
+  #flush(): void {
+    const running = this.#table.slots.filter((slot) => slot.sequence !== null).length
+    const { usedCount, size } = this.#table.book
+    const figures = this.#tally.figures({ running, waiting: this.#waiting.length, usedCells: usedCount, cells: size })
+    if (figures !== null) this.#outbox.push({ kind: 'figures', figures })
+    if (this.#outbox.length === 0) return
+    this.#post(this.#outbox.splice(0))
+  }
+}
+
+const goesBefore = (a: Sequence, b: Sequence): boolean =>
+  a.priority < b.priority || (a.priority === b.priority && a.arrival < b.arrival)
+
+const byUrgency = ({ sequence: a }: Slot, { sequence: b }: Slot): number =>
+  a === null || b === null ? 0 : goesBefore(a, b) ? -1 : 1

@@ -1,0 +1,189 @@
+// One model with one context of llama.cpp. The library ends the process on wrong values, so every value is checked before the
+// call: tokens against the vocabulary, batches against their size, texts against the context.
+
+import { ServerError } from '../../../base/server-error.ts'
+import type { EngineTask } from '../engine-protocol.ts'
+import { addressOf, openLlamaLibrary, viewFloats, type LlamaLibrary } from './llama-library.ts'
+import { TokenBatch } from './token-batch.ts'
+
+const kinds = { generate: -1, embed: -1, rerank: 4 } as const
+const encoder = new TextEncoder()
+
+/** A token of more bytes is asked for again with a larger buffer. */
+const usualPieceBytes = 64
+
+export class LlamaSession {
+  readonly library: LlamaLibrary
+  readonly vocabulary: number
+  readonly vocabularySize: number
+  readonly embeddingLength: number
+  readonly batch: TokenBatch
+  readonly cells: number
+  readonly contextLength: number
+  readonly #model: number
+  readonly #context: number
+  readonly #memory: number
+  readonly #encodes: boolean
+  /** The text of each token, with and without the texts of control tokens, once it was asked for. */
+  readonly #pieces: (Uint8Array | undefined)[][] = [[], []]
+  readonly #adapters: ReadonlyMap<string, number>
+  #adapter = ''
+  readonly #isEnd: Uint8Array
+
+  private constructor(library: LlamaLibrary, { modelPath, settings }: EngineTask) {
+    this.library = library
+    const modelParams = { ...library.modelDefaults(), n_gpu_layers: settings.gpuLayers, main_gpu: settings.gpu }
+    this.#model = library.loadModel(modelPath, modelParams)
+    if (this.#model === 0) throw new ServerError('INVALID_ARG', 'llama.cpp could not load the file')
+    const pools = settings.kind !== 'generate'
+    const context = {
+      ...library.contextDefaults(),
+      n_ctx: settings.cells,
+      n_batch: settings.batchTokens,
+      n_ubatch: pools ? settings.batchTokens : Math.min(512, settings.batchTokens),
+      n_seq_max: settings.slots,
+      n_threads: settings.threads,
+      n_threads_batch: settings.threads,
+      embeddings: pools,
+      pooling_type: kinds[settings.kind],
+      kv_unified: true,
+      swa_full: true,
+    }
+    this.#context = library.createContext(this.#model, context)
+    if (this.#context === 0) throw new ServerError('UNAVAILABLE', contextAdvice(settings.cells))
+    library.attachThreads(this.#context, settings.threads)
+    this.#memory = library.memory(this.#context)
+    this.vocabulary = library.vocabulary(this.#model)
+    this.vocabularySize = library.tokenCount(this.vocabulary)
+    this.embeddingLength = library.embeddingLength(this.#model)
+    this.#encodes = library.hasEncoder(this.#model) && !library.hasDecoder(this.#model)
+    this.cells = library.contextCells(this.#context)
+    this.contextLength = Math.min(settings.contextLength, this.cells)
+    this.batch = new TokenBatch(settings.batchTokens)
+    this.#isEnd = Uint8Array.from({ length: this.vocabularySize }, (_, id) =>
+      Number(library.isEndToken(this.vocabulary, id)),
+    )
+    this.#adapters = new Map(settings.adapters.map(({ name, path }) => [name, this.#openAdapter(name, path)]))
+  }
+
+  static open(task: EngineTask, onLog: (level: number, text: string) => void): LlamaSession {
+    return new LlamaSession(openLlamaLibrary(task.library, onLog), task)
+  }
+
+  isEnd(token: number): boolean {
+    return this.#isEnd[token] === 1
+  }
+
+  get endTokens(): readonly number[] {
+    return [...this.#isEnd.keys()].filter((id) => this.#isEnd[id] === 1)
+  }
+
+  /** Runs beside the steps. `isParsed`: texts of control tokens become these tokens. */
+  async tokenize(text: string, addsSpecial: boolean, isParsed = true): Promise<Int32Array> {
+    const bytes = encoder.encode(text)
+    // A text has at most one token per byte, and a few that are added around it.
+    const tokens = new Int32Array(bytes.length + 16)
+    const count = await callAsync(this.library.tokenize, [
+      this.vocabulary, addressOf(bytes), bytes.length, addressOf(tokens), tokens.length, addsSpecial, isParsed,
+    ]) // prettier-ignore
+    if (count < 0) throw new ServerError('INTERNAL', `llama.cpp could not tokenize a text of ${bytes.length} bytes`)
+    return tokens.slice(0, count)
+  }
+
+  /** The bytes of a token; they need not be whole characters. */
+  pieceOf(token: number, showsControl: boolean): Uint8Array {
+    const pieces = this.#pieces[Number(showsControl)] as (Uint8Array | undefined)[]
+    return (pieces[token] ??= this.#readPiece(token, showsControl))
+  }
+
+  #readPiece(token: number, showsControl: boolean): Uint8Array {
+    let buffer = new Uint8Array(usualPieceBytes)
+    const read = (): number =>
+      this.library.pieceOf(this.vocabulary, token, addressOf(buffer), buffer.length, 0, showsControl)
+    let length = read()
+    if (length < 0) {
+      buffer = new Uint8Array(-length)
+      length = read()
+    }
+    return buffer.slice(0, Math.max(0, length))
+  }
+
+  /** Computes the batch in another thread. Throws for what the library refuses. */
+  async decode(): Promise<void> {
+    const run = this.#encodes ? this.library.encode : this.library.decode
+    const code = await callAsync(run, [this.#context, this.batch.struct])
+    if (code === 0) return
+    const reason = code === 1 ? 'its memory has no free cells' : `code ${code}`
+    throw new ServerError('INTERNAL', `llama.cpp could not compute ${this.batch.length} tokens: ${reason}`)
+  }
+
+  /** What the model says comes after the token at `row` of the last batch: a view, valid until the next decode. */
+  logitsAt(row: number): Float32Array {
+    const address = this.library.logitsAt(this.#context, row)
+    if (address === 0) throw new ServerError('INTERNAL', `llama.cpp has no logits for row ${row}`)
+    return viewFloats(address, this.vocabularySize)
+  }
+
+  sample(sampler: number, row: number): number {
+    return this.library.sample(sampler, this.#context, row)
+  }
+
+  /** The pooled vector of a sequence, copied. */
+  embeddingOf(sequence: number, length: number): Float32Array {
+    const address = this.library.embeddingOf(this.#context, sequence)
+    if (address === 0) throw new ServerError('INTERNAL', `llama.cpp has no embedding for sequence ${sequence}`)
+    return Float32Array.from(viewFloats(address, length))
+  }
+
+  /** Drops the tokens of a sequence from `position` on. False: the model cannot go back; nothing is left of the sequence. */
+  forget(sequence: number, position: number): boolean {
+    if (this.#memory === 0) return true
+    if (this.library.removeCells(this.#memory, sequence, position, -1)) return true
+    this.library.removeCells(this.#memory, sequence, -1, -1)
+    return false
+  }
+
+  /** `target` gets the first tokens of `source`; both share the memory. `target` must be empty. */
+  share(source: number, target: number, length: number): void {
+    this.library.copyCells(this.#memory, source, target, 0, length)
+  }
+
+  hasAdapter(name: string): boolean {
+    return name === '' || this.#adapters.has(name)
+  }
+
+  /** The next decodes use this adapter; '': none. */
+  useAdapter(name: string): void {
+    if (name === this.#adapter) return
+    this.#adapter = name
+    const address = this.#adapters.get(name)
+    if (address === undefined) this.library.setAdapters(this.#context, 0, 0, 0)
+    else {
+      const list = new BigInt64Array([BigInt(address)])
+      this.library.setAdapters(this.#context, addressOf(list), 1, addressOf(new Float32Array([1])))
+    }
+  }
+
+  #openAdapter(name: string, path: string): number {
+    const address = this.library.openAdapter(this.#model, path)
+    if (address === 0)
+      throw new ServerError('INVALID_ARG', `llama.cpp could not load the adapter '${name}' from '${path}'`)
+    return address
+  }
+
+  close(): void {
+    this.library.freeContext(this.#context)
+    this.library.freeModel(this.#model)
+  }
+}
+
+const contextAdvice = (cells: number): string =>
+  `llama.cpp could not make a context of ${cells} tokens: there may be too little memory; set the parameter 'kv_cells' or 'context_length' lower`
+
+type AsyncFunction = { async: (...values: [...unknown[], (error: Error | null, result: number) => void]) => void }
+
+function callAsync(call: AsyncFunction, values: readonly unknown[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    call.async(...values, (error: Error | null, result: number) => (error === null ? resolve(result) : reject(error)))
+  })
+}

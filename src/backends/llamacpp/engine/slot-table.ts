@@ -1,0 +1,149 @@
+// The slots of a context: which tokens each has in memory, who uses it, and what later requests can reuse of it. A slot that
+// nobody uses keeps its tokens until the memory is needed; the one that was used longest ago goes first.
+
+import { CellBook } from './cell-book.ts'
+import type { Sequence } from './sequence.ts'
+
+/** What the table asks of the library. */
+type SlotMemory = {
+  readonly cells: number
+  forget(slot: number, position: number): boolean
+  share(source: number, target: number, length: number): void
+}
+
+export type Slot = {
+  readonly id: number
+  sequence: Sequence | null
+  /** The tokens in memory. */
+  tokens: number[]
+  cells: number[]
+  /** The adapter that the tokens were computed with. */
+  adapter: string
+  usedAt: number
+}
+
+/** A beginning must be this much longer than the one at hand to be worth a copy. */
+const leastGain = 16
+
+export class SlotTable {
+  readonly slots: readonly Slot[]
+  readonly book: CellBook
+  readonly #memory: SlotMemory
+  #uses = 0
+
+  constructor(memory: SlotMemory, count: number) {
+    this.#memory = memory
+    this.book = new CellBook(memory.cells)
+    this.slots = Array.from({ length: count }, (_, id) => {
+      return { id, sequence: null, tokens: [], cells: [], adapter: '', usedAt: 0 }
+    })
+  }
+
+  /** A slot for the sequence; null: all are in use. The tokens that the slot has in common with it stay. */
+  assign(sequence: Sequence): Slot | null {
+    const idle = this.slots.filter((slot) => slot.sequence === null)
+    if (idle.length === 0) return null
+    const slot = this.#continuing(idle, sequence) ?? oldestOf(idle)
+    this.#cut(slot, this.#commonLength(slot, sequence))
+    slot.sequence = sequence
+    slot.adapter = sequence.sampling.lora
+    slot.usedAt = ++this.#uses
+    return slot
+  }
+
+  /**
+   * Called when the first token of the prompt is about to be computed: another slot, also one in use, may have computed a longer
+   * part of it by now. The result is how many tokens need not be computed.
+   */
+  reuse(slot: Slot, sequence: Sequence): number {
+    let donor: Slot | null = null
+    let longest = slot.tokens.length + leastGain
+    for (const other of this.slots) {
+      if (other === slot) continue
+      const length = this.#commonLength(other, sequence)
+      if (length < longest) continue
+      longest = length
+      donor = other
+    }
+    if (donor !== null) {
+      this.#cut(slot, 0)
+      this.#memory.share(donor.id, slot.id, longest)
+      const cells = donor.cells.slice(0, longest)
+      this.book.share(cells)
+      slot.cells = cells
+      slot.tokens = donor.tokens.slice(0, longest)
+      if (donor.sequence === null) donor.usedAt = ++this.#uses
+    }
+    return slot.tokens.length
+  }
+
+  /** One more token of the slot is being computed. */
+  append(slot: Slot, token: number): void {
+    slot.tokens.push(token)
+    slot.cells.push(this.book.take())
+  }
+
+  /** The sequence is done with its slot, whose tokens stay for others. */
+  leave(slot: Slot): void {
+    slot.sequence = null
+    slot.usedAt = ++this.#uses
+  }
+
+  /** Nothing of the slot stays. */
+  clear(slot: Slot): void {
+    slot.sequence = null
+    this.#cut(slot, 0)
+  }
+
+  /** Frees cells of slots that nobody uses, the oldest first, until there are `count`. False: there are not so many. */
+  makeRoom(count: number): boolean {
+    while (this.book.freeCount < count) {
+      const kept = this.slots.filter((slot) => slot.sequence === null && slot.tokens.length > 0)
+      if (kept.length === 0) return false
+      this.#cut(oldestOf(kept), 0)
+    }
+    return true
+  }
+
+  /** Cells that are free or could be freed without stopping a sequence. */
+  get availableCells(): number {
+    const idle = this.slots.filter((slot) => slot.sequence === null)
+    return this.book.freeCount + idle.reduce((sum, slot) => sum + this.book.soleCount(slot.cells), 0)
+  }
+
+  /** The idle slot whose tokens the sequence goes on with: at least half of the slot's tokens are its own. */
+  #continuing(idle: readonly Slot[], sequence: Sequence): Slot | null {
+    let best: Slot | null = null
+    let longest = 0
+    for (const slot of idle) {
+      const length = this.#commonLength(slot, sequence)
+      if (length <= longest || length * 2 < slot.tokens.length) continue
+      longest = length
+      best = slot
+    }
+    return best
+  }
+
+  /** How many tokens at the beginning are the same. The last token of a prompt is computed in any case, for what follows it. */
+  #commonLength(slot: Slot, { tokens, sampling }: Sequence): number {
+    if (slot.adapter !== sampling.lora) return 0
+    const most = Math.min(slot.tokens.length, tokens.length - 1)
+    let length = 0
+    while (length < most && slot.tokens[length] === tokens[length]) length++
+    return length
+  }
+
+  #cut(slot: Slot, length: number): void {
+    if (slot.tokens.length <= length) return
+    // A model that cannot go back has dropped all of it.
+    const kept = this.#memory.forget(slot.id, length) ? length : 0
+    this.book.release(slot.cells.splice(kept))
+    slot.tokens.length = kept
+  }
+}
+
+/** An empty slot is older than any other. */
+function oldestOf(slots: readonly Slot[]): Slot {
+  const age = (slot: Slot): number => (slot.tokens.length === 0 ? -1 : slot.usedAt)
+  return slots.reduce((oldest, slot) => (age(slot) < age(oldest) ? slot : oldest))
+}

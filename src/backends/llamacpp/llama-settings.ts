@@ -1,0 +1,64 @@
+// The settings of a GGUF model: what its configuration says, and defaults from the file and the machine.
+
+import { availableParallelism } from 'node:os'
+import path from 'node:path'
+import { ServerError } from '../../base/server-error.ts'
+import { readParameter } from '../../config/model-parameters.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
+import type { LanguageFacts } from '../../llm/language-facts.ts'
+import type { InstanceSpec, ModelFiles } from '../../model/backend.ts'
+import type { EngineSettings } from './engine-protocol.ts'
+
+const usualSequences = 16
+const usualContextLength = 8192
+const usualCells = 16_384
+const usualBatchTokens = 2048
+const allLayers = 999
+
+export function llamaSettings(
+  config: ModelConfig,
+  facts: LanguageFacts,
+  files: ModelFiles,
+  spec: Pick<InstanceSpec, 'kind' | 'deviceId'>,
+): EngineSettings {
+  const kind = readParameter(config, 'language_task') ?? facts.kind
+  const slots = readParameter(config, 'max_sequences') ?? usualSequences
+  const trained = facts.contextLength === 0 ? usualContextLength : facts.contextLength
+  const contextLength = readParameter(config, 'context_length') ?? Math.min(trained, usualContextLength)
+  const cells =
+    readParameter(config, 'kv_cells') ?? Math.max(contextLength, Math.min(slots * contextLength, usualCells))
+  const isOnGpu = spec.kind === 'KIND_GPU'
+  return {
+    kind,
+    slots,
+    cells,
+    contextLength: Math.min(contextLength, cells),
+    batchTokens: readParameter(config, 'step_tokens') ?? Math.min(usualBatchTokens, cells),
+    promptTokens: readParameter(config, 'prompt_tokens_per_step') ?? 0,
+    threads: readParameter(config, 'n_threads') ?? availableParallelism(),
+    gpuLayers: readParameter(config, 'n_gpu_layers') ?? (isOnGpu ? allLayers : 0),
+    gpu: isOnGpu ? spec.deviceId : 0,
+    waiting: slots,
+    adapters: adaptersOf(config, files),
+  }
+}
+
+/** `name=path` pairs with commas between; a path is below the model's folder. */
+function adaptersOf(config: ModelConfig, files: ModelFiles): EngineSettings['adapters'] {
+  const text = readParameter(config, 'lora_adapters') ?? ''
+  return text
+    .split(',')
+    .filter((each) => each.trim() !== '')
+    .map((each) => {
+      const [name = '', place = ''] = each.split('=').map((part) => part.trim())
+      const file = path.resolve(files.modelDirectory, place)
+      if (name === '' || place === '' || !file.startsWith(path.resolve(files.modelDirectory) + path.sep)) {
+        const expected = "must be 'name=file' pairs with commas between, with files below the model's folder"
+        throw new ServerError(
+          'INVALID_ARG',
+          `parameter 'lora_adapters' of model '${config.name}' ${expected}, got '${each}'`,
+        )
+      }
+      return { name, path: file }
+    })
+}

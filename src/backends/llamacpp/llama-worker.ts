@@ -1,0 +1,212 @@
+// The server's side of the process that computes a GGUF model: sends requests, passes answers on, reports why a process ended.
+// The process computes many requests at the same time, so a batch counts as executed as soon as there is room for the next one.
+
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { NumberTable } from '../../base/number-table.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import { readLanguageRequest, type LanguageRequest } from '../../llm/language-request.ts'
+import type { Batch } from '../../model/batch.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import { InferenceResponse } from '../../model/inference-response.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
+import { forkProcess, type ForkedProcess } from '../forked-process.ts'
+import type { Worker, WorkerEvents } from '../supervised-instance.ts'
+import { WorkerPulse } from '../worker-pulse.ts'
+import { answerOutputs } from './answer-outputs.ts'
+import { engineOrder } from './engine-order.ts'
+import type { EngineMessage, EngineTask, FromEngine, ToEngine } from './engine-protocol.ts'
+
+const entry = fileURLToPath(new URL(`./engine/engine-program${path.extname(import.meta.url)}`, import.meta.url))
+
+/** Large models take minutes to read. */
+const startLimitMs = 30 * 60_000
+const finishGraceMs = 10_000
+
+type LlamaDependencies = { readonly clock: Clock; readonly log: Log; readonly environment: NodeJS.ProcessEnv }
+type WorkerPlace = { readonly task: EngineTask; readonly modelName: string; readonly instanceName: string }
+type Held = { readonly request: InferenceRequest; readonly asked: LanguageRequest }
+
+export class LlamaWorker implements Worker {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #place: WorkerPlace
+  readonly #events: WorkerEvents
+  readonly #process: ForkedProcess<ToEngine | EngineTask>
+  readonly #open = new NumberTable<Held>()
+  readonly #started = Promise.withResolvers<void>()
+  readonly #gone = Promise.withResolvers<void>()
+  readonly #pulse = new WorkerPulse()
+  /** Tells that the last batch is executed; null while there is room for more. */
+  #executed: (() => void) | null = null
+  #openCount = 0
+  #nextKey = 1
+  #isStarted = false
+
+  private constructor(dependencies: LlamaDependencies, place: WorkerPlace, events: WorkerEvents) {
+    this.#clock = dependencies.clock
+    this.#log = dependencies.log
+    this.#place = place
+    this.#events = events
+    const options = { environment: dependencies.environment, nodeOptions: [] }
+    this.#process = forkProcess<ToEngine | EngineTask, FromEngine>(entry, options, {
+      onMessage: (messages) => this.#onMessages(messages),
+      onLine: (line) => this.#log.verbose(line, this.#facts),
+      onExit: (reason) => this.#onExit(reason),
+    })
+    this.#process.post(place.task)
+  }
+
+  /** Resolves when the model is in memory; rejects with a ServerError when that failed. */
+  static async launch(dependencies: LlamaDependencies, place: WorkerPlace, events: WorkerEvents): Promise<LlamaWorker> {
+    const worker = new LlamaWorker(dependencies, place, events)
+    const cancelLimit = dependencies.clock.after(startLimitMs * 1e6, () => {
+      worker.#started.reject(new ServerError('UNAVAILABLE', `it was not in memory within ${startLimitMs / 1000} s`))
+    })
+    try {
+      await worker.#started.promise
+    } catch (reason) {
+      worker.kill()
+      await worker.#gone.promise
+      throw ServerError.from(reason, `failed to load model '${place.modelName}' (${place.instanceName}): `)
+    } finally {
+      cancelLimit()
+    }
+    worker.#isStarted = true
+    return worker
+  }
+
+  get processId(): number | undefined {
+    return this.#process.processId
+  }
+
+  execute(batch: Batch, executed: () => void): void {
+    const startNs = batch.startNs(this.#clock)
+    for (const request of batch.requests) {
+      request.computeStartNs = startNs
+      request.computeInputEndNs = startNs
+      this.#begin(request)
+    }
+    const { slots, waiting } = this.#place.task.settings
+    if (this.#openCount < slots + waiting) executed()
+    else this.#executed = executed
+  }
+
+  cancel(request: InferenceRequest): void {
+    const key = this.#keyOf(request)
+    if (key !== undefined) this.#process.post({ kind: 'cancel', key })
+  }
+
+  flowChanged(request: InferenceRequest): void {
+    const key = this.#keyOf(request)
+    if (key !== undefined) this.#process.post({ kind: 'flow', key, isPaused: request.isPaused })
+  }
+
+  pulse(): Promise<boolean> {
+    return this.#pulse.beat(
+      () => this.#process.post({ kind: 'ping' }),
+      async () => this.#pulse.hasMoved(await this.#process.cpuUsage()),
+    )
+  }
+
+  async stop(): Promise<void> {
+    this.#process.post({ kind: 'finish' })
+    const cancelGrace = this.#clock.after(finishGraceMs * 1e6, () => this.kill())
+    await this.#gone.promise
+    cancelGrace()
+  }
+
+  kill(): void {
+    this.#process.terminate().catch((reason: unknown) => {
+      this.#log.error('worker could not be ended', { reason: messageOf(reason) })
+    })
+  }
+
+  #begin(request: InferenceRequest): void {
+    try {
+      const asked = readLanguageRequest(request)
+      const key = this.#nextKey++
+      const order = engineOrder(key, asked, request)
+      this.#open.set(key, { request, asked })
+      this.#openCount++
+      this.#process.post(order)
+    } catch (reason) {
+      request.fail(ServerError.from(reason))
+    }
+  }
+
+  #onMessages(messages: FromEngine): void {
+    const nowNs = this.#clock.nowNs()
+    for (const message of messages) {
+      if ('key' in message) this.#onAnswer(message, nowNs)
+      else this.#onNotice(message)
+    }
+  }
+
+  #onAnswer(message: Extract<EngineMessage, { key: number }>, nowNs: number): void {
+    const held = this.#open.get(message.key)
+    if (held === undefined) return
+    const { request, asked } = held
+    const isFinal = message.kind !== 'text' || message.end !== null
+    if (isFinal) this.#release(message.key)
+    request.computeOutputStartNs = nowNs
+    request.computeEndNs = nowNs
+    if (message.kind === 'failed') {
+      const isCancel = message.code === 'CANCELLED' && request.isCancelled
+      if (isCancel) request.failCancelled()
+      else request.fail(ServerError.withoutStack(message.code, message.message))
+    } else if (message.kind === 'text' && message.end?.reason === 'cancelled' && request.isCancelled)
+      request.failCancelled()
+    else request.respond(InferenceResponse.of(this.#outputsFor(request, answerOutputs(message, asked)), { isFinal }))
+  }
+
+  #outputsFor({ requestedOutputs }: InferenceRequest, outputs: readonly Tensor[]): readonly Tensor[] {
+    return requestedOutputs.length === 0 ? outputs : outputs.filter(({ name }) => requestedOutputs.includes(name))
+  }
+
+  #onNotice(message: Exclude<EngineMessage, { key: number }>): void {
+    switch (message.kind) {
+      case 'started':
+        this.#started.resolve()
+        break
+      case 'refused':
+        this.#started.reject(new ServerError(message.code, message.message))
+        break
+      case 'pong':
+        this.#pulse.answered()
+        break
+      case 'log':
+        this.#log[message.level](message.message, this.#facts)
+        break
+      case 'figures':
+        break
+    }
+  }
+
+  get #facts(): { model: string; instance: string } {
+    return { model: this.#place.modelName, instance: this.#place.instanceName }
+  }
+
+  #onExit(reason: string): void {
+    this.#started.reject(new ServerError('INTERNAL', reason))
+    this.#open.clear()
+    this.#openCount = 0
+    this.#executed = null
+    this.#gone.resolve()
+    if (this.#isStarted) this.#events.onDeath(reason)
+  }
+
+  #keyOf(request: InferenceRequest): number | undefined {
+    return this.#open.entries().find(([, held]) => held.request === request)?.[0]
+  }
+
+  #release(key: number): void {
+    this.#open.delete(key)
+    this.#openCount--
+    const executed = this.#executed
+    this.#executed = null
+    executed?.()
+  }
+}

@@ -1,0 +1,84 @@
+import path from 'node:path'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
+import { readParameter } from '../../config/model-parameters.ts'
+import { factsOfGguf } from '../../llm/facts-of-gguf.ts'
+import { readGgufFile } from '../../llm/gguf-file.ts'
+import type { LanguageFacts } from '../../llm/language-facts.ts'
+import type {
+  Backend,
+  Instance,
+  InstanceSpec,
+  LoadedModel,
+  ModelFiles,
+  ModelVersionSource,
+} from '../../model/backend.ts'
+import { SupervisedInstance } from '../supervised-instance.ts'
+import { completeLanguageConfig } from '../complete-language-config.ts'
+import { findLlamaLibrary } from './find-llama-library.ts'
+import { llamaSettings } from './llama-settings.ts'
+import { LlamaWorker } from './llama-worker.ts'
+
+type LlamaDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly environment: NodeJS.ProcessEnv
+}
+
+/** GGUF models on llama.cpp, each instance in a process of its own. */
+export class LlamaCppBackend implements Backend {
+  readonly name = 'llamacpp'
+  readonly #dependencies: LlamaDependencies
+  readonly #libraryPath: string
+
+  constructor(dependencies: LlamaDependencies, settings: ReadonlyMap<string, string>) {
+    this.#dependencies = { ...dependencies, log: dependencies.log.from('llamacpp-backend.ts') }
+    this.#libraryPath = settings.get('library-path') ?? ''
+  }
+
+  complete(draft: ModelConfig): Promise<ModelConfig> {
+    return Promise.resolve(completeLanguageConfig(draft))
+  }
+
+  async load(source: ModelVersionSource): Promise<LoadedModel> {
+    const { config, files } = source
+    const file = modelFile(config, files)
+    const header = factsOfGguf(await readGgufFile(file))
+    const facts: LanguageFacts = { ...header, kind: readParameter(config, 'language_task') ?? header.kind }
+    const settings = llamaSettings(config, facts, files, { kind: 'KIND_CPU', deviceId: 0 })
+    const createInstance = (spec: InstanceSpec): Promise<Instance> => {
+      const library = findLlamaLibrary(this.#libraryPath, spec.kind === 'KIND_GPU')
+      const task = { library, modelPath: file, settings: llamaSettings(config, facts, files, spec) }
+      return SupervisedInstance.create(this.#dependencies, {
+        name: spec.name,
+        modelName: source.name,
+        onReadinessChange: spec.onReadinessChange,
+        maxExecutionMs: 0,
+        launch: (events) =>
+          LlamaWorker.launch(this.#dependencies, { task, modelName: source.name, instanceName: spec.name }, events),
+        tritonDeathText: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
+      })
+    }
+    return {
+      languageFacts: { ...facts, contextLength: settings.contextLength },
+      createInstance,
+      close: () => Promise.resolve(),
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+function modelFile(config: ModelConfig, files: ModelFiles): string {
+  const name = config.defaultModelFilename === '' ? 'model.gguf' : config.defaultModelFilename
+  const file = path.resolve(files.versionDirectory, name)
+  if (file.startsWith(path.resolve(files.versionDirectory) + path.sep)) return file
+  throw new ServerError(
+    'INVALID_ARG',
+    `model '${config.name}': default_model_filename '${name}' must lie in the version folder`,
+  )
+}
