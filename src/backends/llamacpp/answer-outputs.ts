@@ -21,6 +21,7 @@ export function answerOutputs(message: Answer, asked: LanguageRequest): Tensor[]
       return [textOutput('text_output', message.text)]
     case 'tokens':
       return [new Tensor('tokens', 'INT32', [message.tokens.length], bytesOf(message.tokens))]
+    case 'vectors':
     default:
       return vectorOutputs(message, asked)
   }
