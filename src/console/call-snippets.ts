@@ -31,7 +31,7 @@ const valuesText = ({ values, shape }: SnippetInput): string => {
 }
 
 /** In single quotes of a shell. */
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+export const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 export function curlSnippet(call: SnippetCall): string {
   const path = `${call.origin}${pathOf(call)}`

@@ -20,21 +20,41 @@ export type InputSlot = {
   readonly shape: readonly number[]
   readonly isBatching: boolean
   readonly isOptional: boolean
+  /** The model remembers what came before, within a sequence. */
+  readonly isSequence: boolean
   readonly fillings: readonly Filling[]
   readonly layout: PixelLayout | null
 }
+
+type Values = readonly (number | bigint | boolean | string | Uint8Array)[]
+
+/** What a widget has for an input. */
+export type Filled =
+  | {
+      readonly values: Values
+      readonly shape?: readonly number[]
+      /** Longer than the input takes: one piece after the other goes to the model, in one sequence. */
+      readonly pieces?: Pieces
+    }
+  | { readonly bytes: Uint8Array }
+  | { readonly problem: string }
+
+export type Pieces = { readonly values: readonly Values[]; readonly seconds: number }
+
+export type WidgetProps = { readonly slot: InputSlot; readonly onFilled: (filled: Filled) => void }
 
 const mostPadSide = 128
 
 export function inputSlots(metadata: ModelMetadata, config: ModelConfig): InputSlot[] {
   const isBatching = config.max_batch_size > 0
+  const isSequence = config['sequence_batching'] !== undefined
   return metadata.inputs.map(({ name, dataType, shape }) => {
     const item = isBatching ? shape.slice(1) : shape
     const layout = pixelLayout(item, dataType)
     const configured = config.input.find((input) => input.name === name)
     const isOptional = configured?.['optional'] === true
     const fillings = fillingsOf(dataType, item, layout)
-    return { name, dataType, shape, isBatching, isOptional, layout, fillings }
+    return { name, dataType, shape, isBatching, isOptional, isSequence, layout, fillings }
   })
 }
 
@@ -81,16 +101,33 @@ const isSide = (size: number): boolean => size === -1 || size >= 4
 /** The shape of a request: the batch is 1, what is open follows from the number of elements. */
 export function shapeFor(slot: InputSlot, elements: number): number[] {
   const shape = slot.shape.map((size, i) => (i === 0 && slot.isBatching ? 1 : size))
-  const open = shape.filter((size) => size < 0).length
   const fixed = shape.reduce((product, size) => (size < 0 ? product : product * size), 1)
   let rest = fixed === 0 ? 0 : elements / fixed
   return shape.map((size) => {
     if (size >= 0) return size
-    const value = open === 1 ? rest : rest
+    const value = rest
     rest = 1
     return Math.max(0, Math.floor(value))
   })
 }
+
+/**
+ * A long row in pieces of `size`, each with `step` new values after the last ones of the piece before. What is missing before the
+ * first and after the last value is 0.
+ */
+export function piecesOf(row: Float32Array, size: number, step: number): Float32Array[] {
+  const pieces: Float32Array[] = []
+  for (let at = 0; at < row.length; at += step) {
+    const piece = new Float32Array(size)
+    const from = at + step - size
+    for (let i = 0; i < size; i++) piece[i] = row[from + i] ?? 0
+    pieces.push(piece)
+  }
+  return pieces
+}
+
+/** Models that hear pieces of an odd size keep the end of the piece before in front of a power of two of new values. */
+export const usualStep = (size: number): number => 2 ** Math.floor(Math.log2(Math.max(1, size)))
 
 /** Numbers in any form that people paste: commas, spaces, lines, brackets. Throws with the word that is none. */
 export function readNumbers(text: string, dataType: string): (number | bigint | boolean)[] {

@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals'
 import type { ComponentChildren, JSX } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { messageOf } from './server-api.ts'
 
 export function PageHead({
@@ -162,6 +162,31 @@ export function Tabs({
       <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-tab-${chosen}`} class="tab-panel">
         {tabs[chosen]?.[1]()}
       </div>
+    </div>
+  )
+}
+
+/** One of a few ways, beside each other. */
+export function Choices<Name extends string>({
+  label,
+  names,
+  chosen,
+  onChoose,
+}: {
+  readonly label: string
+  readonly names: readonly (readonly [value: Name, text: string])[]
+  readonly chosen: Name
+  readonly onChoose: (name: Name) => void
+}): JSX.Element {
+  const group = useId()
+  return (
+    <div class="choices" role="radiogroup" aria-label={label}>
+      {names.map(([value, text]) => (
+        <label key={value} class={value === chosen ? 'chosen' : ''}>
+          <input type="radio" name={group} checked={value === chosen} onChange={() => onChoose(value)} />
+          {text}
+        </label>
+      ))}
     </div>
   )
 }

@@ -31,7 +31,7 @@ export class ServerRefusal extends Error {
 const keyHeaders = (): Record<string, string> =>
   accessKey.value === '' ? {} : { authorization: `Bearer ${accessKey.value}` }
 
-async function keyedFetch(url: string, init: RequestInit = {}): Promise<Response> {
+export async function keyedFetch(url: string, init: RequestInit = {}): Promise<Response> {
   const headers = { ...(init.headers as Record<string, string> | undefined), ...keyHeaders() }
   const response = await fetch(url, { ...init, headers, credentials: 'omit', cache: 'no-store' })
   if (response.status === 401) keyRefusal.value = 'The server asks for a key.'

@@ -1,55 +1,40 @@
 // The console in a real browser: each page's story, without an error, a request elsewhere or a breach of its own rules.
 
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { temporaryRepository } from '../fixtures/temporary-repository.ts'
-import { openBrowser } from './browser.ts'
-import { exampleModels, projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
-import { until } from '../until.ts'
+import { until } from '../../until.ts'
+import { openBrowser } from '../browser.ts'
+import { exampleModels, projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
+import { badVersion, consoleModels, hostileName } from './console-models.ts'
+import { blackJpeg, findViolations, middleOf, pastePicture } from './page-scripts.ts'
 
-const wordsModel = `
-import { fromStrings } from 'galatea/model'
-export const config = {
-  decoupled: true,
-  input: [{ name: 'text_input', dataType: 'BYTES', dims: [1] }],
-  output: [{ name: 'text_output', dataType: 'BYTES', dims: [1] }],
-}
-export async function* infer(request) {
-  for (const word of request.input('text_input').asStrings()[0].split(' ')) {
-    yield [fromStrings('text_output', [1], [word.toUpperCase()])]
-  }
-}
-`
-const hostile = '<img src=x onerror=alert(1)>'
-
-let repository: Awaited<ReturnType<typeof temporaryRepository>>
+let repository: Awaited<ReturnType<typeof consoleModels>>
 let server: ServerProcess
 let browser: Awaited<ReturnType<typeof openBrowser>>
 let page: Page
 /** What must stay empty. */
 const offences: string[] = []
 
+const loaded = ['digits', 'digit_image', 'words', 'media', 'pair', 'steady', 'silero_vad', 'read_digit']
+
 before(async () => {
-  repository = await temporaryRepository({
-    'words/1/model.ts': wordsModel,
-    [`${hostile}/config.pbtxt`]: 'backend: "identity"',
-    [`${hostile}/1/model.txt`]: '',
-  })
-  const flags = [
-    '--model-control-mode=explicit',
-    '--load-model=digits',
-    '--load-model=digit_image',
-    '--load-model=words',
-  ]
+  repository = await consoleModels()
   server = await startServerProcess([
     `--model-repository=${exampleModels}`,
     `--model-repository=${repository.root}`,
-    ...flags,
+    `--state-dir=${path.join(repository.root, '.state')}`,
+    '--model-control-mode=explicit',
+    ...loaded.map((name) => `--load-model=${name}`),
   ])
-  browser = await openBrowser('--force-prefers-reduced-motion')
+  browser = await openBrowser(
+    '--force-prefers-reduced-motion',
+    '--use-fake-ui-for-media-stream',
+    '--use-fake-device-for-media-stream',
+    `--use-file-for-fake-audio-capture=${repository.speech}`,
+  )
   page = await browser.context.newPage()
   await page.setViewportSize({ width: 1280, height: 900 })
   page.on('console', (message) => {
@@ -74,9 +59,14 @@ const show = async (hash: string): Promise<void> => {
   await page.goto(`${server.url}/console${hash}`)
   await page.waitForSelector('h1')
 }
+const run = (): Promise<void> => page.getByRole('button', { name: 'Run', exact: true }).click()
 const textOf = (selector: string): Promise<string> => page.locator(selector).first().innerText()
 const seen = (selector: string, words: string): Promise<true> =>
   until(async () => (await textOf(selector)).includes(words), `'${words}' in ${selector}`)
+
+/** Waits until a script in the page says true. */
+const becomes = (script: string, what: string): Promise<true> =>
+  until(async () => (await page.evaluate(script)) === true, what)
 
 test('a browser that asks for / sees the console, a program gets the answer that it always got', async () => {
   await page.goto(server.url)
@@ -105,7 +95,7 @@ test('a model is unloaded and loaded after a question each, and names are text',
   await page.getByRole('button', { name: 'Load digit_image' }).click()
   await page.locator('dialog .main').click()
   await until(async () => (await row.innerText()).includes('ready'), 'digit_image is ready')
-  await seen('tbody', hostile)
+  await seen('tbody', hostileName)
 })
 
 test('a seven that is drawn is a seven', async () => {
@@ -117,7 +107,7 @@ test('a seven that is drawn is a seven', async () => {
   await page.mouse.down()
   for (const [toX, toY] of [[170, 50], [150, 100], [120, 190]] as const) await page.mouse.move(x + toX, y + toY, { steps: 12 }) // prettier-ignore
   await page.mouse.up()
-  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await run()
   await until(async () => (await textOf('.bars .best .bar-name')) === 'seven', 'a seven')
   for (const [language, word] of [
     ['Python', 'tritonclient.http'],
@@ -128,17 +118,70 @@ test('a seven that is drawn is a seven', async () => {
   }
 })
 
-test('a picture is uploaded, numbers are typed, text streams', async () => {
-  await show('#/playground/digit_image')
+test('a JPEG is uploaded, another is pasted, the camera takes a third; pictures and sound come back', async () => {
+  await show('#/playground/media')
+  const buffer = Buffer.from((await page.evaluate(blackJpeg)) as number[])
+  await page.setInputFiles('input[type=file]', { name: 'black.jpg', mimeType: 'image/jpeg', buffer })
+  await page.locator('canvas.preview').first().waitFor()
+  await run()
+  const negative = page.locator('section[aria-label="Output negative"]')
+  await negative.locator('canvas').waitFor()
+  assert.deepEqual(await page.evaluate(middleOf('section[aria-label="Output negative"] canvas')), [255, 255, 255, 255])
+  await seen('section[aria-label="Output negative"]', 'UINT8 [32, 48, 3]')
+  await becomes(`Math.abs(document.querySelector('audio')?.duration - 0.5) < 0.01`, 'half a second of sound')
+  await becomes(`document.querySelector('img.answer-picture')?.naturalWidth > 0`, 'the picture of a seven')
+  await page.evaluate(pastePicture)
+  const answers = (isThere: (text: string) => boolean, what: string): Promise<true> =>
+    until(async () => {
+      await run()
+      return isThere(await negative.innerText())
+    }, what)
+  await answers((text) => text.includes('[20, 20, 3]'), 'the pasted picture')
+  await page.getByRole('button', { name: 'Camera' }).click()
+  await becomes(`document.querySelector('video')?.videoWidth > 0`, 'a picture of the camera')
+  await page.getByRole('button', { name: 'Take the picture' }).click()
+  await answers((text) => !text.includes('[20, 20, 3]'), 'the picture of the camera')
+})
+
+test('a file is sent as it is, and text streams', async () => {
+  await show('#/playground/read_digit')
   await page.locator('fieldset').first().getByText('file', { exact: true }).click()
   await page.setInputFiles('input[type=file]', path.join(projectRoot, 'examples/images/seven.png'))
-  await page.getByRole('button', { name: 'Run', exact: true }).click()
-  await seen('.answer', 'pixels')
+  await run()
+  await until(async () => (await textOf('.bars .best .bar-name')) === '7', 'a seven')
   await show('#/playground/words')
   await page.locator('textarea').fill('one two three')
-  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await run()
   await seen('.answer-text', 'ONE TWO THREE')
   await seen('.answer', 'first piece after')
+})
+
+test('what is said into the microphone is heard by the voice example', async () => {
+  await show('#/playground/silero_vad')
+  await page.getByLabel('Values of sr').fill('16000')
+  await page.getByRole('button', { name: 'Record' }).click()
+  // The recorder runs in real time: the fake microphone speaks after one second.
+  const end = ((await page.evaluate('performance.now()')) as number) + 2600
+  await becomes(`performance.now() > ${end}`, 'a recording with speech')
+  await page.getByRole('button', { name: 'Stop the recording' }).click()
+  await seen('fieldset [role=status]', 'pieces of one sequence')
+  await run()
+  await seen('.answer', 'requests of one sequence')
+  const highest = Number(/highest (\S+)/.exec(await textOf('.answer'))?.[1])
+  assert.ok(highest > 0.5, `the highest probability of speech is ${highest}`)
+})
+
+test('two versions answer beside each other, with their difference; many runs show how long they took', async () => {
+  await show('#/playground/pair/1')
+  await page.getByLabel('Values of X').fill('5')
+  await page.getByLabel('Beside it').selectOption('2')
+  await page.getByLabel('times').fill('20')
+  await run()
+  await seen('section[aria-label="Answer of version 1"]', '10')
+  await seen('section[aria-label="Answer of version 2"]', '15')
+  await seen('section[aria-label="Difference"]', 'at most 5.00 apart')
+  await seen('section[aria-label="Answer of version 2"]', '20 times: fastest')
+  assert.equal(await page.locator('.histogram').count(), 2)
 })
 
 test('requests show in figures, charts, statistics and traces', async () => {
@@ -160,10 +203,33 @@ test('requests show in figures, charts, statistics and traces', async () => {
 test('the log follows, and what clients put into it is text', async () => {
   await show('#/logs')
   await seen('.log', "successfully loaded 'digits'")
-  const load = `${server.url}/v2/repository/models/${encodeURIComponent(hostile)}/load`
+  const load = `${server.url}/v2/repository/models/${encodeURIComponent(hostileName)}/load`
   await fetch(load, { method: 'POST' })
   await page.getByLabel('Text').fill('successfully')
   await until(async () => !(await textOf('.log')).includes('Started'), 'only lines that fit')
+})
+
+test('a bad version that is rolled out goes back while somebody watches', async () => {
+  const next = path.join(repository.root, 'steady/2')
+  await mkdir(next)
+  await writeFile(path.join(next, 'model.js'), badVersion)
+  await show('#/rollouts')
+  await page.getByRole('button', { name: 'New rollout' }).click()
+  await page.locator('form').getByLabel('Model').selectOption('steady')
+  await page.getByLabel('Candidate').fill('2')
+  await page.getByLabel('Per cent').fill('50')
+  await page.getByRole('button', { name: 'Start', exact: true }).click()
+  await page.getByRole('link', { name: 'steady-2' }).click()
+  await seen('h1', 'steady-2')
+  const body = JSON.stringify({ inputs: [{ name: 'X', shape: [1], datatype: 'INT32', data: [-1] }] })
+  await until(async () => {
+    const sent = Array.from({ length: 16 }, () =>
+      fetch(`${server.url}/v2/models/steady/infer`, { method: 'POST', body }),
+    )
+    for (const answer of await Promise.all(sent)) assert.equal(answer.status, 200, await answer.text())
+    return (await textOf('main')).includes('rolled back')
+  }, 'the bad version goes back')
+  await seen('main', 'errors is worse')
 })
 
 test('/docs describes every call, and tries one', async () => {
@@ -175,14 +241,6 @@ test('/docs describes every call, and tries one', async () => {
   await page.getByRole('button', { name: 'Try it' }).click()
   await seen('.call-form', '200')
 })
-
-/** Runs in the page. */
-const findViolations = `axe
-  .run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] })
-  .then(({ violations }) => [
-    ...violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 160)).join(' | ')),
-    ...(document.documentElement.scrollWidth > innerWidth ? ['the page scrolls sideways'] : []),
-  ])`
 
 const looks = [
   ['light', 360],
