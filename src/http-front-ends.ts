@@ -14,8 +14,7 @@ import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-regis
 import { accessRoutes } from './frontends/access/access-routes.ts'
 import type { CostOptions } from './frontends/access/cost-table.ts'
 import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
-import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
-import { feedRoutes } from './frontends/feeds/feed-routes.ts'
+import { feedRoutes, type FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
@@ -62,7 +61,7 @@ export type HttpDependencies = {
   /** Without it TensorFlow Serving's protocol is not served. */
   readonly tfserving?: TfservingFrontEnd
   /** Without them nobody can watch the server. */
-  readonly feeds?: FeedSources
+  readonly feeds?: FeedsOnDemand
   /** Metrics that models made; without them no answer tells of a model's load. */
   readonly customMetrics?: LoadMetricSource
 }
@@ -89,7 +88,7 @@ type HttpParts = V2Parts & {
   readonly cost?: CostOptions | null
   readonly rollouts?: RolloutSource
   readonly tfserving?: TfservingFrontEnd
-  readonly feeds?: FeedSources
+  readonly feeds?: FeedsOnDemand
 }
 
 /** What the routes of every HTTP port are made of. */

@@ -1,16 +1,19 @@
 // The feeds put together: what the console and other watchers see of a running server.
 
+import { join } from 'node:path'
 import type { Clock } from './base/clock.ts'
 import { silentLog } from './base/log.ts'
 import type { LogHistory } from './base/log-history.ts'
+import { ServerError } from './base/server-error.ts'
 import { createModelInspector } from './create-model-inspector.ts'
 import type { Engine } from './engine/engine.ts'
 import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
 import type { ServerOptions } from './options/server-options.ts'
-import { EventReaders } from './ports/http/event-readers.ts'
+import { isCloudPath } from './repository/cloud/cloud-location.ts'
 import { localCopies } from './repository/cloud/local-copies.ts'
 import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
-import { lintRepositories } from './repository/lint-repository.ts'
+import { lintRepositories, type LintReport } from './repository/lint-repository.ts'
+import { configFileName } from './repository/model-repository.ts'
 import { LocalStore } from './repository/local-store.ts'
 import { LiveFigures } from './telemetry/live-figures.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
@@ -18,7 +21,7 @@ import { processCounters } from './telemetry/process-counters.ts'
 import type { TraceHistory } from './telemetry/trace-history.ts'
 import type { ConnectionSlots } from './transport/connection-slots.ts'
 
-type FeedParts = {
+export type FeedParts = {
   readonly clock: Clock
   readonly engine: Engine
   readonly ledger: ModelLedger
@@ -27,7 +30,7 @@ type FeedParts = {
   readonly connectionSlots: ConnectionSlots
 }
 
-type OpenedFeeds = { readonly sources: FeedSources; close(): void }
+export type OpenedFeeds = { readonly sources: FeedSources; close(): void }
 
 /** Nothing is measured before somebody asks. */
 export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds {
@@ -37,14 +40,12 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
     entries: () => ledger.entries(),
     process: processCounters(() => connectionSlots.openCount),
   })
-  const readers = new EventReaders()
   const { name, version } = engine.serverMetadata()
   const sources: FeedSources = {
-    readers,
     live,
     logs: logHistory ?? null,
     traces: traceHistory,
-    findings: sharedFindings(clock, engine, options.engine),
+    findings: findingsOf(sharedFindings(clock, engine, options.engine), options.engine),
     facts: () => ({
       name,
       version,
@@ -54,19 +55,42 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
   }
   return {
     sources,
-    close: () => {
-      readers.close()
-      live.close()
-    },
+    close: () => live.close(),
   }
 }
 
 /** A check takes as long as the repositories are large: its answer serves everybody until a model changes or the time is over. */
 const findingsKeptNs = 10e9
+/** A longer configuration is not shown with its findings. */
+const configTextBytes = 256 * 1024
 
-function sharedFindings(clock: Clock, engine: Engine, settings: ServerOptions['engine']): () => Promise<unknown> {
-  let kept: { readonly revision: number; readonly atNs: number; readonly report: Promise<unknown> } | null = null
-  let running: Promise<unknown> | null = null
+type Findings = LintReport & { readonly checked: string }
+
+/** Of all models; of one, with its configuration as it is written where the repository is a folder. */
+const findingsOf =
+  (check: () => Promise<Findings>, settings: ServerOptions['engine']) =>
+  async (model: string): Promise<unknown> => {
+    const report = await check()
+    if (model === '') return report
+    if (!report.models.includes(model)) {
+      throw ServerError.withoutStack('NOT_FOUND', `no repository of this server has a model '${model}'`)
+    }
+    const findings = report.findings.filter((finding) => finding.model === model)
+    return { ...report, models: [model], findings, config: await configText(settings, model) }
+  }
+
+async function configText({ modelRepositories }: ServerOptions['engine'], model: string): Promise<object | null> {
+  const store = new LocalStore()
+  for (const root of modelRepositories.filter((each) => !isCloudPath(each))) {
+    const text = await store.readText(root, join(model, configFileName), configTextBytes).catch(() => null)
+    if (text !== null) return { file: join(root, model, configFileName), text }
+  }
+  return null
+}
+
+function sharedFindings(clock: Clock, engine: Engine, settings: ServerOptions['engine']): () => Promise<Findings> {
+  let kept: { readonly revision: number; readonly atNs: number; readonly report: Promise<Findings> } | null = null
+  let running: Promise<Findings> | null = null
   return () => {
     const nowNs = clock.nowNs()
     if (running !== null) return running
@@ -78,7 +102,7 @@ function sharedFindings(clock: Clock, engine: Engine, settings: ServerOptions['e
   }
 }
 
-async function checkRepositories(clock: Clock, settings: ServerOptions['engine']): Promise<unknown> {
+async function checkRepositories(clock: Clock, settings: ServerOptions['engine']): Promise<Findings> {
   const store = openCloudStore({ clock, log: silentLog, environment: process.env }, settings)
   const inspector = createModelInspector(settings)
   try {

@@ -3,7 +3,7 @@
 import type { ClosingStack } from './base/closing-stack.ts'
 import { hostAndPort } from './base/host-and-port.ts'
 import type { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
+import type { FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
 import type { LazyReleases } from './lazy-releases.ts'
 import type { TfservingFrontEnd } from './tfserving-front-end.ts'
 import { createFurtherPorts, type FurtherPort } from './further-ports.ts'
@@ -36,7 +36,7 @@ export type Ports = { http: HttpPort | null; grpc: GrpcPort | null; further: Fur
 type PortParts = HttpDependencies &
   Omit<MetricsServiceDependencies, 'traffic'> & {
     readonly sharedMemory: SharedMemoryRegistry
-    readonly feeds: FeedSources
+    readonly feeds: FeedsOnDemand
     readonly grpcModule: Promise<typeof import('./grpc-front-ends.ts')> | null
     readonly mapped: MappedFolders | null
     readonly tfserving?: TfservingFrontEnd

@@ -32,7 +32,7 @@ import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 import { openAccess } from './open-access.ts'
 import { TraceHistory } from './telemetry/trace-history.ts'
-import { openFeeds } from './open-feeds.ts'
+import { feedsOnDemand } from './feeds-on-demand.ts'
 import { LazyReleases } from './lazy-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
@@ -126,7 +126,7 @@ async function openServer(
   const rollouts = closing.add(await LazyReleases.open(releaseParts, options.process), (opened) => opened.close())
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   const connectionSlots = ConnectionSlots.ofProcess()
-  const feeds = openFeeds({ ...dependencies, engine, ledger: counts.ledger, traceHistory, connectionSlots }, options)
+  const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots }, options)
   const parts = {
     ...dependencies,
     ...counts,
@@ -144,7 +144,7 @@ async function openServer(
     grpcModule,
     mapped,
     ...(serving === null ? {} : { tfserving: serving.frontEnd }),
-    feeds: feeds.sources,
+    feeds,
   }
   const load = async (): Promise<boolean> => {
     dependencies.onLoading?.(() => engine.index())

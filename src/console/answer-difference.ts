@@ -3,7 +3,7 @@
 import type { InferResult, OutputTensor } from '../client/web.ts'
 import type { Answer } from './playground-run.ts'
 
-export type Difference = { readonly name: string; readonly isSame: boolean; readonly text: string }
+type Difference = { readonly name: string; readonly isSame: boolean; readonly text: string }
 
 /** Empty where one of the answers is missing or an error. */
 export function differencesOf(first: Answer | null, second: Answer | null): Difference[] {

@@ -1,23 +1,17 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import type { ModelChange, ModelConfig, ModelMetadata, ModelStatistics, TensorMetadata } from '../client/web.ts'
+import type { ModelConfig, ModelMetadata, ModelStatistics, TensorMetadata } from '../client/web.ts'
 import { Chart } from './chart.tsx'
+import { ConfigView } from './config-view.tsx'
+import { EnsembleView } from './ensemble-view.tsx'
 import { countText, dateText, msText, rateText, shareText } from './figure-text.ts'
 import { models, versionFigures } from './live-store.ts'
+import { ModelHistory } from './model-history.tsx'
 import { ModelActions } from './models-page.tsx'
-import { Badge, Card, Code, Empty, Notice, PageHead, StateBadge, Table, Tabs, useEvery, useLoaded } from './parts.tsx'
+import { Card, Code, Empty, Notice, PageHead, StateBadge, Table, Tabs, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
-import { call, client } from './server-api.ts'
+import { client } from './server-api.ts'
 import { seriesOf, useFigureSeries } from './server-series.ts'
-
-type Finding = {
-  readonly severity: 'error' | 'warning'
-  readonly model: string
-  readonly file: string
-  readonly line: number | null
-  readonly message: string
-  readonly fix: string
-}
 
 type Details = { readonly metadata: ModelMetadata; readonly config: ModelConfig }
 
@@ -65,9 +59,9 @@ export function ModelPage({ name }: { readonly name: string }): JSX.Element {
         </div>
       ) : null}
       {version === '' ? <Empty>No version of this model serves.</Empty> : <Serving name={name} version={version} />}
-      <div class="columns even">
-        <Findings name={name} />
-        <Changes name={name} />
+      <div class="columns">
+        <ConfigView name={name} />
+        <ModelHistory name={name} />
       </div>
     </>
   )
@@ -87,12 +81,14 @@ function Serving({ name, version }: { readonly name: string; readonly version: s
       <div class="tiles">
         <Figure name="Requests per second" value={rateText(now?.['requests_per_s'])} />
         <Figure name="Errors per second" value={rateText(now?.['errors_per_s'])} />
-        <Figure name="Latency, 99 of 100 below" value={msText(now?.['p99_ms'])} />
+        <Figure name="99 of 100 below" value={msText(now?.['p99_ms'])} />
         <Figure
           name="Waiting / in flight"
           value={`${countText(now?.['waiting'])} / ${countText(now?.['in_flight'])}`}
         />
-        <Figure name="Instances busy" value={`${shareText(now?.['busy'])} of ${countText(now?.['instances'])}`} />
+        {(now?.['instances'] ?? 0) === 0 ? null : (
+          <Figure name="Instances busy" value={`${shareText(now?.['busy'])} of ${countText(now?.['instances'])}`} />
+        )}
         <Figure name="Rows per batch" value={rateText(now?.['batch'])} />
       </div>
       <Charts name={name} version={version} />
@@ -161,43 +157,16 @@ function Described({
               </div>
             ),
           ],
-          ...(isEnsemble(config) ? ([['Steps', () => <Steps config={config} />]] as const) : []),
+          ...(isEnsemble(config) ? ([['Steps', () => <EnsembleView config={config} />]] as const) : []),
           ['Statistics', () => <Statistics name={name} version={version} />],
-          ['Configuration', () => <Code>{JSON.stringify(withoutEmpty(config), null, 2)}</Code>],
+          ['Configuration in force', () => <Code>{JSON.stringify(withoutEmpty(config), null, 2)}</Code>],
         ]}
       />
     </Card>
   )
 }
 
-type Step = {
-  readonly model_name: string
-  readonly model_version: string | number
-  readonly input_map: Record<string, string>
-  readonly output_map: Record<string, string>
-}
-
 const isEnsemble = (config: ModelConfig): boolean => config['ensemble_scheduling'] !== undefined
-
-function Steps({ config }: { readonly config: ModelConfig }): JSX.Element {
-  const { step = [] } = config['ensemble_scheduling'] as { step?: readonly Step[] }
-  const meanOf = (name: string): number | null => {
-    for (const [key, figures] of versionFigures.value) if (key.startsWith(`${name}/`)) return figures['mean_ms'] ?? null
-    return null
-  }
-  return (
-    <ol class="steps">
-      {step.map((each, i) => (
-        <li key={i}>
-          <a href={linkTo('models', each.model_name)}>{each.model_name}</a>
-          <span class="soft">takes {Object.values(each.input_map).join(', ')}</span>
-          <span class="soft">gives {Object.values(each.output_map).join(', ')}</span>
-          <b>{msText(meanOf(each.model_name))}</b>
-        </li>
-      ))}
-    </ol>
-  )
-}
 
 const Tensors = ({
   title,
@@ -272,71 +241,4 @@ function withoutEmpty(value: unknown): unknown {
         !(typeof each === 'object' && each !== null && !Array.isArray(each) && Object.keys(each).length === 0),
     )
   return Object.fromEntries(kept)
-}
-
-function Findings({ name }: { readonly name: string }): JSX.Element {
-  const found = useLoaded(
-    'findings',
-    async () => (await call('/v2/repository/findings')) as { findings: readonly Finding[] },
-  )
-  const own = found.value?.findings.filter(({ model }) => model === name) ?? []
-  return (
-    <Card title="What galatea check says">
-      {found.value === null ? (
-        <Empty>{found.error === '' ? 'Checking the repository…' : found.error}</Empty>
-      ) : own.length === 0 ? (
-        <Badge tone="good">nothing is wrong</Badge>
-      ) : (
-        <ul class="findings">
-          {own.map(({ severity, file, line, message, fix }, i) => (
-            <li key={i}>
-              <Badge tone={severity === 'error' ? 'bad' : 'warn'}>{severity}</Badge> {message}
-              <p class="soft">
-                {file}
-                {line === null ? '' : `, line ${line}`}
-                {fix === '' ? '' : ` · ${fix}`}
-              </p>
-            </li>
-          ))}
-        </ul>
-      )}
-    </Card>
-  )
-}
-
-function Changes({ name }: { readonly name: string }): JSX.Element {
-  const found = useLoaded(name, () => client.modelHistory(name, { limit: 20 }))
-  const events = (found.value ?? []) as readonly (ModelChange & Readonly<Record<string, unknown>>)[]
-  return (
-    <Card title="Loads and unloads">
-      {events.length === 0 ? (
-        <Empty>{found.error === '' ? 'Nothing is on record.' : found.error}</Empty>
-      ) : (
-        <ol class="events">
-          {events.map((event, i) => (
-            <li key={i}>
-              <time>{timeOf(event)}</time>
-              <span class="event-text">
-                {[
-                  event['action'],
-                  event['version'],
-                  event['outcome'] ?? event['result'],
-                  event['by'] ?? event['caller'],
-                  event['reason'],
-                ]
-                  .filter((each) => each !== undefined && each !== null && each !== '')
-                  .map(String)
-                  .join(' · ')}
-              </span>
-            </li>
-          ))}
-        </ol>
-      )}
-    </Card>
-  )
-}
-
-const timeOf = (event: Readonly<Record<string, unknown>>): string => {
-  const at = event['time'] ?? event['at'] ?? event['timestamp']
-  return at === undefined ? '' : dateText(at as string | number)
 }

@@ -7,7 +7,7 @@ export type OutputForm = 'bars' | 'text' | 'image' | 'sound' | 'table'
 type Shown = Pick<OutputTensor, 'dataType' | 'shape' | 'bytes'>
 
 /** How the pixels of a picture lie in an output. */
-export type PictureLayout = {
+type PictureLayout = {
   readonly height: number
   readonly width: number
   readonly channels: 1 | 3 | 4

@@ -59,7 +59,9 @@ export function PlaygroundPage({ model, version }: { readonly model: string; rea
           <Choices label="How to use the model" names={[['chat', 'chat'], ['tensors', 'tensors']]} chosen={way} onChoose={setWay} /> // prettier-ignore
         ) : null}
       </div>
-      {model === '' ? (
+      {model !== '' && chatModels.value === null ? (
+        <Empty>Asking the server…</Empty>
+      ) : model === '' ? (
         <Empty>{names.length === 0 ? 'No model is ready.' : 'Choose a model.'}</Empty>
       ) : isChat ? (
         <ChatView key={model} model={model} />

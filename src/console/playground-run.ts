@@ -37,7 +37,7 @@ export type Call = {
 export const isDecoupled = (config: ModelConfig): boolean =>
   (config['model_transaction_policy'] as { decoupled?: boolean } | undefined)?.decoupled === true
 
-export const isSequence = (config: ModelConfig): boolean => config['sequence_batching'] !== undefined
+const isSequence = (config: ModelConfig): boolean => config['sequence_batching'] !== undefined
 
 /** Shows the answer, and a stream as it comes. Throws what the server says. */
 export async function runModel(call: Call, show: (answer: Answer) => void): Promise<void> {

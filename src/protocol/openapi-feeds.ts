@@ -59,9 +59,14 @@ export const feedPaths = (): JsonObject => ({
     },
   },
   '/v2/repository/findings': {
-    get: operation('repositoryFindings', 'server', 'What galatea check says of the repositories', {
-      ...ok(object(['models', 'findings'], { models: list(text), findings: list(anyObject) }), 'By file, then line'),
-    }),
+    get: {
+      ...operation('repositoryFindings', 'server', 'What galatea check says of the repositories', {
+        ...ok(object(['models', 'findings'], { models: list(text), findings: list(anyObject) }), 'By file, then line'),
+        ...wrong,
+        '404': errorAnswer('No repository has the model'),
+      }),
+      parameters: [query('model', 'Of this model only, with the text of its config.pbtxt')],
+    },
   },
   '/console': { get: operation('console', 'server', 'The console', page('A web page')) },
   '/console/{asset}': {

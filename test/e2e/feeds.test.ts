@@ -58,6 +58,10 @@ test('the log is found by level and text, and findings are those of galatea chec
   assert.deepEqual(lines.map(({ message }) => message), ["successfully loaded 'digits'"]) // prettier-ignore
   const findings = (await get('/v2/repository/findings')).body as { models: string[]; findings: unknown[] }
   assert.deepEqual([findings.models, findings.findings], [['digit_image', 'digits', 'simple'], []])
+  const one = (await get('/v2/repository/findings?model=digits')).body as { models: string[]; config: { text: string } }
+  assert.deepEqual(one.models, ['digits'])
+  assert.match(one.config.text, /^name: "digits"$/m)
+  assert.equal((await get('/v2/repository/findings?model=..%2F..')).status, 404)
 })
 
 test('a query that is too long is refused, so is one that nobody knows', async () => {

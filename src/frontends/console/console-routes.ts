@@ -5,7 +5,7 @@ import { errorResponse, messageResponse } from '../../ports/http/error-response.
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { get, open, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
-import { readConsoleFiles, type ConsoleFile } from './console-files.ts'
+import type { ConsoleFile } from './console-files.ts'
 
 /** Where browsers that ask for `/` go. */
 export const consolePath = '/console'
@@ -32,7 +32,7 @@ export function consoleRoutes(options: HttpOptions): Route[] {
   if (!options.hasConsole) return []
   let files: Promise<ReadonlyMap<string, ConsoleFile>> | null = null
   const answer = (request: HttpRequest, name: string, caching: readonly string[]): void => {
-    files ??= readConsoleFiles()
+    files ??= import('./console-files.ts').then(({ readConsoleFiles }) => readConsoleFiles())
     files.then(
       (known) => request.respond(fileResponse(request, known.get(name), caching)),
       (reason: unknown) => {

@@ -14,7 +14,6 @@ type LiveSample = { readonly server: Figures; readonly versions: ReadonlyMap<str
 
 /** What a server gives to its feeds. */
 export type FeedSources = {
-  readonly readers: EventReaders
   readonly live: {
     watch(watcher: (sample: LiveSample) => void): () => void
     history(model: string, version: string): object
@@ -23,8 +22,8 @@ export type FeedSources = {
   /** Null: this process keeps no log. */
   readonly logs: LogHistory | null
   readonly traces: { list(model: string, leastMs: number): unknown }
-  /** What `galatea check` says of the repositories. */
-  findings(): Promise<unknown>
+  /** What `galatea check` says of the repositories; of one model, with the text of its configuration, where one is named. */
+  findings(model: string): Promise<unknown>
   /** What does not change: version, how models are controlled. */
   readonly facts: () => unknown
 }
@@ -34,24 +33,21 @@ const linesByDefault = 500
 const longestTraceMs = 1e9
 
 export class FeedEndpoints {
-  readonly #sources: FeedSources | null
+  readonly #feeds: FeedSources
+  readonly #readers: EventReaders
 
-  constructor(sources: FeedSources | null) {
-    this.#sources = sources
-  }
-
-  get #feeds(): FeedSources {
-    if (this.#sources !== null) return this.#sources
-    throw ServerError.withoutStack('UNSUPPORTED', 'this server has no feeds')
+  constructor(sources: FeedSources, readers: EventReaders) {
+    this.#feeds = sources
+    this.#readers = readers
   }
 
   /** Server-sent events: `facts` once, then `figures` each second, with the versions whose figures changed. */
   readonly live: RouteHandler = (request) =>
     attempt(request, () => {
       feedQuery(request.target, [])
-      const { readers, live, facts } = this.#feeds
+      const { live, facts } = this.#feeds
       let sent = new Map<string, string>()
-      const reader = readers.open(request, () => unwatch())
+      const reader = this.#readers.open(request, () => unwatch())
       const unwatch = live.watch(({ server, versions }) => {
         // A reader that is behind gets one event with everything that is new once it has caught up.
         if (!reader.isCaughtUp) return
@@ -81,7 +77,7 @@ export class FeedEndpoints {
   readonly logs: RouteHandler = (request) =>
     attempt(request, () => {
       const query = feedQuery(request.target, ['model', 'level', 'q', 'limit', 'follow'])
-      const { logs, readers } = this.#feeds
+      const { logs } = this.#feeds
       if (logs === null) throw ServerError.withoutStack('UNSUPPORTED', 'this process keeps no log lines')
       const wanted: LogQuery = { model: query('model'), level: levelOf(query('level')), text: query('q') }
       const lines = logs.find(wanted, numberOf('limit', query('limit'), linesByDefault, mostLines))
@@ -90,7 +86,7 @@ export class FeedEndpoints {
         return
       }
       let skipped = 0
-      const reader = readers.open(request, () => unwatch())
+      const reader = this.#readers.open(request, () => unwatch())
       const send = (entry: KeptLogEntry): void => {
         const isSent = reader.send('line', skipped === 0 ? shownLine(entry) : { ...shownLine(entry), skipped })
         skipped = isSent ? 0 : skipped + 1
@@ -110,8 +106,8 @@ export class FeedEndpoints {
 
   readonly findings: RouteHandler = (request) =>
     attempt(request, async () => {
-      feedQuery(request.target, [])
-      respond(request, await this.#feeds.findings())
+      const query = feedQuery(request.target, ['model'])
+      respond(request, await this.#feeds.findings(query('model')))
     })
 }
 

@@ -1,5 +1,6 @@
 import { ServerError } from '../../base/server-error.ts'
-import { forAll, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
+import { forAll, get, getOrPost, large, post, type Route } from '../../ports/http/route.ts'
 import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { plainType } from '../../transport/http1/http-message.ts'
 import type { EndpointParts, OpenEndpoints, RolloutSource } from './open-rollout-endpoints.ts'
@@ -9,7 +10,7 @@ const actions: readonly RolloutAction[] = ['pause', 'resume', 'approve', 'advanc
 
 /** The routes of rollouts, labels, feedback and faults. Triton does not have them. Null: this server has no rollouts. */
 export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts): Route[] {
-  const via = onDemand(source, parts)
+  const via = handlersOnDemand(() => openEndpoints(source, parts), fail)
   const one = '/v2/rollouts/{rollout}'
   const ofModel = '/v2/models/{model}'
   const ofServer = [
@@ -79,29 +80,8 @@ export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts
   ]
 }
 
-/** The endpoints are read with the first call of one of them. Later calls go to them in the same turn. */
-function onDemand(source: RolloutSource | null, parts: EndpointParts) {
-  let endpoints: OpenEndpoints | null = null
-  const open = async (): Promise<OpenEndpoints> => {
-    if (source === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
-    const { openRolloutEndpoints } = await import('./open-rollout-endpoints.ts')
-    endpoints ??= await openRolloutEndpoints(source, parts)
-    return endpoints
-  }
-  return (pick: (endpoints: OpenEndpoints) => RouteHandler): RouteHandler =>
-    (request, name, version, caller) => {
-      if (endpoints !== null) {
-        pick(endpoints)(request, name, version, caller)
-        return
-      }
-      let isGone = false
-      request.onDisconnect = () => (isGone = true)
-      open().then(
-        (opened) => {
-          request.onDisconnect = null
-          if (!isGone) pick(opened)(request, name, version, caller)
-        },
-        (reason: unknown) => fail(request, reason),
-      )
-    }
+async function openEndpoints(source: RolloutSource | null, parts: EndpointParts): Promise<OpenEndpoints> {
+  if (source === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no rollouts')
+  const { openRolloutEndpoints } = await import('./open-rollout-endpoints.ts')
+  return openRolloutEndpoints(source, parts)
 }

@@ -197,7 +197,19 @@ test('requests show in figures, charts, statistics and traces', async () => {
   await seen('.tiles', 'Requests per second')
   await page.getByRole('tab', { name: 'Statistics' }).click()
   await seen('[role=tabpanel]', 'compute infer')
-  await seen('section[aria-label="What galatea check says"]', 'nothing is wrong')
+  await seen('section[aria-label="Configuration"]', 'galatea check finds nothing wrong')
+  await seen('section[aria-label="Configuration"]', 'backend: "onnxruntime"')
+  await seen('section[aria-label="History"]', 'by start')
+})
+
+test('an ensemble is drawn with the time of each step, and a mistake stands at its line', async () => {
+  await show('#/models/read_digit')
+  await page.getByRole('tab', { name: 'Steps' }).click()
+  await until(async () => /digits\n[\d.]+ m?s/.test(await page.locator('.graph').innerText()), 'the time of a step')
+  assert.equal(await page.locator('.graph .edge').count(), 3)
+  await show('#/models/unfit')
+  await seen('.source-text .marked', 'max_bach_size: 5')
+  await seen('.source-text .line-finding', "did you mean 'max_batch_size'?")
 })
 
 test('the log follows, and what clients put into it is text', async () => {
