@@ -8,15 +8,21 @@ import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { workerEnvironment } from './base/worker-environment.ts'
-import type { Backend } from './model/backend.ts'
+import type { ModelConfig } from './config/model-config.ts'
+import type { Backend, ModelFiles } from './model/backend.ts'
 import type { ModelServices } from './model/model-services.ts'
 import type { EngineSettings } from './options/server-options.ts'
 
 export type BackendEntry = { readonly name: string; readonly path: string; readonly config: string }
 
+type SearchedModel = { readonly config: ModelConfig; readonly files: ModelFiles }
+
 type BackendRegistry = {
-  /** Always the same Backend for the same name; null when there is no Backend of that name. */
-  readonly find: (name: string) => Promise<Backend | null>
+  /**
+   * Always the same Backend for the same name and library; null when there is no Backend of that name. `model` may bring a
+   * library of its own.
+   */
+  readonly find: (name: string, model?: SearchedModel) => Promise<Backend | null>
   /** The backends that models have asked for, for the start-up table. */
   readonly used: () => readonly BackendEntry[]
   readonly close: () => Promise<void>
@@ -114,19 +120,21 @@ export function createBackendRegistry(
   const made = new Map<string, Promise<Backend | null>>()
   const entries: BackendEntry[] = []
 
-  const make = async (name: string): Promise<Backend | null> => {
+  const make = async (name: string, library: string | null): Promise<Backend | null> => {
     const { backendConfig, backendDirectory } = options
     const settings = new Map([...(backendConfig.get('') ?? []), ...(backendConfig.get(name) ?? [])])
-    const found = await locate(name, backendDirectory, settings)
+    const found = library === null ? await locate(name, backendDirectory, settings) : nativeBackend(name, library)
     if (found === null) return null
     entries.push({ name, path: found.path, config: shownConfig(options, settings) })
     return found.make(dependencies, settings, options)
   }
 
   return {
-    find: (name) => {
-      let backend = made.get(name)
-      if (backend === undefined) made.set(name, (backend = make(name)))
+    find: async (name, model) => {
+      const library = await nativeLibrary(name, options, model ?? null)
+      const key = library === null ? name : `${name}\n${library}`
+      let backend = made.get(key)
+      if (backend === undefined) made.set(key, (backend = make(name, library)))
       return backend
     },
     used: () => entries,
@@ -146,9 +154,36 @@ export function createBackendFinder(
   const { backendConfig, backendDirectory } = options
   return async (name) => {
     const settings = new Map([...(backendConfig.get('') ?? []), ...(backendConfig.get(name) ?? [])])
+    if ((await nativeLibrary(name, options, null)) !== null) return true
     return (await locate(name, backendDirectory, settings)) !== null
   }
 }
+
+/** These are Galatea's own, whatever libraries there are: their libraries need more of a server than a host is. */
+const neverNative: ReadonlySet<string> = new Set(['python', 'typescript', 'ensemble'])
+
+/**
+ * The `libtriton_<name>.so` that serves the model: one in its own folders, or in the folder of the backend. Null: there is none, or
+ * `--backend-config=<name>,engine=built-in` prefers what Galatea has built in.
+ */
+async function nativeLibrary(
+  name: string,
+  { backendConfig, backendDirectory }: Pick<BackendOptions, 'backendConfig' | 'backendDirectory'>,
+  model: SearchedModel | null,
+): Promise<string | null> {
+  if (neverNative.has(name) || backendConfig.get(name)?.get('engine') === 'built-in') return null
+  if (process.platform !== 'linux') return null
+  const { findLibrary } = await import('./backends/native/find-library.ts')
+  return findLibrary(name, backendDirectory, model)
+}
+
+const nativeBackend = (name: string, library: string): Located => ({
+  path: library,
+  make: async (dependencies, settings, options) => {
+    const { NativeBackend } = await import('./backends/native/native-backend.ts')
+    return new NativeBackend(dependencies, settings, { name, library, config: shownConfig(options, settings) })
+  },
+})
 
 type Located = { readonly path: string; readonly make: MakeBackend }
 

@@ -40,6 +40,8 @@ READINESS = 45  # id: 1 when is_ready() says so
 SKIPPED = 46  # id: batch; not executed, because every request of it was cancelled before
 PONG = 48
 RESCHEDULE = 47  # id: request; the model wants it again, in a later batch
+TIMED = 49  # the times of one request; sent by hosts of native backends only, as the next one
+ACTIVITY = 50  # id: request; a time and a name for its trace
 
 # A request in EXECUTE: handle, correlation id, timeout in µs, flags, bytes of id, bytes of a textual correlation id,
 # inputs, requested outputs, bytes of the parameters' JSON. Its tensors follow, then the texts, then padding to 8.

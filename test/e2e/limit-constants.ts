@@ -155,7 +155,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'backends/onnx/elf-needed.ts mostTableBytes',
     'engine/shared-memory/shared-memory-registry.ts longestName',
     'base/exact-waits.ts longestTimerMs',
-    'backends/worker-process/worker-process.ts maxFrameBytes',
+    'backends/worker-process/frame-socket.ts maxFrameBytes',
     'transport/http2/http2-client-connection.ts maxStreamId',
     'transport/http2/http2-format.ts largestWindowBytes',
     'transport/http2/http2-format.ts largestMaxFrameBytes',

@@ -10,12 +10,13 @@ import { workerEnvironment } from '../../base/worker-environment.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelServices } from '../../model/model-services.ts'
-import { applyCompletedConfig, type CompletedJson } from './completed-config.ts'
+import { applyCompletedConfig, type CompletedJson } from '../worker-process/completed-config.ts'
 import { PythonEnvironments } from './python-environment.ts'
 import { PythonModel, type WorkerPlan } from './python-model.ts'
 import { parsePythonSettings, type PythonSettings } from './python-settings.ts'
 import { pythonWords } from './python-words.ts'
 import { sharedMemorySupport } from '../worker-process/shared-memory.ts'
+import { WorkerProcess } from '../worker-process/worker-process.ts'
 import { WorkerLink } from '../worker-process/worker-launch.ts'
 
 export type PythonBackendDependencies = {
@@ -131,7 +132,13 @@ export class PythonBackend implements Backend {
       directory: process.cwd(),
     }
     const { clock, log } = this.#dependencies
-    return new WorkerLink({ clock, log }, { command, memory: this.#settings.memory, modelName, words: pythonWords })
+    return new WorkerLink(log, {
+      executable,
+      open: (regions, events) => new WorkerProcess(clock, command, regions, events),
+      memory: this.#settings.memory,
+      modelName,
+      words: pythonWords,
+    })
   }
 
   #learn(plan: WorkerPlan, link: WorkerLink): void {

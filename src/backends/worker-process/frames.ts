@@ -38,6 +38,10 @@ export const fromWorker = {
   skipped: 46,
   reschedule: 47,
   pong: 48,
+  /** The times of one request, as its backend measured them. */
+  timed: 49,
+  /** A name and a time for the trace of a request. */
+  activity: 50,
 } as const
 
 export const headerBytes = 16

@@ -20,7 +20,6 @@ import {
   executionTimeBytes,
   fromWorker,
   headerBytes,
-  logLevels,
   readText,
   readUint64,
   toWorker,
@@ -33,6 +32,7 @@ import { readResponse } from './response-record.ts'
 import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { WorkerLink } from './worker-launch.ts'
+import { writeLogFrame } from './log-frame.ts'
 
 type ProcessWorkerDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
 
@@ -84,6 +84,8 @@ export class ProcessWorker implements Worker {
   #averageNs = 0
   #isParking = false
   #areInputsLarge = false
+  /** The backend reports the times of its executions. */
+  #areTimed = false
   #nextHandle = 1
   #nextBatch = 1
   #freed: number[] = []
@@ -159,6 +161,7 @@ export class ProcessWorker implements Worker {
     const { requests } = held.batch
     held.headSinceNs = startNs
     for (const request of requests) request.computeStartNs = startNs
+    if (this.#areTimed) for (const request of requests) request.computeEndNs = 0
     if (held.id === 0) {
       held.isParked = false
       try {
@@ -278,6 +281,7 @@ export class ProcessWorker implements Worker {
   async stop(): Promise<void> {
     this.#isStopping = true
     this.#cancelTrim?.()
+    this.#link.leaving()
     this.#send(emptyFrame(toWorker.finalize))
     const cancelKill = this.#clock.after(this.#settings.stopGraceMs * 1e6, () => {
       this.#log.warning('worker did not finish in time and is ended', {
@@ -371,7 +375,13 @@ export class ProcessWorker implements Worker {
         this.#calls.metric(frame)
         return
       case fromWorker.log:
-        this.#onLog(frame)
+        writeLogFrame(this.#log, frame)
+        return
+      case fromWorker.timed:
+        this.#onTimed(frame)
+        return
+      case fromWorker.activity:
+        this.#onActivity(frame)
         return
       case fromWorker.readiness:
         this.#events.onReadiness?.(readUint64(frame, 8) === 1)
@@ -448,7 +458,25 @@ export class ProcessWorker implements Worker {
     request.reschedule()
   }
 
+  /** The backend measured its execution itself, on the clock of the server. The answers follow. */
+  #onTimed(frame: Buffer): void {
+    const request = this.#open.get(readUint64(frame, headerBytes))
+    if (request === undefined || this.#settings.signature.isDecoupled) return
+    request.computeStartNs = readUint64(frame, headerBytes + 8)
+    request.computeInputEndNs = readUint64(frame, headerBytes + 16)
+    request.computeOutputStartNs = readUint64(frame, headerBytes + 24)
+    request.computeEndNs = readUint64(frame, headerBytes + 32)
+    this.#areTimed = true
+  }
+
+  #onActivity(frame: Buffer): void {
+    const bytes = readUint64(frame, headerBytes + 8)
+    const name = frame.toString('utf8', headerBytes + 16, headerBytes + 16 + bytes)
+    this.#open.get(readUint64(frame, 8))?.trace?.stamp(name, readUint64(frame, headerBytes))
+  }
+
   #stampEnd(request: InferenceRequest, startNs: number): void {
+    if (this.#areTimed && request.computeEndNs !== 0) return
     request.computeOutputStartNs = startNs
     request.computeEndNs = this.#clock.nowNs()
   }
@@ -457,18 +485,6 @@ export class ProcessWorker implements Worker {
     const count = frame.readUInt16LE(6)
     for (let i = 0; i < count; i++) this.#link.regions?.freeInput(readUint64(frame, headerBytes + 8 * i))
     this.#scheduleTrim()
-  }
-
-  #onLog(frame: Buffer): void {
-    const end = headerBytes + readUint64(frame, 8)
-    const level = logLevels[frame[headerBytes] as number] ?? 'info'
-    const fileBytes = frame.readUInt16LE(headerBytes + 2)
-    const line = frame.readUInt32LE(headerBytes + 4)
-    const start = headerBytes + 8
-    const file = frame.toString('utf8', start, start + fileBytes)
-    const log = this.#log.from(`${file}:${line}`)
-    if (level === 'verbose' && !log.isVerbose()) return
-    log[level](frame.toString('utf8', start + fileBytes, end))
   }
 
   #onExit(reason: string): void {

@@ -21,15 +21,17 @@ export class ServiceCalls {
   readonly #send: (frame: Buffer) => void
   readonly #free: (blocks: readonly number[]) => void
   /** Series that this worker made. They end with the worker, also when the worker did not remove them. */
-  readonly #metrics = new Set<number>()
+  readonly #metrics: Set<number>
 
   constructor(
     services: ModelServices,
     regions: TensorRegions | null,
     send: (frame: Buffer) => void,
     free: (blocks: readonly number[]) => void,
+    metrics = new Set<number>(),
   ) {
     this.#services = services
+    this.#metrics = metrics
     this.#reader = new TensorRecordReader(regions, [])
     this.#send = send
     this.#free = free

@@ -1,15 +1,20 @@
 // Starts a worker and brings it to the point where it can execute: hello, perhaps complete a configuration, initialise.
 
-import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { fromWorker, readText, textFrame, toWorker } from './frames.ts'
-import { WorkerProcess, type WorkerCommand } from './worker-process.ts'
+import type { LinkedProcess, ProcessEvents } from './worker-process.ts'
 import { TensorRegions, type SharedMemoryLimits } from './tensor-regions.ts'
 
 type WorkerGreeting = { readonly pid: number; readonly executable: string; readonly python: string }
 
-export type StartFailure = { readonly message: string; readonly missing?: string; readonly executable?: string }
+export type StartFailure = {
+  readonly message: string
+  readonly missing?: string
+  readonly executable?: string
+  /** The place of an ErrorCode in `errorCodes`. */
+  readonly code?: number
+}
 type Pending = {
   readonly awaits: number
   readonly resolve: (frame: Buffer) => void
@@ -22,7 +27,10 @@ type WorkerOwner = {
 }
 
 type LaunchSettings = {
-  readonly command: WorkerCommand
+  /** What is started, for errors. */
+  readonly executable: string
+  /** Starts the process, or joins one. */
+  open(regions: TensorRegions | null, events: ProcessEvents): LinkedProcess
   readonly memory: SharedMemoryLimits | null
   /** The name of the model in the log. */
   readonly modelName: string
@@ -40,7 +48,7 @@ export type WorkerWords = {
 /** A process with its memory, before and while it serves. */
 export class WorkerLink {
   readonly regions: TensorRegions | null
-  readonly #process: WorkerProcess
+  readonly #process: LinkedProcess
   readonly #settings: LaunchSettings
   greeting: WorkerGreeting | null = null
   #owner: WorkerOwner | null = null
@@ -49,12 +57,11 @@ export class WorkerLink {
   /** The callers of `gone` that wait. */
   readonly #onGone: (() => void)[] = []
 
-  constructor(dependencies: { clock: Clock; log: Log }, settings: LaunchSettings) {
-    const { log } = dependencies
+  constructor(log: Log, settings: LaunchSettings) {
     this.#settings = settings
     this.regions = settings.memory === null ? null : TensorRegions.create(settings.memory)
     const model = settings.modelName
-    this.#process = new WorkerProcess(dependencies.clock, settings.command, this.regions, {
+    this.#process = settings.open(this.regions, {
       onFrame: (frame) => this.#onFrame(frame),
       onLine: (line, stream) => log.info(line, { model, stream }),
       onExit: (reason) => this.#onExit(reason),
@@ -81,6 +88,10 @@ export class WorkerLink {
 
   sendSoon(frame: Buffer): void {
     this.#process.sendSoon(frame)
+  }
+
+  leaving(): void {
+    this.#process.leaving?.()
   }
 
   kill(): void {
@@ -142,7 +153,7 @@ export class WorkerLink {
   }
 
   #startError(reason: string): ServerError {
-    const { executable } = this.#settings.command
+    const { executable } = this.#settings
     const failure = this.#process.spawnFailure
     if (failure?.code === 'ENOENT') {
       return new ServerError('INTERNAL', this.#settings.words.missing(executable))

@@ -39,7 +39,10 @@ export type LoadDependencies = {
   readonly clock: Clock
   readonly log: Log
   /** The Backend of that name, made or found on first use; null when there is none. */
-  findBackend(name: string): Promise<Backend | null>
+  findBackend(
+    name: string,
+    model?: { readonly config: ModelConfig; readonly files: ModelFiles },
+  ): Promise<Backend | null>
 }
 
 export type LoadSettings = {
@@ -66,7 +69,7 @@ export async function loadVersion(
   onReadinessChange: () => void,
 ): Promise<LoadedParts> {
   const steps = new LoadSteps(dependencies, draft.name, files.version)
-  const backend = await requireBackend(dependencies, draft)
+  const backend = await requireBackend(dependencies, draft, files)
   steps.done('backend found', { backend: draft.backend })
   const { config, signature } = await completeVersion(backend, settings, draft, files)
   steps.done('configuration completed and checked', {
@@ -122,9 +125,11 @@ export function filesOf({ repositoryPath, modelDirectory }: FoundModel, version:
 
 async function requireBackend(
   dependencies: LoadDependencies,
-  { backend: name, name: model }: ModelConfig,
+  config: ModelConfig,
+  files: ModelFiles,
 ): Promise<Backend> {
-  const backend = await dependencies.findBackend(name)
+  const { backend: name, name: model } = config
+  const backend = await dependencies.findBackend(name, { config, files })
   if (backend !== null) return backend
   // The text of the error is Triton's; the advice is for who reads the log.
   dependencies.log.warning(`hint for model '${model}': ${backendAdvice(name)}`)
@@ -160,7 +165,7 @@ export async function describeVersion(
   files: ModelFiles,
 ): Promise<{ config: ModelConfig; signature: ModelSignature }> {
   const isComplete = draft.ensembleScheduling !== null || (draft.input.length > 0 && draft.output.length > 0)
-  const backend = isComplete ? null : await requireBackend(dependencies, draft)
+  const backend = isComplete ? null : await requireBackend(dependencies, draft, files)
   return completeVersion(backend, settings, draft, files)
 }
 

@@ -1,0 +1,107 @@
+// The program that runs native backends: built when the package was made, or here from its source with the machine's C compiler.
+
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import fs from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Log } from '../../base/log.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+
+const sourceFolder = fileURLToPath(new URL('../../../native', import.meta.url))
+const programName = 'galatea-native-host'
+
+/** Backends ask the linker for a library of this name, so nearly everything is in it. */
+const libraryName = 'libtritonserver.so'
+const launcher = 'launcher.c'
+const compileFlags = ['-std=gnu11', '-D_GNU_SOURCE', '-O2', '-g1', '-Wall', '-Wextra', '-fPIC', '-fvisibility=hidden']
+
+const needs =
+  'Native backends need Linux on x64 or arm64, and a C compiler (`apt install gcc libc6-dev`) the first time'
+
+let made: Promise<string> | null = null
+
+/** The path of the program. Throws ServerError where there is none and none can be built. */
+export function findHostProgram(log: Log): Promise<string> {
+  made ??= find(log)
+  // A failure is not remembered: the next load tries again.
+  made.catch(() => (made = null))
+  return made
+}
+
+async function find(log: Log): Promise<string> {
+  if (process.platform !== 'linux') {
+    throw new ServerError('UNSUPPORTED', `native backends do not run on ${process.platform}. ${needs}`)
+  }
+  const shipped = path.join(sourceFolder, 'prebuilt', `${process.platform}-${process.arch}`, programName)
+  if (existsSync(shipped)) return shipped
+  const sources = (await fs.readdir(sourceFolder)).filter((name) => /\.[ch]$/.test(name)).toSorted()
+  const digest = createHash('sha256').update(compileFlags.join(' '))
+  for (const name of sources) digest.update(name).update(await fs.readFile(path.join(sourceFolder, name)))
+  const cache = path.join(process.env['XDG_CACHE_HOME'] || path.join(os.homedir(), '.cache'), 'galatea')
+  const folder = path.join(cache, `native-host-${process.arch}-${digest.digest('hex').slice(0, 24)}`)
+  const program = path.join(folder, programName)
+  if (existsSync(program)) return program
+  log.info('building the host of native backends, once', { folder })
+  await fs.mkdir(cache, { recursive: true })
+  const draft = await fs.mkdtemp(`${folder}.`)
+  try {
+    await buildHost(draft)
+    await fs.rename(draft, folder)
+  } catch (reason) {
+    await fs.rm(draft, { recursive: true, force: true })
+    // Another server made the same folder first, and it can be used.
+    if (!existsSync(program)) throw reason
+  }
+  return program
+}
+
+/** Builds both files into a folder. `more` are further flags for the compiler. */
+async function buildHost(folder: string, more: readonly string[] = []): Promise<void> {
+  const names = (await fs.readdir(sourceFolder)).filter((name) => name.endsWith('.c') && name !== launcher).toSorted()
+  const sources = names.map((name) => path.join(sourceFolder, name))
+  const flags = [...compileFlags, ...more]
+  const library = path.join(folder, libraryName)
+  await compile([
+    ...flags,
+    '-shared',
+    `-Wl,-soname,${libraryName}`,
+    '-Wl,-z,defs',
+    ...sources,
+    '-o',
+    library,
+    '-lpthread',
+    '-ldl',
+  ])
+  const program = path.join(folder, programName)
+  await compile([...flags, path.join(sourceFolder, launcher), '-o', program, library, '-Wl,-rpath,$ORIGIN'])
+}
+
+function compile(commandArguments: readonly string[]): Promise<void> {
+  const compiler = process.env['CC'] ?? 'cc'
+  return new Promise((resolve, reject) => {
+    const child = spawn(compiler, commandArguments, { stdio: ['ignore', 'ignore', 'pipe'] })
+    let text = ''
+    child.stderr.setEncoding('utf8').on('data', (more: string) => (text = (text + more).slice(-2000)))
+    child.once('error', (error) => {
+      reject(
+        new ServerError(
+          'UNSUPPORTED',
+          `no C compiler was found: '${compiler}' cannot be started (${messageOf(error)}). ${needs}`,
+        ),
+      )
+    })
+    child.once('close', (code) => {
+      if (code === 0) resolve()
+      else
+        reject(
+          new ServerError(
+            'INTERNAL',
+            `'${compiler}' could not build the host of native backends (exit code ${code}): ${text.trim()}`,
+          ),
+        )
+    })
+  })
+}

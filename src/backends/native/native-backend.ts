@@ -1,0 +1,156 @@
+// Backends in C++ as they were made for Triton: libtriton_<name>.so. Each model has a host of its own, a process with a thread for each
+// instance.
+
+import path from 'node:path'
+import type { Cancel, Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
+import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelServices } from '../../model/model-services.ts'
+import { applyCompletedConfig, type CompletedJson } from '../worker-process/completed-config.ts'
+import { WorkerLink } from '../worker-process/worker-launch.ts'
+import { HostProcess } from './host-process.ts'
+import { HostServices } from './host-services.ts'
+import { findHostProgram } from './host-program.ts'
+import { NativeModel } from './native-model.ts'
+import { nativeWords } from './native-words.ts'
+import { parseNativeSettings, type NativeSettings } from './native-settings.ts'
+
+export type NativeBackendDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly services: ModelServices
+  readonly environment: NodeJS.ProcessEnv
+}
+
+type NativeLibrary = {
+  /** As the models name the backend. */
+  readonly name: string
+  readonly library: string
+  /** What Triton tells a backend about its command line, as JSON. */
+  readonly config: string
+}
+
+/** A host that completed a configuration waits this long for the load of its model, then it ends. */
+const standbyNs = 10e9
+
+type Standby = { readonly link: WorkerLink; readonly host: HostProcess; readonly cancelExpiry: Cancel }
+
+export class NativeBackend implements Backend {
+  readonly name: string
+  readonly #dependencies: NativeBackendDependencies
+  readonly #settings: NativeSettings
+  readonly #library: NativeLibrary
+  readonly #standby = new Map<string, Standby>()
+  #shared: HostProcess | null = null
+
+  constructor(dependencies: NativeBackendDependencies, settings: ReadonlyMap<string, string>, library: NativeLibrary) {
+    this.name = library.name
+    this.#dependencies = { ...dependencies, log: dependencies.log.from('native-backend.ts') }
+    this.#library = library
+    this.#settings = parseNativeSettings(library.name, settings)
+  }
+
+  async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
+    const host = await this.#openHost()
+    const link = this.#join(host, draft.name)
+    try {
+      const facts = { inputs: [], outputs: [], decoupled: draft.modelTransactionPolicy?.decoupled ?? false }
+      const completed = (await link.completeConfig(this.#body(draft, files, facts))) as { config: CompletedJson | null }
+      this.#park(files.versionDirectory, link, host)
+      return completed.config === null ? draft : applyCompletedConfig(draft, completed.config)
+    } catch (reason) {
+      link.kill()
+      throw reason
+    }
+  }
+
+  async load(source: ModelVersionSource): Promise<LoadedModel> {
+    const { config, files, signature } = source
+    const facts = {
+      inputs: signature.inputs.map((input) => input.name),
+      outputs: signature.outputs.map((output) => output.name),
+      decoupled: signature.isDecoupled,
+    }
+    const body = this.#body(config, files, facts)
+    /** The instances of a version that start at the same time join one host. */
+    let opening: Promise<HostProcess> | null = null
+    return new NativeModel(this.#dependencies, this.#settings, source, body, {
+      launch: async () => {
+        const waiting = this.#unpark(files.versionDirectory)
+        if (waiting !== null) {
+          opening = Promise.resolve(waiting.host)
+          return waiting.link
+        }
+        const open = (): Promise<HostProcess> => this.#openHost()
+        opening = opening === null ? open() : opening.then((host) => (host.takesChannels ? host : open()), open)
+        const host = await opening
+        return this.#join(host, source.name)
+      },
+    })
+  }
+
+  async close(): Promise<void> {
+    const waiting = [...this.#standby.values()]
+    this.#standby.clear()
+    for (const { link, cancelExpiry } of waiting) {
+      cancelExpiry()
+      link.kill()
+      await link.gone()
+    }
+  }
+
+  async #openHost(): Promise<HostProcess> {
+    if (this.#settings.isHostShared && this.#shared?.takesChannels === true) return this.#shared
+    const program = await findHostProgram(this.#dependencies.log)
+    const { clock, log, services, environment } = this.#dependencies
+    // Triton starts with the folder of a backend in its search path, so that the libraries beside the backend are found.
+    const paths = [environment['LD_LIBRARY_PATH'], path.dirname(this.#library.library)].filter(Boolean).join(':')
+    const host = new HostProcess(clock, new HostServices(log, services), program, {
+      ...environment,
+      LD_LIBRARY_PATH: paths,
+    })
+    if (this.#settings.isHostShared) this.#shared = host
+    return host
+  }
+
+  #join(host: HostProcess, modelName: string): WorkerLink {
+    return new WorkerLink(this.#dependencies.log, {
+      executable: 'galatea-native-host',
+      open: (regions, events) => host.openChannel(regions, events),
+      memory: this.#settings.memory,
+      modelName,
+      words: nativeWords,
+    })
+  }
+
+  #body(config: ModelConfig, files: ModelFiles, facts: object): Record<string, unknown> {
+    const { name, library, config: backendConfig } = this.#library
+    return {
+      backend: { name, library, directory: path.dirname(library), config: backendConfig },
+      model: {
+        ...facts,
+        key: files.versionDirectory,
+        name: config.name,
+        version: files.version,
+        directory: files.modelDirectory,
+        config: this.#dependencies.services.encodeConfig(config),
+      },
+      isVerbose: this.#dependencies.log.isVerbose(),
+    }
+  }
+
+  #park(key: string, link: WorkerLink, host: HostProcess): void {
+    this.#unpark(key)?.link.kill()
+    const cancelExpiry = this.#dependencies.clock.after(standbyNs, () => this.#unpark(key)?.link.kill())
+    this.#standby.set(key, { link, host, cancelExpiry })
+  }
+
+  #unpark(key: string): Standby | null {
+    const standby = this.#standby.get(key)
+    if (standby === undefined) return null
+    this.#standby.delete(key)
+    standby.cancelExpiry()
+    return standby.link.isGone ? null : standby
+  }
+}

@@ -1,0 +1,110 @@
+// One version of a model of a native backend: starts and supervises its instances, which share a host.
+
+import { ServerError } from '../../base/server-error.ts'
+import { readParameter } from '../../config/model-parameters.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
+import type { ModelServices } from '../../model/model-services.ts'
+import { overdueStart, SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
+import { ProcessWorker } from '../worker-process/process-worker.ts'
+import type { WorkerLink } from '../worker-process/worker-launch.ts'
+import type { NativeSettings } from './native-settings.ts'
+
+type NativeModelDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
+type LinkSupply = { launch(): Promise<WorkerLink> }
+
+/** Triton's numbers of the kinds of instance groups. */
+const kindNumbers = { KIND_CPU: 1, KIND_GPU: 2, KIND_MODEL: 3 } as const
+
+export class NativeModel implements LoadedModel {
+  readonly #dependencies: NativeModelDependencies
+  readonly #settings: NativeSettings
+  readonly #source: ModelVersionSource
+  readonly #body: Record<string, unknown>
+  readonly #supply: LinkSupply
+  readonly #starting = new Set<WorkerLink>()
+  readonly #maxExecutionMs: number
+  readonly #maxMemoryBytes: number
+  #isClosed = false
+
+  constructor(
+    dependencies: NativeModelDependencies,
+    settings: NativeSettings,
+    source: ModelVersionSource,
+    body: Record<string, unknown>,
+    supply: LinkSupply,
+  ) {
+    this.#dependencies = dependencies
+    this.#settings = settings
+    this.#source = source
+    this.#body = body
+    this.#supply = supply
+    this.#maxExecutionMs = readParameter(source.config, 'max_execution_ms') ?? 0
+    this.#maxMemoryBytes = readParameter(source.config, 'max_memory_bytes') ?? 0
+  }
+
+  createInstance(spec: InstanceSpec): Promise<Instance> {
+    return SupervisedInstance.create(this.#dependencies, {
+      name: spec.name,
+      modelName: this.#source.name,
+      launch: (events) => this.#launch(spec, events),
+      onReadinessChange: spec.onReadinessChange,
+      maxExecutionMs: this.#maxExecutionMs,
+      tritonDeathText: (reason) =>
+        reason.startsWith(overdueStart)
+          ? `Failed to process the request(s) for model '${spec.name}', message: ${reason}`
+          : `the host process of model instance '${spec.name}' is gone: ${reason}`,
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const starting = [...this.#starting]
+    for (const link of starting) link.kill()
+    await Promise.all(starting.map((link) => link.gone()))
+  }
+
+  async #launch(spec: InstanceSpec, events: WorkerEvents): Promise<ProcessWorker> {
+    if (this.#isClosed) throw new ServerError('UNAVAILABLE', `model '${this.#source.name}' is being unloaded`)
+    const link = await this.#supply.launch()
+    const { name, signature } = this.#source
+    const settings = {
+      modelName: name,
+      instanceName: spec.name,
+      signature,
+      stopGraceMs: this.#settings.stopSeconds * 1000,
+      isAlone: true,
+    }
+    // The worker is made before the model is initialized, which may already log and make metrics.
+    const worker = new ProcessWorker(this.#dependencies, settings, link, events)
+    this.#starting.add(link)
+    try {
+      await link.initialize(this.#initializeBody(spec, link))
+      return worker
+    } catch (reason) {
+      link.kill()
+      throw reason
+    } finally {
+      this.#starting.delete(link)
+    }
+  }
+
+  #initializeBody(spec: InstanceSpec, { regions }: WorkerLink): unknown {
+    const policy = spec.kind === 'KIND_GPU' ? `gpu_${spec.deviceId}` : spec.kind === 'KIND_MODEL' ? 'model' : 'cpu'
+    const { config } = this.#source
+    return {
+      ...this.#body,
+      instance: {
+        name: spec.name,
+        kind: kindNumbers[spec.kind],
+        deviceId: spec.deviceId,
+        hostPolicy: JSON.stringify({ [policy]: {} }),
+        profiles: config.instanceGroup.flatMap(({ profile }) => profile),
+        secondaryDevices: [],
+      },
+      maxMemoryBytes: this.#maxMemoryBytes,
+      sharedMemory: regions === null ? null : regions.limits,
+    }
+  }
+}
