@@ -15,6 +15,8 @@ import { accessRoutes } from './frontends/access/access-routes.ts'
 import type { CostOptions } from './frontends/access/cost-table.ts'
 import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
 import { feedRoutes, type FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
+import type { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
+import { jobRoutes } from './frontends/jobs/job-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
@@ -60,6 +62,8 @@ export type HttpDependencies = {
   readonly faults?: FaultSource | null
   /** Without it TensorFlow Serving's protocol is not served. */
   readonly tfserving?: TfservingFrontEnd
+  /** Null or left out: the server runs no jobs. */
+  readonly jobs?: JobEndpoints | null
   /** Without them nobody can watch the server. */
   readonly feeds?: FeedsOnDemand
   /** Metrics that models made; without them no answer tells of a model's load. */
@@ -89,6 +93,7 @@ type HttpParts = V2Parts & {
   readonly rollouts?: RolloutSource
   readonly tfserving?: TfservingFrontEnd
   readonly feeds?: FeedsOnDemand
+  readonly jobs?: JobEndpoints | null
 }
 
 /** What the routes of every HTTP port are made of. */
@@ -120,6 +125,7 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
     infer: new InferEndpoint(parts, options).handle,
     readers: parts.feeds?.readers ?? new EventReaders(),
   }),
+  ...jobRoutes(parts.jobs ?? null),
   ...accessRoutes(parts),
   ...v1Routes(parts, options),
   ...feedRoutes(parts.feeds ?? null),

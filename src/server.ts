@@ -17,6 +17,7 @@ import type { IndexEntry } from './engine/serving/index-entry.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { openGpus } from './open-gpus.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import type { JobService } from './open-jobs.ts'
 import type { OpenServingModels } from './open-serving-models.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey, type ModelKey } from './model/model-key.ts'
@@ -127,6 +128,7 @@ async function openServer(
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   const connectionSlots = ConnectionSlots.ofProcess()
   const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots }, options)
+  const jobs = await openJobService({ ...dependencies, engine }, options, ports)
   const parts = {
     ...dependencies,
     ...counts,
@@ -145,6 +147,7 @@ async function openServer(
     mapped,
     ...(serving === null ? {} : { tfserving: serving.frontEnd }),
     feeds,
+    jobs: jobs?.endpoints ?? null,
   }
   const load = async (): Promise<boolean> => {
     dependencies.onLoading?.(() => engine.index())
@@ -157,6 +160,8 @@ async function openServer(
   const addresses = await openPorts({ parts, options, ports, portsPlace, metricsPlace, load })
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
+  jobs?.control.start()
+  closing.add(jobs, (opened) => opened?.control.close())
   // Feeds have no end of their own, and the ports wait for every answer.
   closing.add(feeds, (opened) => opened.close())
   // Readiness goes false first, in the same turn of the event loop in which the drain begins.
@@ -181,6 +186,17 @@ async function openServing(
   if (options === null || parts.mapped === null) return null
   const { openServingModels } = await import('./open-serving-models.ts')
   return closing.add(await openServingModels({ ...parts, mapped: parts.mapped }, options), (opened) => opened.close())
+}
+
+/** Null where no jobs are allowed: then their code is not read. Jobs call models by the routes of the HTTP port. */
+async function openJobService(
+  parts: ServerDependencies & { readonly engine: Engine },
+  { jobs, process }: ServerOptions,
+  ports: Ports,
+): Promise<JobService | null> {
+  if (jobs === null) return null
+  const { openJobs } = await import('./open-jobs.ts')
+  return openJobs(parts, jobs, process.stateDirectory, () => ports.http ?? { find: () => null })
 }
 
 function createLiveCheck(

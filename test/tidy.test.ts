@@ -93,7 +93,7 @@ describe('imports', () => {
         loaded.add(path.posix.join(path.posix.dirname(file), target))
     }
     assert.ok(loaded.size > 200, `only ${loaded.size}`)
-    const unwanted = /^src\/(rollouts|releases)\/|\/(tfserving|torchserve|sagemaker|vertex-ai)\/|\/openapi/
+    const unwanted = /^src\/(rollouts|releases|jobs)\/|\/(tfserving|torchserve|sagemaker|vertex-ai)\/|\/openapi/
     assertNone([...loaded].filter((file) => unwanted.test(file) && !seam.has(file)))
   })
 

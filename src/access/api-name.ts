@@ -10,5 +10,6 @@ export const apiNames = [
   'trace',
   'logging',
   'rollouts',
+  'jobs',
 ] as const
 export type ApiName = (typeof apiNames)[number]

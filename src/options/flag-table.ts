@@ -5,6 +5,7 @@ import { cacheFlags } from './cache-flags.ts'
 import { cloudFlags } from './cloud-flags.ts'
 import { deviceFlags } from './device-flags.ts'
 import type { Flag, FlagGroups } from './flag.ts'
+import { jobFlags } from './job-flags.ts'
 import { grpcFlags } from './grpc-flags.ts'
 import { httpFlags, requestLimitFlags } from './http-flags.ts'
 import { metricsFlags } from './metrics-flags.ts'
@@ -26,6 +27,7 @@ const groups = {
   'TensorFlow Serving': tfservingFlags,
   'Cloud front ends': cloudFlags,
   TorchServe: torchserveFlags,
+  Jobs: jobFlags,
 }
 
 type FilledPath = (typeof groups)[keyof typeof groups][number]['targets'][number][0]

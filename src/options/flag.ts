@@ -82,7 +82,9 @@ export class Flag<T = unknown, P extends string = string> {
   }
 
   /** The value false turns this part of the options off: the part is null. */
-  switches(part: 'http' | 'grpc' | 'metrics' | 'sagemaker' | 'vertexAi' | 'tfserving' | 'torchserve'): Flag<T, P> {
+  switches(
+    part: 'http' | 'grpc' | 'metrics' | 'sagemaker' | 'vertexAi' | 'tfserving' | 'torchserve' | 'jobs',
+  ): Flag<T, P> {
     return this.#fill<never>(part as never, (flags) => (flags.isOn(this.name) ? undefined : null))
   }
 

@@ -190,6 +190,18 @@ export type TfservingOptions = {
   readonly monitoringPath: string
 }
 
+/** `--allow-jobs` */
+export type JobOptions = {
+  /** `--jobs-dir`: files are read and written below this folder; '' for no files. */
+  readonly filesRoot: string
+  /** `--jobs-redis`; '' for none. */
+  readonly redisUrl: string
+  /** `--jobs-rabbitmq`; '' for none. */
+  readonly rabbitmqUrl: string
+  /** `--jobs-kafka`: brokers. */
+  readonly kafkaBrokers: readonly string[]
+}
+
 /** The server as a process among others on its machine: its files, its liveness, its end. */
 type ProcessOptions = {
   readonly log: LogSettings
@@ -254,6 +266,8 @@ export type ServerOptions = {
   readonly vertexAi: VertexAiOptions | null
   /** null: `--allow-torchserve=false`. */
   readonly torchserve: TorchserveOptions | null
+  /** null: `--allow-jobs=false`. */
+  readonly jobs: JobOptions | null
   readonly trace: TraceOptions
   readonly process: ProcessOptions
 }

@@ -3,6 +3,7 @@
 import { accessPaths } from './openapi-access.ts'
 import { faultPaths } from './openapi-faults.ts'
 import { feedPaths } from './openapi-feeds.ts'
+import { jobPaths } from './openapi-jobs.ts'
 import { rolloutPaths } from './openapi-rollouts.ts'
 import { detailsParameter, indexDetails, registryPaths } from './openapi-registry.ts'
 import {
@@ -94,6 +95,7 @@ export const controlPaths = (): JsonObject => ({
   ...rolloutPaths(),
   ...faultPaths(),
   ...accessPaths(),
+  ...jobPaths(),
   ...feedPaths(),
   '/v2/models/stats': {
     get: operation('allStatistics', 'server', 'What all models have done', ok(anyObject, 'Statistics')),

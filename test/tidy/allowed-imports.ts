@@ -22,8 +22,10 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   exchange: ['engine', 'access', 'model', 'base'],
   transport: ['base'],
   ports: ['exchange', 'transport', 'access', 'protocol', 'config', 'model', 'tensor', 'base'],
+  jobs: ['ports', 'transport', 'access', 'base'],
   frontends: [
     'ports',
+    'jobs',
     'exchange',
     'transport',
     'access',

@@ -4,7 +4,7 @@ import type { Caller } from '../../access/caller.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { FaultBook } from '../../rollouts/fault-book.ts'
-import { answer, bodyOf } from './rollout-answers.ts'
+import { answer, bodyOf } from '../../ports/http/json-answers.ts'
 
 export type FaultDesk = {
   readonly book: FaultBook

@@ -3,7 +3,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { ReleaseControl } from '../../releases/release-control.ts'
-import { answer, bodyOf, fail } from './rollout-answers.ts'
+import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
 
 export class LabelEndpoints {
   readonly #control: ReleaseControl

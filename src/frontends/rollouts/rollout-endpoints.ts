@@ -10,7 +10,7 @@ import type { ReleaseControl } from '../../releases/release-control.ts'
 import { releaseDetails, releaseSummary, type ReleaseRun } from '../../releases/release-json.ts'
 import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { headerOf, HttpResponse, type HttpRequest } from '../../transport/http1/http-message.ts'
-import { answer, bodyOf, fail } from './rollout-answers.ts'
+import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
 
 const pageSize = 100
 const longestReason = 1000

@@ -4,7 +4,7 @@ import { forAll, get, getOrPost, large, post, type Route } from '../../ports/htt
 import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { plainType } from '../../transport/http1/http-message.ts'
 import type { EndpointParts, OpenEndpoints, RolloutSource } from './open-rollout-endpoints.ts'
-import { fail } from './rollout-answers.ts'
+import { fail } from '../../ports/http/json-answers.ts'
 
 const actions: readonly RolloutAction[] = ['pause', 'resume', 'approve', 'advance', 'promote', 'rollback']
 

@@ -98,6 +98,11 @@ export class HttpPort implements HttpService {
     return this.#transport.listen()
   }
 
+  /** The route of a target, for calls from inside the server. */
+  find(target: string): RouteMatch | null {
+    return this.#router.find(target)
+  }
+
   /** Counts the bytes of all connections. */
   get traffic(): TrafficMeter {
     return this.#transport.traffic

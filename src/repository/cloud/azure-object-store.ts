@@ -2,7 +2,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { CloudCredential, Environment } from './cloud-credentials.ts'
 import type { BucketLocation } from './cloud-location.ts'
 import type { ObjectStore, StoredObject } from './object-store.ts'
-import { importSdk } from './sdk-import.ts'
+import { importPackage } from '../../base/import-package.ts'
 
 /** What is used of @azure/storage-blob. */
 type AzureSdk = {
@@ -34,7 +34,7 @@ export async function openAzure(
   credential: CloudCredential,
   environment: Environment,
 ): Promise<ObjectStore> {
-  const sdk = await importSdk<AzureSdk>('@azure/storage-blob', 'a repository in as://')
+  const sdk = await importPackage<AzureSdk>('@azure/storage-blob', 'a repository in as://')
   // Trying again is done in one place for all stores.
   const settings = { retryOptions: { maxTries: 1 } }
   const connection = environment['AZURE_STORAGE_CONNECTION_STRING'] ?? ''
@@ -66,7 +66,7 @@ function openConnection(
 async function azureCredential(sdk: AzureSdk, location: BucketLocation, credential: CloudCredential): Promise<unknown> {
   const { account_str = '', account_key = '', auth_type = '', client_id = '' } = credential
   if (auth_type === 'managed_identity' || auth_type === 'default') {
-    const identity = await importSdk<IdentitySdk>('@azure/identity', `the Azure credential type '${auth_type}'`)
+    const identity = await importPackage<IdentitySdk>('@azure/identity', `the Azure credential type '${auth_type}'`)
     if (auth_type === 'default') return new identity.DefaultAzureCredential()
     return client_id === ''
       ? new identity.ManagedIdentityCredential()

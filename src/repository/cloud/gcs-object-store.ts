@@ -5,7 +5,7 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { CloudCredential, Environment } from './cloud-credentials.ts'
 import type { BucketLocation } from './cloud-location.ts'
 import type { ObjectStore, StoredObject } from './object-store.ts'
-import { importSdk } from './sdk-import.ts'
+import { importPackage } from '../../base/import-package.ts'
 
 /** What is used of @google-cloud/storage. */
 type GcsSdk = { readonly Storage: new (settings: Record<string, unknown>) => Storage }
@@ -33,7 +33,7 @@ export async function openGcs(
   credential: CloudCredential,
   environment: Environment,
 ): Promise<ObjectStore> {
-  const sdk = await importSdk<GcsSdk>('@google-cloud/storage', 'a repository in gs://')
+  const sdk = await importPackage<GcsSdk>('@google-cloud/storage', 'a repository in gs://')
   // Trying again is done in one place for all stores.
   const settings = { retryOptions: { autoRetry: false, maxRetries: 0 } }
   const { keyFile = '' } = credential

@@ -2,7 +2,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { CloudCredential } from './cloud-credentials.ts'
 import type { BucketLocation } from './cloud-location.ts'
 import type { ObjectStore, StoredObject } from './object-store.ts'
-import { importSdk } from './sdk-import.ts'
+import { importPackage } from '../../base/import-package.ts'
 
 /** What is used of @aws-sdk/client-s3. */
 type S3Sdk = {
@@ -25,7 +25,7 @@ const connectMs = 10_000
 
 /** Amazon S3, or a store that speaks its protocol. */
 export async function openS3(location: BucketLocation, credential: CloudCredential): Promise<ObjectStore> {
-  const sdk = await importSdk<S3Sdk>('@aws-sdk/client-s3', 'a repository in s3://')
+  const sdk = await importPackage<S3Sdk>('@aws-sdk/client-s3', 'a repository in s3://')
   const client = new sdk.S3Client({
     region: credential.region || 'us-east-1',
     // Stores of one's own are rarely set up to have a host name for each bucket.
@@ -49,7 +49,7 @@ async function credentialSetting(credential: CloudCredential): Promise<Record<st
     return { credentials: { accessKeyId: key_id, secretAccessKey: secret_key, ...session } }
   }
   if (profile === '') return {}
-  const { fromIni } = await importSdk<CredentialSdk>('@aws-sdk/credential-providers', 'an AWS profile')
+  const { fromIni } = await importPackage<CredentialSdk>('@aws-sdk/credential-providers', 'an AWS profile')
   return { credentials: fromIni({ profile }) }
 }
 

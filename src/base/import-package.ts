@@ -1,19 +1,19 @@
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
-import { messageOf, ServerError } from '../../base/server-error.ts'
+import { messageOf, ServerError } from './server-error.ts'
 
 /**
- * A cloud provider's own library, read on first use: who serves from disk pays nothing for it. The caller says what it
+ * A library that few need, read on first use: the others do not install it. The caller says what it
  * uses of it; its own types are not asked for, because it need not be installed.
  */
-export async function importSdk<Sdk>(name: string, purpose: string): Promise<Sdk> {
+export async function importPackage<Package>(name: string, purpose: string): Promise<Package> {
   try {
-    return (await import(name)) as Sdk
+    return (await import(name)) as Package
   } catch (reason) {
     if (!isMissing(reason, name)) throw ServerError.from(reason, `${name} cannot be read: `)
   }
   const fromNodePath = resolveByNodePath(name)
-  if (fromNodePath !== null) return (await import(fromNodePath)) as Sdk
+  if (fromNodePath !== null) return (await import(fromNodePath)) as Package
   throw new ServerError(
     'UNSUPPORTED',
     `${purpose} needs the package ${name}, which is not installed: npm install ${name}`,

@@ -1,7 +1,7 @@
-// Bodies and answers of the routes of rollouts.
+// Bodies and answers of routes that take and give JSON objects.
 
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import { errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { errorResponse, messageResponse } from './error-response.ts'
 import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** An empty body is an empty object. */

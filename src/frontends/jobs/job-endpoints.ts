@@ -1,0 +1,134 @@
+// Jobs over HTTP. Triton has no such paths.
+
+import { open, type FileHandle } from 'node:fs/promises'
+import type { Caller } from '../../access/caller.ts'
+import { requireRight } from '../../access/require-right.ts'
+import { ServerError } from '../../base/server-error.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
+import type { JobControl, JobView } from '../../jobs/job-control.ts'
+import type { JobRecord } from '../../jobs/job-record.ts'
+import { readJobPlan } from '../../jobs/job-plan.ts'
+import { HttpResponse, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
+
+const linesType = 'application/jsonl'
+const pieceBytes = 256 * 1024
+const pageSize = 100
+
+export class JobEndpoints {
+  readonly #control: JobControl
+  readonly #outputFile: (id: string) => string
+
+  constructor(control: JobControl, outputFile: (id: string) => string) {
+    this.#control = control
+    this.#outputFile = outputFile
+  }
+
+  readonly list: RouteHandler = (request, _name, _version, caller) => {
+    if (request.method === 'POST') this.#create(request, caller)
+    else answer(request, 200, () => this.#page(request.target))
+  }
+
+  readonly show: RouteHandler = (request, id) =>
+    answer(request, 200, async () => viewJson(await this.#control.view(id)))
+
+  readonly act =
+    (action: 'pause' | 'resume' | 'cancel'): RouteHandler =>
+    (request, id) =>
+      answer(request, 200, async () => recordJson(await this.#control[action](id)))
+
+  readonly output: RouteHandler = (request, id) => {
+    answerWithFile(request, async () => {
+      const { record } = await this.#control.view(id)
+      if (record.plan.output.kind !== 'kept') throw new ServerError('NOT_FOUND', `the answers of job '${id}' go to ${JSON.stringify(record.plan.output)}`) // prettier-ignore
+      return this.#outputFile(id)
+    })
+  }
+
+  #create(request: HttpRequest, caller: Caller): void {
+    answer(request, 201, async () => {
+      const { plan, lines } = readJobPlan(bodyOf(request))
+      if (caller.rights !== null) requireRight(caller, 'inference', plan.model)
+      return recordJson(await this.#control.create(plan, lines, caller))
+    })
+  }
+
+  #page(target: string): unknown {
+    const query = new URLSearchParams(target.split('?', 2)[1] ?? '')
+    const page = Number(query.get('page') ?? 1)
+    if (!Number.isSafeInteger(page) || page < 1) throw new ServerError('INVALID_ARG', "'page' must be a whole number from 1") // prettier-ignore
+    return this.#control.list().slice((page - 1) * pageSize, page * pageSize).map(recordJson) // prettier-ignore
+  }
+}
+
+function answerWithFile(request: HttpRequest, find: () => Promise<string>): void {
+  find()
+    .then((file) => open(file, 'r').catch(() => { throw new ServerError('NOT_FOUND', 'nothing was answered yet') })) // prettier-ignore
+    .then((file) => sendFile(request, file), (reason: unknown) => fail(request, reason)) // prettier-ignore
+}
+
+/** The answers so far, in pieces: the client's pace is the pace of the disk. */
+async function sendFile(request: HttpRequest, file: FileHandle): Promise<void> {
+  const client = { isGone: false }
+  request.onDisconnect = () => (client.isGone = true)
+  const stream = request.stream(new HttpResponse(200, linesType))
+  try {
+    for (let offset = 0; !client.isGone;) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes, offset)
+      if (bytesRead === 0) break
+      offset += bytesRead
+      if (!stream.write(buffer.subarray(0, bytesRead)) && !client.isGone) {
+        await new Promise<void>((resolve) => {
+          stream.onDrain = resolve
+          request.onDisconnect = () => ((client.isGone = true), resolve())
+        })
+      }
+    }
+    stream.end()
+  } catch {
+    stream.abort()
+  } finally {
+    await file.close()
+  }
+}
+
+const timeText = (ms: number): string | null => (ms === 0 ? null : new Date(ms).toISOString())
+
+const recordJson = ({
+  id,
+  plan,
+  state,
+  reason,
+  done,
+  failed,
+  dead,
+  author,
+  createdMs,
+  startedMs,
+  endedMs,
+}: JobRecord) => ({
+  id,
+  model: plan.model,
+  state,
+  ...(reason === '' ? {} : { reason }),
+  done,
+  failed,
+  dead_letters: dead,
+  ...(author === '' ? {} : { author }),
+  created: timeText(createdMs),
+  started: timeText(startedMs),
+  ended: timeText(endedMs),
+})
+
+const viewJson = ({ record, runningCount, standsStillBecause, rate, left, nextRunMs }: JobView) => ({
+  ...recordJson(record),
+  input: record.plan.input,
+  output: record.plan.output,
+  max_attempts: record.plan.maxAttempts,
+  while_pressure_below: record.plan.whilePressureBelow,
+  ...(record.plan.schedule === '' ? {} : { schedule: record.plan.schedule, next_run: timeText(nextRunMs ?? 0) }),
+  running: runningCount,
+  ...(standsStillBecause === '' ? {} : { waits_because: standsStillBecause }),
+  lines_per_second: Math.round(rate * 10) / 10,
+  left,
+})

@@ -1,0 +1,148 @@
+// Lines of files, one after the other, from a position on.
+
+import { open, readdir, type FileHandle } from 'node:fs/promises'
+import path from 'node:path'
+import { joinInside, realPathInside } from '../base/safe-path.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { JobInput, JobItem, JobPosition } from './job-channel.ts'
+import { longestLineBytes } from './job-line.ts'
+
+const readBytes = 256 * 1024
+const mostInputFiles = 100_000
+
+/** The files that a pattern names, below the root, in the order of their names. Throws INVALID_ARG and NOT_FOUND. */
+export async function filesOf(root: string, pattern: string): Promise<string[]> {
+  const folder = path.dirname(pattern)
+  const name = path.basename(pattern)
+  if (folder.includes('*') || name.split('*').length > 2) {
+    throw new ServerError('INVALID_ARG', `'${pattern}' must have at most one *, in the name of the file`)
+  }
+  if (!name.includes('*')) return [await fileInside(root, pattern)]
+  const [start = '', end = ''] = name.split('*')
+  joinInside(root, folder)
+  const real = await realPathInside(root, folder)
+  const names = real === null ? [] : await readdir(real)
+  const fitting = names.filter((one) => one.length >= start.length + end.length && one.startsWith(start) && one.endsWith(end)) // prettier-ignore
+  if (fitting.length === 0) throw new ServerError('NOT_FOUND', `there is no file '${pattern}' in the folder of --jobs-dir`) // prettier-ignore
+  if (fitting.length > mostInputFiles) throw new ServerError('INVALID_ARG', `'${pattern}' names ${fitting.length} files, at most ${mostInputFiles} can be read by one job`) // prettier-ignore
+  return Promise.all(fitting.sort().map((one) => fileInside(root, path.join(folder, one))))
+}
+
+async function fileInside(root: string, relative: string): Promise<string> {
+  const real = await realPathInside(root, relative)
+  if (real === null) throw new ServerError('NOT_FOUND', `there is no file '${relative}' in the folder of --jobs-dir`)
+  return real
+}
+
+type Mark = { readonly file: number; readonly end: number; readonly line: number }
+
+export class FileInput implements JobInput {
+  readonly #files: readonly string[]
+  readonly #names: (file: string) => string
+  #file: number
+  #offset: number
+  #line: number
+  #handle: FileHandle | null = null
+  #rest: Buffer = Buffer.alloc(0)
+  #begun: Buffer[] = []
+  #begunBytes = 0
+  #isFileOver = false
+  #done: Mark
+
+  constructor(files: readonly string[], from: JobPosition | null, names: (file: string) => string = path.basename) {
+    this.#files = files
+    this.#names = names
+    this.#file = from?.file ?? 0
+    this.#offset = from?.offset ?? 0
+    this.#line = from?.line ?? 0
+    this.#done = { file: this.#file, end: this.#offset, line: this.#line }
+  }
+
+  async next(most: number): Promise<JobItem[] | null> {
+    const items: JobItem[] = []
+    while (items.length < most) {
+      const end = this.#rest.indexOf(0x0a)
+      if (end >= 0) this.#take(items, this.#rest.subarray(0, end), end + 1)
+      else if (!this.#isFileOver && this.#rest.length > 0) this.#begin()
+      else if (this.#isFileOver && this.#rest.length > 0) this.#take(items, this.#rest, this.#rest.length)
+      else if (this.#isFileOver && !(await this.#nextFile())) return items.length > 0 ? items : null
+      else if (!this.#isFileOver) {
+        // What was read is handed out before more is read: the wait for a disk is not a wait for a line that is there.
+        if (items.length > 0) return items
+        await this.#read()
+      }
+    }
+    return items
+  }
+
+  /** The beginning of a line waits for the rest of the line. */
+  #begin(): void {
+    this.#begun = [this.#rest]
+    this.#begunBytes = this.#rest.length
+    this.#rest = Buffer.alloc(0)
+  }
+
+  #take(items: JobItem[], line: Buffer, bytes: number): void {
+    this.#rest = this.#rest.subarray(bytes)
+    this.#offset += bytes
+    this.#line++
+    if (line.every((byte) => byte <= 0x20)) return
+    const mark: Mark = { file: this.#file, end: this.#offset, line: this.#line }
+    const at = `${this.#names(this.#files[this.#file] ?? '')}:${this.#line}`
+    items.push({ line: Buffer.from(line), at, earlierAttempts: 0, mark })
+  }
+
+  async #read(): Promise<void> {
+    this.#handle ??= await open(this.#files[this.#file] ?? '', 'r')
+    const at = this.#offset + this.#rest.length + this.#begunBytes
+    const { bytesRead, buffer } = await this.#handle.read(Buffer.allocUnsafe(readBytes), 0, readBytes, at)
+    this.#isFileOver = bytesRead === 0
+    const piece = buffer.subarray(0, bytesRead)
+    const end = piece.indexOf(0x0a)
+    if (this.#begunBytes + (end < 0 ? bytesRead : end) > longestLineBytes) {
+      throw new ServerError('INVALID_ARG', `line ${this.#line + 1} of '${this.#names(this.#files[this.#file] ?? '')}' has more than ${longestLineBytes} bytes, which is the most`) // prettier-ignore
+    }
+    this.#begun.push(piece)
+    this.#begunBytes += bytesRead
+    // The pieces of a long line are joined once, when its end is there.
+    if (end < 0 && !this.#isFileOver) return
+    this.#rest = Buffer.concat(this.#begun)
+    this.#begun = []
+    this.#begunBytes = 0
+  }
+
+  async #nextFile(): Promise<boolean> {
+    await this.#handle?.close()
+    this.#handle = null
+    if (this.#file + 1 >= this.#files.length) return false
+    this.#file++
+    this.#offset = this.#line = 0
+    this.#rest = Buffer.alloc(0)
+    this.#isFileOver = false
+    return true
+  }
+
+  done(items: readonly JobItem[]): Promise<void> {
+    const last = items.at(-1)
+    if (last !== undefined) this.#done = last.mark as Mark
+    return Promise.resolve()
+  }
+
+  putAside(): Promise<boolean> {
+    return Promise.resolve(false)
+  }
+
+  /** The lines of a file are not counted before they are read. */
+  left(): Promise<null> {
+    return Promise.resolve(null)
+  }
+
+  position(): Omit<JobPosition, 'outputBytes'> {
+    return { file: this.#done.file, offset: this.#done.end, line: this.#done.line }
+  }
+
+  async close(): Promise<void> {
+    await this.#handle?.close()
+    this.#handle = null
+  }
+}

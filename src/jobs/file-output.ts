@@ -1,0 +1,65 @@
+import { mkdir, open, type FileHandle } from 'node:fs/promises'
+import path from 'node:path'
+import { joinInside, realPathInside } from '../base/safe-path.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { JobOutput } from './job-channel.ts'
+
+/** Answers in a file, in the order of the input. What lies behind the last checkpoint is cut off when a job goes on. */
+export class FileOutput implements JobOutput {
+  readonly #handle: FileHandle
+  readonly #mostBytes: number
+  writtenBytes: number
+
+  private constructor(handle: FileHandle, writtenBytes: number, mostBytes: number) {
+    this.#handle = handle
+    this.#mostBytes = mostBytes
+    this.writtenBytes = writtenBytes
+  }
+
+  static async open(file: string, keptBytes: number, mostBytes = Infinity): Promise<FileOutput> {
+    const handle = await open(file, keptBytes === 0 ? 'w' : 'r+', 0o600)
+    try {
+      const { size } = await handle.stat()
+      if (size < keptBytes) throw new ServerError('UNAVAILABLE', `'${path.basename(file)}' has ${size} bytes, but ${keptBytes} were written to it: somebody changed it`) // prettier-ignore
+      await handle.truncate(keptBytes)
+      return new FileOutput(handle, keptBytes, mostBytes)
+    } catch (reason) {
+      await handle.close()
+      throw reason
+    }
+  }
+
+  async write(lines: readonly string[]): Promise<void> {
+    const bytes = Buffer.from(lines.join(''))
+    if (this.writtenBytes + bytes.length > this.#mostBytes) {
+      throw new ServerError('UNAVAILABLE', `the answers have more than ${this.#mostBytes} bytes, which is the most that the server keeps: name a file or a queue as output`) // prettier-ignore
+    }
+    let done = 0
+    while (done < bytes.length) {
+      const { bytesWritten } = await this.#handle.write(bytes, done, bytes.length - done, this.writtenBytes + done)
+      done += bytesWritten
+    }
+    this.writtenBytes += bytes.length
+  }
+
+  /** Called before a checkpoint: the checkpoint must not know of bytes that a crash of the machine takes away. */
+  async sync(): Promise<void> {
+    await this.#handle.datasync()
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close()
+  }
+}
+
+/** Where a new file may be written below the root. Throws INVALID_ARG. */
+export async function outputInside(root: string, relative: string): Promise<string> {
+  const file = joinInside(root, relative)
+  const folder = path.dirname(relative)
+  await mkdir(joinInside(root, folder), { recursive: true })
+  // A link in the path could lead out of the root.
+  const real = await realPathInside(root, folder)
+  if (real === null) throw new ServerError('INVALID_ARG', `'${relative}' has no folder`)
+  const existing = await realPathInside(root, relative)
+  return existing ?? path.join(real, path.basename(file))
+}

@@ -1,0 +1,96 @@
+// A call of the server's own HTTP API from inside: no socket, the same routes, the same answers.
+
+import type { Caller } from '../access/caller.ts'
+import type { PortRequest } from '../ports/http/port-request.ts'
+import type { RouteMatch } from '../ports/http/router.ts'
+import { jsonType, type HttpResponse, type ResponseStream } from '../transport/http1/http-message.ts'
+import { RequestMemory } from '../transport/request-memory.ts'
+import type { ConnectionMemory } from '../transport/client-memory.ts'
+import type { LineAnswer, LineCall } from './job-line.ts'
+
+export type InnerRoutes = { find(target: string): RouteMatch | null }
+
+/** The answer of a route to a call. */
+export function callInside(
+  routes: InnerRoutes,
+  memory: ConnectionMemory,
+  { target, body }: LineCall,
+  caller: Caller,
+  signal: AbortSignal,
+): Promise<LineAnswer> {
+  const match = routes.find(target)
+  if (match === null)
+    return Promise.resolve({ status: 404, body: Buffer.from(`{"error":"there is no path '${target}'"}`) })
+  return new Promise((resolve) => {
+    const request = new InnerRequest(target, body, caller, new RequestMemory(memory), (answer) => {
+      signal.removeEventListener('abort', leave)
+      resolve(answer)
+    })
+    const leave = (): void => request.leave()
+    signal.addEventListener('abort', leave, { once: true })
+    match.route.handle(request, match.modelName, match.modelVersion, caller)
+  })
+}
+
+const left: LineAnswer = { status: 499, body: Buffer.from('{"error":"the job was stopped"}') }
+
+class InnerRequest implements PortRequest {
+  readonly method = 'POST'
+  readonly target: string
+  readonly headers: readonly string[]
+  readonly body: Buffer
+  readonly remoteAddress = ''
+  caller: unknown
+  readonly memory: RequestMemory
+  onDisconnect: (() => void) | null = null
+  #answered: ((answer: LineAnswer) => void) | null
+
+  constructor(
+    target: string,
+    body: Buffer,
+    caller: Caller,
+    memory: RequestMemory,
+    answered: (answer: LineAnswer) => void,
+  ) {
+    this.target = target
+    this.body = body
+    this.caller = caller
+    this.memory = memory
+    this.#answered = answered
+    this.headers = ['Content-Type', jsonType, 'Content-Length', String(body.length)]
+  }
+
+  leave(): void {
+    if (this.#answered === null) return
+    const { onDisconnect } = this
+    this.#end(left)
+    onDisconnect?.()
+  }
+
+  respond({ status, parts, release }: HttpResponse): void {
+    const body = Buffer.concat(parts)
+    release?.()
+    this.#end({ status, body })
+  }
+
+  /** An answer in pieces is collected: the bound of the line's answer is the bound of what a model may give at once. */
+  stream({ status }: HttpResponse): ResponseStream {
+    const pieces: Uint8Array[] = []
+    const end = (): void => this.#end({ status, body: Buffer.concat(pieces) })
+    return {
+      write: (piece) => pieces.push(Buffer.from(piece)) > 0,
+      unreadBytes: 0,
+      onDrain: null,
+      end,
+      abort: () => this.#end({ status: 500, body: Buffer.from('{"error":"the answer ended in the middle"}') }),
+    }
+  }
+
+  #end(answer: LineAnswer): void {
+    const answered = this.#answered
+    this.#answered = null
+    this.onDisconnect = null
+    this.memory.end?.()
+    answered?.(answer)
+  }
+}

@@ -1,0 +1,361 @@
+// All jobs of a server: begins them, keeps what they have done, and brings them back after a restart.
+
+import { randomBytes } from 'node:crypto'
+import type { Caller } from '../access/caller.ts'
+import type { Cancel, Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import { CronSchedule } from './cron-schedule.ts'
+import type { JobInput, JobOutput } from './job-channel.ts'
+import type { LineAnswer, LineCall } from './job-line.ts'
+import { mostJobConcurrency, type JobPlan } from './job-plan.ts'
+import { isJobOver, type JobRecord } from './job-record.ts'
+import { JobRun } from './job-run.ts'
+import type { JobStore } from './job-store.ts'
+
+/** How busy the model of a job is, with the lines of the job among its requests. */
+export type ModelLoad = {
+  readonly pendingCount: number
+  readonly inFlightCount: number
+  readonly instanceCount: number
+  /** Rows that one execution takes. */
+  readonly batchSize: number
+}
+
+type JobParts = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly store: JobStore
+  /** Null: the model is not there. */
+  readonly loadOf: (model: string, version: string) => ModelLoad | null
+  /** Refuses plans that this server cannot carry out. Throws ServerError. */
+  check(plan: JobPlan): Promise<void>
+  open(record: JobRecord, concurrency: number): Promise<{ readonly input: JobInput; readonly output: JobOutput }>
+  readonly call: (record: JobRecord, call: LineCall, signal: AbortSignal) => Promise<LineAnswer>
+  readonly counted: (model: string, outcome: 'done' | 'failed' | 'dead', count: number) => void
+}
+
+/** What a job shows beside its record. */
+export type JobView = {
+  readonly record: JobRecord
+  readonly runningCount: number
+  readonly standsStillBecause: string
+  /** Lines a second, over the last run. */
+  readonly rate: number
+  readonly left: number | null
+  readonly nextRunMs: number | null
+}
+
+type Job = {
+  readonly record: JobRecord
+  run: JobRun | null
+  input: JobInput | null
+  ended: Promise<void>
+  doneBefore: number
+  cancelTimer: Cancel | null
+  nextRunMs: number | null
+  isStopping: boolean
+  /** From its start to its end, with the waits between two tries. */
+  isUnderWay: boolean
+}
+
+const mostJobs = 1000
+/** At most so many run at the same time; the others wait for their turn. */
+const mostRunningJobs = 16
+const firstRetryNs = 1e9
+const longestRetryNs = 30e9
+
+export class JobControl {
+  readonly #parts: JobParts
+  readonly #log: Log
+  readonly #jobs = new Map<string, Job>()
+  #isClosed = false
+
+  constructor(parts: JobParts) {
+    this.#parts = parts
+    this.#log = parts.log.from('job-control.ts')
+  }
+
+  /** Jobs of an earlier run of the server go on where they were. */
+  async restore(): Promise<void> {
+    for (const record of await this.#parts.store.read()) this.#jobs.set(record.id, newJob(record))
+  }
+
+  start(): void {
+    for (const job of this.#jobs.values()) {
+      if (job.record.state === 'WAITING') this.#schedule(job)
+    }
+    this.#beginNext()
+  }
+
+  list(): JobRecord[] {
+    return [...this.#jobs.values()].map(({ record }) => record).toReversed()
+  }
+
+  async view(id: string): Promise<JobView> {
+    const job = this.#get(id)
+    const { record, run, input, nextRunMs } = job
+    const secs = ((record.endedMs || this.#parts.clock.wallMs()) - record.startedMs) / 1000
+    const left = await input?.left().catch(() => null)
+    return {
+      record,
+      runningCount: run?.runningCount ?? 0,
+      standsStillBecause: run?.standsStillBecause ?? '',
+      rate: record.startedMs === 0 || secs <= 0 ? 0 : (record.done + record.failed - job.doneBefore) / secs,
+      left: left ?? null,
+      nextRunMs,
+    }
+  }
+
+  async create(
+    plan: JobPlan,
+    lines: readonly string[],
+    { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
+    wantedId?: string,
+  ): Promise<JobRecord> {
+    await this.#parts.check(plan)
+    if (wantedId !== undefined && this.#jobs.has(wantedId)) return this.#get(wantedId).record
+    await this.#makeRoom()
+    const record: JobRecord = {
+      id: wantedId ?? `job_${randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')}`,
+      plan,
+      author: principal,
+      tenant,
+      createdMs: this.#parts.clock.wallMs(),
+      state: plan.schedule === '' ? 'RUNNING' : 'WAITING',
+      reason: '',
+      done: 0,
+      failed: 0,
+      dead: 0,
+      position: null,
+      startedMs: 0,
+      endedMs: 0,
+    }
+    if (plan.input.kind === 'lines') await this.#parts.store.saveLines(record.id, lines)
+    await this.#parts.store.save(record)
+    const job = newJob(record)
+    this.#jobs.set(record.id, job)
+    if (record.state === 'WAITING') this.#schedule(job)
+    this.#beginNext()
+    return record
+  }
+
+  async pause(id: string): Promise<JobRecord> {
+    const job = this.#requireOpen(id)
+    job.cancelTimer?.()
+    job.record.state = 'PAUSED'
+    await this.#stop(job)
+    await this.#parts.store.save(job.record)
+    this.#beginNext()
+    return job.record
+  }
+
+  /** A job that failed goes on where it stopped, too. */
+  async resume(id: string): Promise<JobRecord> {
+    const job = this.#get(id)
+    const { record } = job
+    if (record.state === 'DONE' || record.state === 'CANCELLED') throw new ServerError('ALREADY_EXISTS', `job '${id}' is ${record.state} and cannot go on; post a new one`) // prettier-ignore
+    if (record.state === 'PAUSED' || record.state === 'FAILED') {
+      record.state = 'RUNNING'
+      record.reason = ''
+      record.endedMs = 0
+      await this.#parts.store.save(record)
+      this.#beginNext()
+    }
+    return record
+  }
+
+  async cancel(id: string): Promise<JobRecord> {
+    const job = this.#requireOpen(id)
+    job.cancelTimer?.()
+    job.record.state = 'CANCELLED'
+    job.record.endedMs = this.#parts.clock.wallMs()
+    await this.#stop(job)
+    await this.#parts.store.save(job.record)
+    this.#beginNext()
+    return job.record
+  }
+
+  /** Everything that runs is paused, or goes on: for alerts that act. */
+  async setAllPaused(isPaused: boolean): Promise<number> {
+    const from = isPaused ? 'RUNNING' : 'PAUSED'
+    const chosen = [...this.#jobs.values()].filter(({ record }) => record.state === from)
+    for (const { record } of chosen) await (isPaused ? this.pause(record.id) : this.resume(record.id))
+    return chosen.length
+  }
+
+  /** The server ends: what runs now goes on after the next start. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const job of this.#jobs.values()) job.cancelTimer?.()
+    await Promise.all([...this.#jobs.values()].map((job) => this.#stop(job)))
+  }
+
+  #get(id: string): Job {
+    const job = this.#jobs.get(id)
+    if (job === undefined) throw new ServerError('NOT_FOUND', `there is no job '${id.slice(0, 60)}'`)
+    return job
+  }
+
+  #requireOpen(id: string): Job {
+    const job = this.#get(id)
+    if (isJobOver(job.record)) throw new ServerError('ALREADY_EXISTS', `job '${id}' is ${job.record.state} already`)
+    return job
+  }
+
+  /** The oldest job that is over makes room for a new one. */
+  async #makeRoom(): Promise<void> {
+    if (this.#jobs.size < mostJobs) return
+    const old = [...this.#jobs.values()].find(({ record }) => isJobOver(record))
+    if (old === undefined) throw new ServerError('UNAVAILABLE', `${mostJobs} jobs are under way, which is the most: cancel one, or wait for its end`) // prettier-ignore
+    this.#jobs.delete(old.record.id)
+    await this.#parts.store.remove(old.record.id)
+  }
+
+  #schedule(job: Job): void {
+    const schedule = CronSchedule.parse(job.record.plan.schedule)
+    const { clock } = this.#parts
+    const at = typeof schedule === 'string' ? null : schedule.next(clock.wallMs())
+    job.nextRunMs = at
+    if (at === null) return
+    job.cancelTimer = clock.after((at - clock.wallMs()) * 1e6, () => {
+      Object.assign(job.record, {
+        state: 'RUNNING',
+        done: 0,
+        failed: 0,
+        dead: 0,
+        position: null,
+        reason: '',
+        endedMs: 0,
+      })
+      job.nextRunMs = null
+      this.#beginNext()
+    })
+  }
+
+  #beginNext(): void {
+    if (this.#isClosed) return
+    let running = 0
+    for (const { isUnderWay } of this.#jobs.values()) if (isUnderWay) running++
+    for (const job of this.#jobs.values()) {
+      if (running >= mostRunningJobs) return
+      if (job.record.state !== 'RUNNING' || job.isUnderWay || job.isStopping) continue
+      running++
+      job.isUnderWay = true
+      job.ended = this.#carryOut(job)
+    }
+  }
+
+  async #stop(job: Job): Promise<void> {
+    job.isStopping = true
+    job.run?.stop()
+    job.cancelTimer?.()
+    await job.ended
+    job.isStopping = false
+  }
+
+  /** Runs a job to its end. A queue that is away is tried again; a file that cannot be read or written is not. */
+  async #carryOut(job: Job): Promise<void> {
+    const { record } = job
+    const { clock, store } = this.#parts
+    const isQueue = record.plan.input.kind !== 'files' && record.plan.input.kind !== 'lines'
+    job.doneBefore = record.done + record.failed
+    record.startedMs = clock.wallMs()
+    // The first run of a queue that does not stand is the caller's to hear of; later ones are tried again.
+    for (let retryNs = firstRetryNs; !job.isStopping; retryNs = Math.min(retryNs * 2, longestRetryNs)) {
+      try {
+        const isAtEnd = await this.#runOnce(job)
+        record.reason = ''
+        if (isAtEnd) this.#end(job, 'DONE', '')
+        break
+      } catch (reason) {
+        if (isQueue && !job.isStopping) {
+          record.reason = messageOf(reason)
+          this.#log.warning(`job '${record.id}' waits: ${record.reason}`)
+          await new Promise<void>((resolve) => {
+            const cancel = clock.after(retryNs, resolve)
+            job.cancelTimer = () => (cancel(), resolve())
+          })
+        } else {
+          if (!job.isStopping) this.#end(job, 'FAILED', messageOf(reason))
+          break
+        }
+      }
+    }
+    job.run = null
+    job.isUnderWay = false
+    await store.save(record).catch((reason: unknown) => this.#log.error(`job '${record.id}' cannot be kept: ${messageOf(reason)}`)) // prettier-ignore
+    if (!job.isStopping) this.#beginNext()
+  }
+
+  #end(job: Job, state: 'DONE' | 'FAILED', reason: string): void {
+    const { record } = job
+    const isRepeated = record.plan.schedule !== '' && state === 'DONE'
+    Object.assign(record, { state: isRepeated ? 'WAITING' : state, reason, endedMs: this.#parts.clock.wallMs() })
+    const counts = `${record.done} lines answered, ${record.failed} failed`
+    if (state === 'FAILED') this.#log.error(`job '${record.id}' failed: ${reason} (${counts})`)
+    else this.#log.info(`job '${record.id}' is done: ${counts}`)
+    if (isRepeated) this.#schedule(job)
+  }
+
+  async #runOnce(job: Job): Promise<boolean> {
+    const { record } = job
+    const { clock, store, loadOf, counted, call } = this.#parts
+    const { plan } = record
+    const concurrency = plan.concurrency || concurrencyOf(loadOf(plan.model, plan.version))
+    const { input, output } = await this.#parts.open(record, concurrency)
+    job.input = input
+    try {
+      if (job.isStopping) return false
+      const run = new JobRun({
+        clock,
+        input,
+        output,
+        inferTarget: inferTarget(plan),
+        concurrency,
+        maxAttempts: plan.maxAttempts,
+        call: (line, signal) => call(record, line, signal),
+        hasRoom: (ownCount) => hasRoom(loadOf(plan.model, plan.version), ownCount, plan.whilePressureBelow),
+        counted: (outcome, count) => {
+          record[outcome] += count
+          counted(plan.model, outcome, count)
+        },
+        checkpoint: (position) => {
+          record.position = position
+          return store.save(record)
+        },
+      })
+      job.run = run
+      return await run.run()
+    } finally {
+      job.input = null
+      await Promise.allSettled([input.close(), output.close()])
+    }
+  }
+}
+
+const newJob = (record: JobRecord): Job => ({
+  record,
+  run: null,
+  input: null,
+  ended: Promise.resolve(),
+  doneBefore: 0,
+  cancelTimer: null,
+  nextRunMs: null,
+  isStopping: false,
+  isUnderWay: false,
+})
+
+const inferTarget = ({ model, version }: JobPlan): string =>
+  `/v2/models/${model}${version === '' ? '' : `/versions/${version}`}/infer`
+
+/** Enough to keep every instance busy with full batches. */
+const concurrencyOf = (load: ModelLoad | null): number =>
+  load === null ? 1 : Math.max(1, Math.min(load.instanceCount * load.batchSize, mostJobConcurrency))
+
+/** Requests of others wait for nobody of this job: no line begins while one of them waits, or while they keep the model busy. */
+function hasRoom(load: ModelLoad | null, ownCount: number, below: number): boolean {
+  if (load === null) return ownCount === 0
+  const others = Math.max(0, load.inFlightCount - ownCount)
+  return load.pendingCount <= ownCount && others / Math.max(1, load.instanceCount) < below
+}

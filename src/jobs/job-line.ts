@@ -1,0 +1,73 @@
+// One line of a job: the body of a v2 inference, or a line of an OpenAI batch. And the line of its answer.
+
+import { messageOf } from '../base/server-error.ts'
+
+/** A call of the server's own HTTP API. `id` is the client's name of the line, '' for none. */
+export type LineCall = {
+  readonly id: string
+  readonly target: string
+  readonly body: Buffer
+  readonly isOpenAi: boolean
+}
+
+export type LineAnswer = { readonly status: number; readonly body: Buffer }
+
+export const longestLineBytes = 64 * 1024 * 1024
+/** The paths that a line of an OpenAI batch may ask for. */
+const openAiPaths: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses']) // prettier-ignore
+
+/** Text says why the line is no call. */
+export function readLine(line: Buffer, inferTarget: string): LineCall | string {
+  let value: unknown
+  try {
+    value = JSON.parse(line.toString('utf8'))
+  } catch (reason) {
+    return `the line is not JSON: ${messageOf(reason).slice(0, 200)}`
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'the line must be a JSON object'
+  const { id = '', custom_id: customId, url, body } = value as Readonly<Record<string, unknown>>
+  if (customId === undefined && url === undefined) {
+    if (typeof id !== 'string') return "'id' must be text"
+    return { id, target: inferTarget, body: line, isOpenAi: false }
+  }
+  if (typeof customId !== 'string' || customId === '') return "'custom_id' must be text"
+  if (typeof url !== 'string' || !openAiPaths.has(url)) return `'url' must be one of ${[...openAiPaths].join(', ')}`
+  if (typeof body !== 'object' || body === null) return "'body' must be an object"
+  if ('stream' in body && body.stream === true) return "'body.stream' must be false in a batch"
+  return { id: customId, target: url, body: Buffer.from(JSON.stringify(body)), isOpenAi: true }
+}
+
+/** Ends with a line break. `at` names the line where it has no id. */
+export function answerLine(call: LineCall | null, at: string, { status, body }: LineAnswer): string {
+  if (call?.isOpenAi) {
+    const isGood = status < 400
+    const response = { status_code: status, request_id: at, body: jsonOf(body) }
+    const error = isGood ? null : { code: String(status), message: errorOf(body) }
+    return `${JSON.stringify({ id: at, custom_id: call.id, response: isGood ? response : null, error })}\n`
+  }
+  const id = call === null || call.id === '' ? at : call.id
+  if (status >= 400) return `${JSON.stringify({ id, error: errorOf(body), status })}\n`
+  const answer = jsonOf(body)
+  return typeof answer === 'object' && answer !== null
+    ? `${JSON.stringify({ ...answer, id })}\n`
+    : `${JSON.stringify({ id, error: 'the answer is not JSON', status: 500 })}\n`
+}
+
+/** The text of an error, from the bodies of v2 and of OpenAI. */
+export function errorOf(body: Buffer): string {
+  const value = jsonOf(body)
+  if (typeof value === 'object' && value !== null && 'error' in value) {
+    const { error } = value
+    if (typeof error === 'string') return error
+    if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
+  }
+  return body.toString('utf8').slice(0, 1000)
+}
+
+function jsonOf(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,81 @@
+// Jobs in a folder of this machine (`jobs` in `--state-dir`): one file each, beside the lines and the answers that the server keeps.
+
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+import type { Log } from '../base/log.ts'
+import { messageOf } from '../base/server-error.ts'
+import type { JobRecord } from './job-record.ts'
+
+/** A file above this size was not written by this program. */
+const largestRecordBytes = 1024 * 1024
+
+export class JobStore {
+  readonly #folder: string
+  readonly #log: Log
+  #write: Promise<void> = Promise.resolve()
+
+  constructor(log: Log, stateDirectory: string) {
+    this.#log = log.from('job-store.ts')
+    this.#folder = path.join(stateDirectory, 'jobs')
+  }
+
+  async read(): Promise<JobRecord[]> {
+    const names = await readdir(this.#folder).catch(() => [])
+    const found: JobRecord[] = []
+    for (const name of names.filter((one) => one.endsWith('.json'))) {
+      const file = path.join(this.#folder, name)
+      try {
+        const text = await readFile(file, 'utf8')
+        const record = text.length > largestRecordBytes ? null : (JSON.parse(text) as JobRecord | null)
+        if (typeof record?.id !== 'string' || `${record.id}.json` !== name || typeof record.plan !== 'object') throw new Error('it is no job') // prettier-ignore
+        found.push(record)
+      } catch (reason) {
+        this.#log.error(`'${file}' cannot be read and is left out: ${messageOf(reason)}`)
+      }
+    }
+    return found.sort((one, other) => one.createdMs - other.createdMs)
+  }
+
+  /** A process that is killed in the middle of a write leaves the old file or the new one. */
+  save(record: JobRecord): Promise<void> {
+    const text = JSON.stringify(record)
+    const file = path.join(this.#folder, `${record.id}.json`)
+    this.#write = this.#write.catch(() => undefined).then(() => this.#replace(file, text))
+    return this.#write
+  }
+
+  async saveLines(id: string, lines: readonly string[]): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    const handle = await open(this.inputFile(id), 'w', 0o600)
+    try {
+      await handle.writeFile(lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''))
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  }
+
+  inputFile(id: string): string {
+    return path.join(this.#folder, `${id}.input.jsonl`)
+  }
+
+  outputFile(id: string): string {
+    return path.join(this.#folder, `${id}.output.jsonl`)
+  }
+
+  async remove(id: string): Promise<void> {
+    for (const file of [this.inputFile(id), this.outputFile(id), path.join(this.#folder, `${id}.json`)]) await rm(file, { force: true }) // prettier-ignore
+  }
+
+  async #replace(file: string, text: string): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    const handle = await open(`${file}.new`, 'w', 0o600)
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(`${file}.new`, file)
+  }
+}

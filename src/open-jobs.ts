@@ -1,0 +1,99 @@
+// Jobs put together: where they are kept, what they read and write, and how they call models.
+
+import path from 'node:path'
+import { makeCaller, type Caller } from './access/caller.ts'
+import type { Clock } from './base/clock.ts'
+import type { Log } from './base/log.ts'
+import { ServerError } from './base/server-error.ts'
+import type { Engine } from './engine/engine.ts'
+import { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
+import { filesOf } from './jobs/file-input.ts'
+import { outputInside } from './jobs/file-output.ts'
+import { callInside, type InnerRoutes } from './jobs/inner-call.ts'
+import { JobChannels } from './jobs/job-channels.ts'
+import { JobControl, type ModelLoad } from './jobs/job-control.ts'
+import type { JobPlan, QueueKind } from './jobs/job-plan.ts'
+import type { JobRecord } from './jobs/job-record.ts'
+import { JobStore } from './jobs/job-store.ts'
+import type { JobOptions } from './options/server-options.ts'
+import { ClientMemory, ConnectionMemory } from './transport/client-memory.ts'
+
+type JobDependencies = { readonly clock: Clock; readonly log: Log; readonly engine: Engine }
+
+export type JobService = {
+  readonly control: JobControl
+  readonly endpoints: JobEndpoints
+  /** Lines done and failed, by model. */
+  readonly counts: ReadonlyMap<string, { done: number; failed: number; dead: number }>
+}
+
+/** Jobs begin with `control.start()`, when `routes` can answer. */
+export async function openJobs(
+  { clock, log, engine }: JobDependencies,
+  options: JobOptions,
+  stateDirectory: string,
+  routes: () => InnerRoutes,
+): Promise<JobService> {
+  const store = new JobStore(log, stateDirectory)
+  const memory = new ConnectionMemory(new ClientMemory(Infinity))
+  const counts = new Map<string, { done: number; failed: number; dead: number }>()
+  const channels = new JobChannels(options, store, clock, path.basename(stateDirectory))
+  const control = new JobControl({
+    clock,
+    log,
+    store,
+    loadOf: (model, version) => loadOf(engine, model, version),
+    check: (plan) => check(plan, options, engine),
+    open: (record, concurrency) => channels.open(record, concurrency),
+    call: (record, call, signal) => callInside(routes(), memory, call, callerOf(record), signal),
+    counted: (model, outcome, count) => {
+      const of = counts.get(model) ?? { done: 0, failed: 0, dead: 0 }
+      of[outcome] += count
+      counts.set(model, of)
+    },
+  })
+  await control.restore()
+  return { control, counts, endpoints: new JobEndpoints(control, (id) => store.outputFile(id)) }
+}
+
+/** The author had the right to the model when the job was posted. */
+const callerOf = ({ author, tenant }: JobRecord): Caller => makeCaller('anonymous', author, { tenant })
+
+function loadOf(engine: Engine, model: string, version: string): ModelLoad | null {
+  const versions = engine.servedModel(model)?.versions
+  const served = version === '' ? [...(versions?.values() ?? [])].filter(({ isReady }) => isReady) : [versions?.get(version)].filter((one) => one !== undefined) // prettier-ignore
+  const [first] = served
+  if (first === undefined) return null
+  let [pendingCount, inFlightCount, instanceCount] = [0, 0, 0]
+  for (const one of served) {
+    pendingCount += one.pendingCount
+    inFlightCount += one.inFlightCount
+    instanceCount += one.instances.length
+  }
+  const { config } = first
+  const batchSize = config.dynamicBatching === null ? 1 : Math.max(1, config.maxBatchSize)
+  return { pendingCount, inFlightCount, instanceCount: Math.max(1, instanceCount), batchSize }
+}
+
+async function check({ model, version, input, output }: JobPlan, options: JobOptions, engine: Engine): Promise<void> {
+  engine.findVersion(model, version)
+  for (const kind of [input.kind, output.kind]) {
+    if ((kind === 'files' || kind === 'file') && options.filesRoot === '') {
+      throw new ServerError('UNSUPPORTED', 'this server reads and writes no files for jobs: start it with --jobs-dir FOLDER') // prettier-ignore
+    }
+    if (kind in addressFlags && addressOf(kind as QueueKind, options) === '') {
+      throw new ServerError('UNSUPPORTED', `this server knows no ${kind}: start it with ${addressFlags[kind as QueueKind]}`) // prettier-ignore
+    }
+  }
+  if (input.kind === 'files') await filesOf(options.filesRoot, input.pattern)
+  if (output.kind === 'file') await outputInside(options.filesRoot, output.path)
+}
+
+const addressFlags: Readonly<Record<QueueKind, string>> = {
+  redis: '--jobs-redis redis://HOST:PORT',
+  rabbitmq: '--jobs-rabbitmq amqp://HOST:PORT',
+  kafka: '--jobs-kafka HOST:PORT',
+}
+
+const addressOf = (kind: QueueKind, { redisUrl, rabbitmqUrl, kafkaBrokers }: JobOptions): string =>
+  ({ redis: redisUrl, rabbitmq: rabbitmqUrl, kafka: kafkaBrokers.join(',') })[kind]
