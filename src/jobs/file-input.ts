@@ -18,14 +18,19 @@ export async function filesOf(root: string, pattern: string): Promise<string[]> 
     throw new ServerError('INVALID_ARG', `'${pattern}' must have at most one *, in the name of the file`)
   }
   if (!name.includes('*')) return [await fileInside(root, pattern)]
-  const [start = '', end = ''] = name.split('*')
   joinInside(root, folder)
   const real = await realPathInside(root, folder)
-  const names = real === null ? [] : await readdir(real)
+  const fitting = fittingNames(real === null ? [] : await readdir(real), pattern)
+  return Promise.all(fitting.map((one) => fileInside(root, path.join(folder, one))))
+}
+
+/** Those of the names that fit the last part of a pattern with one `*`. Throws NOT_FOUND for none, INVALID_ARG for too many. */
+export function fittingNames(names: readonly string[], pattern: string): string[] {
+  const [start = '', end = ''] = path.basename(pattern).split('*')
   const fitting = names.filter((one) => one.length >= start.length + end.length && one.startsWith(start) && one.endsWith(end)) // prettier-ignore
   if (fitting.length === 0) throw new ServerError('NOT_FOUND', `there is no file '${pattern}' in the folder of --jobs-dir`) // prettier-ignore
   if (fitting.length > mostInputFiles) throw new ServerError('INVALID_ARG', `'${pattern}' names ${fitting.length} files, at most ${mostInputFiles} can be read by one job`) // prettier-ignore
-  return Promise.all(fitting.sort().map((one) => fileInside(root, path.join(folder, one))))
+  return fitting.sort()
 }
 
 async function fileInside(root: string, relative: string): Promise<string> {

@@ -11,7 +11,6 @@ import type { LineAnswer, LineCall } from './job-line.ts'
 import { mostJobConcurrency, type JobPlan } from './job-plan.ts'
 import { isJobOver, type JobRecord } from './job-record.ts'
 import { JobRun } from './job-run.ts'
-import type { JobStore } from './job-store.ts'
 
 /** How busy the model of a job is, with the lines of the job among its requests. */
 export type ModelLoad = {
@@ -22,10 +21,19 @@ export type ModelLoad = {
   readonly batchSize: number
 }
 
+/** Where jobs outlive the server. */
+export interface JobKeeper {
+  read(): Promise<JobRecord[]>
+  save(record: JobRecord): Promise<void>
+  /** The lines that came with a job. */
+  saveLines(id: string, lines: readonly string[]): Promise<void>
+  remove(id: string): Promise<void>
+}
+
 type JobParts = {
   readonly clock: Clock
   readonly log: Log
-  readonly store: JobStore
+  readonly store: JobKeeper
   /** Null: the model is not there. */
   readonly loadOf: (model: string, version: string) => ModelLoad | null
   /** Refuses plans that this server cannot carry out. Throws ServerError. */

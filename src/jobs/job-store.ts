@@ -4,12 +4,13 @@ import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
+import type { JobKeeper } from './job-control.ts'
 import type { JobRecord } from './job-record.ts'
 
 /** A file above this size was not written by this program. */
 const largestRecordBytes = 1024 * 1024
 
-export class JobStore {
+export class JobStore implements JobKeeper {
   readonly #folder: string
   readonly #log: Log
   #write: Promise<void> = Promise.resolve()

@@ -3,6 +3,20 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'jobs that are kept, and those that run at the same time': [
+    'jobs/job-control.ts mostJobs',
+    'jobs/job-control.ts mostRunningJobs',
+  ],
+  'lines in the body of a job': ['jobs/job-plan.ts mostInlineLines'],
+  'lines of a job under way, attempts of one line, characters of a name': [
+    'jobs/job-plan.ts mostJobConcurrency',
+    'jobs/job-plan.ts mostAttempts',
+    'jobs/job-plan.ts longestName',
+  ],
+  'bytes of one line of a job': ['jobs/job-line.ts longestLineBytes'],
+  'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
+  'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
+  'bytes of answers that the server keeps for a job': ['jobs/job-channels.ts mostKeptOutputBytes'],
   'entries of one call of feedback': ['rollouts/feedback.ts mostPerCall'],
   'labels of a model': ['releases/version-labels.ts mostLabels'],
   'steps, rules and metrics of a rollout': [
@@ -323,6 +337,10 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'releases/ask-url.ts mostAnswerBytes',
     'releases/outbox.ts mostUnderWay',
     'releases/file-release-store.ts largestFileBytes',
+    'jobs/job-store.ts largestRecordBytes',
+    'jobs/job-run.ts longestBackoffNs',
+    'jobs/job-control.ts longestRetryNs',
+    'jobs/kafka-channel.ts mostArrived',
     'releases/pin-book.ts mostHeld',
     'releases/release-control.ts longestNote',
     'releases/release-control.ts mostNotes',

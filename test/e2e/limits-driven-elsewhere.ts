@@ -6,6 +6,25 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'jobs that are kept, and those that run at the same time': elsewhere(
+    'src/jobs/job-control.test.ts',
+    '16 jobs run at the same time, 1000 are kept',
+  ),
+  'lines in the body of a job': elsewhere('src/jobs/job-plan.test.ts', 'at most 100000 items'),
+  'lines of a job under way, attempts of one line, characters of a name': elsewhere(
+    'src/jobs/job-plan.test.ts',
+    'must be a whole number from 1 to 1024',
+  ),
+  'bytes of one line of a job': elsewhere('src/jobs/job-run.test.ts', 'has more than 67108864 bytes'),
+  'bytes of lines and answers of a job that wait to be written': elsewhere(
+    'src/jobs/job-run.test.ts',
+    'answers that wait are bounded',
+  ),
+  'files that one job reads': elsewhere('src/jobs/file-input.test.ts', 'at most 100000 can be read'),
+  'bytes of answers that the server keeps for a job': elsewhere(
+    'src/jobs/file-input.test.ts',
+    'which is the most that the server keeps',
+  ),
   'bytes of a credential in `Authorization` or `x-api-key`': elsewhere(
     'src/access/access-admission.test.ts',
     'a credential of more than 8 KiB is refused',
