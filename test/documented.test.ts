@@ -146,6 +146,7 @@ test('every environment variable that the server reads is in the documents', () 
     'PATH',
     'LD_LIBRARY_PATH',
     'PYTHONHOME',
+    'TERM',
     ...flagTable.map(({ name }) => environmentName(name)),
   ])
   const missing = [...new Set(known)].filter((name) => !others.has(name) && !text.includes(`\`${name}`))
