@@ -14,9 +14,10 @@ import { exampleModels, projectRoot } from './server-process.ts'
 
 const ownModel = path.join(exampleModels, 'digits/1/model.onnx')
 const ownFile =
-  (name: string) =>
+  (name: string, source = ownModel) =>
   (folder: string): Promise<void> =>
-    copyFile(ownModel, path.join(folder, name))
+    copyFile(path.resolve(projectRoot, source), path.join(folder, name))
+const archive = path.join(projectRoot, 'test/fixtures/torchserve/archives/function.mar')
 
 const ownRepository = (folder: string): Promise<void> =>
   cp(exampleModels, path.join(folder, 'models'), { recursive: true })
@@ -57,6 +58,28 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
   },
   'docs/guide/generate.md': { answers: [/"TIME"/] },
   'docs/guide/kserve-v1.md': { answers: [/^\{"predictions":\[\{"OUTPUT0":\[2,3,4,5.*"OUTPUT1":\[0,1,2/] },
+  'docs/guide/moving-from-tensorflow-serving.md': { answers: [/"OUTPUT0": \[2, 3, 4, 5/] },
+  'docs/guide/moving-from-torchserve.md': {
+    prepare: async (folder) => {
+      await mkdir(path.join(folder, 'model_store'))
+      await copyFile(archive, path.join(folder, 'model_store/resnet.mar'))
+      await writeFile(path.join(folder, 'picture.jpg'), 'any bytes')
+    },
+    answers: [/"status": "Healthy"/, /^function loaded 1/, /"modelName": "resnet"/, /"data":\["function loaded 1"\]/],
+  },
+  'docs/guide/moving-from-flask.md': {
+    prepare: async (folder) => {
+      await ownFile('digits.onnx')(folder)
+      await ownFile('two.png', 'examples/images/two.png')(folder)
+    },
+    answers: [/"file":"two.png","classes":\[\{"index":2,/, /"predictions":\[\[/, /"mood":"good"/],
+  },
+  'docs/guide/predict.md': {
+    serve: ['--examples'],
+    prepare: (folder) =>
+      cp(path.join(projectRoot, 'examples/images'), path.join(folder, 'examples/images'), { recursive: true }),
+    answers: [/"file":"two.png","classes":\[\{"label":"two"/, /^Success +10 \(100.0 %\)/],
+  },
   'docs/guide/model-repository.md': {
     prepare: ownRepository,
     answers: [/"name":"digits","version":"1","state":"READY"/],

@@ -134,11 +134,20 @@ function piecesOf(commands: string): Piece[] {
       continue
     }
     endScript()
-    pieces.push({ kind: 'serve', flags: flags.replaceAll(fixedFlags, '') })
+    pieces.push({ kind: 'serve', flags: `${flags.replaceAll(fixedFlags, '')} ${freePorts(flags)}` })
   }
   endScript()
   return pieces
 }
+
+/** Protocols with ports of their own. */
+const freePorts = (flags: string): string =>
+  [
+    ...(flags.includes('--allow-tfserving') ? ['--tfserving-port=0'] : []),
+    ...(flags.includes('--allow-torchserve')
+      ? ['inference', 'management', 'metrics'].map((port) => `--torchserve-${port}-port=0`)
+      : []),
+  ].join(' ')
 
 /** The words of a command line as the shell splits them. */
 async function wordsOf(line: string): Promise<string[]> {
@@ -154,6 +163,9 @@ function withPorts(script: string, server: ServerProcess | null): string {
     .replaceAll('localhost:8000', `localhost:${server.port}`)
     .replaceAll('localhost:8001', `localhost:${portOf('GRPCInferenceService')}`)
     .replaceAll('localhost:8002', `localhost:${portOf('Metrics Service')}`)
+    .replaceAll('localhost:8501', `localhost:${portOf('TensorFlow Serving REST service')}`)
+    .replaceAll('localhost:8080', `localhost:${portOf('TorchServe inference')}`)
+    .replaceAll('localhost:8081', `localhost:${portOf('TorchServe management')}`)
 }
 
 async function runScript(
