@@ -73,10 +73,10 @@ export class LazyReleases implements VersionRule {
     const { store } = this.#dependencies
     if (this.#opened === null && (await findRolloutFile(store, polled.repositoryPath, polled.name)) === '') return null
     const { control } = await this.open()
-    return await control.select(key, polled, isRenewal)
+    return await control.versions.select(key, polled, isRenewal)
   }
 
   afterLoad(name: string, isAsked: boolean): Promise<string> {
-    return this.#opened === null ? Promise.resolve('') : this.#opened.control.afterLoad(name, isAsked)
+    return this.#opened === null ? Promise.resolve('') : this.#opened.control.versions.afterLoad(name, isAsked)
   }
 }

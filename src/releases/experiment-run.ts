@@ -3,17 +3,19 @@
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { compareVersions } from '../repository/version-policy.ts'
 import { GoalValues } from '../rollouts/judge/experiment-report.ts'
-import { isExperimentOpen, reduceExperiment, type ExperimentEffect, type ExperimentEvent, type ExperimentTransition } from '../rollouts/reduce-experiment.ts' // prettier-ignore
+import { experimentAdoption, isExperimentOpen, reduceExperiment, type ExperimentEffect, type ExperimentEvent, type ExperimentTransition } from '../rollouts/reduce-experiment.ts' // prettier-ignore
 import { experimentMarkdown, reportExperiment, reportGoals, winnerOfGoals, type ExperimentReport, type GoalReport } from '../rollouts/report-experiment.ts' // prettier-ignore
 import type { NotifyEvent } from '../rollouts/rollout-plan.ts'
 import type { Moment } from '../rollouts/rollout-state.ts'
 import type { ExperimentTraffic, OpenExperiment } from './experiment-traffic.ts'
 import type { ArmOutcomes } from './live-traffic.ts'
-import { noteText, type ArmVersion, type ExperimentRecord, type ReleaseNote } from './release-record.ts'
-import type { RunCall, RunParts } from './rollout-run.ts'
+import { isRolloutRecord, noteText, type ArmVersion, type ExperimentRecord, type ReleaseNote, type ReleaseRecord } from './release-record.ts' // prettier-ignore
+import type { RunCall, RunParts, RunSettings } from './rollout-run.ts'
+import type { ServerEvidence } from './shared-rollouts.ts'
+import { generationOf, StateSharing } from './state-sharing.ts'
 import { signatureDifference } from './signature-difference.ts'
 
-type ExperimentParts = Pick<RunParts, 'clock' | 'log' | 'fleet' | 'pins' | 'save' | 'audit' | 'outbox'> & {
+type ExperimentParts = Pick<RunParts, 'clock' | 'log' | 'fleet' | 'pins' | 'save' | 'audit' | 'outbox' | 'shared'> & {
   readonly openExperiment: OpenExperiment
   /** Somebody may want to see the new state. */
   changed(run: ExperimentRun): void
@@ -23,6 +25,7 @@ type ExperimentParts = Pick<RunParts, 'clock' | 'log' | 'fleet' | 'pins' | 'save
 
 /** Values are kept this often while nothing else changes. They may be megabytes. */
 const keepValuesNs = 15e9
+const sendValuesNs = 5e9
 
 const events: Readonly<Partial<Record<string, NotifyEvent>>> = {
   start: 'started',
@@ -38,20 +41,26 @@ export class ExperimentRun {
   readonly #parts: ExperimentParts
   readonly #repository: string
   #record: ExperimentRecord
+  readonly #sharing: StateSharing
   #traffic: ExperimentTraffic | null = null
   #outcomes: readonly ArmOutcomes[] = []
   #goals: readonly GoalReport[]
   /** Values that `#goals` tells of, and values that were kept. */
   #toldChanges = 0
+  #toldOthers: readonly ServerEvidence[] = []
   #keptChanges = 0
   #keptNs = 0
+  /** Values that the other servers have; -1: those of before a restart, or none. */
+  #sentChanges = -1
+  #sentNs = 0
   #isWanted: boolean
   #isLoading = false
   #promoting: Promise<void> = Promise.resolve()
 
-  constructor(parts: ExperimentParts, repository: string, record: ExperimentRecord) {
+  constructor(parts: ExperimentParts, { repository, sharedGeneration }: RunSettings, record: ExperimentRecord) {
     this.#parts = parts
     this.#repository = repository
+    this.#sharing = new StateSharing(parts, this, sharedGeneration)
     this.#record = record
     this.#isWanted = this.isLive
     const { plan, arms, goals } = record
@@ -124,6 +133,7 @@ export class ExperimentRun {
     this.#carryOut(effects)
     if (state.phase !== before.phase) {
       this.#keep()
+      this.#sharing.push()
       this.#parts.changed(this)
     }
     return refusal
@@ -131,8 +141,11 @@ export class ExperimentRun {
 
   tick(): void {
     this.#refresh()
+    this.#sendValues()
     const isSplitOdd = this.#record.state.phase === 'RUNNING' && (this.#traffic?.isSplitOdd() ?? false)
-    this.dispatch({ type: 'tick', winner: winnerOfGoals(this.#goals), isSplitOdd })
+    const { shared } = this.#parts
+    const isLeader = shared === null || shared.isLeader(this.#record.name)
+    this.dispatch({ type: 'tick', winner: winnerOfGoals(this.#goals), isSplitOdd, isLeader })
     const isDue = this.#parts.clock.nowNs() - this.#keptNs >= keepValuesNs
     if (this.isLive && isDue && this.#toldChanges !== this.#keptChanges) this.#keep()
   }
@@ -172,12 +185,62 @@ export class ExperimentRun {
     return reportExperiment({ plan, state, model, author, versions, goals: this.#goals, notes: notes.map(noteText) })
   }
 
+  #sendValues(): void {
+    const { shared, clock } = this.#parts
+    const traffic = this.#traffic
+    if (shared === null || traffic === null || this.#sentChanges === traffic.changes()) return
+    if (this.#sentChanges !== -1 && clock.nowNs() - this.#sentNs < sendValuesNs) return
+    this.#sentChanges = traffic.changes()
+    this.#sentNs = clock.nowNs()
+    shared.report(this.#record.name, { sums: {}, requests: 0, compared: 0, goals: traffic.kept() })
+  }
+
+  get sharedGeneration(): number {
+    return this.#sharing.generation
+  }
+
+  setGeneration(generation: number): void {
+    this.#record = { ...this.#record, state: { ...this.#record.state, generation } }
+  }
+
+  /** Takes over what another server has written, and does what that means for this server. */
+  adopt(record: ReleaseRecord): void {
+    if (isRolloutRecord(record)) return
+    this.#sharing.generation = generationOf(record)
+    const before = this.#record.state
+    // Another server went on before it could hear of the end: the end is written once more.
+    if (!isExperimentOpen(before) && isExperimentOpen(record.state)) {
+      this.#sharing.push()
+      return
+    }
+    const state = { ...record.state, seenNs: this.#parts.clock.nowNs() }
+    this.#record = { ...this.#record, state, notes: record.notes, report: record.report ?? this.#record.report }
+    this.#carryOut(experimentAdoption(this.#record.plan, before, state))
+    this.#keep()
+    this.#parts.changed(this)
+  }
+
+  /** Weights stay. Nothing ends by time, because nobody leads. */
+  storeLost(): void {
+    this.#parts.log.warning(
+      `experiment '${this.#record.name}' goes on, and does not end by itself until the store is back`,
+    )
+  }
+
+  storeBack(): void {
+    this.#sharing.push()
+  }
+
   /** The report is made again only where values came. */
   #refresh(): void {
+    const { shared } = this.#parts
+    const { name } = this.#record
     const changes = this.#traffic?.changes() ?? 0
-    if (this.#traffic === null || changes === this.#toldChanges) return
+    const others = shared?.others(name) ?? this.#toldOthers
+    if (this.#traffic === null || (changes === this.#toldChanges && others === this.#toldOthers)) return
     this.#toldChanges = changes
-    this.#goals = this.#traffic.goals()
+    this.#toldOthers = others
+    this.#goals = this.#traffic.goals(others.map(({ goals }) => goals ?? {}))
   }
 
   #now(): Moment {

@@ -1,7 +1,7 @@
 // The requests of an experiment, for the control of rollouts: weights, values of goals, the check of the split.
 
 import { fullWeight } from '../rollouts/assignment.ts'
-import { isSplitOdd, type KeptGoal } from '../rollouts/judge/experiment-report.ts'
+import { GoalValues, isSplitOdd, type KeptGoal } from '../rollouts/judge/experiment-report.ts'
 import { openLiveRollout } from '../rollouts/live-rollout.ts'
 import { reportGoals, type GoalReport } from '../rollouts/report-experiment.ts'
 import type { ArmOutcomes } from './live-traffic.ts'
@@ -16,7 +16,8 @@ export interface ExperimentTraffic {
   isSplitOdd(): boolean
   /** Values so far. */
   changes(): number
-  goals(): readonly GoalReport[]
+  /** With those of other servers. */
+  goals(others: readonly Readonly<Record<string, KeptGoal>>[]): readonly GoalReport[]
   kept(): Readonly<Record<string, KeptGoal>>
   outcomes(): readonly ArmOutcomes[]
   /** Requests that wait for another arm than the control go to the control. */
@@ -57,10 +58,25 @@ export const experimentTraffic =
         return all > 0 && live.arms.some(({ drawn }, i) => isSplitOdd(drawn, all, (weights[i] ?? 0) / fullWeight))
       },
       changes: () => live.goals.values().reduce((sum, { changes }) => sum + changes, 0),
-      goals: () => reportGoals(plan, live.goals),
+      goals: (others) =>
+        reportGoals(plan, others.length === 0 ? live.goals : mergedGoals(live.goals, arms.length, others)),
       kept: () => Object.fromEntries([...live.goals].map(([goal, values]) => [goal, values.kept()])),
       outcomes: () => live.arms.map(({ settings, ended }) => ({ ...settings, ended })),
       withdraw: () => void live.withdraw(),
       close: () => live.close(),
     }
   }
+
+function mergedGoals(
+  own: ReadonlyMap<string, GoalValues>,
+  arms: number,
+  others: readonly Readonly<Record<string, KeptGoal>>[],
+): ReadonlyMap<string, GoalValues> {
+  return new Map(
+    [...own].map(([goal, values]) => {
+      const merged = new GoalValues(arms, values.kept())
+      for (const other of others) merged.addAll(new GoalValues(arms, other[goal]))
+      return [goal, merged]
+    }),
+  )
+}

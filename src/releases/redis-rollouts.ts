@@ -4,7 +4,8 @@
 import type { RedisClientType } from '@redis/client'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import type { RolloutRecord } from './release-record.ts'
+import type { ReleaseRecord } from './release-record.ts'
+import { generationOf } from './state-sharing.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
 
 type Client = RedisClientType
@@ -35,6 +36,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARG
 return 0
 `
 
+const none: readonly ServerEvidence[] = []
+
 export class RedisRollouts implements SharedRollouts {
   readonly #log: Log
   readonly #client: Client
@@ -42,9 +45,15 @@ export class RedisRollouts implements SharedRollouts {
   readonly #wallMs: () => number
   readonly #where: string
   readonly #leads = new Set<string>()
-  readonly #others = new Map<string, readonly ServerEvidence[]>()
+  /** What other servers have seen, with the stamp of what was read. */
+  readonly #others = new Map<string, readonly { readonly stamp: string; readonly evidence: ServerEvidence | null }[]>()
+  readonly #evidence = new Map<string, readonly ServerEvidence[]>()
   readonly #counts = new Map<string, number>()
   readonly #reports = new Map<string, ServerEvidence>()
+  /** What the store has of this server. */
+  readonly #sent = new Map<string, ServerEvidence>()
+  /** Grows with everything that this server sends; another number after each start. */
+  #stamp: number
   #isAway = true
   #subscriber: Client | null = null
 
@@ -80,6 +89,7 @@ export class RedisRollouts implements SharedRollouts {
     this.#log = log.from('redis-rollouts.ts')
     this.#wallMs = wallMs
     this.#server = server
+    this.#stamp = wallMs()
     this.#where = where
     this.#client = make()
     this.#client.on('error', (reason: unknown) => this.#noteAway(reason))
@@ -103,34 +113,36 @@ export class RedisRollouts implements SharedRollouts {
   }
 
   others(name: string): readonly ServerEvidence[] {
-    return this.#others.get(name) ?? []
+    return this.#evidence.get(name) ?? none
   }
 
   serverCount(name: string): number {
     return Math.max(1, this.#counts.get(name) ?? 1)
   }
 
-  async write(record: RolloutRecord, expected: number): Promise<RolloutRecord | null> {
-    const { name, model, state } = record
+  async write(record: ReleaseRecord, expected: number): Promise<ReleaseRecord | null> {
+    const { name, model } = record
+    // Values of users lie beside the state, those of each server by themselves.
+    const text = JSON.stringify({ ...record, evidence: {}, ...('goals' in record ? { goals: {} } : {}) })
     const kept = await this.#client.eval(compareAndSet, {
       keys: [`${prefix}:${name}`, indexKey],
-      arguments: [String(expected), String(state.generation), JSON.stringify(record), name, model],
+      arguments: [String(expected), String(generationOf(record)), text, name, model],
     })
-    return kept === '' ? null : (JSON.parse(kept as unknown as string) as RolloutRecord)
+    return kept === '' ? null : (JSON.parse(kept as unknown as string) as ReleaseRecord)
   }
 
   report(name: string, evidence: ServerEvidence): void {
     this.#reports.set(name, evidence)
   }
 
-  async exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly RolloutRecord[]> {
+  async exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly ReleaseRecord[]> {
     for (const name of names) await this.#exchangeOne(name)
     const generations = await this.#client.hGetAll(indexKey)
-    const changed: RolloutRecord[] = []
+    const changed: ReleaseRecord[] = []
     for (const [name, generation] of Object.entries(generations)) {
       if (Number(generation) === (known.get(name) ?? 0)) continue
       const text = await this.#client.hGet(`${prefix}:${name}`, 'record')
-      if (text !== null && text !== undefined) changed.push(JSON.parse(text) as RolloutRecord)
+      if (text !== null && text !== undefined) changed.push(JSON.parse(text) as ReleaseRecord)
     }
     this.#isAway = false
     return changed
@@ -145,20 +157,33 @@ export class RedisRollouts implements SharedRollouts {
     if (lead === 1) this.#leads.add(name)
     else this.#leads.delete(name)
     const report = this.#reports.get(name)
-    if (report !== undefined) {
+    if (report !== undefined && report !== this.#sent.get(name)) {
+      this.#sent.set(name, report)
+      this.#stamp++
       await this.#client.set(`${key}:evidence:${this.#server}`, JSON.stringify(report), { EX: evidenceSecs })
     }
-    await this.#client.hSet(`${key}:servers`, this.#server, String(this.#wallMs()))
+    await this.#client.hSet(`${key}:servers`, this.#server, `${this.#wallMs()}:${this.#stamp}`)
     await this.#client.expire(`${key}:servers`, evidenceSecs)
+    await this.#client.expire(`${key}:evidence:${this.#server}`, evidenceSecs)
     const servers = Object.entries(await this.#client.hGetAll(`${key}:servers`))
-    this.#counts.set(name, servers.filter(([, seen]) => this.#wallMs() - Number(seen) < silentMs).length)
-    const others = servers.map(([server]) => server).filter((server) => server !== this.#server)
-    const texts =
-      others.length === 0 ? [] : await this.#client.mGet(others.map((server) => `${key}:evidence:${server}`))
-    this.#others.set(
-      name,
-      texts.flatMap((text) => (text === null ? [] : [JSON.parse(text) as ServerEvidence])),
-    )
+    this.#counts.set(name, servers.filter(([, seen]) => this.#wallMs() - Number.parseInt(seen, 10) < silentMs).length)
+    await this.#readOthers(name, servers.filter(([server]) => server !== this.#server)) // prettier-ignore
+  }
+
+  /** The values of an experiment may be megabytes: only what has changed is read. */
+  async #readOthers(name: string, servers: readonly (readonly [server: string, seen: string])[]): Promise<void> {
+    const known = this.#others.get(name) ?? []
+    const stamps = servers.map(([server, seen]) => `${server}:${seen.split(':')[1] ?? ''}`)
+    if (stamps.length === known.length && stamps.every((stamp, i) => stamp === known[i]?.stamp)) return
+    const found: { readonly stamp: string; readonly evidence: ServerEvidence | null }[] = []
+    for (const [i, [server]] of servers.entries()) {
+      const stamp = stamps[i] as string
+      const same = known.find((one) => one.stamp === stamp)
+      const text = same === undefined ? await this.#client.get(`${prefix}:${name}:evidence:${server}`) : null
+      found.push(same ?? { stamp, evidence: text === null ? null : (JSON.parse(text) as ServerEvidence) })
+    }
+    this.#others.set(name, found)
+    this.#evidence.set(name, found.flatMap(({ evidence }) => evidence ?? [])) // prettier-ignore
   }
 
   async close(): Promise<void> {
@@ -170,6 +195,7 @@ export class RedisRollouts implements SharedRollouts {
   }
 
   #noteAway(reason: unknown): void {
+    this.#sent.clear()
     if (this.#isAway) return
     this.#isAway = true
     this.#leads.clear()

@@ -4,17 +4,17 @@
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
-import type { RolloutRecord } from './release-record.ts'
-import type { RolloutRun } from './rollout-run.ts'
+import type { ReleaseRun } from './release-json.ts'
+import type { ReleaseRecord } from './release-record.ts'
 import type { SharedRollouts } from './shared-rollouts.ts'
 
 type SyncParts = {
   readonly clock: Clock
   readonly log: Log
   readonly shared: SharedRollouts
-  readonly runs: () => ReadonlyMap<string, RolloutRun>
+  readonly runs: () => ReadonlyMap<string, ReleaseRun>
   /** A rollout that another server has begun. Null: this server cannot take part, and says why. */
-  join(record: RolloutRecord): Promise<RolloutRun | null>
+  join(record: ReleaseRecord): Promise<ReleaseRun | null>
   /** The store is there again. */
   back(): void
 }
@@ -72,7 +72,7 @@ export class ReleaseSync {
       if (this.#isAway) return
       this.#isAway = true
       log.warning(`the shared store of rollouts is away: ${messageOf(reason)}`)
-      for (const run of runs.values()) run.dispatch({ type: 'store-lost' })
+      for (const run of runs.values()) run.storeLost()
     }
   }
 }

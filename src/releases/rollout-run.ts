@@ -6,14 +6,16 @@ import { messageOf, ServerError } from '../base/server-error.ts'
 import type { ServedVersion } from '../engine/serving/served-version.ts'
 import { judgeRollout, type Judgement } from '../rollouts/judge/judge-rollout.ts'
 import { addEvidence, type EvidenceSums } from '../rollouts/judge/metric-sums.ts'
+import { adoptionEffects, isWithdrawn } from '../rollouts/adoption-effects.ts'
 import { reduceRollout } from '../rollouts/reduce-rollout.ts'
 import { reportMarkdown, reportRollout, type RolloutReport } from '../rollouts/rollout-report.ts'
-import { isLive, type Moment, type RolloutPhase, type RolloutState, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
+import { isLive, type Moment, type RolloutAudit, type RolloutEffect, type RolloutEvent, type Transition } from '../rollouts/rollout-state.ts' // prettier-ignore
 import type { ArmOutcomes, LiveTraffic, OpenTraffic, ShadowStep } from './live-traffic.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { Outbox } from './outbox.ts'
 import type { PinBook } from './pin-book.ts'
 import {
+  isRolloutRecord,
   noteText,
   pinTo,
   type ArmVersion,
@@ -22,6 +24,7 @@ import {
   type RolloutRecord,
 } from './release-record.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
+import { StateSharing } from './state-sharing.ts'
 import { signatureDifference } from './signature-difference.ts'
 
 export type RolloutAction = 'pause' | 'resume' | 'approve' | 'advance' | 'promote' | 'rollback'
@@ -51,7 +54,7 @@ export type RunParts = {
   changed(run: RolloutRun): void
 }
 
-type RunSettings = { readonly repository: string; readonly sharedGeneration: number }
+export type RunSettings = { readonly repository: string; readonly sharedGeneration: number }
 
 /** Sums are kept this often while nothing else changes. */
 const keepEvidenceNs = 5e9
@@ -69,9 +72,7 @@ export class RolloutRun {
   #isStableWanted: boolean
   #judgement: Judgement
   #restarts = 0
-  /** The generation of the state that the shared store has. */
-  #sharedGeneration: number
-  #sharing: Promise<void> | null = null
+  readonly #sharing: StateSharing
   #outcomes: readonly ArmOutcomes[] = []
   readonly #queriedNs = new Map<string, number>()
   /** By metric: why the last query had no answer. */
@@ -84,7 +85,7 @@ export class RolloutRun {
     this.#settings = settings
     this.#record = record
     this.#judgement = judge(record, record.evidence)
-    this.#sharedGeneration = settings.sharedGeneration
+    this.#sharing = new StateSharing(parts, this, settings.sharedGeneration)
     this.#isStableWanted =
       isLive(record.state) || (record.state.phase === 'SUCCEEDED' && !record.state.isStableReleased)
   }
@@ -102,7 +103,7 @@ export class RolloutRun {
   }
 
   get sharedGeneration(): number {
-    return this.#sharedGeneration
+    return this.#sharing.generation
   }
 
   get isLive(): boolean {
@@ -163,7 +164,7 @@ export class RolloutRun {
     this.#carryOut(effects)
     if (state.generation !== before.generation) {
       this.#keep()
-      this.#share()
+      this.#sharing.push()
       this.#parts.changed(this)
     }
     return refusal
@@ -208,12 +209,13 @@ export class RolloutRun {
   }
 
   /** Takes over what another server has written, and does what that means for this server. */
-  adopt(record: RolloutRecord): void {
+  adopt(record: ReleaseRecord): void {
+    if (!isRolloutRecord(record)) return
     const before = this.#record.state
-    this.#sharedGeneration = record.state.generation
+    this.#sharing.generation = record.state.generation
     // Another server went on before it could hear of the rollback: the rollback is written once more.
     if (isWithdrawn(before.phase) && !isWithdrawn(record.state.phase)) {
-      this.#share()
+      this.#sharing.push()
       return
     }
     const { nowNs } = this.#now()
@@ -225,30 +227,17 @@ export class RolloutRun {
     this.#parts.changed(this)
   }
 
+  storeLost(): void {
+    this.dispatch({ type: 'store-lost' })
+  }
+
   storeBack(): void {
     this.dispatch({ type: 'store-back' })
-    this.#share()
+    this.#sharing.push()
   }
 
-  /** Writes the state for the other servers. Whoever was quicker wins, but for a rollback: that one always wins. */
-  #share(): void {
-    const { shared, log } = this.#parts
-    if (shared === null || shared.isAway || this.#sharing !== null) return
-    this.#sharing = this.#shareAll(shared)
-      .catch((reason: unknown) => log.warning(`rollout '${this.#record.name}' is not shared: ${messageOf(reason)}`))
-      .finally(() => (this.#sharing = null))
-  }
-
-  async #shareAll(shared: SharedRollouts): Promise<void> {
-    while (this.#record.state.generation !== this.#sharedGeneration) {
-      const { state } = this.#record
-      const generation = Math.max(state.generation, this.#sharedGeneration + 1)
-      if (generation !== state.generation) this.#record = { ...this.#record, state: { ...state, generation } }
-      const written = this.#record
-      const kept = await shared.write(written, this.#sharedGeneration)
-      if (kept === null) this.#sharedGeneration = written.state.generation
-      else this.adopt(kept)
-    }
+  setGeneration(generation: number): void {
+    this.#record = { ...this.#record, state: { ...this.#record.state, generation } }
   }
 
   note(note: ReleaseNote): Promise<void> {
@@ -510,27 +499,6 @@ export class RolloutRun {
       this.#parts.log.error(`rollout '${this.#record.name}' could not ${what}: ${messageOf(reason)}`)
     })
   }
-}
-
-const isWithdrawn = (phase: RolloutPhase): boolean => phase === 'ROLLING_BACK' || phase === 'ROLLED_BACK'
-
-/** What a server does whose rollout was moved by another one. Who moved it has told people of it. */
-function adoptionEffects(before: RolloutState, after: RolloutState): RolloutEffect[] {
-  const effects: RolloutEffect[] = []
-  if (after.weight !== before.weight) effects.push({ do: 'set-weight', weight: after.weight })
-  if (after.shadow !== before.shadow) effects.push({ do: 'set-shadow', share: after.shadow })
-  if (after.phase === before.phase) {
-    if (after.isStableReleased && !before.isStableReleased) effects.push({ do: 'release-stable' })
-    return effects
-  }
-  if (isWithdrawn(after.phase) && !isWithdrawn(before.phase)) {
-    effects.push({ do: 'hold-candidate' }, { do: 'freeze-report' }, { do: 'drain-candidate' })
-  }
-  if (after.phase === 'ROLLED_BACK' || after.phase === 'FAILED' || after.phase === 'CANCELLED') {
-    effects.push({ do: 'unload-candidate' })
-  }
-  if (after.phase === 'SUCCEEDED') effects.push({ do: 'write-pin', to: 'candidate' }, { do: 'freeze-report' })
-  return effects
 }
 
 const judge = ({ plan }: RolloutRecord, evidence: EvidenceSums): Judgement =>

@@ -1,8 +1,15 @@
 import type { EvidenceSums } from '../rollouts/judge/metric-sums.ts'
-import type { RolloutRecord } from './release-record.ts'
+import type { KeptGoal } from '../rollouts/judge/experiment-report.ts'
+import type { ReleaseRecord } from './release-record.ts'
 
 /** What one server has seen of a rollout. */
-export type ServerEvidence = { readonly sums: EvidenceSums; readonly requests: number; readonly compared: number }
+export type ServerEvidence = {
+  readonly sums: EvidenceSums
+  readonly requests: number
+  readonly compared: number
+  /** Of an experiment: its values by goal. */
+  readonly goals?: Readonly<Record<string, KeptGoal>>
+}
 
 /** The rollouts of several servers: each of them sees the same states, one of them goes on, all of them may roll back. */
 export interface SharedRollouts {
@@ -18,10 +25,10 @@ export interface SharedRollouts {
    * Writes the record where the state that is kept has the generation `expected` (0: there is none). Null: it is written;
    * else the record that another server wrote. Rejects while the store is away.
    */
-  write(record: RolloutRecord, expected: number): Promise<RolloutRecord | null>
+  write(record: ReleaseRecord, expected: number): Promise<ReleaseRecord | null>
   /** To be sent with the next exchange. */
   report(name: string, evidence: ServerEvidence): void
   /** Once a second: sends what was reported, and gives the records that have changed. Rejects while the store is away. */
-  exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly RolloutRecord[]>
+  exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly ReleaseRecord[]>
   close(): Promise<void>
 }

@@ -5,7 +5,7 @@ import { readRolloutFile } from './rollout-file.ts'
 import type { ExperimentPlan } from './rollout-plan.ts'
 
 const arms = [{ name: 'a', version: 1, weight: 60 }, { name: 'b', version: 2, weight: 40 }] // prettier-ignore
-const quiet: ExperimentEvent = { type: 'tick', winner: null, isSplitOdd: false }
+const quiet: ExperimentEvent = { type: 'tick', winner: null, isSplitOdd: false, isLeader: true }
 const asked = { by: 'ann', why: 'because' }
 
 class Life {
@@ -43,7 +43,7 @@ test('an experiment runs with its weights until its time is over, pauses left ou
     .send({ type: 'resume', ...asked })
     .send(quiet, 1700)
   assert.equal(life.state.phase, 'RUNNING')
-  life.send({ type: 'tick', winner: 'b', isSplitOdd: false }, 101)
+  life.send({ type: 'tick', winner: 'b', isSplitOdd: false, isLeader: true }, 101)
   assert.deepEqual([life.state.phase, life.state.winner], ['ENDED', 'b'])
   assert.deepEqual(life.effects, ['freeze-report', 'promote-arm', 'weights 10000/0', 'unload-arms'])
   assert.equal(life.send({ type: 'end', arm: 'b', ...asked }).refusal, null)
@@ -59,7 +59,7 @@ test('it ends at a moment, or when somebody ends it; without a winner nobody is 
 })
 
 test('a split that is not that of the weights pauses it', () => {
-  const life = new Life().send({ type: 'arms-ready' }).send({ type: 'tick', winner: null, isSplitOdd: true })
+  const life = new Life().send({ type: 'arms-ready' }).send({ type: 'tick', winner: null, isSplitOdd: true, isLeader: true })
   assert.match(`${life.state.phase}: ${life.state.why}`, /^PAUSED: requests went elsewhere/)
 })
 

@@ -9,6 +9,8 @@ type ExperimentPhase = 'PENDING' | 'RUNNING' | 'PAUSED' | 'ENDED' | 'FAILED'
 /** PENDING → RUNNING ⇄ PAUSED → ENDED. PENDING → FAILED. While it is paused everybody gets the control. */
 export type ExperimentState = {
   readonly name: string
+  /** Grows with every move. An experiment that an older server kept has none. */
+  readonly generation?: number
   readonly phase: ExperimentPhase
   readonly why: string
   /** Time in RUNNING. */
@@ -29,8 +31,8 @@ export type ExperimentState = {
 export type ExperimentEvent =
   | { readonly type: 'arms-ready' }
   | { readonly type: 'load-failed'; readonly why: string }
-  /** `winner` as the report has it; `isSplitOdd`: requests went elsewhere than the weights say. */
-  | { readonly type: 'tick'; readonly winner: string | null; readonly isSplitOdd: boolean }
+  /** `winner` as the report has it; `isSplitOdd`: requests went elsewhere than the weights say. Only a leader ends it by time. */
+  | { readonly type: 'tick'; readonly winner: string | null; readonly isSplitOdd: boolean; readonly isLeader: boolean }
   | { readonly type: 'pause' | 'resume'; readonly by: string; readonly why: string }
   /** `arm` becomes the default version; null: the control stays. */
   | { readonly type: 'end'; readonly arm: string | null; readonly by: string; readonly why: string }
@@ -55,7 +57,7 @@ export function createExperiment(
 ): ExperimentTransition {
   const { name, author: by, why } = of
   const history = [{ wallMs, phase: 'PENDING', by, why } as const]
-  const state: ExperimentState = { name, phase: 'PENDING', why, runNs: 0, seenNs: nowNs, winner: null, promoted: null, history } // prettier-ignore
+  const state: ExperimentState = { name, generation: 1, phase: 'PENDING', why, runNs: 0, seenNs: nowNs, winner: null, promoted: null, history } // prettier-ignore
   return { state, effects: [{ do: 'audit', action: 'create', by, why }, { do: 'load-arms' }], refusal: null }
 }
 
@@ -68,7 +70,7 @@ export function reduceExperiment(
   const passedNs = event.type === 'restored' || before.phase !== 'RUNNING' ? 0 : Math.max(0, now.nowNs - before.seenNs)
   const state = { ...before, seenNs: now.nowNs, runNs: before.runNs + passedNs }
   const same: ExperimentTransition = { state, effects: [], refusal: null }
-  const full: ExperimentEffect = { do: 'set-arm-weights', weights: plan.arms.map(({ weight }) => weight) }
+  const full = weightsOf(plan)
   const move = mover(state, now)
   const pause = (by: string, why: string): ExperimentTransition => move('PAUSED', 'pause', by, why, [controlOnly(plan)])
   switch (event.type) {
@@ -106,7 +108,7 @@ export const isExperimentOpen = ({ phase }: ExperimentState): boolean =>
 function tick(
   plan: ExperimentPlan,
   before: ExperimentState,
-  { winner, isSplitOdd }: Extract<ExperimentEvent, { readonly type: 'tick' }>,
+  { winner, isSplitOdd, isLeader }: Extract<ExperimentEvent, { readonly type: 'tick' }>,
   now: Moment,
 ): ExperimentTransition {
   if (!isExperimentOpen(before)) return { state: before, effects: [], refusal: null }
@@ -115,9 +117,37 @@ function tick(
   if (state.phase === 'RUNNING' && isSplitOdd) {
     return mover(state, now)('PAUSED', 'pause', '', 'requests went elsewhere than the weights say', [controlOnly(plan)])
   }
-  if (state.phase === 'PENDING' || !isOver(plan, state, now)) return { state, effects: [], refusal: null }
+  if (!isLeader || state.phase === 'PENDING' || !isOver(plan, state, now)) return { state, effects: [], refusal: null }
   return end(plan, state, { arm: plan.isWinnerPromoted ? winner : null, by: '', why: 'its time is over' }, now)
 }
+
+/** What a server does whose experiment was moved by another one. Who moved it has told people of it. */
+export function experimentAdoption(
+  plan: ExperimentPlan,
+  before: ExperimentState,
+  after: ExperimentState,
+): ExperimentEffect[] {
+  if (after.phase === before.phase) return []
+  const promotion: ExperimentEffect[] = after.promoted === null ? [] : [{ do: 'promote-arm', arm: after.promoted }]
+  switch (after.phase) {
+    case 'RUNNING':
+      return [weightsOf(plan)]
+    case 'PAUSED':
+      return [controlOnly(plan)]
+    case 'ENDED':
+      return [{ do: 'freeze-report' }, ...promotion, controlOnly(plan), { do: 'unload-arms' }]
+    case 'FAILED':
+      return [{ do: 'unload-arms' }]
+    case 'PENDING':
+    default:
+      return []
+  }
+}
+
+const weightsOf = ({ arms }: ExperimentPlan): ExperimentEffect => ({
+  do: 'set-arm-weights',
+  weights: arms.map(({ weight }) => weight),
+})
 
 const controlOnly = ({ arms }: ExperimentPlan): ExperimentEffect => ({
   do: 'set-arm-weights',
@@ -155,7 +185,7 @@ const mover =
   ): ExperimentTransition => {
     const history = [...state.history, { wallMs, phase, by, why }].slice(-mostHistory)
     return {
-      state: { ...state, phase, why, history },
+      state: { ...state, generation: (state.generation ?? 1) + 1, phase, why, history },
       effects: [...effects, { do: 'audit', action, by, why }],
       refusal: null,
     }

@@ -51,6 +51,60 @@ judge: { metrics: { errors: {} } }
 drain: 2s
 `
 
+type Experiment = {
+  readonly name: string
+  readonly state: string
+  readonly goals: readonly { readonly arms: readonly { readonly arm: string; readonly values: number }[] }[]
+}
+
+/** An experiment that one server began runs on all, and each of them knows the values of all. */
+async function experimentTogether(servers: readonly ServerProcess[]): Promise<void> {
+  const arms = [{ name: 'a', version: 2, weight: 50 }, { name: 'b', version: 1, weight: 50 }] // prettier-ignore
+  const posted = { kind: 'experiment', model: 'm', name: 'e1', arms, goals: ['score:click'], key: ['header:x-user'] }
+  assert.equal((await call(servers[0] as ServerProcess, '/v2/rollouts', posted)).status, 201)
+  const shown = async (server: ServerProcess): Promise<Experiment> =>
+    (await call<Experiment>(server, '/v2/rollouts/e1')).body
+  const all = (state: string): Promise<unknown> =>
+    until(
+      async () => (await Promise.all(servers.map(shown))).every((one) => one.state === state),
+      `an experiment that is ${state} everywhere`,
+    )
+  await all('RUNNING')
+  const body = JSON.stringify({ inputs: [{ name: 'X', datatype: 'INT32', shape: [1], data: [0] }] })
+  for (const [i, server] of servers.entries()) {
+    const feedback: object[] = []
+    for (let user = 0; user < 10; user++) {
+      const headers = { 'x-user': `u${user}-${i}` }
+      const answer = await fetch(`${server.url}/v2/models/m/infer`, { method: 'POST', body, headers })
+      await answer.text()
+      feedback.push({ id: answer.headers.get('galatea-request-id'), score: user, name: 'click' })
+    }
+    const taken = await call<{ accepted: number }>(server, '/v2/models/m/feedback', { feedback })
+    assert.equal(taken.body.accepted, 10)
+  }
+  const values = async (server: ServerProcess): Promise<number> =>
+    (await shown(server)).goals[0]?.arms.reduce((sum, { values }) => sum + values, 0) ?? 0
+  let seen: unknown = null
+  for (const server of servers)
+    await until(
+      async () => {
+        seen = (await shown(server)).goals
+        return (await values(server)) === 30
+      },
+      'the values of all servers',
+      { seen: () => JSON.stringify(seen) },
+    )
+  await call(servers[1] as ServerProcess, '/v2/rollouts/e1/pause', {})
+  await all('PAUSED')
+  await call(servers[2] as ServerProcess, '/v2/rollouts/e1/promote', { arm: 'b' })
+  await all('ENDED')
+  for (const server of servers) {
+    const version = async (): Promise<string> =>
+      (await call<{ stable: string }>(server, '/v2/models/m/labels')).body.stable
+    await until(async () => (await version()) === '1', 'the winner to be the default version')
+  }
+}
+
 test('three servers bring a version in together, stay where they are without Redis, and one of them takes it back for all', async () => {
   await startRedis()
   const repository = await RolloutRepository.make()
@@ -90,6 +144,7 @@ test('three servers bring a version in together, stay where they are without Red
     await until(() => clients.every(({ answers }) => answers.at(-1) === 2), 'every server to answer with version 2')
     await Promise.all(clients.map((client) => client.stop()))
     assert.deepEqual(clients.flatMap(({ failures }) => failures), []) // prettier-ignore
+    await experimentTogether(servers)
   } finally {
     await Promise.all(clients.map((client) => client.stop()))
     await Promise.all(servers.map((server) => server.stop()))
