@@ -54,6 +54,12 @@ const tools = {
   'python-ville': { kind: 'python', packages: ['ville==0.1.0', 'numpy==2.4.6', 'scipy==1.17.1'] },
   // The client of KServe v1, with all of KServe around it.
   'kserve-client': { kind: 'python', packages: ['kserve==0.21.0'] },
+  // OpenAI's own client, and two libraries that programs use it through.
+  'openai-clients': {
+    kind: 'python',
+    packages: ['openai==2.54.0', 'langchain-openai==1.7.3', 'llama-index-llms-openai-like==0.8.1'],
+  },
+  'openai-node': { kind: 'npm', package: 'openai@7.53.0' },
   'python-pytorch': {
     kind: 'python',
     packages: ['torch==2.13.0', 'numpy==2.4.6', 'onnx==1.23.2', 'onnxscript==0.7.2'],

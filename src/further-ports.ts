@@ -2,8 +2,9 @@
 
 import { availableParallelism } from 'node:os'
 import { messageOf, ServerError } from './base/server-error.ts'
+import { openAiOwnRoutes, openAiRoutes } from './frontends/openai/openai-routes.ts'
 import { predictEndpoint } from './frontends/kserve1/predict-endpoint.ts'
-import { httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
+import { closeBoth, httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
 import type { FurtherPortOptions, ServerOptions, TorchserveOptions } from './options/server-options.ts'
 import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
@@ -41,7 +42,16 @@ type RouteParts = ReturnType<typeof httpParts> & {
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export async function createFurtherPorts(parts: FurtherParts, options: ServerOptions): Promise<FurtherPort[]> {
   const ports: FurtherPort[] = []
-  const { tfserving, sagemaker, vertexAi, torchserve } = options
+  const { openAi, tfserving, sagemaker, vertexAi, torchserve } = options
+  if (openAi.port !== null) {
+    const at = { address: openAi.address, port: openAi.port, threadCount: 1 }
+    const routesOf = ({ parts: shared }: RouteParts): Route[] => [
+      ...openAiRoutes(shared.openAi),
+      ...openAiOwnRoutes(shared.openAi, metricsPage(parts)),
+    ]
+    const port = createPort(parts, options, 'OpenAI', at, routesOf)
+    ports.push({ protocol: 'openai', title: 'OpenAI service', port })
+  }
   if (tfserving !== null && tfserving.port !== null) {
     const frontEnd = parts.tfserving as TfservingFrontEnd
     const at = { ...tfserving, port: tfserving.port }
@@ -73,15 +83,16 @@ export async function createFurtherPorts(parts: FurtherParts, options: ServerOpt
 }
 
 /** The metrics page, at the path that TensorFlow Serving's monitoring configuration names. */
-function monitoringRoutes({ metricsRoutes }: FurtherParts, path: string): Route[] {
-  if (path === '') return []
-  const show: RouteHandler = (http, ...asked) => {
+const monitoringRoutes = (parts: FurtherParts, path: string): Route[] =>
+  path === '' ? [] : [get(path, 'statistics', metricsPage(parts))]
+
+const metricsPage =
+  ({ metricsRoutes }: FurtherParts): RouteHandler =>
+  (http, ...asked) => {
     const page = metricsRoutes().find((route) => route.path === '/metrics')
     if (page !== undefined) page.handle(http, ...asked)
     else http.respond(messageResponse(404, 'metrics are switched off: start with --allow-metrics=true', jsonType))
   }
-  return [get(path, 'statistics', show)]
-}
 
 async function createTorchservePorts(
   parts: FurtherParts,
@@ -116,6 +127,7 @@ function createPort(
   const offload = new JsonOffload(dependencies, { ...defaultJsonOffloadSettings, maxThreads })
   const { admission, parts } = httpParts(dependencies, options, offload)
   const { refusals } = dependencies.engine
+  const closing = closeBoth(offload, parts.openAi)
   const cannotListen = (cause: Error): ServerError => {
     if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') return portInUse({ kind, address, port }, cause)
     return new ServerError('INTERNAL', `cannot listen for ${kind} on ${address}:${port}: ${messageOf(cause)}`, {
@@ -123,7 +135,7 @@ function createPort(
     })
   }
   return new HttpPort(
-    { ...dependencies, refusals, admission, offload, cannotListen },
+    { ...dependencies, refusals, admission, offload: closing, cannotListen },
     { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
     routesOf({ admission, parts, v2: httpRoutes(parts, options), predict: predictEndpoint(parts, options) }),
   )

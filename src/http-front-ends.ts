@@ -19,6 +19,7 @@ import type { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { jobRoutes } from './frontends/jobs/job-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
+import { LazyOpenAi, openAiListRoutes, openAiRoutes } from './frontends/openai/openai-routes.ts'
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
@@ -74,7 +75,7 @@ export type HttpDependencies = {
 export function createHttpPort(dependencies: HttpDependencies, options: HttpOptions): HttpPort {
   validateHttpOptions(options)
   const { admission, parts } = httpParts(dependencies, options, new JsonOffload(dependencies))
-  const { offload } = parts
+  const offload = closeBoth(parts.offload, parts.openAi)
   const { refusals, wording } = dependencies.engine
   const ports = { metricsPort: dependencies.metricsPort ?? (() => null) }
   const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports) }
@@ -87,6 +88,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
 }
 
 type HttpParts = V2Parts & {
+  readonly openAi: LazyOpenAi
   readonly customMetrics?: LoadMetricSource
   readonly access?: AccessService | null
   readonly cost?: CostOptions | null
@@ -105,8 +107,16 @@ export function httpParts(
   const restricted = sharedKeyAdmission('http', options.restrictedApis)
   const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-  return { admission, parts: { ...dependencies, sharedMemory, offload } }
+  const shared = { ...dependencies, sharedMemory, offload }
+  return { admission, parts: { ...shared, openAi: new LazyOpenAi(shared, options.maxOpenAiBytes) } }
 }
+
+/** What ends with a port. */
+export const closeBoth = (...parts: readonly { close(): void }[]): { close(): void } => ({
+  close: () => {
+    for (const part of parts) part.close()
+  },
+})
 
 function listenError(cause: Error, { address, port }: HttpOptions): ServerError {
   if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') {
@@ -127,6 +137,7 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   }),
   ...jobRoutes(parts.jobs ?? null),
   ...accessRoutes(parts),
+  ...(options.hasOpenAi ? openAiRoutes(parts.openAi) : []),
   ...v1Routes(parts, options),
   ...feedRoutes(parts.feeds ?? null),
   ...consoleRoutes(options),
@@ -135,7 +146,15 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
 /** Two protocols have the paths below `/v1/models/{model}`: TensorFlow Serving's, where it is allowed, else KServe's. */
 function v1Routes(parts: HttpParts, options: HttpOptions): Route[] {
   const kserve = kserve1Routes(parts, options)
-  if (parts.tfserving === undefined) return kserve
-  const lists = kserve.filter(({ path }) => path === '/v1/models')
+  const listed = options.hasOpenAi ? withOpenAi(kserve, parts.openAi) : kserve
+  if (parts.tfserving === undefined) return listed
+  const lists = listed.filter(({ path }) => path === '/v1/models')
   return [...lists, ...parts.tfserving.routes(parts, options)]
+}
+
+/** OpenAI has the paths of models too: its answers have KServe's members beside its own. */
+function withOpenAi(kserve: readonly Route[], openAi: LazyOpenAi): Route[] {
+  const both = openAiListRoutes(openAi, kserve.find(({ path }) => path === '/v1/models/{model}')?.handle ?? null)
+  const paths = new Set(both.map(({ path }) => path))
+  return [...kserve.filter(({ path }) => !paths.has(path)), ...both]
 }

@@ -10,6 +10,7 @@ export type PortKind =
   | 'HTTP'
   | 'GRPC'
   | 'metrics'
+  | 'OpenAI'
   | 'Tfserving'
   | 'SageMaker'
   | 'Vertex-AI'
@@ -29,6 +30,7 @@ export async function refuseBusyPorts({
   http,
   grpc,
   metrics,
+  openAi,
   tfserving,
   sagemaker,
   vertexAi,
@@ -38,6 +40,7 @@ export async function refuseBusyPorts({
   if (http !== null) wanted.push({ kind: 'HTTP', ...http })
   if (grpc !== null) wanted.push({ kind: 'GRPC', ...grpc })
   if (metrics !== null) wanted.push({ kind: 'metrics', ...metrics })
+  if (openAi.port !== null) wanted.push({ kind: 'OpenAI', address: openAi.address, port: openAi.port })
   if (tfserving !== null && tfserving.port !== null) {
     wanted.push({ kind: 'Tfserving', address: tfserving.address, port: tfserving.port })
   }

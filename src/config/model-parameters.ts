@@ -97,6 +97,11 @@ export const modelParameters = {
   keep_warm: row(every, trueOrFalse, 'Once in memory the model stays there, whichever other model needs room'),
   idle_unload_secs: row(every, seconds, 'The model leaves the memory after so long without a request; 0: it stays'),
   memory_bytes: row(every, byteCount, 'How much memory the model takes; without: measured'),
+  chat_template: row(
+    every,
+    anyText,
+    "The Jinja text that makes a prompt of a [chat](../guide/openai-clients.md#chat-templates); without: the one in the model's files",
+  ),
   single_flight: row(
     every,
     trueOrFalse,

@@ -10,6 +10,7 @@ import { grpcFlags } from './grpc-flags.ts'
 import { httpFlags, requestLimitFlags } from './http-flags.ts'
 import { metricsFlags } from './metrics-flags.ts'
 import { modelFlags } from './model-flags.ts'
+import { openAiFlags } from './openai-flags.ts'
 import { logFlags, serverFlags } from './server-flags.ts'
 import { tfservingFlags } from './tfserving-flags.ts'
 import { torchserveFlags } from './torchserve-flags.ts'
@@ -24,6 +25,7 @@ const groups = {
   gRPC: grpcFlags,
   'Metrics and trace': [...metricsFlags, ...traceFlags],
   'Cache, rate limiter, devices': [...cacheFlags, ...deviceFlags],
+  'OpenAI API': openAiFlags,
   'TensorFlow Serving': tfservingFlags,
   'Cloud front ends': cloudFlags,
   TorchServe: torchserveFlags,

@@ -67,11 +67,21 @@ function refuseStartupModels(names: readonly string[], controlMode: string): voi
 type Endpoint = { readonly name: string; readonly flag: string; readonly address: string; readonly port: number }
 
 /** Every port that opens, in the order in which Triton compares them. Port 0 is free by itself. */
-function openPorts({ http, grpc, metrics, tfserving, sagemaker, vertexAi, torchserve }: ServerOptions): Endpoint[] {
+function openPorts({
+  http,
+  grpc,
+  metrics,
+  openAi,
+  tfserving,
+  sagemaker,
+  vertexAi,
+  torchserve,
+}: ServerOptions): Endpoint[] {
   const ports = [
     { name: 'HTTP', flag: 'http-port', at: http },
     { name: 'GRPC', flag: 'grpc-port', at: grpc },
     { name: 'metrics', flag: 'metrics-port', at: metrics },
+    { name: 'OpenAI', flag: 'openai-port', at: openAi },
     { name: 'TensorFlow Serving', flag: 'tfserving-port', at: tfserving },
     { name: 'SageMaker', flag: 'sagemaker-port', at: sagemaker },
     { name: 'Vertex AI', flag: 'vertex-ai-port', at: vertexAi },

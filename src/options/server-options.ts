@@ -162,6 +162,12 @@ export type TorchserveOptions = FurtherPortOptions & {
   readonly maxUnpackedBytes: number
 }
 
+type OpenAiOptions = {
+  readonly address: string
+  /** Null: the OpenAI API has no port of its own. */
+  readonly port: number | null
+}
+
 type VertexAiOptions = FurtherPortOptions & {
   /** '' for the only model there is. */
   readonly defaultModel: string
@@ -264,6 +270,7 @@ export type ServerOptions = {
   readonly tfserving: TfservingOptions | null
   /** null: `--allow-vertex-ai=false`. */
   readonly vertexAi: VertexAiOptions | null
+  readonly openAi: OpenAiOptions
   /** null: `--allow-torchserve=false`. */
   readonly torchserve: TorchserveOptions | null
   /** null: `--allow-jobs=false`. */

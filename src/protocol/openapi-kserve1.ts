@@ -23,7 +23,7 @@ export function kserve1Paths(): JsonObject {
   const unknown = errorAnswer('No such model')
   return {
     '/v1/models': {
-      get: operation('kserve1Models', 'server', 'The names of the models that serve; not with --kserve-v1=false', {
+      get: operation('kserve1Models', 'server', 'The models that serve (KServe v1 and OpenAI)', {
         '200': {
           description: 'The names',
           content: jsonContent(valuesUnder('models', { type: 'array', items: { type: 'string' } })),
@@ -32,7 +32,7 @@ export function kserve1Paths(): JsonObject {
     },
     [model]: {
       parameters,
-      get: operation('kserve1Ready', 'model', 'Can the model take requests? Not with --kserve-v1=false', {
+      get: operation('kserve1Ready', 'model', 'Can the model take requests? (KServe v1 and OpenAI)', {
         '200': { description: 'Yes', content: readiness },
         '404': unknown,
         '503': { description: 'No', content: readiness },

@@ -6,6 +6,7 @@ import { dataTypes, integerBounds, type DataType } from '../tensor/data-type.ts'
 import type { Shape } from '../tensor/shape.ts'
 import { controlPaths, generatePaths, generateSchemas } from './openapi-controls.ts'
 import { kserve1Paths } from './openapi-kserve1.ts'
+import { openAiPaths } from './openapi-openai.ts'
 import { tfservingPaths } from './openapi-tfserving.ts'
 import { uploadPaths } from './openapi-upload.ts'
 import {
@@ -121,6 +122,7 @@ function generalPaths(): JsonObject {
     ...pathsOfModels('/v2/models/{model}/versions/{version}', [modelParameter, versionParameter], 'OfVersion'),
     ...controlPaths(),
     ...uploadPaths(),
+    ...openAiPaths(),
   }
 }
 

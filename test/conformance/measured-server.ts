@@ -4,6 +4,7 @@
 import { SystemClock } from '../../src/base/clock.ts'
 import { SharedMemoryRegistry } from '../../src/engine/shared-memory/shared-memory-registry.ts'
 import { createGrpcPort, grpcFrontEnds } from '../../src/grpc-front-ends.ts'
+import { LazyOpenAi } from '../../src/frontends/openai/openai-routes.ts'
 import { httpRoutes } from '../../src/http-front-ends.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
@@ -45,7 +46,8 @@ const fixture = await startHttpFixture(
 const { engine, frontend, log } = fixture
 const sharedMemory = new SharedMemoryRegistry({ isAllowed: false })
 const grpc = createGrpcPort({ engine, log, clock }, { ...options.grpc, port: 0 })
-const parts = { engine, log, clock, sharedMemory, offload: new JsonOffload({ clock, log }) }
+const shared = { engine, log, clock, sharedMemory, offload: new JsonOffload({ clock, log }) }
+const parts = { ...shared, openAi: new LazyOpenAi(shared, options.http.maxOpenAiBytes) }
 const ports: MeasuredPorts = {
   httpPort: (await frontend.listen()).port,
   grpcPort: (await grpc.listen()).port,

@@ -13,6 +13,7 @@ import { Rights } from '../../src/access/rights.ts'
 import { NamePattern } from '../../src/access/name-pattern.ts'
 import { SystemClock } from '../../src/base/clock.ts'
 import { metricsRoutes } from '../../src/frontends/metrics/metrics-routes.ts'
+import { openAiOwnRoutes } from '../../src/frontends/openai/openai-routes.ts'
 import { sagemakerRoutes } from '../../src/frontends/sagemaker/sagemaker-routes.ts'
 import {
   inferenceRoutes,
@@ -65,6 +66,15 @@ const httpRules: Readonly<Record<string, Rule>> = {
   '/predict': 'inference some',
   '/v1/models': 'metadata some',
   '/v1/models/{model}': 'health model',
+  ...Object.fromEntries(
+    ['chat/completions', 'completions', 'responses', 'embeddings', 'rerank', 'audio/transcriptions', 'batches'].map(
+      (name) => [`/v1/${name}`, 'inference some'] as const,
+    ),
+  ),
+  '/tokenize': 'inference some',
+  '/detokenize': 'inference some',
+  '/v1/models/{model}/load': 'model-repository model',
+  '/v1/models/{model}/unload': 'model-repository model',
   '/v1/models/{model}:explain': 'inference model',
   '/v1/models/{model}:predict': 'inference model',
   '/v2/repository[/{repository}]/index': 'model-repository some',
@@ -154,6 +164,14 @@ const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     '*': 'metadata some',
   },
   torchserveMetrics: { '/metrics': 'statistics some', '*': 'metadata some' },
+  openAiOwn: {
+    '/v1/models': 'metadata some',
+    '/v1/models/{model}': 'metadata model',
+    '/health': 'health some',
+    '/health/ready': 'health some',
+    '/metrics': 'statistics some',
+    '*': 'metadata some',
+  },
   vertexAi: { '/health': 'health some', '/predict': 'inference some', '*': 'metadata some' },
 }
 
@@ -279,6 +297,7 @@ test('every route of the other HTTP ports asks for its action and no other', () 
   checkRoutes(sagemakerRoutes(part, sagemaker), otherPorts['sagemaker'] ?? {}, 'http')
   checkRoutes(inferenceRoutes(part), otherPorts['torchserveInference'] ?? {}, 'http')
   checkRoutes(managementRoutes(part, { allowsModelApi: true }), otherPorts['torchserveManagement'] ?? {}, 'http')
+  checkRoutes(openAiOwnRoutes(part, part), otherPorts['openAiOwn'] ?? {}, 'http')
   checkRoutes(torchserveMetricsRoutes(part), otherPorts['torchserveMetrics'] ?? {}, 'http')
   const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
   const engine = { index: () => [{ name: 'm', state: 'READY' }] }

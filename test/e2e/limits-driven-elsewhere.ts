@@ -33,6 +33,34 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/access/access-admission.test.ts',
     'after 20 wrong credentials in a minute',
   ),
+  'bytes of the body of a call of the OpenAI API': elsewhere(
+    'src/protocol/openai/generation-request.test.ts',
+    '--openai-max-request-bytes',
+  ),
+  'choices, prompts and probabilities of a call of the OpenAI API': elsewhere(
+    'src/protocol/openai/generation-request.test.ts',
+    '257 entries, at most 256',
+  ),
+  'stop strings, logit biases, schemas and grammars of a call of the OpenAI API': elsewhere(
+    'src/protocol/openai/generation-request.test.ts',
+    '1000000 entries, at most 32',
+  ),
+  'messages, parts and tools of a chat': elsewhere(
+    'src/protocol/openai/generation-request.test.ts',
+    '4097 entries, at most 4096',
+  ),
+  'inputs of embeddings, and documents of rerank': elsewhere(
+    'src/protocol/openai/generation-request.test.ts',
+    '2049 entries, at most 2048',
+  ),
+  'chat templates': elsewhere(
+    'src/frontends/openai/chat-templates.test.ts',
+    'a template that never ends, or takes all memory, hurts only its own request',
+  ),
+  'inferences of one call of the OpenAI API that run at once': elsewhere(
+    'test/e2e/openai/openai.test.ts',
+    'more choices than run at once',
+  ),
   'chunks of a chunked HTTP body': elsewhere('test/conformance/http-transport.test.ts', '65536 chunks are the limit'),
   'values of the body of `:classify` and `:regress` (TensorFlow Serving)': elsewhere(
     'test/conformance/tfserving.test.ts',

@@ -8,11 +8,12 @@ import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
+import type { ChangeOrigin } from '../../model/change-origin.ts'
 import { emptyResponse, jsonResponse, messageResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
+import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
@@ -92,12 +93,7 @@ export class SagemakerModels {
 
   #change(http: PortRequest, caller: Caller, act: (origin: ChangeOrigin) => Promise<Answer>): void {
     const { engine } = this.#parts
-    const origin = changeOrigin('http', {
-      address: http.remoteAddress,
-      key: caller.principal,
-      requestId: headerOf(http.headers, 'x-request-id') ?? '',
-      traceId: traceIdOf(headerOf(http.headers, 'traceparent')),
-    })
+    const origin = httpChangeOrigin(http, caller)
     const change = this.#queue.then(() => act(origin))
     this.#queue = change.catch(() => undefined)
     change.then(

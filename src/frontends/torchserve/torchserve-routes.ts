@@ -3,7 +3,7 @@
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
-import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
+import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import type { ApiName } from '../../access/api-name.ts'
@@ -174,7 +174,7 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
     if (caller.rights !== null && request.name === '') requireRight(caller, 'model-repository', '')
     requireRight(caller, 'model-repository', request.name)
     const isSynchronous = fields('synchronous') !== 'false'
-    const done = models.register(request, originOf(http, caller)).then(({ name, version, workers }) => {
+    const done = models.register(request, httpChangeOrigin(http, caller)).then(({ name, version, workers }) => {
       const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
       return workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
     })
@@ -187,7 +187,7 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
     else if (http.method === 'PUT') scale(http, caller, name, version)
     else if (http.method === 'DELETE') {
       requireModelApi()
-      const done = models.unregister(name, version, originOf(http, caller))
+      const done = models.unregister(name, version, httpChangeOrigin(http, caller))
       finish(
         http,
         done.then(() => `Model "${name}" unregistered`),
@@ -201,7 +201,7 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
     const fields = requestFields(http)
     const min = numberOf(fields('min_worker'), 1)
     const max = numberOf(fields('max_worker'), min)
-    const done = models.scale(name, version, min, max, originOf(http, caller)).then((workers) => {
+    const done = models.scale(name, version, min, max, httpChangeOrigin(http, caller)).then((workers) => {
       const which = version === '' ? '' : `, version: ${version}`
       return `Workers scaled to ${workers} for model: ${name}${which}`
     })
@@ -225,7 +225,7 @@ const setDefault =
     if (http.method !== 'PUT') throw wrongMethod()
     const [, , name = '', version = ''] = partsOf(http)
     requireRight(caller, 'model-repository', name)
-    const done = models.setDefault(name, version, originOf(http, caller))
+    const done = models.setDefault(name, version, httpChangeOrigin(http, caller))
     finish(
       http,
       done.then(() => `Default version successfully updated for model "${name}" to "${version}"`),
@@ -263,15 +263,6 @@ function finish(http: PortRequest, done: Promise<string>, waits: boolean): void 
       if (waits) answerFailure(http, reason)
     },
   )
-}
-
-function originOf(http: PortRequest, caller: Caller): ChangeOrigin {
-  return changeOrigin('http', {
-    address: http.remoteAddress,
-    key: caller.principal,
-    requestId: headerOf(http.headers, 'x-request-id') ?? '',
-    traceId: traceIdOf(headerOf(http.headers, 'traceparent')),
-  })
 }
 
 /** The fields of a request: in its query, or in a body of JSON. */

@@ -1,11 +1,10 @@
-import type { Caller } from '../../access/caller.ts'
 import { requireRightForAll, visibleModels } from '../../access/require-right.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import { worded } from '../../model/worded-error.ts'
-import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
+import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
 import {
   encodeIndex,
@@ -17,7 +16,7 @@ import {
 import { encodeDetailedIndex } from '../../protocol/registry-json.ts'
 import { readDetailsQuery } from '../../protocol/registry-query.ts'
 import { emptyResponse, errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
-import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
@@ -49,7 +48,7 @@ export class RepositoryEndpoints {
   readonly load: RouteHandler = (request, name, _, caller) =>
     answer(this.#engine, request, async () => {
       this.#engine.requireExplicitControl()
-      const origin = originOf(request, caller)
+      const origin = httpChangeOrigin(request, caller)
       const rollout = await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
       return rollout === '' ? emptyResponse(200) : new HttpResponse(200, plainType, [], { headers: ['galatea-rollout', rollout] }) // prettier-ignore
     })
@@ -61,7 +60,7 @@ export class RepositoryEndpoints {
       const { body } = request
       const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
       if (unloadDependents) requireRightForAll(caller, 'model-repository')
-      await this.#engine.unload(name, unloadDependents, originOf(request, caller))
+      await this.#engine.unload(name, unloadDependents, httpChangeOrigin(request, caller))
       return emptyResponse(200)
     })
 
@@ -93,17 +92,6 @@ export class RepositoryEndpoints {
       throw worded('pollFailed', { model: name, reason: messageOf(reason) })
     }
   }
-}
-
-/** Call this before any await: a client that has disconnected has no address any more. */
-function originOf({ headers, remoteAddress }: HttpRequest, { principal: key }: Caller): ChangeOrigin {
-  const requestId = headerOf(headers, 'x-request-id') ?? ''
-  return changeOrigin('http', {
-    address: remoteAddress,
-    key,
-    requestId,
-    traceId: traceIdOf(headerOf(headers, 'traceparent')),
-  })
 }
 
 function answer(engine: Engine, request: HttpRequest, make: () => Promise<HttpResponse>): void {

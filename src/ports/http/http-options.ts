@@ -14,6 +14,10 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly boundsBinaryBodies: boolean
   /** `--kserve-v1`: the paths below `/v1` are served. */
   readonly hasKserveV1: boolean
+  /** `--openai`: the OpenAI API is served below `/v1`. */
+  readonly hasOpenAi: boolean
+  /** `--openai-max-request-bytes` */
+  readonly maxOpenAiBytes: number
   /** `--console`: the pages `/console` and `/docs` are served, and browsers that ask for `/` are sent there. */
   readonly hasConsole: boolean
   /** `--predict-max-pixels`: the most pixels of an uploaded picture. */

@@ -169,7 +169,13 @@ export class HttpPort implements HttpService {
     return this.#refuse(request, refusalResponse(verdict))
   }
 
-  #refuse(request: HttpRequest, refusal: HttpResponse): HttpResponse {
+  /** In the form of the route's protocol. */
+  #worded(request: HttpRequest, refusal: HttpResponse): HttpResponse {
+    return this.#router.find(request.target)?.route.refusal?.(refusal) ?? refusal
+  }
+
+  #refuse(request: HttpRequest, given: HttpResponse): HttpResponse {
+    const refusal = this.#worded(request, given)
     if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, refusal.status, 0)
     return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
   }
@@ -205,13 +211,14 @@ export class HttpPort implements HttpService {
     }
     const { route } = match
     if (!route.methods.includes(request.method)) {
-      request.respond(this.#pathHint === null ? wrongMethod(route) : allowedMethods(route, request.method))
+      const wrong = this.#pathHint === null ? wrongMethod(route) : allowedMethods(route, request.method)
+      request.respond(this.#worded(request, wrong))
     } else if (this.#isDraining) {
       const headers = this.#pathHint === null ? [] : retryHeaders
-      request.respond(messageResponse(503, 'Server exiting', plainType, { headers }))
+      request.respond(this.#worded(request, messageResponse(503, 'Server exiting', plainType, { headers })))
     } else if (request.body.length > mostControlBytes && route.takesLargeBody !== true) {
       const limit = bodyTooLargeForEndpoint(request.body.length, mostControlBytes)
-      request.respond(messageResponse(400, limit, jsonType))
+      request.respond(this.#worded(request, messageResponse(400, limit, jsonType)))
     } else if (route.takesLargeBody === true) {
       route.handle(request, match.modelName, match.modelVersion, callerOf(request))
     } else this.#control(route, request, match)
@@ -230,7 +237,7 @@ export class HttpPort implements HttpService {
     const status = isBusy ? 503 : 400
     const text = this.#bodyRefusal(request, reason, bodyBytes)
     const headers = isBusy ? retryHeaders : []
-    const refusal = messageResponse(status, text, jsonType, { headers, closesConnection: true })
+    const refusal = this.#worded(request, messageResponse(status, text, jsonType, { headers, closesConnection: true }))
     if (this.#accessLog !== null) this.#logRefusal(this.#accessLog, request, status, bodyBytes)
     return this.#crossOrigin === null ? refusal : withHeaders(refusal, this.#crossOrigin.answerHeaders(request))
   }

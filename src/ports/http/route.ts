@@ -1,7 +1,7 @@
 import type { Action } from '../../access/action.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
-import { jsonType } from '../../transport/http1/http-message.ts'
+import { jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
 import type { PortRequest } from './port-request.ts'
 
 export type RouteHandler = (request: PortRequest, modelName: string, modelVersion: string, caller: Caller) => void
@@ -30,6 +30,8 @@ export type Route = {
   readonly takesLargeBody?: boolean
   /** True: nobody is asked who calls. For pages, whose browser has no key yet. */
   readonly isOpen?: boolean
+  /** How the port's own refusals are written for this route; left out: as everywhere. */
+  readonly refusal?: (refusal: HttpResponse) => HttpResponse
   readonly handle: RouteHandler
 }
 

@@ -1,0 +1,296 @@
+// chat/completions, completions and responses: the same inferences, answered in three forms.
+
+import { randomBytes } from 'node:crypto'
+import type { Caller } from '../../access/caller.ts'
+import type { ServerError } from '../../base/server-error.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import { ChatOutput, type OutputEvent } from '../../protocol/openai/chat-output.ts'
+import { forcedSchema } from '../../protocol/openai/forced-tools.ts'
+import type {
+  AnswerFacts,
+  AnswerForm,
+  Choice,
+  FinishReason,
+  TokenUsage,
+  WireEvent,
+} from '../../protocol/openai/generation-answer.ts'
+import { usualCompletionTokens, type Chat, type GenerationRequest } from '../../protocol/openai/generation-request.ts'
+import { openAiErrorBody, unsupported } from '../../protocol/openai/openai-problem.ts'
+import { isObject } from '../../protocol/openai/request-fields.ts'
+import { HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
+import { chatPrompt, templateOf } from './chat-prompt.ts'
+import { OpenAiCall, type OpenAiParts } from './openai-call.ts'
+import type { PreparedJob, PrepareDone } from './openai-exchange.ts'
+import { textModelOf, type TextAnswer, type TextJob } from './text-model.ts'
+
+/** When a client leaves this much unread and the model cannot be paused, the call is given up. */
+const mostUnreadBytes = 16 * 1024 * 1024
+
+/** A choice while it grows. */
+type Growing = Choice & {
+  readonly decoder: TextDecoder
+  output: ChatOutput | null
+  usage: TokenUsage | null
+  /** The finish reason that the model gave; '' while it goes on. */
+  reason: string
+  isClosed: boolean
+}
+
+export class GenerationCall extends OpenAiCall {
+  readonly #request: GenerationRequest
+  readonly #facts: AnswerFacts
+  readonly #form: AnswerForm
+  readonly #choices: Growing[]
+  #stream: ResponseStream | null = null
+  #isFull = false
+
+  constructor(
+    parts: OpenAiParts,
+    http: PortRequest,
+    caller: Caller,
+    request: GenerationRequest,
+    facts: AnswerFacts,
+    form: AnswerForm,
+  ) {
+    super(parts, http, caller)
+    this.#request = request
+    this.#facts = facts
+    this.#form = form
+    const count = Math.max(1, request.prompts.length) * request.choiceCount
+    this.#choices = Array.from({ length: count }, (_, index) => newChoice(index))
+  }
+
+  get modelName(): string {
+    return this.#request.model
+  }
+
+  get user(): string {
+    return this.#request.user
+  }
+
+  begin(): void {
+    this.start(this.#choices.length)
+  }
+
+  override prepare(index: number, version: ModelVersion): PreparedJob | null {
+    const { chat, prompts, choiceCount } = this.#request
+    this.#facts.fingerprint ??= `${version.name}/${version.version}`
+    const model = textModelOf(version.signature)
+    if (chat === null) {
+      const prompt = prompts[Math.floor(index / choiceCount)] ?? ''
+      if (typeof prompt !== 'string') {
+        throw unsupported("'prompt' has token ids: send the text, which the model splits into tokens itself", 'prompt')
+      }
+      return { job: this.#job(prompt, index, version), chatRequest: null }
+    }
+    if (model.takesChat) return { job: this.#job(lastText(chat), index, version), chatRequest: chat }
+    return null
+  }
+
+  prepareLater(index: number, version: ModelVersion, done: PrepareDone): { cancel(): void } {
+    const chat = this.#request.chat as Chat
+    const job = { template: templateOf(version), fields: chatPrompt(chat, version) }
+    return this.parts.templates.render(job, (error, text) => {
+      if (text === null) done(error, null)
+      else done(null, { job: this.#job(text, index, version, chat), chatRequest: null })
+    })
+  }
+
+  #job(text: string, index: number, version: ModelVersion, chat: Chat | null = null): TextJob {
+    const { sampling, maxTokens, logprobs, isStream, choiceCount } = this.#request
+    const forced = chat === null ? null : forcedSchema(chat.tools, chat.toolChoice)
+    const choice = this.#choices[index] as Growing
+    choice.output = chat === null ? null : new ChatOutput(outputSettings(chat, text))
+    if (this.#request.echoes) this.#tell(choice, [{ kind: 'content', text }])
+    // Choices of one seed would all be the same.
+    const seed = sampling['seed']
+    const shift = index % choiceCount
+    return {
+      task: 'generate',
+      text,
+      isStream,
+      sampling: {
+        ...sampling,
+        ...(typeof seed === 'number' && shift > 0 ? { seed: seed + shift } : {}),
+        ...(forced === null ? {} : { json_schema: forced }),
+      },
+      maxTokens,
+      usualMaxTokens: chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null),
+      logprobs,
+    }
+  }
+
+  override answered(index: number, answer: TextAnswer, isFinal: boolean): void {
+    const choice = this.#choices[index] as Growing
+    let text = ''
+    for (const bytes of answer.texts) text += choice.decoder.decode(bytes, { stream: true })
+    if (answer.finishReason !== '' && answer.finishReason !== 'null') choice.reason = answer.finishReason
+    countTokens(choice, answer)
+    choice.logprobs.push(...answer.logprobs)
+    const events = choice.output === null ? contentOf(text) : choice.output.push(text)
+    if (answer.chatDelta !== '') events.push(...deltaEvents(answer.chatDelta))
+    this.#tell(choice, events, answer)
+    if (isFinal) this.#close(choice)
+  }
+
+  #tell(choice: Growing, events: readonly OutputEvent[], answer: TextAnswer | null = null): void {
+    for (const event of events) grow(choice, event)
+    const logprobs = answer?.logprobs ?? []
+    if (!this.#request.isStream || (events.length === 0 && logprobs.length === 0)) return
+    this.#send(this.#form.delta(choice, events, logprobs))
+  }
+
+  #close(choice: Growing): void {
+    if (choice.isClosed) return
+    choice.isClosed = true
+    const rest = choice.decoder.decode()
+    const events = choice.output === null ? contentOf(rest) : [...choice.output.push(rest), ...choice.output.end()]
+    this.#tell(choice, events)
+    choice.finishReason = finishReasonOf(choice)
+    if (this.#request.isStream) this.#send(this.#form.close(choice))
+  }
+
+  protected override finished(): void {
+    for (const choice of this.#choices) this.#close(choice)
+    const usage = totalUsage(this.#choices, this.#request.choiceCount)
+    if (!this.#request.isStream) {
+      this.respondJson(this.#form.whole(this.#choices, usage))
+      return
+    }
+    this.#send(this.#form.end(this.#choices, usage))
+    if (this.#form.endsWithDone) this.#write('data: [DONE]\n\n')
+    this.#stream?.end()
+  }
+
+  protected override failedLate(error: ServerError): boolean {
+    const stream = this.#stream
+    if (stream === null) return false
+    const body = this.#form.endsWithDone ? openAiErrorBody(error) : { ...openAiErrorBody(error).error, type: 'error' }
+    stream.write(Buffer.from(eventText({ name: this.#form.endsWithDone ? '' : 'error', json: body })))
+    if (this.#form.endsWithDone) stream.write(Buffer.from('data: [DONE]\n\n'))
+    stream.end()
+    return true
+  }
+
+  #send(events: readonly WireEvent[]): void {
+    let text = ''
+    if (this.#stream === null) {
+      this.#stream = this.answering.stream(new HttpResponse(200, 'text/event-stream', [], { headers: streamHeaders }))
+      for (const event of this.#form.open(this.#choices)) text += eventText(event)
+    }
+    for (const event of events) text += eventText(event)
+    if (text !== '') this.#write(text)
+  }
+
+  #write(text: string): void {
+    const stream = this.#stream as ResponseStream
+    if (stream.unreadBytes > mostUnreadBytes) {
+      this.parts.log.warning(
+        'a stream of the OpenAI API is given up: its client does not read and the model does not wait',
+        {
+          model: this.modelName,
+          unread_bytes: stream.unreadBytes,
+        },
+      )
+      this.cancelAll()
+      stream.abort()
+      return
+    }
+    if (stream.write(Buffer.from(text)) || this.#isFull) return
+    this.#isFull = true
+    stream.onDrain = () => {
+      this.#isFull = false
+      this.setPaused(false)
+    }
+    this.setPaused(true)
+  }
+}
+
+const streamHeaders: readonly string[] = ['Cache-Control', 'no-cache']
+
+const eventText = ({ name, json }: WireEvent): string =>
+  `${name === '' ? '' : `event: ${name}\n`}data: ${JSON.stringify(json)}\n\n`
+
+const newChoice = (index: number): Growing => ({
+  index,
+  content: '',
+  reasoning: '',
+  calls: [],
+  logprobs: [],
+  finishReason: 'stop',
+  decoder: new TextDecoder(),
+  output: null,
+  usage: null,
+  reason: '',
+  isClosed: false,
+})
+
+const contentOf = (text: string): OutputEvent[] => (text === '' ? [] : [{ kind: 'content', text }])
+
+function grow(choice: Choice, event: OutputEvent): void {
+  if (event.kind === 'content') choice.content += event.text
+  else if (event.kind === 'reasoning') choice.reasoning += event.text
+  else if (event.kind === 'call') {
+    choice.calls.push({ id: `call_${randomBytes(12).toString('hex')}`, name: event.name, arguments: '' })
+  } else {
+    const call = choice.calls[event.index]
+    if (call !== undefined) call.arguments += event.text
+  }
+}
+
+function finishReasonOf({ reason, calls }: Growing): FinishReason {
+  if (reason === 'length') return 'length'
+  return calls.length > 0 ? 'tool_calls' : 'stop'
+}
+
+function countTokens(choice: Growing, { inputTokens, outputTokens, cachedTokens }: TextAnswer): void {
+  if (inputTokens < 0 && outputTokens < 0) return
+  choice.usage ??= { inputTokens: 0, outputTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
+  // The prompt is counted in every answer, the tokens of the answer since the one before.
+  if (inputTokens >= 0) choice.usage.inputTokens = inputTokens
+  if (cachedTokens >= 0) choice.usage.cachedTokens = cachedTokens
+  if (outputTokens > 0) choice.usage.outputTokens += outputTokens
+}
+
+/** A prompt with several choices counts once, as OpenAI counts it. */
+function totalUsage(choices: readonly Growing[], choiceCount: number): TokenUsage | null {
+  const total: TokenUsage = { inputTokens: 0, outputTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
+  for (const { index, usage } of choices) {
+    if (usage === null) return null
+    if (index % choiceCount === 0) {
+      total.inputTokens += usage.inputTokens
+      total.cachedTokens += usage.cachedTokens
+    }
+    total.outputTokens += usage.outputTokens
+  }
+  return total
+}
+
+const outputSettings = (chat: Chat, prompt: string): ConstructorParameters<typeof ChatOutput>[0] => ({
+  toolNames: new Set(chat.toolChoice === 'none' ? [] : chat.tools.map((tool) => tool.function.name)),
+  separatesReasoning: chat.separatesReasoning,
+  startsInReasoning: /<think>\s*$/.test(prompt.slice(-64)),
+  onlyTool: typeof chat.toolChoice === 'object' ? chat.toolChoice.name : '',
+})
+
+/** For models that make prompts of chats themselves, what was said last stands for the prompt. */
+const lastText = ({ messages }: Chat): string => messages.at(-1)?.content ?? ''
+
+/** What another server has already told apart. */
+function deltaEvents(json: string): OutputEvent[] {
+  const delta: unknown = JSON.parse(json)
+  if (!isObject(delta)) return []
+  const events: OutputEvent[] = []
+  const reasoning = delta['reasoning_content'] ?? delta['reasoning']
+  if (typeof reasoning === 'string' && reasoning !== '') events.push({ kind: 'reasoning', text: reasoning })
+  const calls = Array.isArray(delta['tool_calls']) ? (delta['tool_calls'] as unknown[]) : []
+  for (const call of calls) {
+    if (!isObject(call) || !isObject(call['function'])) continue
+    const index = typeof call['index'] === 'number' ? call['index'] : 0
+    const { name, arguments: text } = call['function'] as { name?: unknown; arguments?: unknown }
+    if (typeof name === 'string' && name !== '') events.push({ kind: 'call', index, name })
+    if (typeof text === 'string' && text !== '') events.push({ kind: 'arguments', index, text })
+  }
+  return events
+}

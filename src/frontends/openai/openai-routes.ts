@@ -1,0 +1,125 @@
+// The paths of the OpenAI API. Its code is read when the first call comes, so that a start without such calls costs nothing.
+
+import { messageOf } from '../../base/server-error.ts'
+import type { PortRequest } from '../../ports/http/port-request.ts'
+import { everyOtherPath, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
+import type { OpenAiEndpoints, OpenAiRouteParts } from './openai-endpoints.ts'
+
+type Handler = (...call: Parameters<RouteHandler>) => boolean | void
+type HandlerName = {
+  [K in keyof OpenAiEndpoints]: OpenAiEndpoints[K] extends Handler ? (K extends 'close' ? never : K) : never
+}[keyof OpenAiEndpoints]
+
+/** The code of the API, once it is there. */
+export class LazyOpenAi {
+  readonly #parts: OpenAiRouteParts
+  readonly #maxBodyBytes: number
+  #endpoints: OpenAiEndpoints | null = null
+  #loading: Promise<OpenAiEndpoints> | null = null
+
+  constructor(parts: OpenAiRouteParts, maxBodyBytes: number) {
+    this.#parts = parts
+    this.#maxBodyBytes = maxBodyBytes
+  }
+
+  /** `otherwise` answers what the handler of that name leaves to it. */
+  handler(name: HandlerName, otherwise: RouteHandler | null = null): RouteHandler {
+    const handle = (endpoints: OpenAiEndpoints, ...call: Parameters<RouteHandler>): void => {
+      if (endpoints[name](...call) === false) otherwise?.(...call)
+    }
+    return (...call) => {
+      if (this.#endpoints !== null) handle(this.#endpoints, ...call)
+      else {
+        this.#loading ??= this.#load()
+        this.#loading.then(
+          (endpoints) => handle(endpoints, ...call),
+          (reason: unknown) => failed(call[0], reason),
+        )
+      }
+    }
+  }
+
+  close(): void {
+    this.#endpoints?.close()
+  }
+
+  async #load(): Promise<OpenAiEndpoints> {
+    const { OpenAiEndpoints: Endpoints } = await import('./openai-endpoints.ts')
+    this.#endpoints = new Endpoints(this.#parts, this.#maxBodyBytes)
+    return this.#endpoints
+  }
+}
+
+function failed(http: PortRequest, reason: unknown): void {
+  const error = { message: messageOf(reason), type: 'server_error', param: null, code: null }
+  http.respond(new HttpResponse(500, jsonType, [Buffer.from(JSON.stringify({ error }))]))
+}
+
+const types: Readonly<Record<number, readonly [type: string, code: string | null]>> = {
+  401: ['invalid_request_error', 'invalid_api_key'],
+  403: ['invalid_request_error', 'permission_denied'],
+  429: ['rate_limit_error', 'rate_limit_exceeded'],
+  503: ['server_error', 'server_overloaded'],
+}
+
+/** What the port refuses by itself, in the form that OpenAI's clients read. */
+function openAiRefusal(refusal: HttpResponse): HttpResponse {
+  const { status, headers, closesConnection } = refusal
+  const [type, code] = types[status] ?? ['invalid_request_error', null]
+  const error = { message: messageIn(Buffer.concat(refusal.parts).toString()), type, param: null, code }
+  return new HttpResponse(status, jsonType, [Buffer.from(JSON.stringify({ error }))], { headers, closesConnection })
+}
+
+/** `{"error": "…"}`, or a plain text. */
+function messageIn(body: string): string {
+  try {
+    const { error } = JSON.parse(body) as { readonly error?: unknown }
+    return typeof error === 'string' ? error : body
+  } catch {
+    return body
+  }
+}
+
+/** What the HTTP port has. */
+export const openAiRoutes = (api: LazyOpenAi): Route[] => sharedRoutes(api).map(asOpenAi)
+
+const asOpenAi = (route: Route): Route => ({ ...route, refusal: openAiRefusal })
+
+const sharedRoutes = (api: LazyOpenAi): Route[] => [
+  large(post('/v1/chat/completions', 'inference', api.handler('chatCompletions'))),
+  large(post('/v1/completions', 'inference', api.handler('completions'))),
+  large(post('/v1/responses', 'inference', api.handler('responses'))),
+  large(post('/v1/embeddings', 'inference', api.handler('embeddings'))),
+  large(post('/v1/rerank', 'inference', api.handler('rerank'))),
+  large(post('/tokenize', 'inference', api.handler('tokenize'))),
+  large(post('/detokenize', 'inference', api.handler('detokenize'))),
+  large(post('/v1/audio/transcriptions', 'inference', api.handler('transcriptions'))),
+  getOrPost('/v1/batches', 'inference', api.handler('batches')),
+  post('/v1/models/{model}/load', 'model-repository', api.handler('loadModel')),
+  post('/v1/models/{model}/unload', 'model-repository', api.handler('unloadModel')),
+]
+
+/** The paths that KServe v1 has too. Answers have the members of both; a model that takes no text is KServe's alone. */
+export const openAiListRoutes = (api: LazyOpenAi, kserve: RouteHandler | null): Route[] => [
+  get('/v1/models', 'metadata', api.handler(kserve === null ? 'listModels' : 'listBoth')),
+  get('/v1/models/{model}', 'health', kserve === null ? api.handler('showModel') : api.handler('showBoth', kserve)),
+]
+
+/** What only the port of its own has, as Triton's OpenAI front end. `metrics` is the handler of the metrics page. */
+export const openAiOwnRoutes = (api: LazyOpenAi, metrics: RouteHandler): Route[] => [
+  ...[
+    get('/v1/models', 'metadata', api.handler('listModels')),
+    get('/v1/models/{model}', 'metadata', api.handler('showModel')),
+    {
+      ...get(everyOtherPath, 'metadata', (http) => http.respond(openAiRefusal(unknownUrl(http)))),
+      methods: ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'],
+    },
+  ].map(asOpenAi),
+  get('/health', 'health', api.handler('health')),
+  get('/health/ready', 'health', api.handler('health')),
+  get('/metrics', 'statistics', metrics),
+]
+
+const unknownUrl = ({ method, target }: PortRequest): HttpResponse =>
+  new HttpResponse(404, plainType, [Buffer.from(`Invalid URL (${method} ${target.slice(0, 200)})`)])

@@ -1,0 +1,23 @@
+// The OpenAI API, on the HTTP port and on a port of its own, where Triton has it.
+
+import { flag, ours } from './flag.ts'
+import { boolean, formOf, integer, parseInteger, text } from './flag-forms.ts'
+
+const portOrNone = formOf('N|none', (name, given): number | null =>
+  given === 'none' ? null : parseInteger(name, given, 0, 65_535),
+)
+
+export const openAiFlags = [
+  flag('openai', boolean, 'true', { ...ours, tritonDefault: 'false' })
+    .says('Serve the OpenAI API on the HTTP port: /v1/chat/completions and its kin')
+    .to('http.hasOpenAi'),
+  flag('openai-port', portOrNone, 'none', ours)
+    .says("Port that has the OpenAI API alone, as Triton's OpenAI front end at 9000; none: only the HTTP port has it")
+    .to('openAi.port'),
+  flag('openai-address', text('ADDRESS'), '127.0.0.1', { ...ours, tritonDefault: '0.0.0.0' })
+    .says('Address to listen on')
+    .to('openAi.address'),
+  flag('openai-max-request-bytes', integer(1024), '8388608', ours)
+    .says('Most bytes of the body of a call of the OpenAI API')
+    .to('http.maxOpenAiBytes'),
+]
