@@ -6,6 +6,7 @@ import { bothAdmissions } from './access/both-admissions.ts'
 import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
+import { orcaService } from './frontends/orca/orca-service.ts'
 import { v2Grpc, type V2GrpcParts } from './frontends/v2-grpc/v2-grpc.ts'
 import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
 import type { GrpcOptions } from './ports/grpc/grpc-options.ts'
@@ -45,5 +46,6 @@ export const grpcFrontEnds = (
 ): GrpcFrontEnd[] => [
   v2Grpc(parts, options),
   ...(parts.tfserving === undefined ? [] : [parts.tfserving.grpc(parts, options)]),
+  ...(parts.load === null || parts.load === undefined ? [] : [orcaService(parts.load, parts.clock, parts.log)]),
   reflectionService(),
 ]

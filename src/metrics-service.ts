@@ -17,6 +17,7 @@ import type { AuditLog } from './telemetry/audit-log.ts'
 import type { CustomMetricRegistry } from './telemetry/custom-metrics.ts'
 import { GpuMetrics } from './telemetry/gpu-metrics.ts'
 import { HostMetrics } from './telemetry/host-metrics.ts'
+import type { LoadFigures } from './telemetry/pressure-meter.ts'
 import { MetricsPage } from './telemetry/metrics-page.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
 import { openMetricsText } from './telemetry/open-metrics-text.ts'
@@ -34,6 +35,8 @@ export type MetricsServiceDependencies = {
   /** `--access-config`; null or left out: everybody may do everything. */
   readonly access?: AccessService | null
   readonly engine: Engine
+  /** How loaded the server is; left out: nobody measures it. */
+  readonly figures?: { figures(): LoadFigures | null }
   readonly clientMemory: ClientMemory
   readonly connectionSlots: ConnectionSlots
   readonly ledger: ModelLedger
@@ -82,6 +85,7 @@ export function createMetricsService(
       residency: { ledger: dependencies.residencyLedger, models: () => engine.residences() },
       ...rolloutSources(dependencies),
       ...(access === null ? {} : { tenants: () => access.accounts }),
+      load: () => dependencies.figures?.figures() ?? null,
       isReady: () => engine.isReady,
       notReady: () => engine.notReadyReasons(),
       spans: dependencies.spans,

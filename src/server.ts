@@ -37,6 +37,8 @@ import { feedsOnDemand } from './feeds-on-demand.ts'
 import { LazyReleases } from './lazy-releases.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
+import { LazyLoadSource } from './lazy-load-source.ts'
+import { cacheFigures } from './frontends/generate/endpoint-load-metrics.ts'
 import { openPorts, type Addresses, type Ports } from './open-ports.ts'
 import { refuseBusyPorts } from './refuse-busy-ports.ts'
 
@@ -111,7 +113,6 @@ async function openServer(
   const gpus = closing.add(await openGpus(options.engine), (opened) => opened?.close())
   const sharedMemory = closing.add(createSharedMemory(options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()
-  const clientMemory = new ClientMemory(options.process.clientMemoryLimitBytes)
   const counts = createCounts(options)
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
   const { engine, repository, store, contents, mapped, responseCache, usedBackends } = await buildEngine(
@@ -134,7 +135,7 @@ async function openServer(
     ...counts,
     access,
     cost: costOf(options.process),
-    clientMemory,
+    clientMemory: new ClientMemory(options.process.clientMemoryLimitBytes),
     connectionSlots,
     engine,
     rollouts,
@@ -148,12 +149,11 @@ async function openServer(
     ...(serving === null ? {} : { tfserving: serving.frontEnd }),
     feeds,
     jobs: jobs?.endpoints ?? null,
+    ...openLoad(dependencies, counts, options.process, closing),
   }
+  dependencies.onLoading?.(() => engine.index())
   const load = async (): Promise<boolean> => {
-    dependencies.onLoading?.(() => engine.index())
-    await engine.start()
-    await rollouts.start()
-    serving?.follow()
+    await startModels(engine, rollouts, serving)
     if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
     return !(options.process.exitOnError && engine.hasFailures)
   }
@@ -167,6 +167,12 @@ async function openServer(
   // Readiness goes false first, in the same turn of the event loop in which the drain begins.
   closing.add(engine, (opened) => opened.beginExit())
   return { engine, ...addresses, report, reopenAuditLog: () => audit.reopen(), drain: drainOf(closing, exit) }
+}
+
+async function startModels(engine: Engine, rollouts: LazyReleases, serving: OpenServingModels | null): Promise<void> {
+  await engine.start()
+  await rollouts.start()
+  serving?.follow()
 }
 
 const drainOf =
@@ -205,6 +211,21 @@ function createLiveCheck(
   instances: () => Iterable<WatchedInstance>,
 ): LiveCheck | null {
   return timeoutSecs === 0 ? null : new LiveCheck({ ...dependencies, instances }, timeoutSecs)
+}
+
+/** `load` is what answers tell, `figures` what metrics show. */
+function openLoad(
+  { clock }: ServerDependencies,
+  { ledger, customMetrics }: ReturnType<typeof createCounts>,
+  { loadTelling }: ServerOptions['process'],
+  closing: ClosingStack,
+): { readonly figures: LazyLoadSource; readonly load: LazyLoadSource | null } {
+  const figures = new LazyLoadSource(
+    { clock, ledger, named: () => cacheFigures(customMetrics) },
+    loadTelling === 'always',
+  )
+  closing.add(figures, (opened) => opened.close())
+  return { figures, load: loadTelling === 'off' ? null : figures }
 }
 
 function createPoller(

@@ -20,6 +20,7 @@ import type { WordedCall } from '../model/error-words.ts'
 import { faultHeader, type FaultSource, type InjectedFault } from '../model/fault.ts'
 import { InferenceRequest, type InferenceRequestInit } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
+import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { InferenceMeter } from './inference-meter.ts'
 import type { RequestHead } from '../model/request-origin.ts'
@@ -31,6 +32,8 @@ export type ExchangeParts = {
   readonly sharedMemory: SharedMemoryRegistry
   /** `--allow-fault-injection`; absent: nobody can ask for faults. */
   readonly faults?: FaultSource | null
+  /** `--orca`; null or absent: no answer tells the load of the server. */
+  readonly load?: LoadSource | null
 }
 
 /** A request as the front end read it. A field that is left out has the default of InferenceRequest. */
@@ -169,6 +172,15 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   protected get marks(): readonly string[] | null {
     const marks = this.watch === null ? null : this.watch.marks
     return this.#fault === '' ? marks : [...(marks ?? []), faultHeader, this.#fault]
+  }
+
+  /** The load of the server, where the client or the operator asks for it: a header by name and value. HOT. */
+  protected loadHeader(format: string): readonly string[] | null {
+    const { load } = this.parts
+    if (load === null || load === undefined) return null
+    if (load.isTold) return load.header(format)
+    const asked = this.header(loadFormatHeader)
+    return asked === null ? null : load.header(asked)
   }
 
   /** Null before the request is read. */

@@ -74,6 +74,11 @@ export const serverFlags = [
   flag('live-timeout-secs', seconds, '10', ours)
     .says('Without a sign of life for so long a worker hangs (--live-check=compute)')
     .readBy('live-check'),
+  flag('orca', choice('off', 'asked', 'always'), 'asked', { ...ours, tritonDefault: 'off' })
+    .says(
+      'Load reports on answers for balancers: never, for requests with endpoint-load-metrics-format, or on every answer',
+    )
+    .to('process.loadTelling'),
   flag('access-config', text('PATH'), '', ours)
     .says('Who may call what, and how much: keys, tokens, roles, limits. Read again when the file changes')
     .to('process.accessConfigFile'),

@@ -243,6 +243,8 @@ type ProcessOptions = {
   /** `--allow-foreign-shared-memory`: memory that another user keeps to himself, which only root can open, may be registered. */
   readonly allowsForeignSharedMemory: boolean
   readonly exitOnError: boolean
+  /** `--orca` */
+  readonly loadTelling: 'off' | 'asked' | 'always'
   /** `--listen-while-loading`: the ports are open before the models are loaded. */
   readonly listensWhileLoading: boolean
   readonly exitTimeoutSecs: number

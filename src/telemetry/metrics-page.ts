@@ -65,7 +65,8 @@ export class MetricsPage {
   *#modelPieces(text: MetricsText): IterableIterator<string> {
     const { ledger, clock } = this.#sources
     const settings = this.#settings
-    const context: FamilyContext = { settings, text, nowNs: clock.nowNs(), wallMs: clock.wallMs() }
+    const load = settings.hasOwnFamilies ? (this.#sources.load?.() ?? null) : null
+    const context: FamilyContext = { settings, text, nowNs: clock.nowNs(), wallMs: clock.wallMs(), load }
     const rows: [LedgerEntry, ModelTotals][] = []
     for (const entry of ledger.entries()) {
       rows.push([entry, entry.totals()])

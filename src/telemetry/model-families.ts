@@ -214,6 +214,20 @@ export const modelFamilies: readonly ModelFamily[] = [
     'Requests that were admitted and have not ended, waiting ones included',
     (entry) => entry.sum(({ inFlightCount }) => inFlightCount),
   ),
+  own('galatea_requests_waiting', 'gauge', 'Requests that wait for their execution', (entry) => entry.pendingCount()),
+  own('galatea_requests_running', 'gauge', 'Requests that were admitted, wait no longer and have not ended', (entry) =>
+    Math.max(0, entry.sum(({ inFlightCount }) => inFlightCount) - entry.pendingCount()),
+  ),
+  family(
+    'galatea_pressure',
+    'gauge',
+    'Demand divided by capacity over 15 s: busy instances and what waits for them, by instances that are ready. Above 1 more comes than can be done; 0.7 is a good target. From the second page on',
+    (entry, _totals, { load, text }) => {
+      const pressure = load?.pressures.get(entry)
+      return pressure === undefined ? '' : sampleLine(text, 'galatea_pressure', entry.labelText, pressure)
+    },
+    ownTraits,
+  ),
   own(
     'galatea_queue_state',
     'gauge',

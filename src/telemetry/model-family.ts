@@ -3,6 +3,7 @@
 import { latencyBounds } from './latency-histogram.ts'
 import { histogramLines, sampleLine, type MetricsText, type MetricType } from './metrics-text.ts'
 import type { LedgerEntry } from './model-ledger.ts'
+import type { LoadFigures } from './pressure-meter.ts'
 import type { DurationKind, LatencyKind, ModelTotals } from './model-totals.ts'
 
 export type FamilySettings = {
@@ -24,6 +25,8 @@ export type FamilyContext = {
   /** One moment on both clocks. */
   readonly nowNs: number
   readonly wallMs: number
+  /** Null: nothing is measured yet. */
+  readonly load: LoadFigures | null
 }
 
 export type ModelFamily = {

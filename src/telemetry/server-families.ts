@@ -2,6 +2,7 @@
 
 import { performance, type ELDHistogram } from 'node:perf_hooks'
 import { refusalReasons, type RefusalCounts } from '../model/refusal-counts.ts'
+import type { LoadFigures } from './pressure-meter.ts'
 import type { ResponseCache } from '../model/response-cache.ts'
 import type { HostMetrics } from './host-metrics.ts'
 import { sampleLine, type MetricsText } from './metrics-text.ts'
@@ -51,6 +52,8 @@ export type ServerSources = {
   readonly accessLog: { readonly droppedCount: number } | null
   /** Null without a file: then no entry can be lost. */
   readonly audit?: { readonly lostLines: number | null }
+  /** How loaded the server is; null: nothing is measured yet. */
+  readonly load?: () => LoadFigures | null
   /** The answer of `/v2/health/ready`. */
   readonly isReady: () => boolean
   /** Every reason there may be, and whether it holds now. */
@@ -154,6 +157,12 @@ export const serverFamilies: readonly ServerFamily[] = [
     'Why the server does not call itself ready: 1 for each reason that holds',
     ({ notReady }) => notReady().map(([reason, holds]) => [`reason="${reason}"`, holds ? 1 : 0]),
     'reason',
+  ),
+  own(
+    'galatea_server_pressure',
+    'gauge',
+    'The largest of: galatea_pressure of all models, the share of the main thread that is busy, the share of memory where it is above 0.9. From the second page on',
+    ({ load }) => load?.()?.server ?? [],
   ),
   own(
     'galatea_requests_refused_total',

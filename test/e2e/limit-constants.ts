@@ -17,6 +17,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
   'bytes of answers that the server keeps for a job': ['jobs/job-channels.ts mostKeptOutputBytes'],
+  'streams of load reports (`OpenRcaService`)': ['frontends/orca/orca-service.ts mostStreams'],
   'entries of one call of feedback': ['rollouts/feedback.ts mostPerCall'],
   'labels of a model': ['releases/version-labels.ts mostLabels'],
   'steps, rules and metrics of a rollout': [
@@ -211,6 +212,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http1/chunked-decoder.ts mostSizeDigits',
   ],
   'what is remembered to save work: beyond it the work is done again': [
+    'telemetry/load-reports.ts mostModels',
     'access/access-admission.ts mostKnown',
     'access/tenant-account.ts mostModels',
     'access/tenant-accounts.ts mostAccounts',

@@ -25,6 +25,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/file-input.test.ts',
     'which is the most that the server keeps',
   ),
+  'streams of load reports (`OpenRcaService`)': elsewhere('test/e2e/load-reports.test.ts', 'more than 256 streams'),
   'bytes of a credential in `Authorization` or `x-api-key`': elsewhere(
     'src/access/access-admission.test.ts',
     'a credential of more than 8 KiB is refused',

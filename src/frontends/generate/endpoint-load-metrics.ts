@@ -13,17 +13,28 @@ const blockLabel = 'kv_cache_block_type'
 export function endpointLoadMetrics(format: string, source: LoadMetricSource): string | null {
   const isJson = format === 'json'
   if (!isJson && format !== 'text') return null
-  const blocks = cacheBlocks(source)
-  const [tokensPerBlock, used, max] = [blocks.get('tokens_per'), blocks.get('used'), blocks.get('max')]
-  if (tokensPerBlock === undefined || used === undefined || max === undefined || !(max > 0)) return null
-  const utilization = used / max
-  const capacity = Math.trunc(tokensPerBlock * max)
+  const named = cacheFigures(source)
+  const [utilization, capacity] = [named.get('kv_cache_utilization'), named.get('max_token_capacity')]
+  if (utilization === undefined || capacity === undefined) return null
   if (isJson) {
     const metrics = { kv_cache_utilization: utilization, max_token_capacity: capacity }
     return `JSON ${JSON.stringify({ named_metrics: metrics })}`
   }
   return `TEXT named_metrics.kv_cache_utilization=${utilization.toFixed(6)}, named_metrics.max_token_capacity=${capacity}`
 }
+
+/** How full the cache of a language model is, under ORCA's names; empty when no model tells. */
+export function cacheFigures(source: LoadMetricSource): ReadonlyMap<string, number> {
+  const blocks = cacheBlocks(source)
+  const [tokensPerBlock, used, max] = [blocks.get('tokens_per'), blocks.get('used'), blocks.get('max')]
+  if (tokensPerBlock === undefined || used === undefined || max === undefined || !(max > 0)) return noFigures
+  return new Map([
+    ['kv_cache_utilization', used / max],
+    ['max_token_capacity', Math.trunc(tokensPerBlock * max)],
+  ])
+}
+
+const noFigures: ReadonlyMap<string, number> = new Map()
 
 function cacheBlocks(source: LoadMetricSource): Map<string, number> {
   const blocks = new Map<string, number>()

@@ -144,7 +144,8 @@ abstract class GenerateExchange extends HttpExchange {
   #loadHeaders(): readonly string[] {
     const format = this.header('endpoint-load-metrics-format')
     const metrics = this.endpoints.parts.customMetrics ?? null
-    if (format === null || metrics === null) return noHeaders
+    // With `--orca` every answer has the whole report; without it there is what Triton tells.
+    if (format === null || metrics === null || (this.parts.load ?? null) !== null) return noHeaders
     const value = endpointLoadMetrics(format, metrics)
     if (value !== null) return ['endpoint-load-metrics', value]
     this.endpoints.log.verbose('no endpoint-load-metrics: unknown format, or no model tells of its cache', { format })

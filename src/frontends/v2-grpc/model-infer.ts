@@ -44,6 +44,7 @@ class UnaryExchange extends GrpcExchange {
   protected override write(answer: InferenceResponse): void {
     const { clock } = this.parts
     if (this.marks !== null) this.call.leadWith(this.marks)
+    this.tellLoad()
     const trace = this.request?.trace ?? null
     const message = writeInferResponse(answer, this.answerContext)
     trace?.stamp('GRPC_SEND_START', clock.nowNs())
@@ -57,6 +58,7 @@ class UnaryExchange extends GrpcExchange {
 
   protected override fail(error: ServerError): void {
     if (this.marks !== null) this.call.leadWith(this.marks)
+    this.tellLoad()
     this.call.finish(GrpcStatus.of(error))
   }
 

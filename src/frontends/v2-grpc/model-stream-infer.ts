@@ -6,6 +6,7 @@ import { PlacedSet, type Placed } from '../../base/placed-set.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import { loadFormatHeader } from '../../model/load-source.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import {
@@ -186,7 +187,18 @@ export class InferStream {
 
   #endIfDone(): void {
     const isDone = this.#underWay.size === 0 && this.#turns.length === 0 && this.#arriving === 0
-    if (this.#hasHalfClosed && isDone) this.#call.finish(this.#endStatus)
+    if (!this.#hasHalfClosed || !isDone) return
+    this.#tellLoad()
+    this.#call.finish(this.#endStatus)
+  }
+
+  /** Once, at the end of the stream. */
+  #tellLoad(): void {
+    const { load = null } = this.#parts
+    if (load === null) return
+    const format = load.isTold ? 'bin' : metadataValue(this.#call.metadata, loadFormatHeader)
+    const header = format === null ? null : load.header(format)
+    if (header !== null) this.#call.trailWith(header)
   }
 
   #abandon(): void {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
@@ -23,6 +24,8 @@ export class MetadataEndpoints {
   readonly #engine: Engine
   readonly #hasTfserving: boolean
   readonly #serverMetadata: Buffer
+  /** The ready models, as a hash. */
+  #models: { readonly revision: number; readonly headers: readonly string[] } | null = null
   #openApi: { readonly revision: number; readonly body: Buffer } | null = null
 
   constructor(engine: Engine, hasTfserving: boolean) {
@@ -36,8 +39,20 @@ export class MetadataEndpoints {
   /** While models load for the first time, the answer says which. */
   readonly ready = (request: HttpRequest): void => {
     const engine = this.#engine
-    if (!engine.isStarting) request.respond(emptyResponse(engine.isReady ? 200 : 400))
+    if (!engine.isStarting) request.respond(this.#readiness(engine.isReady ? 200 : 400))
     else request.respond(startingResponse(engine))
+  }
+
+  /** The header changes with the models that serve: who asks for health sees cheaply that it has to look at the index. */
+  #readiness(status: number): HttpResponse {
+    const engine = this.#engine
+    if (engine.wording.isTriton) return emptyResponse(status)
+    if (this.#models?.revision !== engine.revision) {
+      const names = [...engine.models()].map(({ name, version }) => `${name}/${version}`).sort()
+      const hash = createHash('sha256').update(names.join('\n')).digest('hex').slice(0, 16)
+      this.#models = { revision: engine.revision, headers: ['galatea-models', hash] }
+    }
+    return new HttpResponse(status, plainType, [], { headers: this.#models.headers })
   }
 
   /** Always 200; the health is in the body. The delay of the next turn of the event loop shows how busy it is. */

@@ -120,6 +120,9 @@ export class LoggedCall implements PortCall {
   leadWith(metadata: readonly string[]): void {
     this.#inner.leadWith(metadata)
   }
+  trailWith(metadata: readonly string[]): void {
+    this.#inner.trailWith(metadata)
+  }
 
   expectMessage(): void {
     this.#inner.expectMessage()

@@ -74,7 +74,9 @@ export abstract class HttpExchange extends InferenceExchange {
     const trace = this.request?.trace ?? null
     const http = trace === null ? this.http : new TracedRequest(this.http, trace, this.parts.clock)
     const { marks } = this
-    return marks === null ? http : new MarkedRequest(http, marks)
+    const load = this.loadHeader('text')
+    if (marks === null && load === null) return http
+    return new MarkedRequest(http, [...(marks ?? []), ...(load ?? [])])
   }
 
   /** Other requests are served while a thread writes this answer. */

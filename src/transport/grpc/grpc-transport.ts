@@ -46,6 +46,8 @@ export interface GrpcCall {
   expectMessage(): void
   /** Names and values that the client gets before the first answer. Has no effect once that is sent. */
   leadWith(metadata: readonly string[]): void
+  /** Names and values that the client gets after the last answer. */
+  trailWith(metadata: readonly string[]): void
   /** `release` is called once the bytes are written or dropped. */
   send(message: OutgoingMessage, release: (() => void) | null): void
   /** The one message of a unary answer, and status OK. */

@@ -83,6 +83,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   #hasSentHead = false
   /** Metadata that the head has beside the usual; null: none. */
   #leading: readonly string[] | null = null
+  /** The same for the trailers. */
+  #trailing: readonly string[] | null = null
   #isPaused = false
   #isInflating = false
   /** True: the client takes too little of its answers, or its connection holds too much. The next message waits. */
@@ -164,6 +166,10 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#leading = metadata
   }
 
+  trailWith(metadata: readonly string[]): void {
+    this.#trailing = metadata
+  }
+
   send(message: OutgoingMessage, release: (() => void) | null): void {
     if (this.#isUnanswered) this.#setUnanswered(false)
     if (this.isEnded || this.#isTooLarge(message)) release?.()
@@ -201,8 +207,15 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (this.#stream.isClosed) return
     if (!this.#hasSentHead) {
       const leading = this.#leading === null ? [] : fieldsOf(this.#leading)
-      this.#stream.sendTrailers(encodeHeaderBlock([...errorFields, ...leading, ...trailersOf(status)]))
-    } else this.#stream.sendTrailers(status === statusOk ? okTrailers : encodeHeaderBlock(trailersOf(status)))
+      this.#stream.sendTrailers(
+        encodeHeaderBlock([...errorFields, ...leading, ...trailersOf(status), ...this.#trailingFields()]),
+      )
+    } else
+      this.#stream.sendTrailers(
+        status === statusOk
+          ? this.#okTrailers()
+          : encodeHeaderBlock([...trailersOf(status), ...this.#trailingFields()]),
+      )
     this.#surroundings.onSent()
   }
 
@@ -226,8 +239,17 @@ export class Http2Call implements GrpcCall, StreamUser {
     }
     stream.sendMessage(message, flag, release)
     if (stream.isClosed) return
-    if (isLast) stream.sendTrailers(okTrailers)
+    if (isLast) stream.sendTrailers(this.#okTrailers())
     this.#surroundings.onSent()
+  }
+
+  #trailingFields(): readonly (readonly [string, string])[] {
+    return this.#trailing === null ? [] : fieldsOf(this.#trailing)
+  }
+
+  #okTrailers(): Buffer {
+    if (this.#trailing === null) return okTrailers
+    return Buffer.concat([okTrailers, encodeHeaderBlock(fieldsOf(this.#trailing))])
   }
 
   #headBlock(): Buffer {

@@ -1,0 +1,91 @@
+// How loaded the server is. The code that works it out is read when somebody first asks: the first answer then has no report.
+
+import type { Clock } from './base/clock.ts'
+import type { LoadSource } from './model/load-source.ts'
+import type { ModelLedger } from './telemetry/model-ledger.ts'
+import type { LoadFigures, PressureMeter } from './telemetry/pressure-meter.ts'
+import type { LoadReport } from './telemetry/load-reports.ts'
+
+type LoadParts = {
+  readonly clock: Clock
+  readonly ledger: ModelLedger
+  /** What models tell of themselves, as the use of a language model's cache. */
+  readonly named: () => ReadonlyMap<string, number>
+}
+
+type Opened = {
+  readonly meter: PressureMeter
+  readonly reportOf: (figures: LoadFigures, named: ReadonlyMap<string, number>) => LoadReport
+}
+
+export class LazyLoadSource implements LoadSource {
+  readonly #parts: LoadParts
+  /** `--orca=always` */
+  readonly isTold: boolean
+  #opened: Opened | null = null
+  #opening: Promise<void> | null = null
+  #isClosed = false
+  #figures: LoadFigures | null = null
+  #report: LoadReport | null = null
+
+  constructor(parts: LoadParts, isTold: boolean) {
+    this.#parts = parts
+    this.isTold = isTold
+  }
+
+  /** Null while nothing is measured yet; asking begins it. */
+  figures(): LoadFigures | null {
+    if (this.#opened === null) void this.open()
+    return this.#opened?.meter.figures() ?? null
+  }
+
+  open(): Promise<void> {
+    this.#opening ??= this.#open()
+    return this.#opening
+  }
+
+  /** HOT with `--orca=always`: once a second a report is made. */
+  header(format: string): readonly string[] | null {
+    const report = this.#current()
+    if (report === null) return null
+    switch (format.toLowerCase()) {
+      case 'text':
+        return ['endpoint-load-metrics', report.text]
+      case 'json':
+        return ['endpoint-load-metrics', report.json]
+      case 'bin':
+        return ['endpoint-load-metrics-bin', report.message.toString('base64')]
+      default:
+        return null
+    }
+  }
+
+  message(): Buffer | null {
+    return this.#current()?.message ?? null
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#opened?.meter.close()
+  }
+
+  #current(): LoadReport | null {
+    const figures = this.figures()
+    if (figures === null || this.#opened === null) return null
+    if (this.#report === null || this.#figures !== figures) {
+      this.#figures = figures
+      this.#report = this.#opened.reportOf(figures, this.#parts.named())
+    }
+    return this.#report
+  }
+
+  async #open(): Promise<void> {
+    const [{ PressureMeter }, { loadReport }] = await Promise.all([
+      import('./telemetry/pressure-meter.ts'),
+      import('./telemetry/load-reports.ts'),
+    ])
+    if (this.#isClosed) return
+    const { clock, ledger } = this.#parts
+    this.#opened = { meter: new PressureMeter(clock, () => ledger.entries()), reportOf: loadReport }
+  }
+}
