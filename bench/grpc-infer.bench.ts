@@ -7,12 +7,10 @@ import { createIdentityRepository } from '../test/e2e/identity-repository.ts'
 import { startServerProcess } from '../test/e2e/server-process.ts'
 import { encodeMessage } from '../src/protocol/grpc/message-codec.ts'
 import { alternate, medianOf, medianRatio, type Bench, type Figure } from './bench.ts'
-import type { GrpcLoadOrder, GrpcLoadReport, GrpcLoadResult } from './grpc-load.ts'
+import { GrpcLoad, type GrpcMeasurement } from './grpc-load-process.ts'
 import { onCore } from './pinning.ts'
-import { cpuSecondsOf } from './process-usage.ts'
 
 type Target = AsyncDisposable & { readonly pid: number; readonly port: number }
-type Measured = GrpcLoadResult & { readonly cpuUs: number; readonly rate: number }
 
 async function startEcho(script: string): Promise<Target> {
   const [command, ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, script)]
@@ -35,50 +33,6 @@ async function startGalatea(): Promise<Target> {
     await repository[Symbol.asyncDispose]()
   }
   return { pid: server.pid, port: server.grpcPort, [Symbol.asyncDispose]: stop }
-}
-
-class GrpcLoad implements AsyncDisposable {
-  readonly #target: Target
-  readonly #child: ReturnType<typeof spawn>
-
-  private constructor(target: Target, child: ReturnType<typeof spawn>) {
-    this.#target = target
-    this.#child = child
-  }
-
-  static async open(
-    target: Target,
-    order: Omit<Extract<GrpcLoadOrder, { kind: 'open' }>, 'kind' | 'port'>,
-  ): Promise<GrpcLoad> {
-    const [command, ...rest] = [...onCore(1), process.execPath, path.join(import.meta.dirname, 'grpc-load.ts')]
-    const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced' })
-    const load = new GrpcLoad(target, child)
-    await load.#order({ kind: 'open', port: target.port, ...order })
-    return load
-  }
-
-  async run(seconds: number): Promise<Measured> {
-    const before = cpuSecondsOf(this.#target.pid)
-    const report = await this.#order({ kind: 'run', seconds })
-    const cpuSeconds = cpuSecondsOf(this.#target.pid) - before
-    if (report.kind !== 'ran') throw new Error(`expected the result of a run, got '${report.kind}'`)
-    const { result } = report
-    return { ...result, cpuUs: (cpuSeconds * 1e6) / result.calls, rate: result.calls / result.seconds }
-  }
-
-  async #order(order: GrpcLoadOrder): Promise<GrpcLoadReport> {
-    const answered = once(this.#child, 'message') as Promise<[GrpcLoadReport]>
-    this.#child.send(order)
-    const [report] = await answered
-    if (report.kind === 'failed') throw new Error(`load: ${report.reason}`)
-    return report
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    const exited = once(this.#child, 'exit')
-    this.#child.disconnect()
-    await exited
-  }
 }
 
 /** identity_fp32 with 16 numbers. */
@@ -112,7 +66,7 @@ export const bench: Bench = {
         theirs: () => bareLoad.run(secondsPerRun),
         framing: () => framingLoad.run(secondsPerRun),
       })
-      const describe = (name: string, runs: readonly Measured[]): string =>
+      const describe = (name: string, runs: readonly GrpcMeasurement[]): string =>
         `${name} ${medianOf(runs.map((run) => run.cpuUs)).toFixed(0)} µs CPU, ` +
         `${medianOf(runs.map((run) => run.rate)).toFixed(0)}/s, p50 ${(medianOf(runs.map((run) => run.p50Us)) / 1000).toFixed(2)} ms`
       const detail = `${describe('Galatea', ours)}; ${describe('its transport alone', framing)}; ${describe('bare', theirs)}`

@@ -26,6 +26,10 @@ export type GrpcLoadOrder =
       readonly concurrency: number
       readonly message: Buffer
       readonly isStream: boolean
+      /** Name and value. */
+      readonly headers: readonly (readonly [string, string])[]
+      /** With one of these every call must end. */
+      readonly statuses: readonly number[]
     }
   | { readonly kind: 'run'; readonly seconds: number }
 export type GrpcLoadResult = { readonly calls: number; readonly seconds: number; readonly p50Us: number }
@@ -37,18 +41,23 @@ export type GrpcLoadReport =
 const windowBytes = 2 ** 30
 
 /** With every field kept in the server's table, as clients do: from the second call on each is one byte. */
-function firstHead(path: string): Buffer {
+function firstHead(path: string, headers: readonly (readonly [string, string])[]): Buffer {
   const kept = (name: string, value: string): Buffer =>
     Buffer.concat([Buffer.of(0x40, name.length), Buffer.from(name), Buffer.of(value.length), Buffer.from(value)])
   const pseudo = [Buffer.of(0x83, 0x86), kept(':path', path), kept(':authority', '127.0.0.1')]
-  return Buffer.concat([...pseudo, kept('content-type', 'application/grpc'), kept('te', 'trailers')])
+  const common = [kept('content-type', 'application/grpc'), kept('te', 'trailers')]
+  return Buffer.concat([...pseudo, ...common, ...headers.map(([name, value]) => kept(name, value))])
 }
-const laterHead = Buffer.of(0x83, 0x86, 0xc1, 0xc0, 0xbf, 0xbe)
+
+/** The newest of the kept fields has the index 62. */
+const laterHead = (keptCount: number): Buffer =>
+  Buffer.of(0x83, 0x86, ...Array.from({ length: keptCount }, (_, i) => 0x80 + 62 + keptCount - 1 - i))
 
 /** One connection with some callers on it, each with one call, or one message of its stream, under way at a time. */
 class LoadConnection {
   readonly #socket: net.Socket
-  readonly #path: string
+  readonly #heads: readonly [first: Buffer, later: Buffer]
+  readonly #statuses: ReadonlySet<string>
   readonly #isStream: boolean
   /** Message with its prefix. */
   readonly #body: Buffer
@@ -66,7 +75,9 @@ class LoadConnection {
 
   constructor(order: Extract<GrpcLoadOrder, { kind: 'open' }>) {
     this.#isStream = order.isStream
-    this.#path = `/inference.GRPCInferenceService/${order.isStream ? 'ModelStreamInfer' : 'ModelInfer'}`
+    const path = `/inference.GRPCInferenceService/${order.isStream ? 'ModelStreamInfer' : 'ModelInfer'}`
+    this.#heads = [firstHead(path, order.headers), laterHead(4 + order.headers.length)]
+    this.#statuses = new Set(order.statuses.map(String))
     this.#body = Buffer.alloc(5 + order.message.length)
     this.#body.writeUInt32BE(order.message.length, 1)
     this.#body.set(order.message, 5)
@@ -90,7 +101,7 @@ class LoadConnection {
   #begin(): void {
     const id = this.#nextId
     this.#nextId += 2
-    const head = id === 1 ? firstHead(this.#path) : laterHead
+    const head = this.#heads[id === 1 ? 0 : 1]
     this.#out.push(encodeFrame(frameTypes.HEADERS, frameFlags.END_HEADERS, id, head))
     this.#ask(id)
   }
@@ -154,7 +165,7 @@ class LoadConnection {
 
   #onTrailers(id: number, fields: readonly string[]): void {
     const status = fields[fields.lastIndexOf('grpc-status') + 1]
-    if (status !== '0') this.onFailure?.(`status '${status}'`)
+    if (!this.#statuses.has(status ?? '')) this.onFailure?.(`status '${status}'`)
     if (!this.#isStream) {
       this.#note(id)
       if (performance.now() < this.endMs) this.#begin()

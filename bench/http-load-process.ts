@@ -7,7 +7,8 @@ import type { LoadOrder, LoadReport, LoadResult } from './http-load.ts'
 import { onCore } from './pinning.ts'
 import { cpuSecondsOf } from './process-usage.ts'
 
-export type LoadTarget = { readonly pid: number; readonly port: number }
+/** `statuses`: one of these every answer must have; left out: 200. */
+export type LoadTarget = { readonly pid: number; readonly port: number; readonly statuses?: readonly number[] }
 export type LoadMeasurement = LoadResult & { readonly cpuUsPerRequest: number; readonly requestsPerSecond: number }
 
 export class HttpLoad implements AsyncDisposable {
@@ -28,7 +29,7 @@ export class HttpLoad implements AsyncDisposable {
     const [command, ...rest] = [...onCore(1), process.execPath, script]
     const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'ignore', 'ipc'], serialization: 'advanced' })
     const load = new HttpLoad(child, target)
-    await load.#order({ kind: 'open', port: target.port, connections, requests })
+    await load.#order({ kind: 'open', port: target.port, statuses: target.statuses ?? [200], connections, requests })
     return load
   }
 

@@ -7,6 +7,8 @@ export type OpenOrder = {
   readonly kind: 'open'
   readonly port: number
   readonly connections: number
+  /** One of these every answer must have. */
+  readonly statuses: readonly number[]
   /** Each connection sends them in turn. */
   readonly requests: readonly Uint8Array[]
 }
@@ -36,14 +38,14 @@ class Load {
   #atLeast = 0
   #onAllIdle: () => void = () => undefined
 
-  open({ port, connections, requests }: OpenOrder): void {
+  open({ port, connections, requests, statuses }: OpenOrder): void {
     const buffers = requests.map((request) => Buffer.from(request))
     // Each connection asks once at once: a server may close one that says nothing for a while, and rightly so.
     this.#onAllIdle = () => send({ kind: 'opened' })
     this.#inFlight = connections
     for (let index = 0; index < connections; index++) {
       this.#connections.push(
-        new Connection(port, buffers, (connection, elapsedMs) => this.#answered(connection, elapsedMs)),
+        new Connection({ port, statuses }, buffers, (connection, elapsedMs) => this.#answered(connection, elapsedMs)),
       )
     }
   }
@@ -78,6 +80,7 @@ type Answered = (connection: Connection, elapsedMs: number) => void
 class Connection {
   readonly #socket: Socket
   readonly #requests: readonly Buffer[]
+  readonly #statuses: readonly number[]
   #next = 0
   readonly #answered: Answered
   /** Of the answer being received: bytes still to come, or -1 while its head is not complete. */
@@ -87,7 +90,13 @@ class Connection {
   #knownBodyBytes = 0
   #askedMs = 0
 
-  constructor(port: number, requests: readonly Buffer[], answered: Answered) {
+  constructor(
+    target: { readonly port: number; readonly statuses: readonly number[] },
+    requests: readonly Buffer[],
+    answered: Answered,
+  ) {
+    const { port } = target
+    this.#statuses = target.statuses
     this.#requests = requests
     this.#answered = answered
     // One buffer for all that is read: the load must not spend its core on garbage.
@@ -136,7 +145,8 @@ class Connection {
     if (end < 0) return -1
     this.#knownHead = Buffer.from(bytes.subarray(0, end + 4))
     const head = this.#knownHead.toString('latin1')
-    if (!head.startsWith('HTTP/1.1 200 ')) fail(`expected 200, got: ${bytes.toString('latin1', 0, 500)}`)
+    if (!this.#statuses.some((status) => head.startsWith(`HTTP/1.1 ${status} `)))
+      fail(`expected ${this.#statuses.join(' or ')}, got: ${bytes.toString('latin1', 0, 500)}`)
     const length = /^content-length: *(\d+)/im.exec(head)?.[1]
     if (length === undefined) fail(`expected an answer with Content-Length, got: ${head}`)
     this.#knownBodyBytes = Number(length)

@@ -38,6 +38,7 @@ const findBenches = async (): Promise<Entry[]> => {
 const serverBenches: ReadonlySet<string> = new Set([
   'metrics',
   'access',
+  'refusals',
   'rollout-routing',
   'start',
   'tracing',

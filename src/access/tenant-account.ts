@@ -16,6 +16,9 @@ export type ModelUse = { requests: number; inferences: number; tokens: number; c
 /** Models by name in one account; those that come later are counted under ''. */
 const mostModels = 1000
 
+/** A refusal is told to all calls of so short a time: a tenant that is far over its limit must not cost much. */
+const sameRefusalNs = 5e6
+
 /** Units that are known before the body is read, and units that are paid afterwards. */
 const inferenceUnits: ReadonlySet<LimitUnit> = new Set(['inferences', 'tokens', 'compute_ms'])
 
@@ -30,6 +33,7 @@ export class TenantAccount implements Account {
   #mostRunning = Infinity
   #isLimited = false
   #store: LimitStore | null = null
+  #lastRefusal: { readonly limit: TenantLimit; readonly untilNs: number; readonly refusal: Refusal } | null = null
 
   constructor(clock: Clock, tenant: string, rule: TenantRule, store: LimitStore | null) {
     this.#clock = clock
@@ -78,7 +82,7 @@ export class TenantAccount implements Account {
       if (units === 0) continue
       if (limit.mustAsk(now, units)) return this.#askStore(now, facts)
       const waitNs = limit.waitNs(now, units)
-      if (waitNs > 0) return this.#refusal(limit, waitNs)
+      if (waitNs > 0) return this.#refusal(limit, now.nowNs, waitNs)
     }
     for (const limit of this.#limits) {
       if (limit.unit === 'requests' && !isStream) limit.take(now, 1)
@@ -96,7 +100,7 @@ export class TenantAccount implements Account {
       if (units === 0) continue
       const waitNs = await limit.reserve(now, units)
       if (waitNs > 0) {
-        refusal = this.#refusal(limit, waitNs)
+        refusal = this.#refusal(limit, now.nowNs, waitNs)
         break
       }
       taken.push([limit, units])
@@ -179,15 +183,19 @@ export class TenantAccount implements Account {
     return ['RateLimit-Policy', policies.join(', '), 'RateLimit', states.join(', ')]
   }
 
-  #refusal(limit: TenantLimit, waitNs: number): Refusal {
+  #refusal(limit: TenantLimit, nowNs: number, waitNs: number): Refusal {
     this.refusedCount++
-    return {
+    const last = this.#lastRefusal
+    if (last?.limit === limit && nowNs < last.untilNs) return last.refusal
+    const refusal: Refusal = {
       kind: 'refused',
       reason: 'exhausted',
       message: limitText(this.tenant, limit),
       headers: this.answerHeaders() ?? [],
       retryAfterMs: Math.max(1, Math.ceil(waitNs / 1e6)),
     }
+    this.#lastRefusal = { limit, untilNs: nowNs + Math.min(waitNs, sameRefusalNs), refusal }
+    return refusal
   }
 }
 

@@ -3,7 +3,7 @@
 import type { Action } from '../../access/action.ts'
 import type { Admission, Verdict } from '../../access/admission.ts'
 import type { AdmissionFacts, ClientCertificate } from '../../access/admission-facts.ts'
-import type { RefusalReason } from '../../access/refusal.ts'
+import type { Refusal, RefusalReason } from '../../access/refusal.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import { anonymous } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
@@ -136,8 +136,7 @@ export class GrpcPort {
   }
 
   #begin(call: PortCall, method: GrpcMethod, verdict: Verdict): void {
-    if (verdict.kind === 'refused')
-      call.finish(new GrpcStatus(codeOf[verdict.reason], verdict.message, verdict.retryAfterMs))
+    if (verdict.kind === 'refused') call.finish(refusalStatus(verdict))
     else if (this.#isDraining) call.finish(drainingStatus)
     else if (!call.isEnded) {
       call.noteCaller?.(verdict)
@@ -152,6 +151,18 @@ const codeOf: Readonly<Record<RefusalReason, StatusCode>> = {
   restricted: statusCodes.UNAVAILABLE,
   forbidden: statusCodes.PERMISSION_DENIED,
   exhausted: statusCodes.RESOURCE_EXHAUSTED,
+}
+
+/** Many calls may be refused for one reason: their Refusal is one object, and so is their status. */
+const made = new WeakMap<Refusal, GrpcStatus>()
+
+function refusalStatus(refusal: Refusal): GrpcStatus {
+  let status = made.get(refusal)
+  if (status === undefined) {
+    status = new GrpcStatus(codeOf[refusal.reason], refusal.message, refusal.retryAfterMs)
+    made.set(refusal, status)
+  }
+  return status
 }
 
 /** The facts of a gRPC call that are known before its messages. */

@@ -9,8 +9,20 @@ const statusOf: Readonly<Record<RefusalReason, number>> = {
   exhausted: 429,
 }
 
+/** Many calls may be refused for one reason: their Refusal is one object, and so is their answer. */
+const made = new WeakMap<Refusal, HttpResponse>()
+
 /** The answer to a call that Admission refused. */
-export function refusalResponse({ reason, message, headers = [], retryAfterMs }: Refusal): HttpResponse {
+export function refusalResponse(refusal: Refusal): HttpResponse {
+  let response = made.get(refusal)
+  if (response === undefined) {
+    response = makeResponse(refusal)
+    made.set(refusal, response)
+  }
+  return response
+}
+
+function makeResponse({ reason, message, headers = [], retryAfterMs }: Refusal): HttpResponse {
   const retry = retryAfterMs === undefined ? [] : ['Retry-After', String(Math.ceil(retryAfterMs / 1000))]
   return messageResponse(statusOf[reason], message, plainType, { headers: [...headers, ...retry] })
 }

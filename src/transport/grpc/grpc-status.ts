@@ -38,6 +38,8 @@ export class GrpcStatus {
   readonly message: string
   /** When the call may come again, told in the trailers; 0: the client is not told. */
   readonly retryAfterMs: number
+  /** The answer of a call that ends with this status and nothing else, once it was made: a status may end many calls. */
+  headBlock: Buffer | null = null
 
   constructor(code: StatusCode, message: string, retryAfterMs = 0) {
     this.code = code

@@ -205,7 +205,10 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   #end(status: GrpcStatus): void {
     if (this.#stream.isClosed) return
-    if (!this.#hasSentHead) {
+    if (!this.#hasSentHead && this.#leading === null) {
+      status.headBlock ??= encodeHeaderBlock([...errorFields, ...trailersOf(status)])
+      this.#stream.sendTrailers(status.headBlock)
+    } else if (!this.#hasSentHead) {
       const leading = this.#leading === null ? [] : fieldsOf(this.#leading)
       this.#stream.sendTrailers(
         encodeHeaderBlock([...errorFields, ...leading, ...trailersOf(status), ...this.#trailingFields()]),
