@@ -38,6 +38,7 @@ Exchange *exchange_begin(Channel *channel, uint64_t handle, bool is_cancelled) {
   atomic_init(&exchange->has_ended, false);
   exchange->ahead_first = exchange->ahead_count = 0;
   exchange->ahead_bytes = 0;
+  exchange->states = NULL;
   pthread_mutex_lock(&channel->state);
   if (was_cancelled_early(channel, handle)) atomic_store(&exchange->is_cancelled, true);
   Exchange **bucket = bucket_of(channel, handle);
@@ -68,6 +69,7 @@ void exchange_release(Exchange *exchange) {
     atomic_store(&exchange->users, 0);
   }
   forget(exchange);
+  states_free(exchange);
   if (answered_last == exchange) answered_last = NULL;
   pool_give(&exchange_pool, exchange);
 }

@@ -80,7 +80,7 @@ struct TRITONSERVER_Parameter {
 };
 struct TRITONSERVER_BufferAttributes { PoolObject head; size_t size; TRITONSERVER_MemoryType type; int64_t id; void *ipc_handle; };
 Error *fail(TRITONSERVER_Error_Code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-Error *fail_stale(const char *what);
+Error *fail_stale(const void *object, const char *what);
 TRITONSERVER_Message *message_new(const char *bytes, size_t size);
 void message_free(TRITONSERVER_Message *message);
 
@@ -193,6 +193,8 @@ struct Exchange {
   uint32_t ahead[64];
   uint32_t ahead_first, ahead_count;
   uint64_t ahead_bytes;
+  // What the backend keeps for the next request of the sequence. It travels with the response.
+  TRITONBACKEND_State *states;
   Exchange *next;
 };
 Exchange *exchange_begin(Channel *channel, uint64_t handle, bool is_cancelled);
@@ -230,7 +232,6 @@ struct TRITONBACKEND_Backend {
   int models;
   TRITONBACKEND_Backend *next;
 };
-typedef struct { char *name; } Name;
 struct TRITONBACKEND_Model {
   char *key, *name, *directory;
   uint64_t version;
@@ -240,8 +241,9 @@ struct TRITONBACKEND_Model {
   void *state;
   char **inputs, **outputs;
   size_t input_count, output_count;
-  struct StateSpec *states;
-  size_t state_count;
+  // The outputs that carry implicit state, and those of them that are no outputs for clients.
+  char **states, **hidden;
+  size_t state_count, hidden_count;
   pthread_mutex_t execution, loading;
   int instances;
   TRITONBACKEND_Model *next;
@@ -259,7 +261,6 @@ struct TRITONBACKEND_ModelInstance {
   struct { char *kind; int64_t id; } *secondary;
   size_t secondary_count;
   void *state;
-  struct StateStore *sequences;
 };
 // Both return what the server is told when it did not work.
 Error *model_complete(const Json *settings, Text *completed);
@@ -309,7 +310,7 @@ void request_free(TRITONBACKEND_Request *request);
 
 struct TRITONBACKEND_Output {
   PoolObject head;
-  TRITONBACKEND_Response *response;
+  Exchange *exchange;
   char *name;
   TRITONSERVER_DataType type;
   int64_t *shape;
@@ -328,6 +329,9 @@ struct TRITONBACKEND_Response {
   Text parameters;
 };
 struct TRITONBACKEND_ResponseFactory { PoolObject head; Exchange *exchange; };
+TRITONBACKEND_Output *output_new(Exchange *exchange, const char *name, TRITONSERVER_DataType type, const int64_t *shape, uint32_t rank);
+// `keeps_block`: it was sent, and the server gives its block back.
+void output_free(TRITONBACKEND_Output *output, bool keeps_block);
 // One answer without outputs: an error, or the final flag alone where `text` is NULL. Ends the exchange where `is_final`.
 void answer_plainly(Exchange *exchange, bool is_final, TRITONSERVER_Error_Code code, const char *text);
 
@@ -347,8 +351,9 @@ void execute_frame(TRITONBACKEND_ModelInstance *instance, Frame *frame);
 
 // ---- state.c: implicit state
 
-void states_configure(TRITONBACKEND_Model *model, const Json *settings);
-void states_free(TRITONBACKEND_Model *model);
+struct TRITONBACKEND_State { PoolObject head; TRITONBACKEND_Output *output; bool is_updated; TRITONBACKEND_State *next; };
+void states_free(Exchange *exchange);
+bool state_is_hidden(const TRITONBACKEND_Model *model, const char *output);
 
 // ---- log.c
 

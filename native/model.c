@@ -115,8 +115,9 @@ static void backend_close(TRITONBACKEND_Backend *backend) {
 // ---- model
 
 static void model_free(TRITONBACKEND_Model *model) {
-  states_free(model);
   message_free(model->config);
+  free_names(model->states, model->state_count);
+  free_names(model->hidden, model->hidden_count);
   free_names(model->inputs, model->input_count);
   free_names(model->outputs, model->output_count);
   free(model->key);
@@ -139,7 +140,8 @@ static TRITONBACKEND_Model *model_new(TRITONBACKEND_Backend *backend, const Json
   model->outputs = copy_names(json_member(facts, "outputs"), &model->output_count);
   pthread_mutex_init(&model->execution, NULL);
   pthread_mutex_init(&model->loading, NULL);
-  states_configure(model, json_member(facts, "states"));
+  model->states = copy_names(json_member(facts, "states"), &model->state_count);
+  model->hidden = copy_names(json_member(facts, "hiddenStates"), &model->hidden_count);
   return model;
 }
 
@@ -351,7 +353,7 @@ Error *TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *model, uint32_t config_ver
 
 Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *model, uint32_t config_version, TRITONSERVER_Message *model_config) {
   if (config_version != 1) return unknown_version(config_version);
-  if (!pool_lives(&message_pool, model_config)) return fail_stale("message");
+  if (!pool_lives(&message_pool, model_config)) return fail_stale(model_config, "message");
   TRITONSERVER_Message *before = model->config;
   model->config = message_new(model_config->bytes, model_config->size);
   message_free(before);

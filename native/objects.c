@@ -27,8 +27,8 @@ Error *fail(TRITONSERVER_Error_Code code, const char *format, ...) {
   return error_new(code, text);
 }
 
-Error *fail_stale(const char *what) {
-  LOG_ERROR("the backend used a %s that it had already given back", what);
+Error *fail_stale(const void *object, const char *what) {
+  if (object != NULL) LOG_ERROR("the backend used a %s that it had already given back", what);
   return fail(TRITONSERVER_ERROR_INVALID_ARG, "the %s is not, or no longer, one of this server", what);
 }
 
@@ -78,13 +78,13 @@ Error *TRITONSERVER_MessageNewFromSerializedJson(TRITONSERVER_Message **message,
 }
 
 Error *TRITONSERVER_MessageDelete(TRITONSERVER_Message *message) {
-  if (!pool_lives(&message_pool, message)) return fail_stale("message");
+  if (!pool_lives(&message_pool, message)) return fail_stale(message, "message");
   message_free(message);
   return NULL;
 }
 
 Error *TRITONSERVER_MessageSerializeToJson(TRITONSERVER_Message *message, const char **base, size_t *byte_size) {
-  if (!pool_lives(&message_pool, message)) return fail_stale("message");
+  if (!pool_lives(&message_pool, message)) return fail_stale(message, "message");
   *base = message->bytes;
   *byte_size = message->size;
   return NULL;
@@ -143,7 +143,7 @@ Error *TRITONSERVER_BufferAttributesNew(TRITONSERVER_BufferAttributes **attribut
 }
 
 Error *TRITONSERVER_BufferAttributesDelete(TRITONSERVER_BufferAttributes *attributes) {
-  if (!pool_lives(&attributes_pool, attributes)) return fail_stale("set of buffer attributes");
+  if (!pool_lives(&attributes_pool, attributes)) return fail_stale(attributes, "set of buffer attributes");
   pool_give(&attributes_pool, attributes);
   return NULL;
 }

@@ -76,7 +76,7 @@ static bool read_outputs(TRITONBACKEND_Request *request, Cursor *cursor, uint32_
     request->outputs = reallocate(request->outputs, total * sizeof *request->outputs);
     request->output_capacity = total;
   }
-  request->output_count = total;
+  request->output_count = 0;
   for (uint32_t i = 0; i < total; i++) {
     uint64_t index = i;
     if (!wants_all) {
@@ -85,7 +85,8 @@ static bool read_outputs(TRITONBACKEND_Request *request, Cursor *cursor, uint32_
       index = number_at(bytes, 2);
     }
     if (index >= model->output_count) return false;
-    request->outputs[i] = model->outputs[index];
+    // The server wants states as outputs. A backend does not know them as such.
+    if (!state_is_hidden(model, model->outputs[index])) request->outputs[request->output_count++] = model->outputs[index];
   }
   return true;
 }
@@ -201,7 +202,7 @@ void request_free(TRITONBACKEND_Request *request) {
 
 // ---- what a backend asks of a request
 
-#define REQUIRE_REQUEST(request) if (!pool_lives(&request_pool, request)) return fail_stale("request")
+#define REQUIRE_REQUEST(request) if (!pool_lives(&request_pool, request)) return fail_stale(request, "request")
 
 Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *request, const char **id) {
   REQUIRE_REQUEST(request);
@@ -392,7 +393,7 @@ Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request, TRITONSERVER_I
 
 Error *TRITONSERVER_InferenceTraceReportActivity(TRITONSERVER_InferenceTrace *trace, uint64_t timestamp,
     const char *activity_name) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   Text body = {0};
   uint64_t bytes = strlen(activity_name);
   text_add(&body, &timestamp, 8);
@@ -404,37 +405,37 @@ Error *TRITONSERVER_InferenceTraceReportActivity(TRITONSERVER_InferenceTrace *tr
 }
 
 Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *trace, const char **trace_context) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   *trace_context = trace->context;
   return NULL;
 }
 
 Error *TRITONSERVER_InferenceTraceId(TRITONSERVER_InferenceTrace *trace, uint64_t *id) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   *id = trace->handle;
   return NULL;
 }
 
 Error *TRITONSERVER_InferenceTraceParentId(TRITONSERVER_InferenceTrace *trace, uint64_t *parent_id) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   *parent_id = 0;
   return NULL;
 }
 
 Error *TRITONSERVER_InferenceTraceModelName(TRITONSERVER_InferenceTrace *trace, const char **model_name) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   *model_name = trace->model->name;
   return NULL;
 }
 
 Error *TRITONSERVER_InferenceTraceModelVersion(TRITONSERVER_InferenceTrace *trace, int64_t *model_version) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   *model_version = (int64_t)trace->model->version;
   return NULL;
 }
 
 Error *TRITONSERVER_InferenceTraceRequestId(TRITONSERVER_InferenceTrace *trace, const char **request_id) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale("trace");
+  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
   *request_id = trace->request_id == NULL ? "" : trace->request_id;
   return NULL;
 }

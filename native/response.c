@@ -11,8 +11,8 @@ Pool response_pool = POOL(TRITONBACKEND_Response, 0x52535030);
 Pool output_pool = POOL(TRITONBACKEND_Output, 0x4f555430);
 Pool factory_pool = POOL(TRITONBACKEND_ResponseFactory, 0x46414330);
 
-#define REQUIRE_RESPONSE(response) if (!pool_lives(&response_pool, response)) return fail_stale("response")
-#define REQUIRE_FACTORY(factory) if (!pool_lives(&factory_pool, factory)) return fail_stale("response factory")
+#define REQUIRE_RESPONSE(response) if (!pool_lives(&response_pool, response)) return fail_stale(response, "response")
+#define REQUIRE_FACTORY(factory) if (!pool_lives(&factory_pool, factory)) return fail_stale(factory, "response factory")
 
 // ---- making
 
@@ -26,18 +26,36 @@ static TRITONBACKEND_Response *response_new(Exchange *exchange) {
   return response;
 }
 
-// `keeps_blocks`: the outputs were sent, and the server gives their blocks back.
+TRITONBACKEND_Output *output_new(Exchange *exchange, const char *name, TRITONSERVER_DataType type, const int64_t *shape,
+    uint32_t rank) {
+  TRITONBACKEND_Output *output = pool_take(&output_pool);
+  output->exchange = exchange;
+  output->name = copy_text(name, strlen(name));
+  output->type = type;
+  output->rank = rank;
+  output->shape = allocate(sizeof(int64_t) * rank);
+  if (rank > 0) memcpy(output->shape, shape, sizeof(int64_t) * rank);
+  output->base = NULL;
+  output->size = output->block = 0;
+  output->is_shared = output->has_buffer = false;
+  output->next = NULL;
+  return output;
+}
+
+void output_free(TRITONBACKEND_Output *output, bool keeps_block) {
+  if (output->is_shared && !keeps_block) region_give(&output->exchange->channel->outputs, output->block);
+  if (!output->is_shared) free(output->base);
+  free(output->name);
+  free(output->shape);
+  output->base = output->name = NULL;
+  output->shape = NULL;
+  pool_give(&output_pool, output);
+}
+
 static void response_free(TRITONBACKEND_Response *response, bool keeps_blocks) {
-  Channel *channel = response->exchange->channel;
   for (TRITONBACKEND_Output *output = response->outputs, *next; output != NULL; output = next) {
     next = output->next;
-    if (output->is_shared && !keeps_blocks) region_give(&channel->outputs, output->block);
-    if (!output->is_shared) free(output->base);
-    free(output->name);
-    free(output->shape);
-    output->base = output->name = NULL;
-    output->shape = NULL;
-    pool_give(&output_pool, output);
+    output_free(output, keeps_blocks);
   }
   Exchange *exchange = response->exchange;
   response->exchange = NULL;
@@ -47,7 +65,7 @@ static void response_free(TRITONBACKEND_Response *response, bool keeps_blocks) {
 
 Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **response, TRITONBACKEND_Request *request) {
   *response = NULL;
-  if (!pool_lives(&request_pool, request)) return fail_stale("request");
+  if (!pool_lives(&request_pool, request)) return fail_stale(request, "request");
   *response = response_new(request->exchange);
   return NULL;
 }
@@ -67,7 +85,7 @@ Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *response) {
 
 Error *TRITONBACKEND_ResponseFactoryNew(TRITONBACKEND_ResponseFactory **factory, TRITONBACKEND_Request *request) {
   *factory = NULL;
-  if (!pool_lives(&request_pool, request)) return fail_stale("request");
+  if (!pool_lives(&request_pool, request)) return fail_stale(request, "request");
   *factory = pool_take(&factory_pool);
   exchange_use(request->exchange);
   (*factory)->exchange = request->exchange;
@@ -131,6 +149,13 @@ Error *TRITONBACKEND_ResponseSetDoubleParameter(TRITONBACKEND_Response *response
 
 // ---- outputs
 
+static void append_output(TRITONBACKEND_Response *response, TRITONBACKEND_Output *output) {
+  if (response->last_output == NULL) response->outputs = output;
+  else response->last_output->next = output;
+  response->last_output = output;
+  response->output_count++;
+}
+
 Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *response, TRITONBACKEND_Output **output, const char *name,
     TRITONSERVER_DataType datatype, const int64_t *shape, uint32_t dims_count) {
   *output = NULL;
@@ -139,21 +164,8 @@ Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *response, TRITONBACK
     return fail(TRITONSERVER_ERROR_INVALID_ARG, "output '%s' has %u dimensions; at most %d are possible", name, dims_count,
       LARGEST_RANK);
   if (response->output_count == MOST_OUTPUTS) return fail(TRITONSERVER_ERROR_INVALID_ARG, "a response has too many outputs");
-  TRITONBACKEND_Output *made = pool_take(&output_pool);
-  made->response = response;
-  made->name = copy_text(name, strlen(name));
-  made->type = datatype;
-  made->rank = dims_count;
-  made->shape = allocate(sizeof(int64_t) * dims_count);
-  if (dims_count > 0) memcpy(made->shape, shape, sizeof(int64_t) * dims_count);
-  made->base = NULL;
-  made->size = made->block = 0;
-  made->is_shared = made->has_buffer = false;
-  made->next = NULL;
-  if (response->last_output == NULL) response->outputs = made;
-  else response->last_output->next = made;
-  response->last_output = made;
-  response->output_count++;
+  TRITONBACKEND_Output *made = output_new(response->exchange, name, datatype, shape, dims_count);
+  append_output(response, made);
   *output = made;
   return NULL;
 }
@@ -162,10 +174,11 @@ Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *response, TRITONBACK
 Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, void **buffer, uint64_t buffer_byte_size,
     TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id) {
   *buffer = NULL;
-  if (!pool_lives(&output_pool, output)) return fail_stale("output");
+  if (!pool_lives(&output_pool, output)) return fail_stale(output, "output");
   if (output->has_buffer)
     return fail(TRITONSERVER_ERROR_ALREADY_EXISTS, "output '%s' already has a buffer", output->name);
-  Channel *channel = output->response->exchange->channel;
+  Channel *channel = output->exchange->channel;
+  const TRITONBACKEND_Model *model = output->exchange->instance->model;
   *memory_type = TRITONSERVER_MEMORY_CPU;
   *memory_type_id = 0;
   if (channel->has_memory && buffer_byte_size > channel->inline_bytes) {
@@ -179,8 +192,7 @@ Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, void **buffer, u
     if (!output->is_shared)
       return fail(TRITONSERVER_ERROR_UNAVAILABLE,
         "outputs of model '%s' need more than %zu bytes of shared memory at once; the limit is "
-        "--backend-config=%s,shm-max-byte-size", output->response->exchange->instance->model->name, channel->outputs.limit,
-        output->response->exchange->instance->model->backend->name);
+        "--backend-config=%s,shm-max-byte-size", model->name, channel->outputs.limit, model->backend->name);
   } else if (buffer_byte_size > 0x40000000) {
     return fail(TRITONSERVER_ERROR_UNAVAILABLE, "an output of %llu bytes needs shared memory, which is not in use",
       (unsigned long long)buffer_byte_size);
@@ -192,7 +204,7 @@ Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, void **buffer, u
 }
 
 Error *TRITONBACKEND_OutputBufferAttributes(TRITONBACKEND_Output *output, TRITONSERVER_BufferAttributes **attributes) {
-  if (!pool_lives(&output_pool, output)) return fail_stale("output");
+  if (!pool_lives(&output_pool, output)) return fail_stale(output, "output");
   output->attributes = (TRITONSERVER_BufferAttributes){.size = output->size, .type = TRITONSERVER_MEMORY_CPU};
   *attributes = &output->attributes;
   return NULL;
@@ -300,6 +312,18 @@ static void write_output(Writer *writer, const TRITONBACKEND_Output *output, con
   write_text(writer, output->name, name_bytes);
 }
 
+// States become outputs of the response. One that the backend gave as an output too is sent once.
+static void take_states(TRITONBACKEND_Response *response) {
+  for (TRITONBACKEND_State *state = response->exchange->states; state != NULL; state = state->next) {
+    TRITONBACKEND_Output *same = response->outputs;
+    while (same != NULL && strcmp(same->name, state->output->name) != 0) same = same->next;
+    if (!state->is_updated || same != NULL || response->output_count == MOST_OUTPUTS) continue;
+    append_output(response, state->output);
+    state->output = NULL;
+  }
+  states_free(response->exchange);
+}
+
 static uint64_t write_response(Writer *writer, TRITONBACKEND_Response *response, bool is_final) {
   uint64_t handle = response->exchange->handle, bytes = 0;
   uint8_t flags = is_final ? RESPONSE_FINAL : 0;
@@ -395,6 +419,7 @@ Error *TRITONBACKEND_ResponseSend(TRITONBACKEND_Response *response, uint32_t sen
     response_free(response, false);
     return NULL;
   }
+  if (exchange->states != NULL) take_states(response);
   Text wrong = {0};
   TRITONBACKEND_Output *output = response->outputs;
   while (output != NULL && !is_wrong(output, &wrong)) output = output->next;

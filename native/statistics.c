@@ -1,4 +1,4 @@
-// The times that a backend reports. Backends and the server read the same clock (CLOCK_MONOTONIC), so the server takes the times as they are.
+// The times that a backend reports. The server uses the differences: its clock has another beginning.
 #include "host.h"
 
 struct TRITONBACKEND_ModelInstanceResponseStatistics {
@@ -11,7 +11,7 @@ struct TRITONBACKEND_ModelInstanceResponseStatistics {
 
 Pool statistics_pool = POOL(TRITONBACKEND_ModelInstanceResponseStatistics, 0x53544130);
 
-#define REQUIRE_STATISTICS(each) if (!pool_lives(&statistics_pool, each)) return fail_stale("set of response statistics")
+#define REQUIRE_STATISTICS(each) if (!pool_lives(&statistics_pool, each)) return fail_stale(each, "set of response statistics")
 
 static void send_times(Exchange *exchange, uint64_t start, uint64_t input_end, uint64_t output_start, uint64_t end) {
   uint64_t record[] = {exchange->handle, start, input_end, output_start, end};
@@ -23,7 +23,7 @@ Error *TRITONBACKEND_ModelInstanceReportStatistics(TRITONBACKEND_ModelInstance *
     bool success, uint64_t exec_start_ns, uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns) {
   (void)instance;
   (void)success;
-  if (!pool_lives(&request_pool, request)) return fail_stale("request");
+  if (!pool_lives(&request_pool, request)) return fail_stale(request, "request");
   send_times(request->exchange, exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns);
   return NULL;
 }
@@ -67,7 +67,7 @@ Error *TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance(
 Error *TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory(
     TRITONBACKEND_ModelInstanceResponseStatistics *statistics, TRITONBACKEND_ResponseFactory *response_factory) {
   REQUIRE_STATISTICS(statistics);
-  if (!pool_lives(&factory_pool, response_factory)) return fail_stale("response factory");
+  if (!pool_lives(&factory_pool, response_factory)) return fail_stale(response_factory, "response factory");
   if (statistics->exchange != NULL) exchange_release(statistics->exchange);
   exchange_use(response_factory->exchange);
   statistics->exchange = response_factory->exchange;

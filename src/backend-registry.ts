@@ -150,11 +150,11 @@ export function createBackendRegistry(
 /** Whether a server with these options has a backend of that name. Makes no backend. */
 export function createBackendFinder(
   options: Pick<BackendOptions, 'backendConfig' | 'backendDirectory'>,
-): (name: string) => Promise<boolean> {
+): (name: string, model: SearchedModel) => Promise<boolean> {
   const { backendConfig, backendDirectory } = options
-  return async (name) => {
+  return async (name, model) => {
     const settings = new Map([...(backendConfig.get('') ?? []), ...(backendConfig.get(name) ?? [])])
-    if ((await nativeLibrary(name, options, null)) !== null) return true
+    if ((await nativeLibrary(name, options, model)) !== null) return true
     return (await locate(name, backendDirectory, settings)) !== null
   }
 }

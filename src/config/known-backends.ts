@@ -94,9 +94,12 @@ export const shippedBackends: readonly string[] = [
 /** What to do about a backend that the server does not have. */
 export function backendAdvice(name: string): string {
   const absent = absentBackends.get(name)
-  if (absent !== undefined) return `'${name}' is a backend of Triton's that Galatea does not have: ${absent}`
+  if (absent !== undefined) {
+    const library = `or bring Triton's own: libtriton_${name}.so in <backend-directory>/${name}`
+    return `'${name}' is a backend of Triton's that Galatea does not have: ${absent}; ${library}`
+  }
   const meant = usualNames.get(name.toLowerCase()) ?? nearestWord(name, shippedBackends)
   if (meant !== null) return `did you mean '${meant}'?`
   const own = `Galatea's own backends are ${shippedBackends.join(', ')}`
-  return `${own}; any other is found as backend.ts or model.py in <backend-directory>/${name}`
+  return `${own}; any other is found as libtriton_${name}.so, backend.ts or model.py in <backend-directory>/${name}`
 }

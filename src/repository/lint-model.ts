@@ -1,6 +1,6 @@
 // Everything `galatea check` can say about one model, without running it.
 
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { signatureProblems } from '../config/compare-signature.ts'
 import type { ConfigProblem } from '../config/config-problem.ts'
@@ -181,7 +181,7 @@ class ModelLinter {
       const fix = `write name: "${this.#name}", or leave the name out`
       this.#found.error('poll', this.#configFile, this.#positions.nearest('name'), message, fix)
     }
-    const hasBackend = await this.#checkBackend(config)
+    const hasBackend = await this.#checkBackend(config, versions.at(-1) ?? '1')
     normaliseModelConfig(config)
     normaliseInstanceGroups(config, { gpuCount: 0 })
     this.#addProblems('poll', pollProblems(config, this.#options))
@@ -204,9 +204,16 @@ class ModelLinter {
     this.#found.error('load', this.#configFile, this.#positions.nearest('model_warmup'), message, fix)
   }
 
-  async #checkBackend({ backend }: ModelConfig): Promise<boolean> {
+  async #checkBackend(config: ModelConfig, version: string): Promise<boolean> {
+    const { backend } = config
     if (this.#inspector === null || backend === '' || isEnsemble(this.#config)) return true
-    if (await this.#inspector.hasBackend(backend)) return true
+    const modelDirectory = this.#directory
+    const folders = {
+      repositoryPath: dirname(modelDirectory),
+      modelDirectory,
+      versionDirectory: join(modelDirectory, version),
+    }
+    if (await this.#inspector.hasBackend(backend, { config, files: { ...folders, version } })) return true
     const at = this.#positions.nearest('backend') ?? this.#positions.nearest('platform')
     const message = `unable to find backend library for backend '${backend}'`
     this.#found.error('backend', this.#configFile, at, message, backendAdvice(backend))

@@ -1,11 +1,12 @@
 import type { FileSignature } from '../config/compare-signature.ts'
 import type { ModelConfig } from '../config/model-config.ts'
+import type { ModelFiles } from '../model/backend.ts'
 import type { FileProblem } from '../model/file-problem.ts'
 
 /** What `galatea check` asks about the files and the backend of a model. It reads files and runs nothing of a model. */
 export type ModelInspector = {
-  /** False: a server with the same flags has no backend of this name. */
-  hasBackend(name: string): Promise<boolean>
+  /** False: a server with the same flags has no backend of this name, nor does the model bring one. */
+  hasBackend(name: string, model: { readonly config: ModelConfig; readonly files: ModelFiles }): Promise<boolean>
   /** What the model file says about its tensors; null when nothing in this program can read that kind of file. */
   readSignature(file: string): Promise<FileSignature | null>
   /** The configuration as the backend would complete it from the file. Throws what the load would throw. */

@@ -200,7 +200,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'protocol/json-scanner.ts largestPrefix',
     'engine/shared-memory/shared-memory-region.ts mostBytesAtOnce',
     'engine/shared-memory/shared-memory-registry.ts mostCudaBytes',
-    'backends/onnx/elf-needed.ts mostTableBytes',
+    'backends/elf-file.ts mostTableBytes',
     'engine/shared-memory/shared-memory-registry.ts longestName',
     'base/exact-waits.ts longestTimerMs',
     'backends/worker-process/frame-socket.ts maxFrameBytes',

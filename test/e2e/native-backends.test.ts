@@ -2,14 +2,17 @@
 // each request that it held, and is back.
 
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
+import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { buildBackend, whyNoNativeBackends } from '../fixtures/native/build-backend.ts'
 import { until } from '../until.ts'
+import { reportPythonChecks } from './python-checks.ts'
 import { httpInfer, type InferAnswer } from './http-infer.ts'
-import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const whyNot = whyNoNativeBackends()
 
@@ -33,14 +36,22 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
   before(async () => {
     folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-native-'))
     buildBackend(path.join(folder, 'backends/wayward'), 'wayward')
-    hasCxx = buildBackend(path.join(folder, 'models/throwing'), 'throwing', true)
+    hasCxx = buildBackend(path.join(folder, 'models/throwing'), 'throwing', [], 'c++')
     addModel('wayward', config('instance_group { count: 2 kind: KIND_CPU }'))
     addModel('other', config())
     addModel('hanging', config(limit('max_execution_ms', 300)))
     addModel('small', config(limit('max_memory_bytes', 200_000_000)))
     addModel('refused', config())
+    addModel('streams', config('model_transaction_policy { decoupled: true }'))
+    addModel(
+      'sums',
+      config(`sequence_batching { state { input_name: "IN_STATE" output_name: "OUT_STATE" data_type: TYPE_INT32 dims: 1
+        initial_state { name: "zero" data_type: TYPE_INT32 dims: 1 zero_data: true } } }`),
+    )
     addModel('bare', 'backend: "wayward"\n')
     if (hasCxx) addModel('throwing', config('', 'throwing'))
+    buildBackend(path.join(folder, 'models/calling'), 'calling', ['-DCALLS_MODELS'])
+    addModel('calling', config('', 'calling'))
     server = await startServerProcess([
       `--model-repository=${path.join(folder, 'models')}`,
       `--backend-directory=${path.join(folder, 'backends')}`,
@@ -173,10 +184,59 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     assert.equal(shown.input.length, 1)
   })
 
-  test('refuses a model with its own words', async () => {
+  const reasonOf = async (model: string): Promise<string> => {
     const response = await fetch(`${server.url}/v2/repository/index`, { method: 'POST' })
     const index = (await response.json()) as { name: string; reason: string }[]
-    assert.match(index.find(({ name }) => name === 'refused')?.reason ?? '', /wayward refuses this model/)
+    return index.find(({ name }) => name === model)?.reason ?? ''
+  }
+
+  test('that needs functions which the host does not have is refused, with their names', async () => {
+    assert.match(
+      await reasonOf('calling'),
+      /libtriton_calling\.so' needs 1 functions of Triton's server .*: TRITONSERVER_ServerInferAsync\. Backends that send/,
+    )
+  })
+
+  test('is found by galatea check, in the folder of a model too', () => {
+    const models = path.join(folder, 'models')
+    const check = (...flags: string[]): string =>
+      String(spawnSync(process.execPath, [path.join(projectRoot, 'bin/galatea.js'), 'check', models, ...flags]).stdout)
+    assert.doesNotMatch(check(`--backend-directory=${path.join(folder, 'backends')}`), /unable to find backend/)
+    const without = check()
+    assert.match(without, /unable to find backend library for backend 'wayward'/)
+    assert.doesNotMatch(without, /unable to find backend library for backend 'calling'/)
+  })
+
+  test('refuses a model with its own words', async () => {
+    assert.match(await reasonOf('refused'), /wayward refuses this model/)
+  })
+
+  test('streams answers of a decoupled model, keeps implicit state, and tells times, to tritonclient', async (t) => {
+    await reportPythonChecks(t, 'native_client.py', server.grpcAddress)
+  })
+
+  test('waits for a client that does not read, and stops when the client leaves', async () => {
+    const sent = async (): Promise<number> => {
+      const body = JSON.stringify({ X: 'count' })
+      const response = await fetch(`${server.url}/v2/models/streams/generate`, { method: 'POST', body })
+      return Number(((await response.json()) as { OUT: string }).OUT.split(' ')[0])
+    }
+    const many = 2_000_000
+    const body = JSON.stringify({ X: `stream:${many}` })
+    const socket = net.connect(server.port, '127.0.0.1')
+    socket.pause()
+    socket.write(
+      `POST /v2/models/streams/generate_stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+    let last = 0
+    await until(async () => {
+      const before = last
+      last = await sent()
+      return last > 0 && last === before
+    }, 'the backend to stand still')
+    assert.ok(last < many, `${last} answers were sent to a client that reads none`)
+    socket.destroy()
+    await server.said('wayward: stream saw the cancellation')
   })
 
   test('has metrics on the page of the server', async () => {

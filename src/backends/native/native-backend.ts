@@ -9,6 +9,7 @@ import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../..
 import type { ModelServices } from '../../model/model-services.ts'
 import { applyCompletedConfig, type CompletedJson } from '../worker-process/completed-config.ts'
 import { WorkerLink } from '../worker-process/worker-launch.ts'
+import { checkImports } from './check-imports.ts'
 import { HostProcess } from './host-process.ts'
 import { HostServices } from './host-services.ts'
 import { findHostProgram } from './host-program.ts'
@@ -71,6 +72,7 @@ export class NativeBackend implements Backend {
       inputs: signature.inputs.map((input) => input.name),
       outputs: signature.outputs.map((output) => output.name),
       decoupled: signature.isDecoupled,
+      ...stateNames(config),
     }
     const body = this.#body(config, files, facts)
     /** The instances of a version that start at the same time join one host. */
@@ -103,6 +105,7 @@ export class NativeBackend implements Backend {
   async #openHost(): Promise<HostProcess> {
     if (this.#settings.isHostShared && this.#shared?.takesChannels === true) return this.#shared
     const program = await findHostProgram(this.#dependencies.log)
+    await checkImports(this.#library.library, program)
     const { clock, log, services, environment } = this.#dependencies
     // Triton starts with the folder of a backend in its search path, so that the libraries beside the backend are found.
     const paths = [environment['LD_LIBRARY_PATH'], path.dirname(this.#library.library)].filter(Boolean).join(':')
@@ -153,4 +156,11 @@ export class NativeBackend implements Backend {
     standby.cancelExpiry()
     return standby.link.isGone ? null : standby
   }
+}
+
+/** The outputs that carry implicit state. Those that clients do not know are hidden from the backend's view of a request. */
+function stateNames({ sequenceBatching, output }: ModelConfig): { states: string[]; hiddenStates: string[] } {
+  const states = (sequenceBatching?.state ?? []).map(({ outputName }) => outputName)
+  const listed = new Set(output.map(({ name }) => name))
+  return { states, hiddenStates: states.filter((name) => !listed.has(name)) }
 }

@@ -6,7 +6,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import { neededLibraries } from './elf-needed.ts'
+import { neededLibraries } from '../elf-file.ts'
 import { onnxRuntimeLibrary } from './onnx-runtime-package.ts'
 
 export type FoundLibrary = {

@@ -400,7 +400,7 @@ export class ProcessWorker implements Worker {
   #onExecuted(frame: Buffer): void {
     const head = this.#requireHead(readUint64(frame, 8))
     const executionNs = readUint64(frame, headerBytes)
-    if (head.isParked) this.#stampStart(head, executionNs)
+    if (head.isParked && !this.#areTimed) this.#stampStart(head, executionNs)
     this.#averageNs = averageAfter(this.#averageNs, executionNs)
     this.#isParking = this.#canPark && shouldPark(this.#isParking, this.#averageNs)
     this.#onResponses(frame, headerBytes + executionTimeBytes, frame.readUInt16LE(6))
@@ -458,14 +458,19 @@ export class ProcessWorker implements Worker {
     request.reschedule()
   }
 
-  /** The backend measured its execution itself, on the clock of the server. The answers follow. */
+  /** The backend measured its execution itself. The answers follow. */
   #onTimed(frame: Buffer): void {
     const request = this.#open.get(readUint64(frame, headerBytes))
     if (request === undefined || this.#settings.signature.isDecoupled) return
-    request.computeStartNs = readUint64(frame, headerBytes + 8)
-    request.computeInputEndNs = readUint64(frame, headerBytes + 16)
-    request.computeOutputStartNs = readUint64(frame, headerBytes + 24)
-    request.computeEndNs = readUint64(frame, headerBytes + 32)
+    const [start, inputEnd, outputStart, end] = [8, 16, 24, 32].map((at) => readUint64(frame, headerBytes + at))
+    const nowNs = this.#clock.nowNs()
+    // The backend's clock has another beginning than the server's, and what a backend says may be wrong.
+    const before = (ns: number, from = 0, to = 0): number =>
+      Math.max(ns - Math.max(to - from, 0), request.computeStartNs)
+    request.computeEndNs = nowNs
+    request.computeOutputStartNs = before(nowNs, outputStart, end)
+    request.computeInputEndNs = before(request.computeOutputStartNs, inputEnd, outputStart)
+    request.computeStartNs = before(request.computeInputEndNs, start, inputEnd)
     this.#areTimed = true
   }
 
