@@ -6,23 +6,22 @@ import { grammarOfSchema } from '../../../llm/grammar-of-schema.ts'
 import { requireGrammar } from '../../../llm/require-grammar.ts'
 import type { EngineMessage, EngineSettings, FinishReason, GenerateOrder } from '../engine-protocol.ts'
 import { EngineTally } from './engine-tally.ts'
-import type { LlamaSession } from './llama-session.ts'
+import type { LanguageRuntime } from './language-runtime.ts'
 import { promptBudget } from './prompt-budget.ts'
 import { Sequence } from './sequence.ts'
 import { SlotTable, type Slot } from './slot-table.ts'
-import { TokenSampler } from './token-sampler.ts'
 
 /** Cells that must be free beyond a prompt, so that what is admitted is not preempted at once. */
 const headroomCells = 32
 
 type EngineDependencies = {
-  readonly session: LlamaSession
+  readonly session: LanguageRuntime
   readonly post: (messages: readonly EngineMessage[]) => void
   readonly nowMs: () => number
 }
 
 export class GenerationEngine {
-  readonly #session: LlamaSession
+  readonly #session: LanguageRuntime
   readonly #post: EngineDependencies['post']
   readonly #nowMs: () => number
   readonly #settings: EngineSettings
@@ -35,7 +34,9 @@ export class GenerationEngine {
   readonly #outbox: EngineMessage[] = []
   #arrivals = 0
   #isRunning = false
+  #isWoken = false
   #adapter = ''
+  #hasPreempted = false
 
   constructor({ session, post, nowMs }: EngineDependencies, settings: EngineSettings) {
     this.#session = session
@@ -97,7 +98,7 @@ export class GenerationEngine {
       const text = `the model's context has ${contextLength} tokens, and text_input alone has ${prompt.length}: send a shorter text`
       throw ServerError.withoutStack('INVALID_ARG', text)
     }
-    return new Sequence(order, prompt, new TokenSampler(this.#session, sampling, prompt, grammar), arrival, bornMs)
+    return new Sequence(order, prompt, this.#session.createSampler(sampling, prompt, grammar), arrival, bornMs)
   }
 
   #find(key: number): Sequence | undefined {
@@ -112,10 +113,15 @@ export class GenerationEngine {
   }
 
   async #run(): Promise<void> {
+    // A call that comes while the last step returns must not be lost.
+    this.#isWoken = true
     if (this.#isRunning) return
     this.#isRunning = true
     try {
-      while (await this.#step());
+      while (this.#isWoken) {
+        this.#isWoken = false
+        while (await this.#step());
+      }
     } finally {
       this.#isRunning = false
       this.#flush()
@@ -128,6 +134,7 @@ export class GenerationEngine {
     this.#admit()
     const { batch } = this.#session
     batch.clear()
+    this.#hasPreempted = false
     const running = this.#table.slots.filter((slot) => slot.sequence !== null && !slot.sequence.isPaused)
     const adapter = this.#nextAdapter(running)
     const turn = running.filter(({ sequence }) => sequence?.sampling.lora === adapter)
@@ -135,7 +142,8 @@ export class GenerationEngine {
     const prompts = this.#addPrompts(turn, answers)
     if (batch.length === 0) {
       this.#flush()
-      return false
+      // Memory that was given back is for others, or for those of another adapter.
+      return this.#hasPreempted
     }
     this.#session.useAdapter(adapter)
     const startMs = this.#nowMs()
@@ -146,7 +154,10 @@ export class GenerationEngine {
       return true
     }
     this.#tally.stepped(answers, prompts, this.#nowMs() - startMs)
-    for (const slot of turn) this.#advance(slot)
+    for (const slot of turn) {
+      this.#table.settle(slot)
+      this.#advance(slot)
+    }
     this.#flush()
     return true
   }
@@ -188,9 +199,9 @@ export class GenerationEngine {
   #leastImportant(): Slot | null {
     let last: Slot | null = null
     for (const slot of this.#table.slots) {
-      // What is in the batch already is computed.
-      if (slot.sequence === null || slot.sequence.row >= 0) continue
-      if (last === null || goesBefore(last.sequence as Sequence, slot.sequence)) last = slot
+      // What is in the batch is computed.
+      if (slot.sequence === null || slot.tokens.length > slot.computed) continue
+      if (last === null || mattersMore(last.sequence as Sequence, slot.sequence)) last = slot
     }
     return last
   }
@@ -203,6 +214,7 @@ export class GenerationEngine {
     sequence.hasLooked = false
     this.#table.clear(slot)
     this.#enqueue(sequence)
+    this.#hasPreempted = true
     this.#tally.preempted()
   }
 
@@ -216,21 +228,24 @@ export class GenerationEngine {
     let left = budget
     for (const slot of waiting) {
       if (left === 0) break
-      left -= this.#addPrompt(slot, slot.sequence as Sequence, left)
+      // A sequence before it may have needed its memory.
+      if (slot.sequence !== null) left -= this.#addPrompt(slot, slot.sequence, left)
     }
     return budget - left
   }
 
   #addPrompt(slot: Slot, sequence: Sequence, most: number): number {
     if (!sequence.hasLooked) {
+      if (this.#table.isBeingComputed(slot, sequence)) return 0
       sequence.hasLooked = true
       const reused = this.#table.reuse(slot, sequence)
       if (sequence.outputTokens === 0) sequence.cachedTokens = reused
       this.#tally.looked(sequence.tokens.length, reused)
     }
     const { tokens } = sequence
-    const count = Math.min(most, tokens.length - slot.tokens.length)
-    if (!this.#table.makeRoom(count)) return 0
+    if (!this.#roomFor(slot)) return 0
+    const wanted = Math.min(most, tokens.length - slot.tokens.length)
+    const count = this.#table.makeRoom(wanted) ? wanted : this.#table.book.freeCount
     for (let i = 0; i < count; i++) {
       const place = slot.tokens.length
       const isLast = place === tokens.length - 1
@@ -286,16 +301,28 @@ export class GenerationEngine {
     }
   }
 
-  /** Gives slots to sequences that wait, in their order, as long as there is memory for their prompts. */
+  /**
+   * Gives slots to sequences that wait, in their order, as long as there is memory for their prompts. A sequence whose client does
+   * not read gives its place to one whose client does.
+   */
   #admit(): void {
-    while (this.#waiting.length > 0) {
-      const sequence = this.#waiting[0] as Sequence
-      const needed = Math.min(sequence.tokens.length + headroomCells, this.#table.book.size)
-      const isAlone = this.#table.slots.every((slot) => slot.sequence === null)
-      if (!isAlone && this.#table.availableCells < needed) return
-      if (this.#table.assign(sequence) === null) return
-      this.#waiting.shift()
+    for (;;) {
+      const place = this.#waiting.findIndex((sequence) => !sequence.isPaused)
+      const sequence = this.#waiting[place]
+      if (sequence === undefined) return
+      if (this.#hasPlaceFor(sequence) && this.#table.assign(sequence) !== null) this.#waiting.splice(place, 1)
+      else {
+        const paused = this.#table.slots.find((slot) => slot.sequence?.isPaused === true)
+        if (paused === undefined) return
+        this.#preempt(paused)
+      }
     }
+  }
+
+  #hasPlaceFor(sequence: Sequence): boolean {
+    const needed = Math.min(sequence.tokens.length + headroomCells, this.#table.book.size)
+    const isAlone = this.#table.slots.every((slot) => slot.sequence === null)
+    return isAlone || this.#table.availableCells >= needed
   }
 
   #failSlot(slot: Slot, reason: unknown): void {
@@ -323,6 +350,9 @@ export class GenerationEngine {
 
 const goesBefore = (a: Sequence, b: Sequence): boolean =>
   a.priority < b.priority || (a.priority === b.priority && a.arrival < b.arrival)
+
+/** A sequence whose client does not read matters less than all others. */
+const mattersMore = (a: Sequence, b: Sequence): boolean => (a.isPaused === b.isPaused ? goesBefore(a, b) : b.isPaused)
 
 const byUrgency = ({ sequence: a }: Slot, { sequence: b }: Slot): number =>
   a === null || b === null ? 0 : goesBefore(a, b) ? -1 : 1

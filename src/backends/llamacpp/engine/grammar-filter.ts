@@ -3,20 +3,20 @@
 
 import { ServerError } from '../../../base/server-error.ts'
 import { addressOf } from './llama-library.ts'
-import type { LlamaSession } from './llama-session.ts'
+import type { SamplingSession } from './sampling-session.ts'
 
 /** A candidate is a token, its logit and its probability. */
 const candidateWords = 3
 
 export class GrammarFilter {
-  readonly #session: LlamaSession
+  readonly #session: SamplingSession
   readonly #grammar: number
   readonly #ids: Int32Array
   readonly #values: Float32Array
   readonly #address: number
   #isComplete = false
 
-  constructor(session: LlamaSession, text: string) {
+  constructor(session: SamplingSession, text: string) {
     this.#session = session
     this.#grammar = session.library.grammar(session.vocabulary, text, 'root')
     if (this.#grammar === 0) {

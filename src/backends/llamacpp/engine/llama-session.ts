@@ -2,9 +2,13 @@
 // call: tokens against the vocabulary, batches against their size, texts against the context.
 
 import { ServerError } from '../../../base/server-error.ts'
+import type { SamplingParameters } from '../../../llm/sampling-parameters.ts'
 import type { EngineTask } from '../engine-protocol.ts'
 import { addressOf, openLlamaLibrary, viewFloats, type LlamaLibrary } from './llama-library.ts'
+import type { LanguageRuntime } from './language-runtime.ts'
+import type { SamplingSession } from './sampling-session.ts'
 import { TokenBatch } from './token-batch.ts'
+import { TokenSampler } from './token-sampler.ts'
 
 const kinds = { generate: -1, embed: -1, rerank: 4 } as const
 const encoder = new TextEncoder()
@@ -12,7 +16,7 @@ const encoder = new TextEncoder()
 /** A token of more bytes is asked for again with a larger buffer. */
 const usualPieceBytes = 64
 
-export class LlamaSession {
+export class LlamaSession implements LanguageRuntime, SamplingSession {
   readonly library: LlamaLibrary
   readonly vocabulary: number
   readonly vocabularySize: number
@@ -76,6 +80,10 @@ export class LlamaSession {
 
   get endTokens(): readonly number[] {
     return [...this.#isEnd.keys()].filter((id) => this.#isEnd[id] === 1)
+  }
+
+  createSampler(sampling: SamplingParameters, prompt: Int32Array, grammar: string): TokenSampler {
+    return new TokenSampler(this, sampling, prompt, grammar)
   }
 
   /** Runs beside the steps. `isParsed`: texts of control tokens become these tokens. */

@@ -97,6 +97,7 @@ export class PoolingEngine {
   async #run(): Promise<void> {
     if (this.#isRunning) return
     this.#isRunning = true
+    // No await stands between the last look and the end, so no job is missed.
     while (this.#jobs.length > 0) await this.#step()
     this.#isRunning = false
   }

@@ -3,7 +3,7 @@
 import { AnswerText } from '../../../llm/answer-text.ts'
 import type { SamplingParameters } from '../../../llm/sampling-parameters.ts'
 import type { ChosenLogprob, FinishReason, GenerateOrder, GenerationEnd, TextMessage } from '../engine-protocol.ts'
-import type { TokenSampler } from './token-sampler.ts'
+import type { RuntimeSampler } from './language-runtime.ts'
 
 export class Sequence {
   readonly key: number
@@ -11,7 +11,7 @@ export class Sequence {
   readonly arrival: number
   readonly bornMs: number
   readonly sampling: SamplingParameters
-  readonly sampler: TokenSampler
+  readonly sampler: RuntimeSampler
   readonly isStreamed: boolean
   /** The prompt, and after a preemption what was said before it. */
   tokens: number[]
@@ -31,7 +31,7 @@ export class Sequence {
   #unsent = ''
   #logprobs: ChosenLogprob[] = []
 
-  constructor(order: GenerateOrder, prompt: Int32Array, sampler: TokenSampler, arrival: number, bornMs: number) {
+  constructor(order: GenerateOrder, prompt: Int32Array, sampler: RuntimeSampler, arrival: number, bornMs: number) {
     this.key = order.key
     this.priority = order.priority
     this.sampling = order.sampling
@@ -77,4 +77,4 @@ export class Sequence {
   }
 }
 
-const lengthOr = ({ isComplete }: TokenSampler): FinishReason => (isComplete ? 'stop' : 'length')
+const lengthOr = ({ isComplete }: RuntimeSampler): FinishReason => (isComplete ? 'stop' : 'length')

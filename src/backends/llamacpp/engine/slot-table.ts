@@ -2,14 +2,10 @@
 // nobody uses keeps its tokens until the memory is needed; the one that was used longest ago goes first.
 
 import { CellBook } from './cell-book.ts'
+import type { LanguageRuntime } from './language-runtime.ts'
 import type { Sequence } from './sequence.ts'
 
-/** What the table asks of the library. */
-type SlotMemory = {
-  readonly cells: number
-  forget(slot: number, position: number): boolean
-  share(source: number, target: number, length: number): void
-}
+type SlotMemory = Pick<LanguageRuntime, 'cells' | 'forget' | 'share'>
 
 export type Slot = {
   readonly id: number
@@ -17,6 +13,8 @@ export type Slot = {
   /** The tokens in memory. */
   tokens: number[]
   cells: number[]
+  /** How many of them are computed; the others are in the batch of this step. */
+  computed: number
   /** The adapter that the tokens were computed with. */
   adapter: string
   usedAt: number
@@ -35,7 +33,7 @@ export class SlotTable {
     this.#memory = memory
     this.book = new CellBook(memory.cells)
     this.slots = Array.from({ length: count }, (_, id) => {
-      return { id, sequence: null, tokens: [], cells: [], adapter: '', usedAt: 0 }
+      return { id, sequence: null, tokens: [], cells: [], computed: 0, adapter: '', usedAt: 0 }
     })
   }
 
@@ -60,7 +58,7 @@ export class SlotTable {
     let longest = slot.tokens.length + leastGain
     for (const other of this.slots) {
       if (other === slot) continue
-      const length = this.#commonLength(other, sequence)
+      const length = Math.min(this.#commonLength(other, sequence), other.computed)
       if (length < longest) continue
       longest = length
       donor = other
@@ -72,9 +70,26 @@ export class SlotTable {
       this.book.share(cells)
       slot.cells = cells
       slot.tokens = donor.tokens.slice(0, longest)
+      slot.computed = longest
       if (donor.sequence === null) donor.usedAt = ++this.#uses
     }
     return slot.tokens.length
+  }
+
+  /** Whether another slot is just computing a beginning of the prompt that is longer than what can be reused now. */
+  isBeingComputed(slot: Slot, sequence: Sequence): boolean {
+    const { lora } = sequence.sampling
+    return this.slots.some((other) => {
+      const rival = other.sequence
+      if (other === slot || rival === null || rival.isPaused || rival.next >= 0 || !rival.hasLooked) return false
+      if (rival.sampling.lora !== lora) return false
+      return commonStart(rival.tokens, sequence.tokens) >= Math.max(other.computed, slot.tokens.length) + leastGain
+    })
+  }
+
+  /** The tokens of the batch are computed. */
+  settle(slot: Slot): void {
+    slot.computed = slot.tokens.length
   }
 
   /** One more token of the slot is being computed. */
@@ -127,10 +142,7 @@ export class SlotTable {
   /** How many tokens at the beginning are the same. The last token of a prompt is computed in any case, for what follows it. */
   #commonLength(slot: Slot, { tokens, sampling }: Sequence): number {
     if (slot.adapter !== sampling.lora) return 0
-    const most = Math.min(slot.tokens.length, tokens.length - 1)
-    let length = 0
-    while (length < most && slot.tokens[length] === tokens[length]) length++
-    return length
+    return Math.min(commonStart(slot.tokens, tokens), tokens.length - 1)
   }
 
   #cut(slot: Slot, length: number): void {
@@ -139,7 +151,15 @@ export class SlotTable {
     const kept = this.#memory.forget(slot.id, length) ? length : 0
     this.book.release(slot.cells.splice(kept))
     slot.tokens.length = kept
+    slot.computed = Math.min(slot.computed, kept)
   }
+}
+
+function commonStart(a: readonly number[], b: readonly number[]): number {
+  const most = Math.min(a.length, b.length)
+  let length = 0
+  while (length < most && a[length] === b[length]) length++
+  return length
 }
 
 /** An empty slot is older than any other. */

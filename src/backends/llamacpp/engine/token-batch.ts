@@ -1,7 +1,8 @@
+import type { RuntimeBatch } from './language-runtime.ts'
 import { addressOf } from './llama-library.ts'
 
 /** The tokens of one decode, in arrays that the library reads where they are. */
-export class TokenBatch {
+export class TokenBatch implements RuntimeBatch {
   readonly tokens: Int32Array
   readonly #positions: Int32Array
   readonly #sequences: Int32Array

@@ -5,7 +5,8 @@ import { ServerError } from '../../../base/server-error.ts'
 import type { SamplingParameters } from '../../../llm/sampling-parameters.ts'
 import type { ChosenLogprob, TokenLogprob } from '../engine-protocol.ts'
 import { GrammarFilter } from './grammar-filter.ts'
-import type { LlamaSession } from './llama-session.ts'
+import type { RuntimeSampler } from './language-runtime.ts'
+import type { SamplingSession } from './sampling-session.ts'
 
 /** Below it vLLM takes the most likely token. */
 const greedyBelow = 1e-5
@@ -13,8 +14,8 @@ const greedyBelow = 1e-5
 /** A seed that the library would replace by a random one. */
 const reservedSeed = 0xffffffff
 
-export class TokenSampler {
-  readonly #session: LlamaSession
+export class TokenSampler implements RuntimeSampler {
+  readonly #session: SamplingSession
   readonly #sampling: SamplingParameters
   readonly #chain: number
   readonly #grammar: GrammarFilter | null
@@ -26,7 +27,7 @@ export class TokenSampler {
   cumulativeLogprob = 0
 
   /** `grammar` is GBNF; '': none. Throws where llama.cpp does not take it. */
-  constructor(session: LlamaSession, sampling: SamplingParameters, prompt: Int32Array, grammar: string) {
+  constructor(session: SamplingSession, sampling: SamplingParameters, prompt: Int32Array, grammar: string) {
     this.#session = session
     this.#sampling = sampling
     const beyond = [...sampling.logitBias.keys(), ...sampling.stopTokenIds].find((id) => id >= session.vocabularySize)
@@ -104,7 +105,7 @@ export class TokenSampler {
   }
 }
 
-function createChain({ library }: LlamaSession, sampling: SamplingParameters): number {
+function createChain({ library }: SamplingSession, sampling: SamplingParameters): number {
   const chain = library.createChain(library.chainDefaults())
   const { temperature, minP, topK, topP, seed } = sampling
   if (temperature < greedyBelow) {
