@@ -1,4 +1,3 @@
-import type { SamplingParameters } from '../../src/llm/sampling-parameters.ts'
 import type {
   LanguageRuntime,
   RuntimeBatch,
@@ -18,7 +17,7 @@ export function nextToken(tokens: readonly number[], adapter = ''): number {
   return hash % vocabulary
 }
 
-export const tokensOf = (text: string): number[] => [...text].map((letter) => letter.charCodeAt(0) - letterA)
+export const tokensOf = (text: string): number[] => text.split('').map((letter) => letter.charCodeAt(0) - letterA)
 export const textOf = (tokens: readonly number[]): string =>
   tokens.map((token) => String.fromCharCode(token + letterA)).join('')
 
@@ -59,7 +58,7 @@ export class FakeLanguageRuntime implements LanguageRuntime {
     return Promise.resolve(Int32Array.from(tokensOf(text)))
   }
 
-  createSampler(_: SamplingParameters): RuntimeSampler {
+  createSampler(): RuntimeSampler {
     this.openSamplers++
     let isOpen = true
     return {
