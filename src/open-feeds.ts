@@ -51,6 +51,7 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
       version,
       model_control: options.engine.modelControlMode,
       access: options.process.accessConfigFile !== '',
+      cost: options.process.costPerHour > 0,
     }),
   }
   return {

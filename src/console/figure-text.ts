@@ -35,3 +35,9 @@ export const countText = (value: number | null | undefined): string =>
 export const timeText = (at: number | string): string => new Date(at).toLocaleTimeString('en-GB')
 
 export const dateText = (at: number | string): string => new Date(at).toLocaleString('en-GB')
+
+export function durationText(seconds: number): string {
+  if (seconds < 90) return `${Math.round(seconds)} s`
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`
+  return seconds < 172_800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86_400).toFixed(1)} days`
+}

@@ -1,8 +1,9 @@
 // What the server says of itself as it changes: one feed for the whole console, opened again when it breaks.
 
 import { signal } from '@preact/signals'
-import type { IndexEntry } from '../client/web.ts'
-import { accessKey, call, client, messageOf, readFeed, ServerRefusal } from './server-api.ts'
+import { InferenceError, type IndexEntry } from '../client/web.ts'
+import { may, mayAll, refreshRights } from './caller-rights.ts'
+import { accessKey, call, client, keyRefusal, messageOf, readFeed, ServerRefusal } from './server-api.ts'
 
 export type Figures = Readonly<Record<string, number | null>>
 
@@ -11,6 +12,8 @@ type Facts = {
   readonly version: string
   readonly model_control: string
   readonly access?: boolean
+  /** Somebody said what the server costs. */
+  readonly cost?: boolean
 }
 
 type Series = (number | null)[]
@@ -54,16 +57,27 @@ export async function followServer(): Promise<void> {
   })
   for (;;) {
     stop = new AbortController()
-    if (!document.hidden) await followOnce(stop.signal)
-    await new Promise((resolve) =>
-      setTimeout(resolve, document.hidden ? 500 : retryMs / (stop.signal.aborted ? 20 : 1)),
-    )
+    // Without a key every call would be refused, and too many refusals close the door for a while.
+    if (!document.hidden && keyRefusal.value === '') await followOnce(stop.signal)
+    const wait = document.hidden ? 500 : retryMs / (stop.signal.aborted ? 20 : 1)
+    await new Promise((resolve) => {
+      setTimeout(resolve, wait)
+      stop.signal.addEventListener('abort', resolve)
+    })
   }
 }
 
 async function followOnce(stop: AbortSignal): Promise<void> {
   try {
-    await refreshModels()
+    await refreshRights()
+    if (keyRefusal.value !== '') return
+    // A caller who may not list models or see figures still has the other pages.
+    if (may('model-repository')) await refreshModels()
+    else models.value = []
+    if (!mayAll('statistics')) {
+      connection.value = 'open'
+      return
+    }
     await fillRates()
     await readFeed('/v2/live', stop, (data) => {
       connection.value = 'open'
@@ -73,11 +87,15 @@ async function followOnce(stop: AbortSignal): Promise<void> {
     if (!stop.aborted) throw new Error('the server ended the connection')
   } catch (reason) {
     if (stop.aborted) return
-    // A caller without the right to see figures still has the other pages.
-    const isRefused = reason instanceof ServerRefusal && reason.status !== 503
-    connection.value = isRefused ? 'open' : 'lost'
+    connection.value = isAway(reason) ? 'lost' : 'open'
     lostReason.value = messageOf(reason)
   }
+}
+
+/** The server did not answer, or said that it ends. A refusal is an answer. */
+function isAway(reason: unknown): boolean {
+  if (reason instanceof ServerRefusal) return reason.status === 503
+  return !(reason instanceof InferenceError) || reason.status === null || reason.status === 503
 }
 
 async function fillRates(): Promise<void> {

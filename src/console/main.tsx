@@ -1,7 +1,9 @@
 import { render, type JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { AccessPage, whoAmI } from './access-page.tsx'
+import { AccessPage } from './access-page.tsx'
+import { isVisitorKnown, may, mayAll, whoAmI } from './caller-rights.ts'
 import './console.css'
+import { CostPage } from './cost-page.tsx'
 import { DocsPage } from './docs-page.tsx'
 import { connection, facts, followServer, lostReason } from './live-store.ts'
 import { LogsPage } from './logs-page.tsx'
@@ -21,6 +23,8 @@ type PageEntry = {
   readonly name: string
   readonly icon: string
   readonly page: (parts: readonly string[]) => JSX.Element
+  /** Left out: everybody sees it. */
+  readonly isShown?: () => boolean
 }
 
 const pages: readonly PageEntry[] = [
@@ -41,25 +45,42 @@ const pages: readonly PageEntry[] = [
     name: 'Playground',
     icon: 'M8 5v14l11-7z',
     page: ([, name = '', version = '']) => <PlaygroundPage key={`${name}/${version}`} model={name} version={version} />,
+    isShown: () => may('inference'),
   },
   {
     path: 'rollouts',
     name: 'Rollouts',
     icon: 'M3 17h4l4-8 4 5 3-4h3v2h-2l-4 5-4-5-3 7H3z',
     page: ([, name]) => <RolloutsPage name={name ?? ''} />,
+    isShown: () => may('rollouts'),
   },
-  { path: 'logs', name: 'Logs', icon: 'M4 5h16v2H4zm0 4h16v2H4zm0 4h10v2H4zm0 4h10v2H4z', page: () => <LogsPage /> },
+  {
+    path: 'logs',
+    name: 'Logs',
+    icon: 'M4 5h16v2H4zm0 4h16v2H4zm0 4h10v2H4zm0 4h10v2H4z',
+    page: () => <LogsPage />,
+    isShown: () => mayAll('logging'),
+  },
   {
     path: 'traces',
     name: 'Traces',
     icon: 'M3 4h10v3H3zm4 6h10v3H7zm4 6h10v3H11z',
     page: () => <TracesPage />,
+    isShown: () => mayAll('trace'),
   },
   {
     path: 'access',
     name: 'Access',
     icon: 'M12 2 4 5v6c0 5 3.4 9.7 8 11 4.6-1.3 8-6 8-11V5zm0 5a2.5 2.5 0 0 1 1 4.8V16h-2v-4.2A2.5 2.5 0 0 1 12 7z',
     page: () => <AccessPage />,
+    isShown: () => whoAmI.value?.access === true,
+  },
+  {
+    path: 'cost',
+    name: 'Cost',
+    icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm1 14h-2v-1.2c-1.6-.3-2.6-1.3-2.7-2.8h1.8c.1.8.7 1.3 1.9 1.3s1.8-.5 1.8-1.2c0-.6-.4-1-1.7-1.3-2-.5-3.5-1-3.5-2.9 0-1.4 1-2.3 2.4-2.6V5h2v1.3c1.5.3 2.4 1.3 2.5 2.6h-1.8c-.1-.7-.6-1.2-1.7-1.2s-1.6.5-1.6 1.1c0 .6.5.9 1.8 1.2 2 .5 3.4 1.1 3.4 3 0 1.5-1.1 2.4-2.6 2.7z',
+    page: () => <CostPage />,
+    isShown: () => facts.value?.cost === true && mayAll('access'),
   },
   {
     path: 'docs',
@@ -89,12 +110,28 @@ function App(): JSX.Element {
             <small>{lostReason.value}</small>
           </Notice>
         ) : null}
-        {entry === undefined ? <NotFound /> : entry.page(route.value)}
+        {keyRefusal.value !== '' || !isVisitorKnown() ? null : <Page entry={entry} />}
       </main>
       <Confirmation />
     </>
   )
 }
+
+function Page({ entry }: { readonly entry: PageEntry | undefined }): JSX.Element {
+  if (entry === undefined) return <NotFound />
+  return mayShow(entry) ? entry.page(route.value) : <NotShown name={entry.name} />
+}
+
+const mayShow = ({ isShown }: PageEntry): boolean => isShown?.() ?? true
+
+const NotShown = ({ name }: { readonly name: string }): JSX.Element => (
+  <>
+    <h1 id="page-title" tabIndex={-1}>
+      {name}
+    </h1>
+    <p>The server does not offer this page, or not to you.</p>
+  </>
+)
 
 function skip(event: Event): void {
   event.preventDefault()
@@ -113,7 +150,6 @@ const NotFound = (): JSX.Element => (
 )
 
 function Side({ current }: { readonly current: string }): JSX.Element {
-  const hasAccess = whoAmI.value !== null
   return (
     <aside class="side">
       <a class="brand" href={linkTo()}>
@@ -125,21 +161,19 @@ function Side({ current }: { readonly current: string }): JSX.Element {
       </a>
       <nav aria-label="Pages">
         <ul>
-          {pages
-            .filter(({ path }) => path !== 'access' || hasAccess)
-            .map(({ path, name, icon }) => (
-              <li key={path}>
-                <a
-                  href={path === 'docs' ? '/docs' : path === '' ? linkTo() : linkTo(path)}
-                  aria-current={path === current ? 'page' : undefined}
-                >
-                  <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true">
-                    <path d={icon} />
-                  </svg>
-                  {name}
-                </a>
-              </li>
-            ))}
+          {pages.filter(mayShow).map(({ path, name, icon }) => (
+            <li key={path}>
+              <a
+                href={path === 'docs' ? '/docs' : path === '' ? linkTo() : linkTo(path)}
+                aria-current={path === current ? 'page' : undefined}
+              >
+                <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true">
+                  <path d={icon} />
+                </svg>
+                {name}
+              </a>
+            </li>
+          ))}
         </ul>
       </nav>
       <div class="side-foot">

@@ -1,6 +1,7 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { IndexEntry } from '../client/web.ts'
+import { may } from './caller-rights.ts'
 import { Sparkline } from './chart.tsx'
 import { countText, msText, rateText } from './figure-text.ts'
 import { facts, models, rateSeries, refreshModels, versionFigures } from './live-store.ts'
@@ -83,10 +84,11 @@ function ModelRow({ entry }: { readonly entry: IndexEntry }): JSX.Element {
 }
 
 export function ModelActions({ name, isReady }: { readonly name: string; readonly isReady: boolean }): JSX.Element {
-  const isControlled = facts.value === null || facts.value.model_control === 'explicit'
+  const isExplicit = facts.value === null || facts.value.model_control === 'explicit'
+  const isControlled = isExplicit && may('model-repository')
   return (
     <>
-      {isReady ? (
+      {isReady && may('inference') ? (
         <a class="button small" href={linkTo('playground', name)}>
           Try
         </a>

@@ -32,9 +32,14 @@ const keyHeaders = (): Record<string, string> =>
   accessKey.value === '' ? {} : { authorization: `Bearer ${accessKey.value}` }
 
 export async function keyedFetch(url: string, init: RequestInit = {}): Promise<Response> {
+  const key = accessKey.value
   const headers = { ...(init.headers as Record<string, string> | undefined), ...keyHeaders() }
   const response = await fetch(url, { ...init, headers, credentials: 'omit', cache: 'no-store' })
-  if (response.status === 401) keyRefusal.value = 'The server asks for a key.'
+  // An answer that comes late says nothing of a key that was typed since.
+  if (response.status === 401 && key === accessKey.value) {
+    keyRefusal.value =
+      key === '' ? 'The server asks for a key.' : 'The server does not take this key. It asks for a key.'
+  }
   return response
 }
 

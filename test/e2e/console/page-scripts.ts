@@ -25,7 +25,11 @@ export const middleOf = (selector: string): string => `(() => {
 
 /** What the accessibility rules say of the page, and whether it scrolls sideways. Needs axe in the page. */
 export const findViolations = `axe
-  .run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] })
+  .run(document, {
+    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
+    resultTypes: ['violations'],
+    preload: false,
+  })
   .then(({ violations }) => [
     ...violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 160)).join(' | ')),
     ...(document.documentElement.scrollWidth > innerWidth ? ['the page scrolls sideways'] : []),
