@@ -57,6 +57,19 @@ function admissionUnderTest(records: readonly KeyRecord[] = [record]): {
   }
 }
 
+test('the right console opens what the console watches, but for what is denied', () => {
+  const clock = new ManualClock()
+  const text =
+    'roles: { watcher: { allow: [console], deny: [logging] } }\ngrants: [{ to: { key: "web-*" }, role: watcher }]\n'
+  const policy = new AccessPolicy(configOf(text), [record], () => null)
+  const admission = new AccessAdmission({ clock, policy: () => policy, verifyToken: () => Promise.resolve(null) })
+  const kindOf = (given: Partial<AdmissionFacts>): string =>
+    (admission.admit(factsOf({ isForAll: true, header: (name) => (name === 'authorization' ? withKey.authorization : null), ...given })) as Verdict).kind // prettier-ignore
+  assert.equal(kindOf({ action: 'statistics', isOfConsole: true }), 'api-key')
+  assert.equal(kindOf({ action: 'statistics' }), 'refused')
+  assert.equal(kindOf({ action: 'logging', isOfConsole: true }), 'refused')
+})
+
 const withKey = { authorization: `Bearer ${apiKeyText(key)}` }
 const infer = (model: string): Partial<AdmissionFacts> => ({ api: 'inference', action: 'inference', model })
 const reasonOf = (verdict: Verdict): string => (verdict.kind === 'refused' ? verdict.reason : 'admitted')

@@ -166,10 +166,12 @@ export class AccessAdmission implements Admission {
   }
 }
 
-function isAllowed(rights: Rights, { kind }: Caller, { action, model, isForAll, isForSelf }: AdmissionFacts): boolean {
-  if (isForSelf) return kind !== 'anonymous'
+function isAllowed(rights: Rights, { kind }: Caller, facts: AdmissionFacts): boolean {
+  const { action, model } = facts
+  if (facts.isForSelf) return kind !== 'anonymous'
   if (model !== '') return rights.may(action, model)
-  return isForAll ? rights.mayAll(action) : rights.mayAny(action)
+  if (facts.isForAll ? rights.mayAll(action) : rights.mayAny(action)) return true
+  return facts.isOfConsole && rights.mayAll('console') && !rights.denies(action)
 }
 
 type Call = {

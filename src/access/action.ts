@@ -5,4 +5,11 @@ export const actions = [...apiNames, 'access', 'metrics', 'console'] as const
 export type Action = (typeof actions)[number]
 
 /** Actions on the server as a whole: a permission that names models for one of them is a mistake. */
-export const serverActions: ReadonlySet<Action> = new Set(['shared-memory', 'logging', 'rollouts', 'access', 'console'])
+export const serverActions: ReadonlySet<Action> = new Set([
+  'shared-memory',
+  'logging',
+  'rollouts',
+  'jobs',
+  'access',
+  'console',
+])

@@ -16,6 +16,8 @@ export interface AdmissionFacts extends CallFacts {
   readonly model: string
   /** True: the call is about the server as a whole, and a right for some models is not enough. */
   readonly isForAll: boolean
+  /** True: the console shows this, and the right `console` is enough where the action is not denied. */
+  readonly isOfConsole: boolean
   /** True: the call asks about the caller itself, and whoever is known may ask. */
   readonly isForSelf: boolean
   /** The same object for calls of one connection that have the same head: an Admission may remember its verdict by it. */

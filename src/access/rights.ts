@@ -48,6 +48,11 @@ export class Rights {
     return (this.#onSome & bit(action)) !== 0
   }
 
+  /** Whether a rule denies this, for all models or some. */
+  denies(action: Action): boolean {
+    return this.#rules.deny.some((one) => names(one, action))
+  }
+
   #judgeModel(model: string): number {
     const { allow, deny } = this.#rules
     const isMeant = ({ models }: Permission): boolean => models === null || models.matches(model)

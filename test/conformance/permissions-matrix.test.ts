@@ -37,9 +37,10 @@ import { GrpcFixture, type Message } from './grpc-fixture.ts'
 
 /**
  * `model`: the path or the message names a model, and a right for that model is enough. `some`: a right for any model is enough, and
- * the answer leaves out the others. `all`: only a right for all models is enough. `self`: whoever is known.
+ * the answer leaves out the others. `all`: only a right for all models is enough. `self`: whoever is known. `console`: as
+ * `all`, and the right `console` is enough as well.
  */
-type Scope = 'model' | 'some' | 'all' | 'self'
+type Scope = 'model' | 'some' | 'all' | 'self' | 'console'
 type Rule = `${Action} ${Scope}`
 
 const m = '/v2/models/{model}'
@@ -52,7 +53,7 @@ const httpRules: Readonly<Record<string, Rule>> = {
   '/v2/health/ready': 'health some',
   '/health/live': 'health some',
   '/health/ready': 'health some',
-  '/v2/health/detail': 'health all',
+  '/v2/health/detail': 'health console',
   '/v2': 'metadata some',
   '/v2/openapi.json': 'metadata some',
   [v]: 'metadata model',
@@ -91,11 +92,11 @@ const httpRules: Readonly<Record<string, Rule>> = {
   '/v2/trace/setting': 'trace all',
   [`${m}/trace/setting`]: 'trace model',
   '/v2/logging': 'logging some',
-  '/v2/live': 'statistics all',
-  '/v2/live/history': 'statistics all',
-  '/v2/logs': 'logging all',
-  '/v2/traces': 'trace all',
-  '/v2/repository/findings': 'model-repository all',
+  '/v2/live': 'statistics console',
+  '/v2/live/history': 'statistics console',
+  '/v2/logs': 'logging console',
+  '/v2/traces': 'trace console',
+  '/v2/repository/findings': 'model-repository console',
   [`${system}[/region/{region}]/status`]: 'shared-memory some',
   [`${system}/region/{region}/register`]: 'shared-memory some',
   [`${system}[/region/{region}]/unregister`]: 'shared-memory some',
@@ -121,6 +122,13 @@ const httpRules: Readonly<Record<string, Rule>> = {
   '/v2/access/me': 'metadata self',
   '/v2/access/usage': 'metadata self',
   '/v2/cost': 'access all',
+  // To make one needs the right to the model in its body as well.
+  '/v2/jobs': 'jobs all',
+  '/v2/jobs/{job}': 'jobs all',
+  '/v2/jobs/{job}/cancel': 'jobs all',
+  '/v2/jobs/{job}/output': 'jobs all',
+  '/v2/jobs/{job}/pause': 'jobs all',
+  '/v2/jobs/{job}/resume': 'jobs all',
   '/v2/access/keys': 'access all',
   '/v2/access/keys/{key}/revoke': 'access all',
   '/v2/access/keys/{key}/rotate': 'access all',
@@ -199,6 +207,7 @@ const grpcRules: Readonly<Record<string, Rule>> = {
   Check: 'health some',
   Watch: 'health some',
   ServerReflectionInfo: 'metadata some',
+  StreamCoreMetrics: 'statistics some',
 }
 
 /** TensorFlow Serving's RPCs, where they are allowed. */
@@ -239,7 +248,8 @@ function check(what: string, rule: Rule, facts: Parameters<Admission['admit']>[0
   const isSelf = scope === 'self'
   assert.equal(outcome(facts, null), 'unauthenticated', `${what} without credentials`)
   for (const one of actions) {
-    const expected = isSelf || one === action ? 'admitted' : 'forbidden'
+    const isEnough = one === action || (scope === 'console' && one === 'console')
+    const expected = isSelf || isEnough ? 'admitted' : 'forbidden'
     assert.equal(outcome(facts, only(one, null)), expected, `${what} with '${one}' alone`)
   }
   if (serverActions.has(action) || isSelf) return

@@ -9,6 +9,7 @@ export const factsOf = (given: Partial<AdmissionFacts>): AdmissionFacts => ({
   peer: '127.0.0.1',
   model: '',
   isForAll: false,
+  isOfConsole: false,
   isForSelf: false,
   head: {},
   bodyBytes: 0,

@@ -2,14 +2,14 @@ import { ServerError } from '../../base/server-error.ts'
 import { errorResponse } from '../../ports/http/error-response.ts'
 import type { EventReaders } from '../../ports/http/event-readers.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
-import { forAll, get, type Route } from '../../ports/http/route.ts'
+import { forAll, get, ofConsole, type Route } from '../../ports/http/route.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
 import type { FeedEndpoints, FeedSources } from './feed-endpoints.ts'
 
 /** Feeds that are put together when the first reader asks. */
 export type FeedsOnDemand = { readonly readers: EventReaders; readonly open: () => Promise<FeedSources> }
 
-/** Triton does not have these paths. Each shows every model, so a caller needs the right for all of them. */
+/** Triton does not have these paths. Each shows every model, so a caller needs the right for all of them, or the right `console`. */
 export function feedRoutes(feeds: FeedsOnDemand | null): Route[] {
   const open = async (): Promise<FeedEndpoints> => {
     if (feeds === null) throw ServerError.withoutStack('UNSUPPORTED', 'this server has no feeds')
@@ -19,41 +19,32 @@ export function feedRoutes(feeds: FeedsOnDemand | null): Route[] {
   const via = handlersOnDemand(open, (request, reason) =>
     request.respond(errorResponse(ServerError.from(reason), jsonType)),
   )
-  return [
-    forAll(
-      get(
-        '/v2/live',
-        'statistics',
-        via(({ live }) => live),
-      ),
+  const routes = [
+    get(
+      '/v2/live',
+      'statistics',
+      via(({ live }) => live),
     ),
-    forAll(
-      get(
-        '/v2/live/history',
-        'statistics',
-        via(({ history }) => history),
-      ),
+    get(
+      '/v2/live/history',
+      'statistics',
+      via(({ history }) => history),
     ),
-    forAll(
-      get(
-        '/v2/logs',
-        'logging',
-        via(({ logs }) => logs),
-      ),
+    get(
+      '/v2/logs',
+      'logging',
+      via(({ logs }) => logs),
     ),
-    forAll(
-      get(
-        '/v2/traces',
-        'trace',
-        via(({ traces }) => traces),
-      ),
+    get(
+      '/v2/traces',
+      'trace',
+      via(({ traces }) => traces),
     ),
-    forAll(
-      get(
-        '/v2/repository/findings',
-        'model-repository',
-        via(({ findings }) => findings),
-      ),
+    get(
+      '/v2/repository/findings',
+      'model-repository',
+      via(({ findings }) => findings),
     ),
   ]
+  return routes.map((route) => ofConsole(forAll(route)))
 }

@@ -1,6 +1,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import { errorResponse } from '../../ports/http/error-response.ts'
-import { get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { forAll, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
 import type { JobEndpoints } from './job-endpoints.ts'
 
@@ -12,7 +12,8 @@ export function jobRoutes(endpoints: JobEndpoints | null): Route[] {
   const one = '/v2/jobs/{job}'
   const act = (action: 'pause' | 'resume' | 'cancel'): Route =>
     post(`${one}/${action}`, 'jobs', endpoints?.act(action) ?? off)
-  return [
+  // A list shows the jobs of all models, and who may see one may see its answers.
+  const routes = [
     large(getOrPost('/v2/jobs', 'jobs', endpoints?.list ?? off)),
     get(one, 'jobs', endpoints?.show ?? off),
     get(`${one}/output`, 'jobs', endpoints?.output ?? off),
@@ -20,4 +21,5 @@ export function jobRoutes(endpoints: JobEndpoints | null): Route[] {
     act('resume'),
     act('cancel'),
   ]
+  return routes.map(forAll)
 }

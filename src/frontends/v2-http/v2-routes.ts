@@ -5,7 +5,7 @@ import type { Engine } from '../../engine/engine.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
-import { forAll, get, getOrPost, large, post, type Route } from '../../ports/http/route.ts'
+import { forAll, get, getOrPost, large, post, ofConsole, type Route } from '../../ports/http/route.ts'
 import { plainType } from '../../transport/http1/http-message.ts'
 import { InferEndpoint } from './infer-endpoint.ts'
 import { loggingEndpoint } from './logging-endpoint.ts'
@@ -49,7 +49,7 @@ const metadataRoutes = (metadata: MetadataEndpoints): Route[] => [
   get('/v2/health/ready', 'health', metadata.ready, plainType),
   get('/health/live', 'health', metadata.live, plainType),
   get('/health/ready', 'health', metadata.ready, plainType),
-  forAll(get('/v2/health/detail', 'health', metadata.healthDetail)),
+  ofConsole(forAll(get('/v2/health/detail', 'health', metadata.healthDetail))),
   get('/v2', 'metadata', metadata.serverMetadata),
   get('/v2/openapi.json', 'metadata', metadata.openApi),
   get(modelVersion, 'metadata', metadata.modelMetadata),

@@ -173,6 +173,7 @@ class GrpcCallFacts implements AdmissionFacts {
   /** The first message names the model: the method compares it with the rights of the caller. */
   readonly model = ''
   readonly isForAll = false
+  readonly isOfConsole = false
   readonly isForSelf = false
   readonly bodyBytes = 0
   readonly isStream: boolean

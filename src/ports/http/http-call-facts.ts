@@ -11,6 +11,7 @@ export class HttpCallFacts implements AdmissionFacts {
   readonly action: Action
   readonly model: string
   readonly isForAll: boolean
+  readonly isOfConsole: boolean
   readonly isForSelf: boolean
   readonly isStream = false
   readonly #request: HttpRequest
@@ -21,6 +22,7 @@ export class HttpCallFacts implements AdmissionFacts {
     this.action = route.action ?? route.api
     this.model = model
     this.isForAll = route.isForAll === true
+    this.isOfConsole = route.isOfConsole === true
     this.isForSelf = route.isForSelf === true
     this.#request = request
   }

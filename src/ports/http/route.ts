@@ -22,6 +22,8 @@ export type Route = {
   readonly action?: Action
   /** True: the route is about the server as a whole, and a right for some models is not enough. */
   readonly isForAll?: boolean
+  /** True: the console shows the route's answer, and who has the right `console` may ask. */
+  readonly isOfConsole?: boolean
   /** True: the route tells a caller about itself, and whoever is known may ask. */
   readonly isForSelf?: boolean
   /** The content type of a 405: some endpoints of Triton set JSON before they check the method, others after it. */
@@ -51,5 +53,6 @@ export const getOrPost = route('GET', 'POST')
 export const open = (restricted: Route): Route => ({ ...restricted, isOpen: true })
 export const large = (small: Route): Route => ({ ...small, takesLargeBody: true })
 export const forAll = (some: Route): Route => ({ ...some, isForAll: true })
+export const ofConsole = (some: Route): Route => ({ ...some, isOfConsole: true })
 export const forSelf = (some: Route): Route => ({ ...some, isForSelf: true })
 export const acting = (action: Action, route: Route): Route => ({ ...route, action })
