@@ -76,6 +76,10 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
     const { IdentityBackend } = await import('./backends/identity/identity-backend.ts')
     return new IdentityBackend(dependencies)
   },
+  openai: async (dependencies) => {
+    const { OpenAiBackend } = await import('./backends/openai/openai-backend.ts')
+    return new OpenAiBackend(dependencies)
+  },
   llamacpp: async (dependencies, settings) => {
     const { LlamaCppBackend } = await import('./backends/llamacpp/llamacpp-backend.ts')
     return new LlamaCppBackend(dependencies, settings)

@@ -53,6 +53,7 @@ const onnx = ['onnxruntime']
 const typescript = ['typescript']
 const identity = ['identity']
 const llama = ['llamacpp']
+const upstream = ['openai']
 const trees = ['xgboost', 'lightgbm']
 const inPython = ['python', 'torchserve', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...trees]
 
@@ -102,6 +103,16 @@ export const modelParameters = {
     anyText,
     "The Jinja text that makes a prompt of a [chat](../guide/openai-clients.md#chat-templates); without: the one in the model's files",
   ),
+  upstream_url: row(
+    upstream,
+    anyText,
+    'The address of [another OpenAI server](../guide/which-engine.md#upstreams), as `https://host/v1`',
+    isPath,
+  ),
+  upstream_model: row(upstream, anyText, "The upstream's name of the model; without: the model's own name"),
+  api_key_env: row(upstream, anyText, 'The environment variable with the key; without: `OPENAI_API_KEY`', isPath),
+  upstream_timeout_ms: row(upstream, wholeNumberUpTo(0x7fffffff), 'How long one answer may take; 600000'),
+  upstream_max_concurrent: row(upstream, wholeNumberUpTo(4096), 'Calls of one instance that are under way at once; 64'),
   single_flight: row(
     every,
     trueOrFalse,

@@ -11,6 +11,8 @@ export class InferenceMeter {
   readonly #model: string
   readonly #rows: number
   #tokens = 0
+  /** Of the prompt: each answer of a language model may tell it again. */
+  #inputTokens = 0
   #answers = 0
   #isEnded = false
 
@@ -20,16 +22,28 @@ export class InferenceMeter {
     this.#rows = rows
   }
 
+  /** Language models count in outputs: the tokens of the prompt, and those of this answer. */
+  #noteTensors({ outputs }: InferenceResponse): void {
+    for (const { name, dataType, bytes } of outputs) {
+      if (dataType !== 'UINT32' || bytes.length !== 4) continue
+      const count = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true)
+      if (name === 'num_input_tokens') this.#inputTokens = Math.max(this.#inputTokens, count)
+      else if (name === 'num_output_tokens') this.#tokens += count
+    }
+  }
+
   /** Each answer of a stream without a number of its own counts as one token. */
   note(response: InferenceResponse, request: InferenceRequest): void {
     if (!response.isFlagOnly && response.error === null) {
       this.#answers++
       const tokens = Number(response.parameters?.get(tokensParameter) ?? 0)
       if (tokens > 0 && Number.isFinite(tokens)) this.#tokens += tokens
+      else this.#noteTensors(response)
     }
     if (!response.isFinal || this.#isEnded) return
     this.#isEnded = true
-    const tokens = this.#tokens > 0 || this.#answers <= 1 ? this.#tokens : this.#answers
+    const told = this.#tokens + this.#inputTokens
+    const tokens = told > 0 || this.#answers <= 1 ? told : this.#answers
     const computeNs = Math.max(0, request.computeEndNs - request.computeStartNs)
     this.#account.end({ model: this.#model, rows: this.#rows, tokens, computeNs })
   }

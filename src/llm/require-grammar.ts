@@ -10,25 +10,35 @@ export function requireGrammar(grammar: string): void {
   const refuse = (text: string): never => {
     throw ServerError.withoutStack('INVALID_ARG', `sampling_parameters: 'grammar' ${text}`)
   }
-  let depth = 0
-  let copies = 1
+  // How often each open bracket repeats what is in it, so far; the first is the rule itself.
+  let open = [0]
+  let closed = 0
   for (const [mark, count] of marksOf(grammar)) {
-    if (mark === '(') depth++
-    if (mark === ')') depth--
-    if (depth > mostNested) refuse(`has more than ${mostNested} brackets inside each other`)
-    if (mark === '{') copies *= Math.max(1, count)
-    if (copies > mostRepeated) refuse(`repeats more than ${mostRepeated} times, counting repetitions of repetitions`)
     // A new rule begins: its repetitions are its own.
-    if (mark === '=') copies = 1
+    if (mark === '=') open = [0]
+    if (mark === '(') open.push(0)
+    if (open.length > mostNested + 1) refuse(`has more than ${mostNested} brackets inside each other`)
+    const repeated = mark === '{' ? Math.max(1, count) * Math.max(1, closed) : 0
+    // A bracket counts when it is closed; a repetition behind it has counted it once already.
+    closed = mark === ')' ? (open.length > 1 ? (open.pop() as number) : 0) : 0
+    const added = mark === ')' ? closed : repeated
+    open[open.length - 1] = (open.at(-1) as number) + added
+    if ((open.at(-1) as number) > mostRepeated) {
+      refuse(`repeats more than ${mostRepeated} times, counting repetitions of repetitions`)
+    }
   }
 }
 
-/** The marks outside of texts, character sets and comments. A repetition comes with its largest number. */
+/**
+ * The marks outside of texts, character sets and comments. A repetition comes with its largest number. What stands between a
+ * bracket and a repetition that is not its own is the mark ' '.
+ */
 function* marksOf(grammar: string): Generator<readonly [mark: string, count: number]> {
-  const pattern = /"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*|::=|[()]|\{(\d*)(?:,(\d*))?\}/g
+  const pattern = /"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*|::=|[()]|\{(\d*)(?:,(\d*))?\}|[\w-]+/g
   for (const [text, least = '', most = ''] of grammar.matchAll(pattern)) {
     if (text === '::=') yield ['=', 0]
     else if (text === '(' || text === ')') yield [text, 0]
     else if (text.startsWith('{')) yield ['{', Math.max(Number(least), Number(most))]
+    else yield [' ', 0]
   }
 }

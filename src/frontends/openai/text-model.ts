@@ -105,6 +105,7 @@ export class TextModel {
     if (!this.#gives(job.task)) throw this.#cannot(job.task)
     if (chatRequest !== null) add('chat_request', (spec) => this.#text(spec, JSON.stringify(chatRequest)))
     if (job.task !== 'generate') {
+      add('return_num_input_tokens', (spec) => this.#number(spec, 1))
       const settings = JSON.stringify(job.sampling)
       if (settings !== '{}') add('sampling_parameters', (spec) => this.#text(spec, settings))
       return tensors

@@ -187,9 +187,12 @@ def llama_index():
 
 
 OWN = [models, chat, chat_streams, several_choices, limits_of_length, logprobs, completions, tools, reasoning, structured, embeddings, responses, errors, plain_models]
+UPSTREAM = [chat, chat_streams, several_choices, limits_of_length, logprobs, completions, tools, reasoning, structured, embeddings, responses]
 OTHERS = {"chat": chat, "langchain": langchain, "llama_index": llama_index}
 
-for check in OWN if sys.argv[2] == "openai" else [OTHERS[sys.argv[2]]]:
+PARTS = {"openai": OWN, "upstream": UPSTREAM, **{name: [check] for name, check in OTHERS.items()}}
+
+for check in PARTS[sys.argv[2]]:
     try:
         check()
         failure = None

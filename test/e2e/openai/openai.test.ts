@@ -7,6 +7,7 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { requireTool } from '../../tool.ts'
+import { temporaryRepository } from '../../fixtures/temporary-repository.ts'
 import { until } from '../../until.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
 
@@ -175,12 +176,6 @@ describe('bad input gets an official error body', () => {
 })
 
 describe('clients that leave or do not read', () => {
-  const running = async (): Promise<number> => {
-    const text = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
-    const counts = [...text.matchAll(/^toy_running(?:\{[^}]*\})? ([\d.]+)$/gm)].map(([, value]) => Number(value))
-    return counts.reduce((sum, value) => sum + value, 0)
-  }
-
   test('more choices than run at once follow each other', async () => {
     const { json } = await ask('/v1/chat/completions', { model: 'toy', messages: say('x y'), n: 40 })
     assert.deepEqual(json.choices.map((choice) => choice.index), Array.from({ length: 40 }, (_, index) => index)) // prettier-ignore
@@ -234,3 +229,74 @@ describe('clients that leave or do not read', () => {
     await until(async () => (await running()) === 0, 'the model has stopped')
   })
 })
+
+describe('a model of another OpenAI server', () => {
+  let front: ServerProcess
+  let repository: Awaited<ReturnType<typeof temporaryRepository>>
+  const config = (url: string, more = ''): string =>
+    `backend: "openai"
+parameters { key: "upstream_url" value { string_value: "${url}" } }
+parameters { key: "upstream_model" value { string_value: "toy" } }
+${more}`
+
+  before(async () => {
+    repository = await temporaryRepository({
+      'toy/config.pbtxt': config(`${server.url}/v1`),
+      'toy/1/': '',
+      'gone/config.pbtxt': config('http://127.0.0.1:1/v1'),
+      'gone/1/': '',
+      'keyless/config.pbtxt': config(
+        `${server.url}/v1`,
+        'parameters { key: "api_key_env" value { string_value: "NO_SUCH_KEY" } }',
+      ),
+      'keyless/1/': '',
+    })
+    front = await startServerProcess([
+      `--model-repository=${repository.root}`,
+      '--strict-readiness=false',
+      '--exit-on-error=false',
+    ])
+  })
+  after(async () => {
+    await front?.stop()
+    await repository?.remove()
+  })
+
+  test('does what the model itself does', () => runChecks('upstream', `${front.url}/v1`))
+
+  test('passes on what the upstream refuses, and says when there is none', async () => {
+    const long = await ask('/v1/chat/completions', { model: 'toy', messages: say('word '.repeat(5000)) }, front.url)
+    assert.deepEqual([long.status, long.json.error.code], [400, 'context_length_exceeded'])
+    const gone = await ask('/v1/chat/completions', { model: 'gone', messages: say('x') }, front.url)
+    assert.equal(gone.status, 503)
+    assert.match(gone.json.error.message, /the upstream cannot be reached/)
+    const failing = await fetch(`${front.url}/v1/chat/completions`, {
+      method: 'POST',
+      body: JSON.stringify({ model: 'toy', stream: true, messages: say('a FAIL b') }),
+    })
+    assert.match(await failing.text(), /told to fail/)
+    assert.match(front.output, /NO_SUCH_KEY, which is not set/)
+  })
+
+  test('a client that leaves ends the call of the upstream', async () => {
+    const controller = new AbortController()
+    const body = JSON.stringify({
+      model: 'toy',
+      stream: true,
+      max_tokens: 1e9,
+      messages: [{ role: 'user', content: 'forever' }],
+    })
+    const answer = await fetch(`${front.url}/v1/chat/completions`, { method: 'POST', body, signal: controller.signal })
+    await answer.body?.getReader().read()
+    await until(async () => (await running()) === 1, 'the upstream runs')
+    controller.abort()
+    await until(async () => (await running()) === 0, 'the upstream has stopped')
+  })
+})
+
+/** Streams of the model that are under way. */
+async function running(): Promise<number> {
+  const text = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
+  const counts = [...text.matchAll(/^toy_running(?:\{[^}]*\})? ([\d.]+)$/gm)].map(([, value]) => Number(value))
+  return counts.reduce((sum, value) => sum + value, 0)
+}
