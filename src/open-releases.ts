@@ -42,7 +42,8 @@ export async function openReleases(
   const { stateDirectory, prometheusUrl, rolloutStoreUrl } = options
   const desk = new FeedbackDesk()
   const fleet = new ModelFleet(dependencies)
-  const parts = { log, wallMs: () => clock.wallMs() }
+  const wait = (ns: number): Promise<void> => new Promise((resolve) => clock.after(ns, resolve))
+  const parts = { log, wait, wallMs: () => clock.wallMs() }
   const shared = rolloutStoreUrl === '' ? null : await RedisRollouts.open(parts, rolloutStoreUrl, serverName(stateDirectory), () => control.heard()) // prettier-ignore
   const control: ReleaseControl = new ReleaseControl({
     clock,

@@ -10,11 +10,14 @@ const mostHeld = 100
 export class PinBook {
   readonly #fleet: ModelFleet
   readonly #store: ReleaseStore
+  readonly #changed: (pins: ModelPins) => void
   readonly #byModel = new Map<string, ModelPins>()
 
-  constructor(fleet: ModelFleet, store: ReleaseStore) {
+  /** `changed` hears of every change that this server makes. */
+  constructor(fleet: ModelFleet, store: ReleaseStore, changed: (pins: ModelPins) => void) {
     this.#fleet = fleet
     this.#store = store
+    this.#changed = changed
   }
 
   /** What was kept by the last run of the server. */
@@ -67,7 +70,14 @@ export class PinBook {
   /** The Engine knows at once; resolves when a restart would know, too. */
   async change(model: string, repository: string, part: Partial<ModelPins>): Promise<void> {
     const pins = { ...(this.in(model, repository) ?? noPins(model, repository)), ...part }
-    this.#byModel.set(model, pins)
+    const kept = this.adopt(pins)
+    this.#changed(pins)
+    await kept
+  }
+
+  /** What another server has changed. */
+  async adopt(pins: ModelPins): Promise<void> {
+    this.#byModel.set(pins.model, pins)
     this.#apply(pins)
     await this.#store.savePins(pins)
   }

@@ -4,7 +4,7 @@
 import type { RedisClientType } from '@redis/client'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import type { ReleaseRecord } from './release-record.ts'
+import type { ModelPins, ReleaseRecord } from './release-record.ts'
 import { generationOf } from './state-sharing.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
 
@@ -13,6 +13,9 @@ type Client = RedisClientType
 const prefix = 'galatea:rollout'
 /** Names of rollouts and their generations. */
 const indexKey = `${prefix}s`
+/** By model. */
+const pinsKey = 'galatea:pins'
+const pinRevisionKey = 'galatea:pins:revision'
 const leaderMs = 10_000
 const evidenceSecs = 3600
 /** A server that has said nothing for so long takes no part any more. */
@@ -41,6 +44,7 @@ const none: readonly ServerEvidence[] = []
 export class RedisRollouts implements SharedRollouts {
   readonly #log: Log
   readonly #client: Client
+  readonly #connected: Promise<void>
   readonly #server: string
   readonly #wallMs: () => number
   readonly #where: string
@@ -59,7 +63,7 @@ export class RedisRollouts implements SharedRollouts {
 
   /** `server` is the same after a restart. `heard` is called when another server has changed a rollout. */
   static async open(
-    parts: { readonly log: Log; readonly wallMs: () => number },
+    parts: { readonly log: Log; readonly wallMs: () => number; readonly wait: (ns: number) => Promise<void> },
     url: string,
     server: string,
     heard: () => void,
@@ -76,7 +80,10 @@ export class RedisRollouts implements SharedRollouts {
         disableOfflineQueue: true,
         commandOptions: { timeout: commandTimeoutMs },
       }) as unknown as Client
-    return new RedisRollouts(parts, make, new URL(url).host, server, heard)
+    const opened = new RedisRollouts(parts, make, new URL(url).host, server, heard)
+    // A server that knows what the others serve loads the right versions at once. Without Redis it starts all the same.
+    await Promise.race([opened.#connected, parts.wait(commandTimeoutMs * 1e6)])
+    return opened
   }
 
   private constructor(
@@ -94,7 +101,10 @@ export class RedisRollouts implements SharedRollouts {
     this.#client = make()
     this.#client.on('error', (reason: unknown) => this.#noteAway(reason))
     this.#client.on('ready', () => this.#noteBack())
-    this.#client.connect().catch((reason: unknown) => this.#noteAway(reason))
+    this.#connected = this.#client.connect().then(
+      () => undefined,
+      (reason: unknown) => this.#noteAway(reason),
+    )
     const subscriber = make()
     this.#subscriber = subscriber
     subscriber.on('error', () => undefined)
@@ -146,6 +156,19 @@ export class RedisRollouts implements SharedRollouts {
     }
     this.#isAway = false
     return changed
+  }
+
+  async readPins(known: string): Promise<{ readonly revision: string; readonly pins: readonly ModelPins[] } | null> {
+    const revision = (await this.#client.get(pinRevisionKey)) ?? ''
+    if (revision === known) return null
+    const texts = await this.#client.hGetAll(pinsKey)
+    return { revision, pins: Object.values(texts).map((text) => JSON.parse(text) as ModelPins) }
+  }
+
+  async writePins(pins: ModelPins): Promise<void> {
+    await this.#client.hSet(pinsKey, pins.model, JSON.stringify(pins))
+    await this.#client.incr(pinRevisionKey)
+    await this.#client.publish(indexKey, pins.model)
   }
 
   async #exchangeOne(name: string): Promise<void> {

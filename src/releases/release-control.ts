@@ -8,6 +8,7 @@ import { messageOf, ServerError } from '../base/server-error.ts'
 import type { RolloutFigures } from '../telemetry/rollout-families.ts'
 import { NewVersions } from './new-versions.ts'
 import { PinBook } from './pin-book.ts'
+import { PinSync } from './pin-sync.ts'
 import { releaseFigures, type ReleaseRun } from './release-json.ts'
 import { isOpenRecord, ReleaseMaker, type MakerParts, type NewRelease } from './release-maker.ts'
 import type { ReleaseNote, ReleaseRecord } from './release-record.ts'
@@ -29,6 +30,7 @@ export class ReleaseControl {
   readonly #log: Log
   readonly #maker: ReleaseMaker
   readonly pins: PinBook
+  readonly #pinSync: PinSync | null
   readonly labels: VersionLabels
   /** Tells the Engine which versions to load. */
   readonly versions: NewVersions
@@ -45,7 +47,9 @@ export class ReleaseControl {
     const log = parts.log.from('release-control.ts')
     this.#parts = parts
     this.#log = log
-    this.pins = new PinBook(parts.fleet, parts.store)
+    this.pins = new PinBook(parts.fleet, parts.store, (pins) => this.#pinSync?.changed(pins))
+    const { shared, fleet } = parts
+    this.#pinSync = shared === null ? null : new PinSync({ log, fleet, pins: this.pins, shared })
     const candidateOf = (model: string): string | null => {
       const live = this.liveOf(model)
       return live?.kind === 'rollout' && live.candidate.model === model ? live.candidate.version : null
@@ -71,6 +75,9 @@ export class ReleaseControl {
   async restore(): Promise<void> {
     const { records, pins } = await this.#parts.store.read()
     this.pins.restore(pins)
+    await this.#pinSync?.exchange().catch((reason: unknown) => {
+      this.#log.warning(`default versions and labels of other servers are not known yet: ${messageOf(reason)}`)
+    })
     for (const record of records.toSorted((a, b) => a.createdMs - b.createdMs)) {
       this.#runs.set(record.name, this.#maker.restore(record))
     }
@@ -87,7 +94,8 @@ export class ReleaseControl {
       const join = async (record: ReleaseRecord): Promise<ReleaseRun | null> =>
         this.#beginning.has(record.model) ? null : await this.#join(record)
       const back = (): void => void this.versions.tryAgain()
-      this.#sync = new ReleaseSync({ clock, log: this.#log, shared, runs: () => this.#runs, join, back })
+      const pins = async (): Promise<void> => this.#pinSync?.exchange()
+      this.#sync = new ReleaseSync({ clock, log: this.#log, shared, pins, runs: () => this.#runs, join, back })
       await this.#sync.now()
       this.#sync.start()
     }

@@ -12,6 +12,8 @@ type SyncParts = {
   readonly clock: Clock
   readonly log: Log
   readonly shared: SharedRollouts
+  /** Takes over what other servers have pinned. */
+  pins(): Promise<void>
   readonly runs: () => ReadonlyMap<string, ReleaseRun>
   /** A rollout that another server has begun. Null: this server cannot take part, and says why. */
   join(record: ReleaseRecord): Promise<ReleaseRun | null>
@@ -64,6 +66,8 @@ export class ReleaseSync {
         const run = runs.get(record.name) ?? (await this.#parts.join(record))
         run?.adopt(record)
       }
+      // After the rollouts: what they do to the pins has been done then.
+      await this.#parts.pins()
       if (!this.#isAway) return
       this.#isAway = false
       for (const run of runs.values()) run.storeBack()

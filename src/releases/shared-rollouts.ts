@@ -1,6 +1,6 @@
 import type { EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import type { KeptGoal } from '../rollouts/judge/experiment-report.ts'
-import type { ReleaseRecord } from './release-record.ts'
+import type { ModelPins, ReleaseRecord } from './release-record.ts'
 
 /** What one server has seen of a rollout. */
 export type ServerEvidence = {
@@ -30,5 +30,8 @@ export interface SharedRollouts {
   report(name: string, evidence: ServerEvidence): void
   /** Once a second: sends what was reported, and gives the records that have changed. Rejects while the store is away. */
   exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly ReleaseRecord[]>
+  /** The pins of all models; null: they are those of this revision. Rejects while the store is away. */
+  readPins(known: string): Promise<{ readonly revision: string; readonly pins: readonly ModelPins[] } | null>
+  writePins(pins: ModelPins): Promise<void>
   close(): Promise<void>
 }

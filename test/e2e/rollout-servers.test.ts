@@ -8,6 +8,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { freePort } from '../free-port.ts'
 import { requireTool } from '../tool.ts'
 import { until } from '../until.ts'
@@ -105,22 +106,39 @@ async function experimentTogether(servers: readonly ServerProcess[]): Promise<vo
   }
 }
 
+/** A label and a default version of one server are those of all, also of a server that comes later and has kept nothing. */
+async function pinnedTogether(
+  servers: readonly ServerProcess[],
+  start: (name: string) => Promise<ServerProcess>,
+): Promise<void> {
+  await call(servers[0] as ServerProcess, '/v2/models/m/labels', { champion: 2 })
+  const labels = { champion: '2', stable: '1' }
+  const fourth = await start('d')
+  try {
+    for (const server of [...servers, fourth]) {
+      const isSo = async (): Promise<boolean> =>
+        isDeepStrictEqual((await call(server, '/v2/models/m/labels')).body, labels)
+      await until(isSo, 'the label and the default version of all')
+    }
+  } finally {
+    await fourth.stop()
+  }
+}
+
 test('three servers bring a version in together, stay where they are without Redis, and one of them takes it back for all', async () => {
   await startRedis()
   const repository = await RolloutRepository.make()
   await repository.write('rollout.yaml', file)
   await repository.addVersion(1, { number: 1 })
-  const servers: ServerProcess[] = await Promise.all(
-    ['a', 'b', 'c'].map((name) =>
-      startServerProcess([
-        `--model-repository=${repository.root}`,
-        `--state-dir=${path.join(folder, name)}`,
-        '--model-control-mode=poll',
-        '--repository-poll-secs=1',
-        `--rollout-store=redis://127.0.0.1:${port}`,
-      ]),
-    ),
-  )
+  const start = (name: string): Promise<ServerProcess> =>
+    startServerProcess([
+      `--model-repository=${repository.root}`,
+      `--state-dir=${path.join(folder, name)}`,
+      '--model-control-mode=poll',
+      '--repository-poll-secs=1',
+      `--rollout-store=redis://127.0.0.1:${port}`,
+    ])
+  const servers = await Promise.all(['a', 'b', 'c'].map(start))
   const clients = servers.map((server) => clientOf(server, 2))
   try {
     await repository.addVersion(2, { number: 2 })
@@ -145,6 +163,7 @@ test('three servers bring a version in together, stay where they are without Red
     await Promise.all(clients.map((client) => client.stop()))
     assert.deepEqual(clients.flatMap(({ failures }) => failures), []) // prettier-ignore
     await experimentTogether(servers)
+    await pinnedTogether(servers, start)
   } finally {
     await Promise.all(clients.map((client) => client.stop()))
     await Promise.all(servers.map((server) => server.stop()))
