@@ -14,9 +14,17 @@
 #define POLL_EVERY_NS 500000
 
 static _Thread_local Channel *of_this_thread;
-static Channel *_Atomic first_channel;
+// All that are open, for threads of a backend that belong to none.
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static Channel *first_channel;
 
-Channel *current_channel(void) { return of_this_thread != NULL ? of_this_thread : atomic_load(&first_channel); }
+Channel *current_channel(void) {
+  if (of_this_thread != NULL) return of_this_thread;
+  pthread_mutex_lock(&list_lock);
+  Channel *channel = first_channel;
+  pthread_mutex_unlock(&list_lock);
+  return channel;
+}
 
 void set_current_channel(Channel *channel) { of_this_thread = channel; }
 
@@ -27,21 +35,29 @@ void channel_open(Channel *channel, int fd) {
   pthread_cond_init(&channel->progress, NULL);
   channel->received = allocate(RECEIVE_BYTES);
   channel->next_call = 1;
-  Channel *none = NULL;
-  atomic_compare_exchange_strong(&first_channel, &none, channel);
+  pthread_mutex_lock(&list_lock);
+  channel->next_open = first_channel;
+  first_channel = channel;
+  pthread_mutex_unlock(&list_lock);
 }
 
 void channel_close(Channel *channel) {
-  Channel *me = channel;
-  atomic_compare_exchange_strong(&first_channel, &me, NULL);
+  pthread_mutex_lock(&list_lock);
+  Channel **at = &first_channel;
+  while (*at != channel) at = &(*at)->next_open;
+  *at = channel->next_open;
+  pthread_mutex_unlock(&list_lock);
   channel_flush(channel);
+  pthread_mutex_lock(&channel->write);
   close(channel->fd);
+  channel->fd = -1;
+  text_free(&channel->deferred);
+  pthread_mutex_unlock(&channel->write);
   if (channel->has_memory) {
     region_close(&channel->inputs);
     region_close(&channel->outputs);
   }
   free(channel->received);
-  text_free(&channel->deferred);
   text_free(&channel->cancelled_early);
 }
 
@@ -216,6 +232,8 @@ void channel_poll(Channel *channel) {
 // ---- writing
 
 static void write_all(Channel *channel, struct iovec *parts, int count) {
+  // A thread of the backend speaks for an instance that has ended. Nobody listens.
+  if (channel->fd < 0) return;
   while (count > 0) {
     ssize_t written = writev(channel->fd, parts, count);
     if (written < 0 && errno == EINTR) continue;

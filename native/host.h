@@ -124,7 +124,9 @@ typedef struct Reply { uint64_t id; Json *value; struct Reply *next; } Reply;
 #define MOST_FREED 512
 
 struct Channel {
+  // -1 when it is closed. The memory of a channel stays, because a backend may still hold objects that name it.
   int fd;
+  Channel *next_open;
   bool has_memory;
   Region inputs, outputs;
   size_t inline_bytes;

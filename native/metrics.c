@@ -4,7 +4,7 @@
 
 struct TRITONSERVER_MetricFamily { TRITONSERVER_MetricKind kind; char *name; };
 struct TRITONSERVER_MetricArgs { double *buckets; uint64_t count; bool is_histogram; };
-struct TRITONSERVER_Metric { TRITONSERVER_MetricKind kind; uint64_t id; Channel *channel; pthread_mutex_t lock; double value; };
+struct TRITONSERVER_Metric { TRITONSERVER_MetricKind kind; uint64_t id; pthread_mutex_t lock; double value; };
 
 static const char *const kind_names[] = {"counter", "gauge", "histogram"};
 
@@ -101,14 +101,12 @@ Error *TRITONSERVER_MetricNewWithArgs(TRITONSERVER_Metric **metric, TRITONSERVER
   text_print(&question, ",\"buckets\":%s", is_histogram ? "[" : "null}");
   for (uint64_t i = 0; is_histogram && i < args->count; i++) text_print(&question, "%s%.17g", i == 0 ? "" : ",", args->buckets[i]);
   if (is_histogram) text_add(&question, "]}", 2);
-  Channel *channel = current_channel();
   Json *reply;
-  Error *error = ask(channel, &question, &reply);
+  Error *error = ask(current_channel(), &question, &reply);
   if (error != NULL) return error;
   TRITONSERVER_Metric *made = allocate(sizeof *made);
   made->kind = family->kind;
   made->id = (uint64_t)json_integer(reply, "result", 0);
-  made->channel = channel;
   pthread_mutex_init(&made->lock, NULL);
   json_free(reply);
   *metric = made;
@@ -124,9 +122,12 @@ static void tell(TRITONSERVER_Metric *metric, uint32_t operation, double value) 
   char body[12];
   memcpy(body, &operation, 4);
   memcpy(body + 4, &value, 8);
-  channel_defer(metric->channel, FROM_METRIC, 0, metric->id, body, sizeof body);
+  // The series belong to the host, so any channel can tell of them.
+  Channel *channel = current_channel();
+  if (channel == NULL) return;
+  channel_defer(channel, FROM_METRIC, 0, metric->id, body, sizeof body);
   // From a thread of the backend's own nothing may follow that would take the frame along.
-  if (current_execution(metric->channel) == NULL) channel_flush(metric->channel);
+  if (current_execution(channel) == NULL) channel_flush(channel);
 }
 
 Error *TRITONSERVER_MetricDelete(TRITONSERVER_Metric *metric) {

@@ -25,11 +25,6 @@ static char **copy_names(const Json *list, size_t *count) {
   return names;
 }
 
-static void free_names(char **names, size_t count) {
-  for (size_t i = 0; i < count; i++) free(names[i]);
-  free(names);
-}
-
 static TRITONSERVER_Message *message_of(const Json *object, const char *name) {
   const char *text = json_text(object, name, "{}");
   return message_new(text, strlen(text));
@@ -114,16 +109,13 @@ static void backend_close(TRITONBACKEND_Backend *backend) {
 
 // ---- model
 
+// Names and memory of the model itself stay: a backend that never released a request may still do so.
 static void model_free(TRITONBACKEND_Model *model) {
   message_free(model->config);
-  free_names(model->states, model->state_count);
-  free_names(model->hidden, model->hidden_count);
-  free_names(model->inputs, model->input_count);
-  free_names(model->outputs, model->output_count);
+  model->config = NULL;
   free(model->key);
-  free(model->name);
   free(model->directory);
-  free(model);
+  model->key = model->directory = NULL;
 }
 
 static TRITONBACKEND_Model *model_new(TRITONBACKEND_Backend *backend, const Json *settings) {
@@ -205,13 +197,10 @@ Error *model_complete(const Json *settings, Text *completed) {
 
 // ---- instance
 
+// As for a model, its own memory stays.
 static void instance_free(TRITONBACKEND_ModelInstance *instance) {
   message_free(instance->policy);
-  free_names(instance->profiles, instance->profile_count);
-  for (size_t i = 0; i < instance->secondary_count; i++) free(instance->secondary[i].kind);
-  free(instance->secondary);
-  free(instance->name);
-  free(instance);
+  instance->policy = NULL;
 }
 
 static TRITONBACKEND_ModelInstance *instance_new(TRITONBACKEND_Model *model, Channel *channel, const Json *facts) {

@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { build, type Plugin } from 'esbuild'
+import { buildHost } from '../src/backends/native/host-program.ts'
 import { bundleConsole } from './bundle-console.ts'
 
 const root = path.join(import.meta.dirname, '..')
@@ -47,5 +48,17 @@ if (status === 0) {
   })
   mkdirSync(path.join(dist, 'console'))
   for (const [name, text] of await bundleConsole()) writeFileSync(path.join(dist, 'console', name), text)
+}
+
+/** The host of native backends, by system. One without its compiler is built from source where it is first used. */
+const hostCompilers: Readonly<Record<string, string>> = {
+  'linux-x64': 'x86_64-linux-gnu-gcc',
+  'linux-arm64': 'aarch64-linux-gnu-gcc',
+}
+for (const [system, compiler] of Object.entries(hostCompilers)) {
+  if (spawnSync(compiler, ['--version']).error !== undefined) continue
+  const folder = path.join(dist, 'native-host', system)
+  mkdirSync(folder, { recursive: true })
+  await buildHost(folder, ['-s'], compiler)
 }
 process.exitCode = status ?? 1

@@ -1,6 +1,6 @@
 // The program that runs native backends: built when the package was made, or here from its source with the machine's C compiler.
 
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import fs from 'node:fs/promises'
@@ -11,12 +11,14 @@ import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 
 const sourceFolder = fileURLToPath(new URL('../../../native', import.meta.url))
+/** In a package, not in a checkout. scripts/build.ts puts it there. */
+const shippedFolder = fileURLToPath(new URL('../../native-host', import.meta.url))
 const programName = 'galatea-native-host'
 
 /** Backends ask the linker for a library of this name, so nearly everything is in it. */
 const libraryName = 'libtritonserver.so'
 const launcher = 'launcher.c'
-const compileFlags = ['-std=gnu11', '-D_GNU_SOURCE', '-O2', '-g1', '-Wall', '-Wextra', '-fPIC', '-fvisibility=hidden']
+const compileFlags = ['-std=gnu11', '-D_GNU_SOURCE', '-O2', '-Wall', '-Wextra', '-fPIC', '-fvisibility=hidden']
 
 const needs =
   'Native backends need Linux on x64 or arm64, and a C compiler (`apt install gcc libc6-dev`) the first time'
@@ -32,11 +34,15 @@ export function findHostProgram(log: Log): Promise<string> {
 }
 
 async function find(log: Log): Promise<string> {
+  // For work on the host itself: one that was built with other flags.
+  const given = process.env['GALATEA_NATIVE_HOST'] ?? ''
+  if (given !== '') return given
   if (process.platform !== 'linux') {
     throw new ServerError('UNSUPPORTED', `native backends do not run on ${process.platform}. ${needs}`)
   }
-  const shipped = path.join(sourceFolder, 'prebuilt', `${process.platform}-${process.arch}`, programName)
-  if (existsSync(shipped)) return shipped
+  const shipped = path.join(shippedFolder, `${process.platform}-${process.arch}`, programName)
+  // One that was built for a newer system does not start here.
+  if (existsSync(shipped) && (await starts(shipped))) return shipped
   const sources = (await fs.readdir(sourceFolder)).filter((name) => /\.[ch]$/.test(name)).toSorted()
   const digest = createHash('sha256').update(compileFlags.join(' '))
   for (const name of sources) digest.update(name).update(await fs.readFile(path.join(sourceFolder, name)))
@@ -58,13 +64,23 @@ async function find(log: Log): Promise<string> {
   return program
 }
 
+const starts = (program: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    execFile(program, ['--version'], (error) => resolve(error === null))
+  })
+
 /** Builds both files into a folder. `more` are further flags for the compiler. */
-async function buildHost(folder: string, more: readonly string[] = []): Promise<void> {
+export async function buildHost(
+  folder: string,
+  more: readonly string[] = [],
+  compiler = process.env['CC'] ?? 'cc',
+): Promise<void> {
   const names = (await fs.readdir(sourceFolder)).filter((name) => name.endsWith('.c') && name !== launcher).toSorted()
   const sources = names.map((name) => path.join(sourceFolder, name))
-  const flags = [...compileFlags, ...more]
+  // Equal sources make equal files, wherever they lie.
+  const flags = [...compileFlags, `-ffile-prefix-map=${sourceFolder}=native`, '-Wl,--build-id=none', ...more]
   const library = path.join(folder, libraryName)
-  await compile([
+  await compile(compiler, [
     ...flags,
     '-shared',
     `-Wl,-soname,${libraryName}`,
@@ -76,11 +92,10 @@ async function buildHost(folder: string, more: readonly string[] = []): Promise<
     '-ldl',
   ])
   const program = path.join(folder, programName)
-  await compile([...flags, path.join(sourceFolder, launcher), '-o', program, library, '-Wl,-rpath,$ORIGIN'])
+  await compile(compiler, [...flags, path.join(sourceFolder, launcher), '-o', program, library, '-Wl,-rpath,$ORIGIN'])
 }
 
-function compile(commandArguments: readonly string[]): Promise<void> {
-  const compiler = process.env['CC'] ?? 'cc'
+function compile(compiler: string, commandArguments: readonly string[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn(compiler, commandArguments, { stdio: ['ignore', 'ignore', 'pipe'] })
     let text = ''
