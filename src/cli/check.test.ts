@@ -238,3 +238,28 @@ test('a wrong command line or an unreadable repository has status 2', async () =
   assert.equal(help.status, 0)
   assert.match(help.stdout, /^Usage: galatea check <repository…>/)
 })
+
+test('the rules of access are checked alone, or with the models that they name', async (t) => {
+  const rules = 'keys: keys.json\nroles: { caller: { allow: ["inference@vision-*", "metadata@sound"] } }\n'
+  const grants = 'grants: [{ to: { key: "web-*" }, role: caller }]\n'
+  const key = { id: 'abcdefghij', name: 'app', hash: '0'.repeat(64), role: 'king', created: '2026-01-31T12:00:00Z' }
+  const root = await repositoryOf(t, {
+    'models/vision-a/config.pbtxt': 'backend: "identity"\n',
+    'models/vision-a/1/': '',
+    'access.yaml': rules + grants,
+    'keys.json': JSON.stringify({ keys: [key] }),
+    'broken.yaml': 'rolls: {}\ntenants: { web: { limits: [{ requests: fast }] } }\n',
+  })
+  const alone = await check(['--access-config', join(root, 'access.yaml')])
+  assert.equal(alone.status, 0)
+  assert.match(alone.stdout, /keys.json: warning: key 'app' has the role 'king', which is not in 'roles'.*\[access\]/)
+  assert.match(alone.stdout, /access.yaml: warning: a grant is meant for keys 'web-\*', and no key has such a name/)
+  assert.match(alone.stdout, /0 errors, 2 warnings in 0 models \(0 clean\)\n$/)
+  const both = await check([join(root, 'models'), `--access-config=${join(root, 'access.yaml')}`])
+  assert.match(both.stdout, /'metadata@sound' in 'roles.caller' names no model/)
+  assert.doesNotMatch(both.stdout, /inference@vision/)
+  const broken = await check(['--access-config', join(root, 'broken.yaml')])
+  assert.equal(broken.status, 1)
+  assert.match(broken.stdout, /broken.yaml:1:8: error: 'rolls' is not a key that is known \[access\]\n {4}did you mean/)
+  assert.match(broken.stdout, /broken.yaml:2:\d+: error: 'tenants.web.limits.0.requests' must be an amount/)
+})

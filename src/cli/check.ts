@@ -1,4 +1,4 @@
-// `galatea check <repository…>`: finds all problems of all models in one run, before a server is started.
+// `galatea check <repository…>`: finds all problems of all models, and of the rules of access, in one run, before a server is started.
 
 import { SystemClock } from '../base/clock.ts'
 import { silentLog } from '../base/log.ts'
@@ -27,14 +27,17 @@ type CheckSettings = {
   readonly isHelp: boolean
   /** As a server with the same flags would have it. */
   readonly engine: EngineSettings
+  /** '' : no rules of access are checked. */
+  readonly accessConfigFile: string
 }
 
 /** Reads the files of models. */
 export type OpenInspector = (settings: EngineSettings) => ModelInspector
 
 const usage = `Usage: galatea check <repository…> [options]
+       galatea check --access-config access.yaml [<repository…>]
 
-Reads every model of the repositories and says what is wrong, where, and what to do about it. Nothing is run.
+Reads every model of the repositories, and the rules of --access-config, and says what is wrong, where, and what to do about it. Nothing is run.
 
   --json    the findings as JSON
   --help
@@ -81,7 +84,8 @@ export async function runCheck(
       settings.engine,
       [...copies.keys()],
     )
-    report = { ...found, findings: found.findings.map((finding) => atItsAddress(finding, copies)) }
+    const ofModels = found.findings.map((finding) => atItsAddress(finding, copies))
+    report = { ...found, findings: [...(await accessFindings(settings, found.models)), ...ofModels] }
   } catch (reason) {
     io.stderr(`galatea check: ${settings.roots.some(isCloudPath) ? reasonOf(reason) : messageOf(reason)}\n`)
     return 2
@@ -91,6 +95,15 @@ export async function runCheck(
   }
   io.stdout(settings.isJson ? reportJson(report) : reportText(report))
   return report.findings.some((finding) => finding.severity === 'error') ? 1 : 0
+}
+
+async function accessFindings(
+  { accessConfigFile }: CheckSettings,
+  models: LintReport['models'],
+): Promise<readonly LintFinding[]> {
+  if (accessConfigFile === '') return []
+  const { lintAccess } = await import('./lint-access.ts')
+  return lintAccess(accessConfigFile, models)
 }
 
 /** A finding in a local copy names the address that the copy came from. */
@@ -120,9 +133,13 @@ function parseArguments(args: readonly string[]): CheckSettings | string {
     const surroundings = { environment: process.env, version: packageVersion(), examplesPath: examplesPath() }
     // The models of a server's environment are not meant: a check names its repositories.
     const roots = words.some(isRepository) ? flags.all('model-repository') : []
-    if (roots.length === 0 && !isHelp) return 'name the repository to check: galatea check ./models'
-    const { engine } = isHelp ? defaultOptions() : optionsFromFlags(flags, surroundings)
-    return { roots, isJson: args.includes('--json'), isHelp, engine }
+    const hasRules = words.some((word) => word.startsWith('--access-config'))
+    if (roots.length === 0 && !isHelp && !hasRules) return 'name the repository to check: galatea check ./models'
+    // A server needs a repository, the rules of access alone do not.
+    const whole = roots.length > 0 ? flags : parseFlags([...asFlags(words), '--model-repository=.'], process.env)
+    const { engine, process: settings } = isHelp ? defaultOptions() : optionsFromFlags(whole, surroundings)
+    const { accessConfigFile } = settings
+    return { roots, isJson: args.includes('--json'), isHelp, engine, accessConfigFile }
   } catch (reason) {
     if (!(reason instanceof FlagError)) throw reason
     if (!(reason instanceof UnknownFlagError)) return reason.message
@@ -150,7 +167,7 @@ const takesValue = (name: string): boolean => flagsByName.get(name)?.form.kind =
 
 function counts(report: LintReport): { errors: number; warnings: number; cleanModels: number } {
   const errors = report.findings.filter((finding) => finding.severity === 'error').length
-  const touched = new Set(report.findings.map((finding) => finding.model))
+  const touched = new Set(report.findings.map((finding) => finding.model).filter((model) => model !== ''))
   return { errors, warnings: report.findings.length - errors, cleanModels: report.models.length - touched.size }
 }
 
