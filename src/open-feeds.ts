@@ -52,6 +52,7 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
       model_control: options.engine.modelControlMode,
       access: options.process.accessConfigFile !== '',
       cost: options.process.costPerHour > 0,
+      jobs: options.jobs !== null,
     }),
   }
   return {

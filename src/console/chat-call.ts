@@ -6,7 +6,8 @@ import { call, keyedFetch } from './server-api.ts'
 
 export type ChatMessage = { readonly role: 'system' | 'user' | 'assistant'; readonly content: string }
 
-export type ChatSettings = { readonly temperature: number; readonly mostTokens: number }
+/** Null: as the model does without being told. */
+export type ChatSettings = { readonly temperature: number | null; readonly mostTokens: number | null }
 
 export type ChatProgress = {
   readonly text: string
@@ -31,7 +32,13 @@ export const chatBody = (
   model: string,
   messages: readonly ChatMessage[],
   { temperature, mostTokens }: ChatSettings,
-): object => ({ model, messages, temperature, max_tokens: mostTokens, stream: true })
+): Readonly<Record<string, unknown>> => ({
+  model,
+  messages,
+  ...(temperature === null ? {} : { temperature }),
+  ...(mostTokens === null ? {} : { max_tokens: mostTokens }),
+  stream: true,
+})
 
 type Chunk = {
   readonly error?: { readonly message?: string } | string

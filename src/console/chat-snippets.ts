@@ -8,29 +8,30 @@ type Snippet = (origin: string, model: string, messages: readonly ChatMessage[],
 export const chatCurl: Snippet = (origin, model, messages, settings) =>
   `curl -N ${quoted(`${origin}/v1/chat/completions`)} -H 'content-type: application/json' -d ${quoted(JSON.stringify(chatBody(model, messages, settings), null, 1))}`
 
-export const chatPython: Snippet = (origin, model, messages, { temperature, mostTokens }) =>
+const pythonValue = (value: unknown): string =>
+  typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(value)
+
+export const chatPython: Snippet = (origin, model, messages, settings) =>
   [
     'from openai import OpenAI',
     '',
     `client = OpenAI(base_url=${JSON.stringify(`${origin}/v1`)}, api_key="none")`,
     'stream = client.chat.completions.create(',
-    `    model=${JSON.stringify(model)},`,
-    `    messages=${JSON.stringify(messages)},`,
-    `    temperature=${temperature}, max_tokens=${mostTokens}, stream=True,`,
+    ...Object.entries(chatBody(model, messages, settings)).map(([name, value]) => `    ${name}=${pythonValue(value)},`),
     ')',
     'for chunk in stream:',
     '    print(chunk.choices[0].delta.content or "", end="", flush=True)',
   ].join('\n')
 
-export const chatTypescript: Snippet = (origin, model, messages, { temperature, mostTokens }) =>
+export const chatTypescript: Snippet = (origin, model, messages, settings) =>
   [
     "import OpenAI from 'openai'",
     '',
     `const client = new OpenAI({ baseURL: ${JSON.stringify(`${origin}/v1`)}, apiKey: 'none' })`,
     'const stream = await client.chat.completions.create({',
-    `  model: ${JSON.stringify(model)},`,
-    `  messages: ${JSON.stringify(messages)},`,
-    `  temperature: ${temperature}, max_tokens: ${mostTokens}, stream: true,`,
+    ...Object.entries(chatBody(model, messages, settings)).map(
+      ([name, value]) => `  ${name}: ${JSON.stringify(value)},`,
+    ),
     '})',
     "for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '')",
   ].join('\n')

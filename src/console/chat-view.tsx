@@ -6,7 +6,7 @@ import { msText } from './figure-text.ts'
 import { Card, Code, Empty, Notice, Tabs } from './parts.tsx'
 import { messageOf } from './server-api.ts'
 
-const usual: ChatSettings = { temperature: 0.7, mostTokens: 256 }
+const usual: ChatSettings = { temperature: null, mostTokens: null }
 const [mostTokens, hottest] = [32_768, 2]
 
 /** A conversation with a language model. It lives in this page only. */
@@ -106,7 +106,8 @@ export function ChatView({ model }: { readonly model: string }): JSX.Element {
                 min={0}
                 max={hottest}
                 step="0.1"
-                value={settings.temperature}
+                placeholder="as the model does"
+                value={settings.temperature ?? ''}
                 onInput={(event) => setSettings({ ...settings, temperature: within(event, 0, hottest) })}
               />
             </label>
@@ -116,8 +117,10 @@ export function ChatView({ model }: { readonly model: string }): JSX.Element {
                 type="number"
                 min={1}
                 max={mostTokens}
-                value={settings.mostTokens}
-                onChange={(event) => setSettings({ ...settings, mostTokens: Math.round(within(event, 1, mostTokens)) })}
+                placeholder="as the model does"
+                value={settings.mostTokens ?? ''}
+                step={1}
+                onChange={(event) => setSettings({ ...settings, mostTokens: within(event, 1, mostTokens) })}
               />
             </label>
             <button
@@ -157,8 +160,9 @@ function callOf(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   return last < 0 ? [...messages, { role: 'user', content: 'Hello' }] : messages.slice(0, last + 1)
 }
 
-const within = (event: { readonly currentTarget: HTMLInputElement }, least: number, most: number): number =>
-  Math.min(most, Math.max(least, Number(event.currentTarget.value) || least))
+/** Null for an empty field. */
+const within = (event: { readonly currentTarget: HTMLInputElement }, least: number, most: number): number | null =>
+  event.currentTarget.value === '' ? null : Math.min(most, Math.max(least, Number(event.currentTarget.value) || least))
 
 const speakers: Readonly<Record<ChatMessage['role'], string>> = { user: 'You', assistant: 'Model', system: 'System' }
 

@@ -14,6 +14,7 @@ type Facts = {
   readonly access?: boolean
   /** Somebody said what the server costs. */
   readonly cost?: boolean
+  readonly jobs?: boolean
 }
 
 type Series = (number | null)[]

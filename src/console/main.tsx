@@ -5,6 +5,7 @@ import { isVisitorKnown, may, mayAll, whoAmI } from './caller-rights.ts'
 import './console.css'
 import { CostPage } from './cost-page.tsx'
 import { DocsPage } from './docs-page.tsx'
+import { JobsPage } from './jobs-page.tsx'
 import { connection, facts, followServer, lostReason } from './live-store.ts'
 import { LogsPage } from './logs-page.tsx'
 import { ModelPage } from './model-page.tsx'
@@ -67,6 +68,13 @@ const pages: readonly PageEntry[] = [
     icon: 'M3 4h10v3H3zm4 6h10v3H7zm4 6h10v3H11z',
     page: () => <TracesPage />,
     isShown: () => mayAll('trace'),
+  },
+  {
+    path: 'jobs',
+    name: 'Jobs',
+    icon: 'M4 4h16v4H4zm0 6h16v4H4zm0 6h16v4H4zm2-10.8v1.6h5V5.2zm0 6v1.6h8v-1.6zm0 6v1.6h3v-1.6z',
+    page: ([, id]) => <JobsPage id={id ?? ''} />,
+    isShown: () => facts.value?.jobs === true && may('jobs'),
   },
   {
     path: 'access',

@@ -15,9 +15,9 @@ export function PlaygroundPage({ model, version }: { readonly model: string; rea
   const names = [...new Set([...ready.map(({ name }) => name), ...talking])].sort()
   const versions = ready.filter(({ name }) => name === model).map((entry) => entry.version)
   const [other, setOther] = useState('')
-  const [way, setWay] = useState<'chat' | 'tensors'>('chat')
   useEffect(() => void findChatModels(), [])
-  const isChat = talking.has(model) && way === 'chat'
+  // Adapters of a language model have names of their own, which are no models of a repository.
+  const isOnlyTalking = talking.has(model) && versions.length === 0
   return (
     <>
       <PageHead title="Playground">Fill the inputs of a model and see what it answers.</PageHead>
@@ -33,7 +33,7 @@ export function PlaygroundPage({ model, version }: { readonly model: string; rea
             ))}
           </select>
         </label>
-        {isChat ? null : (
+        {isOnlyTalking ? null : (
           <VersionChoice
             title="Version"
             value={version}
@@ -45,7 +45,7 @@ export function PlaygroundPage({ model, version }: { readonly model: string; rea
             }}
           />
         )}
-        {!isChat && versions.length > 1 ? (
+        {versions.length > 1 ? (
           <VersionChoice
             title="Beside it"
             value={other}
@@ -55,18 +55,20 @@ export function PlaygroundPage({ model, version }: { readonly model: string; rea
             onChoose={setOther}
           />
         ) : null}
-        {talking.has(model) ? (
-          <Choices label="How to use the model" names={[['chat', 'chat'], ['tensors', 'tensors']]} chosen={way} onChoose={setWay} /> // prettier-ignore
-        ) : null}
       </div>
       {model !== '' && chatModels.value === null ? (
         <Empty>Asking the server…</Empty>
       ) : model === '' ? (
         <Empty>{names.length === 0 ? 'No model is ready.' : 'Choose a model.'}</Empty>
-      ) : isChat ? (
+      ) : isOnlyTalking ? (
         <ChatView key={model} model={model} />
       ) : (
-        <Described model={model} version={version} other={versions.includes(other) ? other : ''} />
+        <Described
+          model={model}
+          version={version}
+          other={versions.includes(other) ? other : ''}
+          isTalking={talking.has(model)}
+        />
       )}
     </>
   )
@@ -106,11 +108,15 @@ function Described({
   model,
   version,
   other,
+  isTalking,
 }: {
   readonly model: string
   readonly version: string
   readonly other: string
+  /** The model is in the list of models that take text. */
+  readonly isTalking: boolean
 }): JSX.Element {
+  const [way, setWay] = useState<'chat' | 'tensors'>('chat')
   const described = useLoaded<Description>(`${model}/${version}`, async () => {
     const options = version === '' ? {} : { version }
     const [metadata, config] = await Promise.all([
@@ -121,5 +127,24 @@ function Described({
   })
   if (described.error !== '') return <Notice tone="bad">{described.error}</Notice>
   if (described.value === null) return <Empty>Asking the server…</Empty>
-  return <PlaygroundForm key={`${model}/${version}`} {...described.value} version={version} other={other} />
+  const form = <PlaygroundForm key={`${model}/${version}`} {...described.value} version={version} other={other} />
+  // Models of embeddings take text too, and answer with numbers.
+  const hasText = described.value.metadata.outputs.some(({ dataType }) => dataType === 'BYTES')
+  if (!isTalking || !hasText) return form
+  return (
+    <>
+      <div class="inline">
+        <Choices
+          label="How to use the model"
+          names={[
+            ['chat', 'chat'],
+            ['tensors', 'tensors'],
+          ]}
+          chosen={way}
+          onChoose={setWay}
+        />
+      </div>
+      {way === 'chat' ? <ChatView key={model} model={model} /> : form}
+    </>
+  )
 }

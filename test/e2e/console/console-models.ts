@@ -76,6 +76,9 @@ ensemble_scheduling {
 }
 `
 
+const jobLine = (value: number): string =>
+  JSON.stringify({ inputs: [{ name: 'X', shape: [1], datatype: 'INT32', data: [value] }] })
+
 type ConsoleModels = {
   readonly root: string
   /** Somebody speaks from second 1 to 2.5 and from 3.5 to 4.5. */
@@ -98,6 +101,7 @@ export async function consoleModels(): Promise<ConsoleModels> {
     'silero_vad/config.pbtxt': await readFile(path.join(voice, 'models/silero_vad/config.pbtxt'), 'utf8'),
     'unfit/config.pbtxt': 'backend: "onnxruntime"\nmax_batch_size: 4\nmax_bach_size: 5\n',
     'unfit/1/model.onnx': '',
+    '.jobs/in.jsonl': Array.from({ length: 50 }, (_, i) => jobLine(i)).join('\n'),
     [`${hostileName}/config.pbtxt`]: 'backend: "identity"',
     [`${hostileName}/1/model.txt`]: '',
   })
