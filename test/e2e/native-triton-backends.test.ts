@@ -1,0 +1,64 @@
+// Triton's own backends, unmodified, asked by tritonclient.
+
+import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { tritonBackends } from '../fixtures/native/triton-backends.ts'
+import { reportPythonChecks } from './python-checks.ts'
+import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
+
+const { directory, whyNot } = tritonBackends()
+
+const batched = `max_batch_size: 8
+dynamic_batching { }
+`
+const configs: Readonly<Record<string, string>> = {
+  identity: `${batched}
+input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "INPUT1" data_type: TYPE_STRING dims: [ -1 ] },
+  { name: "INPUT2" data_type: TYPE_INT32 dims: [ 3 ] optional: true } ]
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "OUTPUT1" data_type: TYPE_STRING dims: [ -1 ] },
+  { name: "OUTPUT2" data_type: TYPE_INT32 dims: [ 3 ] } ]`,
+  repeat: `model_transaction_policy { decoupled: true }
+input [ { name: "IN" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "DELAY" data_type: TYPE_UINT32 dims: [ -1 ] },
+  { name: "WAIT" data_type: TYPE_UINT32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }, { name: "IDX" data_type: TYPE_UINT32 dims: [ 1 ] } ]`,
+  square: `model_transaction_policy { decoupled: true }
+input { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }`,
+  // Everything else is in the file of the model.
+  onnxruntime: '',
+}
+
+describe("Triton's own backends", { skip: whyNot === '' ? false : whyNot }, () => {
+  let folder: string
+  let server: ServerProcess
+  const has = (name: string): boolean => fs.existsSync(path.join(directory, name, `libtriton_${name}.so`))
+
+  before(async () => {
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-triton-backends-'))
+    for (const [name, config] of Object.entries(configs).filter(([each]) => has(each))) {
+      const version = path.join(folder, name, '1')
+      fs.mkdirSync(version, { recursive: true })
+      fs.writeFileSync(path.join(folder, name, 'config.pbtxt'), `backend: "${name}"\n${config}\n`)
+      if (name === 'onnxruntime')
+        fs.copyFileSync(path.join(exampleModels, 'simple/1/model.onnx'), `${version}/model.onnx`)
+    }
+    server = await startServerProcess([`--model-repository=${folder}`, `--backend-directory=${directory}`])
+  })
+  after(async () => {
+    await server?.stop()
+    fs.rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('answer as they do under Triton', async (t) => {
+    assert.ok(has('identity'), `there is no identity backend in ${directory}`)
+    await reportPythonChecks(t, 'triton_backends_client.py', server.grpcAddress)
+  })
+
+  test("count on the page of the server's metrics", async () => {
+    const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
+    assert.match(page, /input_byte_size_counter\{model="identity",version="1"\} [1-9]/)
+  })
+})
