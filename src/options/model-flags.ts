@@ -80,7 +80,7 @@ export const modelFlags = [
     .says('Allow the same model name in several repositories')
     .to('engine.hasModelNamespacing'),
   flag('backend-directory', text('PATH'), '')
-    .says('Folder of custom backends: PATH/<name>/backend.ts')
+    .says('Folder of backends: PATH/<name>/libtriton_<name>.so, backend.ts or model.py')
     .to('engine.backendDirectory'),
   flag('backend-config', setting('[BACKEND,]KEY=VALUE'), '', repeatable)
     .says('Setting for one or all backends')
