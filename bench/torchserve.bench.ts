@@ -77,7 +77,13 @@ async function startTorchserve(bin: string, folder: string): Promise<Subject> {
 async function startGalatea(bin: string): Promise<Subject> {
   const port = await freePort()
   const flags = ['--allow-torchserve', '--allow-http=false', '--allow-grpc=false', '--allow-metrics=false']
-  const ports = [`--torchserve-inference-port=${port}`, '--torchserve-management-port=0', '--torchserve-metrics-port=0']
+  const ports = [
+    `--torchserve-inference-port=${port}`,
+    '--torchserve-management-port=0',
+    '--torchserve-metrics-port=0',
+    '--torchserve-grpc-inference-port=none',
+    '--torchserve-grpc-management-port=none',
+  ]
   const models = [`--torchserve-model-store=${store}`, '--torchserve-model=probe=probe_v2.mar']
   const python = `--backend-config=torchserve,interpreter=${path.join(bin, 'python')}`
   const args = [path.join(project, 'bin/galatea.js'), ...flags, ...ports, ...models, python]

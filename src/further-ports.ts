@@ -8,6 +8,7 @@ import { closeBoth, httpParts, httpRoutes, type HttpDependencies } from './http-
 import type { FurtherPortOptions, ServerOptions, TorchserveOptions } from './options/server-options.ts'
 import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
+import type { GrpcPort } from './ports/grpc/grpc-port.ts'
 import { HttpPort } from './ports/http/http-port.ts'
 import { defaultJsonOffloadSettings, JsonOffload } from './ports/http/json-offload.ts'
 import { get, type Route, type RouteHandler } from './ports/http/route.ts'
@@ -21,7 +22,7 @@ export type FurtherPort = {
   readonly protocol: string
   /** As the log names the port. */
   readonly title: string
-  readonly port: HttpPort
+  readonly port: HttpPort | GrpcPort
   /** What else ends with the port. */
   readonly close?: () => Promise<void>
 }
@@ -101,16 +102,28 @@ async function createTorchservePorts(
 ): Promise<FurtherPort[]> {
   const { openTorchserve } = await import('./torchserve-ports.ts')
   const python = options.engine.backendConfig.get('torchserve')?.get('interpreter') ?? 'python3'
-  const { routes, close } = await openTorchserve(parts, torchserve, python)
+  const { routes, grpc, close } = await openTorchserve(parts, torchserve, python)
   const opened = (kind: keyof typeof routes, port: number): HttpPort => {
     const routesOf = ({ parts: shared, predict }: RouteParts): Route[] => routes[kind]({ ...shared, predict })
     return createPort(parts, options, `TorchServe-${kind}`, { ...torchserve, port }, routesOf)
   }
-  const { port, managementPort, metricsPort } = torchserve
+  const { address, port, managementPort, metricsPort, grpcPort, grpcManagementPort } = torchserve
+  const called = await Promise.all(
+    [
+      { kind: 'inference', number: grpcPort, title: 'TorchServe gRPC inference' } as const,
+      { kind: 'management', number: grpcManagementPort, title: 'TorchServe gRPC management' } as const,
+    ].map(async ({ kind, number, title }): Promise<FurtherPort[]> => {
+      if (number === null) return []
+      const { createFurtherGrpcPort } = await import('./grpc-front-ends.ts')
+      const at = { ...options.sharedGrpc, address, port: number, reusePort: false }
+      return [{ protocol: `torchserve_grpc_${kind}`, title, port: createFurtherGrpcPort(parts, at, [grpc[kind]()]) }]
+    }),
+  )
   return [
     { protocol: 'torchserve', title: 'TorchServe inference', port: opened('inference', port), close },
     { protocol: 'torchserve_management', title: 'TorchServe management', port: opened('management', managementPort) },
     { protocol: 'torchserve_metrics', title: 'TorchServe metrics', port: opened('metrics', metricsPort) },
+    ...called.flat(),
   ]
 }
 

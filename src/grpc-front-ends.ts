@@ -30,13 +30,18 @@ export type GrpcDependencies = Omit<GrpcPortDependencies, 'admission'> &
 /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
 export function createGrpcPort(dependencies: GrpcDependencies, options: GrpcOptions): GrpcPort {
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+  return createFurtherGrpcPort(dependencies, options, grpcFrontEnds({ ...dependencies, sharedMemory }, options))
+}
+
+/** A gRPC port of a protocol that has one of its own. Throws ServerError when an option makes no sense. */
+export function createFurtherGrpcPort(
+  dependencies: Omit<GrpcPortDependencies, 'admission'> & Pick<GrpcDependencies, 'admission' | 'access'>,
+  options: GrpcOptions,
+  frontEnds: readonly GrpcFrontEnd[],
+): GrpcPort {
   const restricted = sharedKeyAdmission('grpc', options.restrictedProtocols)
   const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
-  return new GrpcPort(
-    { ...dependencies, admission },
-    options,
-    grpcFrontEnds({ ...dependencies, sharedMemory }, options),
-  )
+  return new GrpcPort({ ...dependencies, admission }, options, frontEnds)
 }
 
 /** Every method of the gRPC port. */

@@ -17,6 +17,8 @@ export type PortKind =
   | 'TorchServe-inference'
   | 'TorchServe-management'
   | 'TorchServe-metrics'
+  | 'TorchServe-grpc-inference'
+  | 'TorchServe-grpc-management'
 
 type Wanted = {
   readonly kind: PortKind
@@ -47,10 +49,13 @@ export async function refuseBusyPorts({
   if (sagemaker !== null) wanted.push({ kind: 'SageMaker', ...sagemaker })
   if (vertexAi !== null) wanted.push({ kind: 'Vertex-AI', ...vertexAi })
   if (torchserve !== null) {
-    const { address, port, managementPort, metricsPort } = torchserve
+    const { address, port, managementPort, metricsPort, grpcPort, grpcManagementPort } = torchserve
     wanted.push({ kind: 'TorchServe-inference', address, port })
     wanted.push({ kind: 'TorchServe-management', address, port: managementPort })
     wanted.push({ kind: 'TorchServe-metrics', address, port: metricsPort })
+    if (grpcPort !== null) wanted.push({ kind: 'TorchServe-grpc-inference', address, port: grpcPort })
+    if (grpcManagementPort !== null)
+      wanted.push({ kind: 'TorchServe-grpc-management', address, port: grpcManagementPort })
   }
   await Promise.all(wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true).map(refuseBusy))
 }

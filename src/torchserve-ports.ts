@@ -1,6 +1,8 @@
 // TorchServe's ports put together. This code is read only with --allow-torchserve.
 
+import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { TorchserveCounts } from './frontends/torchserve/torchserve-counts.ts'
+import { torchserveInferenceGrpc, torchserveManagementGrpc } from './frontends/torchserve/torchserve-grpc.ts'
 import { TorchserveModels } from './frontends/torchserve/torchserve-models.ts'
 import {
   inferenceRoutes,
@@ -9,6 +11,7 @@ import {
   type TorchserveParts,
 } from './frontends/torchserve/torchserve-routes.ts'
 import type { TorchserveOptions } from './options/server-options.ts'
+import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
 import type { Route } from './ports/http/route.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
 import { TorchArchives } from './repository/torchserve/torch-archives.ts'
@@ -25,6 +28,7 @@ export async function openTorchserve(
   python: string,
 ): Promise<{
   readonly routes: Readonly<Record<'inference' | 'management' | 'metrics', (parts: RoutePieces) => Route[]>>
+  readonly grpc: Readonly<Record<'inference' | 'management', () => GrpcFrontEnd>>
   readonly close: () => Promise<void>
 }> {
   const archives = new TorchArchives({
@@ -46,12 +50,18 @@ export async function openTorchserve(
   const wanted = await startModels(options, archives)
   await models.registerAtStart(wanted.map(({ name, url }) => ({ url, name, given: {} })))
   const counts = new TorchserveCounts()
+  const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
+  const called = { ...dependencies, sharedMemory, models, counts }
   const all = (pieces: RoutePieces): TorchserveParts => ({ ...pieces, models, counts })
   return {
     routes: {
       inference: (pieces) => inferenceRoutes(all(pieces)),
       management: (pieces) => managementRoutes(all(pieces), options),
       metrics: (pieces) => torchserveMetricsRoutes(all(pieces)),
+    },
+    grpc: {
+      inference: () => torchserveInferenceGrpc(called),
+      management: () => torchserveManagementGrpc(called, options),
     },
     close: () => archives.close(),
   }

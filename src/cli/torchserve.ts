@@ -92,7 +92,9 @@ const flagOfProperty: Readonly<Record<string, (value: string) => string[]>> = {
   service_envelope: one('torchserve-service-envelope'),
   install_py_dep_per_model: one('torchserve-install-requirements'),
   enable_model_api: one('torchserve-enable-model-api'),
-  max_request_size: one('http-max-input-size'),
+  max_request_size: (value) => [`--http-max-input-size=${value}`, `--grpc-max-message-size=${value}`],
+  grpc_inference_port: one('torchserve-grpc-inference-port'),
+  grpc_management_port: one('torchserve-grpc-management-port'),
   allowed_urls: (value) => value.split(',').map((each) => `--torchserve-allowed-url=${each.trim()}`),
   model_store: () => [],
   load_models: () => [],
@@ -104,6 +106,10 @@ const flagOfProperty: Readonly<Record<string, (value: string) => string[]>> = {
 /** Keys that change nothing here and need no word. */
 const silent = new Set([
   'number_of_netty_threads',
+  'grpc_inference_address',
+  'grpc_management_address',
+  'grpc_inference_max_connection_age_ms',
+  'grpc_management_max_connection_age_ms',
   'netty_client_threads',
   'metrics_mode',
   'enable_envvars_config',

@@ -132,6 +132,11 @@ export const verbosity: FlagForm<number> = formOf('N', (flag, text) => {
 export const integer = (min: number, max: number = 2 ** 31 - 1): FlagForm<number> =>
   formOf('N', (flag, text) => parseInteger(flag, text, min, max))
 export const port: FlagForm<number> = integer(0, 65535)
+
+/** A port that need not be there. */
+export const portOrNone = formOf('N|none', (name, given): number | null =>
+  given === 'none' ? null : parseInteger(name, given, 0, 65_535),
+)
 export const bytes: FlagForm<number> = integer(1, Number.MAX_SAFE_INTEGER)
 /** Seconds on the command line, milliseconds in the options. */
 export const seconds: FlagForm<number> = formOf('SECONDS', parseSeconds)

@@ -3,7 +3,7 @@
 import type { ServerOptions } from './server-options.ts'
 
 /** What flags fill; the rest follows from it. */
-type Filled = Omit<ServerOptions, 'sharedHttp'>
+type Filled = Omit<ServerOptions, 'sharedHttp' | 'sharedGrpc'>
 
 type Simple = string | number | boolean | null | readonly unknown[] | ReadonlyMap<unknown, unknown>
 

@@ -44,6 +44,7 @@ function fill(flags: FlagValues, surroundings: Surroundings): ServerOptions {
   for (const [path, read] of flagTable.flatMap(({ targets }) => targets)) {
     put(path, read)
     if (path.startsWith('http.')) put(`sharedHttp${path.slice('http'.length)}`, read)
+    if (path.startsWith('grpc.')) put(`sharedGrpc${path.slice('grpc'.length)}`, read)
   }
   return options as ServerOptions
 }
@@ -95,6 +96,16 @@ function openPorts({
       name: 'TorchServe metrics',
       flag: 'torchserve-metrics-port',
       at: torchserve === null ? null : { ...torchserve, port: torchserve.metricsPort },
+    },
+    {
+      name: 'TorchServe gRPC',
+      flag: 'torchserve-grpc-inference-port',
+      at: torchserve === null ? null : { ...torchserve, port: torchserve.grpcPort },
+    },
+    {
+      name: 'TorchServe gRPC management',
+      flag: 'torchserve-grpc-management-port',
+      at: torchserve === null ? null : { ...torchserve, port: torchserve.grpcManagementPort },
     },
   ]
   return ports.flatMap(({ name, flag, at }) =>

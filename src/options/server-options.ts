@@ -146,6 +146,10 @@ export type SagemakerOptions = FurtherPortOptions & {
 export type TorchserveOptions = FurtherPortOptions & {
   readonly managementPort: number
   readonly metricsPort: number
+  /** Null: no predictions by gRPC. */
+  readonly grpcPort: number | null
+  /** Null: no management by gRPC. */
+  readonly grpcManagementPort: number | null
   /** '' for none. */
   readonly modelStore: string
   /** Registered at the start. The name '' is that of the archive; the url `all` is every archive of the store. */
@@ -264,6 +268,8 @@ export type ServerOptions = {
   readonly grpc: GrpcOptions | null
   /** What every HTTP port shares, also where `--allow-http=false` leaves `http` null. Its port and address are not used. */
   readonly sharedHttp: HttpOptions
+  /** Those of `grpc`, also where that is off: further gRPC ports have them. */
+  readonly sharedGrpc: GrpcOptions
   /** null: `--allow-metrics=false`. */
   readonly metrics: MetricsOptions | null
   /** null: `--allow-sagemaker=false`. */

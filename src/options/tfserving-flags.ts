@@ -1,11 +1,7 @@
 // TensorFlow Serving's protocol. `galatea tfserving` translates its own flags into these.
 
 import { flag, ours, repeatable, type FlagValues } from './flag.ts'
-import { badOption, boolean, formOf, integer, matching, parseInteger, text } from './flag-forms.ts'
-
-const portOrNone = formOf('N|none', (name, given): number | null =>
-  given === 'none' ? null : parseInteger(name, given, 0, 65_535),
-)
+import { badOption, boolean, formOf, integer, matching, portOrNone, text } from './flag-forms.ts'
 
 export const tfservingFlags = [
   flag('allow-tfserving', boolean, 'false', ours)

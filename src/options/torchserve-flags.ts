@@ -1,7 +1,7 @@
 // TorchServe's ports and what its config.properties says.
 
 import { flag, ours, repeatable } from './flag.ts'
-import { badOption, boolean, byteSize, formOf, integer, port, text, type FlagForm } from './flag-forms.ts'
+import { badOption, boolean, byteSize, formOf, integer, port, portOrNone, text, type FlagForm } from './flag-forms.ts'
 
 const pattern: FlagForm<RegExp> = formOf('REGEX', (name, given) => {
   try {
@@ -33,6 +33,12 @@ export const torchserveFlags = [
   flag('torchserve-metrics-port', port, '8082', ours)
     .says("Port of metrics under TorchServe's names")
     .to('torchserve.metricsPort'),
+  flag('torchserve-grpc-inference-port', portOrNone, '7070', ours)
+    .says('Port of predictions by gRPC')
+    .to('torchserve.grpcPort'),
+  flag('torchserve-grpc-management-port', portOrNone, '7071', ours)
+    .says('Port on which models are managed by gRPC')
+    .to('torchserve.grpcManagementPort'),
   flag('torchserve-thread-count', integer(1), '8', ours)
     .says('Most threads that read and write large JSON bodies of these ports')
     .to('torchserve.threadCount'),

@@ -20,6 +20,7 @@ import {
   managementRoutes,
   torchserveMetricsRoutes,
 } from '../../src/frontends/torchserve/torchserve-routes.ts'
+import { torchserveInferenceGrpc, torchserveManagementGrpc } from '../../src/frontends/torchserve/torchserve-grpc.ts'
 import { vertexAiRoutes } from '../../src/frontends/vertex-ai/vertex-ai-routes.ts'
 import { grpcFrontEnds } from '../../src/grpc-front-ends.ts'
 import { tfservingRoutes } from '../../src/frontends/tfserving/tfserving-routes.ts'
@@ -317,6 +318,24 @@ test('every route of the other HTTP ports asks for its action and no other', () 
     otherPorts['vertexAi'] ?? {},
     'http',
   )
+})
+
+test('every RPC of TorchServe asks for its action and no other', () => {
+  const { methods } = torchserveInferenceGrpc(part)
+  const rules: Readonly<Record<string, Rule>> = {
+    Ping: 'health some',
+    Predictions: 'inference model',
+    StreamPredictions: 'inference model',
+  }
+  const managed = torchserveManagementGrpc(part, { allowsModelApi: true }).methods
+  const all = {
+    ...rules,
+    ...Object.fromEntries(managed.map(({ path }) => [rpcOf(path), 'model-repository model' as const])),
+  }
+  assert.deepEqual(methods.map(({ path }) => rpcOf(path)), Object.keys(rules)) // prettier-ignore
+  for (const { path, api } of [...methods, ...managed]) {
+    check(path, all[rpcOf(path)] as Rule, factsOf({ protocol: 'grpc', path, api, action: api, isStream: false }))
+  }
 })
 
 const rpcOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)

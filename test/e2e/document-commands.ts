@@ -145,7 +145,9 @@ const freePorts = (flags: string): string =>
   [
     ...(flags.includes('--allow-tfserving') ? ['--tfserving-port=0'] : []),
     ...(flags.includes('--allow-torchserve')
-      ? ['inference', 'management', 'metrics'].map((port) => `--torchserve-${port}-port=0`)
+      ? ['inference', 'management', 'metrics', 'grpc-inference', 'grpc-management'].map(
+          (port) => `--torchserve-${port}-port=0`,
+        )
       : []),
   ].join(' ')
 

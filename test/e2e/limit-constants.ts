@@ -91,7 +91,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/torchserve/torchserve-models.ts mostWorkers',
   ],
   'headers that a TorchServe handler sets': ['protocol/torchserve/torch-request.ts mostAnswerHeaders'],
-  "models on one page of TorchServe's list": ['frontends/torchserve/torchserve-routes.ts mostListed'],
+  "models on one page of TorchServe's list": ['frontends/torchserve/torchserve-management.ts mostListed'],
   'choices, prompts and probabilities of a call of the OpenAI API': [
     'protocol/openai/generation-request.ts mostChoices',
     'protocol/openai/generation-request.ts mostChatLogprobs',
@@ -159,6 +159,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/generate/generate-endpoints.ts mostUnreadBytes',
     'frontends/openai/generation-call.ts mostUnreadBytes',
     'frontends/torchserve/prediction-endpoint.ts mostUnreadBytes',
+    'frontends/torchserve/torchserve-grpc.ts mostUnreadBytes',
     'exchange/inference-exchange.ts mostBehindBytes',
   ],
   'requests that wait for a model': ['engine/serving/load-version.ts mostWaitingRequests'],

@@ -2,9 +2,12 @@
 // real TorchServe 0.12.0, and its answer is compared.
 
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { after, describe, test } from 'node:test'
+import * as grpc from '@grpc/grpc-js'
+import protobuf from 'protobufjs'
 import { runImport } from '../../src/cli/import-archive.ts'
 import { parseProperties, torchserveFlagsOf } from '../../src/cli/torchserve.ts'
 import { cases } from '../fixtures/torchserve/cases.ts'
@@ -16,7 +19,7 @@ import { testPython } from './python-checks.ts'
 const fixtures = path.join(import.meta.dirname, '../fixtures/torchserve')
 const store = path.join(fixtures, 'archives')
 
-type Ports = Readonly<Record<'inference' | 'management' | 'metrics', number>>
+type Ports = Readonly<Record<'inference' | 'management' | 'metrics' | 'grpcInference' | 'grpcManagement', number>>
 
 /** A server that nobody stops keeps the process of these tests alive. */
 const servers: ServerProcess[] = []
@@ -34,11 +37,19 @@ async function startTorchserve(...flags: string[]): Promise<Ports> {
     '--torchserve-inference-port=0',
     '--torchserve-management-port=0',
     '--torchserve-metrics-port=0',
+    '--torchserve-grpc-inference-port=0',
+    '--torchserve-grpc-management-port=0',
     `--torchserve-model-store=${store}`,
     ...flags,
   ])
   const portOf = (title: string): number => Number(server.furtherAddress(`TorchServe ${title}`).split(':').at(-1))
-  return { inference: portOf('inference'), management: portOf('management'), metrics: portOf('metrics') }
+  return {
+    inference: portOf('inference'),
+    management: portOf('management'),
+    metrics: portOf('metrics'),
+    grpcInference: portOf('gRPC inference'),
+    grpcManagement: portOf('gRPC management'),
+  }
 }
 
 /** What differs from run to run. */
@@ -68,6 +79,107 @@ describe('the answers of the real TorchServe', async () => {
       assert.equal(expected.name, one.name)
       assert.deepEqual(compared(await sendCase(await ports, one)), compared(expected))
     })
+  }
+})
+
+const { root } = protobuf.parse(readFileSync(path.join(fixtures, 'torchserve.proto'), 'utf8'), { keepCase: true })
+const messageOf = (name: string): protobuf.Type => root.lookupType(`org.pytorch.serve.grpc.${name}`)
+const unchanged = (bytes: Buffer): Buffer => bytes
+
+/** A client of TorchServe's services by its names and field numbers: each answer, or the code and the text of the error. */
+function torchserveClient(port: number, service: string, answerType: string) {
+  const client = new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure())
+  const pathOf = (rpc: string): string => `/org.pytorch.serve.grpc.${service}/${rpc}`
+  const encoded = (type: string, value: object): Buffer => Buffer.from(messageOf(type).encode(value).finish())
+  const decoded = (bytes: Buffer): Record<string, unknown> => messageOf(answerType).decode(bytes) as never
+  const call = (rpc: string, type: string, value: object, as = answerType): Promise<Record<string, unknown>> =>
+    new Promise((resolve) => {
+      client.makeUnaryRequest(pathOf(rpc), unchanged, unchanged, encoded(type, value), (error, bytes) => {
+        if (error === null) resolve(messageOf(as).decode(bytes as Buffer) as never)
+        else resolve({ code: grpc.status[error.code], details: error.details })
+      })
+    })
+  const stream = async (rpc: string, type: string, value: object): Promise<string[]> => {
+    const pieces: string[] = []
+    const answers = client.makeServerStreamRequest(pathOf(rpc), unchanged, unchanged, encoded(type, value))
+    for await (const bytes of answers) pieces.push(String(decoded(bytes as Buffer)['prediction']))
+    return pieces
+  }
+  return { call, stream, close: () => client.close() }
+}
+
+test("TorchServe's gRPC services answer: predictions, pieces, and every change of models", async () => {
+  const ports = await startTorchserve(
+    '--torchserve-enable-model-api',
+    '--torchserve-model=function=function.mar',
+    '--torchserve-model=pieces=pieces.mar',
+  )
+  const inference = torchserveClient(ports.grpcInference, 'inference.InferenceAPIsService', 'PredictionResponse')
+  const management = torchserveClient(ports.grpcManagement, 'management.ManagementAPIsService', 'ManagementResponse')
+  const data = { data: Buffer.from('x') }
+  try {
+    const { health } = await inference.call('Ping', 'Empty', {}, 'TorchServeHealthResponse')
+    assert.equal(health, '{\n  "status": "Healthy"\n}')
+    const ask = (request: object): Promise<Record<string, unknown>> =>
+      inference.call('Predictions', 'PredictionsRequest', { input: data, ...request })
+    assert.equal(String((await ask({ model_name: 'function' }))['prediction']), 'function loaded 1')
+    assert.equal(
+      String((await ask({ model_name: 'function', model_version: '1.0' }))['prediction']),
+      'function loaded 1',
+    )
+    assert.deepEqual(await ask({ model_name: 'other' }), {
+      code: 'INTERNAL',
+      details: 'Model not found: other\norg.pytorch.serve.archive.model.ModelNotFoundException',
+    })
+    assert.equal(
+      (await ask({}))['details'],
+      'Parameter model_name is required.\norg.pytorch.serve.http.BadRequestException',
+    )
+    const pieces = await inference.stream('StreamPredictions', 'PredictionsRequest', {
+      model_name: 'pieces',
+      input: data,
+    })
+    assert.ok(pieces.length > 1, pieces.join())
+    assert.equal((await ask({ model_name: 'pieces' }))['code'], 'INVALID_ARGUMENT')
+
+    const msg = async (rpc: string, type: string, value: object): Promise<string> => {
+      const answer = await management.call(rpc, type, value)
+      return String(answer['msg'] ?? answer['details'])
+    }
+    const registered = { url: 'probe.mar', initial_workers: 1, synchronous: true, model_name: 'again' }
+    assert.match(
+      await msg('RegisterModel', 'RegisterModelRequest', registered),
+      /^Model "again" Version: \S+ registered with 1 initial workers$/,
+    )
+    assert.match(
+      await msg('RegisterModel', 'RegisterModelRequest', {}),
+      /^Parameter url is required\.\n.*BadRequestException$/,
+    )
+    assert.match(await msg('ListModels', 'ListModelsRequest', { limit: 1 }), /"nextPageToken": "1"/)
+    const described = JSON.parse(await msg('DescribeModel', 'DescribeModelRequest', { model_name: 'again' })) as {
+      modelName: string
+      modelVersion: string
+    }[]
+    assert.equal(described[0]?.modelName, 'again')
+    const scaled = { model_name: 'again', min_worker: 2, synchronous: true }
+    assert.equal(await msg('ScaleWorker', 'ScaleWorkerRequest', scaled), 'Workers scaled to 2 for model: again')
+    const version = described[0]?.modelVersion ?? ''
+    const asDefault = { model_name: 'again', model_version: version }
+    assert.equal(
+      await msg('SetDefault', 'SetDefaultRequest', asDefault),
+      `Default version successfully updated for model "again" to "${version}"`,
+    )
+    assert.equal(
+      await msg('UnregisterModel', 'UnregisterModelRequest', { model_name: 'again' }),
+      'Model "again" unregistered',
+    )
+    assert.match(
+      await msg('DescribeModel', 'DescribeModelRequest', { model_name: 'again' }),
+      /^Model not found: again\n.*ModelNotFoundException$/,
+    )
+  } finally {
+    inference.close()
+    management.close()
   }
 })
 
@@ -155,6 +267,8 @@ test('a command line of TorchServe starts, and an imported archive is served for
     'config.properties': `inference_address=http://127.0.0.1:0
 management_address=http://127.0.0.1:0
 metrics_address=http://127.0.0.1:0
+grpc_inference_port=0
+grpc_management_port=0
 load_models=function.mar
 `,
   })

@@ -3,23 +3,18 @@
 import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
-import {
-  InferenceExchange,
-  type ArrivalNames,
-  type ExchangeParts,
-  type HeldMemory,
-} from '../../exchange/inference-exchange.ts'
+import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
+import { CallExchange } from '../../ports/grpc/call-exchange.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
-import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
 import { servableNotFound, type ServingModels } from './serving-models.ts'
 
@@ -46,52 +41,24 @@ export class FailedPrecondition extends ServerError {
   }
 }
 
-const arrivalNames: ArrivalNames = ['GRPC_WAITREAD_START', 'GRPC_WAITREAD_END']
-
 /** Messages up to this size are read, and answers up to this size written, in one go. */
 const smallBytes = 128 * 1024
 
-export class TfGrpcExchange extends InferenceExchange {
+export class TfGrpcExchange extends CallExchange {
   readonly #parts: TfGrpcParts
-  readonly #call: PortCall
   readonly #asked: TfCall
-  readonly #received: Buffer
   #code: StatusCode | null = null
   #version = ''
 
   constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, received: Buffer) {
-    super(parts, caller, true)
+    super(parts, call, caller, received)
     this.#parts = parts
-    this.#call = call
     this.#asked = asked
-    this.#received = received
     call.onCancel = () => this.cancel()
   }
 
-  get protocol(): 'grpc' {
-    return 'grpc'
-  }
-  get path(): string {
-    return this.#call.path
-  }
-  get peer(): string {
-    return this.#call.remoteAddress
-  }
-  header(name: string): string | null {
-    return metadataValue(this.#call.metadata, name)
-  }
   head(): RequestHead {
     return { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
-  }
-  protected override get memory(): HeldMemory {
-    return this.#call.memoryOf(this.#received)
-  }
-  protected override get deadlineNs(): number {
-    return this.#call.deadlineNs ?? 0
-  }
-
-  protected get arrivalNames(): ArrivalNames {
-    return arrivalNames
   }
 
   start(): void {
@@ -113,13 +80,13 @@ export class TfGrpcExchange extends InferenceExchange {
     const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
     const steps = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
     const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
-    if (this.#received.length <= smallBytes) {
+    if (this.received.length <= smallBytes) {
       submit(runThrough(steps))
       return
     }
     this.readLater<Tensor[]>((done) => {
       let isCancelled = false
-      const isWanted = (): boolean => !isCancelled && !this.#call.isEnded
+      const isWanted = (): boolean => !isCancelled && !this.call.isEnded
       setImmediate(() => {
         runInSlices(this.parts.clock, steps, isWanted, (error, inputs) => {
           if (isWanted()) done(error, inputs)
@@ -128,10 +95,6 @@ export class TfGrpcExchange extends InferenceExchange {
       })
       return { cancel: () => (isCancelled = true) }
     }, submit)
-  }
-
-  protected override started(request: InferenceRequest): void {
-    this.#call.noteInference?.(request, this.version.version)
   }
 
   protected override write(response: InferenceResponse): void {
@@ -148,7 +111,7 @@ export class TfGrpcExchange extends InferenceExchange {
     runInSlices(
       clock,
       steps,
-      () => !this.#call.isEnded,
+      () => !this.call.isEnded,
       (error, message) => {
         if (message !== null) this.#send(message, response, trace)
         else {
@@ -163,14 +126,14 @@ export class TfGrpcExchange extends InferenceExchange {
   #send(message: MessageParts, response: InferenceResponse, trace: InferenceRequest['trace']): void {
     const { clock } = this.parts
     trace?.stamp('GRPC_SEND_START', clock.nowNs())
-    this.#call.sendLast(message, message.hasViews ? () => response.release() : null)
+    this.call.sendLast(message, message.hasViews ? () => response.release() : null)
     if (!message.hasViews) response.release()
     trace?.stamp('GRPC_SEND_END', clock.nowNs())
   }
 
   #finish(error: ServerError): void {
     const status = GrpcStatus.of(error)
-    this.#call.finish(this.#code === null ? status : new GrpcStatus(this.#code, status.message))
+    this.call.finish(this.#code === null ? status : new GrpcStatus(this.#code, status.message))
   }
 
   protected override told(reason: unknown): ServerError {

@@ -1,6 +1,6 @@
 // TorchServe's three HTTP ports: predictions, management of models, metrics.
 
-import { requireRight, visibleModels } from '../../access/require-right.ts'
+import { requireRight } from '../../access/require-right.ts'
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
@@ -21,12 +21,14 @@ import {
   unknownResource,
   wrongMethod,
 } from './torchserve-answers.ts'
-import type { RegisterRequest, TorchserveModels } from './torchserve-models.ts'
-
-type TorchserveSettings = {
-  /** Clients may register and unregister models. */
-  readonly allowsModelApi: boolean
-}
+import {
+  TorchserveManagement,
+  type Actor,
+  type Change,
+  type Fields,
+  type TorchserveSettings,
+} from './torchserve-management.ts'
+import type { TorchserveModels } from './torchserve-models.ts'
 
 export type TorchserveParts = PredictionParts & {
   readonly models: TorchserveModels
@@ -36,8 +38,6 @@ export type TorchserveParts = PredictionParts & {
 
 const anyMethod = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
 const metricsType = 'text/plain; version=0.0.4; charset=utf-8'
-/** As TorchServe: the largest page of a list. */
-const mostListed = 100
 /** More words behind the version of a path than this are an unknown path. */
 const pathWords = ['a', 'b', 'c', 'd', 'e']
 
@@ -156,56 +156,32 @@ const describe =
   }
 
 export function managementRoutes(parts: TorchserveParts, settings: TorchserveSettings): Route[] {
-  const { models } = parts
-  const requireModelApi = (): void => {
-    if (!settings.allowsModelApi) throw wrongMethod()
-  }
+  const management = new TorchserveManagement(parts.models, settings)
   const collection: RouteHandler = (http, _, __, caller) => {
-    if (http.method === 'GET') answerJson(http, page(models, queryOf(http), visibleModels(caller, 'model-repository')))
-    else if (http.method === 'POST') {
-      requireModelApi()
-      register(http, caller)
-    } else throw wrongMethod()
-  }
-  const register = (http: PortRequest, caller: Caller): void => {
-    const fields = requestFields(http)
-    const request = registerRequest(fields)
-    // The name may stand in the archive alone: who may not register every model must say the name.
-    if (caller.rights !== null && request.name === '') requireRight(caller, 'model-repository', '')
-    requireRight(caller, 'model-repository', request.name)
-    const isSynchronous = fields('synchronous') !== 'false'
-    const done = models.register(request, httpChangeOrigin(http, caller)).then(({ name, version, workers }) => {
-      const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
-      return workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
-    })
-    finish(http, done, isSynchronous || request.given.workers === 0)
+    if (http.method === 'GET')
+      answerJson(
+        http,
+        management.list((name) => queryOf(http).get(name) ?? '', caller),
+      )
+    else if (http.method === 'POST') finish(http, management.register(requestFields(http), actorOf(http, caller)))
+    else throw wrongMethod()
   }
   const one: RouteHandler = (http, _, __, caller) => {
     const [, , name = '', version = ''] = partsOf(http)
-    requireRight(caller, 'model-repository', name)
-    if (http.method === 'GET') answerJson(http, models.describe(name, version))
-    else if (http.method === 'PUT') scale(http, caller, name, version)
-    else if (http.method === 'DELETE') {
-      requireModelApi()
-      const done = models.unregister(name, version, httpChangeOrigin(http, caller))
-      finish(
-        http,
-        done.then(() => `Model "${name}" unregistered`),
-        true,
-      )
-    } else if (http.method === 'OPTIONS') answerJson(http, modelDescription(name))
-    else throw wrongMethod()
+    const actor = actorOf(http, caller)
+    if (http.method === 'GET') answerJson(http, management.describe(name, version, caller))
+    else if (http.method === 'PUT') finish(http, management.scale(name, version, requestFields(http), actor))
+    else if (http.method === 'DELETE') finish(http, management.unregister(name, version, actor))
+    else if (http.method !== 'OPTIONS') throw wrongMethod()
+    else {
+      requireRight(caller, 'model-repository', name)
+      answerJson(http, modelDescription(name))
+    }
   }
-  const scale = (http: PortRequest, caller: Caller, name: string, version: string): void => {
-    models.requireOwned(name, version)
-    const fields = requestFields(http)
-    const min = numberOf(fields('min_worker'), 1)
-    const max = numberOf(fields('max_worker'), min)
-    const done = models.scale(name, version, min, max, httpChangeOrigin(http, caller)).then((workers) => {
-      const which = version === '' ? '' : `, version: ${version}`
-      return `Workers scaled to ${workers} for model: ${name}${which}`
-    })
-    finish(http, done, fields('synchronous') === 'true' || max < min)
+  const setDefault: RouteHandler = (http, _, __, caller) => {
+    if (http.method !== 'PUT') throw wrongMethod()
+    const [, , name = '', version = ''] = partsOf(http)
+    finish(http, management.setDefault(name, version, actorOf(http, caller)))
   }
   return [
     route('/', 'metadata', describe(managementDescription)),
@@ -213,25 +189,11 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
     route('/models', 'model-repository', collection),
     route('/models/{model}', 'model-repository', one),
     route('/models/{model}/{a}', 'model-repository', one),
-    route('/models/{model}/{a}/set-default', 'model-repository', setDefault(models)),
+    route('/models/{model}/{a}/set-default', 'model-repository', setDefault),
     route('/v1/models/{model}', 'health', readiness(parts)),
     unknownPath,
   ]
 }
-
-const setDefault =
-  (models: TorchserveModels): RouteHandler =>
-  (http, _, __, caller) => {
-    if (http.method !== 'PUT') throw wrongMethod()
-    const [, , name = '', version = ''] = partsOf(http)
-    requireRight(caller, 'model-repository', name)
-    const done = models.setDefault(name, version, httpChangeOrigin(http, caller))
-    finish(
-      http,
-      done.then(() => `Default version successfully updated for model "${name}" to "${version}"`),
-      true,
-    )
-  }
 
 const readiness =
   ({ models, engine }: TorchserveParts): RouteHandler =>
@@ -252,8 +214,7 @@ export function torchserveMetricsRoutes({ engine, models, counts }: TorchservePa
   return [route('/metrics', 'statistics', metrics), unknownPath]
 }
 
-/** Answers when the change is done; `waits` false: at once, as TorchServe without `synchronous`. */
-function finish(http: PortRequest, done: Promise<string>, waits: boolean): void {
+function finish(http: PortRequest, { done, waits }: Change): void {
   if (!waits) answerStatus(http, 'Processing worker updates...', 202)
   done.then(
     (text) => {
@@ -265,8 +226,10 @@ function finish(http: PortRequest, done: Promise<string>, waits: boolean): void 
   )
 }
 
+const actorOf = (http: PortRequest, caller: Caller): Actor => ({ caller, origin: httpChangeOrigin(http, caller) })
+
 /** The fields of a request: in its query, or in a body of JSON. */
-function requestFields(http: PortRequest): (name: string) => string {
+function requestFields(http: PortRequest): Fields {
   const query = queryOf(http)
   const isJson = (headerOf(http.headers, 'content-type') ?? '').startsWith(jsonType) && http.body.length > 0
   const document = isJson ? parseJsonDocument(http.body) : null
@@ -274,33 +237,4 @@ function requestFields(http: PortRequest): (name: string) => string {
     const value = document === null ? undefined : memberOf(document, name)
     return value === undefined || value === null ? (query.get(name) ?? '') : String(value as string | number | boolean)
   }
-}
-
-const numberOf = (text: string, byDefault: number): number => (/^\d{1,9}$/.test(text) ? Number(text) : byDefault)
-
-function registerRequest(fields: (name: string) => string): RegisterRequest {
-  const url = fields('url')
-  if (url === '') throw badRequest('Parameter url is required.')
-  const numbers = [
-    ['batchSize', 'batch_size'],
-    ['maxBatchDelayMs', 'max_batch_delay'],
-    ['workers', 'initial_workers'],
-    ['responseTimeoutSecs', 'response_timeout'],
-  ] as const
-  const given = numbers.flatMap(([key, name]) => (/^\d{1,9}$/.test(fields(name)) ? [[key, Number(fields(name))]] : []))
-  const handler = fields('handler') === '' ? {} : { handler: fields('handler') }
-  return { url, name: fields('model_name'), given: { ...Object.fromEntries(given), ...handler } }
-}
-
-function page(
-  models: TorchserveModels,
-  query: URLSearchParams,
-  isVisible: ((name: string) => boolean) | null,
-): unknown {
-  const limit = numberOf(query.get('limit') ?? '', mostListed)
-  const size = limit > mostListed || limit === 0 ? mostListed : limit
-  const start = numberOf(query.get('next_page_token') ?? '', 0)
-  const all = models.list().filter(({ modelName }) => isVisible === null || isVisible(modelName))
-  const end = start + size
-  return { ...(end < all.length ? { nextPageToken: String(end) } : {}), models: all.slice(start, end) }
 }

@@ -3,17 +3,11 @@
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
-import {
-  InferenceExchange,
-  type ArrivalNames,
-  type ExchangeParts,
-  type Preparation,
-  type HeldMemory,
-  type Reading,
-} from '../../exchange/inference-exchange.ts'
+import type { ExchangeParts, Preparation, Reading } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
+import { CallExchange } from '../../ports/grpc/call-exchange.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import {
@@ -28,7 +22,6 @@ import {
 import { classifiedOutputs, wantsClasses } from '../../protocol/grpc/classified-outputs.ts'
 import type { WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
 import type { InferAnswerContext } from '../../protocol/grpc/infer-response-writer.ts'
-import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import type { MetadataForwarding } from './metadata-forwarding.ts'
 
 export type GrpcExchangeParts = ExchangeParts & {
@@ -37,36 +30,16 @@ export type GrpcExchangeParts = ExchangeParts & {
   readonly forwarding: MetadataForwarding | null
 }
 
-const arrivalNames: ArrivalNames = ['GRPC_WAITREAD_START', 'GRPC_WAITREAD_END']
-
-export abstract class GrpcExchange extends InferenceExchange {
-  protected readonly call: PortCall
-  /** The message as it came. Its memory is counted until the request ends. */
-  protected readonly received: Buffer
+export abstract class GrpcExchange extends CallExchange {
   protected wantsEmptyFinal = false
   readonly #wire: WireInferRequest
   readonly #forwarding: MetadataForwarding | null
   #outputs: readonly OutputSelection[] = []
 
   constructor(parts: GrpcExchangeParts, call: PortCall, caller: Caller, wire: WireInferRequest, received: Buffer) {
-    super(parts, caller, true)
-    this.call = call
-    this.received = received
+    super(parts, call, caller, received)
     this.#wire = wire
     this.#forwarding = parts.forwarding
-  }
-
-  get protocol(): 'grpc' {
-    return 'grpc'
-  }
-  get path(): string {
-    return this.call.path
-  }
-  get peer(): string {
-    return this.call.remoteAddress
-  }
-  header(name: string): string | null {
-    return metadataValue(this.call.metadata, name)
   }
 
   head(): RequestHead {
@@ -77,22 +50,6 @@ export abstract class GrpcExchange extends InferenceExchange {
   /** The client's request id, also of a request that could not be read. */
   protected get id(): string {
     return this.#wire.id
-  }
-
-  protected override get uncountedBytes(): number {
-    return this.received.length
-  }
-
-  protected override get memory(): HeldMemory {
-    return this.call.memoryOf(this.received)
-  }
-
-  protected override get deadlineNs(): number {
-    return this.call.deadlineNs ?? 0
-  }
-
-  protected get arrivalNames(): ArrivalNames {
-    return arrivalNames
   }
 
   /** Before the request is read. Throws ServerError for a version that the RPC cannot ask. */

@@ -2,7 +2,6 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
-import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -31,14 +30,6 @@ export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, calle
 class UnaryExchange extends GrpcExchange {
   protected override check({ signature }: ModelVersion): void {
     if (signature.isDecoupled) throw worded('decoupledGrpc', {})
-  }
-
-  protected override started(request: InferenceRequest): void {
-    this.call.noteInference?.(request, this.version.version)
-  }
-
-  protected override replaced(request: InferenceRequest): void {
-    this.call.noteInference?.(request, this.version.version)
   }
 
   protected override write(answer: InferenceResponse): void {

@@ -244,6 +244,9 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
     this.answersOnce = !signature.isDecoupled
   }
 
+  /** The access log has a line for each request of a stream, which is written when the request ends. */
+  protected override replaced(): void {}
+
   protected override started(request: InferenceRequest): void {
     this.#stream.requestBegun(this, request)
   }

@@ -24,7 +24,8 @@ export function torchTensors(request: TorchRequest, isBatching: boolean): Tensor
   return fieldTensors(form ?? [{ name: 'body', contentType: mediaType, value: body }], request, isBatching)
 }
 
-function fieldTensors(
+/** The fields as they were sent. */
+export function fieldTensors(
   fields: readonly Field[],
   { id, headers }: Pick<TorchRequest, 'id' | 'headers'>,
   isBatching: boolean,

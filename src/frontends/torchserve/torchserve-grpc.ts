@@ -1,0 +1,267 @@
+// TorchServe's gRPC services: org.pytorch.serve.grpc.inference and org.pytorch.serve.grpc.management.
+
+import { randomUUID } from 'node:crypto'
+import type { Caller } from '../../access/caller.ts'
+import { ServerError } from '../../base/server-error.ts'
+import { changeOrigin, traceIdOf } from '../../model/change-origin.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import type { RequestHead } from '../../model/request-origin.ts'
+import { CallExchange } from '../../ports/grpc/call-exchange.ts'
+import { takeOne, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
+import type { PortCall } from '../../ports/grpc/port-call.ts'
+import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
+import { decodeTorch, encodeTorch } from '../../protocol/torchserve/torch-messages.ts'
+import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
+import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
+import type { PredictionParts } from './prediction-endpoint.ts'
+import { TorchserveError, torchserveError } from './torchserve-answers.ts'
+import {
+  TorchserveManagement,
+  type Actor,
+  type Change,
+  type Fields,
+  type TorchserveSettings,
+} from './torchserve-management.ts'
+import type { TorchserveModels } from './torchserve-models.ts'
+
+type GrpcParts = PredictionParts & { readonly models: TorchserveModels }
+
+/** TorchServe's table; what is not in it is FAILED_PRECONDITION or INTERNAL. */
+const codes: Readonly<Record<number, StatusCode>> = {
+  400: statusCodes.INVALID_ARGUMENT,
+  401: statusCodes.UNAUTHENTICATED,
+  403: statusCodes.PERMISSION_DENIED,
+  404: statusCodes.NOT_FOUND,
+  409: statusCodes.ABORTED,
+  413: statusCodes.RESOURCE_EXHAUSTED,
+  416: statusCodes.OUT_OF_RANGE,
+  429: statusCodes.RESOURCE_EXHAUSTED,
+  499: statusCodes.CANCELLED,
+  501: statusCodes.UNIMPLEMENTED,
+  503: statusCodes.UNAVAILABLE,
+  504: statusCodes.DEADLINE_EXCEEDED,
+}
+
+/** The class of Java that stands on the second line of a description. */
+const classOf = (type: string): string =>
+  /^Model(Version)?NotFound/.test(type) ? `org.pytorch.serve.archive.model.${type}` : `org.pytorch.serve.http.${type}`
+
+function statusOf(reason: unknown): GrpcStatus {
+  const error = reason instanceof TorchserveError ? reason : torchserveError(ServerError.from(reason))
+  const code = codes[error.status] ?? (error.status < 500 ? statusCodes.FAILED_PRECONDITION : statusCodes.INTERNAL)
+  return new GrpcStatus(code, `${error.message}\n${classOf(error.type)}`)
+}
+
+const pretty = (value: unknown): string => JSON.stringify(value, null, 2)
+
+/** Calls `act` with each request. What it throws is answered in TorchServe's form. */
+function method(
+  parts: GrpcParts,
+  path: string,
+  api: GrpcMethod['api'],
+  type: string,
+  act: (request: MessageValue, call: PortCall, caller: Caller, message: Buffer) => void,
+): GrpcMethod {
+  const refuse = (call: PortCall, reason: unknown): void => {
+    if (reason instanceof ServerError) parts.engine.refusals.count(reason)
+    call.finish(statusOf(reason))
+  }
+  const begin: GrpcMethod['begin'] = (call, caller) => {
+    if (api === 'inference') call.allowLargeMessages()
+    takeOne(call, parts.log, (message) => {
+      try {
+        act(decodeTorch(type, message), call, caller, message)
+      } catch (reason) {
+        if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
+        refuse(call, reason)
+      }
+    })
+  }
+  return { path, api, begin }
+}
+
+function send(call: PortCall, type: string, value: MessageValue): void {
+  const bytes = encodeTorch(type, value)
+  call.sendLast({ parts: [bytes], byteLength: bytes.length }, null)
+}
+
+export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
+  const service = '/org.pytorch.serve.grpc.inference.InferenceAPIsService'
+  const predict = (rpc: string, streams: boolean): GrpcMethod =>
+    method(parts, `${service}/${rpc}`, 'inference', 'PredictionsRequest', (request, call, caller, message) => {
+      const name = request['modelName'] as string
+      // TorchServe has one code for what is wrong before the model is asked.
+      const early = (reason: TorchserveError): void =>
+        call.finish(new GrpcStatus(statusCodes.INTERNAL, statusOf(reason).message))
+      if (name === '') {
+        early(new TorchserveError(400, 'BadRequestException', 'Parameter model_name is required.'))
+        return
+      }
+      let number: string
+      try {
+        number = parts.models.resolve(name, request['modelVersion'] as string)
+      } catch (reason) {
+        if (!(reason instanceof TorchserveError)) throw reason
+        early(reason)
+        return
+      }
+      const inputs = request['input'] as ReadonlyMap<string, Buffer>
+      new GrpcPrediction(parts, call, caller, { message, inputs, streams }).begin(name, number)
+    })
+  return {
+    methods: [
+      method(parts, `${service}/Ping`, 'health', 'Empty', (_, call) =>
+        send(call, 'TorchServeHealthResponse', {
+          health: pretty({ status: parts.engine.isReady ? 'Healthy' : 'Unhealthy' }),
+        }),
+      ),
+      predict('Predictions', false),
+      predict('StreamPredictions', true),
+    ],
+  }
+}
+
+export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveSettings): GrpcFrontEnd {
+  const service = '/org.pytorch.serve.grpc.management.ManagementAPIsService'
+  const management = new TorchserveManagement(parts.models, settings)
+  const tell = (rpc: string, type: string, value: (request: MessageValue, caller: Caller) => unknown): GrpcMethod =>
+    method(parts, `${service}/${rpc}`, 'model-repository', type, (request, call, caller) =>
+      send(call, 'ManagementResponse', { msg: pretty(value(request, caller)) }),
+    )
+  const change = (rpc: string, type: string, act: (request: MessageValue, actor: Actor) => Change): GrpcMethod =>
+    method(parts, `${service}/${rpc}`, 'model-repository', type, (request, call, caller) => {
+      const { done, waits } = act(request, { caller, origin: originOf(call, caller) })
+      const answer = (msg: string): void => send(call, 'ManagementResponse', { msg })
+      if (!waits) answer('Processing worker updates...')
+      void ended(done, (reason, text) => {
+        if (!waits) return
+        if (text === null) call.finish(statusOf(reason))
+        else answer(text)
+      })
+    })
+  const modelOf = (request: MessageValue): [string, string] => [
+    request['modelName'] as string,
+    request['modelVersion'] as string,
+  ]
+  return {
+    methods: [
+      tell('DescribeModel', 'DescribeModelRequest', (request, caller) =>
+        management.describe(...modelOf(request), caller),
+      ),
+      tell('ListModels', 'ListModelsRequest', (request, caller) => management.list(fieldsOf(request), caller)),
+      change('RegisterModel', 'RegisterModelRequest', (request, actor) =>
+        management.register(fieldsOf(request), actor),
+      ),
+      change('ScaleWorker', 'ScaleWorkerRequest', (request, actor) =>
+        management.scale(...modelOf(request), fieldsOf(request), actor),
+      ),
+      change('SetDefault', 'SetDefaultRequest', (request, actor) => management.setDefault(...modelOf(request), actor)),
+      change('UnregisterModel', 'UnregisterModelRequest', (request, actor) =>
+        management.unregister(...modelOf(request), actor),
+      ),
+    ],
+  }
+}
+
+async function ended(done: Promise<string>, tell: (reason: unknown, text: string | null) => void): Promise<void> {
+  let text: string | null = null
+  let error: unknown = null
+  try {
+    text = await done
+  } catch (reason) {
+    error = reason
+  }
+  tell(error, text)
+}
+
+/** A number that is 0 or less was not given; `synchronous` is false where it is not given. */
+function fieldsOf(request: MessageValue): Fields {
+  return (name) => {
+    const value = request[name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase())]
+    if (typeof value === 'number') return value > 0 ? String(value) : ''
+    return value === null || value === undefined ? '' : String(value as string | boolean)
+  }
+}
+
+const originOf = (call: PortCall, caller: Caller): Actor['origin'] =>
+  changeOrigin('grpc', {
+    address: call.remoteAddress,
+    key: caller.principal,
+    requestId: metadataValue(call.metadata, 'x-request-id') ?? '',
+    traceId: traceIdOf(metadataValue(call.metadata, 'traceparent')),
+  })
+
+type Prediction = {
+  readonly message: Buffer
+  readonly inputs: ReadonlyMap<string, Buffer>
+  /** The answer comes in pieces, as the handler makes them. */
+  readonly streams: boolean
+}
+
+/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
+const mostUnreadBytes = 16 * 1024 * 1024
+
+class GrpcPrediction extends CallExchange {
+  readonly #asked: Prediction
+  readonly #counts: PredictionParts['counts']
+  readonly #id = randomUUID()
+
+  constructor(parts: PredictionParts, call: PortCall, caller: Caller, asked: Prediction) {
+    super(parts, call, caller, asked.message)
+    this.#asked = asked
+    this.#counts = parts.counts
+    call.onCancel = () => this.cancel()
+  }
+
+  override head(): RequestHead {
+    return { id: this.#id, parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+  }
+
+  protected override read({ signature, config, name }: ModelVersion): void {
+    if (config.backend !== 'torchserve') {
+      const text = `model '${name}' is no archive of TorchServe: call it by HTTP, /predictions/${name}, or by v2`
+      throw ServerError.withoutStack('UNSUPPORTED', text)
+    }
+    if (signature.isDecoupled && !this.#asked.streams) {
+      throw ServerError.withoutStack('INVALID_ARG', `model '${name}' answers in pieces: call StreamPredictions`)
+    }
+    this.answersOnce = !signature.isDecoupled
+    this.reserve(this.received.length)
+    const fields = [...this.#asked.inputs].map(([field, value]) => ({ name: field, contentType: '', value }))
+    const inputs = fieldTensors(fields, { id: this.#id, headers: [] }, config.maxBatchSize > 0)
+    this.submit({ id: this.#id, inputs })
+  }
+
+  protected override refused(error: ServerError): void {
+    this.fail(error)
+  }
+
+  protected override fail(error: ServerError): void {
+    this.#counts.answered(torchserveError(error).status)
+    this.call.finish(statusOf(error))
+  }
+
+  protected override write(response: InferenceResponse, isFinal: boolean): void {
+    if (!response.isFlagOnly) {
+      const { status, body } = torchAnswer(response)
+      this.#counts.answered(status)
+      this.#send(encodeTorch('PredictionResponse', { prediction: body }))
+    }
+    response.release()
+    if (isFinal || this.answersOnce) this.call.finish(statusOk)
+  }
+
+  #send(bytes: Buffer): void {
+    if (this.call.backlogBytes > mostUnreadBytes) {
+      this.cancel()
+      this.call.giveUp()
+      return
+    }
+    this.call.send({ parts: [bytes], byteLength: bytes.length }, null)
+    if (this.answersOnce || this.call.backlogBytes === 0) return
+    this.setPaused(true)
+    this.call.onDrain = () => this.setPaused(false)
+  }
+}

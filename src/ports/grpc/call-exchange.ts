@@ -1,0 +1,62 @@
+import type { Caller } from '../../access/caller.ts'
+import {
+  InferenceExchange,
+  type ArrivalNames,
+  type ExchangeParts,
+  type HeldMemory,
+} from '../../exchange/inference-exchange.ts'
+import type { InferenceRequest } from '../../model/inference-request.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
+import type { PortCall } from './port-call.ts'
+
+const arrivalNames: ArrivalNames = ['GRPC_WAITREAD_START', 'GRPC_WAITREAD_END']
+
+/** An inference that came by gRPC: the facts of its call, and the memory of its message. */
+export abstract class CallExchange extends InferenceExchange {
+  protected readonly call: PortCall
+  /** The message as it came. Its memory is counted until the request ends. */
+  protected readonly received: Buffer
+
+  constructor(parts: ExchangeParts, call: PortCall, caller: Caller, received: Buffer) {
+    super(parts, caller, true)
+    this.call = call
+    this.received = received
+  }
+
+  get protocol(): 'grpc' {
+    return 'grpc'
+  }
+  get path(): string {
+    return this.call.path
+  }
+  get peer(): string {
+    return this.call.remoteAddress
+  }
+  header(name: string): string | null {
+    return metadataValue(this.call.metadata, name)
+  }
+
+  protected override get uncountedBytes(): number {
+    return this.received.length
+  }
+
+  protected override get memory(): HeldMemory {
+    return this.call.memoryOf(this.received)
+  }
+
+  protected override get deadlineNs(): number {
+    return this.call.deadlineNs ?? 0
+  }
+
+  protected get arrivalNames(): ArrivalNames {
+    return arrivalNames
+  }
+
+  protected override started(request: InferenceRequest): void {
+    this.call.noteInference?.(request, this.version.version)
+  }
+
+  protected override replaced(request: InferenceRequest): void {
+    this.call.noteInference?.(request, this.version.version)
+  }
+}

@@ -1,0 +1,48 @@
+// The messages of TorchServe's gRPC services, as tables.
+
+import { decodeWire, encodeWire, type MessageValue } from '../../protobuf/message-codec.ts'
+import { schemaFinder, type MessageRows } from '../../protobuf/message-schema.ts'
+import { serverForm } from '../grpc/message-codec.ts'
+
+const rows: MessageRows = {
+  Empty: [],
+  TorchServeHealthResponse: ['string health = 1'],
+  PredictionsRequest: ['string model_name = 1', 'string model_version = 2', 'map<string, bytes> input = 3'],
+  PredictionResponse: ['bytes prediction = 1'],
+  ManagementResponse: ['string msg = 1'],
+  DescribeModelRequest: ['string model_name = 1', 'string model_version = 2', 'bool customized = 3'],
+  ListModelsRequest: ['int32 limit = 1', 'int32 next_page_token = 2'],
+  RegisterModelRequest: [
+    'int32 batch_size = 1',
+    'string handler = 2',
+    'int32 initial_workers = 3',
+    'int32 max_batch_delay = 4',
+    'string model_name = 5',
+    'int32 response_timeout = 6',
+    'string runtime = 7',
+    'bool synchronous = 8',
+    'string url = 9',
+    'bool s3_sse_kms = 10',
+    'int32 queue_timeout = 11',
+  ],
+  ScaleWorkerRequest: [
+    'string model_name = 1',
+    'string model_version = 2',
+    'int32 max_worker = 3',
+    'int32 min_worker = 4',
+    'int32 number_gpu = 5',
+    'bool synchronous = 6',
+    'int32 timeout = 7',
+  ],
+  SetDefaultRequest: ['string model_name = 1', 'string model_version = 2'],
+  UnregisterModelRequest: ['string model_name = 1', 'string model_version = 2'],
+}
+
+const torchMessage = schemaFinder(rows, {})
+
+/** Throws INVALID_ARG. */
+export const decodeTorch = (name: string, bytes: Buffer): MessageValue =>
+  decodeWire(torchMessage(name), bytes, serverForm)
+
+export const encodeTorch = (name: string, value: Readonly<MessageValue>): Buffer =>
+  Buffer.concat(encodeWire(torchMessage(name), value, serverForm))
