@@ -4,8 +4,8 @@ import type { Caller } from '../../access/caller.ts'
 import { requireRight, requireRightForAll } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { changeOrigin, traceIdOf } from '../../model/change-origin.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
+import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import {
   takeOne,
   unaryMethod,
@@ -32,7 +32,6 @@ import { isKnownSignature } from '../../protocol/tfserving/signature-name.ts'
 import { readTensorProto } from '../../protocol/tfserving/tensor-proto.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
-import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { FailedPrecondition, TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 import { servableNotFound } from './serving-models.ts'
 
@@ -251,13 +250,8 @@ async function reload(
 ): Promise<MessageValue> {
   parts.serving.requireReload()
   requireRightForAll(caller, 'model-repository')
-  const origin = changeOrigin('grpc', {
-    address: call.remoteAddress,
-    key: caller.principal,
-    requestId: metadataValue(call.metadata, 'x-request-id') ?? '',
-    traceId: traceIdOf(metadataValue(call.metadata, 'traceparent')),
-  })
-  await parts.serving.reload(servingEntries(request['config'] as MessageValue | null, ''), origin)
+  const entries = servingEntries(request['config'] as MessageValue | null, '')
+  await parts.serving.reload(entries, grpcChangeOrigin(call, caller))
   const names = request['metricNames'] as string[]
   return { status: { errorCode: 0, errorMessage: '' }, metric: names.map((name) => ({ name, int64ValueIncrease: 0n })) }
 }

@@ -3,18 +3,17 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { changeOrigin, traceIdOf } from '../../model/change-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import { CallExchange } from '../../ports/grpc/call-exchange.ts'
+import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import { takeOne, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { decodeTorch, encodeTorch } from '../../protocol/torchserve/torch-messages.ts'
 import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
-import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import type { PredictionParts } from './prediction-endpoint.ts'
 import { TorchserveError, torchserveError } from './torchserve-answers.ts'
 import {
@@ -132,7 +131,7 @@ export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveS
     )
   const change = (rpc: string, type: string, act: (request: MessageValue, actor: Actor) => Change): GrpcMethod =>
     method(parts, `${service}/${rpc}`, 'model-repository', type, (request, call, caller) => {
-      const { done, waits } = act(request, { caller, origin: originOf(call, caller) })
+      const { done, waits } = act(request, { caller, origin: grpcChangeOrigin(call, caller) })
       const answer = (msg: string): void => send(call, 'ManagementResponse', { msg })
       if (!waits) answer('Processing worker updates...')
       void ended(done, (reason, text) => {
@@ -184,14 +183,6 @@ function fieldsOf(request: MessageValue): Fields {
     return value === null || value === undefined ? '' : String(value as string | boolean)
   }
 }
-
-const originOf = (call: PortCall, caller: Caller): Actor['origin'] =>
-  changeOrigin('grpc', {
-    address: call.remoteAddress,
-    key: caller.principal,
-    requestId: metadataValue(call.metadata, 'x-request-id') ?? '',
-    traceId: traceIdOf(metadataValue(call.metadata, 'traceparent')),
-  })
 
 type Prediction = {
   readonly message: Buffer

@@ -9,14 +9,11 @@ import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
+import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import type { UnaryMethod } from '../../ports/grpc/grpc-method.ts'
-import type { PortCall } from '../../ports/grpc/port-call.ts'
-import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { logSettingsMethod } from './log-settings-method.ts'
 import type { ApiName } from '../../access/api-name.ts'
-import type { Caller } from '../../access/caller.ts'
 import { requireRight, requireRightForAll, visibleModels } from '../../access/require-right.ts'
-import { changeOrigin, traceIdOf, type ChangeOrigin } from '../../model/change-origin.ts'
 import { statisticsMessage } from './statistics-message.ts'
 import { traceSettingMethod } from './trace-setting-method.ts'
 
@@ -115,7 +112,7 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
         const name = text(request, 'modelName')
         const parameters = readLoadParameters(request)
         engine.requireExplicitControl()
-        await engine.load(name, toOverride(name, parameters, speaker), originOf(call, caller))
+        await engine.load(name, toOverride(name, parameters, speaker), grpcChangeOrigin(call, caller))
         return empty
       },
     ],
@@ -131,20 +128,12 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
         engine.requireExplicitControl()
         const isWithDependents = dependents?.['boolParam'] === true
         if (isWithDependents) requireRightForAll(caller, protocol)
-        await engine.unload(text(request, 'modelName'), isWithDependents, originOf(call, caller))
+        await engine.unload(text(request, 'modelName'), isWithDependents, grpcChangeOrigin(call, caller))
         return empty
       },
     ],
   ]
 }
-
-const originOf = ({ metadata, remoteAddress }: PortCall, { principal: key }: Caller): ChangeOrigin =>
-  changeOrigin('grpc', {
-    address: remoteAddress,
-    key,
-    requestId: metadataValue(metadata, 'x-request-id') ?? '',
-    traceId: traceIdOf(metadataValue(metadata, 'traceparent')),
-  })
 
 const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
