@@ -28,6 +28,7 @@ const tools = {
   'redis-server': { kind: 'debian', package: 'redis-server' },
   prometheus: { kind: 'debian', package: 'prometheus' },
   promtool: { kind: 'debian', package: 'prometheus' },
+  'rabbitmq-server': { kind: 'debian', package: 'rabbitmq-server' },
   strace: { kind: 'debian', package: 'strace' },
   haproxy: { kind: 'debian', package: 'haproxy' },
   chromium: { kind: 'debian', package: 'chromium' },
@@ -49,6 +50,8 @@ const tools = {
     program: 'perf_analyzer',
     library: { file: '/usr/lib/*/libb64.so.0d', package: 'libb64-0d' },
   },
+  // Kafka's brokers for tests are inside librdkafka.
+  'kafka-mock': { kind: 'python', packages: ['confluent-kafka==2.16.1'] },
   // Confidence sequences of others, to compare those of rollouts with. The package confseq has no wheel and does not build
   // with the Python of today.
   'python-ville': { kind: 'python', packages: ['ville==0.1.0', 'numpy==2.4.6', 'scipy==1.17.1'] },

@@ -94,5 +94,11 @@ export class JobChannels {
 }
 
 const redisClient = (): Promise<RedisModule> => importPackage('@redis/client', '--jobs-redis')
-const amqplib = (): Promise<Amqplib> => importPackage('amqplib', '--jobs-rabbitmq')
-const kafkajs = (): Promise<Kafkajs> => importPackage('kafkajs', '--jobs-kafka')
+const amqplib = (): Promise<Amqplib> => importCommon('amqplib', '--jobs-rabbitmq')
+const kafkajs = (): Promise<Kafkajs> => importCommon('kafkajs', '--jobs-kafka')
+
+/** What a CommonJS package exports is its default export for `import`. */
+async function importCommon<Package>(name: string, purpose: string): Promise<Package> {
+  const { default: exported } = await importPackage<{ readonly default: Package }>(name, purpose)
+  return exported
+}

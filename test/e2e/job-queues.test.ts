@@ -1,0 +1,179 @@
+// Jobs over a real RabbitMQ, and over the brokers that librdkafka brings for tests.
+
+import assert from 'node:assert/strict'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test, type TestContext } from 'node:test'
+import amqplib from 'amqplib'
+import kafkajs from 'kafkajs'
+import { freePort } from '../free-port.ts'
+import { requireTool } from '../tool.ts'
+import { until } from '../until.ts'
+import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
+
+const rabbitmqServer = await requireTool('rabbitmq-server')
+const kafkaPython = await requireTool('kafka-mock')
+
+const lineOf = (i: number): string => {
+  const data = Array.from({ length: 16 }, () => i)
+  return JSON.stringify({
+    id: `r${i}`,
+    inputs: ['INPUT0', 'INPUT1'].map((name) => ({ name, datatype: 'INT32', shape: [1, 16], data })),
+  })
+}
+
+/** Ends what a test opened, the last thing first: a client waits for an answer of its broker. */
+class Ends {
+  readonly #ends: (() => unknown)[] = []
+
+  constructor(t: TestContext) {
+    t.after(async () => {
+      for (const end of this.#ends.toReversed()) await end()
+    })
+  }
+
+  add(end: () => unknown): void {
+    this.#ends.push(end)
+  }
+}
+
+async function folderOf(ends: Ends): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-queues-'))
+  ends.add(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  await mkdir(path.join(folder, 'state'))
+  return folder
+}
+
+const flagsOf = (folder: string, ...more: string[]): string[] => {
+  const models = ['--model-repository', exampleModels, '--allow-grpc=false', '--allow-metrics=false']
+  return [...models, '--allow-jobs=true', '--state-dir', path.join(folder, 'state'), ...more]
+}
+
+async function posted({ url }: ServerProcess, input: unknown, output: unknown): Promise<void> {
+  const body = JSON.stringify({ model: 'simple', input, output, concurrency: 8 })
+  const answer = await fetch(`${url}/v2/jobs`, { method: 'POST', body })
+  assert.equal(answer.status, 201, await answer.text())
+}
+
+/** Posts the job, kills the server in the middle of it, and starts another one, which goes on. */
+async function withKill(
+  ends: Ends,
+  flags: string[],
+  job: { input: unknown; output: unknown; answerCount(): number },
+): Promise<void> {
+  const killed = await startServerProcess(flags)
+  ends.add(() => killed.stop())
+  await posted(killed, job.input, job.output)
+  await until(() => job.answerCount() > 100, 'some answers', { seen: () => killed.output })
+  killed.signal('SIGKILL')
+  await killed.exited
+  const server = await startServerProcess(flags)
+  ends.add(() => server.stop())
+}
+
+const idOf = (text: string): string => (JSON.parse(text) as { id: string }).id
+
+async function startRabbitmq(ends: Ends, folder: string): Promise<string> {
+  const [port, distPort] = [await freePort(), await freePort()]
+  const environment = {
+    ...process.env,
+    HOME: folder,
+    RABBITMQ_NODENAME: `galatea${port}@localhost`,
+    RABBITMQ_NODE_PORT: String(port),
+    RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
+    RABBITMQ_DIST_PORT: String(distPort),
+    RABBITMQ_MNESIA_BASE: path.join(folder, 'mnesia'),
+    RABBITMQ_LOG_BASE: path.join(folder, 'log'),
+    RABBITMQ_PID_FILE: path.join(folder, 'pid'),
+    RABBITMQ_ENABLED_PLUGINS_FILE: path.join(folder, 'plugins'),
+    RABBITMQ_CONFIG_FILE: path.join(folder, 'none'),
+  }
+  const program = path.join('/usr/lib/rabbitmq/bin', path.basename(rabbitmqServer))
+  const child = spawn(program, [], { env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  ends.add(async () => {
+    const ended = once(child, 'exit')
+    process.kill(-(child.pid ?? 0), 'SIGKILL')
+    await ended
+  })
+  await until(() => output.includes('Starting broker... completed'), 'RabbitMQ', { seen: () => output })
+  return `amqp://guest:guest@127.0.0.1:${port}`
+}
+
+test('messages of RabbitMQ: a server that is killed loses none, and bad ones are put aside', async (t) => {
+  const ends = new Ends(t)
+  const folder = await folderOf(ends)
+  const url = await startRabbitmq(ends, folder)
+  const connection = await amqplib.connect(url)
+  ends.add(() => connection.close())
+  const channel = await connection.createConfirmChannel()
+  for (const queue of ['in', 'out']) await channel.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } }) // prettier-ignore
+  const count = 1500
+  for (let i = 0; i < count; i++) channel.sendToQueue('in', Buffer.from(lineOf(i)), { persistent: true })
+  channel.sendToQueue('in', Buffer.from('{"id":"bad"}'), { persistent: true })
+  await channel.waitForConfirms()
+  const answers: string[] = []
+  await channel.consume('out', (message) => message !== null && answers.push(message.content.toString()), { noAck: true }) // prettier-ignore
+  await withKill(ends, flagsOf(folder, '--jobs-rabbitmq', url), {
+    input: { rabbitmq: { queue: 'in' } },
+    output: { rabbitmq: { queue: 'out' } },
+    answerCount: () => answers.length,
+  })
+  await until(() => new Set(answers.map(idOf)).size === count + 1, 'all answers', {
+    seen: () => String(answers.length),
+  })
+  await until(async () => (await channel.checkQueue('in.dead')).messageCount === 1, 'the dead letter')
+  const dead = await channel.get('in.dead')
+  assert.ok(dead !== false)
+  assert.equal(dead.content.toString(), '{"id":"bad"}')
+  assert.match(String(dead.properties.headers?.['x-galatea-error']), /the request has no 'inputs'/)
+})
+
+async function startKafka(ends: Ends): Promise<string> {
+  const program = `
+from confluent_kafka import Producer
+import sys
+producer = Producer({'test.mock.num.brokers': 1, 'bootstrap.servers': 'none'})
+broker = list(producer.list_topics(timeout=30).brokers.values())[0]
+print(f'{broker.host}:{broker.port}', flush=True)
+sys.stdin.read()
+`
+  const child: ChildProcess = spawn(kafkaPython, ['-c', program], { stdio: ['pipe', 'pipe', 'inherit'] })
+  ends.add(() => child.kill('SIGKILL'))
+  const [address] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
+  return address.toString().trim()
+}
+
+test('messages of Kafka: a server that is killed loses none, and bad ones are put aside', async (t) => {
+  const ends = new Ends(t)
+  const folder = await folderOf(ends)
+  const broker = await startKafka(ends)
+  const kafka = new kafkajs.Kafka({ brokers: [broker], logLevel: kafkajs.logLevel.NOTHING })
+  const producer = kafka.producer()
+  await producer.connect()
+  ends.add(() => producer.disconnect())
+  const count = 1500
+  const messages = Array.from({ length: count }, (_, i) => ({ value: lineOf(i) }))
+  await producer.send({ topic: 'in', messages: [...messages, { value: '{"id":"bad"}' }] })
+  for (const topic of ['out', 'in.dead']) await producer.send({ topic, messages: [{ value: '{"id":"first"}' }] })
+  const found: Record<string, string[]> = { out: [], 'in.dead': [] }
+  const consumer = kafka.consumer({ groupId: 'reader' })
+  await consumer.connect()
+  ends.add(() => consumer.disconnect())
+  await consumer.subscribe({ topics: Object.keys(found), fromBeginning: true })
+  await consumer.run({
+    eachMessage: ({ topic, message }) => Promise.resolve(void found[topic]?.push(message.value?.toString() ?? '')),
+  })
+  await withKill(ends, flagsOf(folder, '--jobs-kafka', broker), {
+    input: { kafka: { topic: 'in' } },
+    output: { kafka: { topic: 'out' } },
+    answerCount: () => found['out']?.length ?? 0,
+  })
+  const ids = (topic: string): Set<string> => new Set(found[topic]?.map(idOf))
+  await until(() => ids('out').size === count + 2, 'all answers', { seen: () => String(ids('out').size) })
+  await until(() => ids('in.dead').has('bad'), 'the dead letter')
+})
