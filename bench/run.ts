@@ -40,6 +40,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'access',
   'refusals',
   'rollout-routing',
+  'rollback-time',
   'start',
   'tracing',
   'many-models',

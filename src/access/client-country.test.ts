@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { CallFacts } from './call-facts.ts'
-import { clientCountry, parseProxies } from './client-country.ts'
+import { parseProxies } from './caller-address.ts'
+import { clientCountry } from './client-country.ts'
 
 const facts = (peer: string, headers: Readonly<Record<string, string>> = {}): CallFacts => ({
   protocol: 'http',

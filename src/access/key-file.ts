@@ -1,8 +1,8 @@
 // keys.json: the API keys of `--access-config`. The file has hashes only; `galatea keys` writes it.
 
-import { open, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { open, readFile, stat, unlink } from 'node:fs/promises'
 import { isIP } from 'node:net'
-import { dirname, join } from 'node:path'
+import { replaceFile } from '../base/replace-file.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { isAccessName } from './access-config.ts'
 
@@ -131,17 +131,4 @@ export async function changeKeyFile<T>(
     await held.close()
     await unlink(lock)
   }
-}
-
-/** Only the owner may read the file. */
-export async function replaceFile(path: string, text: string): Promise<void> {
-  const draft = join(dirname(path), `.${process.pid}-${Buffer.from(path).toString('hex').slice(-16)}.new`)
-  const file = await open(draft, 'w', 0o600)
-  try {
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  await rename(draft, path)
 }

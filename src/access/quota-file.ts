@@ -4,8 +4,8 @@ import { mkdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { replaceFile } from '../base/replace-file.ts'
 import { messageOf } from '../base/server-error.ts'
-import { replaceFile } from './key-file.ts'
 import type { TenantAccounts } from './tenant-accounts.ts'
 
 const saveEveryNs = 10e9

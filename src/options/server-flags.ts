@@ -3,7 +3,7 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { flag, ours, type FlagValues, type Surroundings } from './flag.ts'
-import { parseProxies } from '../access/client-country.ts'
+import { parseProxies } from '../access/caller-address.ts'
 import { messageOf } from '../base/server-error.ts'
 import { badOption, boolean, byteSize, choice, formOf, integer, seconds, text, verbosity } from './flag-forms.ts'
 

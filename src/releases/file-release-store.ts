@@ -1,9 +1,10 @@
 // Rollouts in a folder of this machine (`--state-dir`): one file each, replaced in one step, so that a process that is killed in
 // the middle of a write leaves the old file or the new one. The folder is made with the first write.
 
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
+import { replaceFile } from '../base/replace-file.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { keptFolders } from './has-kept-releases.ts'
 import type { ModelPins, ReleaseRecord } from './release-record.ts'
@@ -86,15 +87,7 @@ export class FileReleaseStore implements ReleaseStore {
       this.#locking = null
       throw reason
     })
-    const fresh = `${file}.new`
-    const handle = await open(fresh, 'w', 0o600)
-    try {
-      await handle.writeFile(text)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await rename(fresh, file)
+    await replaceFile(file, text)
   }
 
   /** Two servers with one folder would overwrite each other's rollouts. */

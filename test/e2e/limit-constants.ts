@@ -367,9 +367,6 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http1/http-response-scanner.ts maxHeadBytes',
     'transport/http1/http-response-scanner.ts maxErrorBytes',
   ],
-  'of proxies that `--trusted-proxies` names: addresses beyond the bound are not believed': [
-    'access/client-country.ts mostHops',
-  ],
   'of whoever may call the group `rollouts` or write the files of models': [
     'frontends/rollouts/rollout-endpoints.ts longestReason',
     'releases/ask-url.ts mostAnswerBytes',
