@@ -1,4 +1,5 @@
 import { gpuFamilies } from '../src/telemetry/gpu-families.ts'
+import { languageFamilies } from '../src/llm/language-families.ts'
 import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
 import { modelFamilies } from '../src/telemetry/model-families.ts'
 import type { FamilySettings, ModelFamily } from '../src/telemetry/model-family.ts'
@@ -98,6 +99,15 @@ export function metricsDocument(): string {
     '',
     'Labelled by `model`, the state by `version` too; Galatea’s own, so off with `--triton-defaults`. What lazy models and',
     '`--model-memory-limit` are: [model repository](../guide/model-repository.md#models-that-load-on-demand).',
+    '',
+    '## Of language models\n',
+    row(['Family', 'Type', 'Also labelled', 'What it tells', 'With `--llm-metrics=vllm` also']),
+    row(['---', '---', '---', '---', '---']),
+    ...Object.values(languageFamilies).map(({ name, kind, label: own, help, vllmName }) =>
+      row([`\`${name}\``, kind, label(own), help, label(vllmName)]),
+    ),
+    '',
+    'Labelled by `model`, `version` and `instance`; those of vLLM by `model_name` and `engine`.',
     '',
     '## Of rollouts\n',
     row(['Family', 'Type', 'Also labelled', 'What it tells']),

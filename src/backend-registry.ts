@@ -49,6 +49,7 @@ type BackendOptions = Pick<
   | 'wordsErrorsLikeTriton'
   | 'isAutoCompleteDisabled'
   | 'minComputeCapability'
+  | 'languageMetricNames'
 >
 type MakeBackend = (
   dependencies: BackendDependencies,
@@ -80,9 +81,9 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
     const { OpenAiBackend } = await import('./backends/openai/openai-backend.ts')
     return new OpenAiBackend(dependencies)
   },
-  llamacpp: async (dependencies, settings) => {
+  llamacpp: async (dependencies, settings, { languageMetricNames }) => {
     const { LlamaCppBackend } = await import('./backends/llamacpp/llamacpp-backend.ts')
-    return new LlamaCppBackend(dependencies, settings)
+    return new LlamaCppBackend({ ...dependencies, metricNames: languageMetricNames }, settings)
   },
   onnxruntime: async (dependencies, settings, { backendConfig }) => {
     const { OnnxBackend } = await import('./backends/onnx/onnx-backend.ts')

@@ -1,7 +1,7 @@
 // The metrics port, and which metrics there are.
 
 import { flag, ours, repeatable, settingsOf, type FlagValues } from './flag.ts'
-import { badOption, boolean, formOf, integer, parseBoolean, parseSetting, port, text } from './flag-forms.ts'
+import { badOption, boolean, choice, formOf, integer, parseBoolean, parseSetting, port, text } from './flag-forms.ts'
 import type { MetricsOptions } from './server-options.ts'
 
 export const metricsFlags = [
@@ -33,6 +33,9 @@ export const metricsFlags = [
     .set('metrics.quantiles', (flags) => latencies(flags).quantiles)
     // The version of Triton that --triton-defaults follows does not have this family yet.
     .set('metrics.hasFirstResponses', (flags) => latencies(flags).hasFirstResponses && !flags.isOn('triton-defaults')),
+  flag('llm-metrics', choice('galatea', 'vllm'), 'galatea', ours)
+    .says("Names of the metrics of language models: galatea_llm_* alone, or vLLM's vllm:* beside them")
+    .to('engine.languageMetricNames'),
   flag('galatea-metrics', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the metrics that Triton does not have, too')
     .to('metrics.hasOwnFamilies'),

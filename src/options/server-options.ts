@@ -75,6 +75,8 @@ export type EngineSettings = {
   readonly modelConfigName: string
   readonly hasModelNamespacing: boolean
   readonly isAutoCompleteDisabled: boolean
+  /** Which names the metrics of language models have: Galatea's, or vLLM's beside them. */
+  readonly languageMetricNames: 'galatea' | 'vllm'
   readonly isStrictReadiness: boolean
   /** '' : none. */
   readonly backendDirectory: string

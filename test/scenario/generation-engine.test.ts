@@ -47,7 +47,7 @@ class EngineUnderTest {
     this.asked.set(key, { text, maxTokens, lora, isCancelled: false })
     this.texts.set(key, '')
     const sampling = readSamplingParameters([['max_tokens', maxTokens], ['lora', lora]]) // prettier-ignore
-    void this.engine.take({ kind: 'generate', key, text, sampling, priority, isStreamed })
+    void this.engine.take({ kind: 'generate', key, text, sampling, priority, isStreamed, waitedMs: 0 })
     return key
   }
 

@@ -10,7 +10,7 @@ const mostDocuments = 1024
 export function engineOrder(
   key: number,
   { task, text, sampling, isStreamed }: LanguageRequest,
-  request: { readonly priority: bigint },
+  request: { readonly priority: bigint; readonly waitedMs: number },
 ): ToEngine {
   const priority = request.priority === 0n ? usualPriority : Number(request.priority)
   switch (task) {
@@ -24,7 +24,7 @@ export function engineOrder(
       return { kind: 'detokenize', key, tokens: tokensOf(text) }
     case 'generate':
     default:
-      return { kind: 'generate', key, text, sampling, priority, isStreamed }
+      return { kind: 'generate', key, text, sampling, priority, isStreamed, waitedMs: request.waitedMs }
   }
 }
 

@@ -39,6 +39,8 @@ export type GenerateOrder = {
   /** Smaller goes first. */
   readonly priority: number
   readonly isStreamed: boolean
+  /** How long the request has waited before it came to the engine. */
+  readonly waitedMs: number
 }
 
 export type PoolOrder = {

@@ -38,7 +38,7 @@ export function llamaSettings(
     threads: readParameter(config, 'n_threads') ?? availableParallelism(),
     gpuLayers: readParameter(config, 'n_gpu_layers') ?? (isOnGpu ? allLayers : 0),
     gpu: isOnGpu ? spec.deviceId : 0,
-    waiting: slots,
+    waiting: 4 * slots,
     adapters: adaptersOf(config, files),
   }
 }

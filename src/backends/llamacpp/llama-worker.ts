@@ -12,12 +12,20 @@ import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import type { LanguageMetrics } from '../language-metrics.ts'
 import { forkProcess, type ForkedProcess } from '../forked-process.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
 import { WorkerPulse } from '../worker-pulse.ts'
 import { answerOutputs } from './answer-outputs.ts'
 import { engineOrder } from './engine-order.ts'
-import type { EngineMessage, EngineTask, FromEngine, ToEngine } from './engine-protocol.ts'
+import type {
+  EngineFigures,
+  EngineMessage,
+  EngineTask,
+  FromEngine,
+  GenerationEnd,
+  ToEngine,
+} from './engine-protocol.ts'
 
 const entry = fileURLToPath(new URL(`./engine/engine-program${path.extname(import.meta.url)}`, import.meta.url))
 
@@ -25,13 +33,19 @@ const entry = fileURLToPath(new URL(`./engine/engine-program${path.extname(impor
 const startLimitMs = 30 * 60_000
 const finishGraceMs = 10_000
 
-type LlamaDependencies = { readonly clock: Clock; readonly log: Log; readonly environment: NodeJS.ProcessEnv }
+type LlamaDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly environment: NodeJS.ProcessEnv
+  readonly metrics: LanguageMetrics
+}
 type WorkerPlace = { readonly task: EngineTask; readonly modelName: string; readonly instanceName: string }
 type Held = { readonly request: InferenceRequest; readonly asked: LanguageRequest }
 
 export class LlamaWorker implements Worker {
   readonly #clock: Clock
   readonly #log: Log
+  readonly #metrics: LanguageMetrics
   readonly #place: WorkerPlace
   readonly #events: WorkerEvents
   readonly #process: ForkedProcess<ToEngine | EngineTask>
@@ -48,6 +62,7 @@ export class LlamaWorker implements Worker {
   private constructor(dependencies: LlamaDependencies, place: WorkerPlace, events: WorkerEvents) {
     this.#clock = dependencies.clock
     this.#log = dependencies.log
+    this.#metrics = dependencies.metrics
     this.#place = place
     this.#events = events
     const options = { environment: dependencies.environment, nodeOptions: [] }
@@ -128,7 +143,8 @@ export class LlamaWorker implements Worker {
     try {
       const asked = readLanguageRequest(request)
       const key = this.#nextKey++
-      const order = engineOrder(key, asked, request)
+      const waitedMs = request.receivedNs === 0 ? 0 : (this.#clock.nowNs() - request.receivedNs) / 1e6
+      const order = engineOrder(key, asked, { priority: request.priority, waitedMs })
       this.#open.set(key, { request, asked })
       this.#openCount++
       this.#process.post(order)
@@ -151,6 +167,7 @@ export class LlamaWorker implements Worker {
     const { request, asked } = held
     const isFinal = message.kind !== 'text' || message.end !== null
     if (isFinal) this.#release(message.key)
+    if (message.kind === 'text' && message.end !== null) this.#noteEnd(request, message.end, nowNs)
     request.computeOutputStartNs = nowNs
     request.computeEndNs = nowNs
     if (message.kind === 'failed') {
@@ -159,7 +176,19 @@ export class LlamaWorker implements Worker {
       else request.fail(ServerError.withoutStack(message.code, message.message))
     } else if (message.kind === 'text' && message.end?.reason === 'cancelled' && request.isCancelled)
       request.failCancelled()
-    else request.respond(InferenceResponse.of(this.#outputsFor(request, answerOutputs(message, asked)), { isFinal }))
+    else {
+      const outputs = this.#outputsFor(request, answerOutputs(message, asked))
+      // The account of the caller counts tokens by this parameter.
+      const tokens = message.kind === 'text' ? (message.end?.outputTokens ?? 0) : 0
+      const parameters = tokens === 0 ? null : new Map([['tokens', BigInt(tokens)]])
+      request.respond(InferenceResponse.of(outputs, { parameters, isFinal }))
+    }
+  }
+
+  #noteEnd(request: InferenceRequest, end: GenerationEnd, nowNs: number): void {
+    this.#metrics.note('ended', 1, end.reason)
+    this.#metrics.note('promptTokens', end.inputTokens)
+    if (request.receivedNs > 0) this.#metrics.note('request', (nowNs - request.receivedNs) / 1e9)
   }
 
   #outputsFor({ requestedOutputs }: InferenceRequest, outputs: readonly Tensor[]): readonly Tensor[] {
@@ -181,6 +210,7 @@ export class LlamaWorker implements Worker {
         this.#log[message.level](message.message, this.#facts)
         break
       case 'figures':
+        noteFigures(this.#metrics, message.figures)
         break
     }
   }
@@ -191,6 +221,7 @@ export class LlamaWorker implements Worker {
 
   #onExit(reason: string): void {
     this.#started.reject(new ServerError('INTERNAL', reason))
+    this.#metrics.close()
     this.#open.clear()
     this.#openCount = 0
     this.#executed = null
@@ -209,4 +240,19 @@ export class LlamaWorker implements Worker {
     this.#executed = null
     executed?.()
   }
+}
+
+function noteFigures(metrics: LanguageMetrics, figures: EngineFigures): void {
+  for (const ms of figures.firstTokenMs) metrics.note('firstToken', ms / 1000)
+  for (const ms of figures.interTokenMs) metrics.note('nextToken', ms / 1000)
+  metrics.note('generatedTokens', figures.generatedTokens)
+  metrics.note('hitTokens', figures.cachedTokens)
+  metrics.note('lookedTokens', figures.promptTokensAsked)
+  metrics.note('preemptions', figures.preemptions)
+  metrics.note('steps', figures.steps)
+  metrics.note('running', figures.running)
+  metrics.note('waiting', figures.waiting)
+  metrics.note('cells', figures.cells)
+  metrics.note('usedCells', figures.usedCells)
+  metrics.note('cellUse', figures.cells === 0 ? 0 : figures.usedCells / figures.cells)
 }

@@ -15,7 +15,9 @@ import type {
   ModelFiles,
   ModelVersionSource,
 } from '../../model/backend.ts'
-import { SupervisedInstance } from '../supervised-instance.ts'
+import type { ModelServices } from '../../model/model-services.ts'
+import { LanguageMetrics, type LanguageMetricNames } from '../language-metrics.ts'
+import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import { completeLanguageConfig } from '../complete-language-config.ts'
 import { findLlamaLibrary } from './find-llama-library.ts'
 import { llamaSettings } from './llama-settings.ts'
@@ -25,6 +27,8 @@ type LlamaDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly environment: NodeJS.ProcessEnv
+  readonly services: Pick<ModelServices, 'metrics'>
+  readonly metricNames: LanguageMetricNames
 }
 
 /** GGUF models on llama.cpp, each instance in a process of its own. */
@@ -51,13 +55,19 @@ export class LlamaCppBackend implements Backend {
     const createInstance = (spec: InstanceSpec): Promise<Instance> => {
       const library = findLlamaLibrary(this.#libraryPath, spec.kind === 'KIND_GPU')
       const task = { library, modelPath: file, settings: llamaSettings(config, facts, files, spec) }
+      const { services, metricNames } = this.#dependencies
+      const place = { task, modelName: source.name, instanceName: spec.name }
+      const launch = (events: WorkerEvents): Promise<LlamaWorker> => {
+        const labels = { model: source.name, version: source.version, instance: spec.name }
+        const metrics = new LanguageMetrics(services.metrics, metricNames, labels)
+        return LlamaWorker.launch({ ...this.#dependencies, metrics }, place, events)
+      }
       return SupervisedInstance.create(this.#dependencies, {
         name: spec.name,
         modelName: source.name,
         onReadinessChange: spec.onReadinessChange,
         maxExecutionMs: 0,
-        launch: (events) =>
-          LlamaWorker.launch(this.#dependencies, { task, modelName: source.name, instanceName: spec.name }, events),
+        launch,
         tritonDeathText: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
       })
     }

@@ -32,6 +32,17 @@ test('the cache is told as text or as JSON', () => {
   assert.equal(endpointLoadMetrics('json', sourceOf(whole)), json)
 })
 
+test('a model that counts tokens is told as well', () => {
+  const series = (value: number): ReadonlyMap<string, { labels: []; value: number }> =>
+    new Map([['', { labels: [], value }]])
+  const families = [
+    { name: 'galatea_llm_kv_cells_used', series: series(64) },
+    { name: 'galatea_llm_kv_cells', series: series(256) },
+  ]
+  const text = 'TEXT named_metrics.kv_cache_utilization=0.250000, named_metrics.max_token_capacity=256'
+  assert.equal(endpointLoadMetrics('text', { families: () => families }), text)
+})
+
 test('an unknown format, metrics that are not there and an empty cache give no header', () => {
   assert.equal(endpointLoadMetrics('xml', sourceOf(whole)), null)
   assert.equal(endpointLoadMetrics('text', sourceOf(whole, 'other')), null)

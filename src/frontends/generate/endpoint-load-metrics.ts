@@ -1,5 +1,7 @@
 // The ORCA header of the generate endpoints: tells load balancers that ask how full a language model's cache is.
 
+import { languageFamilies } from '../../llm/language-families.ts'
+
 /** The part of the models' custom metrics that the header needs. */
 export type LoadMetricSource = {
   families(): Iterable<{ readonly name: string; readonly series: ReadonlyMap<string, LoadSeries> }>
@@ -36,9 +38,13 @@ export function cacheFigures(source: LoadMetricSource): ReadonlyMap<string, numb
 
 const noFigures: ReadonlyMap<string, number> = new Map()
 
+/** A model of the backend `llamacpp` counts the tokens of its cache, and not blocks of them. */
 function cacheBlocks(source: LoadMetricSource): Map<string, number> {
   const blocks = new Map<string, number>()
   for (const { name, series } of source.families()) {
+    const kinds = name === languageFamilies.cells.name ? 'max' : name === languageFamilies.usedCells.name ? 'used' : ''
+    const [cells] = series.values()
+    if (kinds !== '' && cells !== undefined) blocks.set('tokens_per', 1).set(kinds, cells.value)
     if (name !== familyName) continue
     for (const { labels, value } of series.values()) {
       const kind = labels.find(([label]) => label === blockLabel)?.[1]

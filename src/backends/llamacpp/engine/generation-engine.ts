@@ -48,7 +48,7 @@ export class GenerationEngine {
   }
 
   async take(order: GenerateOrder): Promise<void> {
-    const bornMs = this.#nowMs()
+    const bornMs = this.#nowMs() - order.waitedMs
     const arrival = this.#arrivals++
     const early = { isCancelled: false, isPaused: false }
     this.#early.set(order.key, early)
