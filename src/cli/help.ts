@@ -11,6 +11,9 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea init MODEL --repository PATH              put a model file into a repository
        galatea import ARCHIVE --model-repository PATH    make a TorchServe archive a model of a repository
        galatea torchserve …                              start with a command line of TorchServe
+       galatea doctor [flags]                            check this machine: what is missing, and what to do
+       galatea fetch REPOSITORY FOLDER                   copy a repository from S3, GCS or Azure into a folder
+       galatea health [--live]                           ask a running server how it is
        galatea keys create|list|revoke|rotate            API keys of --access-config
        galatea predict -m MODEL images/*.jpg             upload files to a running server, and print what they are
        galatea perf -m MODEL                             measure a model on a running server

@@ -8,10 +8,13 @@ import type { CommandIo } from './command-io.ts'
 
 type Command = (args: string[], io: CommandIo) => Promise<number>
 
-const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
+const commands = new Map<string, () => Promise<Command>>([
   ['serve', async () => (await import('./serve.ts')).runServe],
   ['check', loadCheck],
   ['inspect', async () => (await import('./inspect.ts')).runInspect],
+  ['doctor', async () => (await import('./doctor.ts')).runDoctor],
+  ['fetch', async () => (await import('./fetch.ts')).runFetch],
+  ['health', async () => (await import('./health.ts')).runHealth],
   ['init', async () => (await import('./init.ts')).runInit],
   ['keys', async () => (await import('./keys.ts')).runKeys],
   ['import', async () => (await import('./import-archive.ts')).runImport],
@@ -70,8 +73,11 @@ async function runNamed(name: string, args: string[], io: CommandIo): Promise<nu
 }
 
 /** A link to galatea of this name does what the program of this name does. */
-const linkedAs = (program: string, args: string[]): string[] =>
-  /(^|[\\/])tensorflow_model_server$/.test(program) ? ['tfserving', ...args] : args
+function linkedAs(program: string, args: string[]): string[] {
+  const [, name] = /(?:^|[\\/])(tensorflow_model_server|tritonserver)$/.exec(program) ?? []
+  if (name === undefined) return args
+  return name === 'tritonserver' ? ['serve', '--triton-defaults', ...args] : ['tfserving', ...args]
+}
 
 /** bin/galatea.js calls this. */
 export async function main(): Promise<void> {

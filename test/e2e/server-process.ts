@@ -94,6 +94,8 @@ export type StartOptions = {
   readonly nodeFlags?: readonly string[]
   /** Another `bin/galatea.js` than this checkout's: that of an installed package. */
   readonly launcher?: string
+  /** False: the launcher says by its name what it does. */
+  readonly hasCommand?: boolean
   /** What starts Node: `['taskset', '-c', '0']`. */
   readonly prefix?: readonly string[]
   /** Where it runs, for paths relative to it; the checkout when left out. */
@@ -112,7 +114,8 @@ export const startServerProcess = async (
   options: StartOptions = {},
 ): Promise<ServerProcess> => {
   const script = options.launcher ?? path.join(projectRoot, 'bin/galatea.js')
-  const node = [process.execPath, ...(options.nodeFlags ?? []), script, 'serve', ...anyPort, ...flags]
+  const words = options.hasCommand === false ? [] : ['serve']
+  const node = [process.execPath, ...(options.nodeFlags ?? []), script, ...words, ...anyPort, ...flags]
   const [command = '', ...rest] = [...(options.prefix ?? []), ...node]
   const child = spawn(command, rest, {
     cwd: options.folder ?? projectRoot,
