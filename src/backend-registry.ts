@@ -58,7 +58,7 @@ type MakeBackend = (
 ) => Promise<Backend>
 
 /** python/backends/<name>/model.py serves these. The user's Python has the framework. */
-const frameworks = ['lightgbm', 'openvino', 'pytorch', 'sklearn', 'tensorflow', 'torchserve', 'xgboost']
+const frameworks = ['lightgbm', 'openvino', 'pytorch', 'sklearn', 'tensorflow', 'torchserve', 'vllm', 'xgboost']
 
 const makeFrameworkBackend =
   (name: string): MakeBackend =>

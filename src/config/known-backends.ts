@@ -46,6 +46,7 @@ export const knownBackends: readonly KnownBackend[] = [
   backend('xgboost', [], ['model.ubj', 'model.json', 'xgboost.json', 'xgboost.ubj', 'xgboost.model']),
   backend('lightgbm', [], ['model.txt']),
   backend('llamacpp', [], ['model.gguf']),
+  backend('vllm', [], ['model.json']),
   backend('python', [], ['model.py']),
   backend('typescript', [], ['model.ts', 'model.js', 'model.mjs']),
 ]
@@ -64,7 +65,6 @@ const absentBackends: ReadonlyMap<string, string> = new Map([
   ['tensorrt', 'export the model to ONNX, or run the engine file from a Python model'],
   ['dali', 'do the same work in a Python model in front, joined by an ensemble'],
   ['fil', 'XGBoost and LightGBM files have backends of their own: write backend: "xgboost" or "lightgbm"'],
-  ['vllm', 'run vLLM beside this server, or call it from a Python model'],
   ['tensorrtllm', 'run TensorRT-LLM beside this server, or call it from a Python model'],
 ])
 

@@ -55,7 +55,7 @@ const identity = ['identity']
 const llama = ['llamacpp']
 const upstream = ['openai']
 const trees = ['xgboost', 'lightgbm']
-const inPython = ['python', 'torchserve', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...trees]
+const inPython = ['python', 'torchserve', 'vllm', 'pytorch', 'tensorflow', 'openvino', 'sklearn', ...trees]
 
 const modelFirst = { isModelFirst: true } as const
 const perInput = { isPerInput: true } as const

@@ -16,7 +16,9 @@ const table: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   General: {
     'model-name -m NAME': 'The model to measure. Required.',
     'model-version -x VERSION = latest': 'The version of the model.',
-    'service-kind KIND = triton': 'What kind of server is measured.',
+    'service-kind KIND = triton':
+      'What kind of server is measured: triton, or openai for chats, completions and embeddings of any OpenAI server.',
+    'endpoint PATH = v1/chat/completions': 'The call that is measured, with --service-kind openai.',
     'bls-composing-models A:1,B': 'Models that the model calls by itself: their statistics are shown too.',
     'verbose -v': 'One line per window, and the times of the client in detail. Twice: also the settings.',
     version: 'Show the version.',
@@ -70,7 +72,7 @@ const table: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'protocol -i http|grpc = http': 'Protocol.',
     'async -a': 'Asynchronous calls: throughput decides on stability when latency will not settle.',
     sync: 'Synchronous calls.',
-    streaming: 'Requests on streams (gRPC). Decoupled models need it.',
+    streaming: 'Requests on streams (gRPC). Decoupled models need it. With --service-kind openai: answers as events.',
     'header -H NAME:VALUE': 'Send with every request. May be repeated.',
     'request-parameter NAME:VALUE:TYPE':
       'Parameter of every request; TYPE is string, int, uint, bool or float. May be repeated.',
@@ -118,7 +120,6 @@ const table: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   'Of other service kinds (refused)': {
     'model-signature-name NAME = serving_default': 'TensorFlow Serving. Ignored, as perf_analyzer does.',
-    'endpoint PATH': 'OpenAI.',
     'session-concurrency N': 'OpenAI.',
     'fixed-schedule': 'OpenAI.',
     'grpc-method NAME': 'dynamic_grpc.',

@@ -38,6 +38,7 @@ test("defaults are perf_analyzer's", () => {
       model: 'simple',
       version: '',
       serviceKind: 'triton',
+      endpoint: 'v1/chat/completions',
       protocol: 'http',
       url: 'localhost:8000',
       tls: null,
@@ -236,7 +237,7 @@ describe('what does not go together is refused in the words of perf_analyzer', (
 })
 
 test('service kinds that are not there say what is missing', () => {
-  for (const kind of ['openai', 'tfserving', 'torchserve', 'triton_c_api', 'dynamic_grpc']) {
+  for (const kind of ['tfserving', 'torchserve', 'triton_c_api', 'dynamic_grpc']) {
     assert.match(refusal('-m', 'x', '--service-kind', kind), new RegExp(`^--service-kind ${kind}: .*(version|here)`))
   }
   assert.match(refusal('-m', 'x', '--endpoint', 'v1/chat'), /--endpoint belongs to --service-kind openai/)

@@ -50,6 +50,8 @@ function optionsOf(words: OptionWords, warnings: string[]) {
     model: reader.last('model-name') ?? '',
     version: reader.last('model-version') ?? '',
     serviceKind: serviceKindOf(reader.last('service-kind') ?? 'triton'),
+    /** Of an OpenAI server, without a slash at its beginning. */
+    endpoint: (reader.last('endpoint') ?? 'v1/chat/completions').replace(/^\/+/, ''),
     protocol,
     url,
     tls,

@@ -44,6 +44,7 @@ type PerfHost = {
 
 /** Resolves with the exit status. */
 export async function runPerf(options: PerfOptions, host: PerfHost): Promise<number> {
+  if (options.serviceKind === 'openai') return runOpenAiServer(options, host)
   const client = await connect(options)
   try {
     return await runWith(client, options, host)
@@ -55,6 +56,17 @@ export async function runPerf(options: PerfOptions, host: PerfHost): Promise<num
     return reason instanceof ShortWindowError ? exitCode.option : exitCode.generic
   } finally {
     await client.close()
+  }
+}
+
+async function runOpenAiServer(options: PerfOptions, host: PerfHost): Promise<number> {
+  const { runOpenAi } = await import('./openai/run-openai.ts')
+  try {
+    return (await runOpenAi(options, host)) ? exitCode.ok : exitCode.generic
+  } catch (reason) {
+    if (!(reason instanceof InputDataError)) throw reason
+    host.stderr(`${messageOf(reason)}\n`)
+    return exitCode.generic
   }
 }
 

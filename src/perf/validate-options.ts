@@ -23,7 +23,10 @@ function rulesOf(options: PerfOptions, words: OptionWords): readonly Rule[] {
       'Failed to parse --request-rate-range. The start of the search range must be > 0.',
     ],
     [load.kind !== 'intervals' && load.step <= 0, 'The step of the search range must be > 0'],
-    [isStreaming && protocol !== 'grpc', 'Streaming is only allowed with gRPC protocol and Triton C API.'],
+    [
+      isStreaming && protocol !== 'grpc' && options.serviceKind !== 'openai',
+      'Streaming is only allowed with gRPC protocol and Triton C API.',
+    ],
     [
       has('grpc-compression-algorithm') && protocol !== 'grpc',
       'Using compression algorithm is only allowed with gRPC protocol.',
@@ -60,10 +63,14 @@ const loadModes = ['concurrency-range', 'periodic-concurrency-range', 'request-r
 
 const elsewhereRules = (words: OptionWords): Rule[] => [
   [words.has('enable-mpi'), '--enable-mpi: measuring several models by MPI is not in this version'],
-  ...(['endpoint', 'session-concurrency', 'fixed-schedule'] as const).map((name): Rule => [
+  ...(['session-concurrency', 'fixed-schedule'] as const).map((name): Rule => [
     words.has(name),
-    `--${name} belongs to --service-kind openai, which is not in this version`,
+    `--${name}: chats that go on, and schedules, are not in this version`,
   ]),
+  [
+    words.has('endpoint') && words.get('service-kind')?.at(-1) !== 'openai',
+    '--endpoint belongs to --service-kind openai',
+  ],
   ...(['grpc-method', 'proto'] as const).map((name): Rule => [
     words.has(name),
     `--${name} belongs to --service-kind dynamic_grpc, which is not in this version`,

@@ -123,6 +123,11 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/openai/chat-templates.ts longestTemplate',
     'frontends/openai/template-worker.ts longestPrompt',
   ],
+  'answers of an upstream (backend `openai`)': [
+    'backends/openai/upstream-instance.ts mostAnswerBytes',
+    'backends/openai/upstream-instance.ts mostEventBytes',
+    'backends/openai/upstream-instance.ts mostErrorBytes',
+  ],
   'inferences of one call of the OpenAI API that run at once': ['frontends/openai/openai-call.ts mostAtOnce'],
   'bytes of a structured CloudEvent (KServe v1)': ['frontends/kserve1/cloud-event.ts mostStructuredBytes'],
   'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],

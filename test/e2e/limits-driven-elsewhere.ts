@@ -58,6 +58,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/frontends/openai/chat-templates.test.ts',
     'a template that never ends, or takes all memory, hurts only its own request',
   ),
+  'answers of an upstream (backend `openai`)': elsewhere(
+    'src/backends/openai/upstream-instance.test.ts',
+    'an upstream that sends too much or nothing that can be read',
+  ),
   'inferences of one call of the OpenAI API that run at once': elsewhere(
     'test/e2e/openai/openai.test.ts',
     'more choices than run at once',

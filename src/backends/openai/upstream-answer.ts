@@ -26,7 +26,7 @@ export function upstreamOutputs(kind: UpstreamKind, answer: unknown): Tensor[] {
     const tokens = Int32Array.from(listOf(json['tokens']) as number[])
     return [new Tensor('tokens', 'INT32', [tokens.length], new Uint8Array(tokens.buffer))]
   }
-  return [text('text_output', String((json['prompt'] ?? json['content'] ?? '') as string))]
+  return [text('text_output', (json['prompt'] ?? json['content'] ?? '') as string)]
 }
 
 function choiceOutputs(kind: 'chat' | 'completion', json: Json): Tensor[] {

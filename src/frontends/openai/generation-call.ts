@@ -84,7 +84,10 @@ export class GenerationCall extends OpenAiCall {
       }
       return { job: this.#job(prompt, index, version), chatRequest: null }
     }
-    if (model.takesChat) return { job: this.#job(lastText(chat), index, version), chatRequest: chat }
+    if (model.takesChat) {
+      const parsed = model.tellsApart ? null : chat
+      return { job: this.#job(lastText(chat), index, version, parsed), chatRequest: chat }
+    }
     return null
   }
 
@@ -116,7 +119,7 @@ export class GenerationCall extends OpenAiCall {
         ...(forced === null ? {} : { json_schema: forced }),
       },
       maxTokens,
-      usualMaxTokens: chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null),
+      usualMaxTokens: this.#request.chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null),
       logprobs,
     }
   }

@@ -88,6 +88,11 @@ export class TextModel {
     return this.#signature.inputByName.has('chat_request')
   }
 
+  /** Whether the model tells content, reasoning and calls of tools apart itself. */
+  get tellsApart(): boolean {
+    return this.#signature.outputByName.has('chat_delta')
+  }
+
   get takesSampling(): boolean {
     return this.#signature.inputByName.has('sampling_parameters')
   }

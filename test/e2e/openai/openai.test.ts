@@ -300,3 +300,25 @@ async function running(): Promise<number> {
   const counts = [...text.matchAll(/^toy_running(?:\{[^}]*\})? ([\d.]+)$/gm)].map(([, value]) => Number(value))
   return counts.reduce((sum, value) => sum + value, 0)
 }
+
+describe('galatea perf --service-kind openai', () => {
+  const perf = (...args: string[]): Promise<{ stdout: string }> =>
+    promisify(execFile)(process.execPath, [path.join(projectRoot, 'bin/galatea.js'), 'perf', '-m', 'toy', '-u', server.address, '--service-kind', 'openai', ...args]) // prettier-ignore
+
+  test('measures the time to the first token and between tokens', async () => {
+    const { stdout } = await perf('--streaming', '--concurrency-range', '1:2', '--measurement-interval', '200', '--request-parameter', 'max_tokens:4:int') // prettier-ignore
+    assert.match(stdout, /Concurrency: 2\n {2}Request count: \d+\n/)
+    assert.match(stdout, /Time to first token: avg [\d.]+ ms, p50/)
+    assert.match(stdout, /Inter-token latency: avg [\d.]+ ms/)
+    assert.match(stdout, /Output token throughput: [1-9][\d.]* tokens\/sec/)
+  })
+
+  test('counts requests that fail, and measures other calls', async () => {
+    const { stdout } = await perf('--endpoint', 'v1/embeddings', '--request-count', '5', '--string-data', 'a b')
+    assert.match(stdout, /Request count: 5\n/)
+    await assert.rejects(perf('--request-count', '2', '--request-parameter', 'temperature:9:int'), (error) => {
+      assert.match((error as { stdout: string }).stdout, /failed: 2 \(HTTP 400: .*temperature/)
+      return true
+    })
+  })
+})
