@@ -13,6 +13,7 @@ import type { Engine } from './engine/engine.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import { accessRoutes } from './frontends/access/access-routes.ts'
 import type { CostOptions } from './frontends/access/cost-table.ts'
+import type { UseHistories } from './frontends/access/use-source.ts'
 import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
 import { feedRoutes, type FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
 import type { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
@@ -45,6 +46,8 @@ export type HttpDependencies = {
   readonly access?: AccessService | null
   /** Null or left out: the server knows no price. */
   readonly cost?: CostOptions | null
+  /** Null or left out: nobody can ask for use and cost of a time. */
+  readonly uses?: UseHistories | null
   readonly engine: Engine
   readonly clientMemory?: ClientMemory
   readonly connectionSlots?: ConnectionSlots
@@ -92,6 +95,7 @@ type HttpParts = V2Parts & {
   readonly customMetrics?: LoadMetricSource
   readonly access?: AccessService | null
   readonly cost?: CostOptions | null
+  readonly uses?: UseHistories | null
   readonly rollouts?: RolloutSource
   readonly tfserving?: TfservingFrontEnd
   readonly feeds?: FeedsOnDemand

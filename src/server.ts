@@ -10,7 +10,6 @@ import type { LogHistory } from './base/log-history.ts'
 import type { BackendEntry } from './backend-registry.ts'
 import { buildEngine } from './build-engine.ts'
 import type { Engine } from './engine/engine.ts'
-import type { CostOptions } from './frontends/access/cost-table.ts'
 import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
 import type { IndexEntry } from './engine/serving/index-entry.ts'
@@ -32,6 +31,7 @@ import type { SpanProcessor } from './telemetry/otlp/span-processor.ts'
 import { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import { Tracer } from './telemetry/tracer.ts'
 import { openAccess } from './open-access.ts'
+import { openCost } from './open-cost.ts'
 import { TraceHistory } from './telemetry/trace-history.ts'
 import { feedsOnDemand } from './feeds-on-demand.ts'
 import { LazyReleases } from './lazy-releases.ts'
@@ -134,7 +134,7 @@ async function openServer(
     ...dependencies,
     ...counts,
     access,
-    cost: costOf(options.process),
+    ...(await openCost({ ...dependencies, engine, access }, options.process, closing)),
     clientMemory: new ClientMemory(options.process.clientMemoryLimitBytes),
     connectionSlots,
     engine,
@@ -251,9 +251,6 @@ async function endServing(engine: Engine, { http, grpc, further }: Ports, exit: 
   exit.isInTime = await engine.close(exit.budgetMs)
   if (exit.isOrderly && exit.isInTime) await drained
 }
-
-const costOf = ({ costPerHour: perHour, currency }: ServerOptions['process']): CostOptions | null =>
-  perHour > 0 ? { perHour, currency } : null
 
 const createSharedMemory = ({ process: options, engine }: ServerOptions, gpus: Gpus | null): SharedMemoryRegistry =>
   new SharedMemoryRegistry({

@@ -3,6 +3,10 @@
 import { anyObject, errorAnswer, jsonContent, list, object, ok, operation, pathParameter, text, type JsonObject } from './openapi-parts.ts' // prettier-ignore
 
 const query = (name: string, description: string): JsonObject => ({ name, in: 'query', description, schema: text })
+const span = [
+  query('from', 'a time, as 2026-01-31T12:00:00Z; without it since the start of the server'),
+  query('to', 'a time; without it until now'),
+]
 const unknown = { '501': errorAnswer('The server runs without --access-config or --cost-per-hour') }
 const refused = {
   '401': errorAnswer('No credentials, or wrong ones'),
@@ -86,7 +90,7 @@ export const accessPaths = (): JsonObject => ({
         ...refused,
         ...unknown,
       }),
-      parameters: [query('tenant', 'one tenant')],
+      parameters: [query('tenant', 'one tenant'), ...span],
     },
   },
   '/v2/cost': {
@@ -96,7 +100,7 @@ export const accessPaths = (): JsonObject => ({
         ...refused,
         ...unknown,
       }),
-      parameters: [query('by', '`model` or `tenant`')],
+      parameters: [query('by', '`model` or `tenant`'), ...span],
     },
   },
 })

@@ -116,6 +116,20 @@ test('tenants are held to their limits, each by itself, and their use is counted
       const total = (json['rows'] as { cost: number }[]).reduce((sum, { cost }) => sum + cost, 0)
       assert.ok(Math.abs(total - (json['cost'] as number)) < 1e-3 * total, `${total}`)
     }
+    const day = '2001-01-01'
+    const today = await get(`/v2/access/usage?tenant=rows&from=${day}`, boss)
+    const [used] = today.json['tenants'] as { requests: number; inferences: number }[]
+    assert.deepEqual([used?.requests, used?.inferences], [2, 10])
+    const before = await get(`/v2/access/usage?to=${day}`, boss)
+    assert.deepEqual(before.json['tenants'], [])
+    for (const by of ['model', 'tenant']) {
+      const { json } = await get(`/v2/cost?by=${by}&from=${day}&to=2999-01-01T00:00:00Z`, boss)
+      assert.ok((json['rows'] as { inferences: number }[]).reduce((sum, row) => sum + row.inferences, 0) >= 10, by)
+      assert.ok((json['seconds'] as number) > 0)
+    }
+    for (const wrong of ['from=yesterday', 'from=2026-02-01&to=2026-01-01', 'to=1e3', `from=${'9'.repeat(500)}`]) {
+      assert.equal((await get(`/v2/cost?${wrong}`, boss)).status, 400, wrong)
+    }
     const page = await (
       await fetch(`http://${server.metricsAddress}/metrics`, { headers: { 'x-api-key': boss } })
     ).text()

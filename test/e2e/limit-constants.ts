@@ -222,6 +222,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/access-admission.ts mostKnown',
     'access/tenant-account.ts mostModels',
     'access/tenant-accounts.ts mostAccounts',
+    'access/use-history.ts longestHistoryMs',
+    'access/use-history.ts mostRows',
     'telemetry/tenant-families.ts mostTenants',
     'access/access-admission.ts longestKnownNs',
     'access/caller-address.ts mostHops',

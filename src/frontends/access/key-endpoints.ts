@@ -11,10 +11,15 @@ import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/
 /** A new key must not stay in the cache of a browser or of a proxy. */
 const headers = ['Cache-Control', 'no-store']
 
-export const listOrCreate =
-  (access: AccessService): RouteHandler =>
-  (http, _key, _version, { principal }) =>
-    answer(http, async () => {
+export class KeyEndpoints {
+  readonly #access: AccessService | null
+
+  constructor(access: AccessService | null) {
+    this.#access = access
+  }
+
+  readonly listOrCreate: RouteHandler = (http, _key, _version, { principal }) =>
+    this.#answer(http, async (access) => {
       if (http.method === 'GET') return { keys: (await access.listKeys()).map(listed) }
       const wish = read(http, ['name', 'role', 'tenant', 'expires', 'addresses'], (fields) => ({
         name: textOf(fields.name),
@@ -26,24 +31,33 @@ export const listOrCreate =
       return made(await access.createKey(wish, principal))
     })
 
-export const revoke =
-  (access: AccessService): RouteHandler =>
-  (http, key, _version, { principal }) =>
-    answer(http, async () => {
+  readonly revoke: RouteHandler = (http, key, _version, { principal }) =>
+    this.#answer(http, async (access) => {
       read(http, [], () => null)
       return { revoked: (await access.revokeKey(key, principal)).map(({ id }) => id) }
     })
 
-export const rotate =
-  (access: AccessService): RouteHandler =>
-  (http, key, _version, { principal }) =>
-    answer(http, async () => {
+  readonly rotate: RouteHandler = (http, key, _version, { principal }) =>
+    this.#answer(http, async (access) => {
       const { overlap, expires } = read(http, ['overlap', 'expires'], (fields) => ({
         overlap: fields.overlap.isThere ? textOf(fields.overlap) : '24h',
         expires: textOf(fields.expires),
       }))
       return made(await access.rotateKey(key, overlap, expires, principal))
     })
+
+  #answer(http: HttpRequest, make: (access: AccessService) => Promise<object>): void {
+    const fail = (reason: unknown): void => http.respond(errorResponse(ServerError.from(reason), jsonType))
+    if (this.#access === null) {
+      fail(ServerError.withoutStack('UNSUPPORTED', 'keys belong to callers with --access-config only'))
+      return
+    }
+    make(this.#access).then(
+      (value) => http.respond(new HttpResponse(200, jsonType, [Buffer.from(JSON.stringify(value))], { headers })),
+      fail,
+    )
+  }
+}
 
 const textOf = (value: PlanValue): string => (value.isThere ? (value.text() ?? '') : '')
 
@@ -92,10 +106,3 @@ const made = ({ key, record: { id, name, role, tenant, addresses, expiresMs } }:
   addresses,
   expires: timeText(expiresMs),
 })
-
-function answer(http: HttpRequest, make: () => Promise<object>): void {
-  make().then(
-    (value) => http.respond(new HttpResponse(200, jsonType, [Buffer.from(JSON.stringify(value))], { headers })),
-    (reason: unknown) => http.respond(errorResponse(ServerError.from(reason), jsonType)),
-  )
-}

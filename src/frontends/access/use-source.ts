@@ -1,0 +1,80 @@
+// Where use by tenant and by model is read, and when it was: the numbers behind `/v2/access/usage` and `/v2/cost`.
+
+import type { TenantAccount } from '../../access/tenant-account.ts'
+import type { ModelUse } from '../../access/tenant-account.ts'
+import { UseHistory } from '../../access/use-history.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { CostSource } from './cost-table.ts'
+
+type Accounts = Iterable<TenantAccount>
+
+/** The history of use. Its code and its timer are there with `--access-config` or `--cost-per-hour` only. */
+export class UseHistories {
+  /** By tenant and model, parted by a line break: no name has one. */
+  readonly tenants: UseHistory
+  /** Busy time, inferences and tokens by model. */
+  readonly models: UseHistory
+
+  constructor(dependencies: { readonly clock: Clock }, engine: Engine, accounts: Accounts) {
+    this.tenants = new UseHistory(dependencies, () => tenantCounts(accounts))
+    this.models = new UseHistory(dependencies, () => new Map(modelSources(engine, accounts).map((one) => [one.name, [one.busySecs, one.inferences, one.tokens]]))) // prettier-ignore
+  }
+
+  close(): void {
+    this.tenants.close()
+    this.models.close()
+  }
+}
+
+function tenantCounts(accounts: Accounts): Map<string, number[]> {
+  const counts = new Map<string, number[]>()
+  for (const { tenant, byModel } of accounts) {
+    for (const [model, use] of byModel) {
+      counts.set(`${tenant}\n${model}`, [use.requests, use.inferences, use.tokens, use.computeNs])
+    }
+  }
+  return counts
+}
+
+/** The same tenants and models as in the history. */
+export function usesOf(counts: ReadonlyMap<string, readonly number[]>): Map<string, Map<string, ModelUse>> {
+  const byTenant = new Map<string, Map<string, ModelUse>>()
+  for (const [name, [requests = 0, inferences = 0, tokens = 0, computeNs = 0]] of counts) {
+    const [tenant = '', model = ''] = name.split('\n')
+    const byModel = byTenant.get(tenant) ?? new Map<string, ModelUse>()
+    byTenant.set(tenant, byModel.set(model, { requests, inferences, tokens, computeNs }))
+  }
+  return byTenant
+}
+
+export function modelSources(engine: Engine, accounts: Accounts): CostSource[] {
+  const byModel = new Map<string, CostSource>()
+  for (const one of engine.statistics('', '')) {
+    const { computeInput, computeInfer, computeOutput } = one.inferenceStats
+    const busySecs = Number(computeInput.ns + computeInfer.ns + computeOutput.ns) / 1e9
+    const before = byModel.get(one.name) ?? { name: one.name, busySecs: 0, inferences: 0, tokens: 0 }
+    byModel.set(one.name, {
+      ...before,
+      busySecs: before.busySecs + busySecs,
+      inferences: before.inferences + one.inferenceCount,
+    })
+  }
+  for (const { byModel: uses } of accounts) {
+    for (const [model, { tokens }] of uses) {
+      const row = byModel.get(model)
+      if (row !== undefined) byModel.set(model, { ...row, tokens: row.tokens + tokens })
+    }
+  }
+  return [...byModel.values()]
+}
+
+export function tenantSource(tenant: string, byModel: ReadonlyMap<string, ModelUse>): CostSource {
+  const source = { name: tenant, busySecs: 0, inferences: 0, tokens: 0 }
+  for (const use of byModel.values()) {
+    source.busySecs += use.computeNs / 1e9
+    source.inferences += use.inferences
+    source.tokens += use.tokens
+  }
+  return source
+}
