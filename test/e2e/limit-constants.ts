@@ -18,6 +18,12 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
   'bytes of answers that the server keeps for a job': ['jobs/job-channels.ts mostKeptOutputBytes'],
   'streams of load reports (`OpenRcaService`)': ['frontends/orca/orca-service.ts mostStreams'],
+  'characters of a grammar or JSON schema; brackets inside each other, repetitions of repetitions; depth, rules and choices of a schema':
+    ['llm/require-grammar.ts mostNested', 'llm/require-grammar.ts mostRepeated'],
+  'tokens of a prompt, and characters for each token of the context': [
+    'backends/llamacpp/engine/require-text-length.ts mostBytesPerToken',
+  ],
+  'documents of one request of the task `rerank`': ['backends/llamacpp/engine-order.ts mostDocuments'],
   'entries of one call of feedback': ['rollouts/feedback.ts mostPerCall'],
   'labels of a model': ['releases/version-labels.ts mostLabels'],
   'steps, rules and metrics of a rollout': [
@@ -201,6 +207,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'repository/version-policy.ts maxVersion',
     'frontends/tfserving/tfserving-routes.ts largestVersion',
     'engine/serving/version-text.ts maxVersion',
+    'llm/integer-range.ts mostDigits',
     'protobuf/protobuf-cursor.ts longestVarint',
     'protocol/json-number-writer.ts maxNumberBytes',
     'protocol/json-scanner.ts largestPrefix',

@@ -6,6 +6,22 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'characters of `sampling_parameters`; stop texts, characters of one, stop tokens, biased tokens, alternatives of a token':
+    elsewhere('src/llm/sampling-parameters.test.ts', 'a million stop texts'),
+  'characters of a grammar or JSON schema; brackets inside each other, repetitions of repetitions; depth, rules and choices of a schema':
+    elsewhere('src/llm/grammar-of-schema.test.ts', 'repeats more than 2000 times'),
+  'tokens of a prompt, and characters for each token of the context': elsewhere(
+    'test/scenario/generation-engine.test.ts',
+    'takes at most 1024',
+  ),
+  'documents of one request of the task `rerank`': elsewhere(
+    'src/backends/llamacpp/engine-order.test.ts',
+    'at most 1024 documents',
+  ),
+  'keys, tensors and dimensions that a GGUF file names; bytes of a key and of a text': elsewhere(
+    'src/llm/gguf-file.test.ts',
+    'at most 65536 are read',
+  ),
   'jobs that are kept, and those that run at the same time': elsewhere(
     'src/jobs/job-control.test.ts',
     '16 jobs run at the same time, 1000 are kept',

@@ -8,6 +8,7 @@ import type { EngineMessage, EngineSettings, FinishReason, GenerateOrder } from 
 import { EngineTally } from './engine-tally.ts'
 import type { LanguageRuntime } from './language-runtime.ts'
 import { promptBudget } from './prompt-budget.ts'
+import { requireTextLength } from './require-text-length.ts'
 import { Sequence } from './sequence.ts'
 import { SlotTable, type Slot } from './slot-table.ts'
 
@@ -89,6 +90,7 @@ export class GenerationEngine {
     }
     const grammar = sampling.jsonSchema === '' ? sampling.grammar : grammarOfSchema(sampling.jsonSchema)
     if (grammar !== '') requireGrammar(grammar)
+    requireTextLength(order.text, this.#session.contextLength)
     const prompt = await this.#session.tokenize(order.text, sampling.addSpecialTokens)
     const { contextLength } = this.#session
     if (prompt.length === 0) {

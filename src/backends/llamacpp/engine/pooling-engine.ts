@@ -3,6 +3,7 @@
 import { messageOf, ServerError } from '../../../base/server-error.ts'
 import type { EngineMessage, EngineSettings, PoolOrder } from '../engine-protocol.ts'
 import type { LlamaSession } from './llama-session.ts'
+import { requireTextLength } from './require-text-length.ts'
 
 type PoolJob = {
   readonly order: PoolOrder
@@ -61,6 +62,7 @@ export class PoolingEngine {
     const most = Math.min(this.#session.contextLength, this.#session.batch.most)
     const all = []
     for (const [place, text] of texts.entries()) {
+      requireTextLength(text, this.#session.contextLength)
       const tokens = query === null ? await this.#session.tokenize(text, true) : await this.#pair(query, text)
       if (tokens.length > most) {
         const message = `text ${place} has ${tokens.length} tokens, and the model takes at most ${most} at once`

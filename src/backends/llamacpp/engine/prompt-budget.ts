@@ -11,7 +11,7 @@ export type StepTimes = {
 /** Whatever the answers alone take, a step may take this long. */
 const quietStepMs = 50
 /** Beside answers, prompts may make a step longer by this. */
-const mostStretch = 1.4
+const stretch = 1.4
 /** A step is never made for less, because a step has costs of its own. */
 const leastTokens = 8
 /** Before anything was measured. */
@@ -24,7 +24,7 @@ export function promptBudget(answers: number, prompts: number, times: StepTimes,
   if (times.promptTokenMs === 0 || times.answerMs === 0) return Math.min(most, firstTokens)
   // Where more sequences wait for their first token than for their next one, the first tokens count for more.
   const weight = Math.max(1, prompts / answers)
-  const targetMs = Math.max(quietStepMs, times.answerMs * mostStretch) * weight
+  const targetMs = Math.max(quietStepMs, times.answerMs * stretch) * weight
   const tokens = Math.floor((targetMs - times.answerMs) / times.promptTokenMs)
   return Math.min(most, Math.max(leastTokens, tokens))
 }

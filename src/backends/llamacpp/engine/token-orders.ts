@@ -1,12 +1,14 @@
 import { ServerError } from '../../../base/server-error.ts'
 import type { EngineMessage, ToEngine } from '../engine-protocol.ts'
 import type { LlamaSession } from './llama-session.ts'
+import { requireTextLength } from './require-text-length.ts'
 
 type TokenOrder = Extract<ToEngine, { kind: 'tokenize' | 'detokenize' }>
 
 /** Texts to tokens and back, beside the steps. */
 export async function answerTokens(session: LlamaSession, order: TokenOrder): Promise<EngineMessage> {
   if (order.kind === 'tokenize') {
+    requireTextLength(order.text, session.contextLength)
     return { kind: 'tokens', key: order.key, tokens: await session.tokenize(order.text, order.addSpecial) }
   }
   const beyond = order.tokens.find((token) => token >= session.vocabularySize)
