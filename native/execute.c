@@ -2,6 +2,9 @@
 #include <stdlib.h>
 #include "host.h"
 
+// A backend that holds more requests than this never gives them back.
+#define MOST_HELD 100000
+
 static _Thread_local Execution *under_way;
 
 Execution *current_execution(Channel *channel) {
@@ -60,6 +63,8 @@ void execute_frame(TRITONBACKEND_ModelInstance *instance, Frame *frame) {
     execution.requests = reallocate(execution.requests, frame->count * sizeof *execution.requests);
     capacity = frame->count;
   }
+  long held = atomic_load(&request_pool.live);
+  if (held > MOST_HELD) die("the backend of model '%s' holds %ld requests and does not release them", instance->model->name, held);
   execution.channel = instance->channel;
   execution.count = execution.request_count = 0;
   execution.started_ns = now_ns();

@@ -47,6 +47,8 @@ type SupervisedInstanceOptions = {
   readonly onReadinessChange: () => void
   /** The Worker is ended and replaced when an execution takes longer. 0: no limit. */
   readonly maxExecutionMs: number
+  /** The limit holds for answers that come after the execution, too. Absent: such answers may take any time. */
+  readonly watchesAnswers?: boolean
   /** The error text for the clients of a dead Worker, with --triton-defaults. */
   tritonDeathText(reason: string): string
 }
@@ -245,6 +247,7 @@ export class SupervisedInstance implements Instance {
     this.#hasServed = true
     this.#unwatch()
     if (this.#batches.length > 0 && this.#worker !== null) this.#watch(this.#worker)
+    if (this.#options.watchesAnswers === true) this.#watchAnswers(batch)
     this.#forgetEnded()
     batch.executed()
   }
@@ -261,6 +264,16 @@ export class SupervisedInstance implements Instance {
     const { maxExecutionMs } = this.#options
     if (maxExecutionMs === 0) return
     this.#cancelWatchdog = this.#clock.after(maxExecutionMs * 1e6, () => this.#onOverrun(worker))
+  }
+
+  #watchAnswers({ requests }: Batch): void {
+    const worker = this.#worker
+    const { maxExecutionMs } = this.#options
+    const owed = maxExecutionMs === 0 ? [] : requests.filter(({ isEnded, isRescheduled }) => !isEnded && !isRescheduled)
+    if (owed.length === 0 || worker === null) return
+    this.#clock.after(maxExecutionMs * 1e6, () => {
+      if (this.#worker === worker && owed.some(({ isEnded }) => !isEnded)) this.#onOverrun(worker)
+    })
   }
 
   #unwatch(): void {

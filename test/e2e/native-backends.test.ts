@@ -42,6 +42,8 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     addModel('hanging', config(limit('max_execution_ms', 300)))
     addModel('small', config(limit('max_memory_bytes', 200_000_000)))
     addModel('refused', config())
+    buildBackend(path.join(folder, 'backends/common'), 'common')
+    for (const name of ['common1', 'common2']) addModel(name, config('', 'common'))
     addModel('streams', config('model_transaction_policy { decoupled: true }'))
     addModel(
       'sums',
@@ -55,6 +57,7 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     server = await startServerProcess([
       `--model-repository=${path.join(folder, 'models')}`,
       `--backend-directory=${path.join(folder, 'backends')}`,
+      '--backend-config=common,host=shared',
       '--exit-on-error=false',
       '--strict-readiness=false',
       '--log-verbose=1',
@@ -109,6 +112,18 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     const { error } = await ask('loop', 'hanging')
     assert.match(error, /execution took longer than max_execution_ms \(300\)/)
     await isBack('hanging')
+  })
+
+  test('that forgets a request is ended after max_execution_ms, too', async () => {
+    const { error } = await ask('forget', 'hanging')
+    assert.match(error, /execution took longer than max_execution_ms \(300\)/)
+    await isBack('hanging')
+  })
+
+  test('can have all its models in one host', async () => {
+    const counts = await Promise.all(['common1', 'common2'].map((model) => say('count', model)))
+    // Executions, instances initialized, instances finalized: of one copy of the library.
+    assert.deepEqual(counts, ['0 2 0', '0 2 0'])
   })
 
   test('that throws a C++ exception costs one error, which says what was thrown', async (t) => {

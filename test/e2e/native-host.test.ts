@@ -161,6 +161,20 @@ instance_group { count: 2 kind: KIND_CPU }
     return reason
   }
 
+  test('ends when a backend keeps a hundred thousand requests', async () => {
+    const request = new InferenceRequest({
+      modelName: 'm',
+      inputs: [tensorOfStrings('X', [1], ['keep'])],
+      sink: () => undefined,
+    })
+    const requests = Array.from({ length: 60_000 }, () => request)
+    const batch = (id: number): Buffer => encodeExecute(id, requests, 1 + id * requests.length, signature, null).frame
+    assert.match(
+      await endAfter(Buffer.concat([batch(1), batch(2), batch(3)])),
+      /code 70: galatea-native-host: the backend of model 'm' holds 120000 requests and does not release them/,
+    )
+  })
+
   test('reads no byte outside of a frame, whatever the frame says', async () => {
     const request = new InferenceRequest({
       modelName: 'm',

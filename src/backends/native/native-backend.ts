@@ -43,7 +43,8 @@ export class NativeBackend implements Backend {
   readonly #settings: NativeSettings
   readonly #library: NativeLibrary
   readonly #standby = new Map<string, Standby>()
-  #shared: HostProcess | null = null
+  /** The host of all models, where they share one. */
+  #shared: Promise<HostProcess> | null = null
 
   constructor(dependencies: NativeBackendDependencies, settings: ReadonlyMap<string, string>, library: NativeLibrary) {
     this.name = library.name
@@ -61,7 +62,7 @@ export class NativeBackend implements Backend {
       this.#park(files.versionDirectory, link, host)
       return completed.config === null ? draft : applyCompletedConfig(draft, completed.config)
     } catch (reason) {
-      link.kill()
+      link.dismiss()
       throw reason
     }
   }
@@ -84,8 +85,7 @@ export class NativeBackend implements Backend {
           opening = Promise.resolve(waiting.host)
           return waiting.link
         }
-        const open = (): Promise<HostProcess> => this.#openHost()
-        opening = opening === null ? open() : opening.then((host) => (host.takesChannels ? host : open()), open)
+        opening = usableHost(opening, () => this.#openHost())
         const host = await opening
         return this.#join(host, source.name)
       },
@@ -102,8 +102,12 @@ export class NativeBackend implements Backend {
     }
   }
 
-  async #openHost(): Promise<HostProcess> {
-    if (this.#settings.isHostShared && this.#shared?.takesChannels === true) return this.#shared
+  #openHost(): Promise<HostProcess> {
+    if (!this.#settings.isHostShared) return this.#startHost()
+    return (this.#shared = usableHost(this.#shared, () => this.#startHost()))
+  }
+
+  async #startHost(): Promise<HostProcess> {
     const program = await findHostProgram(this.#dependencies.log)
     await checkImports(this.#library.library, program)
     const { clock, log, services, environment } = this.#dependencies
@@ -113,7 +117,6 @@ export class NativeBackend implements Backend {
       ...environment,
       LD_LIBRARY_PATH: paths,
     })
-    if (this.#settings.isHostShared) this.#shared = host
     return host
   }
 
@@ -144,8 +147,8 @@ export class NativeBackend implements Backend {
   }
 
   #park(key: string, link: WorkerLink, host: HostProcess): void {
-    this.#unpark(key)?.link.kill()
-    const cancelExpiry = this.#dependencies.clock.after(standbyNs, () => this.#unpark(key)?.link.kill())
+    this.#unpark(key)?.link.dismiss()
+    const cancelExpiry = this.#dependencies.clock.after(standbyNs, () => this.#unpark(key)?.link.dismiss())
     this.#standby.set(key, { link, host, cancelExpiry })
   }
 
@@ -164,3 +167,7 @@ function stateNames({ sequenceBatching, output }: ModelConfig): { states: string
   const listed = new Set(output.map(({ name }) => name))
   return { states, hiddenStates: states.filter((name) => !listed.has(name)) }
 }
+
+/** `current` if it is there and takes instances, else a new one. Those who ask at the same time get the same one. */
+const usableHost = (current: Promise<HostProcess> | null, open: () => Promise<HostProcess>): Promise<HostProcess> =>
+  current === null ? open() : current.then((host) => (host.takesChannels ? host : open()), open)

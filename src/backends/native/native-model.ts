@@ -51,6 +51,8 @@ export class NativeModel implements LoadedModel {
       launch: (events) => this.#launch(spec, events),
       onReadinessChange: spec.onReadinessChange,
       maxExecutionMs: this.#maxExecutionMs,
+      // A backend may answer after its execution, from a thread of its own; or forget to.
+      watchesAnswers: !this.#source.signature.isDecoupled,
       tritonDeathText: (reason) =>
         reason.startsWith(overdueStart)
           ? `Failed to process the request(s) for model '${spec.name}', message: ${reason}`
@@ -61,7 +63,10 @@ export class NativeModel implements LoadedModel {
   async close(): Promise<void> {
     this.#isClosed = true
     const starting = [...this.#starting]
-    for (const link of starting) link.kill()
+    for (const link of starting) {
+      if (this.#settings.isHostShared) link.dismiss()
+      else link.kill()
+    }
     await Promise.all(starting.map((link) => link.gone()))
   }
 
@@ -83,7 +88,8 @@ export class NativeModel implements LoadedModel {
       await link.initialize(this.#initializeBody(spec, link))
       return worker
     } catch (reason) {
-      link.kill()
+      // Other instances of the model may be well.
+      link.dismiss()
       throw reason
     } finally {
       this.#starting.delete(link)

@@ -2,7 +2,7 @@
 
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { fromWorker, readText, textFrame, toWorker } from './frames.ts'
+import { emptyFrame, fromWorker, readText, textFrame, toWorker } from './frames.ts'
 import type { LinkedProcess, ProcessEvents } from './worker-process.ts'
 import { TensorRegions, type SharedMemoryLimits } from './tensor-regions.ts'
 
@@ -92,6 +92,12 @@ export class WorkerLink {
 
   leaving(): void {
     this.#process.leaving?.()
+  }
+
+  /** Lets the instance end by itself. A process that others use goes on. */
+  dismiss(): void {
+    this.leaving()
+    this.send(emptyFrame(toWorker.finalize))
   }
 
   kill(): void {
