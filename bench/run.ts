@@ -43,6 +43,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'rollback-time',
   'start',
   'tracing',
+  'console',
   'many-models',
   'grpc-infer',
   'small-infer',

@@ -40,6 +40,8 @@ export const models = signal<readonly IndexEntry[] | null>(null)
 export const tick = signal(0)
 
 const sparkPoints = 60
+/** All sparklines show the same time, whatever is known of it. */
+export const noRates: readonly number[] = Array.from({ length: sparkPoints }, () => 0)
 const retryMs = 2000
 const indexEverySamples = 5
 
@@ -103,7 +105,7 @@ async function fillRates(): Promise<void> {
   const history = (await call('/v2/live/history').catch(() => null)) as History | null
   if (history === null) return
   const filled = new Map<string, readonly number[]>()
-  const recent = (series: Series): number[] => series.slice(-sparkPoints).map((value) => value ?? 0)
+  const recent = (series: Series): number[] => [...noRates, ...series.map((value) => value ?? 0)].slice(-sparkPoints)
   filled.set('', recent(history.figures['requests_per_s'] ?? []))
   for (const [key, series] of Object.entries(history.versions ?? {})) filled.set(key, recent(series))
   rateSeries.value = filled
@@ -117,7 +119,10 @@ function take({ server, versions, gone = [] }: Sample): void {
   serverFigures.value = server
   const rates = new Map<string, readonly number[]>()
   const add = (key: string, rate: number): void => {
-    rates.set(key, [...(rateSeries.value.get(key) ?? []), rate].slice(-sparkPoints))
+    const old = rateSeries.value.get(key) ?? noRates
+    // A version that nobody calls keeps its array, so that nothing is drawn again for it.
+    const isQuiet = rate === 0 && old.every((each) => each === 0)
+    rates.set(key, isQuiet ? old : [...old, rate].slice(-sparkPoints))
   }
   add('', server['requests_per_s'] ?? 0)
   for (const [key, figures] of known) add(key, figures['requests_per_s'] ?? 0)

@@ -1,10 +1,11 @@
+import { useComputed } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { IndexEntry } from '../client/web.ts'
 import { may } from './caller-rights.ts'
 import { Sparkline } from './chart.tsx'
 import { countText, msText, rateText } from './figure-text.ts'
-import { facts, models, rateSeries, refreshModels, versionFigures } from './live-store.ts'
+import { facts, models, noRates, rateSeries, refreshModels, versionFigures } from './live-store.ts'
 import { Card, confirmThen, Empty, Notice, PageHead, StateBadge, Table } from './parts.tsx'
 import { linkTo } from './route.ts'
 import { client } from './server-api.ts'
@@ -59,7 +60,10 @@ const ControlNotice = (): JSX.Element | null =>
 
 function ModelRow({ entry }: { readonly entry: IndexEntry }): JSX.Element {
   const { name, version, state, reason } = entry
-  const figures = versionFigures.value.get(`${name}/${version}`)
+  // A row is drawn again when its own figures change, not with every sample: there may be hundreds of rows.
+  const key = `${name}/${version}`
+  const figures = useComputed(() => versionFigures.value.get(key)).value
+  const rates = useComputed(() => rateSeries.value.get(key) ?? noRates).value
   return (
     <tr>
       <th scope="row">
@@ -74,7 +78,7 @@ function ModelRow({ entry }: { readonly entry: IndexEntry }): JSX.Element {
       <td class="number">{msText(figures?.['p99_ms'])}</td>
       <td class="number">{countText(figures?.['waiting'])}</td>
       <td>
-        <Sparkline values={rateSeries.value.get(`${name}/${version}`) ?? []} />
+        <Sparkline values={rates} />
       </td>
       <td class="row-actions">
         <ModelActions name={name} isReady={state === 'READY'} />
