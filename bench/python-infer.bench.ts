@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { projectRoot } from '../test/e2e/server-process.ts'
 import { alternate, medianOf, medianRatio, type Bench, type Figure } from './bench.ts'
-import { HttpLoad, type LoadMeasurement } from './http-load-process.ts'
+import { compareWithTriton, type BenchSettings, type Measure } from './beside-triton.ts'
 import { addSubRequest } from './infer-request.ts'
 import { startGalatea, type Subject } from './subjects.ts'
 import { becomesReady, startTriton, tritonCommand } from './triton-server.ts'
@@ -19,10 +19,6 @@ const largeBytes = 4 * 4 * largeElements
 const fewestLargeRequests = 10
 /** A run of seconds on a busy machine may be too short for code to be compiled. */
 const fewestSmallRequests = 500
-const warmUpFactor = 10
-
-type Target = NonNullable<Figure['target']>
-type Measure = { readonly what: string; readonly of: (run: LoadMeasurement) => number; readonly target: Target }
 
 const smallMeasures: readonly Measure[] = [
   { what: 'CPU of all processes', of: (run) => run.cpuUsPerRequest, target: { kind: 'at most', value: 0.6 } },
@@ -44,48 +40,6 @@ const createRepository = async (withLarge: boolean): Promise<AsyncDisposable & {
   return { path: root, [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }) }
 }
 
-const describe = (run: readonly LoadMeasurement[]): string => {
-  const median = (of: (one: LoadMeasurement) => number): number => medianOf(run.map(of))
-  return (
-    `${median((one) => one.cpuUsPerRequest).toFixed(0)} µs CPU, ${median((one) => one.requestsPerSecond).toFixed(0)}/s, ` +
-    `p50 ${(median((one) => one.p50Us) / 1000).toFixed(2)} ms, p99 ${(median((one) => one.p99Us) / 1000).toFixed(2)} ms`
-  )
-}
-
-type Settings = Parameters<Bench['run']>[0]
-
-/** Measures one load on Galatea, and in turn on Triton where there is one. */
-const compare = async (
-  { rounds, secondsPerRun, say }: Settings,
-  subjects: { readonly galatea: Subject; readonly triton: Subject | null },
-  load: { readonly what: string; readonly connections: number; readonly request: Buffer; readonly atLeast: number },
-  measures: readonly Measure[],
-): Promise<Figure[]> => {
-  const { what, connections, request, atLeast } = load
-  await using ourLoad = await HttpLoad.open(subjects.galatea, connections, request)
-  await using tritonLoad = subjects.triton && (await HttpLoad.open(subjects.triton, connections, request))
-  await ourLoad.run(secondsPerRun, atLeast * warmUpFactor)
-  await tritonLoad?.run(secondsPerRun, atLeast)
-  const run = async (of: HttpLoad | null): Promise<LoadMeasurement | null> =>
-    of && (await of.run(secondsPerRun, atLeast))
-  const measured = await alternate(rounds, { ours: () => run(ourLoad), theirs: () => run(tritonLoad) })
-  const ours = measured.ours.filter((one) => one !== null)
-  const theirs = measured.theirs.filter((one) => one !== null)
-  const detail = `Galatea ${describe(ours)}${theirs.length === 0 ? '' : `; Triton ${describe(theirs)}`}`
-  say(`${what}: ${detail}`)
-  if (theirs.length === 0) {
-    const cpu = medianOf(ours.map((one) => one.cpuUsPerRequest))
-    return [{ what: `CPU of all processes: ${what}`, value: cpu, unit: 'µs', target: null, detail }]
-  }
-  return measures.map(({ what: name, of, target }, index) => ({
-    what: `${name}: ${what}`,
-    value: medianRatio(ours, theirs, of),
-    unit: '×',
-    target,
-    detail: index === 0 ? detail : '',
-  }))
-}
-
 /** From `spawn` until the server says that it is ready. */
 const secondsToReady = async (start: () => Promise<Subject>): Promise<number> => {
   const startedMs = performance.now()
@@ -94,7 +48,7 @@ const secondsToReady = async (start: () => Promise<Subject>): Promise<number> =>
   return (performance.now() - startedMs) / 1000
 }
 
-const compareStarts = async ({ rounds, say }: Settings): Promise<Figure> => {
+const compareStarts = async ({ rounds, say }: BenchSettings): Promise<Figure> => {
   await using repository = await createRepository(false)
   const hasTriton = tritonCommand !== ''
   const { ours, theirs } = await alternate(rounds, {
@@ -122,13 +76,13 @@ export const bench: Bench = {
       for (const connections of concurrencies) {
         const request = addSubRequest('add_sub', 4)
         const load = { what: `add_sub, c=${connections}`, connections, request, atLeast: fewestSmallRequests }
-        figures.push(...(await compare(settings, subjects, load, smallMeasures)))
+        figures.push(...(await compareWithTriton(settings, subjects, load, smallMeasures)))
       }
       const request = addSubRequest('add_sub_large', largeElements)
       for (const connections of [1, 4]) {
         const what = `add_sub, ${largeBytes / 4 / 1024 / 1024} MiB tensors, c=${connections}`
         const load = { what, connections, request, atLeast: fewestLargeRequests }
-        figures.push(...(await compare(settings, subjects, load, largeMeasures)))
+        figures.push(...(await compareWithTriton(settings, subjects, load, largeMeasures)))
       }
     }
     figures.push(await compareStarts(settings))

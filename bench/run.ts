@@ -56,6 +56,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'impatience',
   'adaptive-delay',
   'python-infer',
+  'native-infer',
   'shared-memory',
   'soak',
   'memory',

@@ -11,7 +11,7 @@ import { createIdentityRepository } from '../test/e2e/identity-repository.ts'
 import { exampleModels, projectRoot, startServerProcess, type StartOptions } from '../test/e2e/server-process.ts'
 import { onCore } from './pinning.ts'
 
-type Launch = Pick<StartOptions, 'nodeFlags' | 'launcher'>
+type Launch = Pick<StartOptions, 'nodeFlags' | 'launcher'> & { readonly flags?: readonly string[] }
 
 export type Subject = AsyncDisposable & { readonly pid: number; readonly port: number }
 
@@ -61,8 +61,9 @@ export const createCompiledPackage = async (): Promise<AsyncDisposable & { reado
 }
 
 export const startGalatea = async (repositories: readonly string[], launch: Launch = {}): Promise<Subject> => {
-  const flags = repositories.map((repository) => `--model-repository=${repository}`)
-  const server = await startServerProcess(flags, { ...launch, prefix: onCore(0) })
+  const { flags: more = [], ...options } = launch
+  const flags = [...repositories.map((repository) => `--model-repository=${repository}`), ...more]
+  const server = await startServerProcess(flags, { ...options, prefix: onCore(0) })
   const stop = async (): Promise<void> => void (await server.stop())
   return { pid: server.pid, port: server.port, [Symbol.asyncDispose]: stop }
 }
