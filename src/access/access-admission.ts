@@ -12,6 +12,7 @@ import type { Caller } from './caller.ts'
 import { callerAddress, isWithin } from './caller-address.ts'
 import { parseCredential } from './credential.ts'
 import { FailureLimit } from './failure-limit.ts'
+import { forbiddenText } from './forbidden-text.ts'
 import type { Refusal } from './refusal.ts'
 import type { Rights } from './rights.ts'
 import type { VerifiedToken } from './token-verifier.ts'
@@ -192,10 +193,4 @@ function tooManyFailures(waitNs: number): Refusal {
 
 function forbidden({ principal }: Caller, action: Action, model: string, isForAll: boolean): Refusal {
   return refused('forbidden', forbiddenText(principal, action, model, isForAll))
-}
-
-export function forbiddenText(principal: string, action: Action, model: string, isForAll = false): string {
-  const what = model === '' ? (isForAll ? ' of the whole server' : '') : ` of model '${model.slice(0, 256)}'`
-  const permission = model === '' ? action : `${action}@${model.slice(0, 256)}`
-  return `'${principal}' may not use '${action}'${what}: a role of '${principal}' needs the permission '${permission}'`
 }

@@ -1,7 +1,7 @@
 import { ServerError } from '../base/server-error.ts'
-import { forbiddenText } from './access-admission.ts'
 import type { Action } from './action.ts'
 import type { Caller } from './caller.ts'
+import { forbiddenText } from './forbidden-text.ts'
 
 /** Throws FORBIDDEN when the caller may not do this to the model. For calls whose body names the model. HOT. */
 export function requireRight(caller: Caller, action: Action, model: string): void {
