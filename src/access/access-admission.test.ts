@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import { parseFileText } from '../base/file-text.ts'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { factsOf } from '../../test/fakes/admission-facts.ts'
@@ -133,4 +134,32 @@ test('a credential of more than 8 KiB is refused before anything looks at it', (
   const { admit } = admissionUnderTest()
   const long = `${'a'.repeat(4096)}.${'b'.repeat(4096)}.c`
   assert.equal(reasonOf(admit({}, { authorization: `Bearer ${long}` })), 'unauthenticated')
+})
+
+test('no header but the key itself makes a caller, and none makes the admission fail', () => {
+  const text = apiKeyText(key)
+  const at = fc.nat(text.length - 1)
+  const changed = fc.tuple(at, fc.string({ minLength: 1, maxLength: 1 })).map(([i, char]) => text.slice(0, i) + char + text.slice(i + 1)) // prettier-ignore
+  const base64 = (pair: string): string => Buffer.from(pair).toString('base64')
+  const value = fc.oneof(
+    changed,
+    fc.string({ maxLength: 300 }),
+    at.map((i) => text.slice(0, i)),
+    fc.constantFrom(`${text}x`, `${text} ${text}`, `${text}\n`, `gal_${key.id}_`, key.secret, 'x'.repeat(9000), `gal_${'_'.repeat(54)}`), // prettier-ignore
+  )
+  const header = fc.tuple(fc.constantFrom('Bearer ', 'bearer  ', 'Basic ', 'Digest ', '', 'Bearer'), value).map(([scheme, one]) => scheme + one) // prettier-ignore
+  const basic = fc.tuple(fc.constantFrom(key.id, `gal_${key.id}`, 'root', ''), value).map(([user, one]) => `Basic ${base64(`${user}:${one}`)}`) // prettier-ignore
+  fc.assert(
+    fc.property(fc.constantFrom('authorization', 'x-api-key'), fc.oneof(header, basic), (name, sent) => {
+      const bare = sent.replace(/^bearer +/i, '').trim()
+      if (bare === text || sent.trim() === '') return
+      const isOfBasic = sent.startsWith('Basic ') && Buffer.from(sent.slice(6), 'base64').toString('latin1').includes(key.secret) // prettier-ignore
+      if (isOfBasic) return
+      const { admit } = admissionUnderTest()
+      const verdict = admit({ action: 'metadata', api: 'metadata' }, { [name]: sent }) as Verdict | Promise<Verdict>
+      // Three parts with dots are taken for a token, which nobody here has signed.
+      if (!(verdict instanceof Promise)) assert.equal(verdict.kind, 'refused', sent)
+    }),
+    { numRuns: 500 },
+  )
 })

@@ -23,12 +23,18 @@ const largestKeySetBytes = 1024 * 1024
 const mostGroups = 200
 const longestText = 256
 
-type VerifierDependencies = { readonly clock: Clock; readonly log: Log; readonly cooldownMs?: number }
+type VerifierDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly cooldownMs?: number
+  readonly freshMs?: number
+}
 
 export class TokenVerifier {
   readonly #clock: Clock
   readonly #log: Log
   readonly #jose: Jose
+  readonly #freshMs: number
   readonly #issuers: ReadonlyMap<string, { readonly rules: TokenIssuer; readonly keys: KeySet }>
 
   /** Null: no issuer is trusted. Throws ServerError when the package is missing. */
@@ -48,6 +54,7 @@ export class TokenVerifier {
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('token-verifier.ts')
     this.#jose = jose
+    this.#freshMs = dependencies.freshMs ?? freshMs
     const cooldown = dependencies.cooldownMs ?? cooldownMs
     this.#issuers = new Map(issuers.map((rules) => [rules.issuer, { rules, keys: this.#keysOf(rules, cooldown) }]))
   }
@@ -86,34 +93,47 @@ export class TokenVerifier {
     }
   }
 
-  /** The keys at the issuer's address; while it cannot be reached, those that were read last. */
+  /**
+   * The keys at the issuer's address; while it cannot be reached, those that were read last, for a day. An issuer that could not be
+   * reached is not asked again for a while, so that calls do not wait for it.
+   */
   #keysOf({ jwks }: TokenIssuer, cooldownDuration: number): KeySet {
-    const jose = this.#jose
+    const [jose, clock] = [this.#jose, this.#clock]
+    let readNs = -Infinity
+    let askAgainNs = -Infinity
+    let failure: unknown = null
+    let good: KeySet | null = null
     const remote = jose.createRemoteJWKSet(new URL(jwks), {
       timeoutDuration: longestWaitMs,
       cooldownDuration,
-      cacheMaxAge: freshMs,
-      [jose.customFetch]: fetchBounded,
+      cacheMaxAge: this.#freshMs,
+      [jose.customFetch]: async (url: string, options: object) => {
+        const answer = await fetchBounded(url, options)
+        if (answer.ok) readNs = clock.nowNs()
+        return answer
+      },
     })
-    let isAway = false
-    let good: { readonly keys: KeySet; readonly atNs: number } | null = null
+    const lastKeys = (reason: unknown): KeySet => {
+      if (good !== null && clock.nowNs() - readNs <= longestStaleNs) return good
+      throw reason
+    }
     return async (header, jws) => {
+      if (clock.nowNs() < askAgainNs) return lastKeys(failure)(header, jws)
+      const before = readNs
       try {
         const key = await remote(header, jws)
-        isAway = false
         const set = remote.jwks()
-        if (set !== undefined) good = { keys: jose.createLocalJWKSet(set), atNs: this.#clock.nowNs() }
+        if (set !== undefined && (good === null || readNs !== before)) good = jose.createLocalJWKSet(set)
+        failure = null
         return key
       } catch (reason) {
-        // A key that the issuer does not have is no reason to look at older keys: it was taken back.
-        if (reason instanceof jose.errors.JWKSNoMatchingKey || good === null) throw reason
-        if (this.#clock.nowNs() - good.atNs > longestStaleNs) throw reason
-        if (!isAway)
-          this.#log.warning(
-            `the keys at '${jwks}' cannot be read, those that were read last count: ${messageOf(reason)}`,
-          )
-        isAway = true
-        return good.keys(header, jws)
+        // A key that the issuer does not have is no reason to look at older keys: it was taken back. A header that names no key, or
+        // a wrong one, says nothing about the issuer either.
+        if (reason instanceof jose.errors.JWKSNoMatchingKey || reason instanceof jose.errors.JWKSMultipleMatchingKeys || reason instanceof jose.errors.JOSENotSupported) throw reason // prettier-ignore
+        if (failure === null) this.#log.warning(`the keys at '${jwks}' cannot be read, those that were read last count: ${messageOf(reason)}`) // prettier-ignore
+        failure = reason
+        askAgainNs = clock.nowNs() + cooldownDuration * 1e6
+        return lastKeys(reason)(header, jws)
       }
     }
   }

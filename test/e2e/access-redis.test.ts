@@ -34,18 +34,21 @@ test('three servers on one Redis never pass more than the limit of a tenant allo
     `
 keys: keys.json
 roles: { caller: { allow: [inference] } }
-tenants: { web: { limits: [{ requests: ${perSecond}/s, burst: ${burst} }] } }
+tenants:
+  web: { limits: [{ requests: ${perSecond}/s, burst: ${burst} }] }
+  strict: { limits: [{ requests: 7/24h, exact: true }] }
 store: redis://127.0.0.1:${port}/2
 `,
     ['m'],
   )
   t.after(() => folder.remove())
   const key = await folder.key('web-1', '--role', 'caller', '--tenant', 'web')
+  const strict = await folder.key('strict', '--role', 'caller', '--tenant', 'strict')
   const servers = await Promise.all([1, 2, 3].map(() => startServerProcess(folder.flags)))
   t.after(() => Promise.all(servers.map((server) => server.stop())))
   await Promise.all(servers.map((server) => server.said('limits are shared through Redis')))
-  const ask = async ({ url }: ServerProcess): Promise<number> => {
-    const headers = { 'x-api-key': key }
+  const ask = async ({ url }: ServerProcess, by = key): Promise<number> => {
+    const headers = { 'x-api-key': by }
     const answer = await fetch(`${url}/v2/models/m/infer`, { method: 'POST', body: inferBody(), headers })
     await answer.arrayBuffer()
     return answer.status
@@ -75,6 +78,9 @@ store: redis://127.0.0.1:${port}/2
   const passed = await drive((good, refused) => good >= 60 && refused >= 60)
   const most = burst + perSecond * ((await redisSecs()) - start)
   assert.ok(passed <= most, `${passed} of ${most}`)
+
+  const exact = await Promise.all(servers.flatMap((server) => Array.from({ length: 6 }, () => ask(server, strict))))
+  assert.deepEqual([exact.filter((status) => status === 200).length, exact.filter((status) => status === 429).length], [7, 11]) // prettier-ignore
 
   const [first] = servers as [ServerProcess]
   const passes = async (): Promise<boolean> => (await ask(first)) === 200
