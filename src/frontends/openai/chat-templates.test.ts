@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { MemoryLog } from '../../../test/fakes/memory-log.ts'
-import { SystemClock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { ChatTemplates, type ChatToRender } from './chat-templates.ts'
 
-const templates = new ChatTemplates({ clock: new SystemClock(), log: new MemoryLog() })
+const templates = new ChatTemplates({ clock: new ManualClock(), log: new MemoryLog() })
 after(() => templates.close())
 
 const render = (chat: ChatToRender, by = templates): Promise<string> =>
@@ -47,11 +47,13 @@ test('what a template refuses is an error of the client, a broken template one o
 
 test('a template that never ends, or takes all memory, hurts only its own request', async () => {
   const bounds = { timeoutMs: 1500, maxWaiting: 2, memoryMb: 32 }
-  const strict = new ChatTemplates({ clock: new SystemClock(), log: new MemoryLog() }, bounds)
+  const clock = new ManualClock()
+  const strict = new ChatTemplates({ clock, log: new MemoryLog() }, bounds)
   const endless = '{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}'
   const greedy =
     "{% set ns = namespace(a='xxxxxxxxxx') %}{% for i in range(60) %}{% set ns.a = ns.a ~ ns.a %}{% set ns.b = ns.a | upper %}{% endfor %}"
   const [first, second] = [render(chat(endless), strict), render(chat('{{ messages[0].content }}'), strict)]
+  clock.advanceMs(1500)
   await assert.rejects(first, { code: 'INTERNAL', message: /did not end within 1500 ms/ })
   assert.equal(await second, 'hi')
   await assert.rejects(render(chat(greedy), strict))
@@ -61,7 +63,7 @@ test('a template that never ends, or takes all memory, hurts only its own reques
 
 test('more chats than may wait are refused', () => {
   const strict = new ChatTemplates(
-    { clock: new SystemClock(), log: new MemoryLog() },
+    { clock: new ManualClock(), log: new MemoryLog() },
     { timeoutMs: 1000, maxWaiting: 1, memoryMb: 32 },
   )
   const ask = (): unknown => strict.render(chat('x'), () => undefined)

@@ -19,8 +19,8 @@ type TemplateSettings = {
   readonly memoryMb: number
 }
 
-/** A template of a large model takes 10 ms for a long chat. */
-const defaultSettings: TemplateSettings = { timeoutMs: 2000, maxWaiting: 1024, memoryMb: 128 }
+/** A template of a large model takes 10 ms for a long chat; the rest is for a machine that is busy. */
+const defaultSettings: TemplateSettings = { timeoutMs: 5000, maxWaiting: 1024, memoryMb: 128 }
 
 const longestTemplate = 256 * 1024
 const entry = new URL(`./template-worker${path.extname(import.meta.url)}`, import.meta.url)

@@ -119,7 +119,8 @@ export class GenerationCall extends OpenAiCall {
         ...(forced === null ? {} : { json_schema: forced }),
       },
       maxTokens,
-      usualMaxTokens: this.#request.chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null),
+      usualMaxTokens:
+        this.#request.chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null),
       logprobs,
     }
   }
