@@ -1,3 +1,4 @@
+import { jobLines, jobStates } from '../src/telemetry/job-families.ts'
 import { gpuFamilies } from '../src/telemetry/gpu-families.ts'
 import { languageFamilies } from '../src/llm/language-families.ts'
 import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
@@ -123,6 +124,14 @@ export function metricsDocument(): string {
     row([`\`${tenantShare.name}\``, 'gauge', label(''), tenantShare.help]),
     '',
     `Labelled by \`tenant\`; only with \`--access-config\`. The first ${mostTenants} tenants have lines of their own, the rest is \`other\`.`,
+    '',
+    '## Of jobs\n',
+    row(['Family', 'Type', 'Labelled', 'What it tells']),
+    row(['---', '---', '---', '---']),
+    row([`\`${jobLines.name}\``, 'counter', '`model`, `outcome`', jobLines.help]),
+    row([`\`${jobStates.name}\``, 'gauge', '`state`', jobStates.help]),
+    '',
+    'Only with `--allow-jobs`.',
     '',
     '## Of the server\n',
     row(['Family', 'Type', 'Labelled', 'What it tells', 'When']),

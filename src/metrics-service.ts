@@ -1,5 +1,6 @@
 // Metrics put together: what is counted, the page that shows it, the port that serves the page.
 
+import type { JobSources } from './telemetry/job-families.ts'
 import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
 import type { Clock } from './base/clock.ts'
@@ -42,6 +43,8 @@ export type MetricsServiceDependencies = {
   readonly ledger: ModelLedger
   readonly customMetrics: CustomMetricRegistry
   readonly residencyLedger: ResidencyLedger
+  /** Without them there are no jobs. */
+  readonly jobFigures?: JobSources
   /** Without one there are no rollouts. */
   readonly rollouts?: Pick<LazyReleases, 'opened'>
   /** Null: `--cache-config` was not given. */
@@ -85,6 +88,7 @@ export function createMetricsService(
       residency: { ledger: dependencies.residencyLedger, models: () => engine.residences() },
       ...rolloutSources(dependencies),
       ...(access === null ? {} : { tenants: () => access.accounts }),
+      ...(dependencies.jobFigures === undefined ? {} : { jobs: dependencies.jobFigures }),
       load: () => dependencies.figures?.figures() ?? null,
       isReady: () => engine.isReady,
       notReady: () => engine.notReadyReasons(),

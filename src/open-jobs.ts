@@ -1,7 +1,8 @@
 // Jobs put together: where they are kept, what they read and write, and how they call models.
 
+import { createHash } from 'node:crypto'
 import path from 'node:path'
-import { makeCaller, type Caller } from './access/caller.ts'
+import { anonymous, makeCaller, type Caller } from './access/caller.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { ServerError } from './base/server-error.ts'
@@ -12,19 +13,21 @@ import { outputInside } from './jobs/file-output.ts'
 import { callInside, type InnerRoutes } from './jobs/inner-call.ts'
 import { JobChannels } from './jobs/job-channels.ts'
 import { JobControl, type ModelLoad } from './jobs/job-control.ts'
-import type { JobPlan, QueueKind } from './jobs/job-plan.ts'
+import { readJobPlan, type JobPlan, type QueueKind } from './jobs/job-plan.ts'
 import type { JobRecord } from './jobs/job-record.ts'
 import { JobStore } from './jobs/job-store.ts'
+import type { JobSources } from './telemetry/job-families.ts'
 import type { JobOptions } from './options/server-options.ts'
 import { ClientMemory, ConnectionMemory } from './transport/client-memory.ts'
 
 type JobDependencies = { readonly clock: Clock; readonly log: Log; readonly engine: Engine }
 
 export type JobService = {
+  /** To be called when the routes can answer. */
+  start(): Promise<void>
   readonly control: JobControl
   readonly endpoints: JobEndpoints
-  /** Lines done and failed, by model. */
-  readonly counts: ReadonlyMap<string, { done: number; failed: number; dead: number }>
+  readonly figures: JobSources
 }
 
 /** Jobs begin with `control.start()`, when `routes` can answer. */
@@ -53,7 +56,20 @@ export async function openJobs(
     },
   })
   await control.restore()
-  return { control, counts, endpoints: new JobEndpoints(control, (id) => store.outputFile(id)) }
+  const figures: JobSources = { lines: () => counts, states: () => countBy(control.list(), ({ state }) => state) }
+  const start = async (): Promise<void> => {
+    control.start()
+    for (const { text, body } of options.atStart) {
+      const { plan, lines } = readJobPlan(body)
+      await control.create(
+        plan,
+        lines,
+        anonymous,
+        `job_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`,
+      )
+    }
+  }
+  return { start, control, figures, endpoints: new JobEndpoints(control, (id) => store.outputFile(id)) }
 }
 
 /** The author had the right to the model when the job was posted. */
@@ -97,3 +113,9 @@ const addressFlags: Readonly<Record<QueueKind, string>> = {
 
 const addressOf = (kind: QueueKind, { redisUrl, rabbitmqUrl, kafkaBrokers }: JobOptions): string =>
   ({ redis: redisUrl, rabbitmq: rabbitmqUrl, kafka: kafkaBrokers.join(',') })[kind]
+
+function countBy<T>(list: readonly T[], keyOf: (one: T) => string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const one of list) counts.set(keyOf(one), (counts.get(keyOf(one)) ?? 0) + 1)
+  return counts
+}

@@ -149,6 +149,7 @@ async function openServer(
     ...(serving === null ? {} : { tfserving: serving.frontEnd }),
     feeds,
     jobs: jobs?.endpoints ?? null,
+    ...(jobs === null ? {} : { jobFigures: jobs.figures }),
     ...openLoad(dependencies, counts, options.process, closing),
   }
   dependencies.onLoading?.(() => engine.index())
@@ -160,7 +161,7 @@ async function openServer(
   const addresses = await openPorts({ parts, options, ports, portsPlace, metricsPlace, load })
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
-  jobs?.control.start()
+  await jobs?.start()
   closing.add(jobs, (opened) => opened?.control.close())
   // Feeds have no end of their own, and the ports wait for every answer.
   closing.add(feeds, (opened) => opened.close())

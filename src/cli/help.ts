@@ -17,6 +17,7 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea keys create|list|revoke|rotate            API keys of --access-config
        galatea predict -m MODEL images/*.jpg             upload files to a running server, and print what they are
        galatea perf -m MODEL                             measure a model on a running server
+       galatea work --model MODEL --queue redis:NAME      answer the messages of a queue
        galatea tune -m MODEL --model-repository PATH     find batch size, delay and instances by measuring
        galatea rollout list                              see and steer how new versions take over
        galatea tfserving --model_base_path=PATH          serve as tensorflow_model_server does

@@ -23,6 +23,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['predict', async () => (await import('./predict.ts')).runPredict],
   ['rollout', async () => (await import('./rollout.ts')).runRollout],
   ['tfserving', async () => (await import('./tfserving.ts')).runTfserving],
+  ['work', async () => (await import('./work.ts')).runWork],
   ['tune', async () => (await import('./tune.ts')).runTune],
 ])
 

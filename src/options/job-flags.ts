@@ -1,7 +1,8 @@
 // Jobs: what they may read and write. A client names files and queues; the addresses are the operator's.
 
+import { messageOf } from '../base/server-error.ts'
 import { redisAddressOf } from '../base/redis-address.ts'
-import { flag, ours } from './flag.ts'
+import { flag, ours, repeatable } from './flag.ts'
 import { badOption, boolean, formOf, text } from './flag-forms.ts'
 
 const redisUrl = formOf('redis://HOST:PORT', (name, given) => {
@@ -22,10 +23,22 @@ const brokers = formOf('HOST:PORT,HOST:PORT', (name, given) => {
   return list
 })
 
+/** The body of POST /v2/jobs. Its keys are checked when the job begins. */
+const job = formOf('JSON', (name, given) => {
+  try {
+    return given === '' ? null : (JSON.parse(given) as unknown)
+  } catch (reason) {
+    throw badOption(name, `expected the body of POST /v2/jobs, as {"model": …, "input": …}: ${messageOf(reason)}`)
+  }
+})
+
 export const jobFlags = [
   flag('allow-jobs', boolean, 'false', ours)
     .says('Run inference over files and queues at the lowest priority: /v2/jobs')
     .switches('jobs'),
+  flag('job', job, '', { ...ours, ...repeatable })
+    .says('Job that begins with the server, as the body of POST /v2/jobs; it is kept by its text')
+    .set('jobs.atStart', (flags) => flags.all('job').map((given) => ({ text: given, body: job.parse('job', given) }))),
   flag('jobs-dir', text('PATH'), '', ours).says('Folder below which jobs read and write files').to('jobs.filesRoot'),
   flag('jobs-redis', redisUrl, '', ours).says('Redis whose streams jobs read and write').to('jobs.redisUrl'),
   flag('jobs-rabbitmq', rabbitmqUrl, '', ours).says('RabbitMQ whose queues jobs read and write').to('jobs.rabbitmqUrl'),

@@ -204,6 +204,8 @@ export type TfservingOptions = {
 
 /** `--allow-jobs` */
 export type JobOptions = {
+  /** `--job`: the text as it was given, and what it says. */
+  readonly atStart: readonly { readonly text: string; readonly body: unknown }[]
   /** `--jobs-dir`: files are read and written below this folder; '' for no files. */
   readonly filesRoot: string
   /** `--jobs-redis`; '' for none. */

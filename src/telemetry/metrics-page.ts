@@ -1,5 +1,6 @@
 // What `GET /metrics` prints, family after family.
 
+import { jobPieces, type JobSources } from './job-families.ts'
 import { monitorEventLoopDelay, type ELDHistogram } from 'node:perf_hooks'
 import type { Clock } from '../base/clock.ts'
 import type { CustomFamily } from './custom-metrics.ts'
@@ -28,6 +29,8 @@ type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly rollouts?: RolloutSources
   /** What tenants use; left out without `--access-config`. */
   readonly tenants?: () => Iterable<TenantUse>
+  /** Left out without `--allow-jobs`. */
+  readonly jobs?: JobSources
 }
 
 export class MetricsPage {
@@ -54,6 +57,7 @@ export class MetricsPage {
     if (residency !== undefined && this.#settings.hasOwnFamilies) yield* residencyPieces(text, residency)
     if (rollouts !== undefined && this.#settings.hasOwnFamilies) yield* rolloutPieces(text, rollouts)
     if (this.#sources.tenants !== undefined) yield* tenantPieces(text, this.#sources.tenants())
+    if (this.#sources.jobs !== undefined) yield* jobPieces(text, this.#sources.jobs)
     for (const family of customFamilies()) yield* customPieces(text, family)
     yield gpuText(text, [...gpus()])
     if (this.#settings.hasOwnFamilies) this.#loopDelay ??= monitorEventLoopDelay({ resolution: loopProbeMs })

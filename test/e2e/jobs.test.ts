@@ -156,15 +156,18 @@ test('messages of a Redis stream: a server that is killed loses none, and bad on
     await Promise.all(Array.from({ length: 500 }, (_, k) => client.xAdd('in', '*', { body: lineOf(i + k) })))
   }
   await client.xAdd('in', '*', { body: '{"id":"bad"}' })
-  const flags = flagsOf(folder, '--jobs-redis', `redis://127.0.0.1:${port}`)
+  const plan = { model: 'simple', input: { redis: { stream: 'in' } }, output: { redis: { stream: 'out' } } }
+  const flags = flagsOf(folder, '--jobs-redis', `redis://127.0.0.1:${port}`, `--job=${JSON.stringify(plan)}`)
   const killed = await startServerProcess(flags)
   t.after(() => killed.stop())
-  const job = await posted(killed, { model: 'simple', input: { redis: { stream: 'in' } }, output: { redis: { stream: 'out' } } }) // prettier-ignore
   await until(async () => (await client.xLen('out')) > 1000, 'some answers')
   killed.signal('SIGKILL')
   await killed.exited
   const server = await startServerProcess(flags)
   t.after(() => server.stop())
+  const jobs = (await (await fetch(`${server.url}/v2/jobs`)).json()) as Job[]
+  const [job] = jobs
+  assert.ok(job !== undefined && jobs.length === 1, 'the job of the command line is one job')
   const left = async (): Promise<number | null | undefined> => (await ask(`${server.url}/v2/jobs/${job.id}`)).json.left
   await until(async () => (await left()) === 0, 'the stream to be empty')
   const answers = ((await client.xRange('out', '-', '+')) ?? []).map(({ message }) => JSON.parse(message['body'] ?? '') as { id: string }) // prettier-ignore
