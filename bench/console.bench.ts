@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
-import type { Page } from 'playwright-core'
+import type { CDPSession, Page } from 'playwright-core'
 import { bundleConsole } from '../scripts/bundle-console.ts'
 import { openBrowser } from '../test/e2e/browser.ts'
 import { startServerProcess, type ServerProcess } from '../test/e2e/server-process.ts'
@@ -65,11 +65,8 @@ const framesPerSecond = async (page: Page, seconds: number): Promise<number> =>
   })`)) as number
 
 /** Processor time of the page's main thread: what does not move with what else the machine does. */
-const mainThreadSeconds = async (page: Page): Promise<number> => {
-  const devtools = await page.context().newCDPSession(page)
-  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' })
+const mainThreadSeconds = async (devtools: CDPSession): Promise<number> => {
   const { metrics } = await devtools.send('Performance.getMetrics')
-  await devtools.detach()
   return metrics.find(({ name }) => name === 'TaskDuration')?.value ?? NaN
 }
 
@@ -100,9 +97,12 @@ const measureSmoothness = async (server: ServerProcess, page: Page, seconds: num
   const empty = await framesPerSecond(page, seconds)
   await page.goto(`${server.url}/console#/models`)
   await page.waitForSelector(`tbody tr:nth-child(${modelCount})`)
-  const workBefore = await mainThreadSeconds(page)
+  const devtools = await page.context().newCDPSession(page)
+  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' })
+  const workBefore = await mainThreadSeconds(devtools)
   const shown = await framesPerSecond(page, seconds)
-  const workMs = (((await mainThreadSeconds(page)) - workBefore) * 1000) / seconds
+  const workMs = (((await mainThreadSeconds(devtools)) - workBefore) * 1000) / seconds
+  await devtools.detach()
   await sending
   return { shown, empty, workMs }
 }

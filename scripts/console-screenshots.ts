@@ -10,7 +10,7 @@ const server = await startServerProcess([`--model-repository=${exampleModels}`, 
 const browser = await openBrowser()
 try {
   const page = await browser.context.newPage()
-  await page.setViewportSize({ width: 1120, height: 700 })
+  await page.setViewportSize({ width: 1200, height: 820 })
   await page.goto(`${server.url}/console`)
   const body = JSON.stringify({ inputs: [{ name: 'pixels', shape: [1, 64], datatype: 'FP32', data: Array.from({ length: 64 }, () => 1) }] }) // prettier-ignore
   const send = (): Promise<unknown> => fetch(`${server.url}/v2/models/digits/infer`, { method: 'POST', body })

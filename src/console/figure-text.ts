@@ -10,6 +10,7 @@ export function rateText(value: number | null | undefined): string {
 
 export function msText(value: number | null | undefined): string {
   if (value === null || value === undefined) return dash
+  if (value === 0) return '0 ms'
   if (value >= 1000) return `${(value / 1000).toFixed(value >= 10_000 ? 0 : 1)} s`
   return `${value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toFixed(2)} ms`
 }

@@ -81,7 +81,7 @@ function Serving({ name, version }: { readonly name: string; readonly version: s
       <div class="tiles">
         <Figure name="Requests per second" value={rateText(now?.['requests_per_s'])} />
         <Figure name="Errors per second" value={rateText(now?.['errors_per_s'])} />
-        <Figure name="99 of 100 below" value={msText(now?.['p99_ms'])} />
+        <Figure name="Latency, p99" value={msText(now?.['p99_ms'])} />
         <Figure
           name="Waiting / in flight"
           value={`${countText(now?.['waiting'])} / ${countText(now?.['in_flight'])}`}

@@ -45,7 +45,7 @@ export function OverviewPage(): JSX.Element {
           value={rateText(now?.['errors_per_s'])}
           isBad={(now?.['errors_per_s'] ?? 0) > 0}
         />
-        <Tile name="Latency, 99 of 100 below" value={msText(now?.['p99_ms'])}>
+        <Tile name="Latency, p99" value={msText(now?.['p99_ms'])}>
           <span class="soft">half below {msText(now?.['p50_ms'])}</span>
         </Tile>
         <Tile name="Memory" value={bytesText(now?.['memory_bytes'])}>

@@ -85,7 +85,7 @@ export function TracesPage(): JSX.Element {
           />
         </label>
       </div>
-      <div class="columns">
+      <div class="columns even">
         <Card title="Requests">
           {traces.length === 0 ? (
             <Empty>No request was traced yet.</Empty>
