@@ -50,7 +50,7 @@ export function OverviewPage(): JSX.Element {
         </Tile>
         <Tile name="Memory" value={bytesText(now?.['memory_bytes'])}>
           <span class="soft">
-            {(now?.['cpu_cores'] ?? 0).toFixed(2)} cores · main thread {shareText(now?.['main_thread'])}
+            {(now?.['cpu_cores'] ?? 0).toFixed(2)} cores, thread {shareText(now?.['main_thread'])} busy
           </span>
         </Tile>
       </div>
