@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { CallFacts } from './access/call-facts.ts'
+import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { changeOrigin } from './model/change-origin.ts'
@@ -23,6 +24,8 @@ export type ReleaseDependencies = FleetParts & {
   readonly clock: Clock
   readonly log: Log
   readonly audit: AuditLog
+  /** Left out: nothing is written about single requests. */
+  readonly accessLog?: AccessLog
 }
 
 export type OpenedReleases = {
@@ -50,7 +53,7 @@ export async function openReleases(
     log,
     fleet,
     store: new FileReleaseStore(log, stateDirectory),
-    openTraffic: releaseTraffic({ fleet, clock, countryOf, desk }),
+    openTraffic: releaseTraffic({ ...dependencies, fleet, countryOf, desk }),
     openExperiment: experimentTraffic({ fleet, clock, countryOf, desk }),
     outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
     shared,

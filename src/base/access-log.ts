@@ -2,7 +2,8 @@
 
 /** Never holds tensors, headers or queries: what a client sends may be secret. */
 export type AccessEntry = {
-  readonly protocol: 'http' | 'grpc'
+  /** `shadow`: no client made it, it is the copy of a request for a version on trial. */
+  readonly protocol: 'http' | 'grpc' | 'shadow'
   /** `POST`, or the name of the RPC. */
   readonly method: string
   /** Without its query. */

@@ -1,5 +1,6 @@
 // The requests of a rollout, for the control of rollouts: the weights, the sums, the withdrawal.
 
+import type { AccessLog } from '../base/access-log.ts'
 import type { Clock } from '../base/clock.ts'
 import type { RequestOrigin } from '../model/request-origin.ts'
 import type { ServedVersion } from '../engine/serving/served-version.ts'
@@ -14,6 +15,7 @@ import { baselineArmName, type RolloutRecord } from './release-record.ts'
 export type TrafficParts = {
   readonly fleet: ModelFleet
   readonly clock: Clock
+  readonly accessLog?: AccessLog
   readonly countryOf: (origin: RequestOrigin) => string
   /** Where labels and scores of answers come in. */
   readonly desk: FeedbackDesk

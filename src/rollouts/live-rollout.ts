@@ -1,6 +1,7 @@
 // A rollout while it lives: requests of its model are routed to its arms and followed to their end. The control plane sets
 // weights, reads the evidence and withdraws the candidate; nothing here decides anything.
 
+import type { AccessLog } from '../base/access-log.ts'
 import type { Clock } from '../base/clock.ts'
 import { ServerError } from '../base/server-error.ts'
 import { LoopPressure } from '../base/loop-pressure.ts'
@@ -41,6 +42,8 @@ type LiveRolloutParts = {
   readonly countryOf: (origin: RequestOrigin) => string
   /** How busy the server is, 0 to 1. Absent: the main thread's share of busy time. */
   readonly pressure?: () => number
+  /** Copies of requests are written there; absent: nothing is written about single requests. */
+  readonly accessLog?: AccessLog
   /** Where labels and scores of answers come in; absent: nobody sends any. */
   readonly desk?: FeedbackDesk
 }
@@ -157,7 +160,8 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     const { evidence, shadow: record } = this
     const infer = (request: InferenceRequest, version: ModelVersion): void => this.infer(request, version)
     const parts = { name, candidate, infer, draws: this.#draws, pressure: this.#pressure, comparing: this.#comparing }
-    this.#copies = new ShadowCopies({ ...parts, record, evidence }, step)
+    const { clock, accessLog = null } = this.#parts
+    this.#copies = new ShadowCopies({ ...parts, record, evidence, clock, accessLog }, step)
   }
 
   /**

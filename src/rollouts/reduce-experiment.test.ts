@@ -59,7 +59,9 @@ test('it ends at a moment, or when somebody ends it; without a winner nobody is 
 })
 
 test('a split that is not that of the weights pauses it', () => {
-  const life = new Life().send({ type: 'arms-ready' }).send({ type: 'tick', winner: null, isSplitOdd: true, isLeader: true })
+  const life = new Life()
+    .send({ type: 'arms-ready' })
+    .send({ type: 'tick', winner: null, isSplitOdd: true, isLeader: true })
   assert.match(`${life.state.phase}: ${life.state.why}`, /^PAUSED: requests went elsewhere/)
 })
 

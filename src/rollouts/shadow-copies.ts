@@ -1,6 +1,8 @@
 // Copies of stable's requests for the candidate. Nobody waits for them and nobody must feel them: whatever is in the way, a
 // copy is dropped and counted.
 
+import type { AccessLog } from '../base/access-log.ts'
+import type { Clock } from '../base/clock.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -30,6 +32,9 @@ type ShadowParts = {
   readonly comparing: CompareThread
   readonly record: ShadowRecord
   readonly evidence: Evidence
+  readonly clock: Clock
+  /** Null: nothing is written about single requests. */
+  readonly accessLog: AccessLog | null
 }
 
 export class ShadowCopies {
@@ -125,6 +130,7 @@ export class ShadowCopies {
       sink: (response, answered) => {
         const isRefused = response.error?.code === 'UNAVAILABLE' && answered.computeStartNs === 0
         if (response.isFinal) this.#ended(answered, isRefused)
+        if (response.isFinal) this.#log(answered, response.error === null)
         if (!isRefused) pair.add('candidate', response)
         response.release()
       },
@@ -140,6 +146,39 @@ export class ShadowCopies {
     if (isRefused) this.#drop('refused', copy)
     const { computeStartNs, computeEndNs, endNs } = copy
     if (computeStartNs !== 0) record.addCost(1, ((computeEndNs === 0 ? endNs : computeEndNs) - computeStartNs) / 1e9)
+  }
+
+  /** Nobody called, so there is no address and no size: the line says what the version on trial did. */
+  #log(copy: InferenceRequest, isSuccess: boolean): void {
+    const { accessLog, clock, name } = this.#parts
+    if (accessLog === null) return
+    const { modelName, modelVersion, caller } = copy
+    accessLog.write({
+      protocol: 'shadow',
+      method: 'COPY',
+      path: `/v2/models/${encodeURIComponent(modelName)}/versions/${modelVersion}/infer`,
+      status: isSuccess ? 200 : 500,
+      client: '',
+      caller: caller.principal,
+      tenant: caller.tenant,
+      bytesIn: null,
+      bytesOut: null,
+      totalNs: clock.nowNs() - copy.receivedNs,
+      isAborted: false,
+      traceparent: '',
+      modelVersion,
+      inference: {
+        modelName,
+        id: copy.id,
+        traceId: copy.traceId,
+        batchSize: copy.batchSize,
+        responseCount: copy.responseCount,
+        queueStartNs: copy.queueStartNs,
+        computeStartNs: copy.computeStartNs,
+        computeEndNs: copy.computeEndNs,
+        watch: { variant: `${name}/shadow/${modelVersion}` },
+      },
+    })
   }
 
   #onBoth(pair: ShadowPair): void {
