@@ -39,6 +39,7 @@ const serverBenches: ReadonlySet<string> = new Set([
   'metrics',
   'access',
   'refusals',
+  'noisy-tenant',
   'rollout-routing',
   'rollback-time',
   'start',
