@@ -91,7 +91,31 @@ export class GenerationCall extends OpenAiCall {
     return null
   }
 
+  /** The template comes with the model's files, so a model that sleeps is woken first. */
   prepareLater(index: number, version: ModelVersion, done: PrepareDone): { cancel(): void } {
+    const { engine } = this.parts
+    const isAsleep = (engine.servedModel(version.name)?.sleeping ?? null) !== null
+    if (!isAsleep) return this.#render(index, version, done)
+    let render: { cancel(): void } | null = null
+    let isCancelled = false
+    const go = (): void => {
+      if (!isCancelled) render = this.#render(index, engine.findVersion(version.name, version.version), done)
+    }
+    engine
+      .load(version.name)
+      .then(go)
+      .catch((reason: unknown) => {
+        if (!isCancelled) done(reason, null)
+      })
+    return {
+      cancel: () => {
+        isCancelled = true
+        render?.cancel()
+      },
+    }
+  }
+
+  #render(index: number, version: ModelVersion, done: PrepareDone): { cancel(): void } {
     const chat = this.#request.chat as Chat
     const job = { template: templateOf(version), fields: chatPrompt(chat, version) }
     return this.parts.templates.render(job, (error, text) => {
