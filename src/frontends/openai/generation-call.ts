@@ -98,15 +98,15 @@ export class GenerationCall extends OpenAiCall {
     if (!isAsleep) return this.#render(index, version, done)
     let render: { cancel(): void } | null = null
     let isCancelled = false
-    const go = (): void => {
-      if (!isCancelled) render = this.#render(index, engine.findVersion(version.name, version.version), done)
-    }
-    engine
-      .load(version.name)
-      .then(go)
-      .catch((reason: unknown) => {
+    const wake = async (): Promise<void> => {
+      try {
+        await engine.load(version.name)
+        if (!isCancelled) render = this.#render(index, engine.findVersion(version.name, version.version), done)
+      } catch (reason) {
         if (!isCancelled) done(reason, null)
-      })
+      }
+    }
+    void wake()
     return {
       cancel: () => {
         isCancelled = true
