@@ -162,8 +162,24 @@ test('models are listed once each, and each tells whether it is ready', async ()
   })
 })
 
+test('health is told in JSON to who asks for JSON, as by KServe, and in an empty body to others', async () => {
+  const own = await startHttpFixture({}, {}, undefined, false)
+  const health = async (path: string, ...headers: (readonly [string, string])[]): Promise<[number, string]> => {
+    const { status, body } = await inject(own.frontend, { method: 'GET', path, headers })
+    return [status, body.toString()]
+  }
+  const json = ['Accept', 'application/json'] as const
+  assert.deepEqual(await health('/v2/health/live', json), [200, '{"live":true}'])
+  assert.deepEqual(await health('/v2/health/ready', json), [200, '{"ready":true}'])
+  assert.deepEqual(await health('/v2/models/fail/ready', json), [200, '{"name":"fail","ready":true}'])
+  assert.deepEqual(await health('/v2/models/none/ready', json), [400, '{"name":"none","ready":false}'])
+  assert.deepEqual(await health('/v2/health/ready', ['Accept', '*/*']), [200, ''])
+  assert.deepEqual(await health('/v2/models/fail/ready'), [200, ''])
+  await own.close()
+})
+
 test('without the protocol its paths are not there', async () => {
-  const without = await startHttpFixture({ hasKserveV1: false })
+  const without = await startHttpFixture({ hasKserveV1: false, hasOpenAi: false })
   for (const path of ['/v1/models', '/v1/models/fail', '/v1/models/fail:predict']) {
     assert.equal((await inject(without.frontend, { method: 'GET', path })).status, 404)
   }

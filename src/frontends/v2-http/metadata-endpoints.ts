@@ -15,7 +15,7 @@ import {
   retryHeaders,
 } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
-import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 type BuildOpenApi = typeof buildOpenApi
 
@@ -34,12 +34,23 @@ export class MetadataEndpoints {
     this.#serverMetadata = encodeJson(engine.serverMetadata())
   }
 
-  readonly live = (request: HttpRequest): void => request.respond(emptyResponse(this.#engine.isLive ? 200 : 400))
+  readonly live = (request: HttpRequest): void => {
+    const { isLive } = this.#engine
+    request.respond(this.#told(request, { live: isLive }, emptyResponse(isLive ? 200 : 400)))
+  }
+
+  /** KServe's own server answers with JSON. Who asks for JSON gets it; others get the empty body of Triton. */
+  #told(request: HttpRequest, value: object, empty: HttpResponse): HttpResponse {
+    const wantsJson = !this.#engine.wording.isTriton && headerOf(request.headers, 'accept')?.includes(jsonType) === true
+    return wantsJson ? new HttpResponse(empty.status, jsonType, [encodeJson(value)], { headers: empty.headers }) : empty
+  }
 
   /** While models load for the first time, the answer says which. */
   readonly ready = (request: HttpRequest): void => {
     const engine = this.#engine
-    if (!engine.isStarting) request.respond(this.#readiness(engine.isReady ? 200 : 400))
+    const { isReady } = engine
+    if (!engine.isStarting)
+      request.respond(this.#told(request, { ready: isReady }, this.#readiness(isReady ? 200 : 400)))
     else request.respond(startingResponse(engine))
   }
 
@@ -74,9 +85,14 @@ export class MetadataEndpoints {
   readonly serverMetadata = (request: HttpRequest): void => request.respond(jsonResponse(this.#serverMetadata))
 
   readonly modelReady = (request: HttpRequest, name: string, version: string): void =>
-    answer(request, plainType, () =>
-      this.#engine.isModelReady(name, version) ? emptyResponse(200) : new HttpResponse(400, plainType, [notReadyBody]),
-    )
+    answer(request, plainType, () => {
+      const ready = this.#engine.isModelReady(name, version)
+      return this.#told(
+        request,
+        { name, ready },
+        ready ? emptyResponse(200) : new HttpResponse(400, plainType, [notReadyBody]),
+      )
+    })
 
   readonly modelMetadata = (request: HttpRequest, name: string, version: string): void =>
     answer(request, jsonType, () => jsonResponse(encodeJson(this.#engine.modelMetadata(name, version))))
