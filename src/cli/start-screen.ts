@@ -63,7 +63,7 @@ type Screen = {
 
 const indent = 2
 /** More lines of names than this help nobody. */
-const mostNameLines = 4
+const nameLines = 4
 
 /** The addresses and the models, each line within the width of the terminal. */
 export function startScreen(
@@ -86,7 +86,7 @@ export function startScreen(
   rows.push(['Models', ready.length === 0 ? 'none is loaded' : ready.join(', ')])
   const width = Math.max(...rows.map(([name]) => name.length)) + indent
   const lines = rows.map(([name, text]) => {
-    const body = wrapped(printable(text), columns - indent - width, mostNameLines)
+    const body = wrapped(printable(text), columns - indent - width, nameLines)
     const head = ' '.repeat(indent) + paint('dim', name.padEnd(width))
     const colour = name === 'Console' ? (line: string) => paint('blue', line) : (line: string) => line
     return head + body.map(colour).join(`\n${' '.repeat(indent + width)}`)
