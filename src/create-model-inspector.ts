@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { createBackendFinder } from './backend-registry.ts'
+import { completeLanguageConfig } from './backends/complete-language-config.ts'
 import { completeConfig, isComplete } from './backends/onnx/auto-complete.ts'
 import { parseOnnxSettings } from './backends/onnx/session-settings.ts'
 import { PythonParser } from './backends/python/python-parser.ts'
@@ -16,6 +17,7 @@ import type { ModelConfig } from './config/model-config.ts'
 import { ModelSignature } from './config/model-signature.ts'
 import { readParameter } from './config/model-parameters.ts'
 import { warmUp } from './engine/serving/warm-up.ts'
+import { readGgufFile } from './llm/gguf-file.ts'
 import type { FileProblem } from './model/file-problem.ts'
 import { readOnnxFile, type OnnxFileTensor } from './onnx-file/onnx-file.ts'
 import { readOnnxSignature } from './onnx-file/onnx-signature.ts'
@@ -45,6 +47,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
     hasBackend,
     readSignature: readOnnxSignature,
     complete: async (config, file) => {
+      if (config.backend === 'llamacpp') return completeLanguageConfig(config)
       if (config.backend !== 'onnxruntime' || isComplete(config)) return config
       const { inputs, outputs } = await readOnnxFile(file)
       return completeConfig(config, { inputs: inputs.map(specOf), outputs: outputs.map(specOf) }, maxBatchSize)
@@ -55,6 +58,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
       if (config.backend === 'typescript') return scriptProblems(file)
       if (config.backend === 'python') return pythonProblems(parser, config, file, modelDirectory)
       if (config.backend === 'onnxruntime') return onnxProblems(config, file)
+      if (config.backend === 'llamacpp') return ggufProblems(file)
       return config.backend === 'sklearn' && !settings.allowsPickleModels ? pickleProblems(config, file) : []
     },
     warningsOf: async (config, file) => {
@@ -116,6 +120,15 @@ function onnxProblems(config: ModelConfig, file: string): FileProblem[] {
     return []
   } catch (reason) {
     return [whole(file, messageOf(reason), '')]
+  }
+}
+
+async function ggufProblems(file: string): Promise<FileProblem[]> {
+  try {
+    await readGgufFile(file)
+    return []
+  } catch (reason) {
+    return [whole(file, messageOf(reason), 'download or convert the file again')]
   }
 }
 

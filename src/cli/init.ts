@@ -7,6 +7,7 @@ import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { readOnnxFile, type OnnxFile } from '../onnx-file/onnx-file.ts'
 import { modelNameProblem } from '../repository/model-name.ts'
+import { ggufConfigText } from './described-gguf.ts'
 import { describeModel, UndescribedModel } from './described-model.ts'
 import { configText, unfinishedConfigText } from './init-config-text.ts'
 import type { CommandIo } from './command-io.ts'
@@ -160,6 +161,7 @@ async function planModel(settings: InitSettings, backend: string): Promise<Model
     const text = configText(name, backend, model, maxBatchSize)
     return { text, external: await externalFiles(file, model), isFinished: true }
   }
+  if (backend === 'llamacpp') return { text: await ggufConfigText(name, file), external: [], isFinished: true }
   try {
     const text = configText(
       name,

@@ -4,6 +4,7 @@ import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
 import { readOnnxFile, type OnnxFile, type OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { describeModel, type DescribeSettings } from './described-model.ts'
+import { describeGguf } from './described-gguf.ts'
 import type { CommandIo } from './command-io.ts'
 import { formatOf } from './model-format.ts'
 import { printable } from './printable.ts'
@@ -19,7 +20,7 @@ so this works for files of any size. The files of a framework are read by its ow
   --allow-pickle-models    read pickles (scikit-learn), which runs any code that is in them
   --help
 
-Formats: .onnx .pt .pt2 .savedmodel .graphdef .xml .skops .joblib .pkl .ubj .json .txt
+Formats: .onnx .gguf .pt .pt2 .savedmodel .graphdef .xml .skops .joblib .pkl .ubj .json .txt
 Exit status: 0, or 1 when the file cannot be read or does not tell.
 `
 
@@ -57,7 +58,7 @@ async function inspection(file: string, settings: DescribeSettings & { readonly 
     const model = await readOnnxFile(file)
     return settings.isJson ? inspectionJson(model) : inspectionText(file, model)
   }
-  const model = await describeModel(backend, file, settings)
+  const model = backend === 'llamacpp' ? await describeGguf(file) : await describeModel(backend, file, settings)
   if (settings.isJson) return `${JSON.stringify({ backend, ...model }, null, 2)}\n`
   const facts: [string, string][] = [
     ['file', file],

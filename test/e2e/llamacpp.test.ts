@@ -1,0 +1,244 @@
+// A real language model, served from its GGUF file by a real server.
+
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { createModelInspector } from '../../src/create-model-inspector.ts'
+import { runCheck } from '../../src/cli/check.ts'
+import { runInit } from '../../src/cli/init.ts'
+import { runInspect } from '../../src/cli/inspect.ts'
+import { until } from '../until.ts'
+import { chatPrompt, placeModel, plainAnswers, smolFile, type PlainToken } from './language-model.ts'
+import { startServerProcess, type ServerProcess } from './server-process.ts'
+
+const subjects = ['the sea', 'Paris', 'the moon', 'bread']
+const prompts = subjects.map((subject) => chatPrompt(`Write one sentence about ${subject}.`))
+const length = 8
+/** A smaller lead of the first choice may turn with the number of sequences in a step. */
+const roundingGap = 0.3
+
+type Answer = Record<string, unknown> & { text_output: string }
+
+describe('a GGUF model', () => {
+  const repository = mkdtempSync(path.join(tmpdir(), 'galatea-gguf-'))
+  let server: ServerProcess
+  let plain: PlainToken[][]
+
+  before(async () => {
+    const file = await smolFile()
+    plain = plainAnswers(file, prompts, length)
+    const folder = placeModel(file, repository, 'smol')
+    const parameters = { context_length: '512', kv_cells: '512', max_sequences: '16', n_threads: '1' }
+    const lines = Object.entries(parameters).map(
+      ([key, value]) => `parameters { key: "${key}" value { string_value: "${value}" } }`,
+    )
+    writeFileSync(path.join(folder, 'config.pbtxt'), lines.join('\n'))
+    mkdirSync(path.join(repository, 'broken/1'), { recursive: true })
+    writeFileSync(path.join(repository, 'broken/1/model.gguf'), readFileSync(file).subarray(0, 3_000_000))
+    server = await startServerProcess([
+      `--model-repository=${repository}`,
+      '--exit-on-error=false',
+      '--llm-metrics=vllm',
+    ])
+    await until(async () => (await fetch(`${server.url}/v2/models/smol/ready`)).ok, 'the model is in memory')
+  })
+
+  after(async () => {
+    await server.stop()
+    rmSync(repository, { recursive: true })
+    rmSync(`${repository}-made`, { recursive: true, force: true })
+  })
+
+  const post = (body: object, path = 'generate', signal?: AbortSignal): Promise<Response> =>
+    fetch(`${server.url}/v2/models/smol/${path}`, {
+      method: 'POST',
+      body: JSON.stringify({ exclude_input_in_output: true, ...body }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+  const ask = async (text: string, sampling: object = {}, more: object = {}): Promise<Answer> => {
+    const parameters = JSON.stringify({ temperature: 0, max_tokens: length, ...sampling })
+    const response = await post({ text_input: text, sampling_parameters: parameters, ...more })
+    const answer = (await response.json()) as Answer
+    assert.equal(response.status, 200, JSON.stringify(answer))
+    return answer
+  }
+  const refusal = async (sampling: string, text = 'Hello'): Promise<string> => {
+    const response = await post({ text_input: text, sampling_parameters: sampling })
+    assert.equal(response.status, 400)
+    return ((await response.json()) as { error: string }).error
+  }
+  const metric = async (name: string): Promise<number> => {
+    const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
+    const line = page.split('\n').find((each) => each.startsWith(`${name}{`)) ?? ''
+    return Number(line.slice(line.lastIndexOf(' ')))
+  }
+
+  function assertPlain(text: string, expected: readonly PlainToken[]): void {
+    let at = 0
+    for (const token of expected) {
+      if (!text.startsWith(token.text, at)) {
+        assert.ok(
+          token.gap < roundingGap,
+          `'${text}' differs from '${expected.map((one) => one.text).join('')}' at ${at}`,
+        )
+        return
+      }
+      at += token.text.length
+    }
+    assert.equal(text.length, at)
+  }
+
+  test('says token by token what llama.cpp says when it is called plainly, alone and beside others', async () => {
+    for (const [i, prompt] of prompts.entries()) assertPlain((await ask(prompt)).text_output, plain[i] ?? [])
+    const noise = Array.from({ length: 8 }, (_, i) =>
+      ask(chatPrompt(`Count to ${i + 20}.`), { temperature: 1, seed: i }),
+    )
+    const together = await Promise.all(prompts.map((prompt) => ask(prompt)))
+    for (const [i, answer] of together.entries()) assertPlain(answer.text_output, plain[i] ?? [])
+    await Promise.all(noise)
+    assert.ok((await metric('galatea_llm_prefix_hit_tokens_total')) > 0, 'the system prompt was not computed each time')
+  })
+
+  test('answers in pieces that are the whole answer, and tells how it ended', async () => {
+    const sampling_parameters = JSON.stringify({ temperature: 0, max_tokens: length, logprobs: 2 })
+    const more = {
+      stream: true,
+      return_finish_reason: true,
+      return_num_input_tokens: true,
+      return_num_output_tokens: true,
+    }
+    const response = await post(
+      { text_input: prompts[0], sampling_parameters, return_logprobs: true, ...more },
+      'generate_stream',
+    )
+    const events = (await response.text()).split('\n\n').filter((event) => event !== '')
+    const answers = events.map((event) => JSON.parse(event.slice('data: '.length)) as Answer)
+    assertPlain(answers.map((answer) => answer.text_output).join(''), plain[0] ?? [])
+    const { finish_reason, num_output_tokens } = answers.at(-1) as Answer
+    assert.deepEqual({ finish_reason, num_output_tokens }, { finish_reason: 'length', num_output_tokens: length })
+    const logprobs = answers.flatMap(
+      (answer) => JSON.parse(String(answer['logprobs'])) as { id: number; top: { id: number }[] }[],
+    )
+    assert.equal(logprobs.length, length)
+    for (const { id, top } of logprobs) assert.ok(top.length === 2 && top[0]?.id === id)
+  })
+
+  test('the same seed says the same, another one something else', async () => {
+    const say = async (seed: number): Promise<string> =>
+      (await ask(prompts[1] ?? '', { temperature: 1, seed, max_tokens: 16 })).text_output
+    assert.equal(await say(7), await say(7))
+    const others = [await say(8), await say(9), await say(10)]
+    assert.ok(new Set(others).size > 1)
+  })
+
+  test('keeps to stop texts, grammars and schemas', async () => {
+    const [first] = plain
+    const stop = first?.[3]?.text ?? ''
+    const stopped = await ask(prompts[0] ?? '', { stop: [stop] }, { return_finish_reason: true })
+    assert.equal(stopped['finish_reason'], 'stop')
+    assert.ok(!stopped.text_output.includes(stop))
+    const chosen = await ask(
+      chatPrompt('Is water wet?'),
+      { grammar: 'root ::= "yes" | "no"' },
+      { return_finish_reason: true },
+    )
+    assert.match(chosen.text_output, /^(yes|no)$/)
+    assert.equal(chosen['finish_reason'], 'stop')
+    const json_schema = {
+      type: 'object',
+      properties: { name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } },
+      required: ['name', 'age'],
+    }
+    const person = await ask(chatPrompt('Describe a person as JSON.'), { json_schema, max_tokens: 60 })
+    const { name, age } = JSON.parse(person.text_output) as { name: string; age: number }
+    assert.ok(name.length <= 12 && Number.isInteger(age) && age >= 1 && age <= 99)
+  })
+
+  test('refuses what it cannot do, and goes on', async () => {
+    assert.match(
+      await refusal('{"max_tokens": 5}', 'word '.repeat(1100)),
+      /context has 1024 tokens, and text_input alone has \d+/,
+    )
+    assert.match(await refusal('{"temperature": "NaN"}'), /'temperature' must be a number from 0 to 100/)
+    assert.match(await refusal('{"grammar": "root ::= (("}'), /'grammar' is not valid GBNF/)
+    assert.match(await refusal('{"grammar": "root ::= root \\"a\\""}'), /'grammar' is not valid GBNF/)
+    assert.match(await refusal('{"logit_bias": {"999999": 1}}'), /token 999999 is not known, the last one is 49151/)
+    assert.match(await refusal('{"lora": "nobody"}'), /'nobody' is not an adapter of this model; it has none/)
+    assert.match(await refusal('{"json_schema": {"type": "string", "pattern": "a"}}'), /has 'pattern'/)
+    const embed = await post({ text_input: 'a', task: 'embed' })
+    assert.match(
+      ((await embed.json()) as { error: string }).error,
+      /the model is for 'generate', and the request asks for 'embed'/,
+    )
+    const index = (await (await fetch(`${server.url}/v2/repository/index`, { method: 'POST' })).json()) as {
+      name: string
+      reason: string
+    }[]
+    assert.match(
+      index.find(({ name }) => name === 'broken')?.reason ?? '',
+      /it is cut short: tensor '.*' ends at byte \d+, the file has 3000000/,
+    )
+    assertPlain((await ask(prompts[2] ?? '')).text_output, plain[2] ?? [])
+  })
+
+  test('texts become tokens and texts again', async () => {
+    const { tokens } = await ask('Hello wörld 😀', {}, { task: 'tokenize' })
+    const back = await ask(JSON.stringify(tokens), {}, { task: 'detokenize' })
+    assert.equal(back.text_output, 'Hello wörld 😀')
+  })
+
+  test('init, inspect and check know its file', async () => {
+    const file = path.join(repository, 'smol/1/model.gguf')
+    let said = ''
+    const io = { stdout: (text: string) => void (said += text), stderr: (text: string) => void (said += text) }
+    assert.equal(await runInspect([file], io), 0)
+    assert.match(said, /context +8192\n/)
+    assert.equal(await runInit([file, '--repository', `${repository}-made`, '--name', 'smol'], io), 0)
+    assert.match(readFileSync(`${repository}-made/smol/config.pbtxt`, 'utf8'), /^backend: "llamacpp"$/m)
+    said = ''
+    assert.equal(await runCheck([repository], io, createModelInspector), 1)
+    assert.match(said, /broken.1.model\.gguf: error: .* it is cut short/)
+    assert.match(said, /1 error, 0 warnings/)
+  })
+
+  test('clients that leave get nothing more computed, and their memory is free for others', async () => {
+    const controller = new AbortController()
+    const sampling_parameters = JSON.stringify({ max_tokens: 400, ignore_eos: true })
+    const left = Array.from({ length: 6 }, async (_, i) => {
+      const body = { text_input: chatPrompt(`Story ${i}`), sampling_parameters, stream: true }
+      const response = await post(body, 'generate_stream', controller.signal)
+      return response.text()
+    })
+    await until(async () => (await metric('galatea_llm_running_requests')) > 1, 'some run')
+    controller.abort()
+    for (const each of await Promise.allSettled(left)) assert.equal(each.status, 'rejected')
+    await until(async () => (await metric('galatea_llm_running_requests')) === 0, 'none runs')
+    await until(async () => (await metric('vllm:num_requests_waiting')) === 0, 'none waits')
+    // This prompt needs nearly the whole memory.
+    const answer = await ask('word '.repeat(490), { max_tokens: 4 }, { return_num_output_tokens: true })
+    assert.equal(answer['num_output_tokens'], 4)
+    assert.ok((await metric('galatea_llm_kv_cells_used')) <= 512)
+  })
+
+  test('when its process is killed, each request fails once and the model is back', async () => {
+    const sampling_parameters = JSON.stringify({ max_tokens: 400, ignore_eos: true })
+    const held = Array.from({ length: 4 }, async () => post({ text_input: prompts[3], sampling_parameters }))
+    await until(async () => (await metric('galatea_llm_running_requests')) === 4, 'all run')
+    const children = readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')
+      .trim()
+      .split(' ')
+      .map(Number)
+    for (const pid of children) {
+      if (readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('engine-program')) process.kill(pid, 'SIGKILL')
+    }
+    for (const response of await Promise.all(held)) {
+      const { error } = (await response.json()) as { error: string }
+      assert.ok(response.status >= 500, `${response.status}`)
+      assert.match(error, /smol/)
+    }
+    await until(async () => (await fetch(`${server.url}/v2/models/smol/ready`)).ok, 'the model is back')
+    assertPlain((await ask(prompts[3] ?? '')).text_output, plain[3] ?? [])
+  })
+})
