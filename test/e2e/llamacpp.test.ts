@@ -158,8 +158,8 @@ describe('a GGUF model', () => {
 
   test('refuses what it cannot do, and goes on', async () => {
     assert.match(
-      await refusal('{"max_tokens": 5}', 'word '.repeat(1100)),
-      /context has 1024 tokens, and text_input alone has \d+/,
+      await refusal('{"max_tokens": 5}', 'word '.repeat(600)),
+      /context has 512 tokens, and text_input alone has \d+/,
     )
     assert.match(await refusal('{"temperature": "NaN"}'), /'temperature' must be a number from 0 to 100/)
     assert.match(await refusal('{"grammar": "root ::= (("}'), /'grammar' is not valid GBNF/)
