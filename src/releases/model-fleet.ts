@@ -93,7 +93,8 @@ export class ModelFleet {
 
   /** What a live rollout needs of the Engine. While it routes the requests of a model, redirects wait. */
   readonly routing = {
-    setChooser: (model: string, router: Chooser | null): void => {
+    setChooser: (model: string, router: Chooser | null, was?: Chooser): void => {
+      if (router === null && was !== undefined && this.#routers.get(model) !== was) return
       if (router === null) this.#routers.delete(model)
       else this.#routers.set(model, router)
       this.#setChooser(model)

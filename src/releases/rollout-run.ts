@@ -434,11 +434,19 @@ export class RolloutRun {
     this.#unloadBaseline()
   }
 
+  /** Until the candidate retires, requests of sequences find it through the router. */
   async #unload(): Promise<void> {
-    this.#closeTraffic()
+    const traffic = this.#traffic
+    this.#outcomes = this.outcomes()
+    this.#traffic = null
     this.#isCandidateWanted = false
     this.#isStableWanted = false
-    await this.#renew()
+    try {
+      await this.#renew()
+    } finally {
+      traffic?.close()
+      this.#unloadBaseline()
+    }
   }
 
   #freeze(): void {

@@ -30,7 +30,8 @@ import { ShadowRecord } from './shadow-record.ts'
 
 /** The part of the Engine that a rollout needs. */
 interface RoutingEngine {
-  setChooser(name: string, chooser: Chooser | null): void
+  /** With null `was` is the Chooser that goes: one that came after it stays. */
+  setChooser(name: string, chooser: Chooser | null, was?: Chooser): void
   findVersion(name: string, version: string): ModelVersion
   infer(request: InferenceRequest, version: ModelVersion, isExpected?: boolean): void
 }
@@ -88,6 +89,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
   readonly #parts: LiveRolloutParts
   readonly #settings: LiveRolloutSettings
   readonly #router: RolloutRouter
+  readonly #chooser: Chooser
   readonly #draws: RandomDraws
   readonly #reader: AnswerReader
   readonly #comparing: CompareThread
@@ -121,7 +123,8 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     const { salt, key } = plan
     const armNames = arms.map((arm) => arm.name)
     this.#router = new RolloutRouter({ name, salt, key, rules: plan.rules, arms: armNames }, draws)
-    engine.setChooser(model, rolloutChooser({ router: this.#router, rollout: this, countryOf }))
+    this.#chooser = rolloutChooser({ router: this.#router, rollout: this, countryOf })
+    engine.setChooser(model, this.#chooser)
   }
 
   get modelName(): string {
@@ -193,7 +196,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     this.#isClosed = true
     this.setShadow(null)
     this.#comparing.close()
-    this.#parts.engine.setChooser(this.#settings.model, null)
+    this.#parts.engine.setChooser(this.#settings.model, null, this.#chooser)
   }
 
   /** Sequences end where they began, unless the plan ends them with the rollback. */
