@@ -303,7 +303,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'cli/log-sink.ts maxPendingChars',
     'cli/access-line.ts maxTextChars',
     'transport/grpc/grpc-status.ts longestMessageBytes',
-    'backends/typescript/worker-channel.ts maxLineLength',
+    'backends/line-splitter.ts maxLineLength',
     'ports/http/foreign-pages.ts mostShownCharacters',
     'repository/text-format-reader.ts maxErrors',
     'frontends/v2-http/path-hints.ts longestHinted',
