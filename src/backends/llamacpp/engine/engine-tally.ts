@@ -6,7 +6,6 @@ import type { StepTimes } from './prompt-budget.ts'
 
 /** The weight of the newest measurement. */
 const newest = 0.2
-/** Figures that nothing changed are told this seldom; those of a step at once. */
 type State = Pick<EngineFigures, 'running' | 'waiting' | 'usedCells' | 'cells'>
 
 export class EngineTally {
