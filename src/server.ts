@@ -152,9 +152,8 @@ async function openServer(
     ...(jobs === null ? {} : { jobFigures: jobs.figures }),
     ...openLoad(dependencies, counts, options.process, closing),
   }
-  dependencies.onLoading?.(() => engine.index())
   const load = async (): Promise<boolean> => {
-    await startModels(engine, rollouts, serving)
+    await startModels(dependencies, engine, rollouts, serving)
     if (liveCheck !== null) closing.add(liveCheck, (opened) => opened.close()).start()
     return !(options.process.exitOnError && engine.hasFailures)
   }
@@ -170,7 +169,13 @@ async function openServer(
   return { engine, ...addresses, report, reopenAuditLog: () => audit.reopen(), drain: drainOf(closing, exit) }
 }
 
-async function startModels(engine: Engine, rollouts: LazyReleases, serving: OpenServingModels | null): Promise<void> {
+async function startModels(
+  { onLoading }: ServerDependencies,
+  engine: Engine,
+  rollouts: LazyReleases,
+  serving: OpenServingModels | null,
+): Promise<void> {
+  onLoading?.(() => engine.index())
   await engine.start()
   await rollouts.start()
   serving?.follow()
