@@ -137,7 +137,7 @@ export const bench: Bench = {
             what: `${protocol}: ${what}, to an inference, without what fixed bytes cost`,
             value: own,
             unit: '×',
-            target: what === 'queue full' ? null : { kind: 'at most', value: 0.4 },
+            target: what === 'queue full' ? null : { kind: 'at most', value: 0.2 },
             detail: '',
           })
         }
