@@ -16,7 +16,7 @@ import {
 const file = { schema: { type: 'string', contentMediaType: 'application/octet-stream' } }
 const form = { schema: object([], { file: file.schema, model: text, top_k: { type: 'integer' } }) }
 
-function upload(id: string, parameters: readonly Json[]): JsonObject {
+function upload(id: string, parameters: readonly Json[], query: readonly Json[] = []): JsonObject {
   const answers = {
     ...ok(
       object(['model_name', 'output', 'predictions'], { model_name: text, output: text, predictions: list(anyObject) }),
@@ -28,11 +28,12 @@ function upload(id: string, parameters: readonly Json[]): JsonObject {
   }
   const summary = 'Run a model on an uploaded picture, sound or text'
   const content = { 'multipart/form-data': form, 'image/*': file, 'audio/wav': file, 'text/plain': file }
-  return { parameters, post: { ...operation(id, 'model', summary, answers), requestBody: { required: true, content } } }
+  const post = { ...operation(id, 'model', summary, answers), requestBody: { required: true, content } }
+  return { parameters, post: { ...post, parameters: query } }
 }
 
 export const uploadPaths = (): JsonObject => ({
-  '/predict': upload('predictUpload', [{ name: 'model', in: 'query', required: false, schema: text }]),
+  '/predict': upload('predictUpload', [], [{ name: 'model', in: 'query', required: false, schema: text }]),
   '/v2/models/{model}/predict': upload('predictUploadOfModel', [pathParameter('model')]),
   '/v2/models/{model}/versions/{version}/predict': upload('predictUploadOfVersion', [
     pathParameter('model'),

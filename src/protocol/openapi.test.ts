@@ -78,7 +78,7 @@ test('the document has what OpenAPI 3.1 requires', () => {
       for (const answer of Object.values(operation['responses'] as Tree)) assert.ok(answer['description'])
     }
     const declared = ((item['parameters'] ?? []) as Tree[]).map((parameter) => String(parameter['name']))
-    assert.deepEqual(declared, parameters)
+    assert.deepEqual(declared, parameters, path)
   }
   assert.equal(new Set(operationIds).size, operationIds.length)
 })

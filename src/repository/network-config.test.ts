@@ -35,6 +35,8 @@ const textParameters = [
   'TF_GRAPH_TAG', 'TF_NUM_INTRA_THREADS', 'TF_NUM_INTER_THREADS', 'TARGET_DEVICE', 'PERFORMANCE_HINT', 'INFERENCE_NUM_THREADS',
   'CPU_THREADS_NUM', 'COMPILATION_NUM_THREADS', 'NUM_STREAMS', 'CPU_THROUGHPUT_STREAMS', 'HINT_PRECISION', 'HINT_BF16',
   'ENFORCE_BF16', 'SKIP_DYNAMIC_BATCHSIZE', 'ENABLE_BATCH_PADDING', 'threads', 'predict_proba', 'output_class', 'skops_trusted',
+  // A text that is run with bounds, names, and files that must lie below the model's folder (llama-settings.ts).
+  'chat_template', 'upstream_model', 'predict.input', 'predict.output', 'lora_adapters',
 ] // prettier-ignore
 
 const rows = Object.entries(modelParameters as Record<string, ParameterRow<unknown>>)

@@ -159,6 +159,7 @@ describe('gRPC', () => {
     return Buffer.alloc(0)
   }
 
+  const load = { isTold: false, header: () => null, message: () => Buffer.alloc(100) }
   const opened: GrpcPort[] = []
   afterEach(async () => {
     for (const port of opened.splice(0)) await port.close()
@@ -173,7 +174,7 @@ describe('gRPC', () => {
     const clientMemory = new ClientMemory()
     const { engine } = fixture
     const port = createGrpcPort(
-      { engine, log: silentLog, clock, clientMemory, tfserving: unmappedTfserving(engine) },
+      { engine, log: silentLog, clock, clientMemory, tfserving: unmappedTfserving(engine), load },
       { ...options, port: 0 },
     )
     opened.push(port)
@@ -226,7 +227,7 @@ describe('gRPC', () => {
         await turn()
       }
       await until(() => held(clientMemory) === 0, 'halves of messages to go', { seen: () => clientMemory })
-      assert.match((await client.trailer(999, 'grpc-message')) ?? '', /--grpc-body-idle-timeout-secs/)
+      assert.match((await client.trailer(1, 'grpc-message')) ?? '', /--grpc-body-idle-timeout-secs/)
       client.destroy()
     })
   }

@@ -116,7 +116,8 @@ test('--http-allowed-hosts names more hosts, and makes a rule where there is non
 test('every route that takes a POST refuses it from a page of another origin, and every route a name of another', async () => {
   const fixture = await startHttpFixture({})
   const { frontend, engine, log } = fixture
-  const parts = { engine, log, clock: new SystemClock() } as unknown as Parameters<typeof httpRoutes>[0]
+  const openAi = { handler: () => () => undefined }
+  const parts = { engine, log, openAi, clock: new SystemClock() } as unknown as Parameters<typeof httpRoutes>[0]
   const routes = httpRoutes(parts, defaultOptions().http)
   assert.ok(routes.length > 20)
   for (const { path, methods } of routes) {
