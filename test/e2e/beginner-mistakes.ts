@@ -71,10 +71,6 @@ export const mistakes: Readonly<Record<string, Mistake>> = {
     files: { '1/model.txt': 'x', 'config.pbtxt': `backend: "fil"\n${io()}` },
     says: ['backend', /backend: "xgboost" or "lightgbm"/],
   },
-  vllm: {
-    files: { '1/model.json': '{}', 'config.pbtxt': `backend: "vllm"\n${io()}` },
-    says: ['backend', /vLLM beside/],
-  },
   tensorrtllm: { files: { '1/x': '', 'config.pbtxt': `backend: "tensorrtllm"\n${io()}` }, says: ['backend', /beside/] },
   gpu: { files: config(`${whole}instance_group { kind: KIND_GPU gpus: [ 0 ] }\n`), says: ['load', /use KIND_CPU/] },
   other_name: { files: config(`name: "wine"\n${whole}`), says: ['poll', /write name: "other_name"/] },
