@@ -1,29 +1,14 @@
 // Small inferences over gRPC: what Galatea costs per call beside a @grpc/grpc-js server that only echoes the message.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import path from 'node:path'
 import { createIdentityRepository } from '../test/e2e/identity-repository.ts'
 import { startServerProcess } from '../test/e2e/server-process.ts'
 import { encodeMessage } from '../src/protocol/grpc/message-codec.ts'
 import { alternate, medianOf, medianRatio, type Bench, type Figure } from './bench.ts'
 import { GrpcLoad, type GrpcMeasurement } from './grpc-load-process.ts'
 import { onCore } from './pinning.ts'
+import { startScript } from './start-script.ts'
 
 type Target = AsyncDisposable & { readonly pid: number; readonly port: number }
-
-async function startEcho(script: string): Promise<Target> {
-  const [command, ...rest] = [...onCore(0), process.execPath, path.join(import.meta.dirname, script)]
-  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
-  process.once('exit', () => child.kill('SIGKILL'))
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  const stop = async (): Promise<void> => {
-    const exited = once(child, 'exit')
-    child.kill('SIGTERM')
-    await exited
-  }
-  return { pid: child.pid ?? 0, port: Number(/:(\d+)\s*$/.exec(line.toString())?.[1]), [Symbol.asyncDispose]: stop }
-}
 
 async function startGalatea(): Promise<Target> {
   const repository = await createIdentityRepository()
@@ -47,8 +32,8 @@ export const bench: Bench = {
   summary: 'Throughput and CPU of small gRPC inferences, as ratios to a bare @grpc/grpc-js echo of the same message',
   async run({ rounds, secondsPerRun, say }) {
     await using galatea = await startGalatea()
-    await using echo = await startEcho('bare-grpc-echo.ts')
-    await using ownEcho = await startEcho('own-grpc-echo.ts')
+    await using echo = await startScript('bare-grpc-echo.ts')
+    await using ownEcho = await startScript('own-grpc-echo.ts')
     const figures: Figure[] = []
     const cases = [
       ['unary', 16, false],

@@ -3,13 +3,12 @@
 // the figure; a core makes a million divided by it. `node bench/perf-load.bench.ts [rounds]`, pinned where possible.
 
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import http from 'node:http'
 import http2 from 'node:http2'
-import path from 'node:path'
 import { LoadThreads } from '../src/perf/load/load-threads.ts'
 import { medianOf } from './bench.ts'
 import { onCore, pinningText } from './pinning.ts'
+import { startScript } from './start-script.ts'
 
 type Measured = { readonly perSecond: number; readonly cpuUs: number }
 type Protocol = 'http' | 'grpc'
@@ -25,21 +24,6 @@ const fields = [
   ['content-type', 'application/grpc'],
   ['te', 'trailers'],
 ] as const
-
-async function startResponder(protocol: Protocol): Promise<AsyncDisposable & { readonly port: number }> {
-  const script = path.join(import.meta.dirname, 'trivial-responder.ts')
-  const [command, ...rest] = [...onCore(0), process.execPath, script, protocol]
-  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  return {
-    port: Number(/:(\d+)\s*$/.exec(line.toString())?.[1]),
-    [Symbol.asyncDispose]: async () => {
-      const closed = once(child, 'close')
-      child.kill('SIGTERM')
-      await closed
-    },
-  }
-}
 
 /** CPU is that of all threads of this process. */
 async function timed(run: () => Promise<number>): Promise<Measured> {
@@ -149,7 +133,7 @@ if (import.meta.main) {
   if (pin.length > 0) spawn('taskset', ['-acp', '1', String(process.pid)], { stdio: 'ignore' })
   process.stdout.write(`${rounds} rounds of ${seconds} s, medians, ${lanes} requests at once; ${pinningText}\n`)
   for (const protocol of ['http', 'grpc'] as const) {
-    await using responder = await startResponder(protocol)
+    await using responder = await startScript('trivial-responder.ts', protocol)
     const results: Record<string, Measured[]> = {
       'galatea perf': [],
       [protocol === 'http' ? 'node:http' : 'node:http2']: [],

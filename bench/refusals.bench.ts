@@ -3,8 +3,6 @@
 // What a refusal costs that overload control makes before it reads the request is in the bench 'impatience'. What no refusal can avoid is measured too: a server that reads the same bytes
 // and writes fixed ones.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { encodeMessage } from '../src/protocol/grpc/message-codec.ts'
@@ -14,6 +12,7 @@ import { alternate, medianOf, medianRatio, type Bench, type Figure } from './ben
 import { GrpcLoad } from './grpc-load-process.ts'
 import { HttpLoad } from './http-load-process.ts'
 import { inferRequest } from './infer-request.ts'
+import { startScript } from './start-script.ts'
 import { onCore } from './pinning.ts'
 
 const rules = `
@@ -55,20 +54,6 @@ type Case = {
   readonly connections: number
 }
 type Measure = AsyncDisposable & { readonly run: (seconds: number) => Promise<number> }
-
-async function startFloor(protocol: 'http' | 'grpc'): Promise<AsyncDisposable & { pid: number; port: number }> {
-  const script = path.join(import.meta.dirname, 'trivial-responder.ts')
-  const [command, ...rest] = [...onCore(0), process.execPath, script, protocol]
-  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
-  process.once('exit', () => child.kill('SIGKILL'))
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  const stop = async (): Promise<void> => {
-    const exited = once(child, 'exit')
-    child.kill('SIGTERM')
-    await exited
-  }
-  return { pid: child.pid ?? 0, port: Number(/(\d+)\s*$/.exec(line.toString())?.[1]), [Symbol.asyncDispose]: stop }
-}
 
 type Target = { readonly pid: number; readonly port: number }
 
@@ -112,7 +97,7 @@ export const bench: Bench = {
       for (const protocol of ['http', 'grpc'] as const) {
         const target = { pid: server.pid, port: protocol === 'http' ? server.port : server.grpcPort }
         const open = protocol === 'http' ? openHttp : openGrpc
-        await using floor = await startFloor(protocol)
+        await using floor = await startScript('trivial-responder.ts', protocol)
         await using bareLoad = await open(floor, inference)
         await using inferLoad = await open(target, inference)
         for (const [what, one] of Object.entries(cases)) {

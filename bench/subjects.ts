@@ -1,8 +1,7 @@
 // The servers that are compared, started where they are pinned: Galatea on its example and identity models, and the bare
 // node:http echo.
 
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -10,29 +9,13 @@ import { promisify } from 'node:util'
 import { createIdentityRepository } from '../test/e2e/identity-repository.ts'
 import { exampleModels, projectRoot, startServerProcess, type StartOptions } from '../test/e2e/server-process.ts'
 import { onCore } from './pinning.ts'
+import { startScript } from './start-script.ts'
 
 type Launch = Pick<StartOptions, 'nodeFlags' | 'launcher'> & { readonly flags?: readonly string[] }
 
 export type Subject = AsyncDisposable & { readonly pid: number; readonly port: number }
 
-export const startBareEcho = async (): Promise<Subject> => {
-  const script = path.join(import.meta.dirname, 'bare-http-echo.ts')
-  const [command, ...rest] = [...onCore(0), process.execPath, script]
-  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
-  const killAtExit = (): void => void child.kill('SIGKILL')
-  process.once('exit', killAtExit)
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  return {
-    pid: child.pid ?? 0,
-    port: Number(/:(\d+)\s*$/.exec(line.toString())?.[1]),
-    [Symbol.asyncDispose]: async () => {
-      const exited = once(child, 'exit')
-      child.kill('SIGTERM')
-      await exited
-      process.off('exit', killAtExit)
-    },
-  }
-}
+export const startBareEcho = (): Promise<Subject> => startScript('bare-http-echo.ts')
 
 /** A repository with nothing but `simple`: what start-up and idle memory are measured with. */
 export const createSimpleRepository = async (): Promise<AsyncDisposable & { readonly path: string }> => {
