@@ -184,14 +184,6 @@ export class JobControl {
     return job.record
   }
 
-  /** Everything that runs is paused, or goes on: for alerts that act. */
-  async setAllPaused(isPaused: boolean): Promise<number> {
-    const from = isPaused ? 'RUNNING' : 'PAUSED'
-    const chosen = [...this.#jobs.values()].filter(({ record }) => record.state === from)
-    for (const { record } of chosen) await (isPaused ? this.pause(record.id) : this.resume(record.id))
-    return chosen.length
-  }
-
   /** The server ends: what runs now goes on after the next start. */
   async close(): Promise<void> {
     this.#isClosed = true

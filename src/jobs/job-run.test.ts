@@ -128,7 +128,7 @@ test('a line that was given out too often before is put aside without a call', a
   assert.match(aside[0] ?? '', /was tried 3 times/)
 })
 
-test('no line begins while others need the model, and a pause is a pause', async (t) => {
+test('no line begins while others need the model', async (t) => {
   const folder = await folderOf(t, lines(10))
   let hasRoom = false
   let asked = 0

@@ -45,7 +45,6 @@ export class JobRun {
   readonly #slots: Slot[] = []
   #runningCount = 0
   #heldBytes = 0
-  #isPaused = false
   #isInputOver = false
   #isStopped = false
   #flushing: Promise<void> | null = null
@@ -80,15 +79,6 @@ export class JobRun {
     return this.#isInputOver && this.#slots.length === 0
   }
 
-  pause(): void {
-    this.#isPaused = true
-  }
-
-  resume(): void {
-    this.#isPaused = false
-    this.#wakeAll()
-  }
-
   /** Lines under way are given up; the next run begins with them. */
   stop(): void {
     this.#isStopped = true
@@ -101,7 +91,7 @@ export class JobRun {
     const { input, concurrency, hasRoom, mostHeldBytes = mostHeldJobBytes } = this.#parts
     while (!this.#isStopped && this.#error === null) {
       const free = Math.min(concurrency - this.#runningCount, concurrency * windowFactor - this.#slots.length)
-      if (free <= 0 || this.#isPaused || this.#heldBytes > mostHeldBytes) {
+      if (free <= 0 || this.#heldBytes > mostHeldBytes) {
         await this.#woken()
         continue
       }

@@ -1,8 +1,9 @@
 // Jobs in a folder of this machine (`jobs` in `--state-dir`): one file each, beside the lines and the answers that the server keeps.
 
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
+import { replaceFile } from '../base/replace-file.ts'
 import { messageOf } from '../base/server-error.ts'
 import type { JobKeeper } from './job-control.ts'
 import type { JobRecord } from './job-record.ts'
@@ -46,14 +47,7 @@ export class JobStore implements JobKeeper {
   }
 
   async saveLines(id: string, lines: readonly string[]): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    const handle = await open(this.inputFile(id), 'w', 0o600)
-    try {
-      await handle.writeFile(lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''))
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
+    await this.#replace(this.inputFile(id), lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''))
   }
 
   inputFile(id: string): string {
@@ -70,13 +64,6 @@ export class JobStore implements JobKeeper {
 
   async #replace(file: string, text: string): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    const handle = await open(`${file}.new`, 'w', 0o600)
-    try {
-      await handle.writeFile(text)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await rename(`${file}.new`, file)
+    await replaceFile(file, text)
   }
 }
