@@ -10,6 +10,7 @@ import { ModelSignature } from '../../config/model-signature.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
 import { normaliseModelConfig, normaliseInstanceGroups } from '../../config/normalise-model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
+import { activeGroups, scaleLimitsOf, withInstanceCount } from '../../config/scale-limits.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
 import { readInitialStates } from '../../repository/initial-states.ts'
 import { readLabels } from '../../repository/labels.ts'
@@ -176,7 +177,9 @@ export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings
   const usesGpus = config.instanceGroup.some(({ kind }) => kind === 'KIND_GPU') || undefined
   normaliseInstanceGroups(rescaled, { gpuCount: settings.gpuCount, usesGpus })
   validateLoadedConfig(rescaled, { gpuCount: settings.gpuCount })
-  return rescaled
+  // Instances that follow load stay as many as they are.
+  const [now] = activeGroups(config)
+  return scaleLimitsOf(rescaled) === null || now === undefined ? rescaled : withInstanceCount(rescaled, now.count)
 }
 
 /** Puts in front of `scheduler` what the configuration asks for: the response cache, single flight, both or neither. */
@@ -222,9 +225,11 @@ export function queueBound(settings: LoadSettings, config: ModelConfig, instance
   switch (settings.defaultMaxQueueSize) {
     case 'unlimited':
       return Infinity
-    case 'auto':
+    case 'auto': {
       if (overloadSettings(config, settings.queueDelayTargetMs ?? 0) !== null) return mostWaitingRequests
-      return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * instanceCount)
+      const most = Math.max(instanceCount, scaleLimitsOf(config)?.max ?? 0)
+      return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * most)
+    }
     default:
       return settings.defaultMaxQueueSize
   }
