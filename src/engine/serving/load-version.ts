@@ -210,9 +210,11 @@ function createScheduler(
     return new SequenceScheduler({ clock, afterThisTurn, log }, instances, sequences)
   }
   const overload = overloadSettings(config, settings.queueDelayTargetMs ?? 0)
+  // Triton's refusals name the id of the request, so the request is read first.
+  const refusesUnread = (settings.queueDelayTargetMs ?? 0) > 0
   if (config.dynamicBatching === null)
-    return new DirectScheduler({ clock }, instances, { modelName: config.name, maxQueueSize, overload })
-  const options = { defaultMaxQueueSize: maxQueueSize, overload }
+    return new DirectScheduler({ clock }, instances, { modelName: config.name, maxQueueSize, overload, refusesUnread })
+  const options = { defaultMaxQueueSize: maxQueueSize, overload, refusesUnread }
   const batching = dynamicBatchSettings(config, config.dynamicBatching, signature, options)
   return new DynamicBatchScheduler({ clock, afterThisTurn }, instances, batching)
 }
