@@ -235,6 +235,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/tenant-accounts.ts mostAccounts',
     'access/use-history.ts longestHistoryMs',
     'access/use-history.ts mostRows',
+    'access/use-history.ts mostPauses',
+    'access/kept-file.ts largestFileBytes',
     'telemetry/tenant-families.ts mostTenants',
     'access/access-admission.ts longestKnownNs',
     'access/caller-address.ts mostHops',
