@@ -5,6 +5,7 @@ import { latencyBounds } from '../src/telemetry/latency-histogram.ts'
 import { modelFamilies } from '../src/telemetry/model-families.ts'
 import type { FamilySettings, ModelFamily } from '../src/telemetry/model-family.ts'
 import { rolloutFamilies } from '../src/telemetry/rollout-families.ts'
+import { scalingFamilies } from '../src/telemetry/scaling-families.ts'
 import { mostTenants, tenantFamilies, tenantShare } from '../src/telemetry/tenant-families.ts'
 import { residencyFamilies } from '../src/telemetry/residency-families.ts'
 import { serverFamilies } from '../src/telemetry/server-families.ts'
@@ -109,6 +110,13 @@ export function metricsDocument(): string {
     ),
     '',
     'Labelled by `model`, `version` and `instance`; those of vLLM by `model_name` and `engine`.',
+    '',
+    '## Of instances that follow load\n',
+    row(['Family', 'Type', 'Also labelled', 'What it tells']),
+    row(['---', '---', '---', '---']),
+    ...scalingFamilies.map((family) => row([`\`${family.name}\``, family.type, label(family.label), family.help])),
+    '',
+    'Labelled by `model` and `version`, for models with [`instances_max`](../guide/autoscaling.md#instances-that-follow-load).',
     '',
     '## Of rollouts\n',
     row(['Family', 'Type', 'Also labelled', 'What it tells']),

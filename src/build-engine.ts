@@ -13,6 +13,7 @@ import { createModelServices } from './engine-services.ts'
 import { LocalResponseCache } from './engine/cache/local-response-cache.ts'
 import { Engine } from './engine/engine.ts'
 import type { LiveCheck } from './engine/live-check.ts'
+import type { ServedVersion } from './engine/serving/served-version.ts'
 import type { ResponseCache } from './model/response-cache.ts'
 import type { EngineSettings, ResponseCacheOptions } from './options/server-options.ts'
 import { withoutSecrets } from './repository/cloud/cloud-location.ts'
@@ -36,6 +37,7 @@ type BuildDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly liveCheck?: LiveCheck
+  readonly onServed?: (version: ServedVersion) => void
   readonly tracer?: Tracer
   readonly ledger?: ModelLedger
   readonly customMetrics?: CustomMetricRegistry

@@ -19,7 +19,7 @@ import { feedRoutes, type FeedsOnDemand } from './frontends/feeds/feed-routes.ts
 import type { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { jobRoutes } from './frontends/jobs/job-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
-import { kserve1Routes } from './frontends/kserve1/kserve1-routes.ts'
+import { kserve1Routes, kserve2Routes } from './frontends/kserve1/kserve1-routes.ts'
 import { LazyOpenAi, openAiListRoutes, openAiRoutes } from './frontends/openai/openai-routes.ts'
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
@@ -142,6 +142,7 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...jobRoutes(parts.jobs ?? null),
   ...accessRoutes(parts),
   ...(options.hasOpenAi ? openAiRoutes(parts.openAi) : []),
+  ...kserve2Routes(parts.engine, options),
   ...v1Routes(parts, options),
   ...feedRoutes(parts.feeds ?? null),
   ...consoleRoutes(options),

@@ -25,6 +25,7 @@ import { openMetricsText } from './telemetry/open-metrics-text.ts'
 import { prometheusText } from './telemetry/prometheus-text.ts'
 import type { LazyReleases } from './lazy-releases.ts'
 import type { RolloutSources } from './telemetry/rollout-families.ts'
+import type { ScaledFigures } from './telemetry/scaling-families.ts'
 import type { ResidencyLedger } from './telemetry/residency-ledger.ts'
 import type { SpanFigures, TrafficSource } from './telemetry/server-families.ts'
 
@@ -45,6 +46,8 @@ export type MetricsServiceDependencies = {
   readonly residencyLedger: ResidencyLedger
   /** Without them there are no jobs. */
   readonly jobFigures?: JobSources
+  /** Models whose instances follow load. */
+  readonly scaling?: { figures(): Iterable<ScaledFigures> }
   /** Without one there are no rollouts. */
   readonly rollouts?: Pick<LazyReleases, 'opened'>
   /** Null: `--cache-config` was not given. */
@@ -89,6 +92,7 @@ export function createMetricsService(
       ...rolloutSources(dependencies),
       ...(access === null ? {} : { tenants: () => access.accounts }),
       ...(dependencies.jobFigures === undefined ? {} : { jobs: dependencies.jobFigures }),
+      scaled: () => dependencies.scaling?.figures() ?? [],
       load: () => dependencies.figures?.figures() ?? null,
       isReady: () => engine.isReady,
       notReady: () => engine.notReadyReasons(),

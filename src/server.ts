@@ -35,6 +35,7 @@ import { openCost } from './open-cost.ts'
 import { TraceHistory } from './telemetry/trace-history.ts'
 import { feedsOnDemand } from './feeds-on-demand.ts'
 import { LazyReleases } from './lazy-releases.ts'
+import { LazyScaling } from './lazy-scaling.ts'
 import { ClientMemory } from './transport/client-memory.ts'
 import { ConnectionSlots } from './transport/connection-slots.ts'
 import { LazyLoadSource } from './lazy-load-source.ts'
@@ -115,8 +116,11 @@ async function openServer(
   const portsPlace = closing.place()
   const counts = createCounts(options)
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
+  const { stateDirectory } = options.process
+  const scaling = new LazyScaling({ ...dependencies, stateDirectory, engine: () => engine })
+  const onServed = scaling.served.bind(scaling)
   const { engine, repository, store, contents, mapped, responseCache, usedBackends } = await buildEngine(
-    { ...dependencies, ...counts, tracer, audit, gpus, ...(liveCheck === null ? {} : { liveCheck }) },
+    { ...dependencies, ...counts, tracer, audit, gpus, onServed, ...(liveCheck === null ? {} : { liveCheck }) },
     options.engine,
     closing,
   )
@@ -139,6 +143,7 @@ async function openServer(
     connectionSlots,
     engine,
     rollouts,
+    scaling,
     faults: rollouts.faults,
     sharedMemory,
     responseCache,
@@ -162,6 +167,7 @@ async function openServer(
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
   await jobs?.start()
   closing.add(jobs, (opened) => opened?.control.close())
+  closing.add(scaling, (opened) => opened.close())
   // Feeds have no end of their own, and the ports wait for every answer.
   closing.add(feeds, (opened) => opened.close())
   // Readiness goes false first, in the same turn of the event loop in which the drain begins.

@@ -12,7 +12,8 @@ import type { Admission } from './admission.ts'
 import { KeyBook, type KeyWish, type ListedKey, type MadeKey } from './key-book.ts'
 import type { KeyRecord } from './key-file.ts'
 import type { Refusal } from './refusal.ts'
-import { QuotaFile } from './quota-file.ts'
+import type { KeptFile } from './kept-file.ts'
+import { quotaFile } from './quota-file.ts'
 import { RedisLimitStore } from './redis-limit-store.ts'
 import { TenantAccounts } from './tenant-accounts.ts'
 import { TokenVerifier } from './token-verifier.ts'
@@ -32,7 +33,7 @@ export class AccessService {
   readonly admission: Admission
   readonly accounts: TenantAccounts
   readonly #file: AccessFile
-  readonly #quotas: QuotaFile | null
+  readonly #quotas: KeptFile | null
   readonly #opened: OpenedParts
   readonly #dependencies: AccessServiceDependencies
   readonly #path: string
@@ -56,8 +57,7 @@ export class AccessService {
     this.#opened = opened
     this.accounts = new TenantAccounts(dependencies.clock, rules.config, opened.store)
     const { stateDirectory = '' } = dependencies
-    this.#quotas =
-      stateDirectory === '' ? null : new QuotaFile(dependencies, join(stateDirectory, 'access'), this.accounts)
+    this.#quotas = stateDirectory === '' ? null : quotaFile(dependencies, join(stateDirectory, 'access'), this.accounts)
     this.#policy = this.#policyOf(rules)
     this.admission = new AccessAdmission({
       ...dependencies,

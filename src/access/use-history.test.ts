@@ -67,3 +67,20 @@ test('a closed history waits for nothing', () => {
   history.close()
   assert.equal(clock.pendingCount, 0)
 })
+
+test('a history goes on in the next server: nothing is lost, and the time between them is told', () => {
+  const { clock, totals, history } = historyUnderTest()
+  const startMs = clock.wallMs()
+  grow(totals, 'a', 3)
+  clock.advanceMs(3 * hourMs)
+  grow(totals, 'a', 4)
+  const { past } = history
+  clock.advanceMs(hourMs)
+  totals.clear()
+  const next = new UseHistory({ clock }, () => new Map(totals))
+  next.resume(past)
+  grow(totals, 'a', 5)
+  const { fromMs, use, awayMs } = next.between(0, Infinity)
+  assert.deepEqual([fromMs, use.get('a'), awayMs], [startMs, [12], hourMs])
+  assert.throws(() => next.resume({ ...past, lastMs: clock.wallMs() + 1 }), /which is to come/)
+})

@@ -1,5 +1,5 @@
-// What was used when: numbers that grow, noted each minute, so that use and cost can be told for a time. Kept in memory since the start of
-// the server: by the minute for two hours, by the hour for 31 days.
+// What was used when: numbers that grow, noted each minute, so that use and cost can be told for a time. Kept in memory: by the minute for two
+// hours, by the hour for 31 days. `use-file.ts` keeps it over a restart.
 
 import type { Cancel, Clock } from '../base/clock.ts'
 
@@ -7,9 +7,28 @@ import type { Cancel, Clock } from '../base/clock.ts'
 type UseCounts = ReadonlyMap<string, readonly number[]>
 
 /** What was used in a time. */
-type UseSpan = { readonly fromMs: number; readonly toMs: number; readonly use: ReadonlyMap<string, number[]> }
+type UseSpan = {
+  readonly fromMs: number
+  readonly toMs: number
+  /** How long no server ran between them. */
+  readonly awayMs: number
+  readonly use: ReadonlyMap<string, number[]>
+}
 
 type Bucket = { readonly fromMs: number; readonly use: Map<string, number[]> }
+
+/** From when to when no server ran. */
+type Pause = readonly [fromMs: number, toMs: number]
+
+/** All that a history knows, for the next server. */
+export type UsePast = {
+  readonly keptSinceMs: number
+  /** When something was noted last. */
+  readonly lastMs: number
+  readonly pauses: readonly Pause[]
+  readonly hours: readonly Bucket[]
+  readonly minutes: readonly Bucket[]
+}
 
 const minuteMs = 60_000
 const hourMs = 3_600_000
@@ -17,6 +36,8 @@ const minutesForMs = 2 * hourMs
 const longestHistoryMs = 31 * 24 * hourMs
 /** Names × times. Beyond it the oldest times are forgotten: about 10 MB. */
 const mostRows = 50_000
+/** The oldest ones are forgotten: then the time between the servers counts as idle. */
+const mostPauses = 1000
 
 export class UseHistory {
   readonly #clock: Clock
@@ -27,6 +48,7 @@ export class UseHistory {
   #lastMs: number
   #keptSinceMs: number
   #rows = 0
+  #pauses: Pause[] = []
   #cancel: Cancel
 
   /** `read` gives a map of its own each time. */
@@ -47,7 +69,32 @@ export class UseHistory {
       if (isBefore && bucket.fromMs >= Math.floor(fromMs / stepMs) * stepMs)
         for (const [name, counts] of bucket.use) add(use, name, counts)
     }
-    return { fromMs: Math.max(fromMs, this.#keptSinceMs), toMs: Math.min(toMs, this.#lastMs), use }
+    const span = { fromMs: Math.max(fromMs, this.#keptSinceMs), toMs: Math.min(toMs, this.#lastMs) }
+    const awayMs = this.#pauses.reduce((sum, [from, to]) => sum + Math.max(0, Math.min(to, span.toMs) - Math.max(from, span.fromMs)), 0) // prettier-ignore
+    return { ...span, awayMs, use }
+  }
+
+  /** With what was used up to now. */
+  get past(): UsePast {
+    this.#note()
+    const [hours, minutes] = [[...this.#hours], [...this.#minutes]]
+    return { keptSinceMs: this.#keptSinceMs, lastMs: this.#lastMs, pauses: this.#pauses, hours, minutes }
+  }
+
+  /** Goes on where a history of an earlier server stopped. To be called before anything is used. */
+  resume({ keptSinceMs, lastMs, pauses, hours, minutes }: UsePast): void {
+    const nowMs = this.#clock.wallMs()
+    // A wall clock that was set back: nothing can be told about times that are to come.
+    if (lastMs > nowMs) throw new Error(`it was written at ${new Date(lastMs).toISOString()}, which is to come`)
+    this.#keptSinceMs = keptSinceMs
+    this.#pauses = [...pauses, [lastMs, nowMs] as const].slice(-mostPauses)
+    for (const [from, to] of [
+      [hours, this.#hours],
+      [minutes, this.#minutes],
+    ] as const)
+      // prettier-ignore
+      for (const { fromMs, use } of from) for (const [name, counts] of use) this.#add(to, fromMs, name, counts)
+    this.#forget()
   }
 
   close(): void {

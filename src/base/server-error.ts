@@ -28,21 +28,31 @@ export const errorCodeText: Record<ErrorCode, string> = {
   EXHAUSTED: 'Exhausted',
 }
 
+type ServerErrorOptions = ErrorOptions & { readonly retryAfterSecs?: number; readonly isShared?: boolean }
+
 export class ServerError extends Error {
   readonly code: ErrorCode
   /** When the client may try again; 0: the client is not told. */
   readonly retryAfterSecs: number
+  /** True: many requests get this one object, so its answer is worth keeping. */
+  readonly isShared: boolean
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { readonly retryAfterSecs?: number }) {
+  constructor(code: ErrorCode, message: string, options?: ServerErrorOptions) {
     super(message, options)
     this.name = 'ServerError'
     this.code = code
     this.retryAfterSecs = options?.retryAfterSecs ?? 0
+    this.isShared = options?.isShared ?? false
   }
 
   /** For refusals made per request, perhaps thousands a second: collecting a stack costs 10 µs and tells nothing. */
   static withoutStack(code: ErrorCode, message: string, retryAfterSecs = 0): ServerError {
     return withoutStack(() => new ServerError(code, message, { retryAfterSecs }))
+  }
+
+  /** For a refusal that thousands of requests a second get in the same words. Who makes it keeps it. */
+  static shared(code: ErrorCode, message: string, retryAfterSecs: number): ServerError {
+    return withoutStack(() => new ServerError(code, message, { retryAfterSecs, isShared: true }))
   }
 
   /** At a boundary: what is not a ServerError was not foreseen, so it is INTERNAL and keeps its cause. */

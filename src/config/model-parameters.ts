@@ -17,6 +17,7 @@ import {
   zeroOrOne,
   type ParameterRule,
 } from './parameter-rule.ts'
+import { mostScaledInstances, needsInstancesMax, scaleObstacles } from './scale-limits.ts'
 import { uploadParameterRows, type UploadParameter } from './upload-parameters.ts'
 
 export type ParameterRow<Value> = {
@@ -97,6 +98,30 @@ export const modelParameters = {
   ),
   keep_warm: row(every, trueOrFalse, 'Once in memory the model stays there, whichever other model needs room'),
   idle_unload_secs: row(every, seconds, 'The model leaves the memory after so long without a request; 0: it stays'),
+  instances_min: row(
+    every,
+    wholeFrom(1, mostScaledInstances),
+    'The fewest [instances that follow load](../guide/autoscaling.md#instances-that-follow-load); 1',
+    { obstacles: needsInstancesMax },
+  ),
+  instances_max: row(
+    every,
+    wholeFrom(1, mostScaledInstances),
+    'The most of them; on each GPU where the instance group names GPUs. Without: the number of instances is fixed',
+    { obstacles: scaleObstacles },
+  ),
+  instances_target: row(
+    every,
+    numberThat('a number above 0 and up to 1', (share) => share > 0 && share <= 1),
+    'The share of the time in which each of them shall be busy; 0.7',
+    { obstacles: needsInstancesMax },
+  ),
+  instances_forecast: row(
+    every,
+    trueOrFalse,
+    "Whether [last week's load](../guide/autoscaling.md#forecast) brings instances before the load comes; `false`",
+    { obstacles: needsInstancesMax },
+  ),
   memory_bytes: row(every, byteCount, 'How much memory the model takes; without: measured'),
   chat_template: row(
     every,

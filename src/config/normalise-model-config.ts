@@ -3,6 +3,7 @@
 
 import { isEnsemble, knownBackend } from './known-backends.ts'
 import { configMessage, type ModelConfig, type ModelInstanceGroup } from './model-config.ts'
+import { scaleLimitsOf } from './scale-limits.ts'
 
 const defaultSequenceIdleMicroseconds = 1_000_000n
 
@@ -48,6 +49,8 @@ export function normaliseInstanceGroups(config: ModelConfig, { gpuCount, usesGpu
       group.kind = isForGpus && canUseGpus(group, gpuCount) ? 'KIND_GPU' : 'KIND_CPU'
     }
     if (group.count < 1) group.count = usualCount(config.backend, group.kind)
+    const limits = group.passive ? null : scaleLimitsOf(config)
+    if (limits !== null) group.count = Math.min(limits.max, Math.max(limits.min, group.count))
     if (group.kind === 'KIND_GPU' && group.gpus.length === 0) {
       group.gpus = Array.from({ length: gpuCount }, (_, id) => id)
     }

@@ -56,6 +56,8 @@ type EngineDependencies = LoadDependencies & {
   closeBackends(): Promise<void>
   /** `--live-check=compute`; absent: a Worker that hangs does not make the server dead. */
   readonly liveCheck?: LiveCheck
+  /** A version has its instances, and will serve now. */
+  readonly onServed?: (version: ServedVersion) => void
   /** Counts models that are loaded on demand, for metrics. */
   readonly residencyLedger?: ResidencyLedger
   /** Records changes of models; absent: the record is kept in memory. */
@@ -455,6 +457,11 @@ export class Engine {
   /** Resolves when the requests of the copy have ended and its memory is free. */
   unloadCopy(copy: ServedVersion): Promise<void> {
     return this.#lifecycle.unloadCopy(copy)
+  }
+
+  /** From now on the version has so many instances, on each GPU where it is on GPUs. A failure changes nothing. */
+  scale(version: ServedVersion, count: number): Promise<void> {
+    return this.#lifecycle.scale(version, count)
   }
 
   /** A model that was ever tried; undefined: there is none of that name. */

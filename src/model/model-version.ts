@@ -25,6 +25,8 @@ export interface ModelVersion {
   readonly pendingCount: number
   /** Asked before a request is read. Null: every request is read. */
   readonly door: QueueDoor | null
+  /** A request found the queue full and was not read. Absent: nobody counts it. */
+  countRejected?(): void
   /** Whether the version has this sequence under way. */
   holdsSequence(id: bigint | string): boolean
   /** Takes the request over and sees to it that the request ends. Never throws. Only the Engine calls this. */

@@ -24,4 +24,8 @@ export interface QueueDoor {
   readonly isShut: boolean
   /** The refusal of a request that came while the door was shut. Counts the request. */
   turnAway(): ServerError
+  /** As many requests wait as may, all of them of this tenant: its next one would be refused, whatever it says. HOT. */
+  isFullFor(tenant: string): boolean
+  /** The refusal of a request that came while the queue was full. Counts the request. */
+  turnAwayFromFull(): ServerError
 }

@@ -49,6 +49,9 @@ export const httpFlags = [
   flag('kserve-v1', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the KServe v1 protocol: /v1/models/{model}:predict')
     .to('http.hasKserveV1'),
+  flag('kserve-v1-metrics', boolean, 'false', ours)
+    .says("Serve GET /metrics on the HTTP port: times of KServe v1 by the names of KServe's own server")
+    .to('http.hasKserveMetrics'),
   flag('predict-max-pixels', integer(1, 1_000_000_000), '33554432', ours)
     .says('Most pixels of a picture that is uploaded to /predict')
     .to('http.maxPicturePixels'),

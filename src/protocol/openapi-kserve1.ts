@@ -21,13 +21,17 @@ export function kserve1Paths(): JsonObject {
     properties: { name: { type: 'string' }, ready: { type: 'boolean' } },
   })
   const unknown = errorAnswer('No such model')
+  const names = {
+    description: 'The names',
+    content: jsonContent(valuesUnder('models', { type: 'array', items: { type: 'string' } })),
+  }
   return {
+    '/v2/models': {
+      get: operation('kserve2Models', 'server', 'The models that serve; not with --kserve-v1=false', { '200': names }),
+    },
     '/v1/models': {
       get: operation('kserve1Models', 'server', 'The models that serve (KServe v1 and OpenAI)', {
-        '200': {
-          description: 'The names',
-          content: jsonContent(valuesUnder('models', { type: 'array', items: { type: 'string' } })),
-        },
+        '200': names,
       }),
     },
     [model]: {

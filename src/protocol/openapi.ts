@@ -66,7 +66,9 @@ export function buildOpenApi(source: OpenApiSource): JsonObject {
 
 function v1Paths(hasTfserving: boolean): JsonObject {
   const kserve = kserve1Paths()
-  return hasTfserving ? { '/v1/models': kserve['/v1/models'] as Json, ...tfservingPaths() } : kserve
+  if (!hasTfserving) return kserve
+  const lists = Object.entries(kserve).filter(([path]) => path.endsWith('/models'))
+  return { ...Object.fromEntries(lists), ...tfservingPaths() }
 }
 
 const modelTag = (model: ModelVersion): string => `${model.name}:${model.version}`

@@ -110,6 +110,18 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     return joined
   }
 
+  /** Whether the next request of this tenant finds the queue full, whatever it says. */
+  isFullFor(tenant: string): boolean {
+    const level = this.#levels[0]
+    if (level === undefined || this.#settings.priorityLevels > 1n) return false
+    const own = level.policy?.maxQueueSize ?? Infinity
+    return (
+      level.size >= (own === Infinity ? this.#settings.defaultMaxQueueSize : own) &&
+      level.delayed.size === 0 &&
+      level.onTime.isAllOf(tenant)
+    )
+  }
+
   /** Whether requests of several tenants wait, of the priority that runs next. */
   get hasRivals(): boolean {
     return this.#levels[0]?.onTime.hasRivals ?? false

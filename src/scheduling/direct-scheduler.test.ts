@@ -6,12 +6,12 @@ import { InferenceResponse } from '../model/inference-response.ts'
 import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import { DirectScheduler } from './direct-scheduler.ts'
 
-function schedulerUnderTest(settings: { instanceCount?: number; maxQueueSize?: number } = {}) {
+function schedulerUnderTest(settings: { instanceCount?: number; maxQueueSize?: number; refusesUnread?: boolean } = {}) {
   const clock = new ManualClock()
   const seen: string[] = []
   const outcomes: string[] = []
   const instances = Array.from({ length: settings.instanceCount ?? 1 }, (_, i) => new HeldInstance(`m_${i}`, seen))
-  const scheduler = new DirectScheduler({ clock }, instances, { maxQueueSize: settings.maxQueueSize ?? 100 })
+  const scheduler = new DirectScheduler({ clock }, instances, { maxQueueSize: 100, ...settings })
   const send = (id: string, fields: { timeoutUs?: bigint } = {}): InferenceRequest => {
     const sink = (response: InferenceResponse): void => {
       const { error } = response
@@ -49,6 +49,23 @@ test('a request above the bound of the queue is refused at once, with its id', (
   for (const id of ['a', 'b', 'c']) send(id)
   assert.deepEqual(outcomes, ['c UNAVAILABLE [request id: c] Exceeds maximum queue size'])
   assert.equal(scheduler.pendingCount, 1)
+})
+
+test('a full queue is seen at the door, by the tenant that fills it and by no other, and not where requests are read first', () => {
+  const { send, first, scheduler } = schedulerUnderTest({ maxQueueSize: 1, refusesUnread: true })
+  send('a')
+  assert.equal(scheduler.door.isFullFor(''), false)
+  send('b')
+  assert.deepEqual([scheduler.door.isFullFor(''), scheduler.door.isFullFor('other')], [true, false])
+  const refusals = [scheduler.door.turnAwayFromFull(), scheduler.door.turnAwayFromFull()]
+  assert.equal(refusals[0], refusals[1])
+  assert.match(refusals[0]?.message ?? '', /^Exceeds maximum queue size/)
+  assert.equal(scheduler.queue.counts.queue_full, 2)
+  first.finish()
+  assert.equal(scheduler.door.isFullFor(''), false)
+  const triton = schedulerUnderTest({ maxQueueSize: 1 })
+  for (const id of ['a', 'b']) triton.send(id)
+  assert.equal(triton.scheduler.door.isFullFor(''), false)
 })
 
 test('a cancelled request leaves the queue at once and never runs', () => {

@@ -21,6 +21,8 @@ type DirectSchedulerLimits = {
   readonly maxQueueSize: number
   /** Null or absent: an overload is not looked for. */
   readonly overload?: OverloadSettings | null
+  /** True: a request that finds the queue full is refused before it is read. */
+  readonly refusesUnread?: boolean
 }
 
 class WaitingRequest implements Expiring, Queued<WaitingRequest> {
@@ -71,7 +73,12 @@ export class DirectScheduler implements Scheduler {
     this.#sole = this.#seats.length === 1 ? (this.#seats[0] as InstanceSeat) : null
     this.#maxQueueSize = limits.maxQueueSize
     this.#guard = new QueueGuard(
-      { modelName: limits.modelName ?? '', overload: limits.overload ?? null, keepsOrder: false },
+      {
+        modelName: limits.modelName ?? '',
+        overload: limits.overload ?? null,
+        keepsOrder: false,
+        isFullFor: limits.refusesUnread === true ? (tenant) => this.#isFullFor(tenant) : null,
+      },
       this.#arrivals,
     )
     this.#deadlines = new Deadlines(this.#clock, (nowNs) => this.#expire(nowNs))
@@ -115,6 +122,10 @@ export class DirectScheduler implements Scheduler {
     this.#wait(request, nowNs)
     this.#guard.refuseSurplus(this.#queue, nowNs, this.#leave)
     this.#dispatch()
+  }
+
+  #isFullFor(tenant: string): boolean {
+    return this.#queue.size >= this.#maxQueueSize && this.#queue.isAllOf(tenant)
   }
 
   instancesChanged(): void {

@@ -55,6 +55,7 @@ function schedulerUnderTest(settings: Settings = {}) {
       defaultMaxQueueSize: settings.defaultMaxQueueSize ?? 100,
     },
     preservesOrder,
+    refusesUnread: true,
     padding: settings.padding ?? null,
     sloNs: settings.sloMs === undefined ? null : settings.sloMs * 1e6,
   })
@@ -149,6 +150,23 @@ test('a burst of one turn fills idle instances before it is refused', () => {
   for (const id of ['a', 'b', 'c']) send(id)
   assert.deepEqual(seen, ['a'])
   assert.deepEqual(outcomes, ['c UNAVAILABLE [request id: c] Exceeds maximum queue size'])
+})
+
+test('the door is shut by a full queue, not by a burst of this turn, and priorities keep it open', () => {
+  const { send, endTurn, scheduler } = schedulerUnderTest({ maxBatchSize: 1, policy: { maxQueueSize: 1 }, delayUs: 10 })
+  send('running')
+  endTurn()
+  assert.equal(scheduler.door.isFullFor(''), false)
+  send('waiting')
+  assert.deepEqual([scheduler.door.isFullFor(''), scheduler.door.isFullFor('other')], [true, false])
+  const burst = schedulerUnderTest({ maxBatchSize: 8, policy: { maxQueueSize: 1 } })
+  burst.send('a')
+  assert.equal(burst.scheduler.door.isFullFor(''), false)
+  const levels = schedulerUnderTest({ maxBatchSize: 1, levels: 3n, policy: { maxQueueSize: 1 } })
+  levels.send('running')
+  levels.endTurn()
+  levels.send('waiting')
+  assert.equal(levels.scheduler.door.isFullFor(''), false)
 })
 
 test('REJECT refuses what waited too long; a request may shorten the timeout, never lengthen it', () => {

@@ -80,6 +80,9 @@ export class DynamicBatchScheduler implements Scheduler {
         overload: more.overload ?? null,
         keepsOrder: preservesOrder,
         hasPriorities: queue.priorityLevels > 1n,
+        // The queue may be full of requests of this turn, which idle Instances can take at once.
+        isFullFor:
+          more.refusesUnread === true ? (tenant) => !this.#isTurnAwaited && this.#queue.isFullFor(tenant) : null,
       },
       this.#queue.arrivals,
     )

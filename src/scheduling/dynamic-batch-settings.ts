@@ -20,6 +20,8 @@ export type DynamicBatchSettings = {
   readonly runsFailedAlone?: boolean
   /** Null or absent: an overload is not looked for. */
   readonly overload?: OverloadSettings | null
+  /** True: a request that finds the queue full is refused before it is read. */
+  readonly refusesUnread?: boolean
 }
 
 /** `config` must be valid. */
@@ -27,7 +29,7 @@ export function dynamicBatchSettings(
   config: ModelConfig,
   batching: ModelDynamicBatching,
   signature: ModelSignature,
-  options: { readonly defaultMaxQueueSize: number; readonly overload?: OverloadSettings | null },
+  options: { readonly defaultMaxQueueSize: number } & Pick<DynamicBatchSettings, 'overload' | 'refusesUnread'>,
 ): DynamicBatchSettings {
   const maxBatchSize = Math.max(1, config.maxBatchSize)
   const { preferredBatchSize, defaultQueuePolicy, priorityQueuePolicy } = batching
@@ -56,6 +58,7 @@ export function dynamicBatchSettings(
     sloNs: sloMs === null ? null : sloMs * 1e6,
     // A decoupled model may have answered, or may still answer, before it fails: to run it twice would show.
     overload: options.overload ?? null,
+    refusesUnread: options.refusesUnread === true,
     runsFailedAlone: !signature.isDecoupled && (readParameter(config, 'run_failed_batches_alone') ?? true),
   }
 }

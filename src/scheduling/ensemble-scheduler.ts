@@ -84,6 +84,15 @@ class StepDoors implements QueueDoor {
     return (this.#shut() as QueueDoor).turnAway()
   }
 
+  /** Until a request comes to a step, others may have left the queue of its model. */
+  isFullFor(): boolean {
+    return false
+  }
+
+  turnAwayFromFull(): ServerError {
+    return this.turnAway()
+  }
+
   #shut(): QueueDoor | null {
     for (const door of this.#doors()) if (door !== null && door.isShut) return door
     return null

@@ -84,6 +84,11 @@ export class FairLine<T extends Queued<T>> {
     return this.#active.length > 1
   }
 
+  /** Whether only requests of this tenant wait. */
+  isAllOf(tenant: string): boolean {
+    return this.#active.length === 1 && this.#active[0]?.tenant === tenant
+  }
+
   push(item: T): void {
     const line = this.#lineOf(item.request.caller.tenant)
     if (line.size === 0) {

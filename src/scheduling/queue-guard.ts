@@ -6,7 +6,14 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Arrivals, FairLine, Queued } from './fair-line.ts'
 import type { OverloadState, QueueDoor, QueueRefusal, QueueReport } from '../model/queue-report.ts'
 import { OverloadControl, type OverloadSettings } from './overload-control.ts'
-import { deadlineError, fairShareError, overloadError, queueFullError } from './refusals.ts'
+import {
+  deadlineError,
+  fairShareError,
+  overloadError,
+  queueFullError,
+  unreadOverloadError,
+  unreadQueueFullError,
+} from './refusals.ts'
 
 /** Requests that wait since before an overload are refused when it has kept them for so long. */
 const longestBacklogWaitNs = 30e9
@@ -34,6 +41,8 @@ type GuardSettings = {
   readonly keepsOrder: boolean
   /** Which request is refused depends on what the request says, so the door stays open. */
   readonly hasPriorities?: boolean
+  /** Whether so many requests of this tenant wait that its next one is refused. Absent: requests are read before that is asked. */
+  readonly isFullFor?: ((tenant: string) => boolean) | null
 }
 
 export class QueueGuard implements QueueReport, QueueDoor {
@@ -43,6 +52,8 @@ export class QueueGuard implements QueueReport, QueueDoor {
   readonly #settings: GuardSettings
   /** What the last request was told that the door turned away. */
   #turnedAway: ServerError | null = null
+  #full: ServerError | null = null
+  readonly #isFullFor: ((tenant: string) => boolean) | null
   #isEmpty = true
   /** When the latest request came. */
   #nowNs = 0
@@ -53,6 +64,7 @@ export class QueueGuard implements QueueReport, QueueDoor {
   constructor(settings: GuardSettings, arrivals: Arrivals) {
     const { overload } = settings
     this.#settings = settings
+    this.#isFullFor = settings.isFullFor ?? null
     this.#control = overload === null ? null : new OverloadControl(overload)
     this.#arrivals = arrivals
     this.#mostPerStart = 2 * (overload?.maxBatchSize ?? 1)
@@ -81,7 +93,16 @@ export class QueueGuard implements QueueReport, QueueDoor {
     const last = this.#turnedAway
     // Thousands a second get the same words, so they get the same error.
     if (last !== null && last.retryAfterSecs === retryAfterSecs) return last
-    return (this.#turnedAway = overloadError('', this.#settings.modelName, retryAfterSecs))
+    return (this.#turnedAway = unreadOverloadError(this.#settings.modelName, retryAfterSecs))
+  }
+
+  isFullFor(tenant: string): boolean {
+    return this.#isFullFor !== null && this.#isFullFor(tenant)
+  }
+
+  turnAwayFromFull(): ServerError {
+    this.counts.queue_full++
+    return (this.#full ??= unreadQueueFullError(this.#settings.modelName))
   }
 
   /** A request came. */

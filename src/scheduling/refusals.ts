@@ -16,13 +16,23 @@ export const timeoutError = (): ServerError => unavailable('Request timeout expi
 export const stoppedError = ({ errorPrefix }: Prefixed): ServerError =>
   unavailable(`${errorPrefix}Server is stopping, scheduler for model has stopped accepting new inference requests`)
 
-/** `errorPrefix` is '' for a request that was not read. */
+const overloadText = (modelName: string, retryAfterSecs: number): string =>
+  `model '${modelName}' is overloaded: more requests come than it can answer in time. Try again after ` +
+  `${retryAfterSecs} s, or send fewer requests at a time`
+
 export const overloadError = (errorPrefix: string, modelName: string, retryAfterSecs: number): ServerError =>
-  ServerError.withoutStack(
+  ServerError.withoutStack('UNAVAILABLE', errorPrefix + overloadText(modelName, retryAfterSecs), retryAfterSecs)
+
+/** For requests that were not read, so that their ids are not known. */
+export const unreadOverloadError = (modelName: string, retryAfterSecs: number): ServerError =>
+  ServerError.shared('UNAVAILABLE', overloadText(modelName, retryAfterSecs), retryAfterSecs)
+
+/** For requests that were not read. */
+export const unreadQueueFullError = (modelName: string): ServerError =>
+  ServerError.shared(
     'UNAVAILABLE',
-    `${errorPrefix}model '${modelName}' is overloaded: more requests come than it can answer in time. Try again after ` +
-      `${retryAfterSecs} s, or send fewer requests at a time`,
-    retryAfterSecs,
+    `Exceeds maximum queue size of model '${modelName}'. Try again after 1 s, or send fewer requests at a time`,
+    1,
   )
 
 export const deadlineError = (

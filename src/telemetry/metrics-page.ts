@@ -13,6 +13,7 @@ import type { LedgerEntry, ModelLedger } from './model-ledger.ts'
 import type { ModelTotals } from './model-totals.ts'
 import { rolloutPieces, type RolloutSources } from './rollout-families.ts'
 import { residencyPieces, type ResidencySources } from './residency-families.ts'
+import { scalingPieces, type ScaledFigures } from './scaling-families.ts'
 import { tenantPieces, type TenantUse } from './tenant-families.ts'
 import { loopProbeMs, serverText, type ServerSources } from './server-families.ts'
 
@@ -29,6 +30,8 @@ type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly rollouts?: RolloutSources
   /** What tenants use; left out without `--access-config`. */
   readonly tenants?: () => Iterable<TenantUse>
+  /** Versions whose instances follow load. */
+  readonly scaled?: () => Iterable<ScaledFigures>
   /** Left out without `--allow-jobs`. */
   readonly jobs?: JobSources
 }
@@ -56,6 +59,7 @@ export class MetricsPage {
     yield* this.#modelPieces(text)
     if (residency !== undefined && this.#settings.hasOwnFamilies) yield* residencyPieces(text, residency)
     if (rollouts !== undefined && this.#settings.hasOwnFamilies) yield* rolloutPieces(text, rollouts)
+    if (this.#settings.hasOwnFamilies) yield* scalingPieces(text, this.#sources.scaled?.() ?? [])
     if (this.#sources.tenants !== undefined) yield* tenantPieces(text, this.#sources.tenants())
     if (this.#sources.jobs !== undefined) yield* jobPieces(text, this.#sources.jobs)
     for (const family of customFamilies()) yield* customPieces(text, family)

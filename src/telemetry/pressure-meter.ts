@@ -143,15 +143,21 @@ function pressureOf(
   seconds: number,
 ): number | null {
   if (entry.sum(({ workload }) => workload.count) === 0) return null
-  // Before the first request has ended, nobody knows what a request costs.
-  const { busyNs, requests } = change.requests > 0 ? change : total
-  const secondsPerRequest = requests === 0 ? 0 : busyNs / 1e9 / requests
   const busyInstances = Math.max(0, change.busyNs) / 1e9 / seconds
   const ready = Math.max(
     1,
     entry.sum(({ workload }) => workload.readyCount),
   )
-  return rounded((busyInstances + waiting * secondsPerRequest) / ready)
+  return rounded((busyInstances + backlogOf(change, total, waiting)) / ready)
+}
+
+type Work = Pick<Counts, 'busyNs' | 'requests'>
+
+/** How many instances the waiting requests would keep busy for one second. */
+export function backlogOf(change: Work, total: Work, waiting: number): number {
+  // Before the first request has ended, nobody knows what a request costs.
+  const { busyNs, requests } = change.requests > 0 ? change : total
+  return requests === 0 ? 0 : (waiting * busyNs) / 1e9 / requests
 }
 
 function countsOf(entry: LedgerEntry, nowNs: number): Counts {
@@ -172,7 +178,7 @@ function changeOf(now: Counts, before: Counts | undefined): Counts {
 
 const rounded = (value: number): number => Number(value.toPrecision(4))
 
-const machineReadings: MachineReadings = {
+export const machineReadings: MachineReadings = {
   cpuMicros: () => {
     const { user, system } = process.cpuUsage()
     return user + system

@@ -84,6 +84,12 @@ export class Statistics {
     else this.#addSuccess(request)
   }
 
+  /** A request that was refused before it was read. */
+  countRejected(): void {
+    this.fail.add(0)
+    this.failures.REJECTED++
+  }
+
   /** The requests of the batch have their times. `nowNs` stands for times that they have not reached. */
   recordExecution(batch: ExecutedBatch, nowNs: number): void {
     for (const request of batch.requests) {

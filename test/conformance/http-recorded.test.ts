@@ -63,7 +63,7 @@ let forwarding: HttpFixture
 const ports = new Map<HttpFixture, number>()
 
 before(async () => {
-  plain = await startHttpFixture()
+  plain = await startHttpFixture({ hasKserveV1: false })
   forwarding = await startHttpFixture({ headerForwardPattern: '(fwd_.*|x-case)' })
   for (const fixture of [plain, forwarding]) ports.set(fixture, (await fixture.frontend.listen()).port)
 })

@@ -162,7 +162,7 @@ test('models are listed once each, and each tells whether it is ready', async ()
   })
 })
 
-test('health is told in JSON to who asks for JSON, as by KServe, and in an empty body to others', async () => {
+test('models are listed below /v2, and health is told in JSON to who asks for JSON, as by KServe, and in an empty body to others', async () => {
   const own = await startHttpFixture({}, {}, undefined, false)
   const health = async (path: string, ...headers: (readonly [string, string])[]): Promise<[number, string]> => {
     const { status, body } = await inject(own.frontend, { method: 'GET', path, headers })
@@ -175,7 +175,28 @@ test('health is told in JSON to who asks for JSON, as by KServe, and in an empty
   assert.deepEqual(await health('/v2/models/none/ready', json), [400, '{"name":"none","ready":false}'])
   assert.deepEqual(await health('/v2/health/ready', ['Accept', '*/*']), [200, ''])
   assert.deepEqual(await health('/v2/models/fail/ready'), [200, ''])
+  const { models } = JSON.parse((await health('/v2/models'))[1]) as { models: string[] }
+  assert.ok(['fail', 'repeat'].every((name) => models.includes(name)))
   await own.close()
+})
+
+test('times of predictions have the names of KServe where they are asked for', async () => {
+  const config = echoConfig('FP32', '-1')
+  const timed = await startHttpFixture({ hasKserveMetrics: true }, { numbers: { config, run: answerWithCopy } })
+  const send = (method: string, path: string, body = ''): ReturnType<typeof inject> =>
+    inject(timed.frontend, { method, path, body })
+  await send('POST', '/v1/models/numbers:predict', '{"instances":[[1]]}')
+  await send('POST', '/v1/models/numbers:predict', '{"instances":[["a"]]}')
+  const { headers, body } = await send('GET', '/metrics')
+  assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
+  for (const family of ['request_preprocess_seconds', 'request_predict_seconds', 'request_postprocess_seconds']) {
+    assert.match(body.toString(), new RegExp(`^# TYPE ${family} histogram$`, 'm'))
+    assert.match(body.toString(), new RegExp(`^${family}_bucket\\{le="\\+Inf",model_name="numbers"\\} 1$`, 'm'))
+    assert.match(body.toString(), new RegExp(`^${family}_count\\{model_name="numbers"\\} 1$`, 'm'))
+  }
+  assert.match(body.toString(), /request_predict_seconds_bucket\{le="1\.0",/)
+  await timed.close()
+  assert.equal((await inject(fixture.frontend, { method: 'GET', path: '/metrics' })).status, 404)
 })
 
 test('without the protocol its paths are not there', async () => {

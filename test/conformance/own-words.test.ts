@@ -42,7 +42,7 @@ let own: HttpFixture
 let triton: HttpFixture
 before(async () => {
   own = await startHttpFixture({}, run, undefined, false)
-  triton = await startHttpFixture({}, run)
+  triton = await startHttpFixture({ hasKserveV1: false }, run)
 })
 after(async () => {
   await own.close()
@@ -189,7 +189,7 @@ test('a load without explicit control says how to start the server', async () =>
 })
 
 test('an unknown path and a wrong method are answered with what there is', async () => {
-  const lost = await send(own, '/v2/models', '', [], 'GET')
+  const lost = await send(own, '/models', '', [], 'GET')
   assert.equal(lost.status, 404)
   assert.match(errorOf(lost), /\/v2\/repository\/index/)
   assert.equal(errorOf(await send(triton, '/v2/models', '', [], 'GET')), 'Not Found')

@@ -67,6 +67,7 @@ const httpRules: Readonly<Record<string, Rule>> = {
   // The model that the upload names is compared with the rights when the upload is read.
   '/predict': 'inference some',
   '/v1/models': 'metadata some',
+  '/v2/models': 'metadata some',
   '/v1/models/{model}': 'health model',
   ...Object.fromEntries(
     ['chat/completions', 'completions', 'responses', 'embeddings', 'rerank', 'audio/transcriptions', 'batches'].map(

@@ -1,7 +1,10 @@
 // Limits of tenants in front of a real server: what clients see over HTTP and gRPC, what is counted, and what it costs.
 
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { until } from '../until.ts'
 import { statusCodes } from '../../src/transport/grpc/grpc-status.ts'
 import { createGrpcClient } from '../../src/client/node.ts'
 import { accessFolder, inferBody } from './access-fixture.ts'
@@ -138,9 +141,13 @@ test('tenants are held to their limits, each by itself, and their use is counted
     assert.match(page, /galatea_tenant_refused_total\{tenant="few"\} [12]/)
   })
 
-  await t.test('what was used of a quota outlives a restart, and rates begin anew', async () => {
-    await server.stop()
-    const next = await startServerProcess([...folder.flags, state])
+  await t.test('what was used, and of a quota, outlives kill -9, and rates begin anew', async () => {
+    for (const file of ['use-of-tenants.json', 'use-of-models.json', 'quotas.json']) {
+      await until(() => existsSync(join(folder.root, 'state/access', file)), `the server keeps ${file}`)
+    }
+    server.signal('SIGKILL')
+    await server.exited
+    const next = await startServerProcess([...folder.flags, state, '--cost-per-hour=3.6'])
     t.after(() => next.stop())
     const answer = await fetch(`${next.url}/v2/access/usage`, { headers: { 'x-api-key': rows } })
     const [own] = ((await answer.json()) as { tenants: { limits: { period: string; left: number }[] }[] }).tenants
@@ -151,5 +158,13 @@ test('tenants are held to their limits, each by itself, and their use is counted
         ['month', 90],
       ],
     )
+    const ask = async (path: string): Promise<Record<string, unknown>> =>
+      (await (await fetch(next.url + path, { headers: { 'x-api-key': boss } })).json()) as Record<string, unknown>
+    const { tenants } = await ask('/v2/access/usage?tenant=rows&from=2001-01-01')
+    assert.deepEqual([(tenants as { inferences: number }[])[0]?.inferences], [10])
+    for (const by of ['model', 'tenant']) {
+      const { rows: costs } = await ask(`/v2/cost?by=${by}&from=2001-01-01`)
+      assert.ok((costs as { inferences: number }[]).reduce((sum, row) => sum + row.inferences, 0) >= 10, by)
+    }
   })
 })

@@ -2,7 +2,9 @@
 // on every port, and a file that changes while the server runs.
 
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readFile, stat } from 'node:fs/promises'
+import { connect } from 'node:net'
 import path from 'node:path'
 import { test } from 'node:test'
 import { createGrpcClient } from '../../src/client/node.ts'
@@ -56,6 +58,26 @@ test('keys open what their roles allow, on every port, and nothing else', async 
   t.after(() => server.stop())
   const infer = (model: string, key: string, headers = {}): Promise<Answer> =>
     ask(`${server.url}/v2/models/${model}/infer`, key, { method: 'POST', body: inferBody(), headers })
+
+  await t.test(
+    'a refusal leaves its connection as it was: with a body at once, in pieces, and before HTTP/1.1',
+    async () => {
+      const socket = connect(server.port, '127.0.0.1')
+      let text = ''
+      socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      const ended = once(socket, 'close')
+      const head = (version: string, bytes: number): string =>
+        `POST /v2/models/vision-a/infer HTTP/${version}\r\nHost: localhost\r\nContent-Length: ${bytes}\r\n\r\n`
+      socket.write(`${head('1.1', 4)}abcd${head('1.1', 4)}efgh${head('1.1', 6)}abc`)
+      await until(() => text.split('no credentials').length === 3, 'two refusals', { seen: () => text })
+      socket.write(`def${head('1.0', 2)}xy`)
+      await ended
+      const heads = text.split('HTTP/1.1 401 Unauthorized').slice(1)
+      assert.equal(heads.length, 4)
+      assert.equal(new Set(heads.slice(0, 3)).size, 1)
+      assert.deepEqual(heads.map((one) => one.includes('Connection: close')), [false, false, false, true]) // prettier-ignore
+    },
+  )
 
   await t.test('without credentials only health answers', async () => {
     assert.equal((await ask(`${server.url}/v2/health/ready`)).status, 200)

@@ -3,6 +3,10 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'instances of a model that follow its load, and the share of memory above which none is added': [
+    'config/scale-limits.ts mostScaledInstances',
+    'scaling/growth-obstacle.ts mostMemoryShare',
+  ],
   'jobs that are kept, and those that run at the same time': [
     'jobs/job-control.ts mostJobs',
     'jobs/job-control.ts mostRunningJobs',
@@ -231,6 +235,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/tenant-accounts.ts mostAccounts',
     'access/use-history.ts longestHistoryMs',
     'access/use-history.ts mostRows',
+    'access/use-history.ts mostPauses',
+    'access/kept-file.ts largestFileBytes',
     'telemetry/tenant-families.ts mostTenants',
     'access/access-admission.ts longestKnownNs',
     'access/caller-address.ts mostHops',
@@ -387,6 +393,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'releases/outbox.ts mostUnderWay',
     'releases/file-release-store.ts largestFileBytes',
     'jobs/job-store.ts largestRecordBytes',
+    'scaling/pattern-book.ts largestPatternChars',
     'jobs/job-run.ts longestBackoffNs',
     'jobs/job-control.ts longestRetryNs',
     'jobs/kafka-channel.ts mostArrived',

@@ -22,6 +22,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/llm/gguf-file.test.ts',
     'at most 65536 are read',
   ),
+  'instances of a model that follow its load, and the share of memory above which none is added': elsewhere(
+    'src/scaling/instance-scaler.test.ts',
+    'a whole number from 1 to 1024',
+  ),
   'jobs that are kept, and those that run at the same time': elsewhere(
     'src/jobs/job-control.test.ts',
     '16 jobs run at the same time, 1000 are kept',

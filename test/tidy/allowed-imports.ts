@@ -19,6 +19,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   backends: ['config', 'model', 'onnx-file', 'llm', 'cuda', 'tensor', 'base'],
   engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'llm', 'cuda', 'tensor', 'base'],
   releases: ['rollouts', 'engine', 'repository', 'telemetry', 'access', 'config', 'model', 'tensor', 'base'],
+  scaling: ['engine', 'telemetry', 'config', 'model', 'base'],
   exchange: ['engine', 'access', 'model', 'base'],
   transport: ['base'],
   ports: ['exchange', 'transport', 'access', 'protocol', 'config', 'model', 'tensor', 'base'],

@@ -7,6 +7,7 @@ import { Patience } from '../../base/patience.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
+import { activeGroups, withInstanceCount } from '../../config/scale-limits.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { worded } from '../../model/worded-error.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
@@ -186,6 +187,18 @@ export class ModelLifecycle {
   async unloadCopy(copy: ServedVersion): Promise<void> {
     this.#copies.delete(copy)
     await copy.unload(this.#patience)
+  }
+
+  /** From now on the version has so many instances, on each GPU where it is on GPUs. A failure changes nothing. */
+  scale(version: ServedVersion, count: number): Promise<void> {
+    return this.#changes.run(version.key, async () => {
+      if (version.state !== 'READY') return
+      const factor = count / (activeGroups(version.config)[0]?.count ?? count)
+      this.#residency.requireRoom(version.key, version.memoryBytes * (factor - 1))
+      await version.rescale(withInstanceCount(version.config, count))
+      this.#residency.grown(version, factor)
+      this.#revision++
+    })
   }
 
   /** The models of that name, from the repositories and from load requests. */

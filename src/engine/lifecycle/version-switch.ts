@@ -39,6 +39,8 @@ export type SwitchDependencies = LoadDependencies & {
   readonly patience: Patience
   /** A model came, went or changed its readiness. */
   changed(): void
+  /** A version has its instances, and will serve now. */
+  onServed?(version: ServedVersion): void
 }
 
 export class VersionSwitch {
@@ -113,8 +115,7 @@ export class VersionSwitch {
 
   async #rescale(version: ServedVersion, polled: FoundModel): Promise<string | null> {
     try {
-      const config = rescaledConfig(version.config, polled.config, this.#settings)
-      await version.rescale(config)
+      await version.rescale(rescaledConfig(version.config, polled.config, this.#settings))
       this.#dependencies.changed()
       return null
     } catch (reason) {
@@ -138,6 +139,7 @@ export class VersionSwitch {
           : await loadVersion(this.#dependencies, this.#settings, polled.config, files, onReadinessChange),
       )
       version.origin = versionOrigin(polled, version.version)
+      this.#dependencies.onServed?.(version)
       return null
     } catch (reason) {
       const text = this.#failureText(version, reason)

@@ -9,6 +9,7 @@ import type { FoundModel } from '../../repository/model-repository.ts'
 import { planEviction } from './plan-eviction.ts'
 import { residencyOf, type Residency, type ResidencyDefaults } from './residency-settings.ts'
 import type { ServedModel } from '../serving/served-model.ts'
+import type { ServedVersion } from '../serving/served-version.ts'
 import type { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
 
 type ResidencySettings = ResidencyDefaults & {
@@ -107,6 +108,20 @@ export class ModelResidency {
   hasRoom(bytes: number): boolean {
     const { memoryLimitBytes } = this.#settings
     return memoryLimitBytes === 0 || this.usedBytes() + bytes <= memoryLimitBytes
+  }
+
+  /** Throws when so many bytes more do not fit. Nothing is put to sleep for them: other models are worth more than speed. */
+  requireRoom(key: ModelKey, bytes: number): void {
+    if (bytes > 0 && !this.hasRoom(bytes)) throw this.#noRoom(key, Math.ceil(bytes), 'one instance more needs them')
+  }
+
+  /** The version has `factor` times the instances that it had when it was measured. */
+  grown(version: ServedVersion, factor: number): void {
+    const more = Math.ceil(version.memoryBytes * (factor - 1))
+    const model = this.#dependencies.models.get(version.key)
+    if (model === undefined || more === 0) return
+    version.memoryBytes += more
+    model.memoryBytes += more
   }
 
   /** Reserves memory for the load of a model and puts others to sleep where needed. Throws when there is no room. */

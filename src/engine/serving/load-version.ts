@@ -10,6 +10,7 @@ import { ModelSignature } from '../../config/model-signature.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
 import { normaliseModelConfig, normaliseInstanceGroups } from '../../config/normalise-model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
+import { activeGroups, scaleLimitsOf, withInstanceCount } from '../../config/scale-limits.ts'
 import { validateLoadedConfig } from '../../config/validate-model-config.ts'
 import { readInitialStates } from '../../repository/initial-states.ts'
 import { readLabels } from '../../repository/labels.ts'
@@ -176,7 +177,9 @@ export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings
   const usesGpus = config.instanceGroup.some(({ kind }) => kind === 'KIND_GPU') || undefined
   normaliseInstanceGroups(rescaled, { gpuCount: settings.gpuCount, usesGpus })
   validateLoadedConfig(rescaled, { gpuCount: settings.gpuCount })
-  return rescaled
+  // Instances that follow load stay as many as they are.
+  const [now] = activeGroups(config)
+  return scaleLimitsOf(rescaled) === null || now === undefined ? rescaled : withInstanceCount(rescaled, now.count)
 }
 
 /** Puts in front of `scheduler` what the configuration asks for: the response cache, single flight, both or neither. */
@@ -207,9 +210,11 @@ function createScheduler(
     return new SequenceScheduler({ clock, afterThisTurn, log }, instances, sequences)
   }
   const overload = overloadSettings(config, settings.queueDelayTargetMs ?? 0)
+  // Triton's refusals name the id of the request, so the request is read first.
+  const refusesUnread = (settings.queueDelayTargetMs ?? 0) > 0
   if (config.dynamicBatching === null)
-    return new DirectScheduler({ clock }, instances, { modelName: config.name, maxQueueSize, overload })
-  const options = { defaultMaxQueueSize: maxQueueSize, overload }
+    return new DirectScheduler({ clock }, instances, { modelName: config.name, maxQueueSize, overload, refusesUnread })
+  const options = { defaultMaxQueueSize: maxQueueSize, overload, refusesUnread }
   const batching = dynamicBatchSettings(config, config.dynamicBatching, signature, options)
   return new DynamicBatchScheduler({ clock, afterThisTurn }, instances, batching)
 }
@@ -222,9 +227,11 @@ export function queueBound(settings: LoadSettings, config: ModelConfig, instance
   switch (settings.defaultMaxQueueSize) {
     case 'unlimited':
       return Infinity
-    case 'auto':
+    case 'auto': {
       if (overloadSettings(config, settings.queueDelayTargetMs ?? 0) !== null) return mostWaitingRequests
-      return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * instanceCount)
+      const most = Math.max(instanceCount, scaleLimitsOf(config)?.max ?? 0)
+      return Math.max(100, 8 * Math.max(1, config.maxBatchSize) * most)
+    }
     default:
       return settings.defaultMaxQueueSize
   }

@@ -194,6 +194,10 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#door
   }
 
+  countRejected(): void {
+    this.#statistics.countRejected()
+  }
+
   /** READY, and at least one Instance can execute: a model whose every Worker is down does not call itself ready. */
   get isReady(): boolean {
     const parts = this.#parts

@@ -86,8 +86,8 @@ export class AccessEndpoints {
       if (by === 'tenant' && access === null) throw unsupported('cost by tenant needs --access-config')
       const span = spanOf(query)
       if (span === null) return costTable(by, this.#sources(by), (this.#parts.clock.nowNs() - this.#startedNs) / 1e9, cost) // prettier-ignore
-      const { fromMs, toMs, sources } = this.#sourcesIn(by, span)
-      return { ...times(fromMs, toMs), ...costTable(by, sources, Math.max(0, toMs - fromMs) / 1e3, cost) }
+      const { fromMs, toMs, awayMs, sources } = this.#sourcesIn(by, span)
+      return { ...times(fromMs, toMs), ...costTable(by, sources, Math.max(0, toMs - fromMs - awayMs) / 1e3, cost) }
     })
 
   #sources(by: 'model' | 'tenant'): CostSource[] {
@@ -96,14 +96,17 @@ export class AccessEndpoints {
     return accounts.map(({ tenant, byModel }) => tenantSource(tenant, byModel))
   }
 
-  #sourcesIn(by: 'model' | 'tenant', { fromMs, toMs }: Span): Span & { readonly sources: CostSource[] } {
+  #sourcesIn(
+    by: 'model' | 'tenant',
+    { fromMs, toMs }: Span,
+  ): Span & { readonly awayMs: number; readonly sources: CostSource[] } {
     const { tenants, models } = this.#histories
     const found = (by === 'model' ? models : tenants).between(fromMs, toMs)
     const sources =
       by === 'model'
         ? [...found.use].map(([name, [busySecs = 0, inferences = 0, tokens = 0]]) => ({ name, busySecs, inferences, tokens })) // prettier-ignore
         : [...usesOf(found.use)].map(([tenant, byModel]) => tenantSource(tenant, byModel))
-    return { fromMs: found.fromMs, toMs: found.toMs, sources }
+    return { fromMs: found.fromMs, toMs: found.toMs, awayMs: found.awayMs, sources }
   }
 
   get #histories(): UseHistories {

@@ -1,13 +1,24 @@
 // Where use by tenant and by model is read, and when it was: the numbers behind `/v2/access/usage` and `/v2/cost`.
 
+import { join } from 'node:path'
+import type { KeptFile } from '../../access/kept-file.ts'
 import type { TenantAccount } from '../../access/tenant-account.ts'
 import type { ModelUse } from '../../access/tenant-account.ts'
+import { useFile } from '../../access/use-file.ts'
 import { UseHistory } from '../../access/use-history.ts'
 import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { CostSource } from './cost-table.ts'
 
 type Accounts = Iterable<TenantAccount>
+
+type HistoryDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  /** Where the history outlives the server; '' for nowhere. */
+  readonly stateDirectory: string
+}
 
 /** The history of use. Its code and its timer are there with `--access-config` or `--cost-per-hour` only. */
 export class UseHistories {
@@ -16,12 +27,25 @@ export class UseHistories {
   /** Busy time, inferences and tokens by model. */
   readonly models: UseHistory
 
-  constructor(dependencies: { readonly clock: Clock }, engine: Engine, accounts: Accounts) {
+  readonly #files: readonly KeptFile[]
+
+  private constructor(dependencies: HistoryDependencies, engine: Engine, accounts: Accounts) {
     this.tenants = new UseHistory(dependencies, () => tenantCounts(accounts))
     this.models = new UseHistory(dependencies, () => new Map(modelSources(engine, accounts).map((one) => [one.name, [one.busySecs, one.inferences, one.tokens]]))) // prettier-ignore
+    const { stateDirectory } = dependencies
+    const folder = join(stateDirectory, 'access')
+    const names = stateDirectory === '' ? [] : (['tenants', 'models'] as const)
+    this.#files = names.map((name) => useFile(dependencies, folder, name, this[name]))
   }
 
-  close(): void {
+  static async open(dependencies: HistoryDependencies, engine: Engine, accounts: Accounts): Promise<UseHistories> {
+    const opened = new UseHistories(dependencies, engine, accounts)
+    for (const file of opened.#files) await file.open()
+    return opened
+  }
+
+  async close(): Promise<void> {
+    for (const file of this.#files) await file.close()
     this.tenants.close()
     this.models.close()
   }

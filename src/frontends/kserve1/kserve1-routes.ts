@@ -3,21 +3,35 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
-import { get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
-import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import { acting, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
 import { withoutCloudEvent } from './cloud-event.ts'
 import { predictEndpoint, type PredictParts } from './predict-endpoint.ts'
+import { PredictTimes } from './predict-times.ts'
 
-/** The paths of KServe v1; none with `--kserve-v1=false`. */
-export const kserve1Routes = (parts: PredictParts, options: HttpOptions): Route[] =>
-  options.hasKserveV1
-    ? [
-        get('/v1/models', 'metadata', listModels(parts.engine)),
-        get('/v1/models/{model}', 'health', modelReady(parts.engine)),
-        large(post('/v1/models/{model}:predict', 'inference', asEvent(parts, predictEndpoint(parts, options)))),
-        large(post('/v1/models/{model}:explain', 'inference', explain(parts.engine))),
-      ]
-    : []
+/** The paths of KServe v1; none with `--kserve-v1=false`. The port has `/metrics` with `--kserve-v1-metrics`. */
+export function kserve1Routes(parts: PredictParts, options: HttpOptions): Route[] {
+  if (!options.hasKserveV1) return []
+  const times = options.hasKserveMetrics ? new PredictTimes() : null
+  return [
+    get('/v1/models', 'metadata', listModels(parts.engine)),
+    get('/v1/models/{model}', 'health', modelReady(parts.engine)),
+    large(post('/v1/models/{model}:predict', 'inference', asEvent(parts, predictEndpoint(parts, options, times)))),
+    large(post('/v1/models/{model}:explain', 'inference', explain(parts.engine))),
+    ...(times === null ? [] : [acting('metrics', get('/metrics', 'statistics', showTimes(times), plainType))]),
+  ]
+}
+
+/** What KServe's own server has below `/v2` and Triton has not. */
+export const kserve2Routes = (engine: Engine, { hasKserveV1 }: HttpOptions): Route[] =>
+  hasKserveV1 ? [get('/v2/models', 'metadata', listModels(engine))] : []
+
+const showTimes =
+  (times: PredictTimes): RouteHandler =>
+  (http, _name, _version, caller) => {
+    const text = times.text(visibleModels(caller, 'metrics'))
+    http.respond(new HttpResponse(200, 'text/plain; version=0.0.4; charset=utf-8', [Buffer.from(text)]))
+  }
 
 /** The request may come as a CloudEvent. */
 const asEvent =

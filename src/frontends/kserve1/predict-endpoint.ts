@@ -22,6 +22,7 @@ import { writePredictResponse } from '../../protocol/predict-response.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { elementCount } from '../../tensor/shape.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
+import type { PredictTimes } from './predict-times.ts'
 
 /** Checking each row costs as much as reading it, so a thread reads what is half as long as elsewhere. */
 const largePredictBytes = largeRequestJsonBytes / 2
@@ -31,21 +32,38 @@ const mostElements = 32 * 1024
 
 export type PredictParts = ExchangeParts & { readonly offload: JsonOffload }
 
-export function predictEndpoint(parts: PredictParts, options: HttpOptions): RouteHandler {
+/** `times`: where predictions are timed; null: nowhere. */
+export function predictEndpoint(
+  parts: PredictParts,
+  options: HttpOptions,
+  times: PredictTimes | null = null,
+): RouteHandler {
   const limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
   return (http, modelName, modelVersion, caller) =>
-    new PredictExchange(parts, limits, http, caller).begin(modelName, modelVersion)
+    new PredictExchange(parts, limits, http, caller, times).begin(modelName, modelVersion)
 }
 
 class PredictExchange extends HttpExchange {
   readonly #offload: JsonOffload
   readonly #limits: RequestLimits
+  readonly #times: PredictTimes | null
   #isColumnar = false
+  /** 0 while nobody asks for times. */
+  #begunNs = 0
+  #readNs = 0
 
-  constructor(parts: PredictParts, limits: RequestLimits, http: PortRequest, caller: Caller) {
+  constructor(
+    parts: PredictParts,
+    limits: RequestLimits,
+    http: PortRequest,
+    caller: Caller,
+    times: PredictTimes | null,
+  ) {
     super(parts, http, caller, true)
     this.#offload = parts.offload
     this.#limits = limits
+    this.#times = times
+    if (times !== null) this.#begunNs = parts.clock.nowNs()
   }
 
   override head(): RequestHead {
@@ -72,6 +90,7 @@ class PredictExchange extends HttpExchange {
 
   #submitParsed({ inputs, isColumnar }: ParsedPredict): void {
     this.#isColumnar = isColumnar
+    if (this.#times !== null) this.#readNs = this.parts.clock.nowNs()
     this.submit({ inputs })
   }
 
@@ -84,12 +103,21 @@ class PredictExchange extends HttpExchange {
   }
 
   protected override write(response: InferenceResponse): void {
+    const then = this.#times === null ? send : this.#timed(this.#times)
     const { signature } = this.version
     const context = { signature, outputs: [], binaryOutputDefault: false, isColumnar: this.#isColumnar }
     const elements = response.outputs.reduce((sum, { shape }) => sum + elementCount(shape), 0)
     const isLarge = elements > mostElements || isLargeAnswer(response.outputs, context)
-    if (isLarge) this.writeLater(this.#offload, 'predict', response, context, send)
-    else send(this.answering, response, writePredictResponse(response, context))
+    if (isLarge) this.writeLater(this.#offload, 'predict', response, context, then)
+    else then(this.answering, response, writePredictResponse(response, context))
+  }
+
+  #timed(times: PredictTimes): typeof send {
+    const answeredNs = this.parts.clock.nowNs()
+    return (http, response, encoded) => {
+      send(http, response, encoded)
+      times.note(this.modelName, [this.#begunNs, this.#readNs, answeredNs, this.parts.clock.nowNs()])
+    }
   }
 }
 

@@ -20,13 +20,29 @@ export function messageResponse(
   status: number,
   message: string,
   contentType: string,
-  options: { headers?: readonly string[]; closesConnection?: boolean } = {},
+  options: { headers?: readonly string[]; closesConnection?: boolean; isRepeated?: boolean } = {},
 ): HttpResponse {
   return new HttpResponse(status, contentType, [encodeErrorBody(message)], options)
 }
 
-export const errorResponse = (error: ServerError, contentType: string): HttpResponse =>
-  messageResponse(httpStatusOf[error.code], error.message, contentType, { headers: retryHeaders(error) })
+export function errorResponse(error: ServerError, contentType: string): HttpResponse {
+  if (!error.isShared) return newResponse(error, contentType)
+  const made = contentType === jsonType ? madeJson : madePlain
+  let response = made.get(error)
+  if (response === undefined) {
+    response = newResponse(error, contentType)
+    made.set(error, response)
+  }
+  return response
+}
+
+const madeJson = new WeakMap<ServerError, HttpResponse>()
+const madePlain = new WeakMap<ServerError, HttpResponse>()
+
+const newResponse = (error: ServerError, contentType: string): HttpResponse => {
+  const options = { headers: retryHeaders(error), isRepeated: error.isShared }
+  return messageResponse(httpStatusOf[error.code], error.message, contentType, options)
+}
 
 const noHeaders: readonly string[] = []
 

@@ -14,6 +14,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly boundsBinaryBodies: boolean
   /** `--kserve-v1`: the paths below `/v1` are served. */
   readonly hasKserveV1: boolean
+  /** `--kserve-v1-metrics`: `/metrics` of the HTTP port tells the times of KServe v1. */
+  readonly hasKserveMetrics: boolean
   /** `--openai`: the OpenAI API is served below `/v1`. */
   readonly hasOpenAi: boolean
   /** `--openai-max-request-bytes` */

@@ -148,17 +148,25 @@ export class HttpPort implements HttpService {
       request.caller = anonymous
       return null
     }
-    const judge = (verdict: Verdict): HttpResponse | null => this.#judge(request, verdict)
-    const failed = (reason: unknown): HttpResponse => {
-      this.#log.error('admission failed', { target: request.target, reason: messageOf(reason) })
-      return messageResponse(500, 'the server could not find out who calls', plainType)
-    }
     try {
       const verdict = this.#admission.admit(new HttpCallFacts(this.#options.protocol, match, request))
-      return verdict instanceof Promise ? verdict.then(judge).catch(failed) : judge(verdict)
+      return verdict instanceof Promise ? this.#judgeLater(request, verdict) : this.#judge(request, verdict)
     } catch (reason) {
-      return failed(reason)
+      return this.#admissionFailed(request, reason)
     }
+  }
+
+  async #judgeLater(request: HttpRequest, verdict: Promise<Verdict>): Promise<HttpResponse | null> {
+    try {
+      return this.#judge(request, await verdict)
+    } catch (reason) {
+      return this.#admissionFailed(request, reason)
+    }
+  }
+
+  #admissionFailed(request: HttpRequest, reason: unknown): HttpResponse {
+    this.#log.error('admission failed', { target: request.target, reason: messageOf(reason) })
+    return messageResponse(500, 'the server could not find out who calls', plainType)
   }
 
   #judge(request: HttpRequest, verdict: Verdict): HttpResponse | null {

@@ -24,5 +24,5 @@ export function refusalResponse(refusal: Refusal): HttpResponse {
 
 function makeResponse({ reason, message, headers = [], retryAfterMs }: Refusal): HttpResponse {
   const retry = retryAfterMs === undefined ? [] : ['Retry-After', String(Math.ceil(retryAfterMs / 1000))]
-  return messageResponse(statusOf[reason], message, plainType, { headers: [...headers, ...retry] })
+  return messageResponse(statusOf[reason], message, plainType, { headers: [...headers, ...retry], isRepeated: true })
 }

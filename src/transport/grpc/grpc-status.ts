@@ -34,6 +34,9 @@ const codeOf: Record<ErrorCode, StatusCode> = {
   EXHAUSTED: statusCodes.RESOURCE_EXHAUSTED,
 }
 
+/** The statuses of errors that many calls get. */
+const made = new WeakMap<ServerError, GrpcStatus>()
+
 /** How a call ends. */
 export class GrpcStatus {
   readonly code: StatusCode
@@ -50,6 +53,16 @@ export class GrpcStatus {
   }
 
   static of(error: ServerError): GrpcStatus {
+    if (!error.isShared) return GrpcStatus.#made(error)
+    let status = made.get(error)
+    if (status === undefined) {
+      status = GrpcStatus.#made(error)
+      made.set(error, status)
+    }
+    return status
+  }
+
+  static #made(error: ServerError): GrpcStatus {
     const { code, message, retryAfterSecs } = error
     const isTemporary = code === 'EXHAUSTED' || code === 'UNAVAILABLE'
     return new GrpcStatus(codeOf[code], message, isTemporary ? Math.ceil(retryAfterSecs * 1000) : 0)

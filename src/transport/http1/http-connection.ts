@@ -235,6 +235,10 @@ export class HttpConnection implements RequestHost {
 
   #write(response: HttpResponse, head: RequestHead, closes: boolean): void {
     const { parts, bodyBytes, release } = response
+    if (response.isRepeated && !closes && !head.isHttp10 && head.method !== 'HEAD') {
+      this.#socket.write((response.wire ??= wireOf(response)))
+      return
+    }
     const text = headText(response, `Content-Length: ${bodyBytes}\r\n`, head, closes)
     if (bodyBytes === 0 || head.method === 'HEAD') {
       this.#socket.write(text, 'latin1')
@@ -412,11 +416,10 @@ export class HttpConnection implements RequestHost {
     this.#phase = 'body'
     this.#leftBytes = bodyBytes
     const { refusal } = exchange
-    if (refusal === null && bodyBytes > 0 && bodyBytes <= this.#host.bodyLimitBytes && !expectsContinue) return
-    const collector =
-      refusal === null
-        ? this.#newCollector(bodyBytes)
-        : new BodyCollector(bodyBytes, 0, { patienceBytes: mostUnwantedBytes })
+    // Most bodies come whole with their head and need no collector, read or not.
+    const mostBytes = refusal === null ? this.#host.bodyLimitBytes : mostUnwantedBytes
+    if (bodyBytes > 0 && bodyBytes <= mostBytes && !expectsContinue) return
+    const collector = refusal === null ? this.#newCollector(bodyBytes) : refusedBody(bodyBytes)
     this.#collector = collector
     this.#decoder = bodyBytes < 0 ? new ChunkedDecoder() : null
     // A client that asks before it sends is refused at once. Others read the answer only after they have sent the body.
@@ -442,11 +445,12 @@ export class HttpConnection implements RequestHost {
     const end = Math.min(data.length, at + this.#leftBytes)
     const piece = data.subarray(at, end)
     if (this.#collector === null && piece.length === this.#leftBytes) {
-      if (this.#reserve(piece.length)) this.#complete(exchange, piece)
+      if (exchange.refusal !== null) this.#refuseUnread(exchange, exchange.refusal)
+      else if (this.#reserve(piece.length)) this.#complete(exchange, piece)
       else this.#refuseWhole(exchange, piece.length)
       return end
     }
-    this.#collector ??= this.#newCollector(this.#leftBytes)
+    this.#collector ??= exchange.refusal === null ? this.#newCollector(this.#leftBytes) : refusedBody(this.#leftBytes)
     this.#collector.add(piece)
     this.#leftBytes -= piece.length
     if (this.#collector.isBeyondPatience) this.#refuseBody(exchange, this.#collector)
@@ -479,6 +483,11 @@ export class HttpConnection implements RequestHost {
   #complete(exchange: ReceivedRequest, body: Buffer): void {
     exchange.body = body
     this.#handle(exchange)
+  }
+
+  #refuseUnread(exchange: ReceivedRequest, refusal: HttpResponse): void {
+    this.#phase = 'waiting'
+    exchange.respond(refusal)
   }
 
   #handle(exchange: ReceivedRequest): void {
@@ -540,6 +549,14 @@ export class HttpConnection implements RequestHost {
     }
     this.#releaseNow()
   }
+}
+
+const refusedBody = (bodyBytes: number): BodyCollector =>
+  new BodyCollector(bodyBytes, 0, { patienceBytes: mostUnwantedBytes })
+
+function wireOf(response: HttpResponse): Buffer {
+  const text = headText(response, `Content-Length: ${response.bodyBytes}\r\n`, noHead, false)
+  return Buffer.concat([Buffer.from(text, 'latin1'), ...response.parts])
 }
 
 function headText(response: HttpResponse, framing: string, head: RequestHead, closes: boolean): string {

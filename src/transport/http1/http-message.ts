@@ -68,12 +68,21 @@ export class HttpResponse {
   readonly release: (() => void) | null
   /** True when the rest of the connection cannot be trusted or is not wanted. */
   readonly closesConnection: boolean
+  /** True: many requests get this one object, so the transport keeps its bytes in `wire`. It has no `release`. */
+  readonly isRepeated: boolean
+  /** Head and body as a kept connection of HTTP/1.1 gets them; null before the first time. */
+  wire: Buffer | null = null
 
   constructor(
     status: number,
     contentType: string,
     parts: readonly Uint8Array[] = noParts,
-    options: { headers?: readonly string[]; release?: (() => void) | null; closesConnection?: boolean } = {},
+    options: {
+      headers?: readonly string[]
+      release?: (() => void) | null
+      closesConnection?: boolean
+      isRepeated?: boolean
+    } = {},
   ) {
     this.status = status
     this.contentType = contentType
@@ -81,6 +90,7 @@ export class HttpResponse {
     this.headers = options.headers ?? noHeaders
     this.release = options.release ?? null
     this.closesConnection = options.closesConnection ?? false
+    this.isRepeated = options.isRepeated ?? false
     let bodyBytes = 0
     for (let i = 0; i < parts.length; i++) bodyBytes += (parts[i] as Uint8Array).length
     this.bodyBytes = bodyBytes
