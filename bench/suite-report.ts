@@ -160,7 +160,7 @@ function chartsOf(results: SuiteResults): [name: string, text: string][] {
         categories: found.map(({ name }) => name),
         series: subjects.map((subject) => ({
           name: subject,
-          values: found.map(({ result }) => Math.round(medianFigure(result, subject, 'cpuUs')) || 0),
+          values: found.map(({ result }) => Math.round(medianFigure(result, subject, 'cpuUs'))),
         })),
         note,
       }),

@@ -152,13 +152,3 @@ test('every environment variable that the server reads is in the documents', () 
   const missing = [...new Set(known)].filter((name) => !others.has(name) && !text.includes(`\`${name}`))
   assert.deepEqual(missing, [])
 })
-
-test('README.md leads to every page of the guide and the reference', () => {
-  const readme = read('README.md')
-  const pages = readAll('docs/{guide,reference}/*.md').map(([file]) => file)
-  assert.ok(pages.length > 20)
-  assert.deepEqual(
-    pages.filter((file) => !readme.includes(`](${file})`)),
-    [],
-  )
-})

@@ -36,7 +36,7 @@ type BarChart = {
   readonly y: ChartAxis
   /** Groups along the x axis. */
   readonly categories: readonly string[]
-  /** One value per category each. */
+  /** One value per category each; NaN where there is none. */
   readonly series: readonly { readonly name: string; readonly values: readonly number[] }[]
   readonly note?: string
 }
@@ -75,12 +75,13 @@ export function lineChart({ title, x, y, series, note }: LineChart): string {
 }
 
 export function barChart({ title, y, categories, series, note }: BarChart): string {
-  const values = series.flatMap((each) => each.values)
+  const values = series.flatMap((each) => each.values).filter(Number.isFinite)
   const up = scaleOf(y, values, plot.bottom, plot.top)
   const slot = (plot.right - plot.left) / Math.max(1, categories.length)
   const bar = (slot * 0.8) / Math.max(1, series.length)
   const parts = series.flatMap(({ values: heights }, index) =>
     heights.map((value, at) => {
+      if (!Number.isFinite(value)) return ''
       const left = plot.left + slot * (at + 0.1) + bar * index
       const top = up.at(value)
       const text = `<text x="${fixed(left + bar / 2)}" y="${fixed(top - 5)}" text-anchor="middle" class="note">${numberText(value)}</text>`
