@@ -59,6 +59,8 @@ export type HeldMemory = {
   reserve(bytes: number): boolean
   /** Says why. */
   refuse(bytes: number): string
+  /** Nobody looks at this body any more: its memory is for the next one. */
+  reuse(body: Buffer): void
 }
 
 /** Calls `done` exactly once, at once or later, with what is to be written in place of the answer. */
@@ -68,6 +70,9 @@ type WaitingAnswer = { readonly response: InferenceResponse; readonly isFinal: b
 
 /** A model that does not wait while its answers are prepared is given up with more than this behind. */
 const mostBehindBytes = 16 * 1024 * 1024
+
+/** Smaller bodies are left to the collection of garbage. */
+const leastReusedBytes = 1024 * 1024
 
 const noOutputs: readonly OutputPlace[] = []
 const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
@@ -124,6 +129,10 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   protected abstract readonly arrivalNames: ArrivalNames
   /** Null: nothing is counted, because no client sends requests over a network. */
   protected get memory(): HeldMemory | null {
+    return null
+  }
+  /** What the client sent, where its memory can be used again. */
+  protected get receivedBody(): Buffer | null {
     return null
   }
   /** Reads the request and calls `submit`, or has it read with `readLater`. Throws ServerError. */
@@ -562,12 +571,25 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   #write(response: InferenceResponse, isFinal: boolean): void {
+    const body = isFinal ? this.#bodyToReuse(response) : null
+    const memory = body === null ? null : this.memory
     try {
       this.write(response, isFinal)
     } catch (reason) {
       response.release()
       this.fail(this.told(reason), isFinal)
+      return
     }
+    if (body !== null) memory?.reuse(body)
+  }
+
+  /** The body, where it is large and nobody looks at it once its model has answered; null otherwise. HOT. */
+  #bodyToReuse({ outputs }: InferenceResponse): Buffer | null {
+    const body = this.receivedBody
+    if (body === null || body.length < leastReusedBytes || !this.answersOnce) return null
+    // A trace shows tensors, a rollout copies them, an output may be a view on an input.
+    if (this.#arrivedNs !== 0 || this.watch !== null || this.version.isDoneOnAnswer !== true) return null
+    return outputs.some(({ bytes }) => bytes.buffer === body.buffer) ? null : body
   }
 
   #endIfDone(): void {
