@@ -23,6 +23,7 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { QueueDoor } from '../model/queue-report.ts'
+import { bodyToReuse } from './body-to-reuse.ts'
 import { InferenceMeter } from './inference-meter.ts'
 import type { RequestHead } from '../model/request-origin.ts'
 
@@ -70,9 +71,6 @@ type WaitingAnswer = { readonly response: InferenceResponse; readonly isFinal: b
 
 /** A model that does not wait while its answers are prepared is given up with more than this behind. */
 const mostBehindBytes = 16 * 1024 * 1024
-
-/** Smaller bodies are left to the collection of garbage. */
-const leastReusedBytes = 1024 * 1024
 
 const noOutputs: readonly OutputPlace[] = []
 const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
@@ -571,7 +569,9 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   #write(response: InferenceResponse, isFinal: boolean): void {
-    const body = isFinal ? this.#bodyToReuse(response) : null
+    // A trace shows tensors, and a rollout copies them.
+    const isFree = isFinal && this.answersOnce && this.#arrivedNs === 0 && this.watch === null
+    const body = isFree ? bodyToReuse(this.receivedBody, this.version, response) : null
     const memory = body === null ? null : this.memory
     try {
       this.write(response, isFinal)
@@ -581,15 +581,6 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       return
     }
     if (body !== null) memory?.reuse(body)
-  }
-
-  /** The body, where it is large and nobody looks at it once its model has answered; null otherwise. HOT. */
-  #bodyToReuse({ outputs }: InferenceResponse): Buffer | null {
-    const body = this.receivedBody
-    if (body === null || body.length < leastReusedBytes || !this.answersOnce) return null
-    // A trace shows tensors, a rollout copies them, an output may be a view on an input.
-    if (this.#arrivedNs !== 0 || this.watch !== null || this.version.isDoneOnAnswer !== true) return null
-    return outputs.some(({ bytes }) => bytes.buffer === body.buffer) ? null : body
   }
 
   #endIfDone(): void {

@@ -66,5 +66,5 @@ test('many large requests at once, over both protocols, each answered about its 
   for (let round = 0; round < 3; round++) {
     await Promise.all(Array.from({ length: 12 }, (_, i) => ask(round * 12 + i + 1)))
   }
-  grpc.close()
+  await grpc.close()
 })
