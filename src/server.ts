@@ -139,7 +139,7 @@ async function openServer(
     ...counts,
     access,
     ...(await openCost({ ...dependencies, engine, access }, options.process, closing)),
-    clientMemory: new ClientMemory(options.process.clientMemoryLimitBytes),
+    clientMemory: new ClientMemory(options.process.clientMemoryLimitBytes, gpus?.pinnedInputs ?? null),
     connectionSlots,
     engine,
     rollouts,

@@ -178,9 +178,9 @@ export const modelParameters = {
   TRITON_BATCH_STRATEGY_PATH: row(every, anyText, batchingLibrary, isPath),
   MAX_BATCH_VOLUME_BYTES: row(every, anyText, batchingLibrary),
   max_execution_ms: row(
-    [...onnx, ...inPython, ...typescript],
+    [...onnx, ...inPython, ...typescript, ...llama],
     wholeNumberUpTo(0x7fffffff),
-    'An execution that takes longer is ended and its requests fail; 0: no limit',
+    'An execution that takes longer is ended and its requests fail; an answer of `llamacpp` ends there with the reason `length`; 0: no limit',
   ),
   ...rows(
     ['intra_op_thread_count', 'inter_op_thread_count'],
@@ -280,7 +280,11 @@ export const modelParameters = {
     wholeNumberUpTo(65_536),
     'Prompt tokens of one step; 0 or without: as many as keep the answers that run on time',
   ),
-  n_threads: row(llama, wholeFrom(1, 1024), 'Threads of one instance; without: one for each core'),
+  n_threads: row(
+    llama,
+    wholeFrom(1, 1024),
+    'Threads of one instance at most; without: one for each core. Fewer compute while other programs use the cores',
+  ),
   n_gpu_layers: row(
     llama,
     wholeNumberUpTo(10_000),

@@ -15,6 +15,8 @@ export class PinnedBuffers {
   readonly #thread: () => GpuThread
   /** By size: clients send the same tensor again and again. */
   readonly #free = new Map<number, Buffer[]>()
+  /** The memory of all buffers. */
+  readonly #own = new WeakSet<ArrayBufferLike>()
   /** Sizes that are being allocated. */
   readonly #coming = new Set<number>()
   /** A buffer that nobody gave back, because its request failed, is freed when nobody can reach it any more. */
@@ -41,6 +43,13 @@ export class PinnedBuffers {
     else free.push(buffer)
   }
 
+  /** As `give`, for the memory of a buffer; false: it is not of here. */
+  giveBack(memory: ArrayBufferLike): boolean {
+    if (!this.#own.has(memory)) return false
+    this.give(Buffer.from(memory))
+    return true
+  }
+
   /** Other sizes than the one that is asked for leave when the budget is used up. */
   #hasRoom(byteLength: number): boolean {
     if (this.#budget.take(byteLength)) return true
@@ -55,6 +64,7 @@ export class PinnedBuffers {
       program.allocatePinned(byteLength)
       const [address = 0] = await this.#thread().ask(program)
       const memory = loadKoffi().view(BigInt(address), byteLength)
+      this.#own.add(memory)
       this.#lost.register(memory, { address, byteLength })
       this.give(Buffer.from(memory))
     } catch {

@@ -23,6 +23,7 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { QueueDoor } from '../model/queue-report.ts'
+import { bodyToReuse } from './body-to-reuse.ts'
 import { InferenceMeter } from './inference-meter.ts'
 import type { RequestHead } from '../model/request-origin.ts'
 
@@ -59,6 +60,8 @@ export type HeldMemory = {
   reserve(bytes: number): boolean
   /** Says why. */
   refuse(bytes: number): string
+  /** Nobody looks at this body any more: its memory is for the next one. */
+  reuse(body: Buffer): void
 }
 
 /** Calls `done` exactly once, at once or later, with what is to be written in place of the answer. */
@@ -124,6 +127,10 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   protected abstract readonly arrivalNames: ArrivalNames
   /** Null: nothing is counted, because no client sends requests over a network. */
   protected get memory(): HeldMemory | null {
+    return null
+  }
+  /** What the client sent, where its memory can be used again. */
+  protected get receivedBody(): Buffer | null {
     return null
   }
   /** Reads the request and calls `submit`, or has it read with `readLater`. Throws ServerError. */
@@ -562,12 +569,18 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   #write(response: InferenceResponse, isFinal: boolean): void {
+    // A trace shows tensors, and a rollout copies them.
+    const isFree = isFinal && this.answersOnce && this.#arrivedNs === 0 && this.watch === null
+    const body = isFree ? bodyToReuse(this.receivedBody, this.version, response) : null
+    const memory = body === null ? null : this.memory
     try {
       this.write(response, isFinal)
     } catch (reason) {
       response.release()
       this.fail(this.told(reason), isFinal)
+      return
     }
+    if (body !== null) memory?.reuse(body)
   }
 
   #endIfDone(): void {

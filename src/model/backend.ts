@@ -77,6 +77,8 @@ export interface Instance {
   withdraw?(): void
   /** The GPU in whose memory inputs and outputs may lie (`deviceAddressOf`); absent: in memory of the host only. */
   readonly deviceId?: number | undefined
+  /** When the Instance has answered a request without an error, it does not look at the inputs any more. Absent: it may. */
+  readonly isDoneOnAnswer?: boolean
   /** How often the Worker of the Instance was started again; absent: the Instance has no Worker. */
   readonly restartCount?: number
   /**

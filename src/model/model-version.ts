@@ -19,6 +19,8 @@ export interface ModelVersion {
   readonly state: ModelVersionState
   /** The GPU in whose memory inputs and outputs of a request may lie; absent or null: in memory of the host only. */
   readonly deviceMemory?: number | null
+  /** When a request is answered without an error, nobody looks at its inputs any more. Absent: somebody may. */
+  readonly isDoneOnAnswer?: boolean
   /** Of a language model that is in memory; absent or null: the model is none, or sleeps. */
   readonly languageFacts?: LanguageFacts | null
   /** Requests that wait and have not begun. */

@@ -3,6 +3,7 @@
 // method has to think of it, and none can leave it out.
 
 import { InflateQueue } from './inflate-queue.ts'
+import { LargeBuffers, type PinnedSource } from './large-buffers.ts'
 
 /** Up to this size a request may use the whole budget. Larger requests leave a quarter of it to the small ones. */
 const smallBytes = 64 * 1024
@@ -11,6 +12,8 @@ const largeShare = 3 / 4
 const connectionShare = 1 / 4
 /** What all inflated bodies together may hold. Inflating is how a client that sends little makes the server hold much. */
 const inflatedShare = 1 / 8
+/** What is kept of the memory of large bodies that were answered, beside the budget. */
+const keptShare = 1 / 8
 /** Above this share of unread answers the connections are held to the smaller of the two bounds below. */
 const unreadPressureShare = 1 / 8
 /** With so many unread bytes no further message of the connection is read until its client has taken some. */
@@ -34,11 +37,14 @@ export class ClientMemory {
   readonly inflations = new InflateQueue()
   /** What one connection may hold. */
   readonly connectionLimitBytes: number
+  readonly bodies: LargeBuffers
   readonly #largeLimitBytes: number
   readonly #pressureBytes: number
 
-  constructor(limitBytes: number = defaultLimitBytes) {
+  /** `pinned`: where there is a GPU. */
+  constructor(limitBytes: number = defaultLimitBytes, pinned: PinnedSource | null = null) {
     this.limitBytes = limitBytes
+    this.bodies = new LargeBuffers(limitBytes * keptShare, pinned)
     // Whole numbers: requests compare with these limits.
     this.#largeLimitBytes = Math.floor(limitBytes * largeShare)
     this.#pressureBytes = Math.floor(limitBytes * unreadPressureShare)

@@ -31,6 +31,11 @@ export class RequestMemory implements InflatedMemory {
     return this.server.refuse(bytes)
   }
 
+  /** Nobody looks at this body any more: its memory is for the next one. */
+  reuse(body: Buffer): void {
+    this.server.bodies.give(body)
+  }
+
   get isInflated(): boolean {
     return this.#inflatedBytes > 0
   }

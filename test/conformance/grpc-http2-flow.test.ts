@@ -83,7 +83,9 @@ test('paused streams together hold the window of their connection and no more', 
   const streams = connectionWindowBytes / streamWindowBytes + 1
   const { loopback, users } = opened(streams)
   for (const { stream } of users) stream.setPaused(true)
-  const all = users.flatMap(({ stream }) => Array.from({ length: 4 }, () => data(stream.id)))
+  const all = users.flatMap(({ stream }) =>
+    Array.from({ length: streamWindowBytes / pieceBytes }, () => data(stream.id)),
+  )
   for (const frame of all) if (loopback.failure === null) loopback.say(frame)
   assert.equal(loopback.failure?.code, errorCodes.FLOW_CONTROL_ERROR)
   assert.ok(users.every(({ closes }) => closes === 1))
@@ -93,17 +95,17 @@ test('paused streams together hold the window of their connection and no more', 
 test('the window of a stream that ended with data unread goes back to the connection', async () => {
   const { loopback } = opened(0)
   const given: SentFrame[] = []
-  for (let i = 0; i < 64; i++) {
+  for (let i = 0; i < 8; i++) {
     const id = 2 * i + 1
     loopback.say(open(id))
     loopback.users.at(-1)?.stream.setPaused(true)
-    for (let j = 0; j < 4; j++) loopback.say(data(id))
+    for (let j = 0; j < streamWindowBytes / pieceBytes; j++) loopback.say(data(id))
     loopback.users.at(-1)?.stream.reset(errorCodes.CANCEL)
     loopback.flush()
     given.push(...loopback.takeFrames())
   }
   assert.equal(loopback.failure, null)
-  assert.ok(64 * streamWindowBytes - updates(given, 0) < connectionWindowBytes)
+  assert.ok(8 * streamWindowBytes - updates(given, 0) < connectionWindowBytes)
   await loopback.close()
 })
 

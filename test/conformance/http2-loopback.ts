@@ -33,6 +33,10 @@ export class CountingUser implements StreamUser {
     this.bytes += piece.length
   }
 
+  target(): null {
+    return null
+  }
+
   onBodyEnd(): void {
     this.ends++
   }
@@ -84,7 +88,7 @@ export class Http2Loopback implements ConnectionUser {
 
   /** From the client. */
   say(...bytes: readonly Uint8Array[]): void {
-    this.socket.emit('data', Buffer.concat(bytes))
+    this.connection.takeLent(Buffer.concat(bytes))
   }
 
   flush(): void {

@@ -156,6 +156,29 @@ describe('a GGUF model', () => {
     assert.ok(name.length <= 12 && Number.isInteger(age) && age >= 1 && age <= 99)
   })
 
+  test('calls a tool where a call is required', async () => {
+    const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+    const response = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST',
+      body: JSON.stringify({
+        model: 'smol',
+        temperature: 0,
+        messages: [{ role: 'user', content: 'What is the weather in Paris?' }],
+        tools: [{ type: 'function', function: { name: 'get_weather', parameters } }],
+        tool_choice: 'required',
+      }),
+    })
+    const answer = (await response.json()) as {
+      choices: { finish_reason: string; message: { tool_calls: { function: { name: string; arguments: string } }[] } }[]
+    }
+    const [choice] = answer.choices
+    assert.equal(choice?.finish_reason, 'tool_calls')
+    for (const call of choice.message.tool_calls) {
+      assert.equal(call.function.name, 'get_weather')
+      assert.equal(typeof (JSON.parse(call.function.arguments) as { city: unknown }).city, 'string')
+    }
+  })
+
   test('refuses what it cannot do, and goes on', async () => {
     assert.match(
       await refusal('{"max_tokens": 5}', 'word '.repeat(600)),

@@ -34,7 +34,7 @@ class EngineUnderTest {
 
   constructor(settings: Partial<EngineSettings> & { cells: number; slots: number }) {
     const all: EngineSettings = {
-      kind: 'generate', contextLength: Math.min(64, settings.cells), batchTokens: 32, promptTokens: 0, threads: 1, gpuLayers: 0, gpu: 0, waiting: 64, adapters: [],
+      kind: 'generate', contextLength: Math.min(64, settings.cells), batchTokens: 32, promptTokens: 0, threads: 1, gpuLayers: 0, gpu: 0, waiting: 64, answerMs: 0, adapters: [],
       ...settings,
     } // prettier-ignore
     this.runtime = new FakeLanguageRuntime(all)
@@ -183,4 +183,16 @@ test('a prompt that fills the context is refused, and one that leaves room ends 
   assert.match(under.ends.get(refused) ?? '', /context has 16 tokens, and text_input alone has 16/)
   assert.equal(under.ends.get(cut), 'length')
   assert.equal(under.texts.get(cut)?.length, 6)
+})
+
+test('an answer that takes longer than it may ends there, and its memory is for others', async () => {
+  // The clock of this engine goes on by one with every look at it.
+  const under = new EngineUnderTest({ slots: 1, cells: 64, contextLength: 64, answerMs: 60 })
+  const slow = under.ask('abc', 50)
+  const quick = under.ask('bcd', 3)
+  await under.settled()
+  assert.equal(under.ends.get(slow), 'length')
+  const said = under.texts.get(slow)?.length ?? 0
+  assert.ok(said > 0 && said < 50, `${said} tokens`)
+  assert.equal(under.texts.get(quick)?.length, 3)
 })

@@ -28,6 +28,8 @@ export type EngineSettings = {
   readonly gpu: number
   /** Requests that may wait in the process for a slot. */
   readonly waiting: number
+  /** An answer ends so long after its request got a slot; 0: no limit. */
+  readonly answerMs: number
   readonly adapters: readonly { readonly name: string; readonly path: string }[]
 }
 
@@ -70,7 +72,7 @@ export type TokenLogprob = {
 }
 export type ChosenLogprob = TokenLogprob & { readonly top: readonly TokenLogprob[] }
 
-/** `stop`: an end token or a stop text; `length`: max_tokens or the context. */
+/** `stop`: an end token or a stop text; `length`: max_tokens, the context, or the time of an answer. */
 export type FinishReason = 'stop' | 'length' | 'cancelled'
 
 /** What a sequence has said since its last message. */

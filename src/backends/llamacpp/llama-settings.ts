@@ -39,6 +39,7 @@ export function llamaSettings(
     gpuLayers: readParameter(config, 'n_gpu_layers') ?? (isOnGpu ? allLayers : 0),
     gpu: isOnGpu ? spec.deviceId : 0,
     waiting: 4 * slots,
+    answerMs: readParameter(config, 'max_execution_ms') ?? 0,
     adapters: adaptersOf(config, files),
   }
 }

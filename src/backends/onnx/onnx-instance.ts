@@ -33,6 +33,7 @@ export class OnnxInstance implements Instance {
   readonly name: string
   readonly isReady = true
   readonly deviceId: number | undefined
+  readonly isDoneOnAnswer = true
   readonly #parts: OnnxInstanceParts
   readonly #allIndexes: readonly number[]
   #batch: Batch | null = null

@@ -17,3 +17,10 @@ export function deviceMemoryOf(config: ModelConfig, instances: readonly Instance
     readParameter(config, 'pad_inputs') !== null
   return isRead ? null : deviceId
 }
+
+/** Whether neither the Instances nor anybody between the client and them looks at inputs behind the answer. */
+export const isDoneOnAnswer = (config: ModelConfig, instances: readonly Instance[]): boolean =>
+  instances.every((instance) => instance.isDoneOnAnswer === true) &&
+  config.sequenceBatching === null &&
+  config.responseCache?.enable !== true &&
+  readParameter(config, 'single_flight') === null

@@ -1,7 +1,7 @@
 import { assert } from '../../base/assert.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Clock } from '../../base/clock.ts'
-import { deviceMemoryOf } from './device-memory.ts'
+import { deviceMemoryOf, isDoneOnAnswer } from './device-memory.ts'
 import { Drain } from '../../base/drain.ts'
 import type { Log } from '../../base/log.ts'
 import type { Patience } from '../../base/patience.ts'
@@ -116,6 +116,11 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
   get deviceMemory(): number | null {
     const parts = this.#parts
     return parts === null || parts.instances === null ? null : deviceMemoryOf(parts.config, parts.instances.instances)
+  }
+
+  get isDoneOnAnswer(): boolean {
+    const parts = this.#parts
+    return parts !== null && parts.instances !== null && isDoneOnAnswer(parts.config, parts.instances.instances)
   }
 
   get languageFacts(): LanguageFacts | null {

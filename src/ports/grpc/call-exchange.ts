@@ -44,6 +44,10 @@ export abstract class CallExchange extends InferenceExchange {
     return this.call.memoryOf(this.received)
   }
 
+  protected override get receivedBody(): Buffer {
+    return this.received
+  }
+
   protected override get deadlineNs(): number {
     return this.call.deadlineNs ?? 0
   }

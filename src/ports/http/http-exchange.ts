@@ -52,6 +52,10 @@ export abstract class HttpExchange extends InferenceExchange {
     return this.http.memory
   }
 
+  protected override get receivedBody(): Buffer {
+    return this.http.body
+  }
+
   protected get arrivalNames(): ArrivalNames {
     return arrivalNames
   }

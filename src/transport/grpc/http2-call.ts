@@ -356,12 +356,23 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (this.isEnded) return
     const assembler = this.#assembler
     if ((assembler === null || assembler.isBetweenMessages) && this.#isOneMessage(piece) && !this.#mustHoldBack) {
-      this.#give(piece.subarray(prefixBytes), false)
+      const message = Buffer.allocUnsafe(piece.length - prefixBytes)
+      piece.copy(message, 0, prefixBytes)
+      this.#give(message, false)
       return
     }
-    this.#assembler ??= new MessageAssembler(this.#mostMessageBytes, (bytes) => this.#reserve(bytes))
+    this.#assembler ??= new MessageAssembler(
+      this.#mostMessageBytes,
+      (bytes) => this.#reserve(bytes),
+      (bytes) => this.#surroundings.memory.server.bodies.take(bytes),
+    )
     this.#assembler.push(piece)
     this.#deliver()
+    this.#assembler.keepRest()
+  }
+
+  target(mostBytes: number): Buffer | null {
+    return this.isEnded || this.#assembler === null ? null : this.#assembler.target(mostBytes)
   }
 
   /** HOT: once per request. False: there is no room for so many bytes. */

@@ -11,6 +11,7 @@ import { ClientMemory } from '../client-memory.ts'
 import type { ConnectionSlots } from '../connection-slots.ts'
 import { FrameOutput } from '../http2/frame-output.ts'
 import type { Http2Connection } from '../http2/http2-connection.ts'
+import { readIntoLentBuffer } from '../lent-buffer-socket.ts'
 import { Listener } from '../listener.ts'
 import { UnreadAnswers } from '../unread-answers.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
@@ -47,10 +48,10 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     this.handle = handle
     this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
     this.#listener = new Listener(dependencies, options, {
-      plainSockets: socketOptions,
+      plainSockets: { ...socketOptions, pauseOnConnect: true },
       tlsSockets: { ...socketOptions, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs },
       maxConnections: options.maxConnections,
-      onSocket: (socket) => this.#onSocket(socket),
+      onSocket: options.tls === null ? (socket) => this.#onAccepted(socket) : (socket) => this.#onSecure(socket),
       cannotListen: (reason) => listenError(reason, options),
     })
     const { connections } = this.#listener
@@ -85,16 +86,38 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     const everyMs = Math.max(10, Math.min(1000, writeIdleTimeoutMs / 4, bodyIdleTimeoutMs / 4, idleTimeoutMs / 4))
     this.#cancelSweep = this.clock.after(everyMs * 1e6, () => {
       const nowNs = this.clock.nowNs()
+      this.clientMemory.bodies.sweep(nowNs)
       for (const connection of this.#listener.connections.values()) connection.sweep(nowNs)
       this.#sweepLater()
     })
   }
 
-  #onSocket(socket: Socket): void {
+  #onAccepted(accepted: Socket): void {
+    let connection: ServedConnection | null = null
+    const socket = readIntoLentBuffer(accepted, () => connection?.connection ?? null)
+    if (socket !== null) connection = this.#hold(socket)
+    else {
+      this.#readAsItComes(accepted)
+      accepted.resume()
+    }
+  }
+
+  #onSecure(socket: Socket): void {
     // HTTP/2 over TLS is agreed upon in the handshake (RFC 9113, 3.2).
     const isForeign = socket instanceof TLSSocket && socket.alpnProtocol !== 'h2'
     if (isForeign) socket.on('error', () => undefined).destroy()
-    else this.#listener.hold(socket, new ServedConnection(this, socket))
+    else this.#readAsItComes(socket)
+  }
+
+  #readAsItComes(socket: Socket): void {
+    const { connection } = this.#hold(socket)
+    socket.on('data', (chunk: Buffer) => connection.takeLent(chunk))
+  }
+
+  #hold(socket: Socket): ServedConnection {
+    const served = new ServedConnection(this, socket)
+    this.#listener.hold(socket, served)
+    return served
   }
 
   flushSoon(connection: Http2Connection): void {

@@ -34,11 +34,31 @@ test('messages are the same however their bytes arrive', () => {
   )
 })
 
-test('a message in one piece is a view on it', () => {
-  const chunk = framed(Buffer.from('abc'))
+test('a message is a copy of lent bytes, and so is what is kept of them', () => {
+  const chunk = Buffer.concat([framed(Buffer.from('abc')), framed(Buffer.from('de'))])
   const assembler = new MessageAssembler(10)
   assembler.push(chunk)
-  assert.equal(assembler.next()?.bytes.buffer, chunk.buffer)
+  const first = assembler.next()
+  assembler.keepRest()
+  chunk.fill(0)
+  assert.deepEqual([first?.bytes.toString(), assembler.next()?.bytes.toString()], ['abc', 'de'])
+})
+
+test('bytes of a large message are read straight to their place, and never beyond the end of their frame', () => {
+  const bytes = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => i % 251))
+  const body = framed(bytes)
+  const assembler = new MessageAssembler(bytes.length)
+  assembler.push(body.subarray(0, 70_000))
+  assert.equal(assembler.next(), null)
+  assert.equal(assembler.target(1000), null)
+  const target = assembler.target(100_000) as Buffer
+  assert.equal(target.length, 100_000)
+  body.copy(target, 0, 70_000, 170_000)
+  assembler.push(target)
+  assert.equal(assembler.next(), null)
+  assembler.push(body.subarray(170_000))
+  assert.ok(assembler.next()?.bytes.equals(bytes))
+  assert.equal(assembler.target(100_000), null)
 })
 
 test('a prefix that announces much and brings little costs little', () => {

@@ -1,5 +1,7 @@
-// The length-prefixed messages in a call's body. A message that arrives in one piece is a view on that piece. Other
-// messages are collected in one buffer, which grows with the bytes that arrived and not with the length announced.
+// The length-prefixed messages in a call's body. The bytes of the socket are lent, so a message that arrives in one piece is
+// copied. Other messages are collected in one buffer, which grows with the bytes that arrived and not with the length announced.
+
+import { isInPlace, leastDirectBytes } from '../lent-buffer-socket.ts'
 
 type AssembledMessage = {
   readonly bytes: Buffer
@@ -10,9 +12,10 @@ type AssembledMessage = {
 
 const prefixBytes = 5
 const leastBytes = 1024
+const none = (): null => null
 const always = (): boolean => true
 /** How much larger each new buffer is. A higher number means fewer copies of the bytes collected so far. */
-const growth = 8
+const growth = 16
 
 export class MessageTooLarge extends Error {
   readonly messageBytes: number
@@ -36,6 +39,7 @@ export class MessageUnwelcome extends Error {
 export class MessageAssembler {
   readonly #limitBytes: number
   readonly #reserve: (bytes: number) => boolean
+  readonly #kept: (bytes: number) => Buffer | null
   /** A prefix that arrives in pieces; null as long as none did. */
   #prefix: Buffer | null = null
   #prefixLength = 0
@@ -48,9 +52,14 @@ export class MessageAssembler {
   #chunk: Buffer | null = null
   #at = 0
 
-  /** `reserve` is asked before a buffer grows by so many bytes. */
-  constructor(limitBytes: number, reserve: (bytes: number) => boolean = always) {
+  /** `reserve` is asked before a buffer grows by so many bytes, `kept` for memory that is there already. */
+  constructor(
+    limitBytes: number,
+    reserve: (bytes: number) => boolean = always,
+    kept: (bytes: number) => Buffer | null = none,
+  ) {
     this.#reserve = reserve
+    this.#kept = kept
     this.#limitBytes = limitBytes
   }
 
@@ -62,6 +71,22 @@ export class MessageAssembler {
   /** True when `next` would give null: everything that arrived was read. */
   get isDrained(): boolean {
     return this.#chunk === null
+  }
+
+  /** Where the next bytes of a large message belong, at most so many; null where they are to come as a chunk. */
+  target(mostBytes: number): Buffer | null {
+    const collected = this.#collected
+    if (collected === null || this.#chunk !== null) return null
+    const from = this.#collectedLength
+    const room = Math.min(collected.length - from, mostBytes)
+    return room < leastDirectBytes ? null : collected.subarray(from, from + room)
+  }
+
+  /** Copies what was not read yet: the chunk is valid no longer. */
+  keepRest(): void {
+    if (this.#chunk === null) return
+    this.#chunk = Buffer.from(this.#chunk.subarray(this.#at))
+    this.#at = 0
   }
 
   /** `next` gives the messages in the chunk. It must have given null before the next chunk is pushed. */
@@ -118,11 +143,14 @@ export class MessageAssembler {
     const available = chunk.length - this.#at
     if (this.#collected === null && available >= size) {
       this.#at += size
-      return chunk.subarray(this.#at - size, this.#at)
+      return Buffer.from(chunk.subarray(this.#at - size, this.#at))
     }
     const taken = Math.min(size - this.#collectedLength, available)
     const target = this.#room(this.#collectedLength + taken)
-    chunk.copy(target, this.#collectedLength, this.#at, this.#at + taken)
+    // Bytes that were read straight to their place are there already.
+    if (this.#at > 0 || !isInPlace(chunk, target, this.#collectedLength)) {
+      chunk.copy(target, this.#collectedLength, this.#at, this.#at + taken)
+    }
     this.#at += taken
     this.#collectedLength += taken
     return this.#collectedLength === size ? target.subarray(0, size) : null
@@ -131,9 +159,10 @@ export class MessageAssembler {
   #room(needed: number): Buffer {
     const current = this.#collected
     if (current !== null && needed <= current.length) return current
-    const capacity = Math.min(this.#messageBytes, Math.max(needed * growth, leastBytes))
+    const kept = this.#kept(this.#messageBytes)?.subarray(0, this.#messageBytes) ?? null
+    const capacity = kept?.length ?? Math.min(this.#messageBytes, Math.max(needed * growth, leastBytes))
     if (!this.#reserve(capacity - (current?.length ?? 0))) throw new MessageUnwelcome(this.#messageBytes)
-    const grown = Buffer.allocUnsafeSlow(capacity)
+    const grown = kept ?? Buffer.allocUnsafeSlow(capacity)
     if (current !== null) current.copy(grown, 0, 0, this.#collectedLength)
     this.#collected = grown
     return grown

@@ -25,7 +25,8 @@ export type ConnectionHost = {
 
 export class ServedConnection implements ConnectionUser {
   readonly #host: ConnectionHost
-  readonly #connection: Http2Connection
+  /** What the bytes of the socket are given to. */
+  readonly connection: Http2Connection
   readonly #keeper: ConnectionKeeper
   readonly #surroundings: CallSurroundings
   readonly #memory: ConnectionMemory
@@ -37,8 +38,8 @@ export class ServedConnection implements ConnectionUser {
     this.#host = host
     const memory = new ConnectionMemory(host.clientMemory)
     this.#memory = memory
-    this.#connection = new Http2Connection({ clock, memory }, socket, this)
-    const keeper = new ConnectionKeeper(this.#connection, clock, options)
+    this.connection = new Http2Connection({ clock, memory }, socket, this)
+    const keeper = new ConnectionKeeper(this.connection, clock, options)
     this.#keeper = keeper
     this.#surroundings = {
       clock,
@@ -71,7 +72,7 @@ export class ServedConnection implements ConnectionUser {
     setImmediate(() => {
       this.#isReliefPlanned = false
       for (const call of Array.from(this.#heldBack)) call.goOn()
-      this.#connection.creditWhatIsUsed()
+      this.connection.creditWhatIsUsed()
     })
   }
 
@@ -83,11 +84,11 @@ export class ServedConnection implements ConnectionUser {
   sweep(nowNs: number): void {
     this.#keeper.sweep(nowNs)
     this.#memory.sweep()
-    if (this.#connection.streamCount === 0) return
-    for (const { user } of this.#connection.streams()) if (user instanceof Http2Call) user.sweep(nowNs)
+    if (this.connection.streamCount === 0) return
+    for (const { user } of this.connection.streams()) if (user instanceof Http2Call) user.sweep(nowNs)
     // The bound on unread answers follows what all connections hold.
     this.#relieve()
-    this.#connection.creditWhatIsUsed()
+    this.connection.creditWhatIsUsed()
   }
 
   onOutput(connection: Http2Connection): void {
@@ -120,6 +121,6 @@ export class ServedConnection implements ConnectionUser {
   }
 
   destroy(): void {
-    this.#connection.destroy()
+    this.connection.destroy()
   }
 }

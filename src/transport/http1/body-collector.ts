@@ -1,6 +1,8 @@
 // Collects a request's body in one buffer. A body that comes in one piece is used as it is. Otherwise the buffer has at most
 // sixteen times the bytes that arrived, whatever size the client announced, and is not touched before bytes come for it.
 
+import { isInPlace, leastDirectBytes } from '../lent-buffer-socket.ts'
+
 const firstBytes = 16 * 1024
 const growth = 16
 
@@ -16,6 +18,8 @@ type BodyState = 'receiving' | 'complete' | BodyRefusal
 
 type CollectorOptions = {
   readonly allocate?: (bytes: number) => Buffer
+  /** Memory that is there already, for a body of so many bytes; null: there is none. */
+  readonly kept?: (bytes: number) => Buffer | null
   readonly patienceBytes?: number
   /** Counts bytes that arrived; false when they cannot be kept. */
   readonly reserve?: (bytes: number) => boolean
@@ -25,6 +29,7 @@ export class BodyCollector {
   readonly #limitBytes: number
   readonly #patienceBytes: number
   readonly #allocate: (bytes: number) => Buffer
+  readonly #kept: (bytes: number) => Buffer | null
   readonly #reserve: (bytes: number) => boolean
   /** -1: a chunked body. */
   readonly #announcedBytes: number
@@ -37,11 +42,17 @@ export class BodyCollector {
   constructor(
     announcedBytes: number,
     limitBytes: number,
-    { allocate = allocateFresh, patienceBytes = limitBytes * patience, reserve = always }: CollectorOptions = {},
+    {
+      allocate = allocateFresh,
+      kept = none,
+      patienceBytes = limitBytes * patience,
+      reserve = always,
+    }: CollectorOptions = {},
   ) {
     this.#reserve = reserve
     this.#patienceBytes = patienceBytes
     this.#allocate = allocate
+    this.#kept = kept
     this.#announcedBytes = announcedBytes
     this.#limitBytes = limitBytes
     this.#state = announcedBytes > limitBytes ? 'too-large' : 'receiving'
@@ -65,6 +76,13 @@ export class BodyCollector {
   /** True when the next piece will be copied. */
   get hasBegun(): boolean {
     return this.#receivedBytes > 0
+  }
+
+  /** Where the next bytes of a large body belong; null where they are to come as a piece. */
+  get target(): Buffer | null {
+    const buffer = this.#buffer
+    if (buffer === null || this.#announcedBytes < 0 || this.#state !== 'receiving') return null
+    return buffer.length - this.#receivedBytes < leastDirectBytes ? null : buffer.subarray(this.#receivedBytes)
   }
 
   /** Takes the first piece over. Once the body is refused, pieces are only counted. */
@@ -97,11 +115,13 @@ export class BodyCollector {
       buffer = larger
       this.#buffer = larger
     }
-    piece.copy(buffer, offset)
+    if (!isInPlace(piece, buffer, offset)) piece.copy(buffer, offset)
   }
 
   /** Null when the system has no more memory: then this request is refused, and the server goes on. */
   #grown(): Buffer | null {
+    const kept = this.#announcedBytes < 0 ? null : this.#kept(this.#announcedBytes)
+    if (kept !== null) return kept.subarray(0, this.#announcedBytes)
     try {
       return this.#allocate(this.#capacityFor(this.#receivedBytes))
     } catch {
@@ -124,6 +144,8 @@ export class BodyCollector {
 }
 
 const allocateFresh = (bytes: number): Buffer => Buffer.allocUnsafeSlow(bytes)
+
+const none = (): null => null
 
 const always = (): boolean => true
 

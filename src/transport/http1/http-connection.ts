@@ -97,6 +97,11 @@ export class HttpConnection implements RequestHost {
     this.take(isOfBody && this.#collector?.hasBegun === true ? bytes : Buffer.from(bytes))
   }
 
+  /** HOT: once per read of the socket. */
+  target(): Buffer | null {
+    return this.#phase === 'body' && this.#collector !== null ? this.#collector.target : null
+  }
+
   get remoteAddress(): string {
     return this.#socket.remoteAddress ?? ''
   }
@@ -429,8 +434,10 @@ export class HttpConnection implements RequestHost {
   }
 
   #newCollector(announcedBytes: number): BodyCollector {
-    return new BodyCollector(announcedBytes, this.#host.bodyLimitBytes, { reserve: this.#reserve })
+    return new BodyCollector(announcedBytes, this.#host.bodyLimitBytes, { reserve: this.#reserve, kept: this.#kept })
   }
+
+  readonly #kept = (bytes: number): Buffer | null => this.#memory.server.bodies.take(bytes)
 
   /** HOT: once per body. False: the server has no room for it. */
   readonly #reserve = (bytes: number): boolean => {

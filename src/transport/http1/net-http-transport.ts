@@ -8,12 +8,12 @@ import type { Log } from '../../base/log.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { ClientMemory } from '../client-memory.ts'
 import type { ConnectionSlots } from '../connection-slots.ts'
+import { readIntoLentBuffer } from '../lent-buffer-socket.ts'
 import { Listener } from '../listener.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
 import type { HttpService } from './http-service.ts'
 import type { HttpTransportOptions } from './http-transport-options.ts'
-import { readIntoLentBuffer } from './lent-buffer-socket.ts'
 import { UnreadAnswers } from '../unread-answers.ts'
 
 export type HttpTransportDependencies = {
@@ -90,7 +90,7 @@ export class NetHttpTransport implements ConnectionHost {
 
   #onAccepted(accepted: Socket): void {
     let connection: HttpConnection | null = null
-    const socket = readIntoLentBuffer(accepted, (bytes) => connection?.takeLent(bytes))
+    const socket = readIntoLentBuffer(accepted, () => connection)
     if (socket !== null) connection = this.#hold(socket)
     else {
       this.#readAsItComes(accepted)
@@ -116,6 +116,7 @@ export class NetHttpTransport implements ConnectionHost {
     const everyMs = Math.max(10, Math.min(1000, shortestMs / 4))
     this.#cancelSweep = this.clock.after(everyMs * 1e6, () => {
       const nowNs = this.clock.nowNs()
+      this.clientMemory.bodies.sweep(nowNs)
       for (const connection of this.#listener.connections.values()) {
         connection.countUnread()
         this.#sweep(connection, (nowNs - connection.sinceNs) / 1e6)

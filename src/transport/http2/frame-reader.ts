@@ -1,6 +1,7 @@
 // The other side's bytes → frames. A frame that arrives in one piece is a view on that piece. A frame that arrives in
 // several pieces is collected, except for DATA, which is passed on piece by piece. HOT: `push`, once per read of the socket.
 
+import { leastDirectBytes } from '../lent-buffer-socket.ts'
 import { errorCodes, frameFlags, frameHeaderBytes, frameTypes } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
 import { maxHeaderBlockBytes } from './frame-rules.ts'
@@ -14,6 +15,8 @@ export interface FrameSink {
   onFrame(type: number, flags: number, streamId: number, payload: Buffer): void
   /** A part of a DATA frame, without padding. Called at least once per frame; `isLast` with the last part. */
   onDataPiece(flags: number, streamId: number, piece: Buffer, isLast: boolean): void
+  /** Where the next bytes of the DATA frame that is being read belong, at most so many; null: anywhere. */
+  dataTarget?(mostBytes: number): Buffer | null
 }
 
 const nothing = Buffer.alloc(0)
@@ -52,6 +55,13 @@ export class FrameReader {
       else if (this.#type > frameTypes.CONTINUATION) at = this.#skipPayload(chunk, at)
       else at = this.#readPayload(chunk, at)
     }
+  }
+
+  /** Where the next bytes of the other side may be read to, for `push` to take them from there; null: anywhere. HOT. */
+  target(): Buffer | null {
+    if (!this.#isInFrame || this.#type !== frameTypes.DATA || this.#hasPadLength || this.#left < leastDirectBytes)
+      return null
+    return this.#sink.dataTarget?.(this.#left) ?? null
   }
 
   #readPreface(chunk: Buffer): number {

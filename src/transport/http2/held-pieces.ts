@@ -1,11 +1,11 @@
-// Pieces of a request's body that wait while the call is paused. Flow control bounds their sum. Small pieces are copied
-// together, because a view of one byte keeps the whole read of the socket in memory.
+// Pieces of a request's body that wait while the call is paused. Flow control bounds their sum. Pieces are copied, because the
+// bytes of the socket are lent, and small ones together.
 
 const blockBytes = 16 * 1024
 
 export class HeldPieces {
   #pieces: Buffer[] = []
-  /** Bytes used of the last piece where that is a block of copies; -1 where it is a view. */
+  /** Bytes used of the last piece where that is a block of copies; -1 where it is one piece. */
   #used = -1
 
   get isEmpty(): boolean {
@@ -15,7 +15,7 @@ export class HeldPieces {
   add(piece: Buffer): void {
     if (piece.length >= blockBytes) {
       this.#seal()
-      this.#pieces.push(piece)
+      this.#pieces.push(Buffer.from(piece))
       return
     }
     let block = this.#pieces.at(-1)

@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
 import { NumberTable } from '../../base/number-table.ts'
 import type { ConnectionMemory } from '../client-memory.ts'
+import type { LentBytesReader } from '../lent-buffer-socket.ts'
 import { ClosedStreams } from './closed-streams.ts'
 import { FrameBudget } from './frame-budget.ts'
 import {
@@ -62,7 +63,7 @@ export interface ConnectionUser {
 const headersTooLarge = encodeHeaderBlock([[':status', '431']])
 const pingBytes = 8
 
-export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
+export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesReader, StreamHost {
   /** No more frames are read. */
   isClosed = false
   readonly memory: ConnectionMemory
@@ -95,7 +96,6 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
     this.#user = user
     this.#budget = new FrameBudget(dependencies.clock)
     this.#queue = new SendQueue(socket, this.#budget, (stream) => this.#onAllSent(stream))
-    socket.on('data', (chunk: Buffer) => this.#onChunk(chunk))
     socket.on('drain', () => this.#wantFlush())
     // After an error comes 'close', which ends the connection.
     socket.on('error', () => undefined)
@@ -220,13 +220,23 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, StreamHost {
 
   // From the socket.
 
-  #onChunk(chunk: Buffer): void {
+  /** The bytes are valid during the call. */
+  takeLent(chunk: Buffer): void {
     if (this.isClosed) return
     try {
       this.#reader.push(chunk)
     } catch (reason) {
       this.#fail(reason)
     }
+  }
+
+  /** HOT: once per read of the socket. */
+  target(): Buffer | null {
+    return this.isClosed ? null : this.#reader.target()
+  }
+
+  dataTarget(mostBytes: number): Buffer | null {
+    return this.#dataStream?.target(mostBytes) ?? null
   }
 
   #fail(reason: unknown): void {

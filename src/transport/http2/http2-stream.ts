@@ -10,8 +10,10 @@ import type { HpackEncoder } from './hpack-encoder.ts'
 
 /** The user of a stream: a call. */
 export interface StreamUser {
-  /** Part of the body. Not called while paused. */
+  /** Part of the body, valid during the call. Not called while paused. */
   onPiece(piece: Buffer): void
+  /** Where the next bytes of the body belong, at most so many; null where they are to come as a piece. */
+  target(mostBytes: number): Buffer | null
   /** The body is whole. */
   onBodyEnd(): void
   /** A message was handed over to the client's connection, and others still wait. */
@@ -132,6 +134,12 @@ export class Http2Stream {
 
   reset(code: Http2ErrorCode): void {
     this.#host.resetStream(this, code)
+  }
+
+  /** From the connection: where the next bytes of the body may be read to. */
+  target(mostBytes: number): Buffer | null {
+    if (this.#isPaused || (this.#held !== null && !this.#held.isEmpty)) return null
+    return this.user?.target(mostBytes) ?? null
   }
 
   /** From the connection: part of the body has arrived. HOT. */

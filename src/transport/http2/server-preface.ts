@@ -2,8 +2,11 @@
 
 import { defaultWindowBytes, encodeSettings, encodeWindowUpdate, settingIds } from './http2-format.ts'
 
-/** How many bytes a client may send before the server has used them, per stream and per connection. */
-export const streamWindowBytes = 1024 * 1024
+/**
+ * How many bytes a client may send before the server has used them, per stream and per connection. The first is a large tensor: with
+ * less the client of one waits again and again to be told that it may go on.
+ */
+export const streamWindowBytes = 8 * 1024 * 1024
 export const connectionWindowBytes = 16 * 1024 * 1024
 /** Large: data is passed on as it arrives, so a large frame costs the server no memory and saves the client work. */
 export const maxFrameBytes = 1024 * 1024

@@ -11,6 +11,9 @@ import { answerTokens } from './token-orders.ts'
 
 const warningLevel = 3
 
+const nowMs = (): number => performance.now()
+const switches = (): number => process.resourceUsage().involuntaryContextSwitches
+
 const post = (messages: FromEngine): void => void process.send?.(messages)
 
 function failure(key: number, reason: unknown): EngineMessage {
@@ -23,7 +26,7 @@ function failure(key: number, reason: unknown): EngineMessage {
 }
 
 function serve(session: LlamaSession, task: EngineTask): void {
-  const dependencies = { session, post, nowMs: () => performance.now() }
+  const dependencies = { session, post, nowMs }
   const generates = task.settings.kind === 'generate'
   const generation = generates ? new GenerationEngine(dependencies, task.settings) : null
   const pooling = generates ? null : new PoolingEngine(dependencies, task.settings)
@@ -72,7 +75,7 @@ function run(task: EngineTask): void {
   // llama.cpp says why a file does not load in its log only.
   const lastWords: string[] = []
   try {
-    const session = LlamaSession.open(task, (level, text) => {
+    const session = LlamaSession.open(task, { nowMs, switches }, (level, text) => {
       if (level < warningLevel) return
       lastWords.push(text.trim())
       if (lastWords.length > 20) lastWords.shift()

@@ -132,7 +132,7 @@ export class GenerationEngine {
 
   /** False: there is nothing to compute. */
   async #step(): Promise<boolean> {
-    this.#dropCancelled()
+    this.#dropEnded()
     this.#admit()
     const { batch } = this.#session
     batch.clear()
@@ -292,15 +292,27 @@ export class GenerationEngine {
     this.#table.leave(slot)
   }
 
-  #dropCancelled(): void {
-    for (const slot of this.#table.slots) if (slot.sequence?.isCancelled === true) this.#end(slot, 'cancelled')
+  #dropEnded(): void {
+    const nowMs = this.#nowMs()
+    for (const slot of this.#table.slots) {
+      const reason = slot.sequence === null ? null : this.#endOf(slot.sequence, nowMs)
+      if (reason !== null) this.#end(slot, reason)
+    }
     for (let i = this.#waiting.length - 1; i >= 0; i--) {
       const sequence = this.#waiting[i] as Sequence
-      if (!sequence.isCancelled) continue
+      const reason = this.#endOf(sequence, nowMs)
+      if (reason === null) continue
       this.#waiting.splice(i, 1)
-      this.#outbox.push(sequence.finish('cancelled'))
+      this.#outbox.push(sequence.finish(reason))
       sequence.sampler.close()
     }
+  }
+
+  /** Why a sequence ends between two steps; null: it goes on. */
+  #endOf({ isCancelled, startedMs }: Sequence, nowMs: number): FinishReason | null {
+    const { answerMs } = this.#settings
+    if (isCancelled) return 'cancelled'
+    return answerMs > 0 && startedMs >= 0 && nowMs - startedMs > answerMs ? 'length' : null
   }
 
   /**
@@ -312,8 +324,10 @@ export class GenerationEngine {
       const place = this.#waiting.findIndex((sequence) => !sequence.isPaused)
       const sequence = this.#waiting[place]
       if (sequence === undefined) return
-      if (this.#hasPlaceFor(sequence) && this.#table.assign(sequence) !== null) this.#waiting.splice(place, 1)
-      else {
+      if (this.#hasPlaceFor(sequence) && this.#table.assign(sequence) !== null) {
+        this.#waiting.splice(place, 1)
+        if (sequence.startedMs < 0) sequence.startedMs = this.#nowMs()
+      } else {
         const paused = this.#table.slots.find((slot) => slot.sequence?.isPaused === true)
         if (paused === undefined) return
         this.#preempt(paused)

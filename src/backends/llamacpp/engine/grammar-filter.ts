@@ -1,12 +1,18 @@
-// Keeps a sequence inside a grammar. To check the whole vocabulary costs much more than to check one token, so the token that
-// the samplers choose is checked first, and the whole vocabulary only where the grammar forbids that token.
+// Keeps a sequence inside a grammar. To check the whole vocabulary costs as much as a decode (5 to 15 ms for 49,152 tokens), and
+// no other sequence goes on meanwhile. So the token that the samplers choose is checked first, then the likeliest tokens, and
+// the whole vocabulary only where the tokens that the grammar allows may be among the others.
 
 import { ServerError } from '../../../base/server-error.ts'
 import { addressOf } from './llama-library.ts'
+import { likeliestTokens } from './likeliest-tokens.ts'
 import type { SamplingSession } from './sampling-session.ts'
 
 /** A candidate is a token, its logit and its probability. */
 const candidateWords = 3
+/** Tokens that are checked before the whole vocabulary is. */
+const firstCandidates = 256
+/** What the other tokens may have of the probability of all that is left. A choice among the first ones is then as good. */
+const restShare = 1e-3
 
 export class GrammarFilter {
   readonly #session: SamplingSession
@@ -16,8 +22,12 @@ export class GrammarFilter {
   readonly #address: number
   #isComplete = false
 
-  constructor(session: SamplingSession, text: string) {
+  readonly #temperature: number
+
+  /** `temperature` 0: the samplers take the likeliest token. */
+  constructor(session: SamplingSession, text: string, temperature: number) {
     this.#session = session
+    this.#temperature = temperature
     this.#grammar = session.library.grammar(session.vocabulary, text, 'root')
     if (this.#grammar === 0) {
       throw ServerError.withoutStack(
@@ -41,9 +51,7 @@ export class GrammarFilter {
     this.#fill(logits)
     let token = this.#choose(chain, logits.length)
     if (!this.#allows(token)) {
-      this.#fill(logits)
-      library.applySampler(this.#grammar, this.#candidates(logits.length))
-      token = this.#choose(chain, logits.length)
+      token = this.#chooseAllowed(chain, logits)
       // Where the grammar allows nothing, every candidate is as impossible as the others.
       if (!this.#allows(token)) {
         throw ServerError.withoutStack(
@@ -60,6 +68,40 @@ export class GrammarFilter {
 
   close(): void {
     this.#session.library.freeSampler(this.#grammar)
+  }
+
+  #chooseAllowed(chain: number, logits: Float32Array): number {
+    const { library } = this.#session
+    const likeliest = likeliestTokens(logits, firstCandidates)
+    for (const [place, id] of likeliest.entries()) this.#put(place, id, logits[id] as number)
+    library.applySampler(this.#grammar, this.#candidates(likeliest.length))
+    if (this.#coversTheRest(likeliest, logits)) return this.#choose(chain, likeliest.length)
+    this.#fill(logits)
+    library.applySampler(this.#grammar, this.#candidates(logits.length))
+    return this.#choose(chain, logits.length)
+  }
+
+  /** Whether what the grammar allows of the likeliest tokens outweighs all tokens that were not checked. */
+  #coversTheRest(likeliest: readonly number[], logits: Float32Array): boolean {
+    let allowed = 0
+    let checked = 0
+    const scale = this.#temperature === 0 ? 1 : 1 / this.#temperature
+    const highest = logits[likeliest[0] as number] as number
+    for (const [place, id] of likeliest.entries()) {
+      const weight = Math.exp(((logits[id] as number) - highest) * scale)
+      checked += weight
+      if (this.#values[place * candidateWords + 1] !== -Infinity) allowed += weight
+    }
+    if (this.#temperature === 0) return allowed > 0
+    let all = 0
+    for (let id = 0; id < logits.length; id++) all += Math.exp(((logits[id] as number) - highest) * scale)
+    return all - checked <= restShare * allowed
+  }
+
+  #put(place: number, id: number, logit: number): void {
+    this.#ids[place * candidateWords] = id
+    this.#values[place * candidateWords + 1] = logit
+    this.#values[place * candidateWords + 2] = 0
   }
 
   #fill(logits: Float32Array): void {

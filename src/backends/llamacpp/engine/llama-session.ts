@@ -7,6 +7,7 @@ import type { EngineTask } from '../engine-protocol.ts'
 import { addressOf, openLlamaLibrary, viewFloats, type LlamaLibrary } from './llama-library.ts'
 import type { LanguageRuntime } from './language-runtime.ts'
 import type { SamplingSession } from './sampling-session.ts'
+import { ThreadGovernor } from './thread-governor.ts'
 import { TokenBatch } from './token-batch.ts'
 import { TokenSampler } from './token-sampler.ts'
 
@@ -15,6 +16,13 @@ const encoder = new TextEncoder()
 
 /** A token of more bytes is asked for again with a larger buffer. */
 const usualPieceBytes = 64
+
+/** What steps are measured with. */
+type StepWatch = {
+  readonly nowMs: () => number
+  /** How often the system has taken a core away from the process. */
+  readonly switches: () => number
+}
 
 export class LlamaSession implements LanguageRuntime, SamplingSession {
   readonly library: LlamaLibrary
@@ -33,9 +41,13 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   readonly #adapters: ReadonlyMap<string, number>
   #adapter = ''
   readonly #isEnd: Uint8Array
+  readonly #governor: ThreadGovernor
+  readonly #watch: StepWatch | null
 
-  private constructor(library: LlamaLibrary, { modelPath, settings }: EngineTask) {
+  private constructor(library: LlamaLibrary, { modelPath, settings }: EngineTask, watch: StepWatch) {
     this.library = library
+    this.#governor = new ThreadGovernor(settings.threads)
+    this.#watch = settings.threads > 1 ? watch : null
     const modelParams = { ...library.modelDefaults(), n_gpu_layers: settings.gpuLayers, main_gpu: settings.gpu }
     this.#model = library.loadModel(modelPath, modelParams)
     if (this.#model === 0) throw new ServerError('INVALID_ARG', 'llama.cpp could not load the file')
@@ -70,8 +82,8 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
     this.#adapters = new Map(settings.adapters.map(({ name, path }) => [name, this.#openAdapter(name, path)]))
   }
 
-  static open(task: EngineTask, onLog: (level: number, text: string) => void): LlamaSession {
-    return new LlamaSession(openLlamaLibrary(task.library, onLog), task)
+  static open(task: EngineTask, watch: StepWatch, onLog: (level: number, text: string) => void): LlamaSession {
+    return new LlamaSession(openLlamaLibrary(task.library, onLog), task, watch)
   }
 
   isEnd(token: number): boolean {
@@ -119,10 +131,21 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   /** Computes the batch in another thread. Throws for what the library refuses. */
   async decode(): Promise<void> {
     const run = this.#encodes ? this.library.encode : this.library.decode
+    const startMs = this.#watch?.nowMs() ?? 0
     const code = await callAsync(run, [this.#context, this.batch.struct])
+    if (this.#watch !== null) this.#govern(this.#watch, startMs)
     if (code === 0) return
     const reason = code === 1 ? 'its memory has no free cells' : `code ${code}`
     throw new ServerError('INTERNAL', `llama.cpp could not compute ${this.batch.length} tokens: ${reason}`)
+  }
+
+  #govern({ nowMs, switches }: StepWatch, startMs: number): void {
+    const endMs = nowMs()
+    const before = this.#governor.threads
+    const report = { tokens: this.batch.length, tookMs: endMs - startMs, nowMs: endMs, switches: switches() }
+    this.#governor.stepped(report)
+    const { threads } = this.#governor
+    if (threads !== before) this.library.setThreads(this.#context, threads, threads)
   }
 
   /** What the model says comes after the token at `row` of the last batch: a view, valid until the next decode. */

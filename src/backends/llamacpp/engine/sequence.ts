@@ -27,6 +27,8 @@ export class Sequence {
   /** Whether a slot has looked for a beginning that others have computed. */
   hasLooked = false
   lastTokenMs = 0
+  /** When the request first got a slot; -1: it has waited until now. */
+  startedMs = -1
   readonly #text: AnswerText
   #unsent = ''
   #logprobs: ChosenLogprob[] = []

@@ -6,6 +6,7 @@ import type { SamplingParameters } from '../../../llm/sampling-parameters.ts'
 import type { ChosenLogprob, TokenLogprob } from '../engine-protocol.ts'
 import { GrammarFilter } from './grammar-filter.ts'
 import type { RuntimeSampler } from './language-runtime.ts'
+import { likeliestTokens } from './likeliest-tokens.ts'
 import type { SamplingSession } from './sampling-session.ts'
 
 /** Below it vLLM takes the most likely token. */
@@ -38,7 +39,8 @@ export class TokenSampler implements RuntimeSampler {
         `sampling_parameters: token ${beyond} is not known, the last one is ${most}`,
       )
     }
-    this.#grammar = grammar === '' ? null : new GrammarFilter(session, grammar)
+    this.#grammar =
+      grammar === '' ? null : new GrammarFilter(session, grammar, isGreedy(sampling) ? 0 : sampling.temperature)
     this.#chain = createChain(session, sampling)
     const isPenal = sampling.presencePenalty !== 0 || sampling.frequencyPenalty !== 0
     this.#counts = isPenal ? new Map() : null
@@ -62,7 +64,7 @@ export class TokenSampler implements RuntimeSampler {
     this.#seen?.add(token)
     if (raw === null || logprobs === null) return { token, logprob: null }
     this.cumulativeLogprob += raw[token] as number
-    const top = topOf(raw, logprobs).map((id) => this.#told(id, raw))
+    const top = likeliestTokens(raw, logprobs).map((id) => this.#told(id, raw))
     return { token, logprob: { ...this.#told(token, raw), top } }
   }
 
@@ -105,10 +107,12 @@ export class TokenSampler implements RuntimeSampler {
   }
 }
 
+const isGreedy = ({ temperature }: SamplingParameters): boolean => temperature < greedyBelow
+
 function createChain({ library }: SamplingSession, sampling: SamplingParameters): number {
   const chain = library.createChain(library.chainDefaults())
   const { temperature, minP, topK, topP, seed } = sampling
-  if (temperature < greedyBelow) {
+  if (isGreedy(sampling)) {
     library.addToChain(chain, library.greedy())
     return chain
   }
@@ -134,18 +138,4 @@ function logProbabilities(logits: Float32Array): Float32Array {
   for (let i = 0; i < logits.length; i++) sum += Math.exp((logits[i] as number) - highest)
   const shift = highest + Math.log(sum)
   return logits.map((value) => value - shift)
-}
-
-/** The ids of the most likely tokens, the most likely first. */
-function topOf(values: Float32Array, count: number): number[] {
-  const top: number[] = []
-  for (let id = 0; id < values.length; id++) {
-    const value = values[id] as number
-    if (top.length === count && (count === 0 || value <= (values[top[count - 1] as number] as number))) continue
-    let place = top.length
-    while (place > 0 && value > (values[top[place - 1] as number] as number)) place--
-    top.splice(place, 0, id)
-    if (top.length > count) top.pop()
-  }
-  return top
 }

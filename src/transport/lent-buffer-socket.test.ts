@@ -15,7 +15,10 @@ type Echo = {
 async function startEcho(onBytes: (bytes: Buffer, socket: Socket) => void): Promise<Echo> {
   const sockets: Socket[] = []
   const server = net.createServer({ pauseOnConnect: true, allowHalfOpen: true }, (accepted) => {
-    const socket = readIntoLentBuffer(accepted, (bytes) => onBytes(bytes, sockets[index] as Socket))
+    const socket = readIntoLentBuffer(accepted, () => ({
+      takeLent: (bytes) => onBytes(bytes, sockets[index] as Socket),
+      target: () => null,
+    }))
     assert.ok(socket !== null, 'this runtime lets a connection change hands')
     const index = sockets.push(socket) - 1
     socket.on('end', () => socket.end())

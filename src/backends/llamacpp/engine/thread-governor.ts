@@ -1,0 +1,100 @@
+// How many threads compute the next step. The threads of llama.cpp wait for each other after every operation, several hundred
+// times in a step, and they wait in a loop. Where other programs use the cores too, one thread that is not running holds up all
+// others: on two crowded cores a step with two threads took 10 to 20 times as long as a step with one. So fewer threads are
+// tried when the system takes cores away, more are tried now and then, and what was faster stays.
+
+type StepReport = {
+  readonly tokens: number
+  readonly tookMs: number
+  readonly nowMs: number
+  /** How often the system has taken a core away from a thread of this process, since the process began. */
+  readonly switches: number
+}
+
+type Trial = { readonly threads: number; readonly times: number[] }
+
+/** More cores taken away per millisecond of a step: the cores are crowded. */
+const crowdedSwitches = 0.05
+/** Steps that are compared. One step may be slow for other reasons. */
+const comparedSteps = 3
+/** Another number of threads must be this much faster to be kept. */
+const betterThan = 0.85
+/** A trial ends at once where a step takes so much longer, or so much shorter. */
+const hopeless = 1.5
+const plain = 0.5
+/** Steps of other sizes cannot be compared. */
+const alike = 0.75
+const shortestPauseMs = 500
+const longestPauseMs = 30_000
+
+export class ThreadGovernor {
+  readonly #most: number
+  #settled: number
+  #trial: Trial | null = null
+  /** What the last steps with the settled number took. */
+  #usual: number[] = []
+  #tokens = 0
+  #switches: number | null = null
+  /** Fewer threads that were no better, one after the other: the next trial has fewer again. */
+  #failures = 0
+  #pauseMs = shortestPauseMs
+  #nextTrialMs = 0
+
+  constructor(most: number) {
+    this.#most = most
+    this.#settled = most
+  }
+
+  /** For the next step. */
+  get threads(): number {
+    return this.#trial?.threads ?? this.#settled
+  }
+
+  stepped({ tokens, tookMs, nowMs, switches }: StepReport): void {
+    const taken = this.#switches === null ? 0 : switches - this.#switches
+    this.#switches = switches
+    if (!isAlike(tokens, this.#tokens)) {
+      this.#trial = null
+      this.#usual = []
+    }
+    this.#tokens = tokens
+    if (this.#trial !== null) this.#judge(this.#trial, tookMs, nowMs)
+    else {
+      this.#usual.push(tookMs)
+      if (this.#usual.length > comparedSteps) this.#usual.shift()
+      if (nowMs >= this.#nextTrialMs) this.#begin(taken / tookMs)
+    }
+  }
+
+  #begin(switchesPerMs: number): void {
+    const isCrowded = switchesPerMs > crowdedSwitches
+    const more = Math.min(this.#most, Math.ceil(this.#settled * 1.25))
+    const halvings = 1 + (this.#failures % Math.max(1, Math.floor(Math.log2(this.#settled))))
+    if (isCrowded && this.#settled > 1) this.#trial = { threads: this.#settled >> halvings, times: [] }
+    else if (!isCrowded && more > this.#settled && this.#usual.length === comparedSteps) {
+      this.#trial = { threads: more, times: [] }
+    }
+  }
+
+  #judge(trial: Trial, tookMs: number, nowMs: number): void {
+    trial.times.push(tookMs)
+    const usual = middleOf(this.#usual)
+    const isClear = tookMs > usual * hopeless || tookMs < usual * plain
+    if (trial.times.length < comparedSteps && !isClear) return
+    const isBetter = tookMs < usual * hopeless && middleOf(trial.times) < usual * betterThan
+    this.#trial = null
+    if (trial.threads < this.#settled) this.#failures = isBetter ? 0 : this.#failures + 1
+    if (isBetter) {
+      this.#settled = trial.threads
+      this.#usual = trial.times
+    }
+    this.#pauseMs = isBetter ? shortestPauseMs : Math.min(longestPauseMs, this.#pauseMs * 2)
+    this.#nextTrialMs = isBetter ? nowMs : nowMs + this.#pauseMs
+  }
+}
+
+const isAlike = (a: number, b: number): boolean => Math.min(a, b) >= alike * Math.max(a, b)
+
+function middleOf(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
+}
