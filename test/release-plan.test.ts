@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import test from 'node:test'
-import { planRelease, type ReleaseInput } from './release-plan.ts'
+import { planRelease, type ReleaseInput } from '../scripts/release-plan.ts'
 
 const read = (file: string): string => readFileSync(path.join(import.meta.dirname, '..', file), 'utf8')
 const repository = 'https://example.org/galatea/galatea'
