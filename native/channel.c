@@ -10,6 +10,8 @@
 #define RECEIVE_BYTES (64 * 1024)
 // The server refuses to make a larger one.
 #define LARGEST_FRAME 0x7ffffff0u
+// A frame counts its records in 16 bits.
+#define MOST_RECORDS 0xffff
 // A backend may ask at every step whether its request is cancelled.
 #define POLL_EVERY_NS 500000
 
@@ -251,7 +253,10 @@ static void write_all(Channel *channel, struct iovec *parts, int count) {
   }
 }
 
-static void add_frame(Text *text, uint16_t kind, uint16_t count, uint64_t id, const void *body, size_t bytes) {
+// With the write lock held.
+static void add_frame(Channel *channel, uint16_t kind, uint16_t count, uint64_t id, const void *body, size_t bytes) {
+  Text *text = &channel->deferred;
+  channel->last_deferred = text->size;
   uint32_t size = (uint32_t)align_to(HEADER_BYTES + bytes, 16);
   text_add(text, &size, 4);
   text_add(text, &kind, 2);
@@ -264,13 +269,41 @@ static void add_frame(Text *text, uint16_t kind, uint16_t count, uint64_t id, co
 static void add_freed(Channel *channel) {
   if (channel->freed_count == 0) return;
   uint16_t count = (uint16_t)channel->freed_count;
-  add_frame(&channel->deferred, FROM_FREE_INPUTS, count, 0, channel->freed, sizeof *channel->freed * count);
+  add_frame(channel, FROM_FREE_INPUTS, count, 0, channel->freed, sizeof *channel->freed * count);
   channel->freed_count = 0;
 }
 
 void channel_defer(Channel *channel, uint16_t kind, uint16_t count, uint64_t id, const void *body, size_t bytes) {
   pthread_mutex_lock(&channel->write);
-  add_frame(&channel->deferred, kind, count, id, body, bytes);
+  add_frame(channel, kind, count, id, body, bytes);
+  pthread_mutex_unlock(&channel->write);
+}
+
+// The last frame that waits, where it is of this kind and takes another record; else NULL.
+static char *open_frame(Channel *channel, uint16_t kind) {
+  if (channel->deferred.size == 0) return NULL;
+  char *frame = channel->deferred.bytes + channel->last_deferred;
+  uint16_t found, count;
+  memcpy(&found, frame + 4, 2);
+  memcpy(&count, frame + 6, 2);
+  return found == kind && count < MOST_RECORDS ? frame : NULL;
+}
+
+void channel_defer_record(Channel *channel, uint16_t kind, const void *record, size_t bytes) {
+  pthread_mutex_lock(&channel->write);
+  char *frame = open_frame(channel, kind);
+  if (frame == NULL) add_frame(channel, kind, 1, 0, record, bytes);
+  else {
+    uint32_t size;
+    uint16_t count;
+    memcpy(&size, frame, 4);
+    memcpy(&count, frame + 6, 2);
+    size += (uint32_t)bytes;
+    count++;
+    memcpy(frame, &size, 4);
+    memcpy(frame + 6, &count, 2);
+    text_add(&channel->deferred, record, bytes);
+  }
   pthread_mutex_unlock(&channel->write);
 }
 

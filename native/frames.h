@@ -54,8 +54,8 @@
 #define TENSOR_NAMED 0xffff
 #define TENSOR_INLINE 0
 #define TENSOR_SHARED 1
-// The times of one request: handle, start, end of the inputs, start of the outputs, end.
-#define TIMED_BYTES 40
+// The times of one request: handle, start, end of the inputs, start of the outputs, end, padding.
+#define TIMED_BYTES 48
 
 #define METRIC_INCREMENT 0
 #define METRIC_SET 1

@@ -155,6 +155,8 @@ struct Channel {
   uint64_t freed[MOST_FREED];
   uint32_t freed_count;
   Text deferred;
+  // Where the last frame of `deferred` begins.
+  size_t last_deferred;
 };
 void channel_open(Channel *channel, int fd);
 void channel_close(Channel *channel);
@@ -167,6 +169,8 @@ bool channel_wait(Channel *channel, bool (*is_done)(void *argument), void *argum
 void channel_send(Channel *channel, uint16_t kind, uint16_t count, uint64_t id, const void *body, size_t bytes);
 // The frame leaves with the next one that is sent.
 void channel_defer(Channel *channel, uint16_t kind, uint16_t count, uint64_t id, const void *body, size_t bytes);
+// The same for one record of whole 16 bytes. Records of one kind that follow each other share a frame.
+void channel_defer_record(Channel *channel, uint16_t kind, const void *record, size_t bytes);
 void channel_send_text(Channel *channel, uint16_t kind, uint64_t id, const char *text, size_t bytes);
 void channel_flush(Channel *channel);
 // The server may use the block again. It is told with the next frame.

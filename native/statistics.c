@@ -14,9 +14,9 @@ Pool statistics_pool = POOL(TRITONBACKEND_ModelInstanceResponseStatistics, 0x535
 #define REQUIRE_STATISTICS(each) if (!pool_lives(&statistics_pool, each)) return fail_stale(each, "set of response statistics")
 
 static void send_times(Exchange *exchange, uint64_t start, uint64_t input_end, uint64_t output_start, uint64_t end) {
-  uint64_t record[] = {exchange->handle, start, input_end, output_start, end};
+  uint64_t record[] = {exchange->handle, start, input_end, output_start, end, 0};
   _Static_assert(sizeof record == TIMED_BYTES, "the record is as the server reads it");
-  channel_defer(exchange->channel, FROM_TIMED, 1, 0, record, sizeof record);
+  channel_defer_record(exchange->channel, FROM_TIMED, record, sizeof record);
 }
 
 Error *TRITONBACKEND_ModelInstanceReportStatistics(TRITONBACKEND_ModelInstance *instance, TRITONBACKEND_Request *request,

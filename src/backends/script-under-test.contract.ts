@@ -70,7 +70,10 @@ export class ScriptUnderTest {
     const model = await loadModel(backend, whole, files, log)
     const instance = await model.createInstance(instanceSpec('m', 0))
     const script = new ScriptUnderTest(log, model, instance)
-    context.after(() => script.close())
+    context.after(async () => {
+      await script.close()
+      await backend.close()
+    })
     return script
   }
 

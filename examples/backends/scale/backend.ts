@@ -6,12 +6,12 @@
 import { defineBackend, InferenceError, tensor } from 'galatea/model'
 
 export default defineBackend({
-  /** Once per worker, before anything else: what all models of this backend need. */
+  /** Once, before anything else: what all models of this backend need. */
   initialize(backend) {
     return { defaultFactor: Number(backend.settings.get('default-factor') ?? '1') }
   },
 
-  /** Once per worker: checks the model's configuration. What it returns is `model.state`. */
+  /** Once per model: checks its configuration. What it returns is `model.state`. */
   modelInitialize(model) {
     const text = model.config.parameters.get('factor')?.stringValue
     const factor = text === undefined ? model.backend.state.defaultFactor : Number(text)

@@ -1,9 +1,11 @@
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
+import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { packagePrefix } from '../typescript/module-hooks.ts'
 import { completeByScript, createScriptModel } from '../typescript/script-model.ts'
+import { SharedThread } from '../typescript/shared-thread.ts'
 import type { ScriptDependencies } from '../typescript/script-worker.ts'
 import type { BackendSettings, ProgramSource } from '../typescript/worker-protocol.ts'
 
@@ -11,17 +13,21 @@ import type { BackendSettings, ProgramSource } from '../typescript/worker-protoc
 export const backendFileNames = ['backend.ts', 'backend.mts', 'backend.mjs', 'backend.js']
 
 /**
- * A backend that a user wrote in TypeScript. Each instance of its models has a Worker of its own, which holds the state
- * of the backend, the model and the instance. So models do not share state.
+ * A backend that a user wrote in TypeScript. All its instances run in one thread and share the states of the backend and of
+ * their model, as in Triton. With `worker=instance` each instance has a Worker of its own, and shares nothing.
  */
 export class CustomBackend implements Backend {
   readonly name: string
   readonly #dependencies: ScriptDependencies
   readonly #program: ProgramSource
+  readonly #shared: SharedThread | null
 
   constructor(dependencies: ScriptDependencies, name: string, file: string, settings: BackendSettings) {
     this.name = name
-    this.#dependencies = { ...dependencies, log: dependencies.log.from('custom-backend.ts') }
+    const log = dependencies.log.from('custom-backend.ts')
+    this.#shared = isShared(name, settings) ? new SharedThread({ clock: dependencies.clock, log }, name) : null
+    const alone = { ...dependencies, log }
+    this.#dependencies = this.#shared === null ? alone : { ...alone, openShared: this.#shared.open }
     this.#program = { kind: 'backend', path: file, name, settings }
   }
 
@@ -33,9 +39,18 @@ export class CustomBackend implements Backend {
     return Promise.try(() => createScriptModel(this.#dependencies, source, this.#program))
   }
 
-  close(): Promise<void> {
-    return Promise.resolve()
+  async close(): Promise<void> {
+    await this.#shared?.close()
   }
+}
+
+function isShared(name: string, settings: BackendSettings): boolean {
+  const worker = settings.get('worker') ?? 'shared'
+  if (worker === 'shared' || worker === 'instance') return worker === 'shared'
+  throw new ServerError(
+    'INVALID_ARG',
+    `--backend-config=${name},worker: expected 'shared' or 'instance', got '${worker}'`,
+  )
 }
 
 export const createCustomBackend = (

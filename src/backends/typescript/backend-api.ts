@@ -5,7 +5,7 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import type { ModelDescription } from './model-description.ts'
 import type { ModelRequest } from './model-request.ts'
 
-/** A backend in one Worker; `state` is the result of its `initialize`. */
+/** `state` is the result of `initialize`, the same for all models of the backend. */
 export type BackendContext<State = unknown> = {
   readonly name: string
   /** The folder of `backend.ts`; for an npm package the working directory of the server. */

@@ -6,6 +6,7 @@ import { inspect } from 'node:util'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { LogFields, LogLevel } from '../../base/log.ts'
 import { backendProgram } from './backend-program.ts'
+import { BackendRoom } from './backend-room.ts'
 import { InferenceError } from './inference-error.ts'
 import type { ModelArgs } from './model.ts'
 import { errorText, ModelHost } from './model-host.ts'
@@ -14,7 +15,14 @@ import { packagePrefix, registerModuleHooks } from './module-hooks.ts'
 import { Outbox } from './outbox.ts'
 import { modelProgram, type Program } from './program.ts'
 import { loadAdvice } from './script-source.ts'
-import type { FromWorker, ToWorker, WorkerTask } from './worker-protocol.ts'
+import type {
+  FromSharedWorker,
+  FromWorker,
+  ToSharedWorker,
+  ToWorker,
+  WorkerMessage,
+  WorkerTask,
+} from './worker-protocol.ts'
 
 const readinessIntervalMs = 1000
 
@@ -55,11 +63,28 @@ function processPort(): Port {
   }
 }
 
-async function loadProgram(task: WorkerTask): Promise<Program> {
+/** One of many instances in this thread, which does not end with it. */
+function sharedPort(
+  parent: NonNullable<typeof parentPort>,
+  channel: number,
+  listeners: Map<number, (message: ToWorker) => void>,
+): Port {
+  const thread = threadPort(parent)
+  return {
+    post: (envelope, transfer) => thread.post({ channel, envelope } satisfies FromSharedWorker as never, transfer),
+    listen: (receive) => void listeners.set(channel, receive),
+    leave: () => {
+      listeners.delete(channel)
+      parent.postMessage({ channel, envelope: null } satisfies FromSharedWorker, [])
+    },
+  }
+}
+
+async function loadProgram(task: WorkerTask, room: BackendRoom): Promise<Program> {
   const { program } = task
   const address = program.path.startsWith(packagePrefix) ? program.path : pathToFileURL(program.path).href
   const exports = (await import(address)) as Record<string, unknown>
-  return program.kind === 'model' ? modelProgram(exports, program.path) : backendProgram(exports, program)
+  return program.kind === 'model' ? modelProgram(exports, program.path) : backendProgram(exports, program, room)
 }
 
 const plainText = (value: unknown): string =>
@@ -75,7 +100,7 @@ function plainFields(fields: Readonly<Record<string, unknown>>): LogFields {
   return plain
 }
 
-function createLog(outbox: Outbox): ModelArgs['log'] {
+function createLog(outbox: Pick<Outbox, 'add'>): ModelArgs['log'] {
   const line =
     (level: LogLevel) =>
     (message: unknown, fields: Readonly<Record<string, unknown>> = {}) => {
@@ -106,7 +131,7 @@ function watchReadiness(isReady: () => unknown, outbox: Outbox): NodeJS.Timeout 
 
 async function serve(program: Program, task: WorkerTask, port: Port, outbox: Outbox): Promise<void> {
   const metrics = createMetrics((message) => outbox.add(message))
-  await program.initialize({ ...task.place, modelConfig: task.config, log: createLog(outbox), metrics })
+  await program.initialize({ ...task.place, modelConfig: task.config, log: createLog(outbox), metrics }, task.load)
   const host = new ModelHost(program, outbox, task)
   const readiness = program.isReady === null ? null : watchReadiness(program.isReady, outbox)
   const finish = async (): Promise<void> => {
@@ -144,11 +169,10 @@ function loadErrorText(reason: unknown, task: WorkerTask): string {
   return errorText(reason) + whereText(reason, task) + (advice === '' ? '' : `; ${advice}`)
 }
 
-async function run(task: WorkerTask, port: Port): Promise<void> {
+async function run(task: WorkerTask, port: Port, room = new BackendRoom(null, false)): Promise<void> {
   const outbox = new Outbox((envelope, transfer) => port.post(envelope, transfer))
   try {
-    registerModuleHooks()
-    const program = await loadProgram(task)
+    const program = await loadProgram(task, room)
     if (task.purpose === 'serve') {
       await serve(program, task, port, outbox)
       return
@@ -166,7 +190,32 @@ async function run(task: WorkerTask, port: Port): Promise<void> {
   port.leave()
 }
 
-if (parentPort !== null) {
+/** Runs all instances of a custom backend in this thread, until the server says that no more come. */
+function runShared(parent: NonNullable<typeof parentPort>): void {
+  const listeners = new Map<number, (message: ToWorker) => void>()
+  // At once: the order of these lines and of what the instances say must stay.
+  const add = (message: WorkerMessage): void =>
+    parent.postMessage({ channel: 0, envelope: { messages: [message], buffers: [] } } satisfies FromSharedWorker, [])
+  const room = new BackendRoom(createLog({ add }), true)
+  const end = async (): Promise<void> => {
+    try {
+      await room.end()
+    } catch (reason) {
+      add({ kind: 'log', level: 'error', message: `finalize failed: ${errorText(reason)}`, fields: {} })
+    }
+    process.exit(0)
+  }
+  parent.on('message', (order: ToSharedWorker) => {
+    if (order.kind === 'tell') listeners.get(order.channel)?.(order.message)
+    else if (order.kind === 'open') void run(order.task, sharedPort(parent, order.channel, listeners), room)
+    else void end()
+  })
+}
+
+registerModuleHooks()
+if (parentPort !== null && workerData === null) {
+  runShared(parentPort)
+} else if (parentPort !== null) {
   await run(workerData as WorkerTask, threadPort(parentPort))
 } else {
   process.once('message', (task) => void run(task as WorkerTask, processPort()))

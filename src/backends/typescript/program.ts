@@ -7,7 +7,8 @@ import type { ModelRequest } from './model-request.ts'
 /** The code that a Worker runs: a model or a custom backend. */
 export type Program = {
   describe(config: ModelConfig): Promise<ModelDescription | null>
-  initialize(args: ModelArgs): Promise<void>
+  /** `load` names one load of a version, which several instances may share. */
+  initialize(args: ModelArgs, load: string): Promise<void>
   /** Returns an array with one answer per request, a promise of such an array, or nothing. The host checks it. */
   execute(requests: readonly ModelRequest[]): unknown
   readonly isReady: (() => unknown) | null

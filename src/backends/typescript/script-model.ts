@@ -1,5 +1,6 @@
 // A model version whose instances are Workers that run TypeScript, for model.ts and for custom backends.
 
+import { randomUUID } from 'node:crypto'
 import type { Instance, InstanceSpec, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
@@ -19,6 +20,7 @@ export function createScriptModel(
 ): LoadedModel {
   const limits = workerLimits(source.config)
   const { signature } = source
+  const load = randomUUID()
   const outputs = signature.outputs.map(({ name, dataType, dims, reshape }) => ({
     name,
     dataType,
@@ -28,6 +30,7 @@ export function createScriptModel(
     createInstance: (spec: InstanceSpec): Promise<Instance> => {
       const task: WorkerTask = {
         purpose: 'serve',
+        load,
         program,
         place: placeOf(source.name, source.files, spec),
         config: source.config,
@@ -57,6 +60,7 @@ export async function completeByScript(
 ): Promise<ModelConfig> {
   const task: WorkerTask = {
     purpose: 'describe',
+    load: '',
     program,
     place: placeOf(draft.name, files, { name: draft.name, kind: 'KIND_CPU', deviceId: 0 }),
     config: draft,

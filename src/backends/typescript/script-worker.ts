@@ -15,7 +15,7 @@ import { openProcess } from './process-channel.ts'
 import { takenAtBytes, takenAtResponses } from './response-window.ts'
 import { packRequests, unpackTensors } from './tensor-packing.ts'
 import { openThread } from './thread-channel.ts'
-import type { WorkerChannel, WorkerLimits } from './worker-channel.ts'
+import type { OpenChannel, WorkerChannel, WorkerLimits } from './worker-channel.ts'
 import { WorkerMetrics } from './worker-metrics.ts'
 import type { FromWorker, RescheduleMessage, ResponseMessage, WorkerMessage, WorkerTask } from './worker-protocol.ts'
 
@@ -29,6 +29,13 @@ export type ScriptDependencies = {
   readonly metrics?: CustomMetrics | null
   /** Of workers that are processes. */
   readonly environment?: NodeJS.ProcessEnv
+  /** For instances that share a Worker. Those with a process or a limit of memory of their own do not. */
+  readonly openShared?: OpenChannel
+}
+
+function channelOf({ openShared }: ScriptDependencies, task: WorkerTask, limits: WorkerLimits): OpenChannel {
+  if (limits.isolation === 'process') return openProcess
+  return openShared !== undefined && task.purpose === 'serve' && limits.maxMemoryMb === 0 ? openShared : openThread
 }
 
 export class ScriptWorker implements Worker {
@@ -55,7 +62,7 @@ export class ScriptWorker implements Worker {
     this.#metrics = metrics === null ? null : new WorkerMetrics(metrics, dependencies.log)
     this.#task = task
     this.#events = events
-    const open = limits.isolation === 'process' ? openProcess : openThread
+    const open = channelOf(dependencies, task, limits)
     this.#channel = open(
       task,
       limits,

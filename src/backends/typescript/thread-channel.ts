@@ -8,13 +8,13 @@ import { lineSplitter } from '../line-splitter.ts'
 import { workerNodeOptions, type ChannelEvents, type OpenChannel } from './worker-channel.ts'
 import type { FromWorker } from './worker-protocol.ts'
 
-const entry = new URL(`./model-worker${path.extname(import.meta.url)}`, import.meta.url)
+export const workerEntry = new URL(`./model-worker${path.extname(import.meta.url)}`, import.meta.url)
 
 /** A Worker in a thread of this process: memory is transferred, and an error of its JavaScript ends only the thread. */
 export const openThread: OpenChannel = (task, limits, events) => {
   let failure: string | null = null
   let isTerminated = false
-  const thread = new Thread(entry, {
+  const thread = new Thread(workerEntry, {
     name: task.place.modelInstanceName.slice(0, 15),
     workerData: task,
     stdout: true,
@@ -48,7 +48,8 @@ export const openThread: OpenChannel = (task, limits, events) => {
   }
 }
 
-function failureText(reason: unknown, maxMemoryMb: number): string {
+/** Of an error that ended a thread. */
+export function failureText(reason: unknown, maxMemoryMb: number): string {
   if (reason instanceof Error && 'code' in reason && reason.code === 'ERR_WORKER_OUT_OF_MEMORY') {
     return `out of memory (${maxMemoryMb > 0 ? `max_memory_mb is ${maxMemoryMb}` : 'set max_memory_mb to give it more'})`
   }
@@ -56,7 +57,7 @@ function failureText(reason: unknown, maxMemoryMb: number): string {
   return `uncaught exception: ${name}${messageOf(reason)}`
 }
 
-function forwardLines(stream: Readable, events: ChannelEvents, isError: boolean): void {
+export function forwardLines(stream: Readable, events: Pick<ChannelEvents, 'onLine'>, isError: boolean): void {
   const splitter = lineSplitter((line) => events.onLine(line, isError))
   stream.setEncoding('utf8')
   stream.on('data', (text: string) => splitter.push(text))

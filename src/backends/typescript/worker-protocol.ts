@@ -15,6 +15,8 @@ import type { ModelDescription } from './model-description.ts'
 export type WorkerTask = {
   /** `describe`: the Worker sends the model's description, then ends. */
   readonly purpose: 'serve' | 'describe'
+  /** Names one load of a version: the same for all its instances. */
+  readonly load: string
   readonly program: ProgramSource
   readonly place: ModelPlace
   readonly config: ModelConfig
@@ -143,3 +145,13 @@ export type WorkerMessage =
   | { readonly kind: 'log'; readonly level: LogLevel; readonly message: string; readonly fields: LogFields }
 
 export type FromWorker = { readonly messages: readonly WorkerMessage[]; readonly buffers: readonly ArrayBuffer[] }
+
+/** To a Worker that runs all instances of a custom backend. Each instance is a channel of its own. */
+export type ToSharedWorker =
+  | { readonly kind: 'open'; readonly channel: number; readonly task: WorkerTask }
+  | { readonly kind: 'tell'; readonly channel: number; readonly message: ToWorker }
+  /** All instances have left. The Worker finalizes the backend and ends. */
+  | { readonly kind: 'end' }
+
+/** Channel 0 is that of the backend itself. `envelope` null: the instance has left. */
+export type FromSharedWorker = { readonly channel: number; readonly envelope: FromWorker | null }

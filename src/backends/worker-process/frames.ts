@@ -45,6 +45,8 @@ export const fromWorker = {
 } as const
 
 export const headerBytes = 16
+/** The times of one request that a native backend reports: handle, start, end of the inputs, start of the outputs, end, padding. */
+export const timedBytes = 48
 /** Before the responses of an executed frame: how long the execution took, in ns. */
 export const executionTimeBytes = 8
 /** The size of a request's head inside an execute frame, before its tensors. */

@@ -22,6 +22,7 @@ import {
   headerBytes,
   readText,
   readUint64,
+  timedBytes,
   toWorker,
   writeHeader,
   writeUint64,
@@ -458,19 +459,15 @@ export class ProcessWorker implements Worker {
     request.reschedule()
   }
 
-  /** The backend measured its execution itself. The answers follow. */
+  /** The backend measured its executions itself. The answers follow. */
   #onTimed(frame: Buffer): void {
-    const request = this.#open.get(readUint64(frame, headerBytes))
-    if (request === undefined || this.#settings.signature.isDecoupled) return
-    const [start, inputEnd, outputStart, end] = [8, 16, 24, 32].map((at) => readUint64(frame, headerBytes + at))
+    if (this.#settings.signature.isDecoupled) return
     const nowNs = this.#clock.nowNs()
-    // The backend's clock has another beginning than the server's, and what a backend says may be wrong.
-    const before = (ns: number, from = 0, to = 0): number =>
-      Math.max(ns - Math.max(to - from, 0), request.computeStartNs)
-    request.computeEndNs = nowNs
-    request.computeOutputStartNs = before(nowNs, outputStart, end)
-    request.computeInputEndNs = before(request.computeOutputStartNs, inputEnd, outputStart)
-    request.computeStartNs = before(request.computeInputEndNs, start, inputEnd)
+    const end = headerBytes + timedBytes * frame.readUInt16LE(6)
+    for (let at = headerBytes; at < end; at += timedBytes) {
+      const request = this.#open.get(readUint64(frame, at))
+      if (request !== undefined) stampReported(request, frame, at, nowNs)
+    }
     this.#areTimed = true
   }
 
@@ -501,6 +498,23 @@ export class ProcessWorker implements Worker {
     this.#calls.close()
     this.#events.onDeath(reason)
   }
+}
+
+// HOT: once per request of a native backend.
+function stampReported(request: InferenceRequest, frame: Buffer, at: number, nowNs: number): void {
+  const startNs = readUint64(frame, at + 8)
+  const inputEndNs = readUint64(frame, at + 16)
+  const outputStartNs = readUint64(frame, at + 24)
+  const endNs = readUint64(frame, at + 32)
+  // The backend's clock has another beginning than the server's, and what a backend says may be wrong.
+  const earliestNs = request.computeStartNs
+  request.computeEndNs = nowNs
+  request.computeOutputStartNs = Math.max(nowNs - Math.max(endNs - outputStartNs, 0), earliestNs)
+  request.computeInputEndNs = Math.max(
+    request.computeOutputStartNs - Math.max(outputStartNs - inputEndNs, 0),
+    earliestNs,
+  )
+  request.computeStartNs = Math.max(request.computeInputEndNs - Math.max(inputEndNs - startNs, 0), earliestNs)
 }
 
 /** An execution whose inputs are in place already. */
