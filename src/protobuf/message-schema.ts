@@ -56,15 +56,17 @@ export function schemaFinder(messages: MessageRows, enums: EnumRows): (name: str
     if (found !== undefined) return found
     const rows = messages[name]
     if (rows === undefined) throw new Error(`no message type '${name}' in the tables`)
-    const fields = rows.map(fieldOf)
-    const schema: MessageSchema = {
-      name,
-      fields,
-      byWireName: new Map(fields.map((field) => [field.wireName, field])),
-      byName: new Map(fields.map((field) => [field.name, field])),
-      byNumber: new Map(fields.map((field) => [field.number, field])),
-    }
+    const fields: FieldSchema[] = []
+    const [byWireName, byName, byNumber] = [new Map<string, FieldSchema>(), new Map<string, FieldSchema>(), new Map<number, FieldSchema>()] // prettier-ignore
+    const schema: MessageSchema = { name, fields, byWireName, byName, byNumber }
+    // Known before its fields are: a message may hold messages of its own type.
     known.set(name, schema)
+    for (const field of rows.map(fieldOf)) {
+      fields.push(field)
+      byWireName.set(field.wireName, field)
+      byName.set(field.name, field)
+      byNumber.set(field.number, field)
+    }
     return schema
   }
   return find

@@ -21,6 +21,19 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
   'bytes of answers that the server keeps for a job': ['jobs/job-channels.ts mostKeptOutputBytes'],
+  'Envoys of one control plane, resources that one of them names': [
+    'fleet/ads-service.ts mostStreams',
+    'fleet/ads-stream.ts mostNames',
+  ],
+  'requests that the picker looks at together; bytes of a body that it looks at': [
+    'fleet/picker-service.ts mostRequests',
+    'fleet/picker-service.ts mostHeadBytes',
+  ],
+  'sequences whose server the picker remembers': ['fleet/endpoint-picker.ts mostSequences'],
+  "bytes of the file of servers, of the list of a server's models": [
+    'fleet/member-source.ts mostFileBytes',
+    'fleet/ask-member.ts mostIndexBytes',
+  ],
   'streams of load reports (`OpenRcaService`)': ['frontends/orca/orca-service.ts mostStreams'],
   'characters of a grammar or JSON schema; brackets inside each other, repetitions of repetitions; depth, rules and choices of a schema':
     ['llm/require-grammar.ts mostNested', 'llm/require-grammar.ts mostRepeated'],

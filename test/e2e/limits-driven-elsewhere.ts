@@ -45,6 +45,23 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/file-input.test.ts',
     'which is the most that the server keeps',
   ),
+  'servers of a fleet': elsewhere('src/fleet/fleet-watch.test.ts', 'servers beyond --max-members are left out'),
+  'Envoys of one control plane, resources that one of them names': elsewhere(
+    'src/fleet/fleet-bounds.test.ts',
+    '1024 Envoys may be connected',
+  ),
+  'requests that the picker looks at together; bytes of a body that it looks at': elsewhere(
+    'src/fleet/fleet-bounds.test.ts',
+    'the picker keeps 64 KiB',
+  ),
+  'sequences whose server the picker remembers': elsewhere(
+    'src/fleet/endpoint-picker.test.ts',
+    '100000 are remembered',
+  ),
+  "bytes of the file of servers, of the list of a server's models": elsewhere(
+    'src/fleet/fleet-bounds.test.ts',
+    'more than 8 MiB',
+  ),
   'streams of load reports (`OpenRcaService`)': elsewhere('test/e2e/load-reports.test.ts', 'more than 256 streams'),
   'bytes of a credential in `Authorization` or `x-api-key`': elsewhere(
     'src/access/access-admission.test.ts',

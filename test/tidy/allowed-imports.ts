@@ -24,6 +24,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   transport: ['base'],
   ports: ['exchange', 'transport', 'access', 'protocol', 'config', 'model', 'tensor', 'base'],
   jobs: ['ports', 'transport', 'access', 'base'],
+  fleet: ['ports', 'transport', 'protobuf', 'base'],
   frontends: [
     'ports',
     'jobs',
@@ -48,6 +49,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   cli: [
     'options',
     'server',
+    'fleet',
     'releases',
     'rollouts',
     'perf',

@@ -3,6 +3,7 @@ import type { Caller } from '../../access/caller.ts'
 import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { loadFormatHeader, type LoadSource } from '../../model/load-source.ts'
 import { encodeHealthDetail, encodeStarting } from '../../protocol/health-json.ts'
 import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
 import type { buildOpenApi } from '../../protocol/openapi.ts'
@@ -23,13 +24,16 @@ type BuildOpenApi = typeof buildOpenApi
 export class MetadataEndpoints {
   readonly #engine: Engine
   readonly #hasTfserving: boolean
+  /** Null: nobody is told the load. */
+  readonly #load: LoadSource | null
   readonly #serverMetadata: Buffer
   /** The ready models, as a hash. */
   #models: { readonly revision: number; readonly headers: readonly string[] } | null = null
   #openApi: { readonly revision: number; readonly body: Buffer } | null = null
 
-  constructor(engine: Engine, hasTfserving: boolean) {
+  constructor(engine: Engine, hasTfserving: boolean, load: LoadSource | null = null) {
     this.#engine = engine
+    this.#load = load
     this.#hasTfserving = hasTfserving
     this.#serverMetadata = encodeJson(engine.serverMetadata())
   }
@@ -50,12 +54,15 @@ export class MetadataEndpoints {
     const engine = this.#engine
     const { isReady } = engine
     if (!engine.isStarting)
-      request.respond(this.#told(request, { ready: isReady }, this.#readiness(isReady ? 200 : 400)))
+      request.respond(this.#told(request, { ready: isReady }, this.#readiness(request, isReady ? 200 : 400)))
     else request.respond(startingResponse(engine))
   }
 
-  /** The header changes with the models that serve: who asks for health sees cheaply that it has to look at the index. */
-  #readiness(status: number): HttpResponse {
+  /**
+   * The header changes with the models that serve: who asks for health sees cheaply that it has to look at the index. The load is told
+   * to who asks for it.
+   */
+  #readiness(request: HttpRequest, status: number): HttpResponse {
     const engine = this.#engine
     if (engine.wording.isTriton) return emptyResponse(status)
     if (this.#models?.revision !== engine.revision) {
@@ -63,7 +70,10 @@ export class MetadataEndpoints {
       const hash = createHash('sha256').update(names.join('\n')).digest('hex').slice(0, 16)
       this.#models = { revision: engine.revision, headers: ['galatea-models', hash] }
     }
-    return new HttpResponse(status, plainType, [], { headers: this.#models.headers })
+    const format = this.#load === null ? null : headerOf(request.headers, loadFormatHeader)
+    const load = format === null ? null : (this.#load?.header(format) ?? null)
+    const { headers } = this.#models
+    return new HttpResponse(status, plainType, [], { headers: load === null ? headers : [...headers, ...load] })
   }
 
   /** Always 200; the health is in the body. The delay of the next turn of the event loop shows how busy it is. */

@@ -2,6 +2,7 @@ import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Engine } from '../../engine/engine.ts'
+import type { LoadSource } from '../../model/load-source.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
@@ -30,12 +31,14 @@ export type V2Parts = {
   readonly logControl?: LogControl
   /** TensorFlow Serving's protocol, where it is on. */
   readonly tfserving?: unknown
+  /** How loaded the server is; left out: nobody is told. */
+  readonly load?: LoadSource | null
 }
 
 /** The routes of KServe v2 with the extensions of Triton and of Galatea. */
 export function v2Routes(parts: V2Parts, options: HttpOptions): Route[] {
   return [
-    ...metadataRoutes(new MetadataEndpoints(parts.engine, parts.tfserving !== undefined)),
+    ...metadataRoutes(new MetadataEndpoints(parts.engine, parts.tfserving !== undefined, parts.load ?? null)),
     large(post(`${modelVersion}/infer`, 'inference', new InferEndpoint(parts, options).handle, plainType)),
     ...repositoryRoutes(new RepositoryEndpoints(parts)),
     ...registryRoutes(new RegistryEndpoints(parts.engine)),

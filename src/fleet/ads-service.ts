@@ -1,0 +1,100 @@
+// Envoy's aggregated discovery: one stream per Envoy, over which it subscribes to resources and gets them again when they change. The
+// state of the world and the incremental form.
+
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { MessageValue } from '../protobuf/message-codec.ts'
+import type { GrpcFrontEnd } from '../ports/grpc/grpc-method.ts'
+import type { PortCall } from '../ports/grpc/port-call.ts'
+import { GrpcStatus, statusCodes } from '../transport/grpc/grpc-status.ts'
+import { AdsStream } from './ads-stream.ts'
+import { decodeXds, encodeXds } from './xds-codec.ts'
+import type { XdsResources } from './xds-resources.ts'
+
+/** Every Envoy has one stream. */
+const mostStreams = 1024
+
+/** What is known of one Envoy, for people. */
+export type EnvoyView = {
+  readonly node: string
+  readonly address: string
+  readonly sinceMs: number
+  /** What Envoy said of resources that it refused; '' when it took all. */
+  readonly problem: string
+}
+
+type Form = 'DiscoveryRequest' | 'DeltaDiscoveryRequest'
+const answerOf: Readonly<Record<Form, string>> = {
+  DiscoveryRequest: 'envoy.service.discovery.v3.DiscoveryResponse',
+  DeltaDiscoveryRequest: 'envoy.service.discovery.v3.DeltaDiscoveryResponse',
+}
+
+export class AdsService implements GrpcFrontEnd {
+  readonly methods: GrpcFrontEnd['methods']
+  readonly #log: Log
+  readonly #clock: Clock
+  readonly #streams = new Map<PortCall, { readonly stream: AdsStream; readonly sinceMs: number }>()
+  #resources: XdsResources
+
+  constructor({ log, clock }: { readonly log: Log; readonly clock: Clock }, resources: XdsResources) {
+    this.#log = log.from('ads-service.ts')
+    this.#clock = clock
+    this.#resources = resources
+    const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService'
+    this.methods = [
+      { path: `${service}/StreamAggregatedResources`, api: 'metadata', begin: (call) => this.#begin(call, 'DiscoveryRequest') },
+      { path: `${service}/DeltaAggregatedResources`, api: 'metadata', begin: (call) => this.#begin(call, 'DeltaDiscoveryRequest') },
+    ] // prettier-ignore
+  }
+
+  /** Every Envoy is told what is new to it. */
+  publish(resources: XdsResources): void {
+    this.#resources = resources
+    for (const { stream } of this.#streams.values()) stream.publish(resources)
+  }
+
+  envoys(): EnvoyView[] {
+    return [...this.#streams].map(([call, { stream, sinceMs }]) => ({
+      node: stream.node,
+      address: call.remoteAddress,
+      sinceMs,
+      problem: stream.problem,
+    }))
+  }
+
+  drain(status: GrpcStatus): void {
+    for (const call of this.#streams.keys()) call.finish(status)
+  }
+
+  #begin(call: PortCall, form: Form): void {
+    if (this.#streams.size >= mostStreams) {
+      const text = `${mostStreams} Envoys are connected, and no more are allowed: start a second 'galatea fleet' for the others`
+      call.finish(new GrpcStatus(statusCodes.RESOURCE_EXHAUSTED, text))
+      return
+    }
+    const send = (value: MessageValue): void => {
+      const bytes = encodeXds(answerOf[form], value)
+      call.send({ parts: [bytes], byteLength: bytes.length }, null)
+    }
+    const stream = new AdsStream(form === 'DeltaDiscoveryRequest', this.#resources, {
+      send,
+      isBusy: () => call.backlogBytes > 0,
+    })
+    this.#streams.set(call, { stream, sinceMs: this.#clock.wallMs() })
+    call.allowLargeMessages()
+    call.onClosed = () => void this.#streams.delete(call)
+    call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.OK, ''))
+    call.onDrain = () => stream.publish(this.#resources)
+    call.onMessage = (message) => {
+      try {
+        const request = decodeXds(`envoy.service.discovery.v3.${form}`, message)
+        const problem = stream.take(request)
+        if (problem !== '') this.#log.error('an Envoy refused what it was told', { node: stream.node, reason: problem })
+      } catch (reason) {
+        call.finish(GrpcStatus.of(ServerError.from(reason)))
+      }
+      call.messageDone(message)
+    }
+  }
+}

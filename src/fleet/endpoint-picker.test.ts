@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { EndpointPicker } from './endpoint-picker.ts'
+import { mapFleet, type MemberState } from './fleet-map.ts'
+import { parseUpstream, membersAt } from './fleet-member.ts'
+import { factsOfPath } from './request-peek.ts'
+
+const stateOf = (port: number, models: readonly string[], more: Partial<MemberState> = {}): MemberState => {
+  const [member] = membersAt(parseUpstream(`http://127.0.0.1:${port}`), ['127.0.0.1'])
+  assert.ok(member !== undefined)
+  const held = new Map(models.map((name) => [name, ['1']]))
+  return { member, health: 'ready', sinceMs: 0, reason: '', pressure: 0, pressures: new Map(), models: held, ...more }
+}
+
+const pickerOf = (states: readonly MemberState[], random?: () => number): EndpointPicker => {
+  const picker = new EndpointPicker(random)
+  picker.update(mapFleet(states), states)
+  return picker
+}
+
+const facts = { ...factsOfPath('/v2/models/m/infer') }
+
+test('a request goes to a server that has its model and is ready', () => {
+  const picker = pickerOf([stateOf(1, ['m']), stateOf(2, ['other']), stateOf(3, ['m'], { health: 'not ready' })])
+  for (let i = 0; i < 20; i++) assert.equal(picker.pick(facts).members[0]?.key, '127.0.0.1:1')
+  assert.deepEqual(picker.pick({ ...facts, model: 'unknown' }).members, [])
+  assert.deepEqual(picker.pick({ ...facts, version: '2' }).members, [])
+  assert.deepEqual(picker.picks, { sequence: 0, prompt: 0, stream: 0, load: 20, none: 2 })
+})
+
+test('of two servers the one with fewer requests, shorter answers or less pressure is taken', () => {
+  const clock = new ManualClock()
+  // The two that are drawn are always the two that there are.
+  const picker = pickerOf([stateOf(1, ['m']), stateOf(2, ['m'])], () => 0)
+  const [first, second] = picker.pick(facts).members
+  assert.ok(first !== undefined && second !== undefined)
+  const underWay = picker.begin(first, clock, false)
+  assert.equal(picker.pick(facts).members[0], second)
+  clock.advanceNs(50e6)
+  underWay.answered()
+  underWay.ended()
+  underWay.ended()
+  assert.equal(picker.loadOf(first.key).inFlight, 0)
+  assert.equal(picker.pick(facts).members[0], second, 'the slower one')
+  const pressed = pickerOf([stateOf(1, ['m'], { pressure: 2 }), stateOf(2, ['m'])], () => 0)
+  assert.equal(pressed.pick(facts).members[0]?.key, '127.0.0.1:2')
+})
+
+test('a sequence stays until it ends, also when servers join; 100000 are remembered', () => {
+  const [one, two, three] = [stateOf(1, ['m']), stateOf(2, ['m']), stateOf(3, ['m'])]
+  const picker = pickerOf([one, two])
+  const of = (id: number): string | undefined => picker.pick({ ...facts, sequence: String(id) }).members[0]?.key
+  const holders = Array.from({ length: 200 }, (_, id) => of(id + 1))
+  assert.equal(new Set(holders).size, 2)
+  picker.update(mapFleet([one, two, three]), [one, two, three])
+  assert.deepEqual(Array.from({ length: 200 }, (_, id) => of(id + 1)), holders) // prettier-ignore
+  for (let id = 1000; id < 102_000; id++) of(id)
+  // Forgotten: the hash over three servers decides, and some of the old ones move.
+  assert.notDeepEqual(Array.from({ length: 200 }, (_, id) => of(id + 1)), holders) // prettier-ignore
+})
+
+test('prompts that begin alike go to one server, unless it has more to do than the others', () => {
+  const clock = new ManualClock()
+  const picker = pickerOf([1, 2, 3, 4].map((port) => stateOf(port, ['m'])))
+  const asked = { ...facts, prompt: 'You are a helpful assistant.' }
+  const { reason, members } = picker.pick(asked)
+  assert.equal(reason, 'prompt')
+  for (let i = 0; i < 10; i++) assert.equal(picker.pick(asked).members[0], members[0])
+  const [cached] = members
+  assert.ok(cached !== undefined)
+  picker.begin(cached, clock, false)
+  picker.begin(cached, clock, false)
+  assert.equal(picker.pick(asked).reason, 'load')
+})
+
+test('without a server that is ready, those that only the control plane does not reach stay', () => {
+  const states = [stateOf(1, ['m'], { health: 'unreachable' }), stateOf(2, ['m'], { health: 'not ready' })]
+  assert.deepEqual(
+    mapFleet(states).serving.map(({ key }) => key),
+    ['127.0.0.1:1'],
+  )
+})
