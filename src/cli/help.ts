@@ -9,6 +9,8 @@ Usage: galatea [serve] --model-repository PATH [flags]   serve models
        galatea check PATH                                find the mistakes in a model repository
        galatea inspect MODEL                             show what a model file holds
        galatea init MODEL --repository PATH              put a model file into a repository
+       galatea init --template NAME                      a small model to begin with: python, sklearn, pytorch, …
+       galatea new FOLDER                                a TypeScript project with a model, a test and a client
        galatea import ARCHIVE --model-repository PATH    make a TorchServe archive a model of a repository
        galatea torchserve …                              start with a command line of TorchServe
        galatea doctor [flags]                            check this machine: what is missing, and what to do

@@ -30,7 +30,7 @@ export function configText(name: string, backend: string, model: DescribedTensor
   const isBatching = maxBatchSize > 0
   return [
     headLine(name),
-    `name: ${quoted(name)}`,
+    `name: ${quotedText(name)}`,
     `backend: "${backend}"`,
     '',
     ...batchComment(isBatching),
@@ -94,7 +94,7 @@ function tensorEntry({ name, dataType, shape }: OnnxFileTensor, isBatching: bool
   const lines = names.length === 0 ? [] : [`    # -1 is any size: ${oneLine(names.join(', '))}`]
   const sizes = dims.map((dim) => (typeof dim === 'number' ? dim : -1))
   lines.push(
-    `    name: ${quoted(name)}`,
+    `    name: ${quotedText(name)}`,
     `    data_type: ${dataType === null ? 'TYPE_INVALID' : configDataType(dataType)}`,
     sizes.length === 0 ? '    dims: [ 1 ]' : `    dims: [ ${sizes.join(', ')} ]`,
   )
@@ -106,7 +106,7 @@ function tensorEntry({ name, dataType, shape }: OnnxFileTensor, isBatching: bool
 const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '?')
 
 /** A string of the text format. Characters that are not plain ASCII become octal escapes of their UTF-8 bytes. */
-function quoted(text: string): string {
+export function quotedText(text: string): string {
   let body = ''
   for (const byte of Buffer.from(text)) {
     const character = String.fromCharCode(byte)

@@ -1,4 +1,5 @@
-// `galatea init model.onnx --repository ./models --name m`: makes a model folder from a model file.
+// `galatea init model.onnx --repository ./models --name m`: makes a model folder from a model file, from a folder of Hugging Face or
+// from a template.
 
 import { constants } from 'node:fs'
 import { copyFile, cp, mkdir, stat, writeFile } from 'node:fs/promises'
@@ -9,18 +10,25 @@ import { readOnnxFile, type OnnxFile } from '../onnx-file/onnx-file.ts'
 import { modelNameProblem } from '../repository/model-name.ts'
 import { ggufConfigText } from './described-gguf.ts'
 import { describeModel, UndescribedModel } from './described-model.ts'
+import { isHuggingFaceFolder } from './hugging-face-folder.ts'
+import { initHuggingFace } from './init-hugging-face.ts'
+import { initTemplate, templateNamed } from './init-template.ts'
 import { configText, unfinishedConfigText } from './init-config-text.ts'
 import type { CommandIo } from './command-io.ts'
 import { bareName, formatOf } from './model-format.ts'
+import { templateNames } from './model-templates.ts'
 import { printable } from './printable.ts'
 
 const usage = `Usage: galatea init MODEL --repository PATH [options]
+       galatea init --template NAME [--repository PATH] [options]
 
 Makes PATH/<name>/1/<model file> and a PATH/<name>/config.pbtxt with comments. Weights in external files come along. Where the
 format does not tell what the model takes and gives (TorchScript), the configuration is one to finish by hand.
+A MODEL that is a folder of Hugging Face (config.json, *.safetensors, a tokenizer) gets a model.py that serves it.
 
-  --repository PATH      where models are served from; made when it is not there
-  --name NAME            the model's name (default: the file's, or its folder's when the file is called model)
+  --template NAME        a small model that serves, to begin with: ${templateNames.join(', ')}
+  --repository PATH      where models are served from; made when it is not there (with --template: ./models when left out)
+  --name NAME            the model's name (default: the file's, or its folder's when the file is called model; the template's)
   --max-batch-size N     rows that may be run together; 0: no batching (default: 4 where the model allows it)
   --force                replace the files of a model that is already there
   --python PROGRAM       the Python that has the framework, for all formats but ONNX (default python3)
@@ -32,6 +40,7 @@ Exit status: 0, or 1 when nothing was made.
 
 type InitSettings = {
   file: string
+  template: string
   repository: string
   name: string
   maxBatchSize: number | null
@@ -48,6 +57,14 @@ export async function runInit(args: readonly string[], io: CommandIo): Promise<n
   }
   try {
     const settings = parseArguments(args)
+    if (settings.template !== '') {
+      io.stdout(await initTemplate(settings))
+      return 0
+    }
+    if (isHuggingFaceFolder(settings.file)) {
+      io.stdout(await initHuggingFace(settings))
+      return 0
+    }
     const { config, file, isFinished } = await makeModel(settings)
     io.stdout(`Made ${config} and ${file}.\n`)
     if (!isFinished) io.stdout('The file does not tell its types and dims: put them into config.pbtxt.\n')
@@ -61,6 +78,7 @@ export async function runInit(args: readonly string[], io: CommandIo): Promise<n
 }
 
 const flags = [
+  '--template',
   '--repository',
   '--model-repository',
   '--name',
@@ -74,6 +92,7 @@ const flags = [
 function parseArguments(args: readonly string[]): InitSettings {
   const settings: InitSettings = {
     file: '',
+    template: '',
     repository: '',
     name: '',
     maxBatchSize: null,
@@ -93,6 +112,7 @@ function parseArguments(args: readonly string[]): InitSettings {
       if (settings.file !== '') throw refusal(`one model file at a time, got '${settings.file}' and '${argument}'`)
       settings.file = argument
     } else if (name === '--repository' || name === '--model-repository') settings.repository = value()
+    else if (name === '--template') settings.template = templateNamed(value())
     else if (name === '--name') settings.name = value()
     else if (name === '--force') settings.isForced = true
     else if (name === '--python') settings.python = value()
@@ -103,7 +123,19 @@ function parseArguments(args: readonly string[]): InitSettings {
       throw refusal(`there is no option '${name}'${near === null ? '' : `; did you mean '${near}'?`}`)
     }
   }
-  if (settings.file === '') throw refusal('name the model file: galatea init model.onnx --repository ./models')
+  if (settings.template !== '') {
+    if (settings.file !== '')
+      throw refusal(`a model file or a --template, got '${settings.file}' and '${settings.template}'`)
+    if (settings.maxBatchSize !== null)
+      throw refusal('--max-batch-size is for a model file; a template has its own in config.pbtxt')
+    settings.repository ||= 'models'
+    settings.name ||= settings.template
+    return settings
+  }
+  if (settings.file === '')
+    throw refusal(
+      'name the model file: galatea init model.onnx --repository ./models; or begin with a template: galatea init --template python',
+    )
   if (settings.repository === '') throw refusal('say where the models are: --repository ./models')
   if (settings.name === '') settings.name = nameOf(settings.file)
   const problem = modelNameProblem(settings.name)

@@ -17,6 +17,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['fetch', async () => (await import('./fetch.ts')).runFetch],
   ['health', async () => (await import('./health.ts')).runHealth],
   ['init', async () => (await import('./init.ts')).runInit],
+  ['new', async () => (await import('./new-project.ts')).runNew],
   ['keys', async () => (await import('./keys.ts')).runKeys],
   ['import', async () => (await import('./import-archive.ts')).runImport],
   ['torchserve', async () => (await import('./torchserve.ts')).runTorchserve],

@@ -34,7 +34,7 @@ export function formatOf(file: string): ModelFormat {
   if (format !== undefined) return format
   throw new ServerError(
     'INVALID_ARG',
-    `'${file}' is of no known format: expected a name that ends in ${Object.keys(formats).join(', ')}, or the folder of a SavedModel`,
+    `'${file}' is of no known format: expected a name that ends in ${Object.keys(formats).join(', ')}, the folder of a SavedModel, or a folder of Hugging Face (with a config.json)`,
   )
 }
 

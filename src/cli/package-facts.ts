@@ -7,6 +7,9 @@ const fromRoot = (path: string): string => fileURLToPath(new URL(`../../${path}`
 
 export const examplesPath = (): string => fromRoot('examples/models')
 
+/** The folders that `galatea init --template` and `galatea new` copy. */
+export const templatesPath = (): string => fromRoot('templates')
+
 export function packageVersion(): string {
   const content: unknown = JSON.parse(readFileSync(fromRoot('package.json'), 'utf8'))
   return String((content as { version: unknown }).version)

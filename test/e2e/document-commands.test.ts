@@ -150,6 +150,9 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
     serve: ['--examples'],
     answers: [/"data":\[2,3,4,5/, /"name":"simple"/, /HTTP\/1.1 200 OK/],
   },
+  'docs/reference/init.md': {
+    answers: [/0 errors, 0 warnings in 4 models/, /"data":\["good"\]/, /0 errors, 0 warnings in 1 model /],
+  },
   'docs/reference/grpc.md': { serve: ['--examples'], answers: [/\[\[2 2 2/] },
   'docs/reference/errors.md': { serve: ['--examples'], answers: [/unknown model/], showsErrors: true },
 }

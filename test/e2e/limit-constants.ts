@@ -320,6 +320,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'telemetry/audit-file.ts maxPendingLines',
     'telemetry/gpu-metrics.ts maxLineLength',
     'cli/described-model.ts maxErrorLength',
+    'cli/python-program.ts maxOutputLength',
     'repository/torchserve/install-requirements.ts mostErrorText',
     'frontends/openai/template-worker.ts longestMessage',
     'cli/log-sink.ts maxPendingChars',
