@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { acceptFigures } from './accepted-figures.ts'
@@ -28,45 +28,13 @@ const findBenches = async (): Promise<Entry[]> => {
   const entries: Entry[] = []
   for (const file of files) {
     const name = path.basename(file, '.bench.ts')
-    const isOfServer = serverBenches.has(name)
-    const module = isOfServer ? ((await import(path.join(import.meta.dirname, file))) as { bench: Bench }) : null
+    const place = path.join(import.meta.dirname, file)
+    const isOfServer = /^export const bench\b/m.test(readFileSync(place, 'utf8'))
+    const module = isOfServer ? ((await import(place)) as { bench: Bench }) : null
     entries.push({ name, file, bench: module?.bench ?? null })
   }
   return entries
 }
-
-const serverBenches: ReadonlySet<string> = new Set([
-  'metrics',
-  'access',
-  'refusals',
-  'noisy-tenant',
-  'rollout-routing',
-  'rollback-time',
-  'start',
-  'tracing',
-  'console',
-  'many-models',
-  'grpc-infer',
-  'small-infer',
-  'large-tensor',
-  'json-tensor',
-  'triton-compare',
-  'batching',
-  'sequences',
-  'overload',
-  'impatience',
-  'adaptive-delay',
-  'python-infer',
-  'native-infer',
-  'shared-memory',
-  'soak',
-  'memory',
-  'mixed-soak',
-  'reload',
-  'lone-request',
-  'scaling',
-  'attack',
-])
 
 const figureText = (figure: Figure): string => {
   const value = `${figure.value.toFixed(2)} ${figure.unit}`.padStart(12)
