@@ -249,6 +249,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/use-history.ts longestHistoryMs',
     'access/use-history.ts mostRows',
     'access/use-history.ts mostPauses',
+    'releases/pin-book.ts mostOffered',
     'access/kept-file.ts largestFileBytes',
     'telemetry/tenant-families.ts mostTenants',
     'access/access-admission.ts longestKnownNs',
