@@ -1,3 +1,4 @@
+import { alertActions } from '../src/telemetry/alert-families.ts'
 import { jobLines, jobStates } from '../src/telemetry/job-families.ts'
 import { gpuFamilies } from '../src/telemetry/gpu-families.ts'
 import { languageFamilies } from '../src/llm/language-families.ts'
@@ -140,6 +141,13 @@ export function metricsDocument(): string {
     row([`\`${jobStates.name}\``, 'gauge', '`state`', jobStates.help]),
     '',
     'Only with `--allow-jobs`.',
+    '',
+    '## Of alerts\n',
+    row(['Family', 'Type', 'Labelled', 'What it tells']),
+    row(['---', '---', '---', '---']),
+    row([`\`${alertActions.name}\``, 'counter', '`action`, `outcome`', alertActions.help]),
+    '',
+    'Only with [`--actions`](../guide/alerts.md), once something was done.',
     '',
     '## Of the server\n',
     row(['Family', 'Type', 'Labelled', 'What it tells', 'When']),

@@ -28,6 +28,7 @@ const tools = {
   'redis-server': { kind: 'debian', package: 'redis-server' },
   prometheus: { kind: 'debian', package: 'prometheus' },
   promtool: { kind: 'debian', package: 'prometheus' },
+  'prometheus-alertmanager': { kind: 'debian', package: 'prometheus-alertmanager' },
   'rabbitmq-server': { kind: 'debian', package: 'rabbitmq-server' },
   strace: { kind: 'debian', package: 'strace' },
   haproxy: { kind: 'debian', package: 'haproxy' },

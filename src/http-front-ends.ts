@@ -16,6 +16,8 @@ import type { CostOptions } from './frontends/access/cost-table.ts'
 import type { UseHistories } from './frontends/access/use-source.ts'
 import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
 import { feedRoutes, type FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
+import type { AlertDesk } from './alerts/alert-desk.ts'
+import { alertRoutes } from './frontends/alerts/alert-routes.ts'
 import type { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { jobRoutes } from './frontends/jobs/job-routes.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
@@ -68,6 +70,8 @@ export type HttpDependencies = {
   readonly tfserving?: TfservingFrontEnd
   /** Null or left out: the server runs no jobs. */
   readonly jobs?: JobEndpoints | null
+  /** Null or left out: the server acts on no alerts. */
+  readonly alerts?: AlertDesk | null
   /** Without them nobody can watch the server. */
   readonly feeds?: FeedsOnDemand
   /** Metrics that models made; without them no answer tells of a model's load. */
@@ -100,6 +104,7 @@ type HttpParts = V2Parts & {
   readonly tfserving?: TfservingFrontEnd
   readonly feeds?: FeedsOnDemand
   readonly jobs?: JobEndpoints | null
+  readonly alerts?: AlertDesk | null
 }
 
 /** What the routes of every HTTP port are made of. */
@@ -140,6 +145,7 @@ export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
     readers: parts.feeds?.readers ?? new EventReaders(),
   }),
   ...jobRoutes(parts.jobs ?? null),
+  ...alertRoutes(parts.alerts ?? null),
   ...accessRoutes(parts),
   ...(options.hasOpenAi ? openAiRoutes(parts.openAi) : []),
   ...kserve2Routes(parts.engine, options),

@@ -13,7 +13,6 @@ type ScalingParts = {
   readonly clock: Clock
   readonly log: Log
   readonly engine: () => Engine
-  readonly stateDirectory: string
 }
 
 export class LazyScaling {
@@ -21,12 +20,15 @@ export class LazyScaling {
   #opening: Promise<InstanceScaler<ServedVersion>> | null = null
   #scaler: InstanceScaler<ServedVersion> | null = null
 
-  constructor(parts: ScalingParts) {
+  readonly #stateDirectory: string
+
+  constructor(parts: ScalingParts, { stateDirectory }: { readonly stateDirectory: string }) {
     this.#parts = parts
+    this.#stateDirectory = stateDirectory
   }
 
   /** A version has its instances. */
-  served(version: ServedVersion): void {
+  readonly served = (version: ServedVersion): void => {
     if (scaleLimitsOf(version.config) === null) return
     this.#opening ??= this.#open()
     void this.#opening.then((scaler) => scaler.add(version))
@@ -54,12 +56,12 @@ export class LazyScaling {
         import('./telemetry/gpu-count.ts'),
         import('./telemetry/pressure-meter.ts'),
       ])
-    const { clock, log, engine, stateDirectory } = this.#parts
+    const { clock, log, engine } = this.#parts
     this.#scaler = new Scaler({
       clock,
       log,
       coreCount: availableParallelism(),
-      patterns: new PatternBook(log, stateDirectory),
+      patterns: new PatternBook(log, this.#stateDirectory),
       scale: (version, count) => engine().scale(version, count),
       obstacle: ({ config }) => growthObstacle(config, () => machineReadings.memoryShare(), usedGpuShare),
       isStandard: (version) => engine().servedModel(version.name)?.latest === version,

@@ -46,6 +46,8 @@ export type MetricsServiceDependencies = {
   readonly residencyLedger: ResidencyLedger
   /** Without them there are no jobs. */
   readonly jobFigures?: JobSources
+  /** Null or left out: the server acts on no alerts. */
+  readonly alerts?: { readonly counts: ReadonlyMap<string, number> } | null
   /** Models whose instances follow load. */
   readonly scaling?: { figures(): Iterable<ScaledFigures> }
   /** Without one there are no rollouts. */
@@ -61,6 +63,8 @@ export type MetricsServiceDependencies = {
 }
 
 type MetricsService = {
+  /** The page as Prometheus reads it. */
+  text(): string
   /** The paths of the page, for other ports that show it too. */
   readonly routes: readonly Route[]
   listen(): Promise<{ address: string; port: number }>
@@ -92,6 +96,7 @@ export function createMetricsService(
       ...rolloutSources(dependencies),
       ...(access === null ? {} : { tenants: () => access.accounts }),
       ...(dependencies.jobFigures === undefined ? {} : { jobs: dependencies.jobFigures }),
+      alerts: () => dependencies.alerts?.counts ?? new Map(),
       scaled: () => dependencies.scaling?.figures() ?? [],
       load: () => dependencies.figures?.figures() ?? null,
       isReady: () => engine.isReady,
@@ -110,6 +115,7 @@ export function createMetricsService(
   const admission = dependencies.admission ?? dependencies.access?.admission ?? null
   const port = createMetricsPort({ clock, log, formats, admission, clientMemory, connectionSlots }, options)
   return {
+    text: () => [...page.pieces(prometheusText)].join(''),
     routes: metricsRoutes({ clock, log, formats }),
     listen: async () => {
       gpu?.start(options.intervalMs)

@@ -111,6 +111,7 @@ async function openMain(shared: Shared, releases: (() => void)[] | null): Promis
     const created = createMetricsService({ ...parts, traffic }, options.metrics)
     shared.metrics = shared.metricsPlace.add(created, (opened) => opened.close())
     metricsAddress = await shared.metrics.listen()
+    parts.alerts?.watch(() => created.text())
   }
   const httpAddress = (await ports.http?.listen()) ?? null
   return { httpAddress, grpcAddress, metricsAddress, furtherAddresses: [] }

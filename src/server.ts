@@ -1,6 +1,9 @@
 // The composition root: opens the parts of a server one after the other, and closes them in the reverse order.
 
 import type { Admission } from './access/admission.ts'
+import type { AlertDesk } from './alerts/alert-desk.ts'
+import { ServerError } from './base/server-error.ts'
+import type { openAlerts } from './open-alerts.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import { openOrClose, type ClosingStack } from './base/closing-stack.ts'
@@ -116,11 +119,9 @@ async function openServer(
   const portsPlace = closing.place()
   const counts = createCounts(options)
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
-  const { stateDirectory } = options.process
-  const scaling = new LazyScaling({ ...dependencies, stateDirectory, engine: () => engine })
-  const onServed = scaling.served.bind(scaling)
+  const scaling = new LazyScaling({ ...dependencies, engine: () => engine }, options.process)
   const { engine, repository, store, contents, mapped, responseCache, usedBackends } = await buildEngine(
-    { ...dependencies, ...counts, tracer, audit, gpus, onServed, ...(liveCheck === null ? {} : { liveCheck }) },
+    { ...dependencies, ...counts, tracer, audit, gpus, onServed: scaling.served, ...(liveCheck && { liveCheck }) },
     options.engine,
     closing,
   )
@@ -134,16 +135,14 @@ async function openServer(
   const connectionSlots = ConnectionSlots.ofProcess()
   const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots }, options)
   const jobs = await openJobService({ ...dependencies, engine }, options, ports)
+  const alerts = await openAlertDesk({ ...dependencies, audit, engine, rollouts, scaling, jobs }, options)
+  const watched = { ...dependencies, ...counts, access, alerts, rollouts, scaling }
   const parts = {
-    ...dependencies,
-    ...counts,
-    access,
+    ...watched,
     ...(await openCost({ ...dependencies, engine, access }, options.process, closing)),
     clientMemory: new ClientMemory(options.process.clientMemoryLimitBytes, gpus?.pinnedInputs ?? null),
     connectionSlots,
     engine,
-    rollouts,
-    scaling,
     faults: rollouts.faults,
     sharedMemory,
     responseCache,
@@ -151,10 +150,9 @@ async function openServer(
     audit,
     grpcModule,
     mapped,
-    ...(serving === null ? {} : { tfserving: serving.frontEnd }),
+    ...(serving && { tfserving: serving.frontEnd }),
     feeds,
-    jobs: jobs?.endpoints ?? null,
-    ...(jobs === null ? {} : { jobFigures: jobs.figures }),
+    ...(jobs && { jobs: jobs.endpoints, jobFigures: jobs.figures }),
     ...openLoad(dependencies, counts, options.process, closing),
   }
   const load = async (): Promise<boolean> => {
@@ -166,13 +164,28 @@ async function openServer(
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
   await jobs?.start()
-  closing.add(jobs, (opened) => opened?.control.close())
-  closing.add(scaling, (opened) => opened.close())
-  // Feeds have no end of their own, and the ports wait for every answer.
-  closing.add(feeds, (opened) => opened.close())
-  // Readiness goes false first, in the same turn of the event loop in which the drain begins.
-  closing.add(engine, (opened) => opened.beginExit())
+  closeFirst(closing, { jobs, scaling, alerts, feeds, engine })
   return { engine, ...addresses, report, reopenAuditLog: () => audit.reopen(), drain: drainOf(closing, exit) }
+}
+
+/** What ends before the ports do, the last one first. */
+function closeFirst(
+  closing: ClosingStack,
+  parts: {
+    readonly jobs: JobService | null
+    readonly scaling: LazyScaling
+    readonly alerts: AlertDesk | null
+    readonly feeds: { close(): void }
+    readonly engine: Engine
+  },
+): void {
+  closing.add(parts.jobs, (opened) => opened?.control.close())
+  closing.add(parts.scaling, (opened) => opened.close())
+  closing.add(parts.alerts, (opened) => opened?.close())
+  // Feeds have no end of their own, and the ports wait for every answer.
+  closing.add(parts.feeds, (opened) => opened.close())
+  // Readiness goes false first, in the same turn of the event loop in which the drain begins.
+  closing.add(parts.engine, (opened) => opened.beginExit())
 }
 
 async function startModels(
@@ -204,6 +217,17 @@ async function openServing(
   if (options === null || parts.mapped === null) return null
   const { openServingModels } = await import('./open-serving-models.ts')
   return closing.add(await openServingModels({ ...parts, mapped: parts.mapped }, options), (opened) => opened.close())
+}
+
+/** Null where `--actions` names no file: then their code is not read. */
+async function openAlertDesk(
+  parts: Parameters<typeof openAlerts>[0],
+  { process: { actionsFile }, metrics }: ServerOptions,
+): Promise<AlertDesk | null> {
+  if (actionsFile === '') return null
+  const desk = await (await import('./open-alerts.ts')).openAlerts(parts, actionsFile)
+  if (!desk.watchesMetrics || metrics !== null) return desk
+  throw new ServerError('INVALID_ARG', `--actions: '${actionsFile}' has conditions on metrics ('when'), and --allow-metrics=false leaves none to look at`) // prettier-ignore
 }
 
 /** Null where no jobs are allowed: then their code is not read. Jobs call models by the routes of the HTTP port. */

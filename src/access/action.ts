@@ -10,6 +10,7 @@ export const serverActions: ReadonlySet<Action> = new Set([
   'logging',
   'rollouts',
   'jobs',
+  'alerts',
   'access',
   'console',
 ])

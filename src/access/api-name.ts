@@ -11,5 +11,6 @@ export const apiNames = [
   'logging',
   'rollouts',
   'jobs',
+  'alerts',
 ] as const
 export type ApiName = (typeof apiNames)[number]

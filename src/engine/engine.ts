@@ -459,6 +459,11 @@ export class Engine {
     return this.#lifecycle.unloadCopy(copy)
   }
 
+  /** Models that nobody asked for so long leave the memory until the next request; their names. */
+  sleepIdle(leastIdleNs: number): Promise<readonly string[]> {
+    return this.#lifecycle.sleepIdle(leastIdleNs)
+  }
+
   /** From now on the version has so many instances, on each GPU where it is on GPUs. A failure changes nothing. */
   scale(version: ServedVersion, count: number): Promise<void> {
     return this.#lifecycle.scale(version, count)

@@ -1,9 +1,9 @@
 /**
  * Why a model was loaded or unloaded: a client asked (http, grpc), a model did, the embedding program did, the server was
- * started, files changed (poll), a request came for a model that was not in memory (demand), none came (residency), or a rollout needs it (rollout).
+ * started, files changed (poll), a request came for a model that was not in memory (demand), none came (residency), a rollout needs it (rollout), or an alert asked for it (alert).
  */
 export type ChangeCause =
-  'http' | 'grpc' | 'model' | 'embedding' | 'start' | 'poll' | 'demand' | 'residency' | 'rollout' | 'access'
+  'http' | 'grpc' | 'model' | 'embedding' | 'start' | 'poll' | 'demand' | 'residency' | 'rollout' | 'access' | 'alert'
 
 /** Who asked for a change. A field that is not known is ''. */
 export type ChangeOrigin = {

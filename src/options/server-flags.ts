@@ -82,6 +82,11 @@ export const serverFlags = [
   flag('access-config', text('PATH'), '', ours)
     .says('Who may call what, and how much: keys, tokens, roles, limits. Read again when the file changes')
     .to('process.accessConfigFile'),
+  flag('actions', text('PATH'), '', ours)
+    .says(
+      'What the server does about alerts and about its own figures: roll back, pause jobs, add instances, free memory, notify',
+    )
+    .to('process.actionsFile'),
   flag('cost-per-hour', text('PRICE'), '', ours)
     .says('What an hour of this server costs, for GET /v2/cost: 1.2')
     .set('process.costPerHour', costPerHour),

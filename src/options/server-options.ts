@@ -223,6 +223,8 @@ type ProcessOptions = {
   readonly accessLogFile: string
   /** `--access-config`: '' lets everybody do everything. */
   readonly accessConfigFile: string
+  /** `--actions`: what alerts make the server do; '' : nothing. */
+  readonly actionsFile: string
   /** `--cost-per-hour`: what the server costs; 0 when nobody said. */
   readonly costPerHour: number
   readonly currency: string

@@ -3,8 +3,9 @@
 import { anyObject, errorAnswer, jsonContent, list, modelParameter, object, ok, operation, pathParameter, text, type JsonObject } from './openapi-parts.ts' // prettier-ignore
 
 const count: JsonObject = { type: 'integer', minimum: 0 }
-const receipt = object(['accepted', 'unknown', 'repeated', 'no_prediction', 'not_judged', 'unknown_ids'], {
+const receipt = object(['accepted', 'forwarded', 'unknown', 'repeated', 'no_prediction', 'not_judged', 'unknown_ids'], {
   accepted: count,
+  forwarded: count,
   unknown: count,
   repeated: count,
   no_prediction: count,

@@ -25,6 +25,13 @@ const plan = object(['model', 'input'], {
   schedule: { ...text, description: 'Five fields of cron, in UTC' },
   while_pressure_below: { type: 'number' },
 })
+const act = object(['rule', 'model', 'action', 'outcome', 'why'], {
+  rule: text,
+  model: text,
+  action: { enum: ['rollback', 'pause_jobs', 'scale', 'unload_idle', 'notify'] },
+  outcome: { enum: ['done', 'nothing', 'failed', 'dry_run', 'cooling'] },
+  why: text,
+})
 const off = { '501': errorAnswer('The server runs no jobs: --allow-jobs') }
 const missing = { '404': errorAnswer('There is no such job'), ...off }
 const conflict = { '409': errorAnswer('The job is over') }
@@ -35,6 +42,21 @@ const action = (name: string, summary: string): JsonObject => ({
 })
 
 export const jobPaths = (): JsonObject => ({
+  '/v2/alerts': {
+    post: {
+      ...operation(
+        'receiveAlerts',
+        'alerts',
+        "Alertmanager's webhook, version 4: the rules of --actions act on alerts that fire",
+        {
+          ...ok(object(['acts'], { acts: list(act) }), 'What was done about each alert'),
+          '400': errorAnswer('The body is not that of the webhook'),
+          '501': errorAnswer('The server acts on no alerts: --actions'),
+        },
+      ),
+      requestBody: { required: true, content: { 'application/json': { schema: anyObject } } },
+    },
+  },
   '/v2/jobs': {
     get: operation('listJobs', 'jobs', 'Jobs, the newest first', { ...ok(list(job), 'At most 100'), ...off }),
     post: {

@@ -51,6 +51,7 @@ export class NewVersions implements VersionRule {
     const { fleet, pins: book, control } = this.#parts
     const file = await fleet.rolloutFile(polled)
     this.#reportFile(model, file)
+    await book.welcome(model, polled.repositoryPath)
     const pins = book.in(model, polled.repositoryPath)
     const runs = [...control.runs()].filter((run) => !run.isOver && run.record.arms.some((arm) => arm.model === model))
     const serving = book.servingOthers(model)

@@ -47,13 +47,18 @@ export class Outbox {
   notify(record: ReleaseRecord, event: NotifyEvent, why: string): void {
     for (const target of record.plan.notify) {
       if (!target.events.includes(event)) continue
-      if (this.#underWay >= mostUnderWay) {
-        this.#lose(target.url, record.name, `${mostUnderWay} others are under way`)
-        continue
-      }
-      this.#underWay++
-      void this.#deliver(target, record, this.#message(record, event, why)).finally(() => this.#underWay--)
+      this.post(target, `rollout '${record.name}'`, this.#message(record, event, why))
     }
+  }
+
+  /** Never throws and never waits. `about` is for the log. */
+  post(target: Pick<Notification, 'url' | 'secretEnv'>, about: string, body: string): void {
+    if (this.#underWay >= mostUnderWay) {
+      this.#lose(target.url, about, `${mostUnderWay} others are under way`)
+      return
+    }
+    this.#underWay++
+    void this.#deliver(target, about, body).finally(() => this.#underWay--)
   }
 
   #message({ name, model, arms, state }: ReleaseRecord, event: NotifyEvent, why: string): string {
@@ -70,7 +75,11 @@ export class Outbox {
     })
   }
 
-  async #deliver({ url, secretEnv }: Notification, { name }: ReleaseRecord, body: string): Promise<void> {
+  async #deliver(
+    { url, secretEnv }: Pick<Notification, 'url' | 'secretEnv'>,
+    about: string,
+    body: string,
+  ): Promise<void> {
     const headers = { 'content-type': 'application/json', ...this.#signature(secretEnv, body) }
     for (let attempt = 0; ; attempt++) {
       let problem: string
@@ -85,7 +94,7 @@ export class Outbox {
       }
       const pauseNs = retryPausesNs[attempt]
       if (pauseNs === undefined) {
-        this.#lose(url, name, problem)
+        this.#lose(url, about, problem)
         return
       }
       await new Promise<void>((resolve) => this.#clock.after(pauseNs, resolve))
@@ -95,14 +104,14 @@ export class Outbox {
   /** `sha256=<HMAC of the body>`, as GitHub signs its webhooks. */
   #signature(secretEnv: string, body: string): Readonly<Record<string, string>> {
     const secret = secretEnv === '' ? '' : (this.#settings.environment[secretEnv] ?? '')
-    if (secretEnv !== '' && secret === '') this.#log.warning(`the environment variable ${secretEnv} is empty: a notification of a rollout is not signed`) // prettier-ignore
+    if (secretEnv !== '' && secret === '') this.#log.warning(`the environment variable ${secretEnv} is empty: a notification is not signed`) // prettier-ignore
     if (secret === '') return {}
     return { 'x-galatea-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}` }
   }
 
-  #lose(url: string, name: string, problem: string): void {
+  #lose(url: string, about: string, problem: string): void {
     this.lostCount++
-    this.#log.warning(`a notification of rollout '${name}' could not be delivered to ${withoutQuery(url)}: ${problem}`)
+    this.#log.warning(`a notification of ${about} could not be delivered to ${withoutQuery(url)}: ${problem}`)
   }
 
   /** Never rejects: a webhook that cannot be asked is unsure. */

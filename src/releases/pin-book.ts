@@ -1,20 +1,24 @@
 // The pins of all models: which version is the standard one, which versions are held, which labels there are.
 
-import { noPins, type HeldVersion, type ModelPins, type VersionOfModel } from './release-record.ts'
+import { noPins, type HeldVersion, type ModelPins, type PinChange, type VersionOfModel } from './release-record.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { ReleaseStore } from './release-store.ts'
 
 /** A version that is held for longer than so many others is forgotten. */
 const mostHeld = 100
+/** Models of other servers. Beyond it a model that comes later gets its pins with their next change. */
+const mostOffered = 10_000
 
 export class PinBook {
   readonly #fleet: ModelFleet
   readonly #store: ReleaseStore
-  readonly #changed: (pins: ModelPins) => void
+  readonly #changed: (model: string, change: PinChange) => void
   readonly #byModel = new Map<string, ModelPins>()
+  /** Pins of other servers for models that are not in the repositories of this one. */
+  readonly #offered = new Map<string, ModelPins>()
 
   /** `changed` hears of every change that this server makes. */
-  constructor(fleet: ModelFleet, store: ReleaseStore, changed: (pins: ModelPins) => void) {
+  constructor(fleet: ModelFleet, store: ReleaseStore, changed: (model: string, change: PinChange) => void) {
     this.#fleet = fleet
     this.#store = store
     this.#changed = changed
@@ -68,18 +72,32 @@ export class PinBook {
   }
 
   /** The Engine knows at once; resolves when a restart would know, too. */
-  async change(model: string, repository: string, part: Partial<ModelPins>): Promise<void> {
+  async change(model: string, repository: string, part: PinChange): Promise<void> {
     const pins = { ...(this.in(model, repository) ?? noPins(model, repository)), ...part }
     const kept = this.adopt(pins)
-    this.#changed(pins)
+    this.#changed(model, part)
     await kept
   }
 
   /** What another server has changed. */
   async adopt(pins: ModelPins): Promise<void> {
+    this.#offered.delete(pins.model)
     this.#byModel.set(pins.model, pins)
     this.#apply(pins)
     await this.#store.savePins(pins)
+  }
+
+  /** Other servers have pinned versions of a model that this server does not have. */
+  offer(pins: ModelPins): void {
+    if (this.#offered.size < mostOffered) this.#offered.set(pins.model, pins)
+  }
+
+  /** The model is here now, and is about to be loaded. */
+  async welcome(model: string, repository: string): Promise<void> {
+    const pins = this.#offered.get(model)
+    if (pins === undefined) return
+    this.#offered.delete(model)
+    await this.adopt({ ...pins, repository })
   }
 
   async hold(model: string, repository: string, held: HeldVersion): Promise<void> {

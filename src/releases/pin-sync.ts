@@ -5,7 +5,7 @@ import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
 import type { ModelFleet } from './model-fleet.ts'
 import type { PinBook } from './pin-book.ts'
-import type { ModelPins } from './release-record.ts'
+import type { ModelPins, PinChange } from './release-record.ts'
 import type { SharedRollouts } from './shared-rollouts.ts'
 
 type PinSyncParts = {
@@ -18,7 +18,7 @@ type PinSyncParts = {
 export class PinSync {
   readonly #parts: PinSyncParts
   /** What this server has changed and the store does not have yet: it goes before what the store has. */
-  readonly #unsent = new Map<string, ModelPins>()
+  readonly #unsent = new Map<string, PinChange>()
   #revision = ''
 
   constructor(parts: PinSyncParts) {
@@ -26,8 +26,8 @@ export class PinSync {
   }
 
   /** This server has changed them. While the store is away they wait for the next exchange. */
-  changed(pins: ModelPins): void {
-    this.#unsent.set(pins.model, pins)
+  changed(model: string, change: PinChange): void {
+    this.#unsent.set(model, { ...this.#unsent.get(model), ...change })
     this.#push().catch(() => undefined)
   }
 
@@ -41,18 +41,22 @@ export class PinSync {
   }
 
   async #push(): Promise<void> {
-    for (const [model, pins] of this.#unsent) {
-      await this.#parts.shared.writePins(pins)
-      if (this.#unsent.get(model) === pins) this.#unsent.delete(model)
+    for (const [model, change] of this.#unsent) {
+      await this.#parts.shared.writePins(model, change)
+      if (this.#unsent.get(model) === change) this.#unsent.delete(model)
     }
   }
 
-  /** A server may have the model elsewhere, or not at all. */
+  /** A server may have the model elsewhere, or not at all: then the pins wait for the model. */
   async #adopt(pins: ModelPins): Promise<void> {
     const { fleet, pins: book, log } = this.#parts
     const { model, standard } = pins
     const repository = (await fleet.poll(model).catch(() => null))?.repositoryPath
-    if (repository === undefined || this.#unsent.has(model)) return
+    if (repository === undefined) {
+      book.offer(pins)
+      return
+    }
+    if (this.#unsent.has(model)) return
     const own = { ...pins, repository }
     if (isDeepStrictEqual(own, book.in(model, repository))) return
     await book.adopt(own)

@@ -4,7 +4,8 @@
 import type { RedisClientType } from '@redis/client'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import type { ModelPins, ReleaseRecord } from './release-record.ts'
+import type { FeedbackEntry } from '../rollouts/feedback.ts'
+import { noPins, type ModelPins, type PinChange, type ReleaseRecord } from './release-record.ts'
 import { generationOf } from './state-sharing.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
 
@@ -13,9 +14,11 @@ type Client = RedisClientType
 const prefix = 'galatea:rollout'
 /** Names of rollouts and their generations. */
 const indexKey = `${prefix}s`
-/** By model. */
+/** By model and part, parted by a line break: no name has one. Servers that change different parts do not undo each other. */
 const pinsKey = 'galatea:pins'
 const pinRevisionKey = 'galatea:pins:revision'
+/** Labels and scores of requests that the server which got them did not answer. Nothing is kept: who is away misses them. */
+const feedbackChannel = 'galatea:feedback'
 const leaderMs = 10_000
 const evidenceSecs = 3600
 /** A server that has said nothing for so long takes no part any more. */
@@ -41,6 +44,15 @@ return 0
 
 const none: readonly ServerEvidence[] = []
 
+type FeedbackMessage = { readonly server: string; readonly model: string; readonly entries: readonly FeedbackEntry[] }
+
+type RedisParts = {
+  readonly log: Log
+  readonly wallMs: () => number
+  /** Another server got feedback for requests that it did not answer. */
+  readonly heardFeedback: (model: string, entries: readonly FeedbackEntry[]) => void
+}
+
 export class RedisRollouts implements SharedRollouts {
   readonly #log: Log
   readonly #client: Client
@@ -63,7 +75,7 @@ export class RedisRollouts implements SharedRollouts {
 
   /** `server` is the same after a restart. `heard` is called when another server has changed a rollout. */
   static async open(
-    parts: { readonly log: Log; readonly wallMs: () => number; readonly wait: (ns: number) => Promise<void> },
+    parts: RedisParts & { readonly wait: (ns: number) => Promise<void> },
     url: string,
     server: string,
     heard: () => void,
@@ -87,7 +99,7 @@ export class RedisRollouts implements SharedRollouts {
   }
 
   private constructor(
-    { log, wallMs }: { readonly log: Log; readonly wallMs: () => number },
+    { log, wallMs, heardFeedback }: RedisParts,
     make: () => Client,
     where: string,
     server: string,
@@ -111,6 +123,7 @@ export class RedisRollouts implements SharedRollouts {
     subscriber
       .connect()
       .then(() => subscriber.subscribe(indexKey, heard))
+      .then(() => subscriber.subscribe(feedbackChannel, (text) => this.#hearFeedback(text, heardFeedback)))
       .catch(() => undefined)
   }
 
@@ -162,13 +175,31 @@ export class RedisRollouts implements SharedRollouts {
     const revision = (await this.#client.get(pinRevisionKey)) ?? ''
     if (revision === known) return null
     const texts = await this.#client.hGetAll(pinsKey)
-    return { revision, pins: Object.values(texts).map((text) => JSON.parse(text) as ModelPins) }
+    const byModel = new Map<string, ModelPins>()
+    for (const [name, text] of Object.entries(texts)) {
+      const [model = '', part = ''] = name.split('\n')
+      byModel.set(model, { ...(byModel.get(model) ?? noPins(model, '')), [part]: JSON.parse(text) as unknown })
+    }
+    return { revision, pins: [...byModel.values()] }
   }
 
-  async writePins(pins: ModelPins): Promise<void> {
-    await this.#client.hSet(pinsKey, pins.model, JSON.stringify(pins))
+  async writePins(model: string, change: PinChange): Promise<void> {
+    const parts = Object.entries(change).map(([part, value]) => [`${model}\n${part}`, JSON.stringify(value)])
+    await this.#client.hSet(pinsKey, Object.fromEntries(parts) as Record<string, string>)
     await this.#client.incr(pinRevisionKey)
-    await this.#client.publish(indexKey, pins.model)
+    await this.#client.publish(indexKey, model)
+  }
+
+  sendFeedback(model: string, entries: readonly FeedbackEntry[]): boolean {
+    if (this.isAway) return false
+    const message: FeedbackMessage = { server: this.#server, model, entries }
+    this.#client.publish(feedbackChannel, JSON.stringify(message)).catch((reason: unknown) => this.#noteAway(reason))
+    return true
+  }
+
+  #hearFeedback(text: string, heard: RedisParts['heardFeedback']): void {
+    const { server, model, entries } = JSON.parse(text) as FeedbackMessage
+    if (server !== this.#server) heard(model, entries)
   }
 
   async #exchangeOne(name: string): Promise<void> {

@@ -47,7 +47,7 @@ export class ReleaseControl {
     const log = parts.log.from('release-control.ts')
     this.#parts = parts
     this.#log = log
-    this.pins = new PinBook(parts.fleet, parts.store, (pins) => this.#pinSync?.changed(pins))
+    this.pins = new PinBook(parts.fleet, parts.store, (model, change) => this.#pinSync?.changed(model, change))
     const { shared, fleet } = parts
     this.#pinSync = shared === null ? null : new PinSync({ log, fleet, pins: this.pins, shared })
     const candidateOf = (model: string): string | null => {

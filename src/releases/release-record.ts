@@ -75,6 +75,9 @@ export type ModelPins = {
   readonly labels: Readonly<Record<string, string>>
 }
 
+/** What may change of them. */
+export type PinChange = Partial<Omit<ModelPins, 'model' | 'repository'>>
+
 /** What is pinned where this version serves the requests of the model. */
 export const pinTo = (model: string, arm: VersionOfModel): Pick<ModelPins, 'instead'> & Partial<ModelPins> =>
   arm.model === model

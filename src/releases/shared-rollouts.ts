@@ -1,6 +1,7 @@
 import type { EvidenceSums } from '../rollouts/judge/metric-sums.ts'
 import type { KeptGoal } from '../rollouts/judge/experiment-report.ts'
-import type { ModelPins, ReleaseRecord } from './release-record.ts'
+import type { FeedbackEntry } from '../rollouts/feedback.ts'
+import type { ModelPins, PinChange, ReleaseRecord } from './release-record.ts'
 
 /** What one server has seen of a rollout. */
 export type ServerEvidence = {
@@ -32,6 +33,9 @@ export interface SharedRollouts {
   exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly ReleaseRecord[]>
   /** The pins of all models; null: they are those of this revision. Rejects while the store is away. */
   readPins(known: string): Promise<{ readonly revision: string; readonly pins: readonly ModelPins[] } | null>
-  writePins(pins: ModelPins): Promise<void>
+  /** Other parts of the pins stay as another server has written them. */
+  writePins(model: string, change: PinChange): Promise<void>
+  /** Sends feedback to all other servers. False: the store is away. */
+  sendFeedback(model: string, entries: readonly FeedbackEntry[]): boolean
   close(): Promise<void>
 }

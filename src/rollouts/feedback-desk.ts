@@ -2,13 +2,17 @@
 
 import { readFeedback, type FeedbackEntry } from './feedback.ts'
 
-const feedbackResults = ['accepted', 'unknown', 'repeated', 'no_prediction', 'not_judged'] as const
+/** `forwarded`: this server did not answer the request, so the feedback goes to the servers that share its rollouts. */
+const feedbackResults = ['accepted', 'forwarded', 'unknown', 'repeated', 'no_prediction', 'not_judged'] as const
 export type FeedbackResult = (typeof feedbackResults)[number]
 
 /** A rollout that remembers its answers. */
 export interface FeedbackTaker {
   takeFeedback(entry: FeedbackEntry): FeedbackResult
 }
+
+/** Sends feedback to the servers that share rollouts. False: they cannot be reached. */
+export type ForwardFeedback = (model: string, entries: readonly FeedbackEntry[]) => boolean
 
 type FeedbackReceipt = Readonly<Record<FeedbackResult, number>> & {
   /** The first ids that no rollout remembers. */
@@ -24,6 +28,8 @@ const mostModels = 10_000
 export class FeedbackDesk {
   readonly #takers = new Map<string, FeedbackTaker[]>()
   readonly #counts = new Map<string, Record<FeedbackResult, number>>()
+  /** Null: there are no other servers. */
+  forward: ForwardFeedback | null = null
 
   /** From now on this rollout is asked first. */
   open(model: string, taker: FeedbackTaker): void {
@@ -41,14 +47,25 @@ export class FeedbackDesk {
     if (problem !== '') return problem
     const takers = this.#takers.get(model) ?? []
     const receipt = noResults()
-    const unknownIds: string[] = []
+    const unknown: FeedbackEntry[] = []
     for (const entry of entries) {
       const result = takeEntry(takers, entry)
       receipt[result]++
-      if (result === 'unknown' && unknownIds.length < mostToldIds) unknownIds.push(entry.id)
+      if (result === 'unknown') unknown.push(entry)
     }
+    const isForwarded = unknown.length > 0 && this.forward !== null && this.forward(model, unknown)
+    if (isForwarded) [receipt.forwarded, receipt.unknown] = [receipt.unknown, 0]
     this.#count(model, receipt)
-    return { ...receipt, unknown_ids: unknownIds }
+    return { ...receipt, unknown_ids: isForwarded ? [] : unknown.slice(0, mostToldIds).map(({ id }) => id) }
+  }
+
+  /** Another server got these and does not know their ids. Each server gets them: what is not known here is not counted. */
+  takeForwarded(model: string, entries: readonly FeedbackEntry[]): void {
+    const takers = this.#takers.get(model) ?? []
+    const receipt = noResults()
+    for (const entry of entries) receipt[takeEntry(takers, entry)]++
+    receipt.unknown = 0
+    this.#count(model, receipt)
   }
 
   #count(model: string, receipt: Readonly<Record<FeedbackResult, number>>): void {
@@ -70,6 +87,7 @@ function takeEntry(takers: readonly FeedbackTaker[], entry: FeedbackEntry): Feed
 
 const noResults = (): Record<FeedbackResult, number> => ({
   accepted: 0,
+  forwarded: 0,
   unknown: 0,
   repeated: 0,
   no_prediction: 0,

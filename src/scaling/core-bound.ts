@@ -29,6 +29,6 @@ const threadParameters = new Map<string, ThreadParameter>([
 export function coreBound(config: ModelConfig, coreCount: number): number {
   const parameter = threadParameters.get(config.backend)
   if (parameter === undefined || activeGroups(config).some(({ kind }) => kind === 'KIND_GPU')) return Infinity
-  const threads = Number(readParameter(config, parameter) ?? 1)
-  return Math.max(1, Math.floor(coreCount / Math.max(1, threads || 1)))
+  const threads: unknown = readParameter(config, parameter)
+  return Math.max(1, Math.floor(coreCount / Math.max(1, Number(threads ?? 1) || 1)))
 }

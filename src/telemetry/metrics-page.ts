@@ -1,5 +1,6 @@
 // What `GET /metrics` prints, family after family.
 
+import { alertPieces } from './alert-families.ts'
 import { jobPieces, type JobSources } from './job-families.ts'
 import { monitorEventLoopDelay, type ELDHistogram } from 'node:perf_hooks'
 import type { Clock } from '../base/clock.ts'
@@ -30,6 +31,8 @@ type MetricsSources = Omit<ServerSources, 'loopDelay'> & {
   readonly rollouts?: RolloutSources
   /** What tenants use; left out without `--access-config`. */
   readonly tenants?: () => Iterable<TenantUse>
+  /** What alerts made the server do, by the JSON text of action and outcome. */
+  readonly alerts?: () => ReadonlyMap<string, number>
   /** Versions whose instances follow load. */
   readonly scaled?: () => Iterable<ScaledFigures>
   /** Left out without `--allow-jobs`. */
@@ -60,6 +63,7 @@ export class MetricsPage {
     if (residency !== undefined && this.#settings.hasOwnFamilies) yield* residencyPieces(text, residency)
     if (rollouts !== undefined && this.#settings.hasOwnFamilies) yield* rolloutPieces(text, rollouts)
     if (this.#settings.hasOwnFamilies) yield* scalingPieces(text, this.#sources.scaled?.() ?? [])
+    if (this.#settings.hasOwnFamilies) yield* alertPieces(text, this.#sources.alerts?.() ?? new Map())
     if (this.#sources.tenants !== undefined) yield* tenantPieces(text, this.#sources.tenants())
     if (this.#sources.jobs !== undefined) yield* jobPieces(text, this.#sources.jobs)
     for (const family of customFamilies()) yield* customPieces(text, family)

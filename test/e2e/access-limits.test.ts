@@ -20,6 +20,7 @@ tenants:
   few: { limits: [{ requests: 5/1h }] }
   rows: { limits: [{ inferences: 10/1h }, { inferences: 100/month }] }
   bytes: { limits: [{ bytes: 500/1h }] }
+  chat: { limits: [{ tokens: 1000/1h }, { requests: 2/1h }] }
 `
 
 test('tenants are held to their limits, each by itself, and their use is counted', async (t) => {
@@ -27,7 +28,7 @@ test('tenants are held to their limits, each by itself, and their use is counted
   t.after(() => folder.remove())
   const key = (name: string): Promise<string> => folder.key(name, '--role', 'caller', '--tenant', name)
   const [few, rows, bytes, free] = [await key('few'), await key('rows'), await key('bytes'), await key('free')]
-  const boss = await folder.key('boss', '--role', 'operator')
+  const [boss, chat] = [await folder.key('boss', '--role', 'operator'), await key('chat')]
   const state = `--state-dir=${folder.root}/state`
   const server = await startServerProcess([...folder.flags, '--cost-per-hour=3.6', '--currency=EUR', state])
   t.after(() => server.stop())
@@ -56,6 +57,21 @@ test('tenants are held to their limits, each by itself, and their use is counted
     assert.match(refused.headers.get('ratelimit') ?? '', /^"requests";r=0;t=\d+$/)
     assert.equal((await infer(free)).status, 200)
     assert.equal((await get('/v2/access/me', few)).status, 200)
+  })
+
+  await t.test("OpenAI's paths tell limits in OpenAI's form too, in answers and in refusals", async () => {
+    const headers = { authorization: `Bearer ${chat}` }
+    const left: (string | null)[][] = []
+    for (const expected of [404, 404, 429]) {
+      const body = '{"model":"nobody","prompt":"x"}'
+      const answer = await fetch(`${server.url}/v1/completions`, { method: 'POST', body, headers })
+      await answer.text()
+      assert.equal(answer.status, expected)
+      const one = (name: string): string | null => answer.headers.get(`x-ratelimit-${name}`)
+      left.push([one('limit-requests'), one('remaining-requests'), one('limit-tokens'), one('remaining-tokens')])
+      assert.match(one('reset-requests') ?? '', /^[1-9]\d*s$/)
+    }
+    assert.deepEqual(left, [['2', '1', '1000', '1000'], ['2', '0', '1000', '1000'], ['2', '0', '1000', '1000']]) // prettier-ignore
   })
 
   await t.test('rows and bytes are counted, over HTTP with and without a length', async () => {

@@ -25,10 +25,10 @@ test('a burst brings instances, every request of it is answered, and a reload ke
   const config = async (): Promise<{ instance_group: { count: number }[] }> =>
     (await (await fetch(`${server.url}/v2/models/slow/config`)).json()) as { instance_group: { count: number }[] }
   assert.equal((await config()).instance_group[0]?.count, 1)
-  let isOver = false
+  const burst = { isOver: false }
   const answers = new Map<number, number>()
   const client = async (): Promise<void> => {
-    while (!isOver) {
+    while (!burst.isOver) {
       const { status } = await fetch(`${server.url}/v2/models/slow/infer`, { method: 'POST', body: delayRequest })
       answers.set(status, (answers.get(status) ?? 0) + 1)
     }
@@ -39,7 +39,7 @@ test('a burst brings instances, every request of it is answered, and a reload ke
   await writeFile(file, (await readFile(file, 'utf8')) + 'version_policy { latest { num_versions: 1 } }\n')
   assert.equal((await fetch(`${server.url}/v2/repository/models/slow/load`, { method: 'POST' })).status, 200)
   assert.equal((await config()).instance_group[0]?.count, 4)
-  isOver = true
+  burst.isOver = true
   await Promise.all(clients)
   assert.deepEqual([...answers.keys()], [200])
   const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()

@@ -3,6 +3,7 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'rules of `--actions`, and alerts in one call': ['alerts/alert-plan.ts mostRules', 'alerts/alert-desk.ts mostAlerts'],
   'instances of a model that follow its load, and the share of memory above which none is added': [
     'config/scale-limits.ts mostScaledInstances',
     'scaling/growth-obstacle.ts mostMemoryShare',
@@ -249,6 +250,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'access/use-history.ts longestHistoryMs',
     'access/use-history.ts mostRows',
     'access/use-history.ts mostPauses',
+    'releases/pin-book.ts mostOffered',
     'access/kept-file.ts largestFileBytes',
     'telemetry/tenant-families.ts mostTenants',
     'access/access-admission.ts longestKnownNs',
@@ -411,6 +413,10 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'releases/file-release-store.ts largestFileBytes',
     'jobs/job-store.ts largestRecordBytes',
     'scaling/pattern-book.ts largestPatternChars',
+    'alerts/alert-plan.ts mostActions',
+    'alerts/alert-plan.ts mostMore',
+    'alerts/alert-desk.ts mostCooling',
+    'open-alerts.ts largestFileChars',
     'jobs/job-run.ts longestBackoffNs',
     'jobs/job-control.ts longestRetryNs',
     'jobs/kafka-channel.ts mostArrived',

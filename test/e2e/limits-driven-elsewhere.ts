@@ -22,6 +22,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/llm/gguf-file.test.ts',
     'at most 65536 are read',
   ),
+  'rules of `--actions`, and alerts in one call': elsewhere('src/alerts/alert-desk.test.ts', 'at most 1000 are taken'),
   'instances of a model that follow its load, and the share of memory above which none is added': elsewhere(
     'src/scaling/instance-scaler.test.ts',
     'a whole number from 1 to 1024',

@@ -21,6 +21,7 @@ export type Series = {
 type Config = {
   global: Record<string, string>
   rule_files: string[]
+  alerting?: { alertmanagers: { static_configs: { targets: string[] }[] }[] }
   scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[]
 }
 
@@ -35,13 +36,21 @@ export class PrometheusProcess {
     this.#folder = folder
   }
 
-  /** With the prometheus.yml that we ship, but for the target and for how often it looks. */
-  static async start(target: string): Promise<PrometheusProcess> {
+  /** With the prometheus.yml that we ship, but for the target and for how often it looks; `more` is a file of rules, and who hears of their alerts. */
+  static async start(
+    target: string,
+    more?: { readonly rules: string; readonly alertmanager: string },
+  ): Promise<PrometheusProcess> {
     const program = await requireTool('prometheus')
     const folder = await mkdtemp(path.join(tmpdir(), 'galatea-prometheus-'))
     const config = parse(await readFile(path.join(observabilityFolder, 'prometheus.yml'), 'utf8')) as Config
     config.global = { scrape_interval: '250ms', evaluation_interval: '500ms' }
     config.rule_files = config.rule_files.map((file) => path.join(observabilityFolder, file))
+    if (more !== undefined) {
+      config.rule_files.push('more.yml')
+      config.alerting = { alertmanagers: [{ static_configs: [{ targets: [more.alertmanager] }] }] }
+      await writeFile(path.join(folder, 'more.yml'), more.rules)
+    }
     for (const job of config.scrape_configs) job.static_configs = [{ targets: [target] }]
     await writeFile(path.join(folder, 'prometheus.yml'), stringify(config))
     // It does not tell which port it got when it is given 0, so a free one is found for it; another may be faster.

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -80,8 +80,12 @@ async function experimentTogether(servers: readonly ServerProcess[]): Promise<vo
       await answer.text()
       feedback.push({ id: answer.headers.get('galatea-request-id'), score: user, name: 'click' })
     }
-    const taken = await call<{ accepted: number }>(server, '/v2/models/m/feedback', { feedback })
-    assert.equal(taken.body.accepted, 10)
+    // Half of the feedback comes to a server that did not answer these requests.
+    const other = servers[(i + 1) % servers.length] as ServerProcess
+    const give = (to: ServerProcess, some: object[]) =>
+      call<{ accepted: number; forwarded: number }>(to, '/v2/models/m/feedback', { feedback: some })
+    assert.equal((await give(server, feedback.slice(0, 5))).body.accepted, 5)
+    assert.equal((await give(other, feedback.slice(5))).body.forwarded, 5)
   }
   const values = async (server: ServerProcess): Promise<number> =>
     (await shown(server)).goals[0]?.arms.reduce((sum, { values }) => sum + values, 0) ?? 0
@@ -106,22 +110,27 @@ async function experimentTogether(servers: readonly ServerProcess[]): Promise<vo
   }
 }
 
-/** A label and a default version of one server are those of all, also of a server that comes later and has kept nothing. */
+/** A label and a default version of one server are those of all, also of a server that comes later, and where the model comes later. */
 async function pinnedTogether(
   servers: readonly ServerProcess[],
-  start: (name: string) => Promise<ServerProcess>,
+  start: (name: string, root?: string) => Promise<ServerProcess>,
+  root: string,
 ): Promise<void> {
   await call(servers[0] as ServerProcess, '/v2/models/m/labels', { champion: 2 })
   const labels = { champion: '2', stable: '1' }
-  const fourth = await start('d')
+  const empty = path.join(folder, 'models')
+  await mkdir(empty)
+  const [fourth, fifth] = [await start('d'), await start('e', empty)]
   try {
-    for (const server of [...servers, fourth]) {
+    await cp(path.join(root, 'm'), path.join(folder, 'm'), { recursive: true })
+    await rename(path.join(folder, 'm'), path.join(empty, 'm'))
+    for (const server of [...servers, fourth, fifth]) {
       const isSo = async (): Promise<boolean> =>
         isDeepStrictEqual((await call(server, '/v2/models/m/labels')).body, labels)
       await until(isSo, 'the label and the default version of all')
     }
   } finally {
-    await fourth.stop()
+    await Promise.all([fourth.stop(), fifth.stop()])
   }
 }
 
@@ -130,15 +139,15 @@ test('three servers bring a version in together, stay where they are without Red
   const repository = await RolloutRepository.make()
   await repository.write('rollout.yaml', file)
   await repository.addVersion(1, { number: 1 })
-  const start = (name: string): Promise<ServerProcess> =>
+  const start = (name: string, root = repository.root): Promise<ServerProcess> =>
     startServerProcess([
-      `--model-repository=${repository.root}`,
+      `--model-repository=${root}`,
       `--state-dir=${path.join(folder, name)}`,
       '--model-control-mode=poll',
       '--repository-poll-secs=1',
       `--rollout-store=redis://127.0.0.1:${port}`,
     ])
-  const servers = await Promise.all(['a', 'b', 'c'].map(start))
+  const servers = await Promise.all(['a', 'b', 'c'].map((name) => start(name)))
   const clients = servers.map((server) => clientOf(server, 2))
   try {
     await repository.addVersion(2, { number: 2 })
@@ -163,7 +172,7 @@ test('three servers bring a version in together, stay where they are without Red
     await Promise.all(clients.map((client) => client.stop()))
     assert.deepEqual(clients.flatMap(({ failures }) => failures), []) // prettier-ignore
     await experimentTogether(servers)
-    await pinnedTogether(servers, start)
+    await pinnedTogether(servers, start, repository.root)
   } finally {
     await Promise.all(clients.map((client) => client.stop()))
     await Promise.all(servers.map((server) => server.stop()))

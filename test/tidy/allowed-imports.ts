@@ -19,6 +19,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   backends: ['config', 'model', 'onnx-file', 'llm', 'cuda', 'tensor', 'base'],
   engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'llm', 'cuda', 'tensor', 'base'],
   releases: ['rollouts', 'engine', 'repository', 'telemetry', 'access', 'config', 'model', 'tensor', 'base'],
+  alerts: ['base'],
   scaling: ['engine', 'telemetry', 'config', 'model', 'base'],
   exchange: ['engine', 'access', 'model', 'base'],
   transport: ['base'],
@@ -28,6 +29,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   frontends: [
     'ports',
     'jobs',
+    'alerts',
     'exchange',
     'transport',
     'access',

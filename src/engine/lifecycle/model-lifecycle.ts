@@ -189,6 +189,10 @@ export class ModelLifecycle {
     await copy.unload(this.#patience)
   }
 
+  sleepIdle(leastIdleNs: number): Promise<readonly string[]> {
+    return this.#residency.sleepIdle(leastIdleNs)
+  }
+
   /** From now on the version has so many instances, on each GPU where it is on GPUs. A failure changes nothing. */
   scale(version: ServedVersion, count: number): Promise<void> {
     return this.#changes.run(version.key, async () => {

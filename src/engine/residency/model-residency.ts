@@ -25,7 +25,7 @@ type ResidencyDependencies = {
   /** Whether an ensemble that serves calls the model. */
   isCalled(key: ModelKey): boolean
   /** Takes the model out of memory. False: the model is in use, and stays. */
-  putToSleep(model: ServedModel, reason: string): Promise<boolean>
+  readonly putToSleep: (model: ServedModel, reason: string) => Promise<boolean>
 }
 
 /** How long a load waits for models in use to become idle. */
@@ -200,6 +200,21 @@ export class ModelResidency {
       if (isFree && key !== except && !this.#dependencies.isCalled(key)) idle.push({ key, bytes, lastUsedNs })
     }
     return idle
+  }
+
+  /** Models that nobody asked for so long, and that may leave the memory, do. Their names. */
+  async sleepIdle(leastIdleNs: number): Promise<readonly string[]> {
+    const { clock, models, ledger, putToSleep } = this.#dependencies
+    const nowNs = clock.nowNs()
+    const asleep: string[] = []
+    for (const { key, lastUsedNs } of this.#idleModels('')) {
+      const model = models.get(key)
+      if (model === undefined || nowNs - lastUsedNs < leastIdleNs) continue
+      if (!(await putToSleep(model, 'not loaded: an alert asked for memory'))) continue
+      ledger.evicted(model.name, 'memory')
+      asleep.push(model.label)
+    }
+    return asleep
   }
 
   async #evict(key: ModelKey, inFavourOf: ModelKey): Promise<boolean> {

@@ -1,9 +1,12 @@
 // The paths of the OpenAI API. Its code is read when the first call comes, so that a start without such calls costs nothing.
 
+import type { Account } from '../../access/account.ts'
 import { messageOf } from '../../base/server-error.ts'
+import { withHeaders } from '../../ports/http/cross-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { everyOtherPath, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
-import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
+import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
+import { headerOf, HttpResponse, jsonType, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
 import type { OpenAiEndpoints, OpenAiRouteParts } from './openai-endpoints.ts'
 
 type Handler = (...call: Parameters<RouteHandler>) => boolean | void
@@ -68,8 +71,56 @@ function openAiRefusal(refusal: HttpResponse): HttpResponse {
   const { status, headers, closesConnection } = refusal
   const [type, code] = types[status] ?? ['invalid_request_error', null]
   const error = { message: messageIn(Buffer.concat(refusal.parts).toString()), type, param: null, code }
-  return new HttpResponse(status, jsonType, [Buffer.from(JSON.stringify({ error }))], { headers, closesConnection })
+  const all = [...headers, ...limitHeaders(headers)]
+  return new HttpResponse(status, jsonType, [Buffer.from(JSON.stringify({ error }))], {
+    headers: all,
+    closesConnection,
+  })
 }
+
+/** Of the limits in `RateLimit-Policy` and `RateLimit`, those that OpenAI's clients know, in the form that they know. */
+function limitHeaders(headers: readonly string[]): string[] {
+  const [policies, states] = ['ratelimit-policy', 'ratelimit'].map((name) => headerOf(headers, name)?.split(', ') ?? [])
+  const told: string[] = []
+  for (const unit of ['requests', 'tokens']) {
+    // Of several limits of one unit the first is told.
+    const at = policies?.findIndex((policy) => policy.startsWith(`"${unit}";`)) ?? -1
+    const limit = /;q=(\d+)/.exec(policies?.[at] ?? '')?.[1]
+    const [, left, secs] = /;r=(\d+);t=(\d+)/.exec(states?.[at] ?? '') ?? []
+    if (limit === undefined || left === undefined || secs === undefined) continue
+    told.push(`x-ratelimit-limit-${unit}`, limit, `x-ratelimit-remaining-${unit}`, left)
+    told.push(`x-ratelimit-reset-${unit}`, `${secs}s`)
+  }
+  return told
+}
+
+/** A call of a tenant with limits: its answer tells them as OpenAI's API does, too. */
+class LimitedCall extends WrappedRequest {
+  readonly #account: Account
+
+  constructor(inner: PortRequest, account: Account) {
+    super(inner)
+    this.#account = account
+  }
+
+  override respond(response: HttpResponse): void {
+    this.inner.respond(this.#told(response))
+  }
+
+  override stream(head: HttpResponse): ResponseStream {
+    return this.inner.stream(this.#told(head))
+  }
+
+  #told(response: HttpResponse): HttpResponse {
+    const headers = limitHeaders(this.#account.answerHeaders() ?? [])
+    return headers.length === 0 ? response : withHeaders(response, headers)
+  }
+}
+
+const tellingLimits =
+  (handle: RouteHandler): RouteHandler =>
+  (http, name, version, caller) =>
+    handle(caller.account === null ? http : new LimitedCall(http, caller.account), name, version, caller)
 
 /** `{"error": "…"}`, or a plain text. */
 function messageIn(body: string): string {
@@ -84,7 +135,7 @@ function messageIn(body: string): string {
 /** What the HTTP port has. */
 export const openAiRoutes = (api: LazyOpenAi): Route[] => sharedRoutes(api).map(asOpenAi)
 
-const asOpenAi = (route: Route): Route => ({ ...route, refusal: openAiRefusal })
+const asOpenAi = (route: Route): Route => ({ ...route, refusal: openAiRefusal, handle: tellingLimits(route.handle) })
 
 const sharedRoutes = (api: LazyOpenAi): Route[] => [
   large(post('/v1/chat/completions', 'inference', api.handler('chatCompletions'))),

@@ -46,6 +46,7 @@ const paths: Readonly<Record<ApiName, readonly string[]>> = {
     '/v2/rollouts/r/events',
     '/v2/rollouts/r/report',
   ],
+  alerts: ['/v2/alerts'],
   jobs: ['/v2/jobs', '/v2/jobs/some', '/v2/jobs/some/output', '/v2/jobs/some/pause'],
 }
 
