@@ -38,18 +38,16 @@ export const bench: Bench = {
     const python = await preparePython(projectRoot)
     if ('python' in python) process.env['GALATEA_TEST_PYTHON'] = python.python
     const root = await mkdtemp(path.join(tmpdir(), 'galatea-lone-'))
-    const repositories = { ours: path.join(root, 'ours'), theirs: path.join(root, 'theirs') }
-    for (const repository of Object.values(repositories)) await mkdir(repository)
-    for (const name of new Set(cases.map(([name]) => name))) await workloadOf(name).prepare(repositories.ours, 1)
-    await workloadOf('add_sub').prepare(repositories.theirs, 1)
     const figures: Figure[] = []
-    {
-      await using galatea = await startGalateaSubject(repositories.ours, path.join(projectRoot, 'bin/galatea.js'))
-      await using triton = await startTritonSubject(repositories.theirs, tritonName, say)
+    for (const name of new Set(cases.map(([name]) => name))) {
+      const workload = workloadOf(name)
+      const repository = path.join(root, name)
+      await mkdir(repository)
+      await workload.prepare(repository, 1)
+      await using galatea = await startGalateaSubject(repository, path.join(projectRoot, 'bin/galatea.js'))
+      await using triton = await startTritonSubject(repository, tritonName, say)
       await using load = new SuiteLoad(1)
-      for (const [name, transport, targetUs] of cases) {
-        const workload = workloadOf(name)
-        const other = name === 'add_sub' ? triton : null
+      for (const [, transport, targetUs] of cases.filter(([other]) => other === name)) {
         const runOf = async (server: SuiteSubject): Promise<() => Promise<SuiteRun>> => {
           const key = `${server.name} ${name} ${transport}`
           await load.open(key, loadOf(workload, transport, server, null))
@@ -58,7 +56,7 @@ export const bench: Bench = {
           return () => load.run(key, { ...run, shape: alone })
         }
         const runOurs = await runOf(galatea)
-        const runTheirs = other === null ? null : await runOf(other)
+        const runTheirs = triton === null ? null : await runOf(triton)
         const measured = await alternate(rounds, { ours: runOurs, theirs: async () => (await runTheirs?.()) ?? null })
         const ours = measured.ours.filter((run) => run !== null)
         const theirs = measured.theirs.filter((run) => run !== null)
