@@ -66,7 +66,14 @@ const furtherRoutes = [
   ),
 ]
 const further = new HttpPort(
-  { log, clock, refusals: engine.refusals, admission: null, offload: shared.offload, cannotListen: ServerError.from },
+  {
+    log,
+    clock,
+    refusals: engine.refusals,
+    admission: null,
+    offload: shared.offload,
+    cannotListen: (reason) => ServerError.from(reason),
+  },
   { ...httpOptions, bodyLimitBytes: bodyLimitBytes(httpOptions), protocol: 'http', hasFlags: true },
   furtherRoutes,
 )

@@ -4,32 +4,17 @@
 import type { MessageRows } from '../../protobuf/message-schema.ts'
 import type { WireFile } from '../grpc/wire-schema.ts'
 
+/** In the order of their numbers. */
+const dataTypes =
+  'INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16 QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64'.split(' ') // prettier-ignore
+
 const tensorFile: WireFile = {
   name: 'tensorflow/core/framework/tensor.proto',
   package: 'tensorflow',
   dependencies: [],
   services: {},
   enums: {
-    DataType: Object.fromEntries(
-      [
-        ...[
-          'INVALID',
-          'FLOAT',
-          'DOUBLE',
-          'INT32',
-          'UINT8',
-          'INT16',
-          'INT8',
-          'STRING',
-          'COMPLEX64',
-          'INT64',
-          'BOOL',
-          'QINT8',
-        ],
-        ...['QUINT8', 'QINT32', 'BFLOAT16', 'QINT16', 'QUINT16', 'UINT16', 'COMPLEX128', 'HALF', 'RESOURCE', 'VARIANT'],
-        ...['UINT32', 'UINT64'],
-      ].map((name, number) => [`DT_${name}`, number]),
-    ),
+    DataType: Object.fromEntries(dataTypes.map((name, number) => [`DT_${name}`, number])),
   },
   messages: {
     TensorShapeProto: ['repeated TensorShapeProto.Dim dim = 2', 'bool unknown_rank = 3'],
