@@ -59,14 +59,18 @@ void text_pad(Text *text, size_t step) {
   text_add(text, zeros, align_to(text->size, step) - text->size);
 }
 
+char *print_text(const char *format, va_list arguments) {
+  char *printed = NULL;
+  if (vasprintf(&printed, format, arguments) < 0) die("out of memory while a text was printed");
+  return printed;
+}
+
 void text_print(Text *text, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  char *printed = NULL;
-  int bytes = vasprintf(&printed, format, arguments);
+  char *printed = print_text(format, arguments);
   va_end(arguments);
-  if (bytes < 0) die("out of memory while a text was printed");
-  text_add(text, printed, (size_t)bytes);
+  text_add(text, printed, strlen(printed));
   free(printed);
 }
 

@@ -54,8 +54,11 @@
 #define TENSOR_NAMED 0xffff
 #define TENSOR_INLINE 0
 #define TENSOR_SHARED 1
-// The times of one request: handle, start, end of the inputs, start of the outputs, end, padding.
+// The times of one request: handle, start, end of the inputs, start of the outputs, end, flags.
 #define TIMED_BYTES 48
+#define TIMED_FAILED 1
+// The record is of the whole batch, and names no request.
+#define TIMED_BATCH 2
 
 #define METRIC_INCREMENT 0
 #define METRIC_SET 1

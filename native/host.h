@@ -18,6 +18,8 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 void *allocate(size_t bytes);
 void *reallocate(void *memory, size_t bytes);
 char *copy_text(const char *text, size_t bytes);
+// What printf would print. The caller frees it.
+char *print_text(const char *format, va_list arguments);
 uint64_t now_ns(void);
 
 static inline size_t align_to(size_t value, size_t step) { return (value + step - 1) & ~(step - 1); }

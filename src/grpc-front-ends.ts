@@ -45,12 +45,14 @@ export function createFurtherGrpcPort(
 }
 
 /** Every method of the gRPC port. */
-export const grpcFrontEnds = (
+export function grpcFrontEnds(
   parts: V2GrpcParts & { readonly tfserving?: TfservingFrontEnd },
   options: GrpcOptions,
-): GrpcFrontEnd[] => [
-  v2Grpc(parts, options),
-  ...(parts.tfserving === undefined ? [] : [parts.tfserving.grpc(parts, options)]),
-  ...(parts.load === null || parts.load === undefined ? [] : [orcaService(parts.load, parts.clock, parts.log)]),
-  reflectionService(),
-]
+): GrpcFrontEnd[] {
+  const frontEnds = [
+    v2Grpc(parts, options),
+    ...(parts.tfserving === undefined ? [] : [parts.tfserving.grpc(parts, options)]),
+    ...(parts.load === null || parts.load === undefined ? [] : [orcaService(parts.load, parts.clock, parts.log)]),
+  ]
+  return [...frontEnds, reflectionService(frontEnds)]
+}

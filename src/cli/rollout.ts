@@ -1,6 +1,7 @@
 // `galatea rollout …`: sees and steers the rollouts of a running server, over its HTTP port.
 
 import { parseArgs } from 'node:util'
+import { SystemClock } from '../base/clock.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
 import { bucketOf } from '../rollouts/assignment.ts'
@@ -9,7 +10,7 @@ import { printable } from './printable.ts'
 import { textTable } from './text-table.ts'
 
 const usage = `Usage: galatea rollout list [--model M] [--state S]
-       galatea rollout show NAME
+       galatea rollout show NAME [--wait SECONDS]
        galatea rollout start MODEL [--candidate VERSION] [--name NAME] [--file rollout.json] [--retry]
        galatea rollout pause|resume|approve|advance|promote|rollback NAME [--reason TEXT] [--arm ARM]
        galatea rollout note NAME TEXT
@@ -19,10 +20,11 @@ const usage = `Usage: galatea rollout list [--model M] [--state S]
   --url URL            the HTTP port of the server (http://localhost:8000, or $GALATEA_URL)
   --header NAME:VALUE  sent with every call, as for --http-restricted-api; may be repeated
   --arm ARM            promote: the arm of an experiment that becomes the default version; absent: the winner
+  --wait SECONDS       show: wait for the end of the rollout, for at most so long; for pipelines
   --json               the answer as it came
   --help
 
-Exit status: 0 done, 1 the server refused, 2 the command line is wrong or the server cannot be reached.
+Exit status: 0 done, 1 the server refused or the rollout that was waited for did not succeed, 2 the command line is wrong or the server cannot be reached.
 `
 
 const options = {
@@ -38,6 +40,7 @@ const options = {
   retry: { type: 'boolean' },
   reason: { type: 'string' },
   arm: { type: 'string' },
+  wait: { type: 'string' },
 } as const
 
 type Values = { readonly [Name in keyof typeof options]?: string | boolean | string[] | undefined }
@@ -67,7 +70,9 @@ export async function runRollout(args: readonly string[], io: CommandIo): Promis
       io.stdout(`${bucketOf(salt as string, key as string)}\n`)
       return 0
     }
-    return await askServer(verb, await callOf(verb, words, values), values, io)
+    const call = await callOf(verb, words, values)
+    if (verb === 'show' && values.wait !== undefined) return await waitForEnd(call, values, io)
+    return await askServer(verb, call, values, io)
   } catch (reason) {
     const isUsage = reason instanceof UsageError || (reason as NodeJS.ErrnoException).code?.startsWith('ERR_PARSE_ARGS')
     io.stderr(
@@ -125,7 +130,29 @@ async function fileBody({ file }: Values): Promise<object> {
   return typeof value === 'object' && value !== null ? value : {}
 }
 
-async function askServer(verb: string, { target, body, accept }: Call, values: Values, io: CommandIo): Promise<number> {
+const ends = ['SUCCEEDED', 'ROLLED_BACK', 'FAILED']
+const lookEveryNs = 1e9
+const longestWaitSecs = 7 * 86_400
+
+/** 0: the candidate serves everybody now. 1: it does not, or the time is over. */
+async function waitForEnd(call: Call, values: Values, io: CommandIo): Promise<number> {
+  const seconds = Number(values.wait)
+  if (!(seconds > 0 && seconds <= longestWaitSecs)) throw new UsageError(`--wait takes a number of seconds above 0 and up to ${longestWaitSecs}, got '${String(values.wait)}'`) // prettier-ignore
+  const clock = new SystemClock()
+  const untilNs = clock.nowNs() + seconds * 1e9
+  for (;;) {
+    const { isOk, text } = await fetchText(call, values)
+    const state = isOk ? (JSON.parse(text) as Shown).state : ''
+    if (!isOk || ends.includes(state) || clock.nowNs() >= untilNs) {
+      const status = await askServer('show', call, values, io)
+      if (isOk && !ends.includes(state)) io.stderr(`galatea rollout: it is ${state} after ${seconds} s\n`)
+      return state === 'SUCCEEDED' ? status : 1
+    }
+    await new Promise<void>((resolve) => void clock.after(lookEveryNs, resolve))
+  }
+}
+
+async function fetchText({ target, body, accept }: Call, values: Values): Promise<{ isOk: boolean; text: string }> {
   const base = String(values.url ?? process.env['GALATEA_URL'] ?? 'http://localhost:8000').replace(/\/+$/, '')
   const headers = { ...headersOf(values), ...(accept === undefined ? {} : { accept }) }
   const post = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
@@ -133,8 +160,13 @@ async function askServer(verb: string, { target, body, accept }: Call, values: V
     const { cause } = reason as Error
     throw new Error(`${base} cannot be reached: ${messageOf(cause ?? reason)}; --url names the HTTP port of the server`)
   })
-  const text = await answer.text()
-  if (!answer.ok) {
+  return { isOk: answer.ok, text: await answer.text() }
+}
+
+async function askServer(verb: string, call: Call, values: Values, io: CommandIo): Promise<number> {
+  const { accept } = call
+  const { isOk, text } = await fetchText(call, values)
+  if (!isOk) {
     io.stderr(`galatea rollout: ${errorText(text)}\n`)
     return 1
   }

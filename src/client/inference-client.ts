@@ -7,18 +7,24 @@ import type { InferResult } from './infer-result.ts'
 import type { ClientSequence, SequenceOptions } from './client-sequence.ts'
 
 export type ClientOptions = {
-  /** `http://localhost:8000`, `https://…`, or just `localhost:8000`. */
-  readonly url: string
+  /**
+   * `http://localhost:8000`, `https://…`, or just `localhost:8000`. Of several, one is asked until it cannot be reached or says that it cannot
+   * serve; then the next one.
+   */
+  readonly url: string | readonly string[]
   /** Sent with every call: secrets of restricted APIs, tracing. */
   readonly headers?: Readonly<Record<string, string>>
   /** For each call that does not say its own. Default: none. */
   readonly timeoutMs?: number
   /**
-   * How often a call may be sent again, default 2. Reads and other idempotent calls are sent again after a broken
+   * How often a call may be sent again, default 2, or the number of addresses when that is more. Reads and other idempotent calls are sent again after a broken
    * connection or UNAVAILABLE; everything else only when the request certainly never reached the server.
    */
   readonly retries?: number
-  /** Let inference be sent again after UNAVAILABLE too: only for models that may see a request twice. */
+  /**
+   * Let inference be sent again after UNAVAILABLE too, and with several addresses also after a broken connection: only for models that may
+   * see a request twice.
+   */
   readonly retryUnavailable?: boolean
   /** Pack requests, and ask for packed answers. Default `none`: it costs more than it saves on a fast network. */
   readonly compression?: 'gzip' | 'deflate' | 'none'

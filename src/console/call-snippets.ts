@@ -1,4 +1,4 @@
-// The call that the playground makes, for a terminal and two languages. Pure functions.
+// The call that the playground makes, for a terminal, two languages and gRPC. Pure functions.
 
 type SnippetInput = {
   readonly name: string
@@ -108,4 +108,40 @@ export function typescriptSnippet(call: SnippetCall): string {
     `}${version})`,
     'for (const output of answer.outputs) console.log(output.name, output.data)',
   ].join('\n')
+}
+
+/** The typed lists of InferTensorContents. Other types travel as raw bytes only. */
+const contentsOf: Readonly<Record<string, string>> = {
+  BOOL: 'bool_contents',
+  INT8: 'int_contents',
+  INT16: 'int_contents',
+  INT32: 'int_contents',
+  INT64: 'int64_contents',
+  UINT8: 'uint_contents',
+  UINT16: 'uint_contents',
+  UINT32: 'uint_contents',
+  UINT64: 'uint64_contents',
+  FP32: 'fp32_contents',
+  FP64: 'fp64_contents',
+  BYTES: 'bytes_contents',
+}
+
+const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
+
+/** For grpcurl, which asks the server how its messages look. */
+export function grpcSnippet(call: SnippetCall): string {
+  const inputs = call.inputs.map((input) => {
+    const list = contentsOf[input.dataType]
+    const encoded = input.values?.map((value) => (typeof value === 'string' ? base64(value) : value)) ?? null
+    const contents = list === undefined ? '' : `, "contents": {"${list}": ${valuesText({ ...input, values: encoded })}}`
+    return `  {"name": ${JSON.stringify(input.name)}, "shape": [${input.shape.join(', ')}], "datatype": "${input.dataType}"${contents}}`
+  })
+  const isRaw = call.inputs.some(({ dataType }) => contentsOf[dataType] === undefined)
+  const raw = isRaw ? ',\n"raw_input_contents": ["base64 of the bytes of each input"]' : ''
+  const version = call.version === '' ? '' : `, "model_version": ${JSON.stringify(call.version)}`
+  const body = `{"model_name": ${JSON.stringify(call.model)}${version}, "inputs": [\n${inputs.join(',\n')}\n]${raw}}`
+  const { protocol, hostname } = new URL(call.origin)
+  const method = call.isDecoupled ? 'ModelStreamInfer' : 'ModelInfer'
+  const security = protocol === 'https:' ? '' : '-plaintext '
+  return `# 8001 is the port of gRPC unless --grpc-port says otherwise\ngrpcurl ${security}-d ${quoted(body)} ${hostname}:8001 inference.GRPCInferenceService/${method}`
 }

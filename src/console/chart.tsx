@@ -8,7 +8,7 @@ import { scheme } from './scheme.ts'
 
 export type ChartSeries = { readonly name: string; readonly values: readonly (number | null)[] }
 
-const height = 200
+const height = 190
 const colours = ['--series-1', '--series-2', '--series-3', '--series-4']
 const dashes: readonly (number[] | undefined)[] = [undefined, [6, 4], [2, 3], [10, 4, 2, 4]]
 
@@ -116,15 +116,16 @@ function optionsOf(
     width,
     height,
     legend: { show: false },
+    padding: [8, 12, 0, 0],
     cursor: { y: false },
     scales: { y: { range: (_, low, high) => [Math.min(0, low), high <= 0 || high === null ? 1 : high * 1.1] } },
     axes: [
-      { ...axis, font: '11px system-ui, sans-serif', space: 90, values: (_, ticks) => ticks.map(clockText) },
+      { ...axis, size: 26, font: '11px system-ui, sans-serif', space: 90, values: (_, ticks) => ticks.map(clockText) },
       {
         ...axis,
-        size: 64,
+        size: 56,
         font: '11px system-ui, sans-serif',
-        values: (_, ticks) => ticks.map((value) => format(value)),
+        values: (_, ticks) => ticks.map((value) => format(value).replace(/\.0(?= |$)/, '')),
       },
     ],
     series: [

@@ -1,8 +1,7 @@
 // Which ways there are to fill an input, from its type and shape alone. Pure functions.
 
 import type { ModelConfig, ModelMetadata } from '../client/web.ts'
-
-export type Filling = 'drawing' | 'picture' | 'sound' | 'numbers' | 'text' | 'json' | 'file'
+import type { Filling, InputHint } from './input-hints.ts'
 
 /** How the pixels of a picture lie in a tensor. */
 export type PixelLayout = {
@@ -24,6 +23,7 @@ export type InputSlot = {
   readonly isSequence: boolean
   readonly fillings: readonly Filling[]
   readonly layout: PixelLayout | null
+  readonly hint: InputHint
 }
 
 type Values = readonly (number | bigint | boolean | string | Uint8Array)[]
@@ -45,7 +45,11 @@ export type WidgetProps = { readonly slot: InputSlot; readonly onFilled: (filled
 
 const mostPadSide = 128
 
-export function inputSlots(metadata: ModelMetadata, config: ModelConfig): InputSlot[] {
+export function inputSlots(
+  metadata: ModelMetadata,
+  config: ModelConfig,
+  hints: ReadonlyMap<string, InputHint>,
+): InputSlot[] {
   const isBatching = config.max_batch_size > 0
   const isSequence = config['sequence_batching'] !== undefined
   return metadata.inputs.map(({ name, dataType, shape }) => {
@@ -53,9 +57,20 @@ export function inputSlots(metadata: ModelMetadata, config: ModelConfig): InputS
     const layout = pixelLayout(item, dataType)
     const configured = config.input.find((input) => input.name === name)
     const isOptional = configured?.['optional'] === true
-    const fillings = fillingsOf(dataType, item, layout)
-    return { name, dataType, shape, isBatching, isOptional, isSequence, layout, fillings }
+    const hint = hints.get(name) ?? {}
+    const fillings = hintedFirst(fillingsOf(dataType, item, layout), hint.as, layout)
+    return { name, dataType, shape, isBatching, isOptional, isSequence, layout, fillings, hint }
   })
+}
+
+/** What a model asks for stands first, also where nobody would guess it from the shape. A picture needs the shape of one. */
+function hintedFirst(
+  found: readonly Filling[],
+  first: Filling | undefined,
+  layout: PixelLayout | null,
+): readonly Filling[] {
+  const isPossible = layout !== null || (first !== 'picture' && first !== 'drawing')
+  return first === undefined || !isPossible ? found : [first, ...found.filter((each) => each !== first)]
 }
 
 function fillingsOf(dataType: string, item: readonly number[], layout: PixelLayout | null): Filling[] {

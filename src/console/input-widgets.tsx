@@ -2,7 +2,8 @@
 
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { flattened, readNumbers, type Filled, type Filling, type InputSlot, type WidgetProps } from './input-kinds.ts'
+import type { Filling } from './input-hints.ts'
+import { flattened, readNumbers, type Filled, type InputSlot, type WidgetProps } from './input-kinds.ts'
 import { Camera, Microphone } from './media-capture.tsx'
 import { PictureInput } from './picture-input.tsx'
 import { cellsOfInk, inkOf } from './pixels.ts'
@@ -32,7 +33,7 @@ function NumbersInput({ slot, onFilled }: WidgetProps): JSX.Element {
   const fill = (make: (i: number) => number): string => Array.from({ length: count }, (_, i) => make(i)).join(', ')
   const isBool = slot.dataType === 'BOOL'
   const isReal = slot.dataType.startsWith('FP') || slot.dataType === 'BF16'
-  const [text, setText] = useState(() => fill((i) => (isBool ? i % 2 : i % 16)))
+  const [text, setText] = useState(() => slot.hint.value ?? fill((i) => (isBool ? i % 2 : i % 16)))
   useEffect(() => {
     try {
       onFilled({ values: readNumbers(text, slot.dataType) })
@@ -67,7 +68,7 @@ function NumbersInput({ slot, onFilled }: WidgetProps): JSX.Element {
 }
 
 function TextInput({ slot, onFilled }: WidgetProps): JSX.Element {
-  const [text, setText] = useState('Hello')
+  const [text, setText] = useState(slot.hint.value ?? 'Hello')
   const wanted = elementsOf(slot)
   useEffect(() => {
     // One element for each line where the model wants several.
@@ -154,7 +155,7 @@ function DrawingPad({ slot, onFilled }: WidgetProps): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null)
   const last = useRef<{ x: number; y: number } | null>(null)
   const cells = slot.layout?.height ?? 8
-  const [most, setMost] = useState(inkOf(cells, slot.dataType))
+  const [most, setMost] = useState(slot.hint.ink ?? inkOf(cells, slot.dataType))
   const [hasInk, setInk] = useState(false)
   const pen = (): CanvasRenderingContext2D | null =>
     canvas.current?.getContext('2d', { willReadFrequently: true }) ?? null

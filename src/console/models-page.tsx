@@ -37,7 +37,11 @@ export function ModelsPage(): JSX.Element {
         ) : wanted.length === 0 ? (
           <Empty>{known.length === 0 ? 'The repositories hold no model.' : 'No model has this name.'}</Empty>
         ) : (
-          <Table label="Models" head={['model', 'version', 'state', 'requests/s', 'p99', 'waiting', 'load', 'act']}>
+          <Table
+            label="Models"
+            head={['model', 'version', 'state', 'requests/s', 'p99', 'waiting', 'load', 'act']}
+            wideOnly={['p99', 'waiting', 'load']}
+          >
             {wanted.map((entry) => (
               <ModelRow key={`${entry.name}/${entry.version}`} entry={entry} />
             ))}
@@ -75,11 +79,9 @@ function ModelRow({ entry }: { readonly entry: IndexEntry }): JSX.Element {
         {reason === '' || state === 'READY' || reason === 'unloaded' ? null : <p class="reason">{reason}</p>}
       </td>
       <td class="number">{rateText(figures?.['requests_per_s'])}</td>
-      <td class="number">{msText(figures?.['p99_ms'])}</td>
-      <td class="number">{countText(figures?.['waiting'])}</td>
-      <td>
-        <Sparkline values={rates} />
-      </td>
+      <td class="number wide-only">{msText(figures?.['p99_ms'])}</td>
+      <td class="number wide-only">{countText(figures?.['waiting'])}</td>
+      <td class="wide-only">{version === '' ? null : <Sparkline values={rates} />}</td>
       <td class="row-actions">
         <ModelActions name={name} isReady={state === 'READY'} />
       </td>

@@ -322,10 +322,13 @@ export function useEvery(ms: number, act: () => void): void {
 export const Table = ({
   label,
   head,
+  wideOnly = [],
   children,
 }: {
   readonly label: string
   readonly head: readonly ComponentChildren[]
+  /** The columns that narrow screens leave out. Their cells have the class `wide-only` too. */
+  readonly wideOnly?: readonly string[]
   readonly children: ComponentChildren
 }): JSX.Element => (
   <div class="table" role="region" aria-label={label} tabIndex={0}>
@@ -333,7 +336,7 @@ export const Table = ({
       <thead>
         <tr>
           {head.map((cell, i) => (
-            <th scope="col" key={i}>
+            <th scope="col" key={i} class={typeof cell === 'string' && wideOnly.includes(cell) ? 'wide-only' : ''}>
               {cell}
             </th>
           ))}

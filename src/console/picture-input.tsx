@@ -4,12 +4,15 @@ import type { InputSlot, PixelLayout, WidgetProps } from './input-kinds.ts'
 import { Camera } from './media-capture.tsx'
 import { plainScale, tensorOfPixels } from './pixels.ts'
 
+const imageNet = { mean: [0.485, 0.456, 0.406, 0], std: [0.229, 0.224, 0.225, 1] }
+
 export function PictureInput({ slot, onFilled }: WidgetProps): JSX.Element {
   const layout = slot.layout as PixelLayout
   const preview = useRef<HTMLCanvasElement>(null)
   const isWhole = !slot.dataType.startsWith('FP')
-  const [scale, setScale] = useState(isWhole ? 1 : Number((1 / 255).toFixed(6)))
-  const [isNormalised, setNormalised] = useState(false)
+  const [scale, setScale] = useState(slot.hint.scale ?? (isWhole ? 1 : Number((1 / 255).toFixed(6))))
+  const { mean, std } = { mean: imageNet.mean, std: imageNet.std, ...slot.hint }
+  const [isNormalised, setNormalised] = useState(slot.hint.mean !== undefined || slot.hint.std !== undefined)
   const [picture, setPicture] = useState<ImageBitmap | null>(null)
   const [problem, setProblem] = useState('')
   useEffect(() => onFilled({ problem: `choose a picture for ${slot.name}` }), [])
@@ -21,9 +24,7 @@ export function PictureInput({ slot, onFilled }: WidgetProps): JSX.Element {
     canvas.height = layout.height > 0 ? layout.height : picture.height
     brush.drawImage(picture, 0, 0, canvas.width, canvas.height)
     const pixels = brush.getImageData(0, 0, canvas.width, canvas.height)
-    const used = isNormalised
-      ? { scale, mean: [0.485, 0.456, 0.406, 0], std: [0.229, 0.224, 0.225, 1] }
-      : { ...plainScale, scale }
+    const used = isNormalised ? { scale, mean, std } : { ...plainScale, scale }
     const values = tensorOfPixels(pixels, layout, used)
     onFilled({
       values: isWhole ? values.map(Math.round) : values,
@@ -71,7 +72,7 @@ export function PictureInput({ slot, onFilled }: WidgetProps): JSX.Element {
       />
       <div class="inline">
         <label class="inline soft">
-          times
+          pixels times
           <input
             type="number"
             step="any"
@@ -87,7 +88,9 @@ export function PictureInput({ slot, onFilled }: WidgetProps): JSX.Element {
               checked={isNormalised}
               onChange={(event) => setNormalised(event.currentTarget.checked)}
             />
-            ImageNet mean and deviation
+            {slot.hint.mean === undefined && slot.hint.std === undefined
+              ? 'ImageNet mean and deviation'
+              : 'mean and deviation of the model'}
           </label>
         ) : null}
         <span class="soft">

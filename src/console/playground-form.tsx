@@ -3,8 +3,9 @@ import { useState } from 'preact/hooks'
 import type { ModelConfig, ModelMetadata } from '../client/web.ts'
 import { differencesOf } from './answer-difference.ts'
 import { AnswerView } from './answer-view.tsx'
-import { curlSnippet, pythonSnippet, typescriptSnippet, type SnippetCall } from './call-snippets.ts'
-import { inputSlots, type Filled, type Filling, type InputSlot } from './input-kinds.ts'
+import { curlSnippet, grpcSnippet, pythonSnippet, typescriptSnippet, type SnippetCall } from './call-snippets.ts'
+import type { Filling, InputHint } from './input-hints.ts'
+import { inputSlots, type Filled, type InputSlot } from './input-kinds.ts'
 import { widgetOf } from './input-widgets.tsx'
 import { Badge, Card, Choices, Code, Empty, Tabs } from './parts.tsx'
 import { isDecoupled, runModel, shapeOfFilled, type Answer, type Call, type Fillings } from './playground-run.ts'
@@ -15,13 +16,14 @@ const mostRepeats = 1000
 type FormProps = {
   readonly metadata: ModelMetadata
   readonly config: ModelConfig
+  readonly hints: ReadonlyMap<string, InputHint>
   readonly version: string
   /** A second version that gets the same inputs; '' for none. */
   readonly other: string
 }
 
-export function PlaygroundForm({ metadata, config, version, other }: FormProps): JSX.Element {
-  const slots = inputSlots(metadata, config)
+export function PlaygroundForm({ metadata, config, hints, version, other }: FormProps): JSX.Element {
+  const slots = inputSlots(metadata, config, hints)
   const [filled, setFilled] = useState<Fillings>({})
   // Of inputs that may be left out the first is sent.
   const firstOptional = slots.every(({ isOptional }) => isOptional) ? slots[0]?.name : undefined
@@ -200,7 +202,7 @@ function snippetCall({ model, version, slots, filled, config }: Call): SnippetCa
     return {
       name: slot.name,
       dataType: slot.dataType,
-      shape: hasValues ? shapeOfFilled(slot, value) : slot.shape,
+      shape: hasValues ? shapeOfFilled(slot, value) : slot.shape.map((size) => (size < 0 ? 1 : size)),
       values,
     }
   })
@@ -214,6 +216,7 @@ const Snippets = ({ call }: { readonly call: SnippetCall }): JSX.Element => (
       ['curl', () => <Code>{curlSnippet(call)}</Code>],
       ['Python', () => <Code>{pythonSnippet(call)}</Code>],
       ['TypeScript', () => <Code>{typescriptSnippet(call)}</Code>],
+      ['gRPC', () => <Code>{grpcSnippet(call)}</Code>],
     ]}
   />
 )

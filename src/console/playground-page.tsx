@@ -3,11 +3,13 @@ import { useEffect, useState } from 'preact/hooks'
 import type { ModelConfig, ModelMetadata } from '../client/web.ts'
 import { chatModels, findChatModels } from './chat-call.ts'
 import { ChatView } from './chat-view.tsx'
+import { may } from './caller-rights.ts'
+import { inputHints, type InputHint } from './input-hints.ts'
 import { models } from './live-store.ts'
 import { Choices, Empty, Notice, PageHead, useLoaded } from './parts.tsx'
 import { PlaygroundForm } from './playground-form.tsx'
 import { linkTo } from './route.ts'
-import { client } from './server-api.ts'
+import { call, client } from './server-api.ts'
 
 export function PlaygroundPage({ model, version }: { readonly model: string; readonly version: string }): JSX.Element {
   const ready = (models.value ?? []).filter(({ state }) => state === 'READY')
@@ -102,7 +104,21 @@ const VersionChoice = ({
   </label>
 )
 
-type Description = { readonly metadata: ModelMetadata; readonly config: ModelConfig }
+type Description = {
+  readonly metadata: ModelMetadata
+  readonly config: ModelConfig
+  readonly hints: ReadonlyMap<string, InputHint>
+}
+
+/** What galatea.yaml has beside the keys of the registry. Not everybody may read it, and the form works without it. */
+async function extraOf(model: string): Promise<unknown> {
+  try {
+    const entry = (await call(`/v2/models/${encodeURIComponent(model)}/registry`)) as { readonly extra?: unknown }
+    return entry.extra
+  } catch {
+    return null
+  }
+}
 
 function Described({
   model,
@@ -119,11 +135,12 @@ function Described({
   const [way, setWay] = useState<'chat' | 'tensors'>('chat')
   const described = useLoaded<Description>(`${model}/${version}`, async () => {
     const options = version === '' ? {} : { version }
-    const [metadata, config] = await Promise.all([
+    const [metadata, config, extra] = await Promise.all([
       client.modelMetadata(model, options),
       client.modelConfig(model, options),
+      may('model-repository') ? extraOf(model) : null,
     ])
-    return { metadata, config }
+    return { metadata, config, hints: inputHints(extra, config) }
   })
   if (described.error !== '') return <Notice tone="bad">{described.error}</Notice>
   if (described.value === null) return <Empty>Asking the server…</Empty>

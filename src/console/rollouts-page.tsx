@@ -257,7 +257,12 @@ function One({ name }: { readonly name: string }): JSX.Element {
               (rollout.kind === 'rollout' || !stepActions.includes(action)),
           )
           .map(([action, { isDangerous = false }]) => (
-            <button key={action} type="button" class={isDangerous ? 'danger' : 'quiet'} onClick={() => ask(action)}>
+            <button
+              key={action}
+              type="button"
+              class={action === 'promote' ? '' : isDangerous ? 'danger' : 'quiet'}
+              onClick={() => ask(action)}
+            >
               {capitalised(action)}
             </button>
           ))}

@@ -11,7 +11,7 @@ const [leastRate, highestRate] = [3000, 192_000]
 export function SoundInput({ slot, onFilled }: WidgetProps): JSX.Element {
   const size = slot.shape.at(-1) ?? -1
   const isInPieces = slot.isSequence && size > 0
-  const [rate, setRate] = useState(usualRate)
+  const [rate, setRate] = useState(slot.hint.rate ?? usualRate)
   const [step, setStep] = useState(usualStep(size))
   const [file, setFile] = useState<Blob | null>(null)
   const [note, setNote] = useState('')

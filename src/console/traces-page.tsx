@@ -76,7 +76,7 @@ export function TracesPage(): JSX.Element {
           </select>
         </label>
         <label class="field">
-          <span>At least, in ms</span>
+          <span>Slower than, in ms</span>
           <input
             type="number"
             min={0}
@@ -88,7 +88,7 @@ export function TracesPage(): JSX.Element {
       <div class="columns even">
         <Card title="Requests">
           {traces.length === 0 ? (
-            <Empty>No request was traced yet.</Empty>
+            <Empty>No request was traced yet. “Trace the next 20 requests” begins with the next one that comes.</Empty>
           ) : (
             <Table label="Traced requests" head={['time', 'model', 'took', '']}>
               {traces.map((trace) => (

@@ -14,7 +14,7 @@ const busiestForPrefix = 1.25
 /** How much the last answer counts in the latency of a server. */
 const latencyShare = 0.2
 /** Servers that are named beside the first, for repeats. */
-const mostSpares = 2
+const spareCount = 2
 
 type PickReason = 'sequence' | 'prompt' | 'stream' | 'load' | 'none'
 
@@ -133,7 +133,7 @@ export class EndpointPicker {
 
   #chosen(reason: PickReason, first: FleetMember, members: readonly FleetMember[]): Pick {
     const at = members.indexOf(first)
-    const spares = Math.min(mostSpares, members.length - 1)
+    const spares = Math.min(spareCount, members.length - 1)
     const others = Array.from({ length: spares }, (_, i) => members[(at + 1 + i) % members.length] as FleetMember)
     return { reason, members: [first, ...others] }
   }

@@ -8,7 +8,7 @@ import type { MemberHealth, MemberState } from './fleet-map.ts'
 import type { FleetMember } from './fleet-member.ts'
 
 /** Without an answer for so many questions a server is out. A refused connection is an answer. */
-const mostSilences = 2
+const silencesUntilOut = 2
 const everyNs = 1e9
 
 type FleetWatchParts = {
@@ -123,7 +123,7 @@ export class FleetWatch {
       watched.silences++
       watched.modelsKey = ''
       const isRefused = text.includes('ECONNREFUSED')
-      if (isRefused || watched.silences >= mostSilences || watched.state.health === 'unknown') {
+      if (isRefused || watched.silences >= silencesUntilOut || watched.state.health === 'unknown') {
         this.#note(watched, 'unreachable', text, { pressure: 0 })
       }
     }

@@ -19,6 +19,8 @@ export class Batch {
   meter: { batchExecuted(): number } | null = null
   /** When the batch was executed; 0 where no meter was asked. */
   executedNs = 0
+  /** False for an execution that the backend does not report, as one that failed. Triton does not count it either. */
+  isCounted = true
   #startNs = 0
   #onExecuted: (() => void) | null
 
@@ -44,7 +46,7 @@ export class Batch {
     assert(onExecuted !== null, 'a batch is executed once')
     this.#onExecuted = null
     if (this.meter !== null) this.executedNs = this.meter.batchExecuted()
-    this.#tellEngine()
+    if (this.isCounted) this.#tellEngine()
     onExecuted()
   }
 

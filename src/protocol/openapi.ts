@@ -55,7 +55,7 @@ export function buildOpenApi(source: OpenApiSource): JsonObject {
     },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
     tags: [
-      { name: 'server', description: 'Health and metadata of the server' },
+      { name: 'server', description: 'The server' },
       { name: 'model', description: 'Every model, by its name' },
       ...models.map((model) => ({ name: modelTag(model), description: `Model ${modelTag(model)}` })),
     ],

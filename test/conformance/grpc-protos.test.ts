@@ -169,7 +169,9 @@ type Named = { readonly name: string; readonly field: readonly { readonly name: 
 test('what reflection hands out is the same again', () => {
   for (const file of wireFiles) {
     const files = [...wireFiles.filter((other) => file.dependencies.includes(other.name)), file]
-    const set = { file: files.map((one) => descriptor.FileDescriptorProto.decode(encodeFileDescriptor(one))) }
+    const set = {
+      file: files.map((one) => descriptor.FileDescriptorProto.decode(encodeFileDescriptor(one, wireFiles))),
+    }
     const root = (protobuf.Root as unknown as { fromDescriptor(set: object): protobuf.Root }).fromDescriptor(set)
     root.resolveAll()
     const expected = inCamelCase(describeTable(file))

@@ -2,21 +2,28 @@
 // time of its main thread. Waiting costs no CPU time, so a busy machine does not spoil the measurement.
 
 import { SystemClock } from '../../src/base/clock.ts'
+import { ServerError } from '../../src/base/server-error.ts'
 import { SharedMemoryRegistry } from '../../src/engine/shared-memory/shared-memory-registry.ts'
 import { createGrpcPort, grpcFrontEnds } from '../../src/grpc-front-ends.ts'
 import { LazyOpenAi } from '../../src/frontends/openai/openai-routes.ts'
+import { InferEndpoint } from '../../src/frontends/v2-http/infer-endpoint.ts'
+import { vertexAiRoutes } from '../../src/frontends/vertex-ai/vertex-ai-routes.ts'
 import { httpRoutes } from '../../src/http-front-ends.ts'
 import { InferenceResponse } from '../../src/model/inference-response.ts'
 import type { InferenceRequest } from '../../src/model/inference-request.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
+import { bodyLimitBytes } from '../../src/ports/http/http-options.ts'
+import { HttpPort } from '../../src/ports/http/http-port.ts'
 import { JsonOffload } from '../../src/ports/http/json-offload.ts'
+import type { Route } from '../../src/ports/http/route.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
-import { startHttpFixture } from './http-fixture.ts'
+import { startHttpFixture, unmappedTfserving } from './http-fixture.ts'
 
 export type MeasuredPorts = {
   readonly httpPort: number
   readonly grpcPort: number
-  readonly routes: readonly { readonly path: string; readonly methods: readonly string[] }[]
+  /** Of the HTTP port, and of a second one with the protocols that are off by default. */
+  readonly routes: readonly { readonly port: number; readonly path: string; readonly methods: readonly string[] }[]
   readonly grpcPaths: readonly string[]
 }
 
@@ -45,14 +52,49 @@ const fixture = await startHttpFixture(
 )
 const { engine, frontend, log } = fixture
 const sharedMemory = new SharedMemoryRegistry({ isAllowed: false })
-const grpc = createGrpcPort({ engine, log, clock }, { ...options.grpc, port: 0 })
+const tfserving = unmappedTfserving(engine)
+const grpc = createGrpcPort({ engine, log, clock, tfserving }, { ...options.grpc, port: 0 })
 const shared = { engine, log, clock, sharedMemory, offload: new JsonOffload({ clock, log }) }
 const parts = { ...shared, openAi: new LazyOpenAi(shared, options.http.maxOpenAiBytes) }
+const httpOptions = { ...options.http, port: 0 }
+const v2 = httpRoutes(parts, httpOptions)
+const furtherRoutes = [
+  ...tfserving.routes(shared, httpOptions),
+  ...vertexAiRoutes(
+    { engine, infer: new InferEndpoint(shared, httpOptions).handle, v2, metrics: () => [], admission: null },
+    { predictRoute: '/vertex/predict', healthRoute: '/vertex/health', defaultModel: 'numbers' },
+  ),
+]
+const further = new HttpPort(
+  {
+    log,
+    clock,
+    refusals: engine.refusals,
+    admission: null,
+    offload: shared.offload,
+    cannotListen: (reason) => ServerError.from(reason),
+  },
+  { ...httpOptions, bodyLimitBytes: bodyLimitBytes(httpOptions), protocol: 'http', hasFlags: true },
+  furtherRoutes,
+)
+const httpPort = (await frontend.listen()).port
+const furtherPort = (await further.listen()).port
+const listed = (routes: readonly Route[], port: number): MeasuredPorts['routes'] =>
+  routes.map(({ path, methods }) => ({ port, path, methods }))
 const ports: MeasuredPorts = {
-  httpPort: (await frontend.listen()).port,
+  httpPort,
   grpcPort: (await grpc.listen()).port,
-  routes: httpRoutes(parts, options.http).map(({ path, methods }) => ({ path, methods })),
-  grpcPaths: grpcFrontEnds(parts, options.grpc).flatMap(({ methods }) => methods.map(({ path }) => path)),
+  // A version or a label in the path changes nothing about the body.
+  routes: [
+    ...listed(v2, httpPort),
+    ...listed(
+      furtherRoutes.filter(({ path }) => !/versions|labels/.test(path)),
+      furtherPort,
+    ),
+  ],
+  grpcPaths: grpcFrontEnds({ ...parts, tfserving }, options.grpc).flatMap(({ methods }) =>
+    methods.map(({ path }) => path),
+  ),
 }
 
 const usedUs = (): number => {
@@ -79,6 +121,6 @@ process.on('message', () => {
 process.on('disconnect', () => {
   clearInterval(timer)
   parts.offload.close()
-  void Promise.all([grpc.close(), fixture.close()])
+  void Promise.all([grpc.close(), further.close(), fixture.close()])
 })
 process.send?.(ports)

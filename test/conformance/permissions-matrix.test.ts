@@ -327,6 +327,7 @@ test('every RPC of TorchServe asks for its action and no other', () => {
     Ping: 'health some',
     Predictions: 'inference model',
     StreamPredictions: 'inference model',
+    StreamPredictions2: 'inference model',
   }
   const managed = torchserveManagementGrpc(part, { allowsModelApi: true }).methods
   const all = {

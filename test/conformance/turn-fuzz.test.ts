@@ -9,8 +9,11 @@ import net from 'node:net'
 import { after, before, test, type TestContext } from 'node:test'
 import { gzipSync } from 'node:zlib'
 
+import type { MessageSchema } from '../../src/protobuf/message-schema.ts'
 import { ProtobufWriter } from '../../src/protobuf/protobuf-writer.ts'
-import { wireFiles, wireMessage } from '../../src/protocol/grpc/wire-schema.ts'
+import { servingFiles } from '../../src/protocol/tfserving/serving-files.ts'
+import { servingMessage } from '../../src/protocol/tfserving/serving-messages.ts'
+import { wireFiles, wireMessage, type WireFile } from '../../src/protocol/grpc/wire-schema.ts'
 import { hostileBodies, hostileMessages } from './hostile-messages.ts'
 import type { MeasuredPorts } from './measured-server.ts'
 
@@ -63,8 +66,8 @@ class Turns {
 }
 
 /** Sends requests on one connection in one write, and reads until all are answered or the server hangs up. */
-async function exchange(request: Buffer, count: number): Promise<void> {
-  const socket = net.connect(ports.httpPort, '127.0.0.1')
+async function exchange(request: Buffer, count: number, port = ports.httpPort): Promise<void> {
+  const socket = net.connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
   let answers = 0
   let tail = ''
@@ -89,7 +92,7 @@ const httpRequest = (method: string, path: string, body: Buffer, headers = ''): 
 test('no body to any endpoint holds the loop', { timeout: 300_000 }, async (context) => {
   const turns = new Turns()
   const bodies = [...hostileBodies(250 * 1024)].map(([what, body]) => [what, body, gzipSync(body)] as const)
-  for (const { path, methods } of ports.routes) {
+  for (const { port, path, methods } of ports.routes) {
     for (const model of path.includes('{model}') ? ['words', 'numbers'] : ['']) {
       const target = path
         .replaceAll(/\[.*?\]/g, '')
@@ -97,20 +100,22 @@ test('no body to any endpoint holds the loop', { timeout: 300_000 }, async (cont
         .replaceAll(/\{\w+\}/g, '1')
         .replace('*', '/x')
       const method = methods.at(-1) ?? 'GET'
-      const isInference = /infer$|generate|predict$/.test(path)
+      const isInference = /infer$|generate|predict$|:(classify|regress)$/.test(path)
       // Endpoints that read no tensors read small bodies in the same few ways, so each gets some of the bodies.
       const tried = bodies.filter((_, i) => isInference || i % 6 === target.length % 6)
       for (const [what, body, packed] of tried) {
         const plain = httpRequest(method, target, body)
-        await turns.try(`${method} ${target}: ${what}`, () => exchange(plain, 1))
+        await turns.try(`${method} ${target}: ${what}`, () => exchange(plain, 1, port))
         const short = httpRequest(method, target, packed, 'Content-Encoding: gzip\r\nAccept-Encoding: gzip\r\n')
         const count = Math.min(40, Math.floor(mostBurstBytes / short.length))
         if (count > 1 && what !== 'long numbers') {
-          await turns.try(`${method} ${target}: ${what}, compressed, ${count} at once`, () => exchange(short, count))
+          await turns.try(`${method} ${target}: ${what}, compressed, ${count} at once`, () =>
+            exchange(short, count, port),
+          )
         }
       }
       const small = httpRequest(method, target, Buffer.from('{}'), 'Accept-Encoding: gzip\r\n')
-      await turns.try(`${method} ${target}, 400 at once`, () => exchange(small, 400))
+      await turns.try(`${method} ${target}, 400 at once`, () => exchange(small, 400, port))
     }
   }
   turns.report(context)
@@ -190,14 +195,16 @@ async function calls(path: string, message: Buffer, isPacked: boolean, count: nu
   session.close()
 }
 
-const rpcs = wireFiles.flatMap(({ package: name, services }) =>
-  Object.entries(services).flatMap(([service, rows]) =>
-    Object.entries(rows).map(([rpc, [request]]) => ({
-      path: `/${name}.${service}/${rpc}`,
-      schema: wireMessage(request.replace('stream ', '')),
-    })),
-  ),
-)
+const rpcsOf = (files: readonly WireFile[], schemaOf: typeof wireMessage): { path: string; schema: MessageSchema }[] =>
+  files.flatMap(({ package: name, services }) =>
+    Object.entries(services).flatMap(([service, rows]) =>
+      Object.entries(rows).map(([rpc, [request]]) => ({
+        path: `/${name}.${service}/${rpc}`,
+        schema: schemaOf(request.replace('stream ', '')),
+      })),
+    ),
+  )
+const rpcs = [...rpcsOf(wireFiles, wireMessage), ...rpcsOf(servingFiles, servingMessage)]
 
 test('the tables name every method that the server has', () => {
   assert.deepEqual(rpcs.map(({ path }) => path).toSorted(), [...ports.grpcPaths].sort())

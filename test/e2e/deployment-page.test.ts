@@ -1,4 +1,4 @@
-// The files that docs/guide/deployment.md shows cannot be run here. What they start exists, and takes these flags.
+// The files that the pages on deployment and Kubernetes show cannot be run here. What they start exists, and takes these flags.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -7,7 +7,9 @@ import { test } from 'node:test'
 import { parseFlags } from '../../src/cli/parse-flags.ts'
 import { projectRoot } from './server-process.ts'
 
-const page = readFileSync(path.join(projectRoot, 'docs/guide/deployment.md'), 'utf8')
+const page = ['deployment', 'kubernetes']
+  .map((name) => readFileSync(path.join(projectRoot, `docs/guide/${name}.md`), 'utf8'))
+  .join('\n')
 const blocks = [...page.matchAll(/```(dockerfile|ini|yaml)\n(.*?)```/gs)].map(([, kind, text]) => ({ kind, text }))
 
 test('services and containers start the server itself, with flags that it has', () => {

@@ -16,7 +16,7 @@ let url: string
 
 before(async () => {
   buf = await requireTool('buf')
-  server = await startServerProcess([`--model-repository=${exampleModels}`])
+  server = await startServerProcess([`--model-repository=${exampleModels}`, '--allow-tfserving', '--tfserving-port=0'])
   url = `http://${server.grpcAddress}`
 })
 after(async () => {
@@ -67,4 +67,26 @@ test('methods that ask for nothing answer by their descriptions alone', async ()
   )
   assert.ok(unary.length >= 6, methods.join('\n'))
   for (const method of unary) JSON.parse(await bufCurl('grpc-v1', '-d', '{}', `${url}/${method}`))
+})
+
+test("TensorFlow Serving's services are described, with tensors and examples", async () => {
+  const services = (await bufCurl('grpc-v1', '--list-services', url)).trim().split('\n')
+  assert.deepEqual(
+    services.filter((name) => name.startsWith('tensorflow')),
+    ['tensorflow.serving.ModelService', 'tensorflow.serving.PredictionService'],
+  )
+  const call = async (method: string, request: unknown): Promise<Record<string, unknown>> => {
+    const answer = await bufCurl('grpc-v1', '-d', JSON.stringify(request), `${url}/tensorflow.serving.${method}`)
+    return JSON.parse(answer) as Record<string, unknown>
+  }
+  const modelSpec = { name: 'simple', version: '1' }
+  const status = await call('ModelService/GetModelStatus', { modelSpec })
+  assert.deepEqual(status, { modelVersionStatus: [{ version: '1', state: 'AVAILABLE', status: {} }] })
+  const tensor = { dtype: 'DT_INT32', tensorShape: { dim: [{ size: '1' }, { size: '16' }] }, intVal: [2] }
+  const { outputs } = await call('PredictionService/Predict', {
+    modelSpec,
+    inputs: { INPUT0: tensor, INPUT1: tensor },
+    outputFilter: ['OUTPUT0'],
+  })
+  assert.deepEqual((outputs as Record<string, { intVal: number[] }>)['OUTPUT0']?.intVal, Array<number>(16).fill(4))
 })

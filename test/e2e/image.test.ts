@@ -34,7 +34,7 @@ test('flags, variables and ports of the Dockerfile are those of the program', ()
     ['http-port', 'grpc-port', 'metrics-port'].map((name) => defaults.get(name)),
   )
   assert.match(text, /^USER 1000:1000$/m)
-  assert.deepEqual([...text.matchAll(/^FROM \S+ AS (\S+)$/gm)].map(([, target]) => target), ['build', 'min', 'python', 'full']) // prettier-ignore
+  assert.deepEqual([...text.matchAll(/^FROM \S+ AS (\S+)$/gm)].map(([, target]) => target), ['build', 'root', 'min', 'python-root', 'python', 'full']) // prettier-ignore
 })
 
 test("a link called tritonserver takes Triton's command line and has Triton's defaults", async () => {

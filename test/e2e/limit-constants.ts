@@ -417,6 +417,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'alerts/alert-plan.ts mostMore',
     'alerts/alert-desk.ts mostCooling',
     'open-alerts.ts largestFileChars',
+    'cli/rollout.ts longestWaitSecs',
     'jobs/job-run.ts longestBackoffNs',
     'jobs/job-control.ts longestRetryNs',
     'jobs/kafka-channel.ts mostArrived',

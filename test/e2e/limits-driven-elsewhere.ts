@@ -6,6 +6,14 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'requests that a native backend holds at the same time': elsewhere(
+    'test/e2e/native-host.test.ts',
+    'keeps a hundred thousand requests',
+  ),
+  'memory shared with a host of native backends, for inputs and for outputs': elsewhere(
+    'test/e2e/native-backends.test.ts',
+    'of the memory that it shares with the server',
+  ),
   'characters of `sampling_parameters`; stop texts, characters of one, stop tokens, biased tokens, alternatives of a token':
     elsewhere('src/llm/sampling-parameters.test.ts', 'a million stop texts'),
   'characters of a grammar or JSON schema; brackets inside each other, repetitions of repetitions; depth, rules and choices of a schema':

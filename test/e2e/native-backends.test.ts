@@ -58,6 +58,7 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
       `--model-repository=${path.join(folder, 'models')}`,
       `--backend-directory=${path.join(folder, 'backends')}`,
       '--backend-config=common,host=shared',
+      '--backend-config=common,shm-max-byte-size=1048576',
       '--exit-on-error=false',
       '--strict-readiness=false',
       '--log-verbose=1',
@@ -87,6 +88,15 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
       answers,
       Array.from({ length: 50 }, (_, i) => `n${i}`),
     )
+  })
+
+  test('refuses inputs and outputs beyond the limit of the memory that it shares with the server', async () => {
+    const limit = '1048576 bytes of shared memory at once; the limit is --backend-config=common,shm-max-byte-size'
+    const input = await ask('x'.repeat(2_000_000), 'common1')
+    assert.ok(input.error.startsWith(`inputs of this model need more than ${limit}`), input.error)
+    const output = await ask('big:2000000', 'common1')
+    assert.ok(output.error.startsWith(`outputs of model 'common1' need more than ${limit}`), output.error)
+    assert.equal(await say('big:900000', 'common1'), 'x'.repeat(900_000))
   })
 
   test('gives errors of its own as they are', async () => {

@@ -51,6 +51,7 @@ test('the numbers of the wire format are the same in C and in TypeScript', () =>
     ['FROM', frames.fromWorker],
     ['REQUEST', frames.requestFlags],
     ['RESPONSE', frames.responseFlags],
+    ['TIMED', frames.timedFlags],
     ['METRIC', Object.fromEntries(frames.metricOperations.map((name, i) => [name, i]))],
   ]
   let compared = 0

@@ -6,10 +6,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { tritonBackends } from '../fixtures/native/triton-backends.ts'
+import { askTritonCase, tritonCases, writeTritonModels, type TritonAnswer } from '../fixtures/native/triton-cases.ts'
 import { reportPythonChecks } from './python-checks.ts'
 import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const { directory, whyNot } = tritonBackends()
+const answersFile = path.join(import.meta.dirname, '../fixtures/native/triton-answers.json')
 
 const batched = `max_batch_size: 8
 dynamic_batching { }
@@ -60,5 +62,20 @@ describe("Triton's own backends", { skip: whyNot === '' ? false : whyNot }, () =
   test("count on the page of the server's metrics", async () => {
     const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
     assert.match(page, /input_byte_size_counter\{model="identity",version="1"\} [1-9]/)
+  })
+
+  test('answer, complete configurations and count as under a real Triton', async (t) => {
+    const recorded = JSON.parse(fs.readFileSync(answersFile, 'utf8')) as Record<string, TritonAnswer[]>
+    const models = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-triton-cases-'))
+    t.after(() => fs.rmSync(models, { recursive: true, force: true }))
+    writeTritonModels(models, has, path.join(exampleModels, 'simple/1/model.onnx'))
+    const flags = [`--model-repository=${models}`, `--backend-directory=${directory}`, '--triton-defaults']
+    await using alike = await startServerProcess(flags)
+    // One after the other: the counts at the end are of all before.
+    for (const [name, asked] of Object.entries(tritonCases).filter(([, { model }]) =>
+      fs.existsSync(path.join(models, model)),
+    )) {
+      assert.deepEqual(await askTritonCase(`127.0.0.1:${alike.port}`, asked), recorded[name], name)
+    }
   })
 })

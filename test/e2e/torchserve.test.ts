@@ -105,7 +105,15 @@ function torchserveClient(port: number, service: string, answerType: string) {
     for await (const bytes of answers) pieces.push(String(decoded(bytes as Buffer)['prediction']))
     return pieces
   }
-  return { call, stream, close: () => client.close() }
+  const talk = async (rpc: string, type: string, values: readonly object[]): Promise<Record<string, unknown>[]> => {
+    const answers: Record<string, unknown>[] = []
+    const stream = client.makeBidiStreamRequest(pathOf(rpc), unchanged, unchanged)
+    for (const value of values) stream.write(encoded(type, value))
+    stream.end()
+    for await (const bytes of stream) answers.push(decoded(bytes as Buffer))
+    return answers
+  }
+  return { call, stream, talk, close: () => client.close() }
 }
 
 test("TorchServe's gRPC services answer: predictions, pieces, and every change of models", async () => {
@@ -141,6 +149,17 @@ test("TorchServe's gRPC services answer: predictions, pieces, and every change o
     })
     assert.ok(pieces.length > 1, pieces.join())
     assert.equal((await ask({ model_name: 'pieces' }))['code'], 'INVALID_ARGUMENT')
+    const asked = ['function', 'other', 'pieces', 'function'].map((name, i) => ({ model_name: name, input: data, sequence_id: `s${i}` })) // prettier-ignore
+    const told = (await inference.talk('StreamPredictions2', 'PredictionsRequest', asked)).map((answer) => {
+      const { code } = (answer['status'] ?? {}) as { code?: number }
+      return [answer['sequence_id'], code === undefined ? String(answer['prediction']) : grpc.status[code]]
+    })
+    assert.deepEqual(told, [
+      ['s0', 'function loaded 1'],
+      ['s1', 'NOT_FOUND'],
+      ...pieces.map((piece) => ['s2', piece]),
+      ['s3', 'function loaded 1'],
+    ])
 
     const msg = async (rpc: string, type: string, value: object): Promise<string> => {
       const answer = await management.call(rpc, type, value)

@@ -15,6 +15,8 @@ import { sendDescriptors } from './send-descriptors.ts'
 
 /** Frames are read for this long after the end of the process, and the end is waited for this long after the last frame. */
 const lastWordsNs = 50e6
+/** A host ends with its last channel. Its exit says more than the end of the connection. */
+const exitNs = 1e9
 /** A backend that crashes often says why on its last line. */
 const lastLineLimit = 500
 
@@ -105,7 +107,11 @@ export class HostProcess {
   /** No more frames come from a channel: its instance has ended, or the process is about to. */
   channelClosed(channel: HostChannel): void {
     if (this.#exitReason !== null) channel.finish(this.#exitReason)
-    else this.#clock.after(lastWordsNs, () => channel.finish(this.#exitReason ?? 'it closed its connection'))
+    else {
+      const isLast = this.#channels.size === 1
+      const tell = (): void => channel.finish(this.#exitReason ?? 'it closed its connection')
+      this.#clock.after(isLast ? exitNs : lastWordsNs, tell)
+    }
   }
 
   /** A channel is told to end. */

@@ -45,8 +45,9 @@ export const fromWorker = {
 } as const
 
 export const headerBytes = 16
-/** The times of one request that a native backend reports: handle, start, end of the inputs, start of the outputs, end, padding. */
+/** The times of one request that a native backend reports: handle, start, end of the inputs, start of the outputs, end, flags. */
 export const timedBytes = 48
+export const timedFlags = { failed: 1, batch: 2 } as const
 /** Before the responses of an executed frame: how long the execution took, in ns. */
 export const executionTimeBytes = 8
 /** The size of a request's head inside an execute frame, before its tensors. */

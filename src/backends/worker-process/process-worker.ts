@@ -8,6 +8,7 @@ import type { Prepare } from '../../model/backend.ts'
 import type { PreparedBatch } from '../../model/batch.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
+import { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
@@ -23,13 +24,14 @@ import {
   readText,
   readUint64,
   timedBytes,
+  timedFlags,
   toWorker,
   writeHeader,
   writeUint64,
 } from './frames.ts'
 import { averageAfter, parkingDepth, parkUntilNs, shouldPark } from './parking.ts'
 import { ResponseFlow } from './response-flow.ts'
-import { readResponse } from './response-record.ts'
+import { readResponse, type ResponseRecord } from './response-record.ts'
 import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { WorkerLink } from './worker-launch.ts'
@@ -91,6 +93,10 @@ export class ProcessWorker implements Worker {
   #nextBatch = 1
   #freed: number[] = []
   #cancelTrim: Cancel | null = null
+  /** The same for the running batch as a whole. */
+  #isBatchReported = false
+  /** Of the running batch: the requests that the backend reported as failed. */
+  readonly #failed = new Set<number>()
   readonly #pulse = new WorkerPulse()
   #isStopping = false
 
@@ -404,7 +410,10 @@ export class ProcessWorker implements Worker {
     if (head.isParked && !this.#areTimed) this.#stampStart(head, executionNs)
     this.#averageNs = averageAfter(this.#averageNs, executionNs)
     this.#isParking = this.#canPark && shouldPark(this.#isParking, this.#averageNs)
+    head.batch.isCounted = !this.#areTimed || this.#isBatchReported
+    this.#isBatchReported = false
     this.#onResponses(frame, headerBytes + executionTimeBytes, frame.readUInt16LE(6))
+    this.#failed.clear()
     this.#finishHead(head)
   }
 
@@ -439,7 +448,7 @@ export class ProcessWorker implements Worker {
         record.response.release()
         continue
       }
-      const { response } = record
+      const response = this.#failed.size === 0 ? record.response : this.#asReported(record, request)
       if (response.isFinal) {
         this.#open.delete(record.handle)
         this.#flow?.forget(request)
@@ -448,6 +457,14 @@ export class ProcessWorker implements Worker {
       request.respond(response)
       if (!response.isFinal) this.#flow?.passedOn(request, record.handle, response)
     }
+  }
+
+  /** An error of a request that the backend reported as failed. Statistics count what the backend reports, as in Triton. */
+  #asReported({ handle, response }: ResponseRecord, request: InferenceRequest): InferenceResponse {
+    if (response.error === null || !response.isFinal || !this.#failed.has(handle)) return response
+    // The backend has answered this very request: it need not run again alone.
+    request.lend(null)
+    return InferenceResponse.failure(response.error)
   }
 
   #onReschedule(handle: number): void {
@@ -465,8 +482,12 @@ export class ProcessWorker implements Worker {
     const nowNs = this.#clock.nowNs()
     const end = headerBytes + timedBytes * frame.readUInt16LE(6)
     for (let at = headerBytes; at < end; at += timedBytes) {
+      const flags = frame[at + 40] as number
+      if ((flags & timedFlags.batch) !== 0) this.#isBatchReported = true
       const request = this.#open.get(readUint64(frame, at))
-      if (request !== undefined) stampReported(request, frame, at, nowNs)
+      if (request === undefined) continue
+      stampReported(request, frame, at, nowNs)
+      if ((flags & timedFlags.failed) !== 0) this.#failed.add(readUint64(frame, at))
     }
     this.#areTimed = true
   }
@@ -492,6 +513,7 @@ export class ProcessWorker implements Worker {
   #onExit(reason: string): void {
     this.#cancelTrim?.()
     this.#open.clear()
+    this.#failed.clear()
     this.#flow?.clear()
     this.#batches.length = 0
     this.#bls.close()

@@ -18,7 +18,7 @@ import {
 import { isInline, recordBytes, TensorRecordWriter, type TensorRecordReader } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
-type ResponseRecord = { readonly handle: number; readonly response: InferenceResponse; readonly end: number }
+export type ResponseRecord = { readonly handle: number; readonly response: InferenceResponse; readonly end: number }
 
 /** `free` gets the blocks of the output region once the response is released. */
 export function readResponse(

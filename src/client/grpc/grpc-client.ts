@@ -23,6 +23,7 @@ import type {
   UnloadOptions,
 } from '../inference-client.ts'
 import { InferenceError } from '../inference-error.ts'
+import { inferRule, ServerChoice } from '../server-choice.ts'
 import { camelCased, modelMetadataOf, plainNumbers, statisticsOf, type WireMetadata } from '../wire-names.ts'
 import type { TlsOptions } from '../node/tls-settings.ts'
 import { GrpcChannel, type GrpcCall } from './grpc-channel.ts'
@@ -54,18 +55,20 @@ export const createGrpcClient = (options: GrpcClientOptions): GrpcClient => new 
 
 export class GrpcClient implements InferenceClient {
   readonly #options: GrpcClientOptions
-  readonly #channel: GrpcChannel
+  readonly #channels: ServerChoice<GrpcChannel>
   readonly #maxMessageBytes: number
 
   constructor(options: GrpcClientOptions) {
     this.#options = options
     this.#maxMessageBytes = options.maxMessageBytes ?? 2 ** 31 - 1
-    this.#channel = new GrpcChannel({
-      origin: originOf(options),
-      headers: options.headers ?? {},
-      tls: options.tls ?? {},
-      keepaliveMs: options.keepaliveMs ?? null,
-    })
+    const channelTo = (url: string): GrpcChannel =>
+      new GrpcChannel({
+        origin: originOf(url, options),
+        headers: options.headers ?? {},
+        tls: options.tls ?? {},
+        keepaliveMs: options.keepaliveMs ?? null,
+      })
+    this.#channels = new ServerChoice(options.url, channelTo)
   }
 
   isLive(options: CallOptions = {}): Promise<boolean> {
@@ -103,7 +106,8 @@ export class GrpcClient implements InferenceClient {
     const parts = encodeInferRequest(wireRequestOf(model, inputs, options))
     const isRetried = options.retryUnavailable ?? this.#options.retryUnavailable ?? false
     const compression = options.compression ?? this.#options.compression ?? 'none'
-    const bytes = await this.#unary('ModelInfer', parts, options, isRetried ? 'unavailable' : 'once', compression)
+    const rule = inferRule(isRetried, options.sequence !== undefined, this.#channels.all.length > 1)
+    const bytes = await this.#unary('ModelInfer', parts, options, rule, compression)
     return inferResultOf(decodeMessage('ModelInferResponse', bytes))
   }
 
@@ -118,7 +122,7 @@ export class GrpcClient implements InferenceClient {
     const path = `${service}/ModelStreamInfer`
     try {
       const call = await scope.run('once', this.#retries, () =>
-        this.#channel.open(path, options.headers ?? {}, scope, compression),
+        this.#channels.ask((channel) => channel.open(path, options.headers ?? {}, scope, compression)),
       )
       call.stream.once('close', () => scope.end())
       return new InferStream(call, compression, this.#maxMessageBytes)
@@ -244,7 +248,7 @@ export class GrpcClient implements InferenceClient {
   }
 
   async close(): Promise<void> {
-    await this.#channel.close()
+    await Promise.all(this.#channels.all.map((channel) => channel.close()))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -252,7 +256,7 @@ export class GrpcClient implements InferenceClient {
   }
 
   get #retries(): number {
-    return this.#options.retries ?? 2
+    return this.#options.retries ?? this.#channels.retries
   }
 
   /** Not tried again: "the server is not ready" is the answer. */
@@ -283,11 +287,12 @@ export class GrpcClient implements InferenceClient {
     const scope = new CallScope(options, this.#options.timeoutMs)
     try {
       const frame = await frameOf(parts, compression)
-      return await scope.run(rule, this.#retries, async () => {
-        const call = await this.#channel.open(`${service}/${rpc}`, options.headers ?? {}, scope, compression)
+      const attempt = async (channel: GrpcChannel): Promise<Uint8Array> => {
+        const call = await channel.open(`${service}/${rpc}`, options.headers ?? {}, scope, compression)
         call.stream.end(frame)
         return this.#answerOf(call)
-      })
+      }
+      return await scope.run(rule, this.#retries, () => this.#channels.ask(attempt))
     } finally {
       scope.end()
     }
@@ -320,7 +325,7 @@ const isServerExiting = ({ code, message }: InferenceError): boolean =>
   code === 'UNAVAILABLE' && !message.includes('restricted')
 
 /** `grpc://` and a bare address are cleartext unless `tls` is given; `grpcs://` and `https://` are TLS. */
-function originOf({ url, tls }: GrpcClientOptions): string {
+function originOf(url: string, { tls }: GrpcClientOptions): string {
   const match = /^(?:(https?|grpcs?):\/\/)?([^/?#\s]+)\/?$/i.exec(url)
   const [, scheme = tls === undefined ? 'http' : 'https', authority = ''] = match ?? []
   if (authority === '') throw InferenceError.ofArgument(`'${url}' is not an address: expected host:port`)

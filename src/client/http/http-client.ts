@@ -23,6 +23,7 @@ import type {
 } from '../inference-client.ts'
 import { InferenceError } from '../inference-error.ts'
 import type { ModelChange, RegisteredModel, RegistryPage, RegistrySearch } from '../model-registry.ts'
+import { inferRule } from '../server-choice.ts'
 import { camelCased, modelMetadataOf, statisticsOf, type WireMetadata } from '../wire-names.ts'
 import { base64Of } from './base64.ts'
 import { errorOf, HttpTransport, type FetchFunction, type HttpExchange } from './http-transport.ts'
@@ -90,7 +91,7 @@ export class HttpClient implements InferenceClient {
     const exchange: HttpExchange = {
       method: 'POST',
       path: `${modelPath(model, options.version)}/infer`,
-      rule: retryUnavailable ? 'unavailable' : 'once',
+      rule: inferRule(retryUnavailable, options.sequence !== undefined, this.#transport.hasSeveral),
       body: bytes,
       headers: {
         'content-type': headerLength === null ? 'application/json' : 'application/octet-stream',

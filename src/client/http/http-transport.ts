@@ -5,6 +5,7 @@ import { CallScope, type RetryRule } from '../call-scope.ts'
 import type { ClientOptions } from '../inference-client.ts'
 import type { CallOptions, Compression } from '../infer-request.ts'
 import { codeOfHttp, InferenceError } from '../inference-error.ts'
+import { ServerChoice } from '../server-choice.ts'
 
 export type FetchFunction = (url: string, init: RequestInit) => Promise<Response>
 
@@ -19,7 +20,7 @@ export type HttpExchange = {
 
 export class HttpTransport {
   readonly #fetch: FetchFunction
-  readonly #base: string
+  readonly #servers: ServerChoice<string>
   readonly #options: Omit<ClientOptions, 'url'>
   /** The calls under way, for `close` to end. */
   readonly #calls = new Set<CallScope>()
@@ -27,7 +28,7 @@ export class HttpTransport {
 
   constructor(fetch: FetchFunction, options: ClientOptions) {
     this.#fetch = fetch
-    this.#base = baseUrl(options.url)
+    this.#servers = new ServerChoice(options.url, baseUrl)
     this.#options = options
   }
 
@@ -40,8 +41,8 @@ export class HttpTransport {
     const scope = this.#begin(call)
     try {
       const init = await this.#init(exchange, call, scope)
-      return await scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
-        const response = await this.#send(exchange.path, init)
+      return await this.#run(exchange, scope, async (base) => {
+        const response = await this.#send(base, exchange.path, init)
         try {
           return await read(response)
         } catch (reason) {
@@ -59,8 +60,8 @@ export class HttpTransport {
     const scope = this.#begin(call)
     try {
       const init = await this.#init(exchange, call, scope)
-      const response = await scope.run(exchange.rule, this.#options.retries ?? 2, async () => {
-        const answer = await this.#send(exchange.path, init)
+      const response = await this.#run(exchange, scope, async (base) => {
+        const answer = await this.#send(base, exchange.path, init)
         if (!answer.ok) throw await errorOf(answer)
         return answer
       })
@@ -88,18 +89,23 @@ export class HttpTransport {
     return scope
   }
 
-  async #send(path: string, init: RequestInit): Promise<Response> {
+  /** True: another server may answer when one does not. */
+  get hasSeveral(): boolean {
+    return this.#servers.all.length > 1
+  }
+
+  #run<Result>({ rule }: HttpExchange, scope: CallScope, attempt: (base: string) => Promise<Result>): Promise<Result> {
+    return scope.run(rule, this.#options.retries ?? this.#servers.retries, () => this.#servers.ask(attempt))
+  }
+
+  async #send(base: string, path: string, init: RequestInit): Promise<Response> {
     try {
-      return await this.#fetch(this.#base + path, init)
+      return await this.#fetch(base + path, init)
     } catch (reason) {
-      throw new InferenceError(
-        'UNREACHABLE',
-        `cannot reach ${this.#base}: ${causeText(reason)}${reachHint(reason, this.#base)}`,
-        {
-          cause: reason,
-          isUnsent: isNeverSent(reason),
-        },
-      )
+      throw new InferenceError('UNREACHABLE', `cannot reach ${base}: ${causeText(reason)}${reachHint(reason, base)}`, {
+        cause: reason,
+        isUnsent: isNeverSent(reason),
+      })
     }
   }
 

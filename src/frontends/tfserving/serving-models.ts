@@ -7,7 +7,7 @@ import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
-import { tensorflowEnumName, tensorflowNumber, defaultSignature } from '../../protocol/tfserving/tensorflow-type.ts'
+import { tensorflowEnumName, defaultSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import type { ServingEntry } from '../../protocol/tfserving/serving-config.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
@@ -119,7 +119,7 @@ export class ServingModels {
           side.name,
           {
             name: `${side.name}:0`,
-            dtype: tensorflowNumber(side.dataType),
+            dtype: tensorflowEnumName(side.dataType),
             tensorShape: { dim: side.shape.map((size) => ({ size: BigInt(size) })) },
           },
         ]),

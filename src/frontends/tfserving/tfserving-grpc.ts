@@ -20,6 +20,7 @@ import { requireSignature } from '../../protocol/tfserving/example-json.ts'
 import { withOnes } from '../../protocol/tfserving/predict-request.ts'
 import { servingEntries } from '../../protocol/tfserving/serving-config.ts'
 import { classifyMethod, exampleAnswer, multiAnswer, predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
+import { servingFiles } from '../../protocol/tfserving/serving-files.ts'
 import { decodeServing, encodeServing } from '../../protocol/tfserving/serving-messages.ts'
 import {
   readExampleRequest,
@@ -67,6 +68,7 @@ export function tfservingGrpc(
     act: UnaryMethod,
   ) => unaryMethod({ log, clock, wording: engine.wording }, `${service}/${rpc}`, api, [from, to], act, false, codec)
   return {
+    files: servingFiles,
     methods: [
       inference('Predict', (message) => predictCall(parts, readPredictRequest(message, parts.options.requestLimits))),
       inference('Classify', (message) => exampleCall(parts, readExampleRequest(message), 'classify')),

@@ -90,25 +90,16 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
   const service = '/org.pytorch.serve.grpc.inference.InferenceAPIsService'
   const predict = (rpc: string, streams: boolean): GrpcMethod =>
     method(parts, `${service}/${rpc}`, 'inference', 'PredictionsRequest', (request, call, caller, message) => {
-      const name = request['modelName'] as string
-      // TorchServe has one code for what is wrong before the model is asked.
-      const early = (reason: TorchserveError): void =>
-        call.finish(new GrpcStatus(statusCodes.INTERNAL, statusOf(reason).message))
-      if (name === '') {
-        early(new TorchserveError(400, 'BadRequestException', 'Parameter model_name is required.'))
-        return
-      }
-      let number: string
+      const asked = { message, request, streams, sink: new CallSink(call) }
       try {
-        number = parts.models.resolve(name, request['modelVersion'] as string)
+        beginPrediction(parts, call, caller, asked)
       } catch (reason) {
         if (!(reason instanceof TorchserveError)) throw reason
-        early(reason)
-        return
+        // TorchServe has one code for what is wrong before the model is asked.
+        call.finish(new GrpcStatus(statusCodes.INTERNAL, statusOf(reason).message))
       }
-      const inputs = request['input'] as ReadonlyMap<string, Buffer>
-      new GrpcPrediction(parts, call, caller, { message, inputs, streams }).begin(name, number)
     })
+  const streams = new Set<PredictionStream>()
   return {
     methods: [
       method(parts, `${service}/Ping`, 'health', 'Empty', (_, call) =>
@@ -118,8 +109,29 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
       ),
       predict('Predictions', false),
       predict('StreamPredictions', true),
+      {
+        path: `${service}/StreamPredictions2`,
+        api: 'inference',
+        isStream: true,
+        begin: (call, caller) => {
+          const stream = new PredictionStream(parts, call, caller)
+          streams.add(stream)
+          call.onClosed = () => streams.delete(stream)
+        },
+      },
     ],
+    drain: (status) => {
+      for (const stream of streams) stream.drain(status)
+    },
   }
+}
+
+/** Throws TorchserveError for a model that is not there. */
+function beginPrediction(parts: GrpcParts, call: PortCall, caller: Caller, asked: Prediction): void {
+  const name = asked.request['modelName'] as string
+  if (name === '') throw new TorchserveError(400, 'BadRequestException', 'Parameter model_name is required.')
+  const number = parts.models.resolve(name, asked.request['modelVersion'] as string)
+  new GrpcPrediction(parts, call, caller, asked).begin(name, number)
 }
 
 export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveSettings): GrpcFrontEnd {
@@ -184,11 +196,108 @@ function fieldsOf(request: MessageValue): Fields {
   }
 }
 
+/** Where the answers of a prediction go. */
+interface PredictionSink {
+  /** One piece of the answer. */
+  piece(body: Buffer): void
+  /** The last piece is out. */
+  end(): void
+  fail(error: unknown): void
+}
+
+/** The call is one prediction. */
+class CallSink implements PredictionSink {
+  readonly #call: PortCall
+
+  constructor(call: PortCall) {
+    this.#call = call
+  }
+
+  piece(body: Buffer): void {
+    const bytes = encodeTorch('PredictionResponse', { prediction: body })
+    this.#call.send({ parts: [bytes], byteLength: bytes.length }, null)
+  }
+  end(): void {
+    this.#call.finish(statusOk)
+  }
+  fail(error: unknown): void {
+    this.#call.finish(statusOf(error))
+  }
+}
+
+/**
+ * StreamPredictions2: any number of predictions on one call, one after the other, so that those of a sequence keep their order. The
+ * next message waits in the client until the one before it is answered. An error is an answer and does not end the stream.
+ */
+class PredictionStream implements PredictionSink {
+  readonly #parts: GrpcParts
+  readonly #call: PortCall
+  readonly #caller: Caller
+  #message: Buffer | null = null
+  #sequenceId = ''
+  #endStatus: GrpcStatus | null = null
+
+  constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
+    this.#parts = parts
+    this.#call = call
+    this.#caller = caller
+    call.allowLargeMessages()
+    call.onMessage = (message) => this.#begin(message)
+    call.onHalfClose = () => this.drain(statusOk)
+  }
+
+  /** No further messages; the stream ends after the one under way. */
+  drain(status: GrpcStatus): void {
+    this.#endStatus ??= status
+    if (this.#message === null) this.#call.finish(this.#endStatus)
+  }
+
+  #begin(message: Buffer): void {
+    this.#message = message
+    this.#sequenceId = ''
+    this.#call.setPaused(true)
+    try {
+      const request = decodeTorch('PredictionsRequest', message)
+      this.#sequenceId = request['sequenceId'] as string
+      const asked = { message, request, streams: true, sink: this }
+      beginPrediction(this.#parts, this.#call, this.#caller, asked)
+    } catch (reason) {
+      if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
+      if (reason instanceof ServerError) this.#parts.engine.refusals.count(reason)
+      this.fail(reason)
+    }
+  }
+
+  piece(body: Buffer): void {
+    this.#send({ prediction: body })
+  }
+  fail(error: unknown): void {
+    const { code, message } = statusOf(error)
+    this.#send({ status: { code, message } })
+    this.end()
+  }
+  end(): void {
+    const message = this.#message
+    if (message === null) return
+    this.#message = null
+    this.#call.messageDone(message)
+    if (this.#endStatus !== null) this.#call.finish(this.#endStatus)
+    else this.#call.setPaused(false)
+  }
+
+  #send(answer: MessageValue): void {
+    const bytes = encodeTorch('PredictionResponse', { ...answer, sequenceId: this.#sequenceId })
+    this.#call.send({ parts: [bytes], byteLength: bytes.length }, null)
+  }
+}
+
 type Prediction = {
   readonly message: Buffer
-  readonly inputs: ReadonlyMap<string, Buffer>
-  /** The answer comes in pieces, as the handler makes them. */
+  /** PredictionsRequest */
+  readonly request: MessageValue
+  /** The answer may come in pieces, as the handler makes them. */
   readonly streams: boolean
+  readonly sink: PredictionSink
 }
 
 /** When a client leaves this much unread and the model cannot be paused, the request is given up. */
@@ -220,8 +329,12 @@ class GrpcPrediction extends CallExchange {
     }
     this.answersOnce = !signature.isDecoupled
     this.reserve(this.received.length)
-    const fields = [...this.#asked.inputs].map(([field, value]) => ({ name: field, contentType: '', value }))
-    const inputs = fieldTensors(fields, { id: this.#id, headers: [] }, config.maxBatchSize > 0)
+    const { request } = this.#asked
+    const given = request['input'] as ReadonlyMap<string, Buffer>
+    const fields = [...given].map(([field, value]) => ({ name: field, contentType: '', value }))
+    const sequenceId = request['sequenceId'] as string
+    const headers = sequenceId === '' ? [] : [['ts_request_sequence_id', sequenceId] as const]
+    const inputs = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
     this.submit({ id: this.#id, inputs })
   }
 
@@ -231,26 +344,26 @@ class GrpcPrediction extends CallExchange {
 
   protected override fail(error: ServerError): void {
     this.#counts.answered(torchserveError(error).status)
-    this.call.finish(statusOf(error))
+    this.#asked.sink.fail(error)
   }
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
     if (!response.isFlagOnly) {
       const { status, body } = torchAnswer(response)
       this.#counts.answered(status)
-      this.#send(encodeTorch('PredictionResponse', { prediction: body }))
+      this.#send(body)
     }
     response.release()
-    if (isFinal || this.answersOnce) this.call.finish(statusOk)
+    if (isFinal || this.answersOnce) this.#asked.sink.end()
   }
 
-  #send(bytes: Buffer): void {
+  #send(body: Buffer): void {
     if (this.call.backlogBytes > mostUnreadBytes) {
       this.cancel()
       this.call.giveUp()
       return
     }
-    this.call.send({ parts: [bytes], byteLength: bytes.length }, null)
+    this.#asked.sink.piece(body)
     if (this.answersOnce || this.call.backlogBytes === 0) return
     this.setPaused(true)
     this.call.onDrain = () => this.setPaused(false)

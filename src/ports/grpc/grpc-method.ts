@@ -7,6 +7,7 @@ import { turnBudget } from '../../base/turn-budget.ts'
 import { messageOf } from '../../base/server-error.ts'
 import type { ErrorWording } from '../../model/error-wording.ts'
 import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
+import type { WireFile } from '../../protocol/grpc/wire-schema.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
 import type { PortCall } from './port-call.ts'
 
@@ -26,6 +27,8 @@ export type GrpcMethod = {
 /** The methods that a front end gives to the gRPC port. */
 export type GrpcFrontEnd = {
   readonly methods: readonly GrpcMethod[]
+  /** The .proto files of its services, for reflection; left out: they are among those that every server has. */
+  readonly files?: readonly WireFile[]
   /** Ends calls that would not end by themselves, as streams, once their answers are sent. */
   drain?(status: GrpcStatus): void
 }

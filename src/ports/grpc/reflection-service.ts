@@ -4,9 +4,13 @@ import { ServerError } from '../../base/server-error.ts'
 import { GrpcStatus, statusOk } from '../../transport/grpc/grpc-status.ts'
 import type { GrpcFrontEnd } from './grpc-method.ts'
 import type { PortCall } from './port-call.ts'
+import type { Reflection } from './reflection.ts'
 
-export function reflectionService(): GrpcFrontEnd {
+/** `frontEnds`: the others of the port, whose files are told. */
+export function reflectionService(frontEnds: readonly GrpcFrontEnd[]): GrpcFrontEnd {
   const calls = new Set<PortCall>()
+  let reflection: Promise<Reflection> | null = null
+  const opened = (): Promise<Reflection> => (reflection ??= openReflection(frontEnds))
   return {
     methods: ['v1', 'v1alpha'].map((version) => ({
       path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
@@ -14,7 +18,7 @@ export function reflectionService(): GrpcFrontEnd {
       begin: (call) => {
         calls.add(call)
         call.onClosed = () => calls.delete(call)
-        reflect(call)
+        reflect(call, opened)
       },
     })),
     drain: (status) => {
@@ -23,7 +27,14 @@ export function reflectionService(): GrpcFrontEnd {
   }
 }
 
-function reflect(call: PortCall): void {
+/** Read at the first call. */
+async function openReflection(frontEnds: readonly GrpcFrontEnd[]): Promise<Reflection> {
+  const { Reflection } = await import('./reflection.ts')
+  const { wireFiles } = await import('../../protocol/grpc/wire-schema.ts')
+  return new Reflection([...wireFiles, ...frontEnds.flatMap(({ files }) => files ?? [])])
+}
+
+function reflect(call: PortCall, opened: () => Promise<Reflection>): void {
   let isHalfClosed = false
   let pending = 0
   const endIfDone = (): void => {
@@ -35,9 +46,9 @@ function reflect(call: PortCall): void {
   }
   call.onMessage = (message) => {
     pending++
-    import('./reflection.ts')
-      .then(({ answerReflection }) => {
-        const answer = answerReflection(message)
+    opened()
+      .then((reflection) => {
+        const answer = reflection.answer(message)
         call.send({ parts: [answer], byteLength: answer.length }, null)
         call.messageDone(message)
         pending--

@@ -7,8 +7,14 @@ import { serverForm } from '../grpc/message-codec.ts'
 const rows: MessageRows = {
   Empty: [],
   TorchServeHealthResponse: ['string health = 1'],
-  PredictionsRequest: ['string model_name = 1', 'string model_version = 2', 'map<string, bytes> input = 3'],
-  PredictionResponse: ['bytes prediction = 1'],
+  PredictionsRequest: [
+    'string model_name = 1',
+    'string model_version = 2',
+    'map<string, bytes> input = 3',
+    'string sequence_id = 4',
+  ],
+  PredictionResponse: ['bytes prediction = 1', 'string sequence_id = 2', 'Status status = 3'],
+  Status: ['int32 code = 1', 'string message = 2'],
   ManagementResponse: ['string msg = 1'],
   DescribeModelRequest: ['string model_name = 1', 'string model_version = 2', 'bool customized = 3'],
   ListModelsRequest: ['int32 limit = 1', 'int32 next_page_token = 2'],

@@ -99,6 +99,7 @@ export async function consoleModels(): Promise<ConsoleModels> {
     'read_digit/config.pbtxt': ensemble,
     'read_digit/1/': '',
     'silero_vad/config.pbtxt': await readFile(path.join(voice, 'models/silero_vad/config.pbtxt'), 'utf8'),
+    'silero_vad/galatea.yaml': 'playground:\n  input: { as: sound, rate: 16000 }\n  sr: { value: 16000 }\n',
     'unfit/config.pbtxt': 'backend: "onnxruntime"\nmax_batch_size: 4\nmax_bach_size: 5\n',
     'unfit/1/model.onnx': '',
     '.jobs/in.jsonl': Array.from({ length: 50 }, (_, i) => jobLine(i)).join('\n'),

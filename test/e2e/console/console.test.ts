@@ -186,7 +186,8 @@ test('a job over a file is started and watched to its end', async () => {
 
 test('what is said into the microphone is heard by the voice example', async () => {
   await show('#/playground/silero_vad')
-  await page.getByLabel('Values of sr').fill('16000')
+  // The model says so in its galatea.yaml.
+  await until(async () => (await page.getByLabel('Values of sr').inputValue()) === '16000', 'the rate')
   await page.getByRole('button', { name: 'Record' }).click()
   // The recorder runs in real time: the fake microphone speaks after one second.
   const end = ((await page.evaluate('performance.now()')) as number) + 2600
