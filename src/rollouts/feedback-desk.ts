@@ -12,7 +12,7 @@ export interface FeedbackTaker {
 }
 
 /** Sends feedback to the servers that share rollouts. False: they cannot be reached. */
-export type ForwardFeedback = (model: string, entries: readonly FeedbackEntry[]) => boolean
+type ForwardFeedback = (model: string, entries: readonly FeedbackEntry[]) => boolean
 
 type FeedbackReceipt = Readonly<Record<FeedbackResult, number>> & {
   /** The first ids that no rollout remembers. */
