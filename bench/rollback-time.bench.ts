@@ -1,6 +1,6 @@
 // How long a bad version keeps its requests: from the fault to the weight 0, at 200 requests a second and 5 % of them. Twenty
-// runs in virtual time with the router, the judge and the states of the server, and some with a real server under load. And
-// what callers feel of a shadow that is five seconds slow.
+// runs in virtual time, of the sums and the judge alone: requests fall to the candidate by chance, and the finding is the end. And some
+// with a real server under load, with everything. And what callers feel of a shadow that is five seconds slow.
 
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

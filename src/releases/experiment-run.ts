@@ -2,6 +2,7 @@
 
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { compareVersions } from '../repository/version-policy.ts'
+import { fullWeight } from '../rollouts/assignment.ts'
 import { GoalValues } from '../rollouts/judge/experiment-report.ts'
 import { experimentAdoption, isExperimentOpen, reduceExperiment, type ExperimentEffect, type ExperimentEvent, type ExperimentTransition } from '../rollouts/reduce-experiment.ts' // prettier-ignore
 import { experimentMarkdown, reportExperiment, reportGoals, winnerOfGoals, type ExperimentReport, type GoalReport } from '../rollouts/report-experiment.ts' // prettier-ignore
@@ -9,7 +10,7 @@ import type { NotifyEvent } from '../rollouts/rollout-plan.ts'
 import type { Moment } from '../rollouts/rollout-state.ts'
 import type { ExperimentTraffic, OpenExperiment } from './experiment-traffic.ts'
 import type { ArmOutcomes } from './live-traffic.ts'
-import { isRolloutRecord, noteText, type ArmVersion, type ExperimentRecord, type ReleaseNote, type ReleaseRecord } from './release-record.ts' // prettier-ignore
+import { isRolloutRecord, noteText, pinTo, type ArmVersion, type ExperimentRecord, type ReleaseNote, type ReleaseRecord } from './release-record.ts' // prettier-ignore
 import type { RunCall, RunParts, RunSettings } from './rollout-run.ts'
 import type { ServerEvidence } from './shared-rollouts.ts'
 import { generationOf, StateSharing } from './state-sharing.ts'
@@ -120,8 +121,6 @@ export class ExperimentRun {
     const wanted = arm === '' ? state.winner : arm
     if (wanted === null) return `no arm of experiment '${name}' beats the first one for certain: name one, as {"arm": "${known[1] ?? ''}"}` // prettier-ignore
     if (!known.includes(wanted)) throw wrong(`experiment '${name}' has no arm '${wanted.slice(0, 100)}', it has ${known.join(', ')}`) // prettier-ignore
-    const other = arms.find((one) => one.arm === wanted && one.model !== this.#record.model)
-    if (other !== undefined) return `the arm '${wanted}' is model '${other.model}': only a version of '${this.#record.model}' can become its default version. Put the files into a version folder, or end the experiment by rollback` // prettier-ignore
     return this.dispatch({ type: 'end', arm: wanted, by, why })
   }
 
@@ -369,10 +368,17 @@ export class ExperimentRun {
 
   async #promote(arm: string): Promise<void> {
     const { model, name } = this.#record
-    const { version } = this.#record.arms.find((one) => one.arm === arm) as ArmVersion
-    await this.#parts.pins.change(model, this.#repository, { standard: version }).catch((reason: unknown) => {
+    const winner = this.#record.arms.find((one) => one.arm === arm) as ArmVersion
+    const { version } = winner
+    await this.#parts.pins.change(model, this.#repository, pinTo(model, winner)).catch((reason: unknown) => {
       this.#parts.log.error(`experiment '${name}': version ${version} is the default version until the next restart only, because it cannot be kept: ${messageOf(reason)}`) // prettier-ignore
     })
+  }
+
+  /** On all arms but the one that stays. None begins there any more. */
+  async #sequencesEnded(kept: string): Promise<void> {
+    const leaving = this.#record.arms.filter(({ arm }) => arm !== kept)
+    await Promise.all(leaving.map(({ model, version }) => this.#parts.fleet.version(model, version)?.sequencesEnded()))
   }
 
   async #unload(): Promise<void> {
@@ -386,6 +392,10 @@ export class ExperimentRun {
     this.#traffic = null
     try {
       await this.#promoting
+      const kept = state.promoted ?? this.#record.arms[0]?.arm
+      traffic?.setWeights(this.#record.arms.map(({ arm }) => (arm === kept ? fullWeight : 0)))
+      // Until then requests of sequences find their arm through the router.
+      await this.#sequencesEnded(kept ?? '')
       traffic?.close()
       this.#isWanted = false
       await this.#renew()

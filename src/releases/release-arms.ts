@@ -105,7 +105,7 @@ export async function experimentArms(
   return arms
 }
 
-/** Nobody becomes the default version of a model with the files of another model, and the control is the default version. */
+/** The control is the default version of the model itself. */
 async function otherModel(
   fleet: ModelFleet,
   { model, plan }: { readonly model: string; readonly plan: ExperimentPlan },
@@ -113,7 +113,6 @@ async function otherModel(
   other: string,
 ): Promise<FoundModel> {
   if (arm === plan.arms[0]?.name) throw new ServerError('INVALID_ARG', `the first arm '${arm}' names the model '${other}': the first arm must be a version of '${model}' itself`) // prettier-ignore
-  if (plan.isWinnerPromoted) throw new ServerError('INVALID_ARG', `'promote_winner' goes with versions of one model, and the arm '${arm}' names the model '${other}'`) // prettier-ignore
   const polled = await fleet.poll(other)
   if (fleet.standardOf(fleet.labelOf(polled)) !== '') return polled
   throw new ServerError('INVALID_ARG', `model '${other}', which is the arm '${arm}', does not serve: load it first`)

@@ -143,6 +143,25 @@ test('a shadow copy has a line of its own in the access log', async () => {
   await rollBack('copied')
 })
 
+test('a sequence ends on the arm that it began on, also after the end of its experiment', async () => {
+  const arms = [{ name: 'a', version: 1, weight: 50 }, { name: 'b', version: 2, weight: 50 }] // prettier-ignore
+  const posted = { model: 'sequences', name: 'both', kind: 'experiment', arms, goals: ['score:x'] }
+  assert.equal((await call(server, '/v2/rollouts', posted)).status, 201)
+  await reached(server, 'RUNNING')
+  const of = (id: number, more: object = {}): Promise<number> => ask('sequences', { sequence_id: id, ...more }, [1, 1])
+  const versions = new Map<number, number>()
+  for (let id = 101; new Set(versions.values()).size < 2 || id <= 104; id++)
+    versions.set(id, Math.floor((await of(id, { sequence_start: true })) / 100))
+  assert.equal((await call(server, '/v2/rollouts/both/rollback', {})).status, 200)
+  await reached(server, 'ENDED')
+  for (const [id, version] of versions) assert.equal(await of(id), version * 100 + 2)
+  assert.equal(await of(99, { sequence_start: true, sequence_end: true }), 101)
+  for (const [id, version] of versions) assert.equal(await of(id, { sequence_end: true }), version * 100 + 3)
+  const isLeft = async (): Promise<boolean> =>
+    (await call(server, '/v2/models/sequences/versions/2/ready')).status !== 200
+  await until(isLeft, 'the other arm to be let go')
+})
+
 test('a sequence ends on the version that it began on, also after the rollback, which memory causes', async () => {
   const judge = { metrics: { memory: {} } }
   await begin({ model: 'sequences', name: 'heavy', candidate: 2, judge, steps: [{ weight: 50, for: '1h' }] })

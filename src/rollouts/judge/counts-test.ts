@@ -11,12 +11,17 @@ const mostSources = 3
 
 type ArmCount = { readonly requests: number; readonly events: number }
 
-/** What the test knows. All parts of several servers add up: `addCountSums`. */
-export type CountSums = {
+/** So many ticks after the one before it a test begins anew, beside the others. */
+const ticksPerStart = 60
+/** Tests of this many starts go on. What an older one has found by then is given up: that only lowers the evidence. */
+const mostStarts = 16
+/** The stake of the test that has run from the beginning. The k-th of the others has `1 / (k (k + 1))` of the rest. */
+const firstStake = 0.5
+
+/** The requests since a start of the test, and what they say. */
+export type CountWindow = {
   readonly candidate: ArmCount
   readonly stable: ArmCount
-  /** The candidate at 100 %, where stable has no requests and there is no control. */
-  readonly alone: ArmCount
   /** ln of the likelihood ratio, by odds ratio. */
   readonly logRatios: readonly number[]
   /** Ticks in which the candidate had an event. */
@@ -25,6 +30,15 @@ export type CountSums = {
   readonly eventBuckets: readonly number[]
   /** Events of the candidate that came without a sticky key. */
   readonly keylessEvents: number
+}
+
+/** What the test knows: the window of the whole rollout, and those of later starts. All parts of several servers add up: `addCountSums`. */
+export type CountSums = CountWindow & {
+  /** The candidate at 100 %, where stable has no requests and there is no control. */
+  readonly alone: ArmCount
+  readonly ticks: number
+  /** In their order; `start` counts from 1. */
+  readonly later: readonly (CountWindow & { readonly start: number })[]
 }
 
 /** The requests of one tick. `eventBuckets` has the bucket of each event of the candidate; null: it had no key. */
@@ -38,15 +52,16 @@ type CountTick = {
 
 const noCount: ArmCount = { requests: 0, events: 0 }
 
-export const noCountSums: CountSums = {
+const noWindow: CountWindow = {
   candidate: noCount,
   stable: noCount,
-  alone: noCount,
   logRatios: oddsRatios.map(() => 0),
   eventTicks: 0,
   eventBuckets: [],
   keylessEvents: 0,
 }
+
+export const noCountSums: CountSums = { ...noWindow, alone: noCount, ticks: 0, later: [] }
 
 const addCounts = (a: ArmCount, b: ArmCount): ArmCount => ({
   requests: a.requests + b.requests,
@@ -59,17 +74,38 @@ const addCounts = (a: ArmCount, b: ArmCount): ArmCount => ({
  */
 export function addCountTick(sums: CountSums, tick: CountTick): CountSums {
   const { candidate, stable } = tick
-  return {
-    candidate: addCounts(sums.candidate, candidate),
-    stable: addCounts(sums.stable, stable),
-    alone: tick.isAlone && stable.requests === 0 ? addCounts(sums.alone, candidate) : sums.alone,
+  const buckets = tick.eventBuckets.filter((bucket) => bucket !== null)
+  const more: CountWindow = {
+    candidate,
+    stable,
     // A tick in which one arm had no requests adds 0.
-    logRatios: sums.logRatios.map((sum, i) => sum + logRatio(oddsRatios[i] as number, candidate, stable)),
-    eventTicks: sums.eventTicks + (candidate.events > 0 ? 1 : 0),
-    eventBuckets: joinBuckets(sums.eventBuckets, tick.eventBuckets),
-    keylessEvents: sums.keylessEvents + tick.eventBuckets.filter((bucket) => bucket === null).length,
+    logRatios: oddsRatios.map((odds) => logRatio(odds, candidate, stable)),
+    eventTicks: candidate.events > 0 ? 1 : 0,
+    eventBuckets: buckets,
+    keylessEvents: tick.eventBuckets.length - buckets.length,
+  }
+  const start = startsIn(sums.ticks)
+  const isStart = start > 0 && sums.ticks % ticksPerStart === 0
+  const later = isStart ? [...sums.later, { ...noWindow, start }].slice(-mostStarts) : sums.later
+  return {
+    ...addWindows(sums, more),
+    alone: tick.isAlone && stable.requests === 0 ? addCounts(sums.alone, candidate) : sums.alone,
+    ticks: sums.ticks + 1,
+    later: later.map((window) => ({ ...addWindows(window, more), start: window.start })),
   }
 }
+
+/** The number of later starts in so many ticks. */
+const startsIn = (ticks: number): number => Math.max(0, Math.floor(ticks / ticksPerStart))
+
+const addWindows = (a: CountWindow, b: CountWindow): CountWindow => ({
+  candidate: addCounts(a.candidate, b.candidate),
+  stable: addCounts(a.stable, b.stable),
+  logRatios: a.logRatios.map((sum, i) => sum + (b.logRatios[i] ?? 0)),
+  eventTicks: a.eventTicks + b.eventTicks,
+  eventBuckets: joinBuckets(a.eventBuckets, b.eventBuckets),
+  keylessEvents: a.keylessEvents + b.keylessEvents,
+})
 
 function logRatio(odds: number, candidate: ArmCount, stable: ArmCount): number {
   if (candidate.events === 0 && stable.events === 0) return 0
@@ -78,30 +114,51 @@ function logRatio(odds: number, candidate: ArmCount, stable: ArmCount): number {
   return candidate.events * Math.log((odds * all) / weighted) + stable.events * Math.log(all / weighted)
 }
 
-function joinBuckets(known: readonly number[], more: readonly (number | null)[]): readonly number[] {
+function joinBuckets(known: readonly number[], more: readonly number[]): readonly number[] {
   if (known.length >= mostSources || more.length === 0) return known
   const all = new Set(known)
-  for (const bucket of more) if (bucket !== null && all.size < mostSources) all.add(bucket)
+  for (const bucket of more) if (all.size < mostSources) all.add(bucket)
   return all.size === known.length ? known : [...all]
 }
 
+/** A start that one server has given up counts no more: without its part the sum could jump up. */
 export function addCountSums(a: CountSums, b: CountSums): CountSums {
+  const ticks = Math.max(a.ticks, b.ticks)
+  const oldest = startsIn(ticks - 1) - mostStarts
+  const starts = new Set([...a.later, ...b.later].map(({ start }) => start))
+  const ofStart = ({ later }: CountSums, start: number): CountWindow => later.find((one) => one.start === start) ?? noWindow // prettier-ignore
   return {
-    candidate: addCounts(a.candidate, b.candidate),
-    stable: addCounts(a.stable, b.stable),
+    ...addWindows(a, b),
     alone: addCounts(a.alone, b.alone),
-    logRatios: a.logRatios.map((sum, i) => sum + (b.logRatios[i] ?? 0)),
-    eventTicks: a.eventTicks + b.eventTicks,
-    eventBuckets: joinBuckets(a.eventBuckets, b.eventBuckets),
-    keylessEvents: a.keylessEvents + b.keylessEvents,
+    ticks,
+    later: [...starts]
+      .filter((start) => start > oldest)
+      .toSorted((one, other) => one - other)
+      .map((start) => ({ ...addWindows(ofStart(a, start), ofStart(b, start)), start })),
   }
 }
 
-/** ln e: evidence that the candidate has more events. */
-export const countEvidence = (sums: CountSums): number => logMeanExp(sums.logRatios)
+/** ln e of one window: evidence that the candidate has more events in it. */
+export const countEvidence = ({ logRatios }: Pick<CountWindow, 'logRatios'>): number => logMeanExp(logRatios)
+
+/**
+ * A fault that comes late is hidden in one window by the health before it. So stakes are kept for tests that begin later. A stake
+ * that is not in play yet is worth itself, and all stakes together are 1: under "not worse" the sum is an e-process, as each test is.
+ */
+export function countFinding(sums: CountSums): { readonly logEvidence: number; readonly window: CountWindow } {
+  let window: CountWindow = sums
+  let best = Math.log(firstStake) + countEvidence(sums)
+  const logs = [best, Math.log((1 - firstStake) / (startsIn(sums.ticks - 1) + 1))]
+  for (const later of sums.later) {
+    const log = Math.log((1 - firstStake) / (later.start * (later.start + 1))) + countEvidence(later)
+    logs.push(log)
+    if (log > best) [best, window] = [log, later]
+  }
+  return { logEvidence: logMeanExp(logs) + Math.log(logs.length), window }
+}
 
 /** From how many distinct users the candidate's events came, up to 3. An event without a key counts as a user of its own. */
-export const eventSources = (sums: CountSums): number =>
-  Math.min(mostSources, sums.eventBuckets.length + sums.keylessEvents)
+export const eventSources = ({ eventBuckets, keylessEvents }: CountWindow): number =>
+  Math.min(mostSources, eventBuckets.length + keylessEvents)
 
 export const rateOf = ({ requests, events }: ArmCount): number => (requests === 0 ? 0 : events / requests)

@@ -1,6 +1,6 @@
 // One metric: its sums and its rule → worse, fine or unsure, with the numbers that say why.
 
-import { countEvidence, eventSources, rateOf, type CountSums } from './counts-test.ts'
+import { countFinding, eventSources, rateOf, type CountSums, type CountWindow } from './counts-test.ts'
 import { driftEvidence, highestTotalVariation, totalVariation } from './drift-test.ts'
 import { meanInterval, meanOf } from './mean-interval.ts'
 import type { CountRule, DriftRule, MemoryRule, MetricRule, PromqlRule, ShareRule, SignRule } from './metric-rule.ts'
@@ -59,10 +59,10 @@ const alphaParts = { relative: 0.8, alone: 0.1, limit: 0.1 } as const
 function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVerdict {
   const needed = alpha * alphaParts.relative
   const { candidate, stable, alone } = sums
-  const logEvidence = countEvidence(sums)
+  const { logEvidence, window } = countFinding(sums)
   const [rateC, rateS] = [rateOf(candidate), rateOf(stable)]
   const isRelatively = logEvidence >= -Math.log(needed)
-  const isLarger = rateC >= rateS + rule.addedRate && rateC >= rule.factor * rateS
+  const isLarger = isMuchMore(rule, rateOf(window.candidate), rateOf(window.stable))
   const ofAlone = shareInterval(alone.events, alone.requests, (alpha * alphaParts.alone) / 2)
   const ofStableBefore = shareInterval(stable.events, stable.requests, (alpha * alphaParts.alone) / 2)
   const isAlone = stable.requests > 0 && ofAlone.low > ofStableBefore.high + rule.addedRate
@@ -71,7 +71,8 @@ function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVer
   const isSignificant = isRelatively || isAlone || isOverLimit
   const hasEnough = hasEnoughEvents(rule, sums)
   const isMaterial = hasEnough && (isLarger || isAlone || isOverLimit)
-  const isWorse = hasEnough && ((isRelatively && isLarger) || isAlone || isOverLimit)
+  const isFound = isRelatively && isLarger && hasEnoughEvents(rule, window)
+  const isWorse = hasEnough && (isFound || isAlone || isOverLimit)
   const shownC = shareInterval(candidate.events, candidate.requests, alpha / 2)
   const shownS = shareInterval(stable.events, stable.requests, alpha / 2)
   const isFine =
@@ -89,6 +90,7 @@ function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVer
     why:
       `candidate ${candidate.events} of ${candidate.requests} (${percent(rateC)}), ` +
       `stable ${stable.events} of ${stable.requests} (${percent(rateS)}); ${evidenceText(logEvidence, needed)}` +
+      (isRelatively && window !== sums ? `; of late ${windowText(window)}` : '') +
       (isAlone
         ? `; at 100 %: ${alone.events} of ${alone.requests}, stable had at most ${percent(ofStableBefore.high)}`
         : '') +
@@ -96,12 +98,18 @@ function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVer
   }
 }
 
+const isMuchMore = (rule: CountRule, candidate: number, stable: number): boolean =>
+  candidate >= stable + rule.addedRate && candidate >= rule.factor * stable
+
+const windowText = ({ candidate, stable }: CountWindow): string =>
+  `${candidate.events} of ${candidate.requests} (${percent(rateOf(candidate))}) and ${stable.events} of ${stable.requests} (${percent(rateOf(stable))})`
+
 /** A handful of events in one second, or of one user, is no finding, unless half of all requests fail. */
-function hasEnoughEvents(rule: CountRule, sums: CountSums): boolean {
-  const { requests, events } = sums.candidate
-  if (eventSources(sums) < rule.leastSources) return false
+function hasEnoughEvents(rule: CountRule, window: CountWindow): boolean {
+  const { requests, events } = window.candidate
+  if (eventSources(window) < rule.leastSources) return false
   const isHalf = requests >= 20 && events * 2 >= requests
-  return isHalf || (events >= rule.leastEvents && sums.eventTicks >= rule.leastTicks)
+  return isHalf || (events >= rule.leastEvents && window.eventTicks >= rule.leastTicks)
 }
 
 function judgeSigns(rule: SignRule, sums: SumsOf<'sign'>, alpha: number): MetricVerdict {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { addCountTick, countEvidence, noCountSums } from './counts-test.ts'
+import { addCountSums, addCountTick, countEvidence, countFinding, noCountSums, type CountSums } from './counts-test.ts'
 import { driftEvidence } from './drift-test.ts'
 import { shareEvidence, shareInterval } from './share-interval.ts'
 import { addSign, noSignSums, signEvidence, upperQuantile } from './sign-test.ts'
@@ -40,15 +40,30 @@ function assertFewAlarms(isAlarm: () => boolean, count = runs, budget = alpha): 
   assert.ok(alarms <= allowed, `${alarms} false alarms in ${count} rollouts, at most ${Math.floor(allowed)} are chance`)
 }
 
+function nextTick(sums: CountSums, rate: number, rateOfCandidate = rate): CountSums {
+  const [ofCandidate, ofStable] = [poisson(5), 95]
+  const events = (requests: number, of: number): number => Math.min(requests, poisson(requests * of))
+  const candidate = { requests: ofCandidate, events: events(ofCandidate, rateOfCandidate) }
+  const stable = { requests: ofStable, events: events(ofStable, rate) }
+  return addCountTick(sums, { candidate, stable, eventBuckets: [], isAlone: false })
+}
+
 function countsAlarm(rate: number): boolean {
   let sums = noCountSums
   for (let tick = 0; tick < 200; tick++) {
-    const [ofCandidate, ofStable] = [poisson(5), 95]
-    const events = (requests: number): number => Math.min(requests, poisson(requests * rate))
-    const candidate = { requests: ofCandidate, events: events(ofCandidate) }
-    const stable = { requests: ofStable, events: events(ofStable) }
-    sums = addCountTick(sums, { candidate, stable, eventBuckets: [], isAlone: false })
-    if (candidate.events > 0 && countEvidence(sums) >= needed) return true
+    sums = nextTick(sums, rate)
+    if (sums.candidate.events > 0 && countFinding(sums).logEvidence >= needed) return true
+  }
+  return false
+}
+
+/** Two servers, one of which began later, looked at together: windows come and go. */
+function sharedAlarm(rate: number): boolean {
+  let [early, late] = [noCountSums, noCountSums]
+  for (let tick = 0; tick < 1200; tick++) {
+    early = nextTick(early, rate)
+    if (tick >= 200) late = nextTick(late, rate)
+    if (tick % 5 === 0 && countFinding(addCountSums(early, late)).logEvidence >= needed) return true
   }
   return false
 }
@@ -111,6 +126,10 @@ describe('2,000 rollouts of a good candidate, looked at in every tick', () => {
     for (const rate of [0.001, 0.01, 0.2]) assertFewAlarms(() => countsAlarm(rate))
   })
 
+  test('errors that two servers count', () => {
+    assertFewAlarms(() => sharedAlarm(0.02), 100)
+  })
+
   test('latency: p50 and p99, and means of scores, with calm workers and with workers that pause', () => {
     for (const figure of Object.values(figures)) {
       for (const hasPauses of [false, true]) assertFewAlarms(() => signAlarm(figure, hasPauses))
@@ -124,6 +143,22 @@ describe('2,000 rollouts of a good candidate, looked at in every tick', () => {
   test('slo, agreement and errors with a limit: the share is the limit', () => {
     for (const limit of [0.01, 0.5]) assertFewAlarms(() => shareAlarm(limit))
   })
+})
+
+test('a fault that comes after ten minutes of health is found in two thirds of the time that one window takes, or less', () => {
+  const times = Array.from({ length: 31 }, () => {
+    let sums = noCountSums
+    for (let tick = 0; tick < 600; tick++) sums = nextTick(sums, 0.01)
+    let [withStarts, alone] = [0, 0]
+    for (let tick = 1; alone === 0; tick++) {
+      sums = nextTick(sums, 0.01, 0.05)
+      if (withStarts === 0 && countFinding(sums).logEvidence >= needed) withStarts = tick
+      if (countEvidence(sums) >= needed) alone = tick
+    }
+    return { withStarts: withStarts === 0 ? alone : withStarts, alone }
+  })
+  const median = (one: 'withStarts' | 'alone'): number => times.map((time) => time[one]).toSorted((a, b) => a - b)[15] as number // prettier-ignore
+  assert.ok(median('withStarts') * 1.5 < median('alone'), `${median('withStarts')} ticks and ${median('alone')}`)
 })
 
 test('the simulation sees a test that peeks: a plain interval of 95 % is left far too often', () => {

@@ -19,7 +19,7 @@ export class PairedCounts {
   #tickStartNs: number
 
   constructor(known: CountSums | undefined, nowNs: number) {
-    this.#sums = known ?? noCountSums
+    this.#sums = { ...noCountSums, ...known }
     this.#tickStartNs = nowNs
   }
 
