@@ -42,7 +42,7 @@ function namedFolder(libraryPath: string): string {
 
 function hasLibrary(folder: string): boolean {
   try {
-    return readdirSync(folder).some((name) => /^(lib)?llama(\.v[\d.]+)?\.(so|dylib|dll)$/.test(name))
+    return readdirSync(folder).some((name) => /^(lib)?llama(\.[a-z]+)?(\.v[\d.]+)?\.(so|dylib|dll)$/.test(name))
   } catch {
     // It is a file.
     return false

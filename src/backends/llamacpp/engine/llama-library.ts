@@ -140,7 +140,7 @@ function threadAttacher(base: Loaded, ggml: Loaded, bind: <Result>(definition: s
 function libraryFiles(folder: string): { base: string; ggml: string; llama: string } {
   const names = readdirSync(folder)
   const find = (stem: string): string => {
-    const form = new RegExp(String.raw`^(lib)?${stem}(\.v[\d.]+)?\.(so|dylib|dll)$`)
+    const form = new RegExp(String.raw`^(lib)?${stem}(\.[a-z]+)?(\.v[\d.]+)?\.(so|dylib|dll)$`)
     const name = names.find((each) => form.test(each))
     if (name === undefined) throw new ServerError('UNAVAILABLE', `there is no library '${stem}' in '${folder}'`)
     return path.join(folder, name)
