@@ -1,6 +1,6 @@
 // Chats with any OpenAI server at the same time, each as a stream: how many tokens came per second, and when.
 
-import { Agent, request } from 'node:http'
+import { request } from 'node:http'
 
 export type ChatLoad = {
   readonly chats: number
@@ -16,8 +16,6 @@ export type ChatMeasure = {
   /** Milliseconds, one for each further token. */
   readonly nextTokenMs: readonly number[]
 }
-
-const agent = new Agent({ keepAlive: true })
 
 export async function loadChats(base: string, { chats, tokens, ask }: ChatLoad): Promise<ChatMeasure> {
   const startMs = performance.now()
@@ -47,7 +45,8 @@ function oneChat(base: string, content: string, tokens: number): Promise<{ began
       `${base}/v1/chat/completions`,
       {
         method: 'POST',
-        agent,
+        // llama-server closes connections that rest, so each chat has one of its own.
+        agent: false,
         headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
       },
       (answer) => {

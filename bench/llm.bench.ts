@@ -14,7 +14,8 @@ import { alternate, medianOf, medianRatio, type Bench, type BenchSettings, type 
 import { loadChats, percentile, type ChatLoad, type ChatMeasure } from './chat-load.ts'
 
 const answerTokens = 24
-const threads = availableParallelism()
+/** GALATEA_LLM_THREADS: on a machine whose cores others use, one thread says more about a program than many that wait. */
+const threads = Number(process.env['GALATEA_LLM_THREADS'] ?? availableParallelism())
 
 const words = ['river', 'stone', 'cloud', 'engine', 'music', 'garden', 'winter', 'paper']
 const filler = (count: number): string =>

@@ -36,39 +36,6 @@ const findBenches = async (): Promise<Entry[]> => {
   return entries
 }
 
-const serverBenches: ReadonlySet<string> = new Set([
-  'metrics',
-  'access',
-  'refusals',
-  'noisy-tenant',
-  'rollout-routing',
-  'rollback-time',
-  'start',
-  'tracing',
-  'console',
-  'many-models',
-  'grpc-infer',
-  'small-infer',
-  'large-tensor',
-  'json-tensor',
-  'triton-compare',
-  'batching',
-  'sequences',
-  'overload',
-  'impatience',
-  'adaptive-delay',
-  'python-infer',
-  'native-infer',
-  'shared-memory',
-  'soak',
-  'memory',
-  'mixed-soak',
-  'reload',
-  'lone-request',
-  'scaling',
-  'attack',
-  'llm',
-])
 const figureText = (figure: Figure): string => {
   const value = `${figure.value.toFixed(2)} ${figure.unit}`.padStart(12)
   const target = figure.target === null ? '' : `  ${figure.target.kind} ${figure.target.value}`

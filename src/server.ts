@@ -152,7 +152,7 @@ async function openServer(
     mapped,
     ...(serving && { tfserving: serving.frontEnd }),
     feeds,
-    ...(jobs && { jobs: jobs.endpoints, jobFigures: jobs.figures }),
+    ...(jobs && { jobs: jobs.endpoints, batches: jobs.batches, jobFigures: jobs.figures }),
     ...openLoad(dependencies, counts, options.process, closing),
   }
   const load = async (): Promise<boolean> => {

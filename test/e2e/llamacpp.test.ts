@@ -112,7 +112,10 @@ describe('a GGUF model', () => {
     const compare = (recorded: RecordedAnswer, tokens: readonly number[]): void => {
       const lead = leadOfDifference(recorded, tokens)
       if (lead !== null) leads.push(lead)
-      assert.ok(lead === null || lead < buildGap, `${recorded.question}: ${tokens} is not ${recorded.tokens}`)
+      assert.ok(
+        lead === null || lead < buildGap,
+        `${recorded.question}: ${tokens.join()} is not ${recorded.tokens.join()}`,
+      )
     }
     for (const recorded of chosen) compare(recorded, await tokensOf(recorded))
     const alone = leads.length
