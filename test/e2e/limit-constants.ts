@@ -457,6 +457,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
       'rollouts/feedback.ts mostIds',
       'rollouts/feedback.ts mostScoresPerId',
       'rollouts/judge/counts-test.ts mostSources',
+      'rollouts/judge/counts-test.ts mostStarts',
       'rollouts/judge/paired-counts.ts longestTickNs',
       'rollouts/judge/paired-values.ts longestTickNs',
       'rollouts/judge/paired-values.ts mostSamples',
