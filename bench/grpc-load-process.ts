@@ -11,8 +11,8 @@ type GrpcTarget = { readonly pid: number; readonly port: number }
 export type GrpcMeasurement = GrpcLoadResult & { readonly cpuUs: number; readonly rate: number }
 type OpenOrder = Extract<GrpcLoadOrder, { kind: 'open' }>
 /** Without `headers` calls have none of their own; without `statuses` all answers must be OK. */
-type LoadSettings = Omit<OpenOrder, 'kind' | 'port' | 'headers' | 'statuses'> &
-  Partial<Pick<OpenOrder, 'headers' | 'statuses'>>
+type LoadSettings = Omit<OpenOrder, 'kind' | 'port' | 'headers' | 'statuses' | 'path'> &
+  Partial<Pick<OpenOrder, 'headers' | 'statuses' | 'path'>>
 
 export class GrpcLoad implements AsyncDisposable {
   readonly #target: GrpcTarget
@@ -27,7 +27,7 @@ export class GrpcLoad implements AsyncDisposable {
     const [command, ...rest] = [...onCore(1), process.execPath, path.join(import.meta.dirname, 'grpc-load.ts')]
     const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced' })
     const load = new GrpcLoad(target, child)
-    await load.#order({ kind: 'open', port: target.port, headers: [], statuses: [0], ...order })
+    await load.#order({ kind: 'open', port: target.port, headers: [], statuses: [0], path: '', ...order })
     return load
   }
 

@@ -26,6 +26,8 @@ export type GrpcLoadOrder =
       readonly concurrency: number
       readonly message: Buffer
       readonly isStream: boolean
+      /** '' for the method of v2 that runs a model. */
+      readonly path: string
       /** Name and value. */
       readonly headers: readonly (readonly [string, string])[]
       /** With one of these every call must end. */
@@ -75,7 +77,8 @@ class LoadConnection {
 
   constructor(order: Extract<GrpcLoadOrder, { kind: 'open' }>) {
     this.#isStream = order.isStream
-    const path = `/inference.GRPCInferenceService/${order.isStream ? 'ModelStreamInfer' : 'ModelInfer'}`
+    const v2Path = `/inference.GRPCInferenceService/${order.isStream ? 'ModelStreamInfer' : 'ModelInfer'}`
+    const path = order.path === '' ? v2Path : order.path
     this.#heads = [firstHead(path, order.headers), laterHead(4 + order.headers.length)]
     this.#statuses = new Set(order.statuses.map(String))
     this.#body = Buffer.alloc(5 + order.message.length)

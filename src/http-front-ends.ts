@@ -20,6 +20,7 @@ import type { AlertDesk } from './alerts/alert-desk.ts'
 import { alertRoutes } from './frontends/alerts/alert-routes.ts'
 import type { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { jobRoutes } from './frontends/jobs/job-routes.ts'
+import type { OpenAiBatches } from './jobs/openai-batches.ts'
 import { generateRoutes } from './frontends/generate/generate-routes.ts'
 import { kserve1Routes, kserve2Routes } from './frontends/kserve1/kserve1-routes.ts'
 import { LazyOpenAi, openAiListRoutes, openAiRoutes } from './frontends/openai/openai-routes.ts'
@@ -72,6 +73,8 @@ export type HttpDependencies = {
   readonly jobs?: JobEndpoints | null
   /** Null or left out: the server acts on no alerts. */
   readonly alerts?: AlertDesk | null
+  /** The batches of the OpenAI API are jobs. */
+  readonly batches?: OpenAiBatches | null
   /** Without them nobody can watch the server. */
   readonly feeds?: FeedsOnDemand
   /** Metrics that models made; without them no answer tells of a model's load. */
@@ -116,7 +119,7 @@ export function httpParts(
   const restricted = sharedKeyAdmission('http', options.restrictedApis)
   const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-  const shared = { ...dependencies, sharedMemory, offload }
+  const shared = { ...dependencies, batches: dependencies.batches ?? null, sharedMemory, offload }
   return { admission, parts: { ...shared, openAi: new LazyOpenAi(shared, options.maxOpenAiBytes) } }
 }
 

@@ -8,6 +8,7 @@ import type { Log } from './base/log.ts'
 import { ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
 import { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
+import { BatchFiles } from './jobs/batch-files.ts'
 import { filesOf } from './jobs/file-input.ts'
 import { outputInside } from './jobs/file-output.ts'
 import { callInside, type InnerRoutes } from './jobs/inner-call.ts'
@@ -16,6 +17,7 @@ import { JobControl, type ModelLoad } from './jobs/job-control.ts'
 import { readJobPlan, type JobPlan, type QueueKind } from './jobs/job-plan.ts'
 import type { JobRecord } from './jobs/job-record.ts'
 import { JobStore } from './jobs/job-store.ts'
+import { OpenAiBatches } from './jobs/openai-batches.ts'
 import type { JobSources } from './telemetry/job-families.ts'
 import type { JobOptions } from './options/server-options.ts'
 import { ClientMemory, ConnectionMemory } from './transport/client-memory.ts'
@@ -27,6 +29,7 @@ export type JobService = {
   start(): Promise<void>
   readonly control: JobControl
   readonly endpoints: JobEndpoints
+  readonly batches: OpenAiBatches
   readonly figures: JobSources
 }
 
@@ -55,7 +58,11 @@ export async function openJobs(
       counts.set(model, of)
     },
   })
+  const files = new BatchFiles(clock, stateDirectory)
   await control.restore()
+  await files.restore()
+  const outputFile = (id: string): string => store.outputFile(id)
+  const batches = new OpenAiBatches({ clock, control, files, outputFile })
   const figures: JobSources = { lines: () => counts, states: () => countBy(control.list(), ({ state }) => state) }
   const start = async (): Promise<void> => {
     control.start()
@@ -69,7 +76,7 @@ export async function openJobs(
       )
     }
   }
-  return { start, control, figures, endpoints: new JobEndpoints(control, (id) => store.outputFile(id)) }
+  return { start, control, figures, batches, endpoints: new JobEndpoints(control, outputFile) }
 }
 
 /** The author had the right to the model when the job was posted. */

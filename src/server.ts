@@ -115,7 +115,7 @@ async function openServer(
   const metricsPlace = closing.place()
   const { spans, tracer, traceHistory } = openTracing(dependencies, options, closing, exit)
   const gpus = closing.add(await openGpus(options.engine), (opened) => opened?.close())
-  const sharedMemory = closing.add(createSharedMemory(options, gpus), (opened) => opened.close())
+  const sharedMemory = closing.add(createSharedMemory(dependencies, options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()
   const counts = createCounts(options)
   const liveCheck = createLiveCheck(dependencies, options.process.liveCheckTimeoutSecs, () => engine.instances())
@@ -152,7 +152,7 @@ async function openServer(
     mapped,
     ...(serving && { tfserving: serving.frontEnd }),
     feeds,
-    ...(jobs && { jobs: jobs.endpoints, jobFigures: jobs.figures }),
+    ...(jobs && { jobs: jobs.endpoints, batches: jobs.batches, jobFigures: jobs.figures }),
     ...openLoad(dependencies, counts, options.process, closing),
   }
   const load = async (): Promise<boolean> => {
@@ -288,8 +288,13 @@ async function endServing(engine: Engine, { http, grpc, further }: Ports, exit: 
   if (exit.isOrderly && exit.isInTime) await drained
 }
 
-const createSharedMemory = ({ process: options, engine }: ServerOptions, gpus: Gpus | null): SharedMemoryRegistry =>
+const createSharedMemory = (
+  { clock }: ServerDependencies,
+  { process: options, engine }: ServerOptions,
+  gpus: Gpus | null,
+): SharedMemoryRegistry =>
   new SharedMemoryRegistry({
+    clock,
     gpus,
     wordsLikeTriton: engine.wordsErrorsLikeTriton,
     isAllowed: options.allowsClientSharedMemory,

@@ -1,5 +1,6 @@
 """DLPack through numpy's own support; only bfloat16, which numpy does not know, is relabelled on the way."""
 import ctypes
+import sys
 
 import numpy as np
 
@@ -66,10 +67,15 @@ def consume(source):
                 "`__dlpack_device__` attributes"
             )
         # The server takes tensors from main memory; what lies on a device is fetched by its own library.
-        if source.__dlpack_device__()[0] not in (_CPU, _CUDA_HOST) and hasattr(source, "cpu"):
-            source = source.cpu()
+        if source.__dlpack_device__()[0] not in (_CPU, _CUDA_HOST):
+            source = _to_host(source)
         source = source.__dlpack__()
     tensor = _tensor_of(source)
+    if tensor.device_type not in (_CPU, _CUDA_HOST):
+        fetched = _fetch(source)
+        if fetched is not None:
+            source = fetched.__dlpack__()
+            tensor = _tensor_of(source)
     if tensor.device_type not in (_CPU, _CUDA_HOST):
         raise TritonModelException(
             "DLPack tensor is on a device of type %d; copy it to main memory first (for example with .cpu())."
@@ -81,6 +87,22 @@ def consume(source):
         tensor.code = _UINT
     tensor.device_type = _CPU
     return np.from_dlpack(_Exporter(source)), is_bf16
+
+
+def _to_host(array):
+    for name in ("cpu", "get"):
+        if hasattr(array, name):
+            return getattr(array, name)()
+    return array
+
+
+def _fetch(capsule):
+    """What a bare capsule holds of a device, in main memory: by a library that the model uses, or None."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return torch.utils.dlpack.from_dlpack(capsule).cpu()
+    cupy = sys.modules.get("cupy")
+    return None if cupy is None else cupy.fromDlpack(capsule).get()
 
 
 def _check_contiguous(tensor):

@@ -56,6 +56,8 @@ export interface Backend {
 export interface LoadedModel {
   /** Of a language model. Absent or null: the model is none. */
   readonly languageFacts?: LanguageFacts | null
+  /** What its load took of the memory of each GPU, in bytes; absent: nobody has measured. */
+  readonly deviceBytes?: ReadonlyMap<number, number>
   createInstance(spec: InstanceSpec): Promise<Instance>
   /** Called after every Instance is closed. */
   close(): Promise<void>

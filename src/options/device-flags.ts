@@ -22,10 +22,10 @@ export const deviceFlags = [
     .readBy('rate-limit'),
   flag('repoagent-directory', text('PATH'), '', accepted).says('Folder of repository agents'),
   flag('host-policy', setting('POLICY,KEY=VALUE'), '', { ...accepted, ...repeatable }).says(
-    'Cores and memory of instances',
+    'Cores and memory of instances; without effect: the system places threads. Use taskset or numactl for the whole server',
   ),
   flag('enable-peer-access', boolean, 'true', { ...accepted, harmlessValue: 'false' }).says(
-    'Let GPUs reach each other',
+    'Let GPUs reach each other; without effect: no tensor goes from one GPU to another without the host',
   ),
   flag('pinned-memory-pool-byte-size', anyBytes, '268435456')
     .says('Pinned memory of the host that outputs of GPUs are copied to; what is above it is copied to plain memory')
@@ -36,12 +36,14 @@ export const deviceFlags = [
     )
     .set('engine.gpuPoolBytes', (flags) => byDevice(flags, 'cuda-memory-pool-byte-size')),
   flag('cuda-virtual-address-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says(
-    'Address space per GPU',
+    'Address space per GPU; without effect: memory is taken from the driver as it is needed',
   ),
   flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0')
     .says('The oldest GPU that is used')
     .set('engine.minComputeCapability', (flags) => Number(flags.text('min-supported-compute-capability'))),
-  flag('buffer-manager-thread-count', integer(0), '0', accepted).says('Threads that copy tensors'),
+  flag('buffer-manager-thread-count', integer(0), '0', accepted).says(
+    'Threads that copy tensors; without effect: the thread of each GPU instance copies its own',
+  ),
   flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', repeatable)
     .says('The share of the memory of a GPU above which no further model is loaded on it')
     .set('engine.gpuLoadLimits', (flags) => byDevice(flags, 'model-load-gpu-limit')),

@@ -6,6 +6,7 @@ import {
   modelParameter,
   object,
   operation,
+  pathParameter,
   text,
   type Json,
   type JsonObject,
@@ -53,6 +54,49 @@ const call = (
 const absent = (id: string, summary: string): JsonObject =>
   operation(id, 'model', `${summary}; not with --openai=false`, { '501': failure('Why not') })
 
+/** Files of calls and of answers. */
+function batchPaths(): JsonObject {
+  const done = (id: string, summary: string, answer: JsonObject = jsonContent(anyObject)): JsonObject =>
+    operation(id, 'model', `${summary}; needs --allow-jobs=true`, {
+      '200': { description: 'Done', content: answer },
+      '501': failure('The server runs no jobs'),
+      ...failures,
+    })
+  const form = object(['purpose', 'file'], {
+    purpose: text,
+    file: { type: 'string', contentMediaType: 'application/jsonl' },
+  })
+  const upload = { required: true, content: { 'multipart/form-data': { schema: form } } }
+  const [file, batch] = [[pathParameter('file')], [pathParameter('batch')]]
+  return {
+    '/v1/files': {
+      get: done('openAiFiles', 'The files of batches'),
+      post: { ...done('openAiUpload', 'Upload a file of calls'), requestBody: upload },
+    },
+    '/v1/files/{file}': {
+      parameters: file,
+      get: done('openAiFile', 'What a file is'),
+      delete: done('openAiDeleteFile', 'Delete a file'),
+    },
+    '/v1/files/{file}/content': {
+      parameters: file,
+      get: done('openAiFileContent', 'The bytes of a file', { 'application/octet-stream': {} }),
+    },
+    '/v1/batches': {
+      get: done('openAiBatches', 'Batches, newest first'),
+      post: {
+        ...done('openAiBatch', 'Run the calls of a file'),
+        requestBody: {
+          required: true,
+          content: jsonContent(object(['input_file_id', 'endpoint', 'completion_window'], {})),
+        },
+      },
+    },
+    '/v1/batches/{batch}': { parameters: batch, get: done('openAiShowBatch', 'How far a batch is') },
+    '/v1/batches/{batch}/cancel': { parameters: batch, post: done('openAiCancelBatch', 'End a batch') },
+  }
+}
+
 export function openAiPaths(): JsonObject {
   const change = (id: string, summary: string): JsonObject => ({
     parameters: [modelParameter],
@@ -70,10 +114,7 @@ export function openAiPaths(): JsonObject {
     '/tokenize': call('openAiTokenize', 'The tokens of a text', ['model', 'prompt']),
     '/detokenize': call('openAiDetokenize', 'The text of tokens', ['model', 'tokens']),
     '/v1/audio/transcriptions': { post: absent('openAiTranscriptions', 'Speech is not written down here') },
-    '/v1/batches': {
-      get: absent('openAiBatches', 'Batches are not kept here'),
-      post: absent('openAiBatch', 'Batches are not kept here'),
-    },
+    ...batchPaths(),
     '/v1/models/{model}/load': change('openAiLoad', "Load a model, as Triton's OpenAI front end"),
     '/v1/models/{model}/unload': change('openAiUnload', "Unload a model, as Triton's OpenAI front end"),
   }

@@ -378,7 +378,7 @@ export class ExperimentRun {
   /** On all arms but the one that stays. None begins there any more. */
   async #sequencesEnded(kept: string): Promise<void> {
     const leaving = this.#record.arms.filter(({ arm }) => arm !== kept)
-    await Promise.all(leaving.map(({ model, version }) => this.#parts.fleet.version(model, version)?.sequencesEnded()))
+    for (const { model, version } of leaving) await this.#parts.fleet.version(model, version)?.sequencesEnded()
   }
 
   async #unload(): Promise<void> {

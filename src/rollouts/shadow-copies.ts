@@ -136,6 +136,9 @@ export class ShadowCopies {
       },
     })
     copy.isShadow = true
+    // The copy becomes part of the trace of its request, which has its trace by now.
+    copy.traceOrigin = request.trace === null ? null : request.trace.context
+    if (copy.traceOrigin !== null) copy.arrivalStamps = []
     if (this.#isClosed) this.#inFlight--
     else this.#parts.infer(copy, version)
   }

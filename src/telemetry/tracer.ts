@@ -103,7 +103,8 @@ export class Tracer implements TraceControl {
   #beginSpans(request: InferenceRequest, sampler: TraceSampler, { sink }: SpanTarget): RequestTrace | null {
     const { traceOrigin } = request
     const parent = traceOrigin === null ? null : parseTraceOrigin(traceOrigin)
-    const isPicked = sampler.pick()
+    // The copy of a request is traced where its request is, and takes no place of another one.
+    const isPicked = !request.isShadow && sampler.pick()
     if (!isPicked && !(parent?.isSampled === true && sampler.isOpen)) return null
     const settings = {
       sink,

@@ -12,8 +12,8 @@ const largeShare = 3 / 4
 const connectionShare = 1 / 4
 /** What all inflated bodies together may hold. Inflating is how a client that sends little makes the server hold much. */
 const inflatedShare = 1 / 8
-/** What is kept of the memory of large bodies that were answered, beside the budget. */
-const keptShare = 1 / 8
+/** What is kept of the memory of large bodies that were answered, beside the budget: with less a backlog of them is read more slowly. */
+const keptShare = 1 / 2
 /** Above this share of unread answers the connections are held to the smaller of the two bounds below. */
 const unreadPressureShare = 1 / 8
 /** With so many unread bytes no further message of the connection is read until its client has taken some. */

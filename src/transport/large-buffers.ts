@@ -8,8 +8,8 @@ export const leastLargeBytes = 1024 * 1024
 const stepBytes = 64 * 1024
 
 /** The most bytes that are kept for later, and the most pieces. */
-export const mostKeptBytes = 256 * 1024 * 1024
-const mostKept = 64
+export const mostKeptBytes = 1024 * 1024 * 1024
+const mostKept = 256
 
 /** A buffer may be larger than what it is taken for by this part of it. */
 const mostWaste = 1 / 8

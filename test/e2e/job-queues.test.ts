@@ -17,6 +17,10 @@ import { exampleModels, startServerProcess, type ServerProcess } from './server-
 const rabbitmqServer = await requireTool('rabbitmq-server')
 const kafkaPython = await requireTool('kafka-mock')
 
+/** `GALATEA_JOB_MESSAGES=100000` for a long proof. */
+const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 1500)
+const patience = { seconds: 60 + messageCount / 100, everyMs: Math.min(1000, messageCount / 100) }
+
 const lineOf = (i: number): string => {
   const data = Array.from({ length: 16 }, () => i)
   return JSON.stringify({
@@ -67,7 +71,7 @@ async function withKill(
   const killed = await startServerProcess(flags)
   ends.add(() => killed.stop())
   await posted(killed, job.input, job.output)
-  await until(() => job.answerCount() > 100, 'some answers', { seen: () => killed.output })
+  await until(() => job.answerCount() > messageCount / 3, 'some answers', { ...patience, seen: () => killed.output })
   killed.signal('SIGKILL')
   await killed.exited
   const server = await startServerProcess(flags)
@@ -112,7 +116,7 @@ test('messages of RabbitMQ: a server that is killed loses none, and bad ones are
   ends.add(() => connection.close())
   const channel = await connection.createConfirmChannel()
   for (const queue of ['in', 'out']) await channel.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } }) // prettier-ignore
-  const count = 1500
+  const count = messageCount
   for (let i = 0; i < count; i++) channel.sendToQueue('in', Buffer.from(lineOf(i)), { persistent: true })
   channel.sendToQueue('in', Buffer.from('{"id":"bad"}'), { persistent: true })
   await channel.waitForConfirms()
@@ -124,8 +128,12 @@ test('messages of RabbitMQ: a server that is killed loses none, and bad ones are
     answerCount: () => answers.length,
   })
   await until(() => new Set(answers.map(idOf)).size === count + 1, 'all answers', {
+    ...patience,
     seen: () => String(answers.length),
   })
+  const twice = answers.length - new Set(answers).size
+  assert.equal(answers.length - twice, count + 1, 'answers that came twice are equal')
+  t.diagnostic(`${count} messages, ${twice} answers came twice`)
   await until(async () => (await channel.checkQueue('in.dead')).messageCount === 1, 'the dead letter')
   const dead = await channel.get('in.dead')
   assert.ok(dead !== false)
@@ -156,7 +164,7 @@ test('messages of Kafka: a server that is killed loses none, and bad ones are pu
   const producer = kafka.producer()
   await producer.connect()
   ends.add(() => producer.disconnect())
-  const count = 1500
+  const count = messageCount
   const messages = Array.from({ length: count }, (_, i) => ({ value: lineOf(i) }))
   await producer.send({ topic: 'in', messages: [...messages, { value: '{"id":"bad"}' }] })
   for (const topic of ['out', 'in.dead']) await producer.send({ topic, messages: [{ value: '{"id":"first"}' }] })
@@ -174,6 +182,6 @@ test('messages of Kafka: a server that is killed loses none, and bad ones are pu
     answerCount: () => found['out']?.length ?? 0,
   })
   const ids = (topic: string): Set<string> => new Set(found[topic]?.map(idOf))
-  await until(() => ids('out').size === count + 2, 'all answers', { seen: () => String(ids('out').size) })
+  await until(() => ids('out').size === count + 2, 'all answers', { ...patience, seen: () => String(ids('out').size) })
   await until(() => ids('in.dead').has('bad'), 'the dead letter')
 })

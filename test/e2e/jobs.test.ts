@@ -142,6 +142,10 @@ test('lines of the body, bad lines, pause, resume, cancel, and paths that lead o
   assert.deepEqual([off.status, /--allow-jobs=true/.test(off.json.error ?? '')], [501, true])
 })
 
+/** `GALATEA_JOB_MESSAGES=100000` for a long proof. */
+const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 3000)
+const patience = { seconds: 60 + messageCount / 100, everyMs: 100 }
+
 test('messages of a Redis stream: a server that is killed loses none, and bad ones are put aside', async (t) => {
   const port = await freePort()
   const folder = await folderOf(t)
@@ -151,7 +155,7 @@ test('messages of a Redis stream: a server that is killed loses none, and bad on
   client.on('error', () => undefined)
   await client.connect()
   t.after(() => client.destroy())
-  const count = 3000
+  const count = messageCount
   for (let i = 0; i < count; i += 500) {
     await Promise.all(Array.from({ length: 500 }, (_, k) => client.xAdd('in', '*', { body: lineOf(i + k) })))
   }
@@ -160,7 +164,7 @@ test('messages of a Redis stream: a server that is killed loses none, and bad on
   const flags = flagsOf(folder, '--jobs-redis', `redis://127.0.0.1:${port}`, `--job=${JSON.stringify(plan)}`)
   const killed = await startServerProcess(flags)
   t.after(() => killed.stop())
-  await until(async () => (await client.xLen('out')) > 1000, 'some answers')
+  await until(async () => (await client.xLen('out')) > count / 3, 'some answers', patience)
   killed.signal('SIGKILL')
   await killed.exited
   const server = await startServerProcess(flags)
@@ -169,10 +173,11 @@ test('messages of a Redis stream: a server that is killed loses none, and bad on
   const [job] = jobs
   assert.ok(job !== undefined && jobs.length === 1, 'the job of the command line is one job')
   const left = async (): Promise<number | null | undefined> => (await ask(`${server.url}/v2/jobs/${job.id}`)).json.left
-  await until(async () => (await left()) === 0, 'the stream to be empty')
+  await until(async () => (await left()) === 0, 'the stream to be empty', patience)
   const answers = ((await client.xRange('out', '-', '+')) ?? []).map(({ message }) => JSON.parse(message['body'] ?? '') as { id: string }) // prettier-ignore
   const ids = new Set(answers.map(({ id }) => id))
   assert.equal(ids.size, count + 1)
+  t.diagnostic(`${count} messages, ${answers.length - ids.size} answers came twice`)
   assert.ok(answers.length - ids.size <= 100, `${answers.length - ids.size} answers came twice`)
   const dead = (await client.xRange('in:dead', '-', '+')) ?? []
   assert.deepEqual(dead.map(({ message }) => message['body']), ['{"id":"bad"}']) // prettier-ignore

@@ -12,6 +12,16 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/job-control.ts mostJobs',
     'jobs/job-control.ts mostRunningJobs',
   ],
+  'files for batches of the OpenAI API, their bytes together, their age': [
+    'jobs/batch-files.ts mostBatchFiles',
+    'jobs/batch-files.ts mostBatchFileBytes',
+    'jobs/batch-files.ts longestFileAgeMs',
+  ],
+  'texts beside a batch (`metadata`), characters of each, batches or files of one page': [
+    'frontends/openai/batch-endpoints.ts mostMetadata',
+    'frontends/openai/batch-endpoints.ts longestMetadataText',
+    'frontends/openai/batch-endpoints.ts largestPage',
+  ],
   'lines in the body of a job': ['jobs/job-plan.ts mostInlineLines'],
   'lines of a job under way, attempts of one line, characters of a name': [
     'jobs/job-plan.ts mostJobConcurrency',
@@ -219,6 +229,9 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
 
 /** `file name` of constants that need no row, by the reason. */
 export const constantsApart: Readonly<Record<string, readonly string[]>> = {
+  'how long a program of ours waits before its next try': [
+    'backends/llamacpp/engine/thread-governor.ts longestPauseMs',
+  ],
   'the largest value that the format, the system or the language has': [
     'options/trace-flags.ts maxUnsigned',
     'protocol/trace-settings-json.ts maxUnsigned',
@@ -444,6 +457,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
       'rollouts/feedback.ts mostIds',
       'rollouts/feedback.ts mostScoresPerId',
       'rollouts/judge/counts-test.ts mostSources',
+      'rollouts/judge/counts-test.ts mostStarts',
       'rollouts/judge/paired-counts.ts longestTickNs',
       'rollouts/judge/paired-values.ts longestTickNs',
       'rollouts/judge/paired-values.ts mostSamples',

@@ -39,6 +39,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/job-control.test.ts',
     '16 jobs run at the same time, 1000 are kept',
   ),
+  'files for batches of the OpenAI API, their bytes together, their age': elsewhere(
+    'src/jobs/batch-files.test.ts',
+    'keeps at most 3 files',
+  ),
+  'texts beside a batch (`metadata`), characters of each, batches or files of one page': elsewhere(
+    'test/e2e/openai/batches.test.ts',
+    'at most 16 texts',
+  ),
   'lines in the body of a job': elsewhere('src/jobs/job-plan.test.ts', 'at most 100000 items'),
   'lines of a job under way, attempts of one line, characters of a name': elsewhere(
     'src/jobs/job-plan.test.ts',

@@ -110,6 +110,16 @@ describe('one plain npm install', () => {
     assert.ok(megabytes <= 300, `${megabytes} MB`)
   })
 
+  test('has the templates of models and of a project', () => {
+    const made = path.join(folder, 'made')
+    run('npx', ['galatea', 'init', '--template', 'ensemble', '--repository', made], installed)
+    assert.match(run('npx', ['galatea', 'check', made], installed), /^0 errors, 0 warnings in 3 models/)
+    run('npx', ['galatea', 'new', path.join(folder, 'shop')], installed)
+    for (const file of ['.gitignore', 'package.json', 'client.ts', 'models/mood/1/model.ts', 'test/mood.test.ts']) {
+      assert.ok(existsSync(path.join(folder, 'shop', file)), file)
+    }
+  })
+
   test('of a new Node brings no other, 120 MB in all, and its lockfile has one for whoever needs it', () => {
     const megabytes = megabytesOf(installedByNewer)
     assert.ok(megabytes <= 120, `${megabytes} MB`)

@@ -8,6 +8,7 @@ import { after, test } from 'node:test'
 import { until } from '../until.ts'
 import { mmdbFile } from './mmdb-file.ts'
 import { imports } from './python-models-under-test.ts'
+import { attributesOf, OtlpReceiver, type ReceivedSpan } from './otlp-receiver.ts'
 import { call, reached, RolloutRepository, type ShownRollout } from './rollout-repository.ts'
 import { startServerProcess } from './server-process.ts'
 
@@ -67,7 +68,13 @@ await addModel(
   { 1: counting(1, 'pass'), 2: counting(2, 'self.waste = np.ones(300_000_000, dtype=np.uint8)') },
 )
 
+const receiver = await OtlpReceiver.start()
 const server = await startServerProcess([
+  '--trace-config=mode=opentelemetry',
+  '--trace-config=level=TIMESTAMPS',
+  '--trace-config=rate=0',
+  `--trace-config=opentelemetry,url=http://127.0.0.1:${receiver.httpPort}/v1/traces`,
+  '--trace-config=opentelemetry,bsp_schedule_delay=50',
   `--model-repository=${repository.root}`,
   `--state-dir=${path.join(state, 'rollouts')}`,
   '--model-control-mode=explicit',
@@ -77,6 +84,7 @@ const server = await startServerProcess([
 ])
 after(async () => {
   await server.stop()
+  await receiver.stop()
   await repository.remove()
   await rm(state, { recursive: true, force: true })
 })
@@ -127,7 +135,7 @@ test('events tell every state, and a tick each second, until the rollout is over
   assert.equal(seen.at(-1), 'state ROLLED_BACK')
 })
 
-test('a shadow copy has a line of its own in the access log', async () => {
+test('a shadow copy has a line of its own in the access log, and is part of the trace of its request', async () => {
   await begin({ model: 'm', name: 'copied', candidate: 2, retry: true, steps: [{ shadow: 100, for: '1h' }] })
   const lines = async (): Promise<readonly Record<string, unknown>[]> =>
     (await readFile(accessLog, 'utf8')).split('\n').flatMap((line) => {
@@ -140,6 +148,17 @@ test('a shadow copy has a line of its own in the access log', async () => {
   }, 'a line of a copy')
   const [line] = await lines()
   assert.deepEqual([line?.['path'], line?.['status'], line?.['variant']], ['/v2/models/m/versions/2/infer', 200, 'copied/shadow/2']) // prettier-ignore
+
+  const traceId = '0af7651916cd43dd8448eb211c80319c'
+  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
+  const body = JSON.stringify({ inputs: [{ name: 'X', datatype: 'INT32', shape: [1], data: [0] }] })
+  await (await fetch(`${server.url}/v2/models/m/infer`, { method: 'POST', body, headers })).text()
+  const ofCopy = (span: ReceivedSpan): boolean => attributesOf(span.attributes)['galatea.shadow'] === 'true'
+  await until(() => receiver.spans.some(ofCopy), 'the span of a copy')
+  const span = receiver.spans.find(ofCopy) as ReceivedSpan
+  assert.deepEqual([span.traceId, attributesOf(span.attributes)['triton.model_version']], [traceId, '2'])
+  const parents = receiver.spans.filter(({ traceId: of }) => of === traceId).map(({ spanId }) => spanId)
+  assert.ok(parents.length >= 3, `${parents.length} spans`)
   await rollBack('copied')
 })
 

@@ -51,6 +51,8 @@ export class OnnxBackend implements Backend {
   #binding: Promise<OnnxBinding> | null = null
   /** Sessions by model file. `complete` puts them here and `load` takes them, so that no model is read twice. */
   readonly #kept = new Map<string, KeptSession>()
+  /** The last session that is being created on a GPU. */
+  #lastOnGpu: Promise<unknown> = Promise.resolve()
 
   /** `settings` are Triton's `--backend-config` entries of this backend and the global ones. */
   constructor(dependencies: OnnxDependencies, settings: ReadonlyMap<string, string> = new Map()) {
@@ -140,10 +142,26 @@ export class OnnxBackend implements Backend {
         const obstacle = await binding.gpuObstacle(name === 'tensorrt' ? 'tensorrt' : 'cuda')
         if (obstacle !== null) throw new ServerError('INVALID_ARG', noGpuText(config, obstacle))
       }
-      return await binding.createSession(file, session, { ...settings.gpu, deviceId })
+      const place = { ...settings.gpu, deviceId }
+      return await this.#measured(config, deviceId, () => binding.createSession(file, session, place))
     } catch (reason) {
       throw describeLoadError(reason, file, await readOnnxFile(file).catch(() => null))
     }
+  }
+
+  /** One at a time: what becomes less while a session is created is what the session takes. */
+  #measured({ name }: ModelConfig, deviceId: number, create: () => Promise<OnnxSession>): Promise<OnnxSession> {
+    const { gpus } = this.#dependencies
+    const free = async (): Promise<number> => (await gpus?.memory(deviceId))?.freeBytes ?? 0
+    const opened = this.#lastOnGpu.then(async () => {
+      const before = await free()
+      const session = await create()
+      session.deviceBytes = Math.max(0, before - (await free()))
+      this.#log.info(`the weights of a session take ${session.deviceBytes} bytes of GPU ${deviceId}`, { model: name })
+      return session
+    })
+    this.#lastOnGpu = opened.catch(() => undefined)
+    return opened
   }
 
   async #onCpu(binding: OnnxBinding, { session }: OnnxSettings, config: ModelConfig): Promise<SessionSettings> {

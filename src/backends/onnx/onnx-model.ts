@@ -19,6 +19,7 @@ export class OnnxModel implements LoadedModel {
   readonly #source: ModelVersionSource
   readonly #openSession: SessionsByDevice['open']
   readonly #sessions = new Map<number | null, Promise<OnnxSession>>()
+  readonly #deviceBytes = new Map<number, number>()
   readonly #place: PlaceByTime
   readonly #maxExecutionMs: number
   readonly #inputIndex: ReadonlyMap<string, number>
@@ -36,6 +37,7 @@ export class OnnxModel implements LoadedModel {
     const { session } = first
     this.#openSession = open
     this.#sessions.set(first.deviceId, Promise.resolve(session))
+    this.#note(first.deviceId, session)
     this.#place = settings.place
     this.#maxExecutionMs = settings.maxExecutionMs
     this.#layout = batchLayoutOf(source.config)
@@ -51,7 +53,9 @@ export class OnnxModel implements LoadedModel {
 
   async createInstance(spec: InstanceSpec): Promise<Instance> {
     const { name: modelName, config } = this.#source
-    const session = await this.#session(spec.kind === 'KIND_GPU' ? spec.deviceId : null)
+    const deviceId = spec.kind === 'KIND_GPU' ? spec.deviceId : null
+    const session = await this.#session(deviceId)
+    this.#note(deviceId, session)
     const runner = session.createRunner()
     return new OnnxInstance({
       clock: this.#clock,
@@ -68,6 +72,15 @@ export class OnnxModel implements LoadedModel {
       outputs: this.#outputs,
       maxExecutionMs: this.#maxExecutionMs,
     })
+  }
+
+  /** By GPU. */
+  get deviceBytes(): ReadonlyMap<number, number> {
+    return this.#deviceBytes
+  }
+
+  #note(deviceId: number | null, { deviceBytes }: OnnxSession): void {
+    if (deviceId !== null && deviceBytes !== undefined) this.#deviceBytes.set(deviceId, deviceBytes)
   }
 
   async close(): Promise<void> {

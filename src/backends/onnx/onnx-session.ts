@@ -98,6 +98,8 @@ export interface OnnxSession {
   /** Initializers that a request may replace. They are optional inputs. */
   readonly overridable: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]
+  /** What its creation took of the memory of its GPU; absent: the session is on the CPU, or nobody has measured. */
+  deviceBytes?: number
   createRunner(): OnnxRunner
   /** Call it after every runner is closed; twice is fine. */
   close(): Promise<void>

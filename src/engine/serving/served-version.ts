@@ -297,8 +297,11 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
 
   statistics(): ModelStatistics {
     const snapshot = this.#statistics.snapshot(this.name, this.version, this.#clock.wallMs(), this.#clock.nowNs())
-    if (this.memoryBytes === 0) return snapshot
-    return { ...snapshot, memoryUsage: [{ type: 'CPU', id: 0, byteSize: BigInt(this.memoryBytes) }] }
+    const onGpus = this.#parts?.loaded.deviceBytes ?? noDevices
+    if (this.memoryBytes === 0 && onGpus.size === 0) return snapshot
+    const ofHost = this.memoryBytes === 0 ? [] : [{ type: 'CPU', id: 0, byteSize: BigInt(this.memoryBytes) }]
+    const ofGpus = Array.from(onGpus, ([id, bytes]) => ({ type: 'GPU', id, byteSize: BigInt(bytes) }))
+    return { ...snapshot, memoryUsage: [...ofHost, ...ofGpus] }
   }
 
   executed(batch: ExecutedBatch): void {
@@ -340,6 +343,8 @@ function firstResponseBoundsOf(config: ModelConfig): readonly number[] {
   const control = config.modelMetrics?.metricControl.find((one) => one.metricIdentifier?.family === firstResponseFamily)
   return control?.histogramOptions?.buckets ?? defaultBounds
 }
+
+const noDevices: ReadonlyMap<number, number> = new Map()
 
 const nothingLeft: LoadedModel = {
   createInstance: () => Promise.reject(new ServerError('UNAVAILABLE', 'it was unloaded')),

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, test } from 'node:test'
 import { compileFakeCuda, type FakeCuda } from '../../../test/fakes/fake-cuda.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import { until } from '../../../test/until.ts'
 import { loadKoffi } from '../../base/koffi.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { Gpus } from '../../cuda/gpus.ts'
 import { Tensor } from '../../tensor/tensor.ts'
+import { isAlive, ownerOf } from './cuda-owner.ts'
 import { RequestRegions } from './request-regions.ts'
 import { SharedMemoryRegistry } from './shared-memory-registry.ts'
 
@@ -113,4 +119,50 @@ test('hostile handles, devices and sizes are refused, and nothing stays open', {
   await gpus?.memory(0)
   assert.equal(fake.openHandles(), 0)
   assert.deepEqual(registry.cudaStatus(''), [])
+})
+
+/** What /proc says of a process. */
+async function writeProcess(folder: string, pid: number, started: number, maps = 'libcuda.so.1'): Promise<void> {
+  await mkdir(path.join(folder, String(pid)), { recursive: true })
+  const fields = Array.from({ length: 18 }, () => '0').join(' ')
+  await writeFile(path.join(folder, `${pid}/stat`), `${pid} (a (b) c) S ${fields} ${started} 0 0\n`)
+  await writeFile(path.join(folder, `${pid}/maps`), `7f0 r--p 0 00:00 0 /usr/lib/${maps}\n`)
+}
+
+test('the process of a handle is known where it has CUDA loaded, until it ends or its number goes to another', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-proc-'))
+  // As driver 580 made it for process 1864.
+  const handle = Buffer.from('70390c39000000004807000000000000'.padEnd(128, '0'), 'hex')
+  assert.equal(await ownerOf(handle, folder), null)
+  await writeProcess(folder, 1864, 77, 'libc.so.6')
+  assert.equal(await ownerOf(handle, folder), null)
+  await writeProcess(folder, 1864, 77)
+  const owner = await ownerOf(handle, folder)
+  assert.deepEqual(owner, { pid: 1864, started: '77' })
+  assert.ok(owner !== null)
+  assert.equal(await isAlive(owner, folder), true)
+  await writeProcess(folder, 1864, 78)
+  assert.equal(await isAlive(owner, folder), false)
+  await rm(folder, { recursive: true })
+  assert.equal(await isAlive(owner, folder), false)
+})
+
+test('the region of a client that dies goes; those of others stay', { skip }, async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-proc-'))
+  const clock = new ManualClock()
+  const registry = new SharedMemoryRegistry({ isAllowed: true, gpus, clock, processes: folder })
+  const { handle } = fake.allocate(4096)
+  const pid = Buffer.from(handle).readUInt32LE(8)
+  await registry.registerCuda('of nobody known', handle, 0n, 4096n)
+  await writeProcess(folder, pid, 5)
+  await registry.registerCuda('of a client', handle, 0n, 4096n)
+  await rm(path.join(folder, String(pid)), { recursive: true })
+  clock.advanceUs(2e6)
+  await until(() => registry.cudaStatus('').length === 1, 'the region of the dead client to go')
+  assert.deepEqual(
+    registry.cudaStatus('').map(({ name }) => name),
+    ['of nobody known'],
+  )
+  registry.close()
+  await rm(folder, { recursive: true })
 })

@@ -3,11 +3,13 @@
 
 import fs from 'node:fs'
 
+import type { Cancel, Clock } from '../../base/clock.ts'
 import { isLocalPeer } from '../../base/local-address.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { Gpus } from '../../cuda/gpus.ts'
 import type { PinnedBuffers } from '../../cuda/pinned-buffers.ts'
+import type { CudaOwner } from './cuda-owner.ts'
 import type { CudaRegion } from './cuda-region.ts'
 import { InputBuffers } from './input-buffers.ts'
 import { SharedMemoryRegion } from './shared-memory-region.ts'
@@ -41,6 +43,10 @@ type SharedMemorySettings = {
   readonly directory?: string
   /** Null or absent: there is no memory of GPUs to share. */
   readonly gpus?: Pick<Gpus, 'count' | 'service' | 'pinnedInputs'> | null
+  /** Absent: CUDA regions of clients that have died stay. */
+  readonly clock?: Clock
+  /** Where processes are looked for; another folder in tests. */
+  readonly processes?: string
   /** `--triton-defaults`: refuse in Triton's words. */
   readonly wordsLikeTriton?: boolean
 }
@@ -59,6 +65,9 @@ const mostRegions = 512
 /** The size of a `cudaIpcMemHandle_t`. */
 const cudaHandleBytes = 64
 
+/** How often the processes of CUDA regions are looked for. */
+const sweepNs = 2e9
+
 /** No GPU has more. The number also keeps offsets exact. */
 const mostCudaBytes = 2n ** 43n
 
@@ -71,6 +80,10 @@ export class SharedMemoryRegistry {
   readonly #wordsLikeTriton: boolean
   readonly #regions = new Map<string, SharedMemoryRegion>()
   readonly #cudaRegions = new Map<string, CudaRegion>()
+  readonly #owners = new Map<CudaRegion, CudaOwner>()
+  readonly #clock: Clock | null
+  readonly #processes: string
+  #stopSweep: Cancel | null = null
   /** Names of regions that are being opened. */
   readonly #opening = new Set<string>()
   /** What inputs are read into. */
@@ -82,6 +95,8 @@ export class SharedMemoryRegistry {
     this.#isAllowedForeign = settings.isAllowedForeign ?? false
     this.#directory = settings.directory ?? '/dev/shm'
     this.#gpus = settings.gpus ?? null
+    this.#clock = settings.clock ?? null
+    this.#processes = settings.processes ?? '/proc'
     this.#wordsLikeTriton = settings.wordsLikeTriton ?? false
   }
 
@@ -170,9 +185,32 @@ export class SharedMemoryRegistry {
       const { CudaRegion } = await import('./cuda-region.ts')
       const thread = gpus.service(Number(deviceId))
       const handle = Uint8Array.from(rawHandle)
-      this.#cudaRegions.set(name, await CudaRegion.open(thread, name, handle, Number(byteSize)))
+      const region = await CudaRegion.open(thread, name, handle, Number(byteSize))
+      const { ownerOf } = await import('./cuda-owner.ts')
+      const owner = await ownerOf(handle, this.#processes)
+      this.#cudaRegions.set(name, region)
+      if (owner !== null) this.#owners.set(region, owner)
+      this.#sweepLater()
     } finally {
       this.#opening.delete(name)
+    }
+  }
+
+  /** Regions of clients that have died go, within some seconds. */
+  #sweepLater(): void {
+    if (this.#clock === null || this.#stopSweep !== null || this.#owners.size === 0) return
+    this.#stopSweep = this.#clock.after(sweepNs, () => {
+      void this.#sweep().finally(() => {
+        this.#stopSweep = null
+        this.#sweepLater()
+      })
+    })
+  }
+
+  async #sweep(): Promise<void> {
+    const { isAlive } = await import('./cuda-owner.ts')
+    for (const [region, owner] of this.#owners) {
+      if (!(await isAlive(owner, this.#processes)) && this.#owners.has(region)) this.#dropCuda(region)
     }
   }
 
@@ -255,9 +293,11 @@ export class SharedMemoryRegistry {
   close(): void {
     for (const region of this.#regions.values()) this.#drop(region)
     for (const region of this.#cudaRegions.values()) this.#dropCuda(region)
+    this.#stopSweep?.()
   }
 
   #dropCuda(region: CudaRegion): void {
+    this.#owners.delete(region)
     region.leave(() => {
       this.#cudaRegions.delete(region.name)
       if (this.#regions.size + this.#cudaRegions.size === 0) this.buffers.clear()

@@ -1,6 +1,5 @@
 // Jobs over HTTP. Triton has no such paths.
 
-import { open, type FileHandle } from 'node:fs/promises'
 import type { Caller } from '../../access/caller.ts'
 import { requireRight } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
@@ -8,11 +7,11 @@ import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JobControl, JobView } from '../../jobs/job-control.ts'
 import type { JobRecord } from '../../jobs/job-record.ts'
 import { readJobPlan } from '../../jobs/job-plan.ts'
-import { HttpResponse, type HttpRequest } from '../../transport/http1/http-message.ts'
+import type { HttpRequest } from '../../transport/http1/http-message.ts'
+import { answerWithFile } from '../../ports/http/file-answer.ts'
 import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
 
 const linesType = 'application/jsonl'
-const pieceBytes = 256 * 1024
 const pageSize = 100
 
 export class JobEndpoints {
@@ -38,11 +37,12 @@ export class JobEndpoints {
       answer(request, 200, async () => recordJson(await this.#control[action](id)))
 
   readonly output: RouteHandler = (request, id) => {
-    answerWithFile(request, async () => {
+    const find = async (): Promise<string> => {
       const { record } = await this.#control.view(id)
       if (record.plan.output.kind !== 'kept') throw new ServerError('NOT_FOUND', `the answers of job '${id}' go to ${JSON.stringify(record.plan.output)}`) // prettier-ignore
       return this.#outputFile(id)
-    })
+    }
+    answerWithFile(request, linesType, find, (reason) => fail(request, reason))
   }
 
   #create(request: HttpRequest, caller: Caller): void {
@@ -58,37 +58,6 @@ export class JobEndpoints {
     const page = Number(query.get('page') ?? 1)
     if (!Number.isSafeInteger(page) || page < 1) throw new ServerError('INVALID_ARG', "'page' must be a whole number from 1") // prettier-ignore
     return this.#control.list().slice((page - 1) * pageSize, page * pageSize).map(recordJson) // prettier-ignore
-  }
-}
-
-function answerWithFile(request: HttpRequest, find: () => Promise<string>): void {
-  find()
-    .then((file) => open(file, 'r').catch(() => { throw new ServerError('NOT_FOUND', 'nothing was answered yet') })) // prettier-ignore
-    .then((file) => sendFile(request, file), (reason: unknown) => fail(request, reason)) // prettier-ignore
-}
-
-/** The answers so far, in pieces: the client's pace is the pace of the disk. */
-async function sendFile(request: HttpRequest, file: FileHandle): Promise<void> {
-  const client = { isGone: false }
-  request.onDisconnect = () => (client.isGone = true)
-  const stream = request.stream(new HttpResponse(200, linesType))
-  try {
-    for (let offset = 0; !client.isGone;) {
-      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes, offset)
-      if (bytesRead === 0) break
-      offset += bytesRead
-      if (!stream.write(buffer.subarray(0, bytesRead)) && !client.isGone) {
-        await new Promise<void>((resolve) => {
-          stream.onDrain = resolve
-          request.onDisconnect = () => ((client.isGone = true), resolve())
-        })
-      }
-    }
-    stream.end()
-  } catch {
-    stream.abort()
-  } finally {
-    await file.close()
   }
 }
 

@@ -24,6 +24,8 @@ import { ResponsesAnswer } from '../../protocol/openai/responses-answer.ts'
 import { notImplemented } from '../../protocol/openai/openai-problem.ts'
 import { readOpenAiBody } from '../../protocol/openai/openai-body.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import type { OpenAiBatches } from '../../jobs/openai-batches.ts'
+import { BatchEndpoints } from './batch-endpoints.ts'
 import { ChatTemplates } from './chat-templates.ts'
 import { GenerationCall } from './generation-call.ts'
 import { openAiErrorResponse, type OpenAiParts } from './openai-call.ts'
@@ -31,15 +33,24 @@ import { TaskCall, type TaskOfModel } from './task-call.ts'
 import { takesText } from './text-model.ts'
 
 /** What the routes are made of. */
-export type OpenAiRouteParts = Omit<OpenAiParts, 'templates'>
+export type OpenAiRouteParts = Omit<OpenAiParts, 'templates'> & {
+  /** Null: the server runs no jobs, and so no batches. */
+  readonly batches: OpenAiBatches | null
+}
 
 export class OpenAiEndpoints {
   readonly #parts: OpenAiParts
   readonly #maxBodyBytes: number
+  readonly #batches: BatchEndpoints
 
   constructor(parts: OpenAiRouteParts, maxBodyBytes: number) {
     this.#parts = { ...parts, log: parts.log.from('openai-endpoints.ts'), templates: new ChatTemplates(parts) }
     this.#maxBodyBytes = maxBodyBytes
+    this.#batches = new BatchEndpoints(
+      parts.batches,
+      (http) => this.#body(http),
+      (http, reason) => this.#refuse(http, reason),
+    )
   }
 
   close(): void {
@@ -127,10 +138,12 @@ export class OpenAiEndpoints {
       throw notImplemented('the models of this server take text: there is none that writes down speech')
     })
 
-  readonly batches: RouteHandler = (http) =>
-    this.#answer(http, () => {
-      throw notImplemented('batches are not kept by this server: send the calls one by one, many at a time')
-    })
+  readonly files: RouteHandler = (...call) => this.#batches.files(...call)
+  readonly file: RouteHandler = (...call) => this.#batches.file(...call)
+  readonly fileContent: RouteHandler = (...call) => this.#batches.fileContent(...call)
+  readonly batches: RouteHandler = (...call) => this.#batches.batches(...call)
+  readonly batch: RouteHandler = (...call) => this.#batches.batch(...call)
+  readonly cancelBatch: RouteHandler = (...call) => this.#batches.cancelBatch(...call)
 
   /** As Triton's OpenAI front end. */
   readonly loadModel: RouteHandler = (http, name, _, caller) =>

@@ -147,6 +147,11 @@ const sharedRoutes = (api: LazyOpenAi): Route[] => [
   large(post('/detokenize', 'inference', api.handler('detokenize'))),
   large(post('/v1/audio/transcriptions', 'inference', api.handler('transcriptions'))),
   getOrPost('/v1/batches', 'inference', api.handler('batches')),
+  get('/v1/batches/{batch}', 'inference', api.handler('batch')),
+  post('/v1/batches/{batch}/cancel', 'inference', api.handler('cancelBatch')),
+  large(getOrPost('/v1/files', 'inference', api.handler('files'))),
+  { ...get('/v1/files/{file}', 'inference', api.handler('file')), methods: ['GET', 'DELETE'] },
+  get('/v1/files/{file}/content', 'inference', api.handler('fileContent')),
   post('/v1/models/{model}/load', 'model-repository', api.handler('loadModel')),
   post('/v1/models/{model}/unload', 'model-repository', api.handler('unloadModel')),
 ]

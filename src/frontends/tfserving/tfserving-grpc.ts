@@ -122,8 +122,9 @@ function predictCall({ options }: TfGrpcParts, { spec, inputs, outputFilter }: W
         throw new FailedPrecondition(`Serving signature key "${spec.signature.slice(0, 200)}" not found.`)
       }
       requireInputs(inputs, signature)
+      if (outputFilter.length === 0) return null
       requireOutputs(outputFilter, signature)
-      return outputFilter.length === 0 ? null : outputFilter
+      return outputFilter
     },
     *inputs({ signature }, reserve) {
       const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
@@ -132,7 +133,9 @@ function predictCall({ options }: TfGrpcParts, { spec, inputs, outputFilter }: W
         const bytes = inputs.get(name)
         if (bytes === undefined) continue
         const tensor = yield* readTensorProto(name, bytes, limits)
-        const shape = withOnes(tensor.shape, signature.isBatching ? [-1, ...dims] : dims)
+        const rank = dims.length + (signature.isBatching ? 1 : 0)
+        const isWhole = tensor.shape.length >= rank
+        const shape = isWhole ? tensor.shape : withOnes(tensor.shape, signature.isBatching ? [-1, ...dims] : dims)
         tensors.push(shape === tensor.shape ? tensor : new Tensor(name, tensor.dataType, shape, tensor.bytes))
       }
       return tensors
@@ -141,8 +144,16 @@ function predictCall({ options }: TfGrpcParts, { spec, inputs, outputFilter }: W
   }
 }
 
-/** TensorFlow Serving counts the inputs before it looks for each. */
+/** HOT. */
 function requireInputs(inputs: ReadonlyMap<string, Buffer>, signature: ModelVersion['signature']): void {
+  let found = 0
+  for (const { name } of signature.inputs) if (inputs.has(name)) found++
+  const isWhole = found === inputs.size && found === signature.inputs.length
+  if (!isWhole) refuseInputs(inputs, signature)
+}
+
+/** TensorFlow Serving counts the inputs before it looks for each. Returns where only optional inputs are left out. */
+function refuseInputs(inputs: ReadonlyMap<string, Buffer>, signature: ModelVersion['signature']): void {
   const names = signature.inputs.map(({ name }) => name)
   const required = signature.inputs.filter(({ isOptional }) => !isOptional).map(({ name }) => name)
   const given = [...inputs.keys()]

@@ -478,7 +478,8 @@ const noBytes = new Uint8Array(0)
 
 /** A model of this server may have dimensions of one where the client has none: a value stands for a row of one element. */
 export function withOnes(shape: Shape, expected: Shape): Shape {
+  if (shape.length >= expected.length) return shape
   const missing = expected.slice(shape.length)
-  if (missing.length === 0 || !missing.every((size) => size === 1 || size === -1)) return shape
+  if (!missing.every((size) => size === 1 || size === -1)) return shape
   return [...shape, ...missing.map(() => 1)]
 }

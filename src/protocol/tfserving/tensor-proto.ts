@@ -3,7 +3,7 @@
 
 import type { ServerError } from '../../base/server-error.ts'
 import { noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
-import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { ProtobufWriter, smallBytes } from '../../protobuf/protobuf-writer.ts'
 import { elementBytes, type DataType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { tooManyDimensions } from '../request-limits.ts'
@@ -271,33 +271,37 @@ function* readTexts(
 
 const noBytes = Buffer.alloc(0)
 
-/** One entry of the map of outputs: key 1, TensorProto 2. Large floats follow as a view. */
+/** One entry of the map of outputs: key 1, TensorProto 2. Large floats follow as a view. HOT: once per output. */
 export function* writeTensorEntry(
   writer: ProtobufWriter,
   field: number,
   tensor: Tensor,
   asContent: boolean,
 ): Generator<void, void> {
-  const { name, dataType, shape, bytes } = tensor
-  const head = new ProtobufWriter(32 + shape.length * 8)
-  head.integerField(1, tensorflowNumber(dataType))
-  head.nested(2, () => {
-    for (const size of shape) {
-      const start = head.beginNested(2)
-      // A size of 0 is the default, and left out.
-      if (size !== 0) head.integerField(1, size)
-      head.endNested(start)
-    }
-  })
-  const isText = dataType === 'BYTES'
-  const payload = yield* payloadOf(tensor, asContent)
-  const fieldNumber = asContent && !isText ? 4 : listField[dataType]
+  const { dataType, bytes } = tensor
+  // Floats and booleans have the same bytes in a packed list as in a tensor.
+  const isPayload = dataType !== 'BYTES' && (asContent || writeElement[dataType] === undefined)
+  const payload = isPayload ? bytes : yield* payloadOf(tensor)
   // Texts are fields each, and stand in the payload with their tags. Other payloads have a tag and a length.
-  if (!isText && bytes.length > 0) head.tag(fieldNumber, 2)
-  const hasLength = !isText && bytes.length > 0
+  const hasLength = dataType !== 'BYTES' && bytes.length > 0
+  const payloadField = !hasLength ? 0 : asContent ? 4 : listField[dataType]
+  if (payload.length <= smallBytes) {
+    const entry = writer.beginNested(field)
+    writer.textField(1, tensor.name)
+    const inner = writer.beginNested(2)
+    writeTensorHead(writer, tensor, payloadField)
+    if (hasLength) writer.raw(payload)
+    else writer.copy(payload)
+    writer.endNested(inner)
+    writer.endNested(entry)
+    return
+  }
+  // A view cannot stand inside `nested`, so the lengths are written before what they count.
+  const head = new ProtobufWriter(32 + tensor.shape.length * 8)
+  writeTensorHead(head, tensor, payloadField)
   const tensorBytes = head.length + payload.length + (hasLength ? varintBytes(payload.length) : 0)
-  const key = new ProtobufWriter(16 + name.length * 3)
-  key.textField(1, name)
+  const key = new ProtobufWriter(16 + tensor.name.length * 3)
+  key.textField(1, tensor.name)
   key.tag(2, 2)
   key.uint32(tensorBytes)
   writer.tag(field, 2)
@@ -306,6 +310,21 @@ export function* writeTensorEntry(
   writer.copy(head.finish())
   if (hasLength) writer.rawOrView(payload)
   else writer.copy(payload)
+}
+
+/** dtype 1, tensor_shape 2 (dim 2 (size 1)), and the tag of the elements; 0: they bring their own. */
+function writeTensorHead(writer: ProtobufWriter, { dataType, shape }: Tensor, payloadField: number): void {
+  writer.integerField(1, tensorflowNumber(dataType))
+  const outer = writer.beginNested(2)
+  for (let i = 0; i < shape.length; i++) {
+    const size = shape[i] as number
+    const start = writer.beginNested(2)
+    // A size of 0 is the default, and left out.
+    if (size !== 0) writer.integerField(1, size)
+    writer.endNested(start)
+  }
+  writer.endNested(outer)
+  if (payloadField !== 0) writer.tag(payloadField, 2)
 }
 
 const varintBytes = (value: number): number =>
@@ -326,12 +345,11 @@ const writeElement: Partial<Record<DataType, WriteElement>> = {
   UINT64: (writer, view, i) => writer.varint(view.getBigUint64(i * 8, true)),
 }
 
-function* payloadOf({ dataType, bytes }: Tensor, asContent: boolean): Generator<void, Uint8Array> {
+function* payloadOf({ dataType, bytes }: Tensor): Generator<void, Uint8Array> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (dataType === 'BYTES') return yield* textFields(bytes, view)
   const write = writeElement[dataType]
-  // Floats and booleans have the same bytes in a packed list as in a tensor.
-  if (asContent || write === undefined) return bytes
+  if (write === undefined) return bytes
   const count = bytes.length / elementBytes[dataType]
   const writer = new ProtobufWriter(Math.max(16, Math.min(bytes.length * 2, 1024 * 1024)))
   for (let i = 0; i < count; i++) {

@@ -71,6 +71,7 @@ export class SpanTrace implements RequestTrace {
     ]
     if (request.id !== '') attributes.push(['triton.request_id', request.id])
     if (request.caller.principal !== '') attributes.push(['enduser.id', request.caller.principal])
+    if (request.isShadow) attributes.push(['galatea.shadow', 'true'])
     this.#attributes = attributes
   }
 

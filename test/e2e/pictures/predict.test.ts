@@ -1,4 +1,4 @@
-// A real classifier and real photographs: what /predict and `galatea predict` say is what PyTorch says of the same pictures.
+// examples/photo-labels, a real classifier, and real photographs: what /predict and `galatea predict` say is what PyTorch says of the same pictures.
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -16,6 +16,7 @@ const run = promisify(execFile)
 const python = await requireTool('python-pytorch')
 const packages = await requireTool('picture-models')
 const photographs = await requireTool('python-sklearn')
+const example = path.join(projectRoot, 'examples/photo-labels')
 type Classes = readonly (readonly [label: string, score: number])[]
 
 let repository: Awaited<ReturnType<typeof temporaryRepository>>
@@ -29,7 +30,7 @@ async function prepare(): Promise<void> {
   repository = await temporaryRepository({ 'models/README': 'one classifier' })
   const folder = path.join(repository.root, 'models/photos')
   const env = { ...process.env, PYTHONPATH: sitePackages(packages), PYTHONWARNINGS: 'ignore' }
-  const { stdout } = await run(python, [path.join(import.meta.dirname, 'make_classifier.py'), folder, ...files], {
+  const { stdout } = await run(python, [path.join(example, 'export.py'), folder, ...files], {
     env,
   })
   expected = stdout.split('\n').filter((line) => line.startsWith('[')).map((line) => JSON.parse(line) as Classes) // prettier-ignore
@@ -62,14 +63,7 @@ test('a model without a hint is refused; the three lines that the answer names a
 })
 
 test('the classes and their probabilities are those of PyTorch, whatever the format', async () => {
-  const hint = `predict:
-  kind: image
-  resize: 256
-  size: 224
-  mean: [0.485, 0.456, 0.406]
-  std: [0.229, 0.224, 0.225]
-  softmax: true
-`
+  const hint = await readFile(path.join(example, 'models/photos/galatea.yaml'), 'utf8')
   await writeFile(path.join(repository.root, 'models/photos/galatea.yaml'), hint)
   for (const [i, file] of files.entries()) {
     const jpeg = await readFile(file)

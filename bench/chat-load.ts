@@ -1,0 +1,70 @@
+// Chats with any OpenAI server at the same time, each as a stream: how many tokens came per second, and when.
+
+import { request } from 'node:http'
+
+export type ChatLoad = {
+  readonly chats: number
+  /** Tokens of each answer. */
+  readonly tokens: number
+  /** What the chat with this number asks; all different unless told otherwise. */
+  readonly ask: (chat: number) => string
+}
+export type ChatMeasure = {
+  readonly tokensPerSecond: number
+  /** Milliseconds, one for each chat. */
+  readonly firstTokenMs: readonly number[]
+  /** Milliseconds, one for each further token. */
+  readonly nextTokenMs: readonly number[]
+}
+
+export async function loadChats(base: string, { chats, tokens, ask }: ChatLoad): Promise<ChatMeasure> {
+  const startMs = performance.now()
+  const answers = await Promise.all(Array.from({ length: chats }, (_, chat) => oneChat(base, ask(chat), tokens)))
+  const tookMs = performance.now() - startMs
+  return {
+    tokensPerSecond: (answers.reduce((sum, { timesMs }) => sum + timesMs.length, 0) * 1000) / tookMs,
+    firstTokenMs: answers.map(({ beganMs, timesMs }) => (timesMs[0] ?? NaN) - beganMs),
+    nextTokenMs: answers.flatMap(({ timesMs }) =>
+      timesMs.slice(1).map((time, place) => time - (timesMs[place] ?? NaN)),
+    ),
+  }
+}
+
+export const percentile = (values: readonly number[], share: number): number =>
+  values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN
+
+/** When each token came. Pieces of one read came at the same time. */
+function oneChat(base: string, content: string, tokens: number): Promise<{ beganMs: number; timesMs: number[] }> {
+  const body = JSON.stringify({
+    model: 'smol', stream: true, max_tokens: tokens, temperature: 0, ignore_eos: true, messages: [{ role: 'user', content }],
+  }) // prettier-ignore
+  const beganMs = performance.now()
+  const timesMs: number[] = []
+  return new Promise((resolve, reject) => {
+    const call = request(
+      `${base}/v1/chat/completions`,
+      {
+        method: 'POST',
+        // llama-server closes connections that rest, so each chat has one of its own.
+        agent: false,
+        headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+      },
+      (answer) => {
+        let text = ''
+        answer.setEncoding('utf8')
+        answer.on('data', (piece: string) => {
+          const nowMs = performance.now()
+          text += piece
+          const events = text.split('\n\n')
+          text = events.pop() ?? ''
+          for (const event of events) if (/"content":"./.test(event)) timesMs.push(nowMs)
+        })
+        answer.on('end', () =>
+          answer.statusCode === 200 ? resolve({ beganMs, timesMs }) : reject(new Error(`${answer.statusCode} ${text}`)),
+        )
+      },
+    )
+    call.on('error', reject)
+    call.end(body)
+  })
+}

@@ -1,0 +1,151 @@
+"""python3 bench/gpu/python_gpu.py: Python models that use an NVIDIA GPU, through the server: DLPack to and from torch tensors on the GPU, calls to an
+ONNX model with tensors of the GPU, FORCE_CPU_ONLY_INPUT_TENSORS, torch.compile, several instances. Needs what resnet50_onnx.py needs."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+from resnet50_onnx import Report, make_model, parse, serving
+
+dlpack = '''
+import torch
+import triton_python_backend_utils as pb_utils
+from torch.utils.dlpack import from_dlpack, to_dlpack
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.device = "cuda:%s" % args["model_instance_device_id"] if args["model_instance_kind"] == "GPU" else "cpu"
+        self.model = torch.nn.Linear(64, 64, bias=False).to(self.device)
+        torch.nn.init.eye_(self.model.weight)
+        if args["model_name"].endswith("compiled"):
+            self.model = torch.compile(self.model)
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            tensor = pb_utils.get_input_tensor_by_name(request, "X")
+            with torch.inference_mode():
+                x = from_dlpack(tensor.to_dlpack()).to(self.device)
+                y = self.model(x) * 2
+            where = pb_utils.Tensor.from_dlpack("Y", to_dlpack(y) if x.shape[0] % 2 else y)
+            facts = torch.tensor([int(tensor.is_cpu()), int(y.is_cuda)], dtype=torch.int32)
+            responses.append(pb_utils.InferenceResponse([where, pb_utils.Tensor("FACTS", facts.numpy())]))
+        return responses
+'''
+
+caller = '''
+import torch
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            image = torch.from_numpy(pb_utils.get_input_tensor_by_name(request, "IMAGE").as_numpy()).cuda().half()
+            inner = pb_utils.InferenceRequest(model_name="resnet50", requested_output_names=["OUTPUT__0"],
+                inputs=[pb_utils.Tensor.from_dlpack("INPUT__0", image)],
+                preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_GPU, 0))
+            answer = inner.exec()
+            if answer.has_error():
+                raise pb_utils.TritonModelException(answer.error().message())
+            scores = torch.from_dlpack(pb_utils.get_output_tensor_by_name(answer, "OUTPUT__0").to_dlpack())
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("SCORES", scores.float().cuda())]))
+        return responses
+'''
+
+tensors = 'backend: "python"\nmax_batch_size: 0\ninput { name: "X" data_type: TYPE_FP32 dims: [ -1, 64 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ -1, 64 ] }\noutput { name: "FACTS" data_type: TYPE_INT32 dims: [ 2 ] }\n'
+forced = 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "%s" } }\n'
+
+
+def make_repository(options, folder):
+    kind = "KIND_CPU" if options.cpu else "KIND_GPU"
+    group = "instance_group { kind: %s count: %d }\n"
+    models = {
+        "dlpack": (dlpack, tensors + group % (kind, 1) + forced % "no"),
+        "dlpack_forced": (dlpack, tensors + group % (kind, 1) + forced % "yes"),
+        "dlpack_twice": (dlpack, tensors + group % (kind, 2)),
+        "dlpack_compiled": (dlpack, tensors + group % (kind, 1)),
+        "caller": (caller, 'backend: "python"\ninput { name: "IMAGE" data_type: TYPE_FP32 dims: [ -1, 3, %d, %d ] }\noutput { name: "SCORES" data_type: TYPE_FP32 dims: [ -1, 1000 ] }\n' % (options.size, options.size) + group % (kind, 1)),
+    }
+    for name, (code, config) in models.items():
+        os.makedirs(os.path.join(folder, name, "1"))
+        for path, text in (("config.pbtxt", config), ("1/model.py", code)):
+            with open(os.path.join(folder, name, path), "w") as file:
+                file.write(text)
+    os.makedirs(os.path.join(folder, "resnet50", "1"))
+    with open(os.path.join(folder, "resnet50", "config.pbtxt"), "w") as file:
+        file.write('platform: "onnxruntime_onnx"\nmax_batch_size: 8\ninstance_group { kind: %s }\n' % kind)
+    return os.path.join(folder, "resnet50", "1", "model.onnx")
+
+
+def ask(address, model, rows):
+    import numpy as np
+    import tritonclient.grpc as grpc
+
+    x = np.random.default_rng(rows).random((rows, 64)).astype(np.float32)
+    one = grpc.InferInput("X", list(x.shape), "FP32")
+    one.set_data_from_numpy(x)
+    answer = grpc.InferenceServerClient(address["grpc"]).infer(model, [one])
+    facts = answer.as_numpy("FACTS").tolist()
+    return {"max_error": float(np.abs(answer.as_numpy("Y") - 2 * x).max()), "input_is_cpu": facts[0], "computed_on_gpu": facts[1]}
+
+
+def many(address, model, threads=8, each=20):
+    worst, failures = [], []
+
+    def client():
+        try:
+            worst.extend(ask(address, model, 1 + i % 5)["max_error"] for i in range(each))
+        except Exception as error:
+            failures.append(str(error))
+
+    workers = [threading.Thread(target=client) for _ in range(threads)]
+    begin = time.perf_counter()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if failures:
+        raise RuntimeError(failures[0])
+    return {"requests": len(worst), "max_error": max(worst), "per_second": len(worst) / (time.perf_counter() - begin)}
+
+
+def call_with_gpu_tensors(options, address, model):
+    import numpy as np
+    import torch
+    import tritonclient.grpc as grpc
+
+    image = np.random.default_rng(5).random((2, 3, options.size, options.size)).astype(np.float32)
+    one = grpc.InferInput("IMAGE", list(image.shape), "FP32")
+    one.set_data_from_numpy(image)
+    got = grpc.InferenceServerClient(address["grpc"]).infer("caller", [one]).as_numpy("SCORES")
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(image).cuda().half()).float().cpu().numpy()
+    return {"max_error": float(np.abs(got - expected).max())}
+
+
+def main():
+    options = parse()
+    report = Report(options)
+    folder = tempfile.mkdtemp(prefix="galatea-python-gpu-")
+    try:
+        model = make_model(options, make_repository(options, folder))
+        with serving(options, folder, options.log or os.path.join(folder, "server.log")) as address:
+            for name in ("dlpack", "dlpack_forced", "dlpack_compiled"):
+                report.step(name, lambda name=name: [ask(address, name, rows) for rows in (1, 2, 3)])
+            report.step("dlpack_twice", lambda: many(address, "dlpack_twice"))
+            if not options.cpu:
+                report.step("caller", lambda: call_with_gpu_tensors(options, address, model))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(report.result, file, indent=2, default=str)
+    return 1 if report.result["failures"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

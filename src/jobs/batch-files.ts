@@ -1,0 +1,130 @@
+// The files that clients of the OpenAI API uploaded for batches, and what each batch was asked, in a folder of this machine (`batches` in
+// `--state-dir`). The answers are those of the batch's job.
+
+import { randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
+import path from 'node:path'
+import type { Clock } from '../base/clock.ts'
+import { replaceFile } from '../base/replace-file.ts'
+import { ServerError } from '../base/server-error.ts'
+
+const mostBatchFiles = 1000
+/** Of all files together. */
+const mostBatchFileBytes = 4 * 1024 * 1024 * 1024
+const longestFileAgeMs = 30 * 24 * 3600_000
+
+/** A file, or a batch, as it is kept. `owner` is who may see it. */
+export type BatchFile = {
+  readonly id: string
+  readonly owner: string
+  readonly name: string
+  readonly purpose: string
+  readonly bytes: number
+  readonly createdMs: number
+}
+export type BatchRecord = {
+  readonly id: string
+  readonly owner: string
+  readonly inputFile: string
+  readonly endpoint: string
+  readonly window: string
+  readonly metadata: Readonly<Record<string, string>> | null
+  readonly total: number
+  readonly createdMs: number
+}
+
+export class BatchFiles {
+  readonly #clock: Clock
+  readonly #folder: string
+  readonly #mostFiles: number
+  readonly #files = new Map<string, BatchFile>()
+  readonly #batches = new Map<string, BatchRecord>()
+
+  constructor(clock: Clock, stateDirectory: string, mostFiles = mostBatchFiles) {
+    this.#clock = clock
+    this.#mostFiles = mostFiles
+    this.#folder = path.join(stateDirectory, 'batches')
+  }
+
+  async restore(): Promise<void> {
+    const names = await readdir(this.#folder).catch(() => [])
+    for (const name of names.filter((one) => /^(?:file-|batch_)\w+\.json$/.test(one)).sort()) {
+      const record = JSON.parse(await readFile(path.join(this.#folder, name), 'utf8')) as BatchFile & BatchRecord
+      if (name.startsWith('file-')) this.#files.set(record.id, record)
+      else this.#batches.set(record.id, record)
+    }
+  }
+
+  async add(owner: string, name: string, purpose: string, bytes: Buffer): Promise<BatchFile> {
+    await this.#dropOld()
+    const kept = [...this.#files.values()].reduce((sum, file) => sum + file.bytes, 0)
+    if (this.#files.size >= this.#mostFiles || kept + bytes.length > mostBatchFileBytes) {
+      const text = `the server keeps at most ${this.#mostFiles} files of ${mostBatchFileBytes} bytes together, and has ${this.#files.size} of ${kept}: delete some` // prettier-ignore
+      throw ServerError.withoutStack('UNAVAILABLE', text)
+    }
+    const id = `file-${randomBytes(12).toString('hex')}`
+    const file: BatchFile = { id, owner, name: name.slice(0, 255), purpose, bytes: bytes.length, createdMs: this.#clock.wallMs() } // prettier-ignore
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    const handle = await open(this.pathOf(id), 'w', 0o600)
+    try {
+      await handle.writeFile(bytes)
+    } finally {
+      await handle.close()
+    }
+    await this.#save(id, file)
+    this.#files.set(id, file)
+    return file
+  }
+
+  async addBatch(batch: BatchRecord): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    await this.#save(batch.id, batch)
+    this.#batches.set(batch.id, batch)
+  }
+
+  async remove(id: string): Promise<void> {
+    this.#files.delete(id)
+    for (const file of [this.pathOf(id), path.join(this.#folder, `${id}.json`)]) await rm(file, { force: true })
+  }
+
+  /** Newest first. */
+  files(owner: string): BatchFile[] {
+    return [...this.#files.values()].filter((file) => file.owner === owner).toReversed()
+  }
+
+  batches(owner: string): BatchRecord[] {
+    return [...this.#batches.values()].filter((batch) => batch.owner === owner).toReversed()
+  }
+
+  /** Throws NOT_FOUND, also for what belongs to somebody else. */
+  file(id: string, owner: string): BatchFile {
+    return ofOwner(this.#files.get(id), owner, `there is no file '${id.slice(0, 60)}'`)
+  }
+
+  batch(id: string, owner: string): BatchRecord {
+    return ofOwner(this.#batches.get(id), owner, `there is no batch '${id.slice(0, 60)}'`)
+  }
+
+  pathOf(id: string): string {
+    return path.join(this.#folder, `${id}.jsonl`)
+  }
+
+  #save(id: string, record: BatchFile | BatchRecord): Promise<void> {
+    return replaceFile(path.join(this.#folder, `${id}.json`), JSON.stringify(record))
+  }
+
+  async #dropOld(): Promise<void> {
+    const oldest = this.#clock.wallMs() - longestFileAgeMs
+    for (const { id, createdMs } of this.#files.values()) if (createdMs < oldest) await this.remove(id)
+    for (const { id, createdMs } of this.#batches.values()) {
+      if (createdMs >= oldest) continue
+      this.#batches.delete(id)
+      await rm(path.join(this.#folder, `${id}.json`), { force: true })
+    }
+  }
+}
+
+function ofOwner<T extends { readonly owner: string }>(found: T | undefined, owner: string, text: string): T {
+  if (found?.owner === owner) return found
+  throw ServerError.withoutStack('NOT_FOUND', text)
+}

@@ -1,0 +1,133 @@
+// Batches of the OpenAI API: an uploaded file whose lines are calls becomes a job, and the answers of the job are a file again.
+
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { Caller } from '../access/caller.ts'
+import { requireRight } from '../access/require-right.ts'
+import type { Clock } from '../base/clock.ts'
+import { ServerError } from '../base/server-error.ts'
+import type { BatchFile, BatchFiles, BatchRecord } from './batch-files.ts'
+import type { JobControl } from './job-control.ts'
+import { readLine } from './job-line.ts'
+import { mostInlineLines, readJobPlan } from './job-plan.ts'
+import { isJobOver, type JobRecord } from './job-record.ts'
+
+type BatchPlan = {
+  readonly inputFile: string
+  readonly endpoint: string
+  readonly window: string
+  readonly metadata: Readonly<Record<string, string>> | null
+}
+export type BatchView = { readonly batch: BatchRecord; readonly job: JobRecord | null }
+
+type BatchParts = {
+  readonly clock: Clock
+  readonly control: JobControl
+  readonly files: BatchFiles
+  readonly outputFile: (job: string) => string
+}
+
+/** The file of a batch's answers is named after the batch. */
+const outputPrefix = 'file-output-'
+
+export class OpenAiBatches {
+  readonly #parts: BatchParts
+
+  constructor(parts: BatchParts) {
+    this.#parts = parts
+  }
+
+  addFile(caller: Caller, name: string, purpose: string, bytes: Buffer): Promise<BatchFile> {
+    if (purpose !== 'batch') throw refusal(`'purpose' must be batch, got '${purpose.slice(0, 60)}'`)
+    return this.#parts.files.add(ownerOf(caller), name, purpose, bytes)
+  }
+
+  listFiles(caller: Caller): BatchFile[] {
+    return this.#parts.files.files(ownerOf(caller))
+  }
+
+  file(caller: Caller, id: string): BatchFile {
+    if (!id.startsWith(outputPrefix)) return this.#parts.files.file(id, ownerOf(caller))
+    const { batch, job } = this.view(caller, id.slice(outputPrefix.length))
+    const createdMs = job?.endedMs || batch.createdMs
+    return { id, owner: batch.owner, name: `${batch.id}_output.jsonl`, purpose: 'batch_output', bytes: 0, createdMs }
+  }
+
+  /** Where the bytes of a file lie. */
+  contentOf(caller: Caller, id: string): string {
+    if (!id.startsWith(outputPrefix)) return this.#parts.files.pathOf(this.file(caller, id).id)
+    return this.#parts.outputFile(this.view(caller, id.slice(outputPrefix.length)).batch.id)
+  }
+
+  async removeFile(caller: Caller, id: string): Promise<void> {
+    await this.#parts.files.remove(this.#parts.files.file(id, ownerOf(caller)).id)
+  }
+
+  async create(caller: Caller, plan: BatchPlan): Promise<BatchView> {
+    const { clock, control, files } = this.#parts
+    const file = files.file(plan.inputFile, ownerOf(caller))
+    const lines = (await readFile(files.pathOf(file.id), 'utf8')).split('\n').filter((line) => line.trim() !== '')
+    const model = requireCalls(lines, plan.endpoint, caller)
+    const id = `batch_${randomBytes(12).toString('hex')}`
+    const { plan: jobPlan } = readJobPlan({ model, input: { lines: [] } })
+    const job = await control.create(jobPlan, lines, caller, id)
+    const batch: BatchRecord = {
+      id,
+      owner: ownerOf(caller),
+      ...plan,
+      total: lines.length,
+      createdMs: clock.wallMs(),
+    }
+    await files.addBatch(batch)
+    return { batch, job }
+  }
+
+  list(caller: Caller): BatchView[] {
+    const jobs = new Map(this.#parts.control.list().map((job) => [job.id, job]))
+    return this.#parts.files.batches(ownerOf(caller)).map((batch) => ({ batch, job: jobs.get(batch.id) ?? null }))
+  }
+
+  view(caller: Caller, id: string): BatchView {
+    const batch = this.#parts.files.batch(id, ownerOf(caller))
+    return { batch, job: this.#parts.control.list().find((job) => job.id === id) ?? null }
+  }
+
+  async cancel(caller: Caller, id: string): Promise<BatchView> {
+    const { batch, job } = this.view(caller, id)
+    if (job === null || isJobOver(job)) throw refusal(`batch '${id}' is over already`)
+    return { batch, job: await this.#parts.control.cancel(id) }
+  }
+
+  outputFileOf({ batch, job }: BatchView): string | null {
+    return job !== null && isJobOver(job) ? outputPrefix + batch.id : null
+  }
+}
+
+const refusal = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+const ownerOf = ({ tenant, principal }: Caller): string => `${tenant}/${principal}`
+
+/** Every line is checked before the first one runs. The model of the first line says how many lines run at a time. */
+function requireCalls(lines: readonly string[], endpoint: string, caller: Caller): string {
+  if (lines.length === 0) throw refusal('the input file has no lines')
+  if (lines.length > mostInlineLines) {
+    throw refusal(
+      `the input file has ${lines.length} lines, and a batch may have ${mostInlineLines}: make several files`,
+    )
+  }
+  const ids = new Set<string>()
+  const models = new Set<string>()
+  for (const [place, text] of lines.entries()) {
+    const at = `line ${place + 1} of the input file`
+    const call = readLine(Buffer.from(text), '')
+    if (typeof call === 'string') throw refusal(`${at}: ${call}`)
+    if (!call.isOpenAi) throw refusal(`${at}: it must have 'custom_id', 'method', 'url' and 'body'`)
+    if (call.target !== endpoint) throw refusal(`${at}: 'url' is '${call.target}', and the batch is for '${endpoint}'`)
+    if (ids.has(call.id)) throw refusal(`${at}: 'custom_id' '${call.id.slice(0, 60)}' is there twice`)
+    ids.add(call.id)
+    const { model } = JSON.parse(call.body.toString('utf8')) as { model?: unknown }
+    if (typeof model !== 'string' || model === '') throw refusal(`${at}: 'body.model' must be the name of a model`)
+    models.add(model)
+  }
+  for (const model of models) requireRight(caller, 'inference', model)
+  return models.values().next().value ?? ''
+}
