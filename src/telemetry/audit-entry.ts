@@ -4,7 +4,8 @@ import type { ChangeCause, ChangeOrigin } from '../model/change-origin.ts'
 
 /** `reload` loads a model that served already; `sleep` takes a model out of memory until the next request; `rollout.…` moves a rollout; `access.…` is about
  * keys and refused calls; `alert.…` is what an alert made the server do. */
-export type AuditAction = 'load' | 'reload' | 'unload' | 'sleep' | `rollout.${string}` | `access.${string}` | `alert.${string}`
+export type AuditAction =
+  'load' | 'reload' | 'unload' | 'sleep' | `rollout.${string}` | `access.${string}` | `alert.${string}`
 /** `unchanged`: the model served already, from the same files. */
 export type AuditOutcome = 'ok' | 'unchanged' | 'failed'
 
