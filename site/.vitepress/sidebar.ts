@@ -1,8 +1,7 @@
 // The menu of the site out of docs/README.md: its headings and bold lines are groups, its links are pages.
 
-import type { DefaultTheme } from 'vitepress'
-
-type Group = { readonly text: string; readonly collapsed: boolean; readonly items: DefaultTheme.SidebarItem[] }
+type Page = { readonly text: string; readonly link: string }
+type Group = { readonly text: string; readonly collapsed: boolean; readonly items: Page[] }
 
 /** These sections of the index are lists of pages. The others are prose. */
 const sections = new Set(['Guide', 'Examples', 'Reference', 'Internals'])
@@ -15,7 +14,7 @@ const addressOf = (link: string): string =>
     .replace(/README\.md$/, '')
     .replace(/\.md$/, '')}`
 
-export function sidebarOf(index: string): DefaultTheme.SidebarItem[] {
+export function sidebarOf(index: string): Group[] {
   const groups: Group[] = []
   let section = ''
   for (const line of index.split('\n')) {

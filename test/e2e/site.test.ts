@@ -11,6 +11,7 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { openBrowser } from './browser.ts'
 import { projectRoot } from './server-process.ts'
+import { requireTool } from '../tool.ts'
 
 const site = path.join(projectRoot, '.cache/site')
 const types: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png', '.json': 'application/json' } // prettier-ignore
@@ -27,6 +28,7 @@ const server = http.createServer((request, response) => {
 let origin = ''
 
 before(async () => {
+  await requireTool('vitepress')
   await promisify(execFile)('npm', ['run', '--silent', 'docs'], { cwd: projectRoot })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -42,6 +42,11 @@ type LlamaDependencies = {
 type WorkerPlace = { readonly task: EngineTask; readonly modelName: string; readonly instanceName: string }
 type Held = { readonly request: InferenceRequest; readonly asked: LanguageRequest }
 
+/** llama.cpp and ggml write one such line before they abort. */
+const tellsWhy = /error|assert|abort|fail/i
+const lastWordsLength = 300
+const lastWordsAgeNs = 2e9
+
 export class LlamaWorker implements Worker {
   readonly #clock: Clock
   readonly #log: Log
@@ -56,6 +61,9 @@ export class LlamaWorker implements Worker {
   /** Tells that the last batch is executed; null while there is room for more. */
   #executed: (() => void) | null = null
   #openCount = 0
+  /** What the library said before it ended its process. */
+  #lastWords = ''
+  #lastWordsNs = 0
   #nextKey = 1
   #isStarted = false
 
@@ -68,7 +76,7 @@ export class LlamaWorker implements Worker {
     const options = { environment: dependencies.environment, nodeOptions: [] }
     this.#process = forkProcess<ToEngine | EngineTask, FromEngine>(entry, options, {
       onMessage: (messages) => this.#onMessages(messages),
-      onLine: (line) => this.#log.verbose(line, this.#facts),
+      onLine: (line) => this.#onLine(line),
       onExit: (reason) => this.#onExit(reason),
     })
     this.#process.post(place.task)
@@ -219,7 +227,21 @@ export class LlamaWorker implements Worker {
     return { model: this.#place.modelName, instance: this.#place.instanceName }
   }
 
-  #onExit(reason: string): void {
+  #onLine(line: string): void {
+    this.#log.verbose(line, this.#facts)
+    // The lines that follow the first one say where it happened.
+    if (!tellsWhy.test(line) || this.#hasLastWords) return
+    this.#lastWords = line.trim().slice(0, lastWordsLength)
+    this.#lastWordsNs = this.#clock.nowNs()
+  }
+
+  /** What was said long before the end has nothing to do with it. */
+  get #hasLastWords(): boolean {
+    return this.#lastWords !== '' && this.#clock.nowNs() - this.#lastWordsNs < lastWordsAgeNs
+  }
+
+  #onExit(ending: string): void {
+    const reason = this.#hasLastWords ? `${ending} (${this.#lastWords})` : ending
     this.#started.reject(new ServerError('INTERNAL', reason))
     this.#metrics.close()
     this.#open.clear()

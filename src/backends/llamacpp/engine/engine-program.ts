@@ -10,6 +10,7 @@ import { PoolingEngine } from './pooling-engine.ts'
 import { answerTokens } from './token-orders.ts'
 
 const warningLevel = 3
+const errorLevel = 4
 
 const nowMs = (): number => performance.now()
 const switches = (): number => process.resourceUsage().involuntaryContextSwitches
@@ -77,6 +78,8 @@ function run(task: EngineTask): void {
   try {
     const session = LlamaSession.open(task, { nowMs, switches }, (level, text) => {
       if (level < warningLevel) return
+      // The library may end this process next. The server reads what was printed before.
+      if (level === errorLevel) process.stderr.write(text)
       lastWords.push(text.trim())
       if (lastWords.length > 20) lastWords.shift()
     })
