@@ -9,7 +9,7 @@ import { CronSchedule } from './cron-schedule.ts'
 import type { JobInput, JobOutput } from './job-channel.ts'
 import type { LineAnswer, LineCall } from './job-line.ts'
 import { mostJobConcurrency, type JobPlan } from './job-plan.ts'
-import { isJobOver, type JobRecord } from './job-record.ts'
+import { isBatch, isJobOver, type JobRecord } from './job-record.ts'
 import { JobRun } from './job-run.ts'
 
 /** How busy the model of a job is, with the lines of the job among its requests. */
@@ -312,6 +312,7 @@ export class JobControl {
         input,
         output,
         inferTarget: inferTarget(plan),
+        onlyModel: isBatch(record) ? '' : plan.model,
         concurrency,
         maxAttempts: plan.maxAttempts,
         call: (line, signal) => call(record, line, signal),

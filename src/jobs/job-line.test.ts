@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerLine, readLine, type LineCall } from './job-line.ts'
 
-const read = (text: string): LineCall | string => readLine(Buffer.from(text), '/v2/models/m/infer')
+const read = (text: string): LineCall | string => readLine(Buffer.from(text), '/v2/models/m/infer', 'm')
 
 test('a line is the body of an inference, or a line of an OpenAI batch', () => {
   const infer = read('{"id": "a", "inputs": []}')
@@ -17,6 +17,12 @@ test('a line is the body of an inference, or a line of an OpenAI batch', () => {
     ['{"url": "/v1/completions", "body": {}}', /'custom_id' must be text/],
     ['{"custom_id": "c", "url": "/v1/completions"}', /'body' must be an object/],
     ['{"custom_id": "c", "url": "/v1/completions", "body": {"stream": true}}', /'body.stream' must be false/],
+    // The author of the job was asked for a right to its model only.
+    [
+      '{"custom_id": "c", "url": "/v1/completions", "body": {"model": "secret"}}',
+      /'body.model' must be 'm', the model of the job/,
+    ],
+    ['{"custom_id": "c", "url": "/v1/completions", "body": {}}', /'body.model' must be 'm'/],
   ]
   for (const [text, reason] of cases) {
     const problem = read(text)

@@ -16,8 +16,11 @@ export const longestLineBytes = 64 * 1024 * 1024
 /** The paths that a line of an OpenAI batch may ask for. */
 const openAiPaths: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses']) // prettier-ignore
 
-/** Text says why the line is no call. */
-export function readLine(line: Buffer, inferTarget: string): LineCall | string {
+/**
+ * Text says why the line is no call. `onlyModel` is the model that a line of an OpenAI batch must name, because the author of the job was asked
+ * for a right to that model only; '': any, where the rights to all of them were asked for.
+ */
+export function readLine(line: Buffer, inferTarget: string, onlyModel: string): LineCall | string {
   let value: unknown
   try {
     value = JSON.parse(line.toString('utf8'))
@@ -34,6 +37,8 @@ export function readLine(line: Buffer, inferTarget: string): LineCall | string {
   if (typeof url !== 'string' || !openAiPaths.has(url)) return `'url' must be one of ${[...openAiPaths].join(', ')}`
   if (typeof body !== 'object' || body === null) return "'body' must be an object"
   if ('stream' in body && body.stream === true) return "'body.stream' must be false in a batch"
+  const model: unknown = 'model' in body ? body.model : undefined
+  if (onlyModel !== '' && model !== onlyModel) return `'body.model' must be '${onlyModel}', the model of the job`
   return { id: customId, target: url, body: Buffer.from(JSON.stringify(body)), isOpenAi: true }
 }
 

@@ -26,3 +26,8 @@ export type JobRecord = {
 
 export const isJobOver = ({ state }: JobRecord): boolean =>
   state === 'DONE' || state === 'FAILED' || state === 'CANCELLED'
+
+/** Ids of jobs that are batches of OpenAI's API begin so. Nobody else chooses the id of a job. */
+export const batchPrefix = 'batch_'
+
+export const isBatch = ({ id }: Pick<JobRecord, 'id'>): boolean => id.startsWith(batchPrefix)

@@ -31,6 +31,7 @@ async function openRun(folder: string, parts: Partial<RunParts>, from: JobPositi
     input,
     output,
     inferTarget: '/v2/models/m/infer',
+    onlyModel: 'm',
     concurrency: 4,
     maxAttempts: 3,
     call: (call) => Promise.resolve(good(call)),

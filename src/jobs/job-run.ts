@@ -12,6 +12,8 @@ export type RunParts = {
   readonly output: JobOutput
   /** The path of an inference of the job's model. */
   readonly inferTarget: string
+  /** The only model that lines of OpenAI batches may name; '': they were checked when the job was made. */
+  readonly onlyModel: string
   readonly concurrency: number
   readonly maxAttempts: number
   /** Left out: the usual bound. */
@@ -116,7 +118,7 @@ export class JobRun {
     this.#slots.push(slot)
     this.#runningCount++
     this.#heldBytes += slot.heldBytes
-    const call = readLine(item.line, this.#parts.inferTarget)
+    const call = readLine(item.line, this.#parts.inferTarget, this.#parts.onlyModel)
     const answer = typeof call === 'string' ? refusal(400, call) : await this.#ask(call, item.earlierAttempts)
     this.#runningCount--
     if (answer !== null) {

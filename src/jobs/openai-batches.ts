@@ -10,7 +10,7 @@ import type { BatchFile, BatchFiles, BatchRecord } from './batch-files.ts'
 import type { JobControl } from './job-control.ts'
 import { readLine } from './job-line.ts'
 import { mostInlineLines, readJobPlan } from './job-plan.ts'
-import { isJobOver, type JobRecord } from './job-record.ts'
+import { batchPrefix, isJobOver, type JobRecord } from './job-record.ts'
 
 type BatchPlan = {
   readonly inputFile: string
@@ -68,7 +68,7 @@ export class OpenAiBatches {
     const file = files.file(plan.inputFile, ownerOf(caller))
     const lines = (await readFile(files.pathOf(file.id), 'utf8')).split('\n').filter((line) => line.trim() !== '')
     const model = requireCalls(lines, plan.endpoint, caller)
-    const id = `batch_${randomBytes(12).toString('hex')}`
+    const id = `${batchPrefix}${randomBytes(12).toString('hex')}`
     const { plan: jobPlan } = readJobPlan({ model, input: { lines: [] } })
     const job = await control.create(jobPlan, lines, caller, id)
     const batch: BatchRecord = {
@@ -118,7 +118,7 @@ function requireCalls(lines: readonly string[], endpoint: string, caller: Caller
   const models = new Set<string>()
   for (const [place, text] of lines.entries()) {
     const at = `line ${place + 1} of the input file`
-    const call = readLine(Buffer.from(text), '')
+    const call = readLine(Buffer.from(text), '', '')
     if (typeof call === 'string') throw refusal(`${at}: ${call}`)
     if (!call.isOpenAi) throw refusal(`${at}: it must have 'custom_id', 'method', 'url' and 'body'`)
     if (call.target !== endpoint) throw refusal(`${at}: 'url' is '${call.target}', and the batch is for '${endpoint}'`)
