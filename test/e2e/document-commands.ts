@@ -170,7 +170,7 @@ function withPorts(script: string, server: ServerProcess | null): string {
     .replaceAll('localhost:8081', `localhost:${portOf('TorchServe management')}`)
 }
 
-async function runScript(
+export async function runScript(
   script: string,
   folder: string,
   environment: Readonly<Record<string, string>>,
@@ -189,7 +189,7 @@ async function runScript(
 }
 
 /** A PATH on which `galatea` and `npx galatea` are this checkout's. */
-async function commandPath(folder: string, programs: string | undefined): Promise<string> {
+export async function commandPath(folder: string, programs?: string): Promise<string> {
   const bin = path.join(folder, '.bin')
   const launch = `exec "${process.execPath}" "${path.join(projectRoot, 'bin/galatea.js')}" "$@"\n`
   await writeDeep(path.join(bin, 'galatea'), `#!/bin/sh\n${launch}`)
