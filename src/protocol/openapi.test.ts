@@ -72,7 +72,7 @@ test('the document has what OpenAPI 3.1 requires', () => {
     const parameters = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1])
     for (const [method, operation] of Object.entries(item)) {
       if (method === 'parameters') continue
-      assert.ok(['get', 'post'].includes(method), method)
+      assert.ok(['get', 'post', 'delete'].includes(method), method)
       operationIds.push(operation['operationId'] as unknown as string)
       assert.ok(Object.keys(operation['responses'] as Tree).every((status) => /^[1-5]\d\d$/.test(status)))
       for (const answer of Object.values(operation['responses'] as Tree)) assert.ok(answer['description'])

@@ -74,6 +74,12 @@ const httpRules: Readonly<Record<string, Rule>> = {
       (name) => [`/v1/${name}`, 'inference some'] as const,
     ),
   ),
+  // Who made a file or a batch sees it, and nobody else.
+  ...Object.fromEntries(
+    ['files', 'files/{file}', 'files/{file}/content', 'batches/{batch}', 'batches/{batch}/cancel'].map(
+      (name) => [`/v1/${name}`, 'inference some'] as const,
+    ),
+  ),
   '/tokenize': 'inference some',
   '/detokenize': 'inference some',
   '/v1/models/{model}/load': 'model-repository model',
@@ -123,6 +129,7 @@ const httpRules: Readonly<Record<string, Rule>> = {
   [`${m}/feedback`]: 'rollouts model',
   '/v2/access/me': 'metadata self',
   '/v2/access/usage': 'metadata self',
+  '/v2/alerts': 'alerts all',
   '/v2/cost': 'access all',
   // To make one needs the right to the model in its body as well.
   '/v2/jobs': 'jobs all',

@@ -74,7 +74,7 @@ describe('feedback', () => {
     assert.match((await infer(78, { id: 'a b\r\nx: y' })).headers['galatea-request-id'] ?? '', /^[0-9a-f-]{36}$/)
     const entries = [{ id, label: 77 }, { id: 'mine', label: 79 }, { id, label: 77 }, { id: 'nobody', correct: true }, { id, score: 0.5, name: 'click' }] // prettier-ignore
     const { status, json } = await call(path, { feedback: entries })
-    const counts = { accepted: 3, unknown: 1, repeated: 1, no_prediction: 0, not_judged: 0 }
+    const counts = { accepted: 3, forwarded: 0, unknown: 1, repeated: 1, no_prediction: 0, not_judged: 0 }
     assert.deepEqual([status, json], [200, { ...counts, unknown_ids: ['nobody'] }])
     assert.deepEqual(desk.counts().get('versions_all'), counts)
     live.evidence.tick(clock.nowNs() + 120e9, false)
