@@ -19,6 +19,8 @@ export class PinSync {
   readonly #parts: PinSyncParts
   /** What this server has changed and the store does not have yet: it goes before what the store has. */
   readonly #unsent = new Map<string, PinChange>()
+  /** Models that were being loaded when their pins came: which versions they serve is not known yet. */
+  readonly #unsettled = new Set<string>()
   #revision = ''
 
   constructor(parts: PinSyncParts) {
@@ -34,6 +36,7 @@ export class PinSync {
   /** Rejects while the store is away. */
   async exchange(): Promise<void> {
     await this.#push()
+    for (const model of this.#unsettled) await this.#settle(model)
     const news = await this.#parts.shared.readPins(this.#revision)
     if (news === null) return
     for (const pins of news.pins) await this.#adopt(pins)
@@ -49,8 +52,8 @@ export class PinSync {
 
   /** A server may have the model elsewhere, or not at all: then the pins wait for the model. */
   async #adopt(pins: ModelPins): Promise<void> {
-    const { fleet, pins: book, log } = this.#parts
-    const { model, standard } = pins
+    const { fleet, pins: book } = this.#parts
+    const { model } = pins
     const repository = (await fleet.poll(model).catch(() => null))?.repositoryPath
     if (repository === undefined) {
       book.offer(pins)
@@ -60,8 +63,20 @@ export class PinSync {
     const own = { ...pins, repository }
     if (isDeepStrictEqual(own, book.in(model, repository))) return
     await book.adopt(own)
+    await this.#settle(model)
+  }
+
+  /** Loads the pinned version where the model serves another one. A model that is being loaded is looked at again. */
+  async #settle(model: string): Promise<void> {
+    const { fleet, pins, log } = this.#parts
+    const standard = pins.of(model)?.standard ?? ''
     const serving = fleet.standardOf(model)
-    if (standard === '' || serving === '' || serving === standard) return
+    if (standard !== '' && serving === '') {
+      this.#unsettled.add(model)
+      return
+    }
+    this.#unsettled.delete(model)
+    if (standard === '' || serving === standard) return
     await fleet.renew(model).catch((reason: unknown) => {
       log.warning(`version ${standard} of model '${model}', which other servers serve, could not be loaded: ${messageOf(reason)}`) // prettier-ignore
     })
