@@ -8,6 +8,7 @@ import { startServerProcess, type ServerProcess } from '../test/e2e/server-proce
 import { buildOnnx, type OnnxModel } from '../test/fixtures/onnx/build-onnx.ts'
 import { medianOf, type Bench, type Figure } from './bench.ts'
 import { residentMibOf } from './process-usage.ts'
+import { fixedWeights } from './wide-model.ts'
 
 const width = 1024
 const layerBytes = width * width * 4
@@ -40,17 +41,6 @@ const tableModel: OnnxModel = {
   nodes: [{ op: 'Gather', inputs: ['table', 'X'], outputs: ['Y'] }],
 }
 
-/** Small numbers of both signs, from a fixed rule. */
-function layerOf(seed: number): Buffer {
-  const values = new Float32Array(width * width)
-  let state = seed + 1
-  for (let i = 0; i < values.length; i++) {
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    values[i] = (state / 0x7fffffff - 0.5) / 16
-  }
-  return Buffer.from(values.buffer)
-}
-
 /** The first `layers` blocks of the weights have numbers. The others are holes, which take no room on the disk. */
 async function writeModel(
   root: string,
@@ -68,7 +58,8 @@ async function writeModel(
   )
   await using file = await open(path.join(folder, 'weights.bin'), 'w')
   await file.truncate(bytes)
-  for (let layer = 0; layer < layers; layer++) await file.write(layerOf(layer), 0, layerBytes, layer * layerBytes)
+  for (let layer = 0; layer < layers; layer++)
+    await file.write(fixedWeights(width * width, layer + 1, 1 / 16), 0, layerBytes, layer * layerBytes)
 }
 
 const writeDeep = (gigabytes: number, instances: number) => (root: string) => {

@@ -7,19 +7,19 @@ import { buildOnnx, type OnnxModel } from '../test/fixtures/onnx/build-onnx.ts'
 
 export const wideSize = 2048
 
-/** Weights from a fixed rule: small, of both signs, none of them special. */
-const weights = (): Uint8Array => {
-  const values = new Float32Array(wideSize * wideSize)
-  let state = 1
+/** Weights from a fixed rule: at most half of `span`, of both signs, none of them special. */
+export const fixedWeights = (count: number, seed: number, span: number): Uint8Array => {
+  const values = new Float32Array(count)
+  let state = seed
   for (let i = 0; i < values.length; i++) {
     state = (state * 1103515245 + 12345) & 0x7fffffff
-    values[i] = (state / 0x7fffffff - 0.5) / 32
+    values[i] = (state / 0x7fffffff - 0.5) * span
   }
   return new Uint8Array(values.buffer)
 }
 
 export const wideModel = (): OnnxModel => {
-  const raw = weights()
+  const raw = fixedWeights(wideSize * wideSize, 1, 1 / 32)
   const dims = [wideSize, wideSize]
   return {
     inputs: [{ name: 'X', type: 'FP32', shape: ['batch', wideSize] }],

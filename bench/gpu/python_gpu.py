@@ -1,6 +1,5 @@
 """python3 bench/gpu/python_gpu.py: Python models that use an NVIDIA GPU, through the server: DLPack to and from torch tensors on the GPU, calls to an
 ONNX model with tensors of the GPU, FORCE_CPU_ONLY_INPUT_TENSORS, torch.compile, several instances. Needs what resnet50_onnx.py needs."""
-import json
 import os
 import shutil
 import sys
@@ -141,10 +140,7 @@ def main():
                 report.step("caller", lambda: call_with_gpu_tensors(options, address, model))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(report.result, file, indent=2, default=str)
-    return 1 if report.result["failures"] else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -507,6 +507,13 @@ class Report:
             print("%-28s FAILED %s" % (name, self.result["failures"][name][:1500]), flush=True)
             return None
 
+    def finish(self):
+        """Writes the file that was asked for; the exit status of the program."""
+        if self.options.json:
+            with open(self.options.json, "w") as file:
+                json.dump(self.result, file, indent=2, default=str)
+        return 1 if self.result["failures"] else 0
+
 
 def placement(address):
     group = call(address["http"], "/v2/models/resnet50/config")[1]["instance_group"][0]
@@ -572,10 +579,7 @@ def main():
         measure(options, report, model, repository, options.log or os.path.join(folder, "server.log"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(report.result, file, indent=2, default=str)
-    return 1 if report.result["failures"] else 0
+    return report.finish()
 
 
 def measure(options, report, model, repository, log):

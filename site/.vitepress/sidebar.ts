@@ -23,8 +23,7 @@ export function sidebarOf(index: string): Group[] {
     if (heading !== undefined) section = heading
     if (!sections.has(section)) continue
     const title = bold ?? heading
-    if (title !== undefined)
-      groups.push({ text: bold === undefined ? title : bold, collapsed: section !== 'Guide', items: [] })
+    if (title !== undefined) groups.push({ text: title, collapsed: section !== 'Guide', items: [] })
     if (!/^(- | {2}\[)/.test(line)) continue
     const [links = ''] = line.split(': ')
     for (const [, text = '', link = ''] of links.matchAll(/\[([^\]]+)\]\(([^)]+\.md)[^)]*\)/g)) {
