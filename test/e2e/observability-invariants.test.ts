@@ -88,7 +88,15 @@ async function watch(isOver: () => boolean): Promise<number> {
   return pages
 }
 
-type Ledger = { success: number; rows: number; failed: number; failedRows: number; rejected: number; refused: number }
+type Ledger = {
+  success: number
+  rows: number
+  failed: number
+  failedRows: number
+  rejected: number
+  invalid: number
+  unknown: number
+}
 
 async function sendOne(ledger: Ledger, value: number, rows: number): Promise<void> {
   const { status } = await httpInfer(server.url, 'mixed', rowsOf(Array.from({ length: rows }, () => value)))
@@ -115,10 +123,10 @@ async function load(ledger: Ledger, bursts: number): Promise<void> {
       if (status === 503) ledger.rejected++
       else {
         assert.equal(status, 400)
-        ledger.refused++
+        ledger.invalid++
       }
       assert.equal((await httpInfer(server.url, 'nobody', rowsOf([1]))).status, 404)
-      ledger.refused++
+      ledger.unknown++
     })
     await Promise.all(requests)
   }
@@ -142,7 +150,7 @@ async function settledPage(isSettled: (page: Page) => boolean): Promise<Page> {
 }
 
 test('counters equal the ledger of the clients and never go back, whatever is reloaded meanwhile', async () => {
-  const ledger: Ledger = { success: 0, rows: 0, failed: 0, failedRows: 0, rejected: 0, refused: 0 }
+  const ledger: Ledger = { success: 0, rows: 0, failed: 0, failedRows: 0, rejected: 0, invalid: 0, unknown: 0 }
   let isOver = false
   const watched = watch(() => isOver)
   await Promise.all([
@@ -174,7 +182,7 @@ test('counters equal the ledger of the clients and never go back, whatever is re
   const refused = ['invalid', 'not_found'].map((reason) =>
     page.get(`galatea_requests_refused_total{reason="${reason}"}`),
   )
-  assert.deepEqual(refused, [ledger.refused / 2, ledger.refused / 2])
+  assert.deepEqual(refused, [ledger.invalid, ledger.unknown])
   assert.equal(read('nv_inference_pending_request_count'), 0)
   assert.equal(read('galatea_requests_in_flight'), 0)
   assert.equal(read('galatea_worker_restarts_total'), 0)
