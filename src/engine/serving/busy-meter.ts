@@ -30,8 +30,8 @@ export class BusyMeter {
     return nowNs
   }
 
-  /** Includes the time so far of a batch that is executing. */
+  /** Includes the time so far of a batch that is executing. A page of metrics may ask with a time before the batch began. */
   busyNs(nowNs: number): number {
-    return this.#busyNs + (this.#batchCount === 0 ? 0 : nowNs - this.#busySinceNs)
+    return this.#busyNs + (this.#batchCount === 0 ? 0 : Math.max(0, nowNs - this.#busySinceNs))
   }
 }
