@@ -1,4 +1,4 @@
-// Makes the packages of a release: `npm run pack -- [--to folder] [--for registry] [--here]`.
+// Makes the packages of a release: `npm run packages -- [--to folder] [--for registry] [--here]`.
 //
 // Without `--for registry` the server names its companions as files beside it: `npm install <folder>/galatea-x.y.z.tgz` needs
 // nothing else of ours, and chooses by system and Node as it does from a registry. `--here`: for this system only.

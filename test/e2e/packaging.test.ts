@@ -83,7 +83,7 @@ async function assertAnswers(url: string): Promise<void> {
 
 before(async () => {
   cpSync(exampleModels, models, { recursive: true })
-  run(process.execPath, ['scripts/pack.ts', '--to', release, '--for', 'registry', '--here'], projectRoot)
+  run('npm', ['run', 'packages', '--', '--to', release, '--for', 'registry', '--here'], projectRoot)
   registry = await openNpmRegistry(release)
   const packages = [path.join(release, `galatea-${version}.tgz`)]
   const settings = `@galatea:registry=${registry.url}\n`

@@ -1,4 +1,4 @@
-// Where ONNX Runtime is. The npm package brings it in one package per system, which `npm run pack` makes out of
+// Where ONNX Runtime is. The npm package brings it in one package per system, which `npm run packages` makes out of
 // onnxruntime-node: the same files in the same places, without the other systems and without the script that downloads.
 
 import { createRequire } from 'node:module'
