@@ -139,6 +139,27 @@ export function readFloats(scanner: JsonScanner, buffer: ElementBuffer): DataPro
   return 'type'
 }
 
+/**
+ * A number of up to 25 digits without an exponent, more than a double holds. `mantissa` is the sum of its digits in a
+ * double, `decimals` how many stand behind its point, at most 22.
+ */
+export function longFloat(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  mantissa: number,
+  decimals: number,
+  isSingle: boolean,
+): number {
+  if (isSingle) {
+    const value = mantissa / powersOfTen[decimals]!
+    if (Math.fround(value - value * uncertainty) === Math.fround(value + value * uncertainty)) {
+      return bytes[start] === char.minus ? -value : value
+    }
+  }
+  return longDecimal(bytes, start, end, decimals)
+}
+
 /** Reads a number with more digits than a double holds. Up to 19 digits after leading zeros need no string. */
 function longDecimal(bytes: Buffer, start: number, end: number, shift: number): number {
   let upper = 0

@@ -130,7 +130,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     '256 tasks are the most',
   ),
   'bytes of a tensor that a TensorProto fills from fewer elements': elsewhere(
-    'src/protocol/tfserving/tensor-proto.test.ts',
+    'src/protocol/tfserving/tensor-proto-reader.test.ts',
     'a shape that is larger than the limit is refused before memory is taken',
   ),
   'classes in one answer of Classify': elsewhere(

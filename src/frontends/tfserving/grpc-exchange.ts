@@ -28,10 +28,10 @@ export type TfCall = {
   readonly spec: WireModelSpec
   /** Null: all outputs. Throws what a request asks for in vain. */
   outputs(version: ModelVersion): readonly string[] | null
-  /** Reads the inputs in steps. */
-  inputs(version: ModelVersion, reserve: (bytes: number) => void): Iterator<void, Tensor[]>
-  /** Writes the answer in steps. */
-  answer(response: InferenceResponse, version: ModelVersion): Iterator<void, MessageParts>
+  /** Reads the inputs at once, or in steps where they are large. */
+  inputs(version: ModelVersion, reserve: (bytes: number) => void): Tensor[] | Iterator<void, Tensor[]>
+  /** Writes the answer at once, or in steps where it is large. */
+  answer(response: InferenceResponse, version: ModelVersion): MessageParts | Iterator<void, MessageParts>
 }
 
 /** An error whose gRPC code no ServerError has. */
@@ -40,9 +40,6 @@ export class FailedPrecondition extends ServerError {
     super('INVALID_ARG', message)
   }
 }
-
-/** Messages up to this size are read, and answers up to this size written, in one go. */
-const smallBytes = 128 * 1024
 
 export class TfGrpcExchange extends CallExchange {
   readonly #parts: TfGrpcParts
@@ -78,17 +75,17 @@ export class TfGrpcExchange extends CallExchange {
     if (version.signature.isDecoupled) throw worded('decoupledGrpc', {})
     const names = this.#asked.outputs(version)
     const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
-    const steps = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
     const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
-    if (this.received.length <= smallBytes) {
-      submit(runThrough(steps))
+    const read = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
+    if (!('next' in read)) {
+      submit(read)
       return
     }
     this.readLater<Tensor[]>((done) => {
       let isCancelled = false
       const isWanted = (): boolean => !isCancelled && !this.call.isEnded
       setImmediate(() => {
-        runInSlices(this.parts.clock, steps, isWanted, (error, inputs) => {
+        runInSlices(this.parts.clock, read, isWanted, (error, inputs) => {
           if (isWanted()) done(error, inputs)
           else this.cancel()
         })
@@ -100,17 +97,15 @@ export class TfGrpcExchange extends CallExchange {
   protected override write(response: InferenceResponse): void {
     const { clock } = this.parts
     const trace = this.request?.trace ?? null
-    const steps = this.#asked.answer(response, this.version)
-    let bytes = 0
-    for (const output of response.outputs) bytes += output.bytes.length
-    if (bytes <= smallBytes) {
-      this.#send(runThrough(steps), response, trace)
+    const written = this.#asked.answer(response, this.version)
+    if (!('next' in written)) {
+      this.#send(written, response, trace)
       return
     }
     trace?.retain()
     runInSlices(
       clock,
-      steps,
+      written,
       () => !this.call.isEnded,
       (error, message) => {
         if (message !== null) this.#send(message, response, trace)
@@ -150,12 +145,5 @@ export class TfGrpcExchange extends CallExchange {
 
   protected override fail(error: ServerError): void {
     this.#finish(error)
-  }
-}
-
-function runThrough<T>(steps: Iterator<void, T>): T {
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
   }
 }

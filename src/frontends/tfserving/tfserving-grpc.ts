@@ -4,7 +4,6 @@ import type { Caller } from '../../access/caller.ts'
 import { requireRight, requireRightForAll } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { ModelVersion } from '../../model/model-version.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import {
   takeOne,
@@ -15,33 +14,24 @@ import {
 } from '../../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
-import { exampleInputs } from '../../protocol/tfserving/example-inputs.ts'
+import { exampleInputs, runThrough } from '../../protocol/tfserving/example-inputs.ts'
 import { requireSignature } from '../../protocol/tfserving/example-json.ts'
-import { withOnes } from '../../protocol/tfserving/predict-request.ts'
+import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { servingEntries } from '../../protocol/tfserving/serving-config.ts'
-import { classifyMethod, exampleAnswer, multiAnswer, predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
+import { classifyMethod, exampleAnswer, multiAnswer } from '../../protocol/tfserving/serving-answer.ts'
 import { servingFiles } from '../../protocol/tfserving/serving-files.ts'
 import { decodeServing, encodeServing } from '../../protocol/tfserving/serving-messages.ts'
-import {
-  readExampleRequest,
-  readMultiRequest,
-  readPredictRequest,
-  type WireExamples,
-  type WirePredict,
-} from '../../protocol/tfserving/serving-request.ts'
+import { readExampleRequest, readMultiRequest, type WireExamples } from '../../protocol/tfserving/serving-request.ts'
 import { isKnownSignature } from '../../protocol/tfserving/signature-name.ts'
-import { readTensorProto } from '../../protocol/tfserving/tensor-proto.ts'
-import { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
-import { FailedPrecondition, TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
+import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
+import { PredictCall } from './predict-call.ts'
 import { servableNotFound } from './serving-models.ts'
 
 const predictionService = '/tensorflow.serving.PredictionService'
 const modelService = '/tensorflow.serving.ModelService'
 const regressMethod = 'tensorflow/serving/regress'
 const metadataType = 'type.googleapis.com/tensorflow.serving.SignatureDefMap'
-
-const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 export function tfservingGrpc(
   dependencies: Omit<TfGrpcParts, 'options' | 'serving'> & { readonly log: Log },
@@ -70,7 +60,7 @@ export function tfservingGrpc(
   return {
     files: servingFiles,
     methods: [
-      inference('Predict', (message) => predictCall(parts, readPredictRequest(message, parts.options.requestLimits))),
+      inference('Predict', (message) => new PredictCall(parts, message)),
       inference('Classify', (message) => exampleCall(parts, readExampleRequest(message), 'classify')),
       inference('Regress', (message) => exampleCall(parts, readExampleRequest(message), 'regress')),
       inference('MultiInference', (message) => multiCall(parts, readMultiRequest(message))),
@@ -112,77 +102,8 @@ function begin(
   new TfGrpcExchange(parts, call, caller, asked, message).start()
 }
 
-const asSet = (names: Iterable<string>): string => `{${[...names].sort().join(',')}}`
-
-function predictCall({ options }: TfGrpcParts, { spec, inputs, outputFilter }: WirePredict): TfCall {
-  return {
-    spec,
-    outputs: ({ signature }) => {
-      if (!isKnownSignature(spec.signature)) {
-        throw new FailedPrecondition(`Serving signature key "${spec.signature.slice(0, 200)}" not found.`)
-      }
-      requireInputs(inputs, signature)
-      if (outputFilter.length === 0) return null
-      requireOutputs(outputFilter, signature)
-      return outputFilter
-    },
-    *inputs({ signature }, reserve) {
-      const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
-      const tensors: Tensor[] = []
-      for (const { name, dims } of signature.inputs) {
-        const bytes = inputs.get(name)
-        if (bytes === undefined) continue
-        const tensor = yield* readTensorProto(name, bytes, limits)
-        const rank = dims.length + (signature.isBatching ? 1 : 0)
-        const isWhole = tensor.shape.length >= rank
-        const shape = isWhole ? tensor.shape : withOnes(tensor.shape, signature.isBatching ? [-1, ...dims] : dims)
-        tensors.push(shape === tensor.shape ? tensor : new Tensor(name, tensor.dataType, shape, tensor.bytes))
-      }
-      return tensors
-    },
-    answer: (response, { version }) => predictAnswer(response, spec, version, options.answersTensorContent),
-  }
-}
-
-/** HOT. */
-function requireInputs(inputs: ReadonlyMap<string, Buffer>, signature: ModelVersion['signature']): void {
-  let found = 0
-  for (const { name } of signature.inputs) if (inputs.has(name)) found++
-  const isWhole = found === inputs.size && found === signature.inputs.length
-  if (!isWhole) refuseInputs(inputs, signature)
-}
-
-/** TensorFlow Serving counts the inputs before it looks for each. Returns where only optional inputs are left out. */
-function refuseInputs(inputs: ReadonlyMap<string, Buffer>, signature: ModelVersion['signature']): void {
-  const names = signature.inputs.map(({ name }) => name)
-  const required = signature.inputs.filter(({ isOptional }) => !isOptional).map(({ name }) => name)
-  const given = [...inputs.keys()]
-  const extra = given.filter((name) => !names.includes(name))
-  const missing = required.filter((name) => !inputs.has(name))
-  if (inputs.size > names.length || inputs.size < required.length) {
-    throw invalid(
-      `input size does not match signature: ${inputs.size}!=${names.length} len(${asSet(given)}) != len(${asSet(names)}). ` +
-        `Sent extra: ${asSet(extra)}. Missing but required: ${asSet(missing)}.`,
-    )
-  }
-  const [absent = extra[0]] = missing
-  if (absent === undefined) return
-  throw invalid(
-    `input tensor alias not found in signature: ${absent}. Inputs expected to be in the set ${asSet(names)}.`,
-  )
-}
-
-function requireOutputs(filter: readonly string[], { outputs, outputByName }: ModelVersion['signature']): void {
-  const seen = new Set<string>()
-  for (const name of filter) {
-    if (!outputByName.has(name)) {
-      const names = asSet(outputs.map((output) => output.name))
-      throw invalid(`output tensor alias not found in signature: ${name} Outputs expected to be in the set ${names}.`)
-    }
-    if (seen.has(name)) throw invalid(`duplicate output tensor alias: ${name}`)
-    seen.add(name)
-  }
-}
+/** Examples up to this size are read in one go. */
+const smallBytes = 128 * 1024
 
 function exampleCall(
   { options }: TfGrpcParts,
@@ -195,7 +116,12 @@ function exampleCall(
       requireSignature(spec.signature)
       return null
     },
-    inputs: ({ signature }) => exampleInputs(examples, signature, options.maxMessageBytes),
+    inputs: ({ signature }) => {
+      const steps = exampleInputs(examples, signature, options.maxMessageBytes)
+      let bytes = 0
+      for (const { length } of examples) bytes += length
+      return bytes <= smallBytes ? runThrough(steps) : steps
+    },
     answer: (response, version) => exampleAnswer(response, spec, version, { method, rows: examples.length }),
   }
 }

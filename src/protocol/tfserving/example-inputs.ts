@@ -44,10 +44,13 @@ export function readTfExamples(
   maxBytes: number,
 ): { readonly inputs: Tensor[]; readonly rows: number } {
   const examples = readJsonExamples(body)
-  const steps = exampleInputs(examples, signature, maxBytes)
+  return { inputs: runThrough(exampleInputs(examples, signature, maxBytes)), rows: examples.length }
+}
+
+export function runThrough<T>(steps: Iterator<void, T>): T {
   for (;;) {
     const { done, value } = steps.next()
-    if (done === true) return { inputs: value, rows: examples.length }
+    if (done === true) return value
   }
 }
 

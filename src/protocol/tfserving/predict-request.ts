@@ -9,6 +9,7 @@ import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { ElementBuffer } from '../element-buffer.ts'
 import { parseJsonDocument, type JsonNode } from '../json-document.ts'
+import { longFloat } from '../json-float-reader.ts'
 import { char, JsonScanner } from '../json-scanner.ts'
 import { unescapeJsonString } from '../json-string-escape.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
@@ -29,7 +30,16 @@ export const invalid = (message: string): ServerError => ServerError.withoutStac
 /** Throws INVALID_ARG, and UNSUPPORTED for types that JSON has no form for in TensorFlow Serving. */
 export function readTfPredict(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedTfPredict {
   try {
-    return new TfPredictReader(body, signature, limits).read()
+    return new TfPredictReader(body, signature, limits).readAtOnce()
+  } catch {
+    // What is wrong is told in TensorFlow Serving's order, which takes a pass over the document first.
+    return readInOrder(body, signature, limits)
+  }
+}
+
+function readInOrder(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedTfPredict {
+  try {
+    return new TfPredictReader(body, signature, limits).readInOrder()
   } catch (reason) {
     throw inTheirWords(reason)
   }
@@ -57,7 +67,28 @@ class TfPredictReader {
     this.#columns = signature.inputs.map((spec) => new Column(this.#scanner, spec, limits))
   }
 
-  read(): ParsedTfPredict {
+  /** Reads members as they come. Throws anything for a request that `readInOrder` refuses. HOT: once per request. */
+  readAtOnce(): ParsedTfPredict {
+    const scanner = this.#scanner
+    let [hasInstances, hasInputs] = [false, false]
+    if (scanner.startDocument() !== char.leftBrace) throw invalid('')
+    for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
+      // Of two members of one name the first counts.
+      if (!hasInstances && scanner.stringIs(instancesName)) {
+        hasInstances = true
+        this.#readInstances()
+      } else if (!hasInputs && scanner.stringIs(inputsName)) {
+        hasInputs = true
+        this.#readInputs()
+      } else if (scanner.stringIs(signatureMember)) {
+        readSignatureName(scanner, () => '')
+      } else scanner.skipValue()
+    }
+    if (hasInstances === hasInputs) throw invalid('')
+    return this.#finish(hasInputs)
+  }
+
+  readInOrder(): ParsedTfPredict {
     const scanner = this.#scanner
     const places = this.#find()
     if (places.signatureName >= 0) {
@@ -72,9 +103,13 @@ class TfPredictReader {
     scanner.position = Math.max(instances, inputs)
     if (instances >= 0) this.#readInstances()
     else this.#readInputs()
-    const isColumnar = inputs >= 0
-    const given = this.#columns.filter((column) => column.isGiven)
-    return { inputs: given.map((column) => column.finish(this.#signature, isColumnar)), isColumnar }
+    return this.#finish(inputs >= 0)
+  }
+
+  #finish(isColumnar: boolean): ParsedTfPredict {
+    const inputs: Tensor[] = []
+    for (const column of this.#columns) if (column.isGiven) inputs.push(column.finish(this.#signature, isColumnar))
+    return { inputs, isColumnar }
   }
 
   /** Passes over the whole document once, so that malformed JSON is told before anything else. */
@@ -124,11 +159,17 @@ class TfPredictReader {
         throw invalid(`Expecting ${expected} at item ${row} of input list`)
       }
       if (areObjects) this.#readRow(row)
-      else {
-        within(`Failed to process element: ${row} of 'instances' list.`, () => (this.#columns[0] as Column).readRow())
-      }
+      else this.#readPlainRow(this.#columns[0] as Column, row)
       row++
     } while (scanner.nextElement(false))
+  }
+
+  #readPlainRow(column: Column, row: number): void {
+    try {
+      column.readRow()
+    } catch (reason) {
+      throw placed(reason, `Failed to process element: ${row} of 'instances' list.`)
+    }
   }
 
   #readRow(row: number): void {
@@ -138,11 +179,13 @@ class TfPredictReader {
     for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
       const name = scanner.stringValue()
       const column = this.#columns[this.#signature.inputByName.get(name)?.index ?? -1]
-      within(`Failed to process element: ${row} key: ${name} of 'instances' list.`, () => {
+      try {
         if (column === undefined) throw invalid(`JSON object: does not have named input: ${name}`)
         if (column.rowCount > row) throw invalid(`Duplicate key: ${name}`)
         column.readRow()
-      })
+      } catch (reason) {
+        throw placed(reason, `Failed to process element: ${row} key: ${name} of 'instances' list.`)
+      }
       count++
     }
     // An optional input is in all rows or in none.
@@ -195,15 +238,11 @@ const inputsName = Buffer.from('inputs')
 const signatureMember = Buffer.from('signature_name')
 const b64Name = Buffer.from('b64')
 
-/** Puts the place of a mistake before its text. */
-function within(where: string, read: () => void): void {
-  try {
-    read()
-  } catch (reason) {
-    if (!(reason instanceof ServerError) || reason instanceof WordedError) throw reason
-    const code = reason.code === 'UNSUPPORTED' ? 'UNIMPLEMENTED' : 'INVALID_ARGUMENT'
-    throw invalid(`${where} Error: ${code}: ${reason.message}`)
-  }
+/** The mistake with its place before its text. */
+function placed(reason: unknown, where: string): unknown {
+  if (!(reason instanceof ServerError) || reason instanceof WordedError) return reason
+  const code = reason.code === 'UNSUPPORTED' ? 'UNIMPLEMENTED' : 'INVALID_ARGUMENT'
+  return invalid(`${where} Error: ${code}: ${reason.message}`)
 }
 
 /** A value for an error text: what is too large to be a document is shown as its beginning. */
@@ -411,7 +450,8 @@ class Column {
     }
     const isEnd = at >= end || c === char.comma || c === char.rightBracket || c === char.rightBrace || c <= char.space
     const hasDigits = this.#isInteger || decimals > 0
-    if (!isPlain || !isEnd || !hasDigits || mantissa >= exactLimit || decimals > 22) {
+    const isShort = mantissa < exactLimit || (this.#isFloat && at - digitsStart <= 25)
+    if (!isPlain || !isEnd || !hasDigits || !isShort || decimals > 22) {
       if (bytes[start] === char.quote || bytes[start] === char.leftBrace) throw this.#typeError(start)
       if (c === 0x74 || c === 0x66 || c === 0x6e) throw this.#typeError(start)
       scanner.position = start
@@ -420,6 +460,7 @@ class Column {
       return Number.NaN
     }
     scanner.position = at
+    if (mantissa >= exactLimit) return longFloat(bytes, start, at, mantissa, decimals, this.#width === 4)
     const value = decimals === 0 ? mantissa : mantissa / (powersOfTen[decimals] as number)
     return isNegative ? -value : value
   }

@@ -3,25 +3,52 @@
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
 import type { MessageParts } from '../grpc/infer-response-writer.ts'
 import { classesOf, regressionsOf, writeClasses, writeRegressions } from './example-results.ts'
 import type { WireModelSpec, WireTask } from './serving-request.ts'
-import { writeTensorEntry } from './tensor-proto.ts'
+import { isSmallEntry, writeLargeEntry, writeSmallEntry } from './tensor-proto-writer.ts'
 import { defaultSignature } from './tensorflow-type.ts'
 
 export const classifyMethod = 'tensorflow/serving/classify'
 
-/** PredictResponse: outputs 1, model_spec 2. */
-export function* predictAnswer(
+/** PredictResponse: outputs 1, model_spec 2. Small outputs are written at once, others in steps. HOT: once per inference. */
+export function predictAnswer(
   { outputs }: InferenceResponse,
   spec: WireModelSpec,
   version: string,
   asContent: boolean,
-): Generator<void, MessageParts> {
-  const writer = new ProtobufWriter()
-  for (const output of outputs) yield* writeTensorEntry(writer, 1, output, asContent)
+): MessageParts | Iterator<void, MessageParts> {
+  const writer = new ProtobufWriter(answerBytes(outputs))
+  for (let i = 0; i < outputs.length; i++) {
+    const output = outputs[i] as Tensor
+    if (!isSmallEntry(output)) return restOfPredict(writer, outputs.slice(i), spec, version, asContent)
+    writeSmallEntry(writer, 1, output, asContent)
+  }
   writeSpec(writer, 2, spec, version)
   return partsOf(writer)
+}
+
+function* restOfPredict(
+  writer: ProtobufWriter,
+  outputs: readonly Tensor[],
+  spec: WireModelSpec,
+  version: string,
+  asContent: boolean,
+): Generator<void, MessageParts> {
+  for (const output of outputs) {
+    if (isSmallEntry(output)) writeSmallEntry(writer, 1, output, asContent)
+    else yield* writeLargeEntry(writer, 1, output, asContent)
+  }
+  writeSpec(writer, 2, spec, version)
+  return partsOf(writer)
+}
+
+/** About the size of the answer without its large outputs. */
+function answerBytes(outputs: readonly Tensor[]): number {
+  let total = 128
+  for (const output of outputs) total += 64 + output.name.length + (isSmallEntry(output) ? output.bytes.length : 0)
+  return total
 }
 
 /** ClassificationResponse and RegressionResponse: result 1, model_spec 2. */

@@ -13,10 +13,12 @@ export type WireModelSpec = {
   signature: string
 }
 
+/** Where a TensorProto lies in its message. */
+type WireTensor = { readonly start: number; readonly end: number }
+
 export type WirePredict = {
   spec: WireModelSpec
-  /** By name: the bytes of a TensorProto. */
-  readonly inputs: Map<string, Buffer>
+  readonly inputs: Map<string, WireTensor>
   readonly outputFilter: string[]
 }
 
@@ -46,19 +48,23 @@ export function readPredictRequest(bytes: Buffer, limits: InferLimits): WirePred
   return request
 }
 
-function readInput(reader: ProtobufReader, inputs: Map<string, Buffer>): void {
+function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): void {
   const outer = reader.end
   reader.end = reader.lengthEnd()
   let name = ''
-  let tensor: Buffer | null = null
+  let start = reader.end
+  let { end } = reader
   while (reader.at < reader.end) {
     const tag = reader.tag()
     if (tag === 10) name = reader.name()
-    else if (tag === 18) tensor = reader.view()
-    else reader.skip(tag)
+    else if (tag === 18) {
+      end = reader.lengthEnd()
+      start = reader.at
+      reader.at = end
+    } else reader.skip(tag)
   }
   reader.end = outer
-  inputs.set(name, tensor ?? noBytes)
+  inputs.set(name, { start, end })
 }
 
 const noBytes = Buffer.alloc(0)

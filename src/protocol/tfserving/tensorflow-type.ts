@@ -19,14 +19,33 @@ const rows: Readonly<Record<DataType, readonly [number: number, name: string]>> 
   UINT64: [23, 'uint64'],
 }
 
-const byNumber = new Map(Object.entries(rows).map(([dataType, [number]]) => [number, dataType as DataType]))
+/** The field of TensorProto that lists the elements of a type. */
+export const listField: Readonly<Record<DataType, number>> = {
+  FP32: 5,
+  FP64: 6,
+  INT32: 7,
+  INT16: 7,
+  INT8: 7,
+  UINT8: 7,
+  UINT16: 7,
+  BYTES: 8,
+  INT64: 10,
+  BOOL: 11,
+  FP16: 13,
+  BF16: 13,
+  UINT32: 16,
+  UINT64: 17,
+}
+
+const byNumber: (DataType | undefined)[] = []
+for (const [dataType, [number]] of Object.entries(rows)) byNumber[number] = dataType as DataType
 
 export const tensorflowNumber = (dataType: DataType): number => rows[dataType][0]
 export const tensorflowName = (dataType: DataType): string => rows[dataType][1]
 /** `DT_FLOAT` */
 export const tensorflowEnumName = (dataType: DataType): string => `DT_${rows[dataType][1].toUpperCase()}`
 /** Null for a type that no model of this server has: complex, quantised, resources. */
-export const dataTypeOfTensorflow = (number: number): DataType | null => byNumber.get(number) ?? null
+export const dataTypeOfTensorflow = (number: number): DataType | null => byNumber[number] ?? null
 
 /** The signature that every model has: its inputs and outputs. */
 export const defaultSignature = 'serving_default'

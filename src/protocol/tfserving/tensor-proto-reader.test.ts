@@ -3,15 +3,17 @@ import { test } from 'node:test'
 import { ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { readTensorProto, writeTensorEntry } from './tensor-proto.ts'
+import { TensorProtoReader } from './tensor-proto-reader.ts'
+import { writeLargeEntry, writeSmallEntry } from './tensor-proto-writer.ts'
 
 type Asked = { maxRank?: number; maxBytes?: number; reserve?: (bytes: number) => void }
 
 function read(bytes: Buffer, limits: Asked = {}): Tensor {
-  const steps = readTensorProto('x', bytes, { maxRank: 8, maxBytes: 1 << 20, reserve: () => undefined, ...limits })
+  const all = { maxRank: 8, maxBytes: 1 << 20, reserve: () => undefined, ...limits }
+  const reader = new TensorProtoReader('x', bytes, 0, bytes.length, all)
   for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
+    const tensor = reader.step()
+    if (tensor !== null) return tensor
   }
 }
 
@@ -88,19 +90,49 @@ test('a shape that is larger than the limit is refused before memory is taken', 
   assert.throws(() => read(texts), /its texts take 2004000 bytes/)
 })
 
-test('what is written is read back', () => {
-  const tensor = new Tensor('y', 'INT64', [2, 0, 3], new Uint8Array(0))
-  for (const one of [tensor, new Tensor('y', 'INT16', [2], new Uint8Array([0xff, 0xff, 1, 0]))]) {
-    const writer = new ProtobufWriter()
-    const steps = writeTensorEntry(writer, 1, one, false)
-    while (steps.next().done !== true);
-    const reader = new ProtobufReader(Buffer.concat(writer.pieces()))
-    assert.equal(reader.tag(), 10)
-    reader.lengthEnd()
-    assert.equal(reader.tag(), 10)
-    assert.equal(reader.string(), 'y')
-    assert.equal(reader.tag(), 18)
-    const again = read(reader.view())
-    assert.deepEqual([again.dataType, again.shape, [...again.bytes]], [one.dataType, one.shape, [...one.bytes]])
+test('texts go on with the last one, and those beyond the shape are cut', () => {
+  const texts = (size: number, ...values: string[]): Buffer =>
+    proto(7, [size], (writer) => {
+      for (const value of values) writer.textField(8, value)
+    })
+  const framed = (...values: string[]): number[] =>
+    values.flatMap((value) => [value.length, 0, 0, 0, ...Buffer.from(value)])
+  assert.deepEqual([...read(texts(4, 'ab', 'c')).bytes], framed('ab', 'c', 'c', 'c'))
+  assert.deepEqual([...read(texts(2)).bytes], framed('', ''))
+  assert.deepEqual([...read(texts(2, 'a', 'bc', 'def')).bytes], framed('a', 'bc'))
+})
+
+test('what is written is read back, at once and in steps, in both forms', () => {
+  const many = Buffer.alloc(160_000)
+  for (let i = 0; i < many.length; i++) many[i] = i % 251
+  const texts = Buffer.alloc(50_000 * 5)
+  for (let i = 0; i < texts.length; i += 5) texts.writeUInt32LE(1, i)
+  for (const one of [
+    new Tensor('y', 'INT64', [2, 0, 3], new Uint8Array(0)),
+    new Tensor('y', 'INT16', [2], new Uint8Array([0xff, 0xff, 1, 0])),
+    new Tensor('y', 'FP32', [], new Uint8Array([0, 0, 128, 63])),
+    new Tensor('y', 'BYTES', [2], new Uint8Array([1, 0, 0, 0, 97, 0, 0, 0, 0])),
+    new Tensor('y', 'BOOL', [3], new Uint8Array([1, 0, 1])),
+    new Tensor('y', 'FP32', [200, 200], many),
+    new Tensor('y', 'UINT8', [160_000], many),
+    new Tensor('y', 'BYTES', [50_000], texts),
+  ]) {
+    for (const asContent of [false, true]) {
+      for (const form of ['small', 'large']) {
+        if (form === 'large' && one.bytes.length === 0) continue
+        const writer = new ProtobufWriter()
+        if (form === 'small') writeSmallEntry(writer, 1, one, asContent)
+        else for (const _ of writeLargeEntry(writer, 1, one, asContent));
+        const reader = new ProtobufReader(Buffer.concat(writer.pieces()))
+        assert.equal(reader.tag(), 10)
+        reader.lengthEnd()
+        assert.equal(reader.tag(), 10)
+        assert.equal(reader.string(), 'y')
+        assert.equal(reader.tag(), 18)
+        const again = read(reader.view())
+        assert.deepEqual([again.dataType, again.shape], [one.dataType, one.shape])
+        assert.ok(Buffer.from(one.bytes).equals(again.bytes))
+      }
+    }
   }
 })

@@ -1,0 +1,133 @@
+// Predict: tensors in, tensors out.
+
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
+import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
+import { invalid, withOnes } from '../../protocol/tfserving/predict-request.ts'
+import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
+import { readPredictRequest, type WireModelSpec, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
+import { isKnownSignature } from '../../protocol/tfserving/signature-name.ts'
+import { TensorProtoReader } from '../../protocol/tfserving/tensor-proto-reader.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { FailedPrecondition, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
+
+type Signature = ModelVersion['signature']
+
+/** HOT: once per inference. */
+export class PredictCall implements TfCall {
+  readonly spec: WireModelSpec
+  readonly #message: Buffer
+  readonly #asked: WirePredict
+  readonly #options: TfGrpcParts['options']
+
+  /** Throws INVALID_ARG. */
+  constructor({ options }: TfGrpcParts, message: Buffer) {
+    const asked = readPredictRequest(message, options.requestLimits)
+    this.spec = asked.spec
+    this.#message = message
+    this.#asked = asked
+    this.#options = options
+  }
+
+  outputs({ signature }: ModelVersion): readonly string[] | null {
+    const { inputs, outputFilter } = this.#asked
+    if (!isKnownSignature(this.spec.signature)) {
+      throw new FailedPrecondition(`Serving signature key "${this.spec.signature.slice(0, 200)}" not found.`)
+    }
+    requireInputs(inputs, signature)
+    if (outputFilter.length === 0) return null
+    requireOutputs(outputFilter, signature)
+    return outputFilter
+  }
+
+  inputs({ signature }: ModelVersion, reserve: (bytes: number) => void): Tensor[] | Iterator<void, Tensor[]> {
+    const options = this.#options
+    const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
+    const tensors: Tensor[] = []
+    const specs = signature.inputs
+    for (let i = 0; i < specs.length; i++) {
+      const spec = specs[i] as Signature['inputs'][number]
+      const place = this.#asked.inputs.get(spec.name)
+      if (place === undefined) continue
+      const reader = new TensorProtoReader(spec.name, this.#message, place.start, place.end, limits)
+      const tensor = reader.step()
+      if (tensor === null) return this.#inputsFrom(i, reader, tensors, signature, limits)
+      tensors.push(inFullShape(tensor, spec.dims, signature.isBatching))
+    }
+    return tensors
+  }
+
+  /** What is left of the inputs when one of them is large. */
+  *#inputsFrom(
+    first: number,
+    begun: TensorProtoReader,
+    tensors: Tensor[],
+    { inputs, isBatching }: Signature,
+    limits: ConstructorParameters<typeof TensorProtoReader>[4],
+  ): Generator<void, Tensor[]> {
+    for (const [i, { name, dims }] of inputs.entries()) {
+      const place = this.#asked.inputs.get(name)
+      if (i < first || place === undefined) continue
+      const reader = i === first ? begun : new TensorProtoReader(name, this.#message, place.start, place.end, limits)
+      let tensor = reader.step()
+      while (tensor === null) {
+        yield
+        tensor = reader.step()
+      }
+      tensors.push(inFullShape(tensor, dims, isBatching))
+    }
+    return tensors
+  }
+
+  answer(response: InferenceResponse, { version }: ModelVersion): MessageParts | Iterator<void, MessageParts> {
+    return predictAnswer(response, this.spec, version, this.#options.answersTensorContent)
+  }
+}
+
+function inFullShape(tensor: Tensor, dims: readonly number[], isBatching: boolean): Tensor {
+  const { name, dataType, shape, bytes } = tensor
+  if (shape.length >= dims.length + (isBatching ? 1 : 0)) return tensor
+  const full = withOnes(shape, isBatching ? [-1, ...dims] : dims)
+  return full === shape ? tensor : new Tensor(name, dataType, full, bytes)
+}
+
+function requireInputs(inputs: WirePredict['inputs'], signature: Signature): void {
+  let found = 0
+  for (const { name } of signature.inputs) if (inputs.has(name)) found++
+  const isWhole = found === inputs.size && found === signature.inputs.length
+  if (!isWhole) refuseInputs(inputs, signature)
+}
+
+const asSet = (names: Iterable<string>): string => `{${[...names].sort().join(',')}}`
+
+/** TensorFlow Serving counts the inputs before it looks for each. Returns where only optional inputs are left out. */
+function refuseInputs(inputs: WirePredict['inputs'], signature: Signature): void {
+  const names = signature.inputs.map(({ name }) => name)
+  const required = signature.inputs.filter(({ isOptional }) => !isOptional).map(({ name }) => name)
+  const given = [...inputs.keys()]
+  const extra = given.filter((name) => !names.includes(name))
+  const missing = required.filter((name) => !inputs.has(name))
+  if (inputs.size > names.length || inputs.size < required.length) {
+    throw invalid(
+      `input size does not match signature: ${inputs.size}!=${names.length} len(${asSet(given)}) != len(${asSet(names)}). ` +
+        `Sent extra: ${asSet(extra)}. Missing but required: ${asSet(missing)}.`,
+    )
+  }
+  const [absent = extra[0]] = missing
+  if (absent === undefined) return
+  throw invalid(
+    `input tensor alias not found in signature: ${absent}. Inputs expected to be in the set ${asSet(names)}.`,
+  )
+}
+
+function requireOutputs(filter: readonly string[], { outputs, outputByName }: Signature): void {
+  const seen = new Set<string>()
+  for (const name of filter) {
+    if (!outputByName.has(name)) {
+      const names = asSet(outputs.map((output) => output.name))
+      throw invalid(`output tensor alias not found in signature: ${name} Outputs expected to be in the set ${names}.`)
+    }
+    if (seen.has(name)) throw invalid(`duplicate output tensor alias: ${name}`)
+    seen.add(name)
+  }
+}
