@@ -54,6 +54,9 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'documents of one request of the task `rerank`': ['backends/llamacpp/engine-order.ts mostDocuments'],
   'entries of one call of feedback': ['rollouts/feedback.ts mostPerCall'],
   'labels of a model': ['releases/version-labels.ts mostLabels'],
+  'windows of a rollout in which errors, latency and feedback of each metric are judged, beside the whole rollout': [
+    'rollouts/judge/later-starts.ts mostStartsBack',
+  ],
   'steps, rules and metrics of a rollout': [
     'rollouts/read-steps.ts maxSteps',
     'rollouts/read-rules.ts maxRules',
@@ -457,7 +460,6 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
       'rollouts/feedback.ts mostIds',
       'rollouts/feedback.ts mostScoresPerId',
       'rollouts/judge/counts-test.ts mostSources',
-      'rollouts/judge/counts-test.ts mostStarts',
       'rollouts/judge/paired-counts.ts longestTickNs',
       'rollouts/judge/paired-values.ts longestTickNs',
       'rollouts/judge/paired-values.ts mostSamples',

@@ -1,6 +1,7 @@
 // Test C: does the candidate have more events (errors, wrong answers) than stable? An e-process over odds ratios: under
 // "the candidate is not worse" the chance that the evidence ever reaches 1/α is at most α, however often anybody looks.
 
+import { keptStarts, LaterStarts } from './later-starts.ts'
 import { logMeanExp } from './log-gamma.ts'
 
 /** The odds ratios that the test bets on, each with the same stake. */
@@ -9,14 +10,10 @@ const oddsRatios = [1.25, 1.5, 2, 3, 5, 10, 30, 100] as const
 /** At so many distinct sources of events the number is not counted further. */
 const mostSources = 3
 
-type ArmCount = { readonly requests: number; readonly events: number }
+/** Errors are rare: a test needs dozens of ticks to find more of them. */
+const starts = new LaterStarts(60)
 
-/** So many ticks after the one before it a test begins anew, beside the others. */
-const ticksPerStart = 60
-/** Tests of this many starts go on. What an older one has found by then is given up: that only lowers the evidence. */
-const mostStarts = 16
-/** The stake of the test that has run from the beginning. The k-th of the others has `1 / (k (k + 1))` of the rest. */
-const firstStake = 0.5
+type ArmCount = { readonly requests: number; readonly events: number }
 
 /** The requests since a start of the test, and what they say. */
 export type CountWindow = {
@@ -84,9 +81,8 @@ export function addCountTick(sums: CountSums, tick: CountTick): CountSums {
     eventBuckets: buckets,
     keylessEvents: tick.eventBuckets.length - buckets.length,
   }
-  const start = startsIn(sums.ticks)
-  const isStart = start > 0 && sums.ticks % ticksPerStart === 0
-  const later = isStart ? [...sums.later, { ...noWindow, start }].slice(-mostStarts) : sums.later
+  const start = starts.startAt(sums.ticks)
+  const later = start === 0 ? sums.later : keptStarts([...sums.later, { ...noWindow, start }], start)
   return {
     ...addWindows(sums, more),
     alone: tick.isAlone && stable.requests === 0 ? addCounts(sums.alone, candidate) : sums.alone,
@@ -94,9 +90,6 @@ export function addCountTick(sums: CountSums, tick: CountTick): CountSums {
     later: later.map((window) => ({ ...addWindows(window, more), start: window.start })),
   }
 }
-
-/** The number of later starts in so many ticks. */
-const startsIn = (ticks: number): number => Math.max(0, Math.floor(ticks / ticksPerStart))
 
 const addWindows = (a: CountWindow, b: CountWindow): CountWindow => ({
   candidate: addCounts(a.candidate, b.candidate),
@@ -121,40 +114,20 @@ function joinBuckets(known: readonly number[], more: readonly number[]): readonl
   return all.size === known.length ? known : [...all]
 }
 
-/** A start that one server has given up counts no more: without its part the sum could jump up. */
-export function addCountSums(a: CountSums, b: CountSums): CountSums {
-  const ticks = Math.max(a.ticks, b.ticks)
-  const oldest = startsIn(ticks - 1) - mostStarts
-  const starts = new Set([...a.later, ...b.later].map(({ start }) => start))
-  const ofStart = ({ later }: CountSums, start: number): CountWindow => later.find((one) => one.start === start) ?? noWindow // prettier-ignore
-  return {
-    ...addWindows(a, b),
-    alone: addCounts(a.alone, b.alone),
-    ticks,
-    later: [...starts]
-      .filter((start) => start > oldest)
-      .toSorted((one, other) => one - other)
-      .map((start) => ({ ...addWindows(ofStart(a, start), ofStart(b, start)), start })),
-  }
-}
+export const addCountSums = (a: CountSums, b: CountSums): CountSums => ({
+  ...addWindows(a, b),
+  alone: addCounts(a.alone, b.alone),
+  ticks: Math.max(a.ticks, b.ticks),
+  later: starts.add(a, b, (one, other) => ({ ...addWindows(one, other), start: one.start })),
+})
 
 /** ln e of one window: evidence that the candidate has more events in it. */
 export const countEvidence = ({ logRatios }: Pick<CountWindow, 'logRatios'>): number => logMeanExp(logRatios)
 
-/**
- * A fault that comes late is hidden in one window by the health before it. So stakes are kept for tests that begin later. A stake
- * that is not in play yet is worth itself, and all stakes together are 1: under "not worse" the sum is an e-process, as each test is.
- */
+/** ln e of all windows together, and the window that has most of it. */
 export function countFinding(sums: CountSums): { readonly logEvidence: number; readonly window: CountWindow } {
-  let window: CountWindow = sums
-  let best = Math.log(firstStake) + countEvidence(sums)
-  const logs = [best, Math.log((1 - firstStake) / (startsIn(sums.ticks - 1) + 1))]
-  for (const later of sums.later) {
-    const log = Math.log((1 - firstStake) / (later.start * (later.start + 1))) + countEvidence(later)
-    logs.push(log)
-    if (log > best) [best, window] = [log, later]
-  }
-  return { logEvidence: logMeanExp(logs) + Math.log(logs.length), window }
+  const { logEvidence, best } = starts.mix(countEvidence(sums), sums, countEvidence)
+  return { logEvidence, window: best ?? sums }
 }
 
 /** From how many distinct users the candidate's events came, up to 3. An event without a key counts as a user of its own. */

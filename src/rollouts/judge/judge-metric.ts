@@ -4,9 +4,9 @@ import { countFinding, eventSources, rateOf, type CountSums, type CountWindow } 
 import { driftEvidence, highestTotalVariation, totalVariation } from './drift-test.ts'
 import { meanInterval, meanOf } from './mean-interval.ts'
 import type { CountRule, DriftRule, MemoryRule, MetricRule, PromqlRule, ShareRule, SignRule } from './metric-rule.ts'
-import type { ArmValues, MetricSums } from './metric-sums.ts'
+import type { ArmValues, MetricSums, SignTestSums } from './metric-sums.ts'
 import { shareInterval, type Interval } from './share-interval.ts'
-import { signEvidence } from './sign-test.ts'
+import { signFinding, type Votes } from './sign-test.ts'
 import { ValueHistogram } from './value-histogram.ts'
 
 type Verdict = 'worse' | 'fine' | 'unsure'
@@ -112,18 +112,21 @@ function hasEnoughEvents(rule: CountRule, window: CountWindow): boolean {
   return isHalf || (events >= rule.leastEvents && window.eventTicks >= rule.leastTicks)
 }
 
-function judgeSigns(rule: SignRule, sums: SumsOf<'sign'>, alpha: number): MetricVerdict {
-  const logEvidence = signEvidence(sums.signs)
+function judgeSigns(rule: SignRule, sums: SignTestSums, alpha: number): MetricVerdict {
+  const { logEvidence, best } = signFinding(sums.signs)
   const candidate = figureOf(rule, sums.candidate, alpha / 2)
   const stable = figureOf(rule, sums.stable, alpha / 2)
   const isSignificant = logEvidence >= -Math.log(alpha)
   const hasBoth = candidate.count > 0 && stable.count > 0
-  const isMaterial = hasBoth && isWorseBy(rule, candidate.value, stable.value)
+  // The size is looked at where the evidence is. Without a finding people see the size in the whole rollout.
+  const ofLate = isSignificant && best !== null ? sums.later.find(({ start }) => start === best.start) : undefined
+  const lateC = ofLate === undefined ? candidate.value : valueOf(rule, ofLate.candidate)
+  const lateS = ofLate === undefined ? stable.value : valueOf(rule, ofLate.stable)
+  const isMaterial = hasBoth && isWorseBy(rule, lateC, lateS)
   const [worstC, bestS] = rule.isHigherWorse
     ? [candidate.interval.high, stable.interval.low]
     : [candidate.interval.low, stable.interval.high]
   const isFine = hasBoth && Number.isFinite(worstC) && Number.isFinite(bestS) && !isWorseBy(rule, worstC, bestS)
-  const { against, inFavour } = sums.signs
   return {
     metric: rule.name,
     verdict: isSignificant && isMaterial ? 'worse' : isFine ? 'fine' : 'unsure',
@@ -134,10 +137,16 @@ function judgeSigns(rule: SignRule, sums: SumsOf<'sign'>, alpha: number): Metric
     candidate,
     stable,
     why:
-      `candidate ${short(candidate.value)}, stable ${short(stable.value)}; ` +
-      `${against} of ${against + inFavour} ticks against the candidate; ${evidenceText(logEvidence, alpha)}`,
+      `candidate ${short(candidate.value)}, stable ${short(stable.value)}; ${votesText(sums.signs)}; ` +
+      evidenceText(logEvidence, alpha) +
+      (ofLate === undefined || best === null
+        ? ''
+        : `; of late ${short(lateC)} and ${short(lateS)}, ${votesText(best)}`),
   }
 }
+
+const votesText = ({ against, inFavour }: Votes): string =>
+  `${against} of ${against + inFavour} ticks against the candidate`
 
 function isWorseBy(rule: SignRule, candidate: number, stable: number): boolean {
   const worseBy = rule.isHigherWorse ? candidate - stable : stable - candidate
@@ -151,6 +160,9 @@ function figureOf(rule: SignRule, values: ArmValues, alpha: number): ArmFigure &
   const interval = histogram.quantileInterval(rule.quantile, alpha)
   return { value: histogram.quantile(rule.quantile), interval, count }
 }
+
+const valueOf = ({ quantile }: SignRule, { mean, histogram }: ArmValues): number =>
+  quantile === null ? meanOf(mean) : new ValueHistogram(histogram).quantile(quantile)
 
 function judgeShare(rule: ShareRule, { events, count }: SumsOf<'share'>, alpha: number): MetricVerdict {
   const interval = shareInterval(events, count, alpha)

@@ -83,6 +83,22 @@ describe('a judgement', () => {
     assert.ok(median({ ...good, slowness: 1.5 }) <= 20)
   })
 
+  test('finds slowness that comes late, names the size of late, and keeps a bounded number of later starts', () => {
+    const traffic = new Traffic()
+    traffic.play(200, good)
+    assert.ok(traffic.secondsToFind({ ...good, slowness: 1.5 }) <= 40)
+    assert.match(traffic.judge().worse?.why ?? '', /^candidate .*; of late \d+\.?\d* and \d+\.?\d*, \d+ of \d+ ticks/)
+    let most = 0
+    for (let i = 0; i < 150; i++) {
+      traffic.play(10, { ...good, perSecond: 5 }, { ...good, perSecond: 5 })
+      const sums = traffic.evidence.sums()[p99.name]
+      if (sums?.test !== 'sign') assert.fail('latency is judged by votes')
+      most = Math.max(most, sums.later.length)
+      assert.deepEqual(sums.later.map(({ start }) => start), sums.signs.later.map(({ start }) => start)) // prettier-ignore
+    }
+    assert.equal(most, 14)
+  })
+
   test('lets a good candidate pass, and one that is worse by less than the margin', () => {
     assert.equal(new Traffic().secondsToFind(good, 60), Infinity)
     const traffic = new Traffic()

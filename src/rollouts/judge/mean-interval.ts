@@ -23,6 +23,12 @@ export const addMeanSums = (a: MeanSums, b: MeanSums): MeanSums => ({
   squares: a.squares + b.squares,
 })
 
+export const lessMeanSums = (a: MeanSums, b: MeanSums): MeanSums => ({
+  count: a.count - b.count,
+  sum: a.sum - b.sum,
+  squares: a.squares - b.squares,
+})
+
 export const meanOf = ({ count, sum }: MeanSums): number => (count === 0 ? 0 : sum / count)
 
 /** Rounding must not make it negative. */

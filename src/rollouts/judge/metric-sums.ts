@@ -2,16 +2,26 @@
 
 import { addCountSums, noCountSums, type CountSums } from './counts-test.ts'
 import { addDriftSums, noDriftSums, type DriftSums } from './drift-test.ts'
-import { addMeanSums, noMeanSums, type MeanSums } from './mean-interval.ts'
+import { addMeanSums, lessMeanSums, noMeanSums, type MeanSums } from './mean-interval.ts'
 import type { MetricRule } from './metric-rule.ts'
 import { addSignSums, noSignSums, type SignSums } from './sign-test.ts'
-import { ValueHistogram, type HistogramCounts } from './value-histogram.ts'
+import { lessCounts, ValueHistogram, type HistogramCounts } from './value-histogram.ts'
 
 export type ArmValues = { readonly histogram: HistogramCounts; readonly mean: MeanSums }
 
+/** The values of both arms. */
+export type BothValues = { readonly candidate: ArmValues; readonly stable: ArmValues }
+
+export type SignTestSums = BothValues & {
+  readonly test: 'sign'
+  readonly signs: SignSums
+  /** The values since each later start of `signs`, as they were after the last tick. */
+  readonly later: readonly (BothValues & { readonly start: number })[]
+}
+
 export type MetricSums =
   | { readonly test: 'counts'; readonly counts: CountSums }
-  | { readonly test: 'sign'; readonly signs: SignSums; readonly candidate: ArmValues; readonly stable: ArmValues }
+  | SignTestSums
   | { readonly test: 'share'; readonly events: number; readonly count: number }
   | { readonly test: 'drift'; readonly drift: DriftSums }
   | { readonly test: 'memory'; readonly candidateBytes: number; readonly stableBytes: number }
@@ -29,7 +39,7 @@ export function noMetricSums(rule: MetricRule): MetricSums {
 
 const emptySums: Readonly<Record<Exclude<MetricRule['test'], 'drift'>, MetricSums>> = {
   counts: { test: 'counts', counts: noCountSums },
-  sign: { test: 'sign', signs: noSignSums, candidate: noArmValues, stable: noArmValues },
+  sign: { test: 'sign', signs: noSignSums, candidate: noArmValues, stable: noArmValues, later: [] },
   share: { test: 'share', events: 0, count: 0 },
   memory: { test: 'memory', candidateBytes: 0, stableBytes: 0 },
   promql: { test: 'promql', failuresInRow: 0, checks: 0 },
@@ -39,12 +49,8 @@ const emptySums: Readonly<Record<Exclude<MetricRule['test'], 'drift'>, MetricSum
 function addMetricSums(a: MetricSums, b: MetricSums): MetricSums {
   if (a.test === 'counts' && b.test === 'counts') return { test: 'counts', counts: addCountSums(a.counts, b.counts) }
   if (a.test === 'sign' && b.test === 'sign') {
-    return {
-      test: 'sign',
-      signs: addSignSums(a.signs, b.signs),
-      candidate: addArmValues(a.candidate, b.candidate),
-      stable: addArmValues(a.stable, b.stable),
-    }
+    const signs = addSignSums(a.signs, b.signs)
+    return { ...addBothValues(a, b), test: 'sign', signs, later: addLaterValues(signs, [...a.later, ...b.later]) }
   }
   if (a.test === 'share' && b.test === 'share') {
     return { test: 'share', events: a.events + b.events, count: a.count + b.count }
@@ -59,11 +65,29 @@ function addMetricSums(a: MetricSums, b: MetricSums): MetricSums {
   throw new Error(`sums of the test '${a.test}' and of the test '${b.test}' do not add up`)
 }
 
+const addBothValues = (a: BothValues, b: BothValues): BothValues => ({
+  candidate: addArmValues(a.candidate, b.candidate),
+  stable: addArmValues(a.stable, b.stable),
+})
+
+/** Of the starts that the votes have. */
+const addLaterValues = ({ later }: SignSums, values: SignTestSums['later']): SignTestSums['later'] =>
+  later.flatMap(({ start }) => {
+    const [first, ...others] = values.filter((one) => one.start === start)
+    return first === undefined ? [] : [{ ...others.reduce<BothValues>(addBothValues, first), start }]
+  })
+
 function addArmValues(a: ArmValues, b: ArmValues): ArmValues {
   const histogram = new ValueHistogram(a.histogram)
   histogram.addAll(new ValueHistogram(b.histogram))
   return { histogram: histogram.counts(), mean: addMeanSums(a.mean, b.mean) }
 }
+
+/** The values of `a` without those of `b`, which are some of them. */
+export const lessArmValues = (a: ArmValues, b: ArmValues): ArmValues => ({
+  histogram: lessCounts(a.histogram, b.histogram),
+  mean: lessMeanSums(a.mean, b.mean),
+})
 
 export function addEvidence(a: EvidenceSums, b: EvidenceSums): EvidenceSums {
   const all: Record<string, MetricSums> = { ...a }

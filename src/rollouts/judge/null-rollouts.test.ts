@@ -6,7 +6,15 @@ import { describe, test } from 'node:test'
 import { addCountSums, addCountTick, countEvidence, countFinding, noCountSums, type CountSums } from './counts-test.ts'
 import { driftEvidence } from './drift-test.ts'
 import { shareEvidence, shareInterval } from './share-interval.ts'
-import { addSign, noSignSums, signEvidence, upperQuantile } from './sign-test.ts'
+import {
+  addSign,
+  addSignSums,
+  noSignSums,
+  signEvidence,
+  signFinding,
+  upperQuantile,
+  type SignSums,
+} from './sign-test.ts'
 import { Random } from '../../../test/scenario/random.ts'
 
 const runs = 2000
@@ -78,16 +86,35 @@ const figures = {
   mean,
 }
 
-function signAlarm(figure: (sorted: readonly number[]) => number, hasPauses: boolean): boolean {
-  let signs = noSignSums
-  const arm = (): number => {
+type Figure = (sorted: readonly number[]) => number
+
+function nextSign(sums: SignSums, figure: Figure, hasPauses: boolean, slowness = 1): SignSums {
+  const arm = (factor: number): number => {
     const paused = hasPauses ? pause() : 0
-    const values = Array.from({ length: 5 }, () => duration() + (paused > 0 && random.oneIn(2) ? paused : 0))
+    const values = Array.from({ length: 5 }, () => factor * duration() + (paused > 0 && random.oneIn(2) ? paused : 0))
     return figure(values.sort((a, b) => a - b))
   }
-  for (let tick = 0; tick < 100; tick++) {
-    signs = addSign(signs, arm() - arm())
-    if (signEvidence(signs) >= needed) return true
+  return addSign(sums, arm(slowness) - arm(1))
+}
+
+function signAlarm(figure: Figure, hasPauses: boolean, ticks: number): boolean {
+  let signs = noSignSums
+  for (let tick = 0; tick < ticks; tick++) {
+    const { against } = signs
+    signs = nextSign(signs, figure, hasPauses)
+    // A vote for the candidate only lowers the evidence.
+    if (signs.against > against && signFinding(signs).logEvidence >= needed) return true
+  }
+  return false
+}
+
+/** Two servers, one of which began later, looked at together. */
+function sharedSignAlarm(): boolean {
+  let [early, late] = [noSignSums, noSignSums]
+  for (let tick = 0; tick < 300; tick++) {
+    early = nextSign(early, figures.p99, true)
+    if (tick >= 47) late = nextSign(late, figures.p99, true)
+    if (tick % 3 === 0 && signFinding(addSignSums(early, late)).logEvidence >= needed) return true
   }
   return false
 }
@@ -132,8 +159,13 @@ describe('2,000 rollouts of a good candidate, looked at in every tick', () => {
 
   test('latency: p50 and p99, and means of scores, with calm workers and with workers that pause', () => {
     for (const figure of Object.values(figures)) {
-      for (const hasPauses of [false, true]) assertFewAlarms(() => signAlarm(figure, hasPauses))
+      for (const hasPauses of [false, true]) assertFewAlarms(() => signAlarm(figure, hasPauses, 100))
     }
+  })
+
+  test('latency in long rollouts, and on two servers: tests begin anew and end', () => {
+    assertFewAlarms(() => signAlarm(figures.p99, true, 1500), 150)
+    assertFewAlarms(sharedSignAlarm, 150)
   })
 
   test('drift: equal distributions', () => {
@@ -145,20 +177,39 @@ describe('2,000 rollouts of a good candidate, looked at in every tick', () => {
   })
 })
 
-test('a fault that comes after ten minutes of health is found in two thirds of the time that one window takes, or less', () => {
-  const times = Array.from({ length: 31 }, () => {
-    let sums = noCountSums
-    for (let tick = 0; tick < 600; tick++) sums = nextTick(sums, 0.01)
-    let [withStarts, alone] = [0, 0]
-    for (let tick = 1; alone === 0; tick++) {
-      sums = nextTick(sums, 0.01, 0.05)
-      if (withStarts === 0 && countFinding(sums).logEvidence >= needed) withStarts = tick
-      if (countEvidence(sums) >= needed) alone = tick
-    }
-    return { withStarts: withStarts === 0 ? alone : withStarts, alone }
+describe('a fault that comes after ten minutes of health is found in two thirds of the time that one window takes, or less', () => {
+  /** Medians of the ticks from the fault to the finding, with later starts and without. */
+  function assertSooner<Sums>(
+    none: Sums,
+    next: (sums: Sums, isBad: boolean) => Sums,
+    finding: (sums: Sums) => number,
+    alone: (sums: Sums) => number,
+  ): void {
+    // prettier-ignore
+    const times = Array.from({ length: 31 }, () => {
+      let sums = none
+      for (let tick = 0; tick < 600; tick++) sums = next(sums, false)
+      let [withStarts, withOne] = [0, 0]
+      for (let tick = 1; withOne === 0; tick++) {
+        sums = next(sums, true)
+        if (withStarts === 0 && finding(sums) >= needed) withStarts = tick
+        if (alone(sums) >= needed) withOne = tick
+      }
+      return [withStarts === 0 ? withOne : withStarts, withOne] as const
+    })
+    const median = (of: 0 | 1): number => times.map((time) => time[of]).toSorted((a, b) => a - b)[15] as number
+    assert.ok(median(0) * 1.5 < median(1), `${median(0)} ticks and ${median(1)}`)
+  }
+
+  test('errors', () => {
+    const next = (sums: CountSums, isBad: boolean): CountSums => nextTick(sums, 0.01, isBad ? 0.05 : 0.01)
+    assertSooner(noCountSums, next, (sums) => countFinding(sums).logEvidence, countEvidence)
   })
-  const median = (one: 'withStarts' | 'alone'): number => times.map((time) => time[one]).toSorted((a, b) => a - b)[15] as number // prettier-ignore
-  assert.ok(median('withStarts') * 1.5 < median('alone'), `${median('withStarts')} ticks and ${median('alone')}`)
+
+  test('latency', () => {
+    const next = (sums: SignSums, isBad: boolean): SignSums => nextSign(sums, figures.p50, true, isBad ? 1.5 : 1)
+    assertSooner(noSignSums, next, (sums) => signFinding(sums).logEvidence, signEvidence)
+  })
 })
 
 test('the simulation sees a test that peeks: a plain interval of 95 % is left far too often', () => {

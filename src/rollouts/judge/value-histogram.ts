@@ -11,6 +11,18 @@ const bucketCount = (highestExponent - lowestExponent) * bucketsPerDoubling
 /** The pairs of a bucket's number and its count that are not 0, for storing. */
 export type HistogramCounts = readonly (readonly [bucket: number, count: number])[]
 
+/** The counts of `all` without those of `some`. Both ascend by bucket. */
+export function lessCounts(all: HistogramCounts, some: HistogramCounts): HistogramCounts {
+  const left: [number, number][] = []
+  let at = 0
+  for (const [bucket, count] of all) {
+    while ((some[at]?.[0] ?? Infinity) < bucket) at++
+    const rest = some[at]?.[0] === bucket ? count - (some[at] as HistogramCounts[number])[1] : count
+    if (rest > 0) left.push([bucket, rest])
+  }
+  return left
+}
+
 export class ValueHistogram {
   readonly #counts: Float64Array
   #total = 0
