@@ -62,11 +62,14 @@ export class EngineTally {
     return figures
   }
 
-  /** What a step with so many answers takes: as measured, or as the nearest number that was measured. */
+  /** What a step with so many answers takes: as measured, or as the nearest number that was measured and the tokens between. */
   #expectedMs(answers: number): number {
-    for (let distance = 0; distance < this.#answerMs.length; distance++) {
-      const measured = this.#answerMs[answers - distance] ?? this.#answerMs[answers + distance]
-      if (measured !== undefined) return measured
+    const furthest = Math.max(answers, this.#answerMs.length)
+    for (let distance = 0; distance <= furthest; distance++) {
+      const fewer = this.#answerMs[answers - distance]
+      if (fewer !== undefined) return fewer + distance * this.#promptTokenMs
+      const more = this.#answerMs[answers + distance]
+      if (more !== undefined) return Math.max(more / 2, more - distance * this.#promptTokenMs)
     }
     return 0
   }

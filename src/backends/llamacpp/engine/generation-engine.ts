@@ -7,7 +7,7 @@ import { requireGrammar } from '../../../llm/require-grammar.ts'
 import type { EngineMessage, EngineSettings, FinishReason, GenerateOrder } from '../engine-protocol.ts'
 import { EngineTally } from './engine-tally.ts'
 import type { LanguageRuntime } from './language-runtime.ts'
-import { promptBudget } from './prompt-budget.ts'
+import { promptBudget, responseRatio, type PromptWait } from './prompt-budget.ts'
 import { requireTextLength } from './require-text-length.ts'
 import { Sequence } from './sequence.ts'
 import { SlotTable, type Slot } from './slot-table.ts'
@@ -222,11 +222,19 @@ export class GenerationEngine {
 
   #addPrompts(turn: readonly Slot[], answers: number): number {
     const { batch } = this.#session
-    const waiting = turn.filter(({ sequence }) => sequence !== null && sequence.next < 0).sort(byUrgency)
+    const times = this.#tally.times(answers)
+    const nowMs = this.#nowMs()
+    const waitOf = ({ sequence }: Slot): PromptWait => {
+      return { tokens: sequence?.tokens.length ?? 0, waitedMs: nowMs - (sequence?.bornMs ?? nowMs) }
+    }
+    const waiting = turn
+      .filter(({ sequence }) => sequence !== null && sequence.next < 0)
+      .sort(
+        (a, b) => priorityOf(a) - priorityOf(b) || responseRatio(waitOf(b), times) - responseRatio(waitOf(a), times),
+      )
     const fixed = this.#settings.promptTokens
     const most = batch.most - batch.length
-    const budget =
-      fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.length, this.#tally.times(answers), most)
+    const budget = fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.map(waitOf), times, most)
     let left = budget
     for (const slot of waiting) {
       if (left === 0) break
@@ -370,5 +378,4 @@ const goesBefore = (a: Sequence, b: Sequence): boolean =>
 /** A sequence whose client does not read matters less than all others. */
 const mattersMore = (a: Sequence, b: Sequence): boolean => (a.isPaused === b.isPaused ? goesBefore(a, b) : b.isPaused)
 
-const byUrgency = ({ sequence: a }: Slot, { sequence: b }: Slot): number =>
-  a === null || b === null ? 0 : goesBefore(a, b) ? -1 : 1
+const priorityOf = ({ sequence }: Slot): number => sequence?.priority ?? 0

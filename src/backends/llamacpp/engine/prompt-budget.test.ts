@@ -1,22 +1,38 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { promptBudget } from './prompt-budget.ts'
+import { promptBudget, responseRatio } from './prompt-budget.ts'
 
 const times = { answerMs: 60, promptTokenMs: 2 }
+const prompts = (count: number, tokens: number, waitedMs = 0) =>
+  Array.from({ length: count }, () => ({ tokens, waitedMs }))
 
 test('a long prompt beside answers makes their step at most 1.4 times as long', () => {
-  const tokens = promptBudget(8, 1, times, 2048)
+  const tokens = promptBudget(8, prompts(1, 4000), times, 2048)
   assert.ok(tokens >= 8 && 60 + tokens * 2 <= 60 * 1.4 + 1, `${tokens} tokens`)
+  assert.equal(
+    promptBudget(8, prompts(1, 4000, 20_000), times, 2048),
+    tokens,
+    'a wait that its length explains changes nothing',
+  )
 })
 
-test('prompts alone fill the step, and more prompts than answers get more of it', () => {
-  assert.equal(promptBudget(0, 3, times, 512), 512)
-  assert.equal(promptBudget(5, 0, times, 512), 0)
-  assert.ok(promptBudget(1, 15, times, 2048) > 10 * promptBudget(8, 1, times, 2048))
+test('short prompts that come together are computed in one step, before the first of them has answered much', () => {
+  assert.ok(promptBudget(1, prompts(15, 40), times, 2048) >= 15 * 40)
+  assert.equal(promptBudget(5, [], times, 512), 0)
 })
 
-test('a step is never over its size, and never for nothing', () => {
-  assert.equal(promptBudget(8, 1, { answerMs: 1000, promptTokenMs: 900 }, 2048), 8)
-  assert.equal(promptBudget(8, 1, times, 3), 3)
-  assert.equal(promptBudget(8, 1, { answerMs: 0, promptTokenMs: 0 }, 2048), 64)
+test('a prompt that waits long for its length gets more of a step', () => {
+  assert.ok(promptBudget(8, prompts(3, 100, 4000), times, 2048) > 5 * promptBudget(8, prompts(3, 100), times, 2048))
+  assert.ok(
+    responseRatio({ tokens: 100, waitedMs: 500 }, times) > responseRatio({ tokens: 4000, waitedMs: 500 }, times),
+  )
+})
+
+test('a step is planned for two seconds at most, never over its size, and never for nothing', () => {
+  assert.equal(promptBudget(0, prompts(3, 4000), times, 2048), 1000)
+  assert.ok(promptBudget(1, prompts(15, 4000, 60_000), times, 2048) <= 1000)
+  assert.equal(promptBudget(0, prompts(3, 4000), { answerMs: 0, promptTokenMs: 0 }, 512), 512)
+  assert.equal(promptBudget(8, prompts(1, 4000), { answerMs: 1000, promptTokenMs: 900 }, 2048), 2)
+  assert.equal(promptBudget(8, prompts(1, 4000), times, 3), 3)
+  assert.equal(promptBudget(8, prompts(1, 4000), { answerMs: 0, promptTokenMs: 0 }, 2048), 64)
 })

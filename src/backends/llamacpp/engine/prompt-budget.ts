@@ -8,23 +8,37 @@ export type StepTimes = {
   readonly promptTokenMs: number
 }
 
+export type PromptWait = { readonly tokens: number; readonly waitedMs: number }
+
 /** Whatever the answers alone take, a step may take this long. */
 const quietStepMs = 50
 /** Beside answers, prompts may make a step longer by this. */
 const stretch = 1.4
-/** A step is never made for less, because a step has costs of its own. */
-const leastTokens = 8
+/** No step is planned to take longer: requests that come meanwhile wait for its end. */
+const longestStepMs = 2000
+/** So many go on in every step: a prompt must not wait for ever. */
+const leastTokens = 2
 /** Before anything was measured. */
 const firstTokens = 64
 
-/** `answers` sequences answer, `prompts` wait for their prompts. */
-export function promptBudget(answers: number, prompts: number, times: StepTimes, most: number): number {
-  if (prompts === 0) return 0
-  if (answers === 0) return most
-  if (times.promptTokenMs === 0 || times.answerMs === 0) return Math.min(most, firstTokens)
-  // Where more sequences wait for their first token than for their next one, the first tokens count for more.
-  const weight = Math.max(1, prompts / answers)
-  const targetMs = Math.max(quietStepMs, times.answerMs * stretch) * weight
-  const tokens = Math.floor((targetMs - times.answerMs) / times.promptTokenMs)
-  return Math.min(most, Math.max(leastTokens, tokens))
+/** How many times as long as its prompt alone would take a request has waited for its first token; 1 at the beginning. */
+export function responseRatio({ tokens, waitedMs }: PromptWait, { promptTokenMs }: StepTimes): number {
+  return promptTokenMs === 0 ? 1 : 1 + waitedMs / Math.max(1, tokens * promptTokenMs)
 }
+
+/** `answers` sequences answer, `prompts` wait for their first tokens. */
+export function promptBudget(answers: number, prompts: readonly PromptWait[], times: StepTimes, most: number): number {
+  if (prompts.length === 0) return 0
+  const { answerMs, promptTokenMs } = times
+  if (promptTokenMs === 0) return answers === 0 ? most : Math.min(most, firstTokens)
+  if (answers === 0) return tokensIn(longestStepMs, promptTokenMs, most)
+  if (answerMs === 0) return Math.min(most, firstTokens)
+  // Where more wait for their first token than for their next one, or wait for long, first tokens count for more. The square makes
+  // one long step of many requests that come together: several shorter ones would hold up those of them that begin to answer.
+  const urgency = prompts.reduce((sum, prompt) => sum + responseRatio(prompt, times), 0)
+  const targetMs = Math.max(quietStepMs, answerMs * stretch) * Math.max(1, urgency / answers) ** 2
+  return tokensIn(Math.min(targetMs, Math.max(longestStepMs, answerMs * stretch)) - answerMs, promptTokenMs, most)
+}
+
+const tokensIn = (ms: number, tokenMs: number, most: number): number =>
+  Math.min(most, Math.max(leastTokens, Math.floor(ms / tokenMs)))

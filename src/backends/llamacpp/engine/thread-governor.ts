@@ -22,6 +22,8 @@ const betterThan = 0.85
 /** A trial ends at once where a step takes so much longer, or so much shorter. */
 const hopeless = 1.5
 const plain = 0.5
+/** When all fewer numbers were tried in vain, the next trial needs a reason: steps that take so much longer than the fastest of their size did. */
+const slow = 1.3
 /** Steps of other sizes cannot be compared. */
 const alike = 0.75
 const shortestPauseMs = 500
@@ -34,6 +36,8 @@ export class ThreadGovernor {
   /** What the last steps with the settled number took. */
   #usual: number[] = []
   #tokens = 0
+  /** What the fastest steps took, by the logarithm of their size. */
+  readonly #fastest = new Map<number, number>()
   #switches: number | null = null
   /** Fewer threads that were no better, one after the other: the next trial has fewer again. */
   #failures = 0
@@ -69,11 +73,22 @@ export class ThreadGovernor {
   #begin(switchesPerMs: number): void {
     const isCrowded = switchesPerMs > crowdedSwitches
     const more = Math.min(this.#most, Math.ceil(this.#settled * 1.25))
-    const halvings = 1 + (this.#failures % Math.max(1, Math.floor(Math.log2(this.#settled))))
-    if (isCrowded && this.#settled > 1) this.#trial = { threads: this.#settled >> halvings, times: [] }
+    const numbers = Math.max(1, Math.floor(Math.log2(this.#settled)))
+    const halvings = 1 + (this.#failures % numbers)
+    if (isCrowded && this.#settled > 1 && (this.#isSlow() || this.#failures < numbers))
+      this.#trial = { threads: this.#settled >> halvings, times: [] }
     else if (!isCrowded && more > this.#settled && this.#usual.length === comparedSteps) {
       this.#trial = { threads: more, times: [] }
     }
+  }
+
+  /** Every trial holds up all answers for a few steps. */
+  #isSlow(): boolean {
+    const size = Math.round(2 * Math.log2(this.#tokens))
+    const fastest = this.#fastest.get(size) ?? Infinity
+    const usual = middleOf(this.#usual)
+    if (this.#usual.length === comparedSteps) this.#fastest.set(size, Math.min(usual, fastest))
+    return usual > fastest * slow
   }
 
   #judge(trial: Trial, tookMs: number, nowMs: number): void {
