@@ -42,12 +42,12 @@ export async function openAccess(
       clock,
       log,
       stateDirectory,
-      onRefusal: ({ action, model, peer }, principal, { message }) => {
-        const who = principal === '' ? peer : principal
-        const nowNs = clock.nowNs()
+      onRefusal: (facts, principal, { message }, nowNs) => {
+        const who = principal === '' ? facts.peer : principal
         if (nowNs - (lastNs.get(who) ?? -Infinity) < refusalEveryNs) return
         if (lastNs.size >= mostCallers) lastNs.clear()
         lastNs.set(who, nowNs)
+        const { action, model, peer } = facts
         record('access.refused', `${action}${model === '' ? '' : `@${model}`}: ${message}`, principal, peer)
       },
       onKeys: (before, after, by) => {

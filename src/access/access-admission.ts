@@ -24,7 +24,7 @@ type AccessDependencies = {
   /** Null: the token is not good, or nobody who is trusted has signed it. */
   readonly verifyToken: (token: string) => Promise<VerifiedToken | null>
   /** Left out: refusals are not put on record. */
-  readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal) => void
+  readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal, nowNs: number) => void
 }
 
 /** Who brings a credential that was verified before. */
@@ -73,33 +73,34 @@ export class AccessAdmission implements Admission {
     const rules = policy()
     const nowNs = clock.nowNs()
     const known = this.#byHead.get(facts.head)
-    if (known !== undefined && known.policy === rules && nowNs < known.untilNs) return this.#allow(known.caller, facts)
+    if (known !== undefined && known.policy === rules && nowNs < known.untilNs)
+      return this.#allow(known.caller, facts, nowNs)
     const caller = this.#identify(facts, rules, nowNs)
-    if (!(caller instanceof Promise)) return this.#judge(caller, facts)
-    return caller.then((verdict) => this.#judge(verdict, facts))
+    if (!(caller instanceof Promise)) return this.#judge(caller, facts, nowNs)
+    return caller.then((verdict) => this.#judge(verdict, facts, clock.nowNs()))
   }
 
-  #judge(verdict: Verdict, facts: AdmissionFacts): Verdict | Promise<Verdict> {
-    return verdict.kind === 'refused' ? this.#refuse(verdict, '', facts) : this.#allow(verdict, facts)
+  #judge(verdict: Verdict, facts: AdmissionFacts, nowNs: number): Verdict | Promise<Verdict> {
+    return verdict.kind === 'refused' ? this.#refuse(verdict, '', facts, nowNs) : this.#allow(verdict, facts, nowNs)
   }
 
   /** HOT: once per call. */
-  #allow(caller: Caller, facts: AdmissionFacts): Verdict | Promise<Verdict> {
+  #allow(caller: Caller, facts: AdmissionFacts, nowNs: number): Verdict | Promise<Verdict> {
     const { rights, account } = caller
     const { action, model } = facts
     if (rights !== null && !isAllowed(rights, caller, facts)) {
       const refusal = caller.kind === 'anonymous' ? noCredentials : forbidden(caller, action, model, facts.isForAll)
-      return this.#refuse(refusal, caller.principal, facts)
+      return this.#refuse(refusal, caller.principal, facts, nowNs)
     }
     if (account === null || isFree(action) || facts.isForSelf) return caller
-    const over = account.admit(facts)
+    const over = account.admit(facts, nowNs)
     if (over === null) return caller
-    if (!(over instanceof Promise)) return this.#refuse(over, caller.principal, facts)
-    return over.then((refusal) => (refusal === null ? caller : this.#refuse(refusal, caller.principal, facts)))
+    if (!(over instanceof Promise)) return this.#refuse(over, caller.principal, facts, nowNs)
+    return over.then((refusal) => (refusal === null ? caller : this.#refuse(refusal, caller.principal, facts, nowNs)))
   }
 
-  #refuse(refusal: Refusal, principal: string, facts: AdmissionFacts): Refusal {
-    this.#dependencies.onRefusal?.(facts, principal, refusal)
+  #refuse(refusal: Refusal, principal: string, facts: AdmissionFacts, nowNs: number): Refusal {
+    this.#dependencies.onRefusal?.(facts, principal, refusal, nowNs)
     return refusal
   }
 

@@ -26,7 +26,7 @@ type AccessServiceDependencies = {
   /** Keys were read; `by` changed them over the API, '' : somebody changed the file. Left out: that is not put on record. */
   readonly onKeys?: (before: readonly KeyRecord[], after: readonly KeyRecord[], by: string) => void
   /** Left out: refusals are not put on record. */
-  readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal) => void
+  readonly onRefusal?: (facts: AdmissionFacts, principal: string, refusal: Refusal, nowNs: number) => void
 }
 
 export class AccessService {

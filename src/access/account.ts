@@ -16,8 +16,10 @@ export interface Account {
   readonly tenant: string
   /** Of the fair shares in queues. */
   readonly weight: number
+  /** False: the tenant has no limits, and its answers say nothing of them. HOT. */
+  readonly isLimited: boolean
   /** A call comes, its body is not read yet. Null: it may pass. A promise where servers share the limits, and must ask. HOT. */
-  admit(facts: AdmissionFacts): Refusal | null | Promise<Refusal | null>
+  admit(facts: AdmissionFacts, nowNs: number): Refusal | null | Promise<Refusal | null>
   /**
    * An inference begins. `bytes` are those of its body that `admit` could not know; `isRequest`: `admit` has not seen this one,
    * because it is a message of a stream. An error: the inference may not begin. After null comes exactly one `end`. HOT.

@@ -33,6 +33,8 @@ export class TenantAccount implements Account {
   #mostRunning = Infinity
   #isLimited = false
   #store: LimitStore | null = null
+  #hasBytesLimit = false
+  #hasQuota = false
   #lastRefusal: { readonly limit: TenantLimit; readonly untilNs: number; readonly refusal: Refusal } | null = null
 
   constructor(clock: Clock, tenant: string, rule: TenantRule, store: LimitStore | null) {
@@ -43,6 +45,10 @@ export class TenantAccount implements Account {
 
   get weight(): number {
     return this.#weight
+  }
+
+  get isLimited(): boolean {
+    return this.#isLimited
   }
 
   get limits(): readonly TenantLimit[] {
@@ -61,6 +67,9 @@ export class TenantAccount implements Account {
     this.#limits = limits.filter((rule) => rule.kind !== 'concurrent').map((rule) => before.find((limit) => isSame(limit.rule, rule)) ?? this.#limitOf(rule, store)) // prettier-ignore
     this.#mostRunning = Math.min(Infinity, ...limits.map((rule) => (rule.kind === 'concurrent' ? rule.most : Infinity)))
     this.#isLimited = limits.length > 0
+    this.#hasBytesLimit = this.#limits.some(({ unit }) => unit === 'bytes')
+    this.#hasQuota = this.#limits.some(({ rule }) => rule.kind === 'quota')
+    this.#lastRefusal = null
   }
 
   #limitOf(rule: TenantLimit['rule'], store: LimitStore | null): TenantLimit {
@@ -72,11 +81,15 @@ export class TenantAccount implements Account {
   }
 
   /** HOT */
-  admit(facts: AdmissionFacts): Refusal | null | Promise<Refusal | null> {
+  admit(facts: AdmissionFacts, nowNs: number): Refusal | null | Promise<Refusal | null> {
     if (!this.#isLimited) return null
-    const { action, bodyBytes, isStream } = facts
-    const now = this.now
-    const isInference = action === 'inference'
+    const { isStream } = facts
+    const isInference = facts.action === 'inference'
+    const again = this.#sameRefusal(nowNs, isStream, isInference)
+    if (again !== null) return again
+    // A header is searched for the bytes, and the wall clock asked, only where a limit needs them.
+    const bodyBytes = this.#hasBytesLimit ? facts.bodyBytes : 0
+    const now: Moment = { nowNs, wallMs: this.#hasQuota ? this.#clock.wallMs() : 0 }
     for (const limit of this.#limits) {
       const units = this.#unitsBefore(limit.unit, bodyBytes, isStream, isInference)
       if (units === 0) continue
@@ -89,6 +102,15 @@ export class TenantAccount implements Account {
       else if (limit.unit === 'bytes' && bodyBytes > 0) limit.take(now, bodyBytes)
     }
     return null
+  }
+
+  /** The refusal that holds for every call that needs the same: thousands a second may come. How many bytes a call needs differs. */
+  #sameRefusal(nowNs: number, isStream: boolean, isInference: boolean): Refusal | null {
+    const last = this.#lastRefusal
+    if (last === null || nowNs >= last.untilNs || last.limit.unit === 'bytes') return null
+    if (this.#unitsBefore(last.limit.unit, 0, isStream, isInference) === 0) return null
+    this.refusedCount++
+    return last.refusal
   }
 
   /** All units of a call are taken, or none. Rows, tokens and time are paid later: that there are some is enough. */

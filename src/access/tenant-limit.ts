@@ -18,6 +18,9 @@ export class TenantLimit {
   #used = 0
   /** Of a quota: the day or month that `#used` belongs to, in UTC. */
   #window = ''
+  /** When the window begins and ends: the name of a day is made once a day, not once per call. */
+  #fromMs = 0
+  #untilMs = 0
 
   /** `shared` null: this server counts for itself. */
   constructor(rule: CountedRule, shared: SharedLimit | null = null) {
@@ -114,6 +117,7 @@ export class TenantLimit {
   restore({ window, used }: { readonly window: string; readonly used: number }): void {
     this.#window = window
     this.#used = used
+    this.#untilMs = 0
   }
 
   #windowEndMs(wallMs: number): number {
@@ -121,7 +125,11 @@ export class TenantLimit {
   }
 
   #turn(wallMs: number): void {
-    const length = this.rule.kind === 'quota' && this.rule.period === 'month' ? 7 : 10
+    if (wallMs >= this.#fromMs && wallMs < this.#untilMs) return
+    const period = this.rule.kind === 'quota' ? this.rule.period : 'day'
+    this.#fromMs = windowStartMs(wallMs, period)
+    this.#untilMs = windowEndMs(wallMs, period)
+    const length = period === 'month' ? 7 : 10
     const window = new Date(wallMs).toISOString().slice(0, length)
     if (window === this.#window) return
     this.#window = window

@@ -88,6 +88,8 @@ export class Engine {
   readonly #lifecycle: ModelLifecycle
   readonly #models: ReadonlyMap<ModelKey, ServedModel>
   readonly #byName: ReadonlyMap<string, ServedModel>
+  /** The last inference that came was turned away from a full queue, or from one that refuses: the next one will be, too. */
+  isTurningAway = false
   #state: EngineState = 'STARTING'
   #startError: ServerError | null = null
   /** The models are loaded, and parts of the server that stand before them are not ready yet. */

@@ -22,9 +22,9 @@ import { InferenceRequest, type InferenceRequestInit } from '../model/inference-
 import type { InferenceResponse } from '../model/inference-response.ts'
 import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
-import type { QueueDoor } from '../model/queue-report.ts'
 import { bodyToReuse } from './body-to-reuse.ts'
 import { InferenceMeter } from './inference-meter.ts'
+import { refusalAtDoor } from './turned-away.ts'
 import type { RequestHead } from '../model/request-origin.ts'
 
 /** The parts of the server that all exchanges share. */
@@ -217,26 +217,16 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       this.#version = version
       this.#askedVersion = modelVersion
       if (engine.isTracing) this.#arrivedNs = clock.nowNs()
-      const { door } = version
-      if (door !== null && this.#isTurnedAway(door, version)) return
+      const refusal = refusalAtDoor(engine, version, this.caller.tenant)
+      if (refusal !== null) {
+        engine.isTurningAway = true
+        this.refused(refusal)
+        return
+      }
       this.read(version)
     } catch (reason) {
       this.refuse(reason)
     }
-  }
-
-  /** HOT. No error is thrown and nothing is made: what is refused here comes in thousands a second. */
-  #isTurnedAway(door: QueueDoor, version: ModelVersion): boolean {
-    if (door.isShut) {
-      const error = door.turnAway()
-      this.parts.engine.refusals.count(error)
-      this.refused(error)
-      return true
-    }
-    if (!door.isFullFor(this.caller.tenant)) return false
-    version.countRejected?.()
-    this.refused(door.turnAwayFromFull())
-    return true
   }
 
   /** The client no longer waits. */

@@ -14,7 +14,13 @@ class Item implements Queued<Item> {
   next: Item | null = null
 
   constructor(id: string, tenant: string, weight: number) {
-    const free = { admit: () => null, begin: () => null, end: () => undefined, answerHeaders: () => null }
+    const free = {
+      isLimited: false,
+      admit: () => null,
+      begin: () => null,
+      end: () => undefined,
+      answerHeaders: () => null,
+    }
     const caller = makeCaller('api-key', tenant, { tenant, account: { tenant, weight, ...free } })
     this.request = new InferenceRequest({ modelName: 'm', id, inputs: [], caller, sink: () => undefined })
   }

@@ -161,7 +161,13 @@ function schedulerOf(story: OverloadStory, clock: VirtualClock, instances: reado
 
 /** A caller of a tenant without limits. */
 export function tenantCaller(tenant: string, weight: number): Caller {
-  const free = { admit: () => null, begin: () => null, end: () => undefined, answerHeaders: () => null }
+  const free = {
+    isLimited: false,
+    admit: () => null,
+    begin: () => null,
+    end: () => undefined,
+    answerHeaders: () => null,
+  }
   return makeCaller('api-key', tenant, { tenant, account: { tenant, weight, ...free } })
 }
 

@@ -2,17 +2,22 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
+import { turnedAway } from '../../exchange/turned-away.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import { loadFormatHeader } from '../../model/load-source.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
+import { peekModelName } from '../../protocol/grpc/peek-model-name.ts'
 import { readInferRequest, type WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
 import { writeInferResponse } from '../../protocol/grpc/infer-response-writer.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
+import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { GrpcExchange, type GrpcExchangeParts } from './grpc-exchange.ts'
 
 /** HOT: once per inference. */
 export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, caller: Caller, message: Buffer): void {
+  if (parts.engine.isTurningAway && isTurnedAway(parts, call, caller, message)) return
   let wire: WireInferRequest
   try {
     wire = readInferRequest(message, parts.options.requestLimits)
@@ -25,6 +30,16 @@ export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, calle
   const exchange = new UnaryExchange(parts, call, caller, wire, message)
   call.onCancel = () => exchange.cancel()
   exchange.begin(wire.modelName, wire.modelVersion)
+}
+
+/** True: the call is refused and has its answer. A call whose answer tells the load goes the usual way. */
+function isTurnedAway({ engine, load }: GrpcExchangeParts, call: PortCall, caller: Caller, message: Buffer): boolean {
+  const tellsLoad = load?.isTold === true || metadataValue(call.metadata, loadFormatHeader) !== null
+  const modelName = tellsLoad ? null : peekModelName(message)
+  const refusal = modelName === null ? null : turnedAway(engine, modelName, caller)
+  if (refusal === null) return false
+  call.finish(GrpcStatus.of(refusal))
+  return true
 }
 
 class UnaryExchange extends GrpcExchange {

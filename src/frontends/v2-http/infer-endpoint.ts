@@ -4,6 +4,7 @@
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import { turnedAway } from '../../exchange/turned-away.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -45,6 +46,14 @@ export class InferEndpoint {
 
   /** HOT: once per inference. */
   readonly handle: RouteHandler = (http, modelName, modelVersion, caller) => {
+    const { engine } = this.parts
+    if (engine.isTurningAway && modelVersion === '') {
+      const refusal = turnedAway(engine, modelName, caller)
+      if (refusal !== null) {
+        http.respond(errorResponse(refusal, plainType))
+        return
+      }
+    }
     const encoding = requestEncoding(headerOf(http.headers, 'content-encoding'))
     const exchange = new InferExchange(this, http, caller)
     if (encoding === 'identity') exchange.begin(modelName, modelVersion)

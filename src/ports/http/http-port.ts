@@ -344,7 +344,7 @@ function allowedMethods({ methods, path }: Route, method: string): HttpResponse 
 
 function limited(request: HttpRequest): HttpRequest {
   const account = (request.caller as Caller | null)?.account ?? null
-  return account === null ? request : new LimitedRequest(request, account)
+  return account === null || !account.isLimited ? request : new LimitedRequest(request, account)
 }
 
 function callerOf({ caller }: HttpRequest): Caller {
