@@ -48,7 +48,7 @@ export type HttpDependencies = {
   /** `--access-config`; null or left out: everybody may do everything that the options do not restrict. */
   readonly access?: AccessService | null
   /** Null or left out: the server knows no price. */
-  readonly cost?: CostOptions | null
+  readonly cost?: CostOptions
   /** Null or left out: nobody can ask for use and cost of a time. */
   readonly uses?: UseHistories | null
   readonly engine: Engine
@@ -101,7 +101,7 @@ type HttpParts = V2Parts & {
   readonly openAi: LazyOpenAi
   readonly customMetrics?: LoadMetricSource
   readonly access?: AccessService | null
-  readonly cost?: CostOptions | null
+  readonly cost?: CostOptions
   readonly uses?: UseHistories | null
   readonly rollouts?: RolloutSource
   readonly tfserving?: TfservingFrontEnd

@@ -19,10 +19,10 @@ export async function openCost(
   parts: CostParts,
   { costPerHour, currency, stateDirectory }: ServerOptions['process'],
   closing: ClosingStack,
-): Promise<{ readonly cost: CostOptions | null; readonly uses: UseHistories | null }> {
+): Promise<{ readonly cost: CostOptions; readonly uses: UseHistories | null }> {
   const { engine, access } = parts
-  const cost = costPerHour > 0 ? { perHour: costPerHour, currency } : null
-  if (access === null && cost === null) return { cost, uses: null }
+  const cost = { perHour: costPerHour, currency }
+  if (access === null && costPerHour === 0) return { cost, uses: null }
   const { UseHistories: Histories } = await import('./frontends/access/use-source.ts')
   const histories = await Histories.open({ ...parts, stateDirectory }, engine, access?.accounts ?? [])
   const uses = closing.add(histories, (opened) => opened.close())

@@ -11,6 +11,7 @@ export type RegistryFields = {
   readonly metrics?: Readonly<Record<string, number>>
   readonly approved_by?: readonly string[]
   readonly lineage?: { readonly parent_version?: string; readonly source_uri?: string }
+  readonly cost?: { readonly instance_hour: number }
   readonly extra?: Readonly<Record<string, unknown>>
 }
 

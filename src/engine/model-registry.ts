@@ -112,6 +112,20 @@ export class ModelRegistry {
     return entry.fields.extra?.[key] ?? null
   }
 
+  /** What an hour of an instance costs, of the models whose registry file says so. */
+  async prices(): Promise<Map<string, { readonly instanceHour: number }>> {
+    const prices = new Map<string, { readonly instanceHour: number }>()
+    const keys = [...this.#dependencies.models.keys()]
+    for (let start = 0; start < keys.length; start += parallelReads) {
+      const some = keys.slice(start, start + parallelReads)
+      const records = await Promise.all(some.map((key) => this.#record(key)))
+      for (const [i, { entry }] of records.entries()) {
+        if (entry.fields.cost !== undefined) prices.set(splitModelKey(some[i] as ModelKey).name, entry.fields.cost)
+      }
+    }
+    return prices
+  }
+
   /** The last changes of a model, newest first. Throws NOT_FOUND when nobody has heard of it. */
   async history(name: string, limit: number): Promise<readonly AuditJson[]> {
     const key = await this.#keyOf(name)

@@ -14,6 +14,8 @@ export type RegistryFields = {
   readonly metrics?: Readonly<Record<string, number>>
   readonly approvedBy?: readonly string[]
   readonly lineage?: { readonly parentVersion?: string; readonly sourceUri?: string }
+  /** What an hour of one instance of the model costs. Of the model as a whole, never of one version. */
+  readonly cost?: { readonly instanceHour: number }
   /** Keys that the server does not know, kept as they are. */
   readonly extra?: Readonly<Record<string, RegistryValue>>
 }

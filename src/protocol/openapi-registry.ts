@@ -29,6 +29,7 @@ const fields: JsonObject = {
   metrics: { type: 'object', additionalProperties: { type: 'number' } },
   approved_by: texts,
   lineage: object([], { parent_version: text, source_uri: text }),
+  cost: object(['instance_hour'], { instance_hour: { type: 'number' } }),
   extra: { type: 'object' },
 }
 

@@ -99,6 +99,7 @@ function fieldMembers(fields: RegistryFields): Members {
       lineage === undefined
         ? undefined
         : { ...textMember('parent_version', lineage.parentVersion), ...textMember('source_uri', lineage.sourceUri) },
+    cost: fields.cost === undefined ? undefined : { instance_hour: fields.cost.instanceHour },
     extra: fields.extra,
   }
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))

@@ -27,6 +27,7 @@ approved_by: [kim, lee]
 lineage:
   parent_version: 1
   source_uri: https://git.example/digits
+cost: { instance-hour: 0.4 }
 team_channel: "#vision"
 versions:
   2: { owner: somebody else, metrics: { accuracy: 0.98 } }
@@ -42,6 +43,7 @@ versions:
     metrics: { accuracy: 0.97, loss: 0.03 },
     approvedBy: ['kim', 'lee'],
     lineage: { parentVersion: '1', sourceUri: 'https://git.example/digits' },
+    cost: { instanceHour: 0.4 },
     extra: { team_channel: '#vision' },
   })
   assert.deepEqual(JSON.parse(JSON.stringify([...entry.versions])), [
@@ -68,6 +70,8 @@ approved_by: [kim, 7]
 versions:
   first: { owner: a }
   2: text
+  3: { cost: { instance_hour: 1 } }
+cost: { instance_hour: free }
 `
   assert.deepEqual(problemsOf(text), [
     "1: 'owner' must be text, got the number 42; put it in quotes",
@@ -79,6 +83,8 @@ versions:
     "8: 'approved_by.1' must be text, got the number 7; put it in quotes",
     "10: 'versions' has the key 'first', expected a version number",
     "11: 'versions.2' must be a mapping of keys to values, got the text 'text'",
+    "12: 'versions.3.cost' does not count: a price is that of all versions; write 'cost' beside 'versions'",
+    "13: 'cost' must have the key instance_hour with a number above 0 and up to 1000000000, got a mapping; as in {instance_hour: 0.4}",
   ])
   assert.deepEqual(read(text).entry.fields.approvedBy, ['kim'])
 })

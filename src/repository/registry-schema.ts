@@ -21,6 +21,7 @@ const maxListItems = 100
 const maxMetrics = 500
 const maxVersions = 1000
 const maxExtraDepth = 8
+const dearestHour = 1e9
 /** At most so many problems are reported at once; a person who has mended these sees the next ones. */
 const maxProblems = 50
 
@@ -34,6 +35,7 @@ const readers: Readonly<Record<string, (fields: Fields, value: unknown, keys: Ke
   metrics: (fields, value, keys, report) => take(fields, 'metrics', metricsOf(value, keys, report)),
   approved_by: (fields, value, keys, report) => take(fields, 'approvedBy', listOf(value, keys, report)),
   lineage: (fields, value, keys, report) => take(fields, 'lineage', lineageOf(value, keys, report)),
+  cost: (fields, value, keys, report) => take(fields, 'cost', costOf(value, keys, report)),
 }
 
 const registryKeys: readonly string[] = [...Object.keys(readers), 'versions']
@@ -167,6 +169,19 @@ function lineageOf(value: unknown, keys: Keys, report: Report): RegistryFields['
     } else report(at, `unknown key '${pathOf(at)}', expected parent_version or source_uri`)
   }
   return lineage
+}
+
+function costOf(value: unknown, keys: Keys, report: Report): RegistryFields['cost'] | null {
+  if (keys.length > 1) {
+    report(keys, `'${pathOf(keys)}' does not count: a price is that of all versions`, "write 'cost' beside 'versions'")
+    return null
+  }
+  const price = isMapping(value) ? (value['instance_hour'] ?? value['instance-hour']) : undefined
+  if (typeof price === 'number' && price > 0 && price <= dearestHour && Object.keys(value as Mapping).length === 1) {
+    return { instanceHour: price }
+  }
+  report(keys, `'cost' must have the key instance_hour with a number above 0 and up to ${dearestHour}, got ${describedValue(value)}`, 'as in {instance_hour: 0.4}') // prettier-ignore
+  return null
 }
 
 type Mapping = Readonly<Record<string, unknown>>

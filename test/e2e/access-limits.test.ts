@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { until } from '../until.ts'
@@ -24,7 +25,8 @@ tenants:
 `
 
 test('tenants are held to their limits, each by itself, and their use is counted', async (t) => {
-  const folder = await accessFolder(rules, ['m'])
+  const folder = await accessFolder(rules, ['m', 'priced'])
+  await writeFile(join(folder.root, 'models/priced/galatea.yaml'), 'cost: { instance_hour: 7200 }\n')
   t.after(() => folder.remove())
   const key = (name: string): Promise<string> => folder.key(name, '--role', 'caller', '--tenant', name)
   const [few, rows, bytes, free] = [await key('few'), await key('rows'), await key('bytes'), await key('free')]
@@ -134,6 +136,13 @@ test('tenants are held to their limits, each by itself, and their use is counted
       assert.deepEqual([json['currency'], json['per_hour']], ['EUR', 3.6])
       const total = (json['rows'] as { cost: number }[]).reduce((sum, { cost }) => sum + cost, 0)
       assert.ok(Math.abs(total - (json['cost'] as number)) < 1e-3 * total, `${total}`)
+      const [price] = json['prices'] as { model: string; instance_hour: number; instances: number }[]
+      assert.deepEqual([price?.model, price?.instance_hour], ['priced', 7200])
+      // Nobody uses the model: by model it pays for itself, by tenant all share it.
+      const own = (json['rows'] as { model?: string; cost: number }[]).find((row) => row.model === 'priced')
+      const ofInstances = 2 * (price?.instances ?? 0) * (json['seconds'] as number)
+      if (by === 'model') assert.ok(Math.abs((own?.cost ?? 0) - ofInstances) < 1e-3 * ofInstances)
+      assert.ok(total > ofInstances)
     }
     const day = '2001-01-01'
     const today = await get(`/v2/access/usage?tenant=rows&from=${day}`, boss)

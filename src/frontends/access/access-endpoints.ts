@@ -11,7 +11,7 @@ import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
-import { costTable, type CostOptions, type CostSource } from './cost-table.ts'
+import { costTable, type CostOptions, type CostPrices, type CostSource, type InstancePrice } from './cost-table.ts'
 import { modelSources, tenantSource, usesOf, type UseHistories } from './use-source.ts'
 
 export type AccessParts = {
@@ -19,8 +19,8 @@ export type AccessParts = {
   readonly clock: Clock
   /** Null without `--access-config`. */
   readonly access?: AccessService | null
-  /** Null without `--cost-per-hour`. */
-  readonly cost?: CostOptions | null
+  /** `--cost-per-hour`, 0 without it, and `--currency`. */
+  readonly cost?: CostOptions
   /** Null without either. */
   readonly uses?: UseHistories | null
 }
@@ -74,21 +74,36 @@ export class AccessEndpoints {
     return { ...times(fromMs, toMs), tenants: uses.map(([name, byModel]) => ({ tenant: name, ...sumsOf(byModel) })) }
   }
 
-  readonly cost: RouteHandler = (http) =>
-    answer(http, () => {
-      const { cost, access = null } = this.#parts
-      if (cost === null || cost === undefined) {
-        throw unsupported('the server knows no price: start it with --cost-per-hour=1.2 --currency=EUR')
-      }
-      const query = queryOf(http.target)
-      const by = query.get('by') ?? 'model'
-      if (by !== 'model' && by !== 'tenant') throw wrong(`'by' must be model or tenant, got '${by.slice(0, 60)}'`)
-      if (by === 'tenant' && access === null) throw unsupported('cost by tenant needs --access-config')
-      const span = spanOf(query)
-      if (span === null) return costTable(by, this.#sources(by), (this.#parts.clock.nowNs() - this.#startedNs) / 1e9, cost) // prettier-ignore
-      const { fromMs, toMs, awayMs, sources } = this.#sourcesIn(by, span)
-      return { ...times(fromMs, toMs), ...costTable(by, sources, Math.max(0, toMs - fromMs - awayMs) / 1e3, cost) }
-    })
+  readonly cost: RouteHandler = (http) => {
+    const refuse = (reason: unknown): void => http.respond(errorResponse(ServerError.from(reason), jsonType))
+    this.#prices().then((prices) => answer(http, () => this.#costAt(prices, queryOf(http.target))), refuse)
+  }
+
+  #costAt(prices: CostPrices, query: URLSearchParams): object {
+    if (prices.perHour === 0 && prices.ofModels.size === 0) {
+      throw unsupported(
+        'the server knows no price: start it with --cost-per-hour=1.2 --currency=EUR, or write cost: {instance_hour: 0.4} into the galatea.yaml of a model',
+      )
+    }
+    const by = query.get('by') ?? 'model'
+    if (by !== 'model' && by !== 'tenant') throw wrong(`'by' must be model or tenant, got '${by.slice(0, 60)}'`)
+    if (by === 'tenant' && (this.#parts.access ?? null) === null) throw unsupported('cost by tenant needs --access-config') // prettier-ignore
+    const span = spanOf(query)
+    if (span === null) return costTable(by, this.#sources(by), (this.#parts.clock.nowNs() - this.#startedNs) / 1e9, prices) // prettier-ignore
+    const { fromMs, toMs, awayMs, sources } = this.#sourcesIn(by, span)
+    return { ...times(fromMs, toMs), ...costTable(by, sources, Math.max(0, toMs - fromMs - awayMs) / 1e3, prices) }
+  }
+
+  /** Registry files are read again when they change, so a new price counts at once. */
+  async #prices(): Promise<CostPrices> {
+    const { engine, cost } = this.#parts
+    const ofModels = new Map<string, InstancePrice>()
+    for (const [model, { instanceHour }] of await engine.registry.prices()) {
+      const versions = engine.servedModel(model)?.ready ?? []
+      ofModels.set(model, { instanceHour, instances: versions.reduce((count, { instances }) => count + instances.length, 0) }) // prettier-ignore
+    }
+    return { perHour: cost?.perHour ?? 0, currency: cost?.currency ?? '', ofModels }
+  }
 
   #sources(by: 'model' | 'tenant'): CostSource[] {
     const accounts = [...(this.#parts.access?.accounts ?? [])]
@@ -104,7 +119,7 @@ export class AccessEndpoints {
     const found = (by === 'model' ? models : tenants).between(fromMs, toMs)
     const sources =
       by === 'model'
-        ? [...found.use].map(([name, [busySecs = 0, inferences = 0, tokens = 0]]) => ({ name, busySecs, inferences, tokens })) // prettier-ignore
+        ? [...found.use].map(([name, [busySecs = 0, inferences = 0, tokens = 0]]) => ({ name, busyByModel: new Map([[name, busySecs]]), inferences, tokens })) // prettier-ignore
         : [...usesOf(found.use)].map(([tenant, byModel]) => tenantSource(tenant, byModel))
     return { fromMs: found.fromMs, toMs: found.toMs, awayMs: found.awayMs, sources }
   }

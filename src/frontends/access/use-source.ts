@@ -31,7 +31,7 @@ export class UseHistories {
 
   private constructor(dependencies: HistoryDependencies, engine: Engine, accounts: Accounts) {
     this.tenants = new UseHistory(dependencies, () => tenantCounts(accounts))
-    this.models = new UseHistory(dependencies, () => new Map(modelSources(engine, accounts).map((one) => [one.name, [one.busySecs, one.inferences, one.tokens]]))) // prettier-ignore
+    this.models = new UseHistory(dependencies, () => new Map(modelSources(engine, accounts).map((one) => [one.name, [one.busyByModel.get(one.name) ?? 0, one.inferences, one.tokens]]))) // prettier-ignore
     const { stateDirectory } = dependencies
     const folder = join(stateDirectory, 'access')
     const names = stateDirectory === '' ? [] : (['tenants', 'models'] as const)
@@ -72,31 +72,30 @@ export function usesOf(counts: ReadonlyMap<string, readonly number[]>): Map<stri
   return byTenant
 }
 
+/** The time of executions, each once, however many requests it had. */
 export function modelSources(engine: Engine, accounts: Accounts): CostSource[] {
-  const byModel = new Map<string, CostSource>()
-  for (const one of engine.statistics('', '')) {
-    const { computeInput, computeInfer, computeOutput } = one.inferenceStats
-    const busySecs = Number(computeInput.ns + computeInfer.ns + computeOutput.ns) / 1e9
-    const before = byModel.get(one.name) ?? { name: one.name, busySecs: 0, inferences: 0, tokens: 0 }
-    byModel.set(one.name, {
-      ...before,
-      busySecs: before.busySecs + busySecs,
-      inferences: before.inferences + one.inferenceCount,
-    })
+  const byModel = new Map<string, { name: string; inferences: number; tokens: number; busyByModel: Map<string, number> }>() // prettier-ignore
+  for (const { name, batchStats, inferenceCount } of engine.statistics('', '')) {
+    const row = byModel.get(name) ?? { name, inferences: 0, tokens: 0, busyByModel: new Map([[name, 0]]) }
+    let busyNs = 0n
+    for (const { computeInput, computeInfer, computeOutput } of batchStats) busyNs += computeInput.ns + computeInfer.ns + computeOutput.ns // prettier-ignore
+    row.busyByModel.set(name, (row.busyByModel.get(name) ?? 0) + Number(busyNs) / 1e9)
+    row.inferences += inferenceCount
+    byModel.set(name, row)
   }
   for (const { byModel: uses } of accounts) {
     for (const [model, { tokens }] of uses) {
       const row = byModel.get(model)
-      if (row !== undefined) byModel.set(model, { ...row, tokens: row.tokens + tokens })
+      if (row !== undefined) row.tokens += tokens
     }
   }
   return [...byModel.values()]
 }
 
-export function tenantSource(tenant: string, byModel: ReadonlyMap<string, ModelUse>): CostSource {
-  const source = { name: tenant, busySecs: 0, inferences: 0, tokens: 0 }
-  for (const use of byModel.values()) {
-    source.busySecs += use.computeNs / 1e9
+export function tenantSource(name: string, byModel: ReadonlyMap<string, ModelUse>): CostSource {
+  const source = { name, inferences: 0, tokens: 0, busyByModel: new Map<string, number>() }
+  for (const [model, use] of byModel) {
+    source.busyByModel.set(model, use.computeNs / 1e9)
     source.inferences += use.inferences
     source.tokens += use.tokens
   }
