@@ -62,10 +62,12 @@ export class LazyReleases implements VersionRule {
   /** After the models are loaded. Rollouts that are opened later have nothing to go on with. */
   async start(): Promise<void> {
     await this.#opened?.control.start()
+    this.#opened?.presence?.start()
   }
 
   async close(): Promise<void> {
     const opened = await this.#opening?.catch(() => null)
+    await opened?.presence?.close()
     await opened?.control.close()
   }
 

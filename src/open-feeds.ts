@@ -6,9 +6,12 @@ import { silentLog } from './base/log.ts'
 import type { LogHistory } from './base/log-history.ts'
 import { ServerError } from './base/server-error.ts'
 import { createModelInspector } from './create-model-inspector.ts'
+import { describeServer, type ServerSelf } from './describe-server.ts'
 import type { Engine } from './engine/engine.ts'
 import type { FeedSources } from './frontends/feeds/feed-endpoints.ts'
+import type { LazyReleases } from './lazy-releases.ts'
 import type { ServerOptions } from './options/server-options.ts'
+import { presenceReport } from './releases/server-presence.ts'
 import { isCloudPath } from './repository/cloud/cloud-location.ts'
 import { localCopies } from './repository/cloud/local-copies.ts'
 import { openCloudStore } from './repository/cloud/open-cloud-store.ts'
@@ -28,13 +31,15 @@ export type FeedParts = {
   readonly logHistory?: LogHistory
   readonly traceHistory: TraceHistory
   readonly connectionSlots: ConnectionSlots
+  readonly self: ServerSelf
+  readonly rollouts: LazyReleases
 }
 
 export type OpenedFeeds = { readonly sources: FeedSources; close(): void }
 
 /** Nothing is measured before somebody asks. */
 export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds {
-  const { clock, engine, ledger, logHistory, traceHistory, connectionSlots } = parts
+  const { clock, engine, ledger, logHistory, traceHistory, connectionSlots, self, rollouts } = parts
   const live = new LiveFigures({
     clock,
     entries: () => ledger.entries(),
@@ -46,6 +51,7 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
     logs: logHistory ?? null,
     traces: traceHistory,
     findings: findingsOf(sharedFindings(clock, engine, options.engine), options.engine),
+    fleet: async () => (await rollouts.opened?.presence?.report()) ?? presenceReport(describeServer(self), [], null),
     facts: () => ({
       name,
       version,

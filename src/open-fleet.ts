@@ -13,6 +13,7 @@ import { FleetWatch } from './fleet/fleet-watch.ts'
 import { memberSource } from './fleet/member-source.ts'
 import { pickerService } from './fleet/picker-service.ts'
 import { xdsResources } from './fleet/xds-resources.ts'
+import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
 import { defaultOptions } from './options/options-from-flags.ts'
 import { GrpcPort } from './ports/grpc/grpc-port.ts'
 import { emptyResponse, jsonResponse } from './ports/http/error-response.ts'
@@ -58,7 +59,7 @@ export async function openFleet(
   const report = (): object => fleetReport(watch.states(), mapFleet(watch.states()), picker, ads.envoys())
   const page = new HttpPort(
     { ...dependencies, cannotListen },
-    { ...http, address, port: options.httpPort, bodyLimitBytes: 64 * 1024, protocol: 'http', hasFlags: false, allowedHosts: options.allowedHosts }, // prettier-ignore
+    { ...http, address, port: options.httpPort, bodyLimitBytes: 64 * 1024, protocol: 'http', hasFlags: false, homePath: consolePath, allowedHosts: options.allowedHosts }, // prettier-ignore
     fleetRoutes(report),
   )
   const [xdsAddress, httpAddress] = [await xds.listen(), await page.listen()]
@@ -70,6 +71,7 @@ export async function openFleet(
 }
 
 const fleetRoutes = (report: () => object): Route[] => [
+  ...consoleRoutes({ hasConsole: true }, 'fleet'),
   get('/v2/fleet', 'metadata', (request) => request.respond(jsonResponse(Buffer.from(JSON.stringify(report()))))),
   get('/v2/health/live', 'health', (request) => request.respond(emptyResponse(200))),
   get('/v2/health/ready', 'health', (request) => request.respond(emptyResponse(200))),

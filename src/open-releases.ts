@@ -6,6 +6,7 @@ import type { CallFacts } from './access/call-facts.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { describeServer, type ServerSelf } from './describe-server.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import type { ServerOptions } from './options/server-options.ts'
 import { experimentTraffic } from './releases/experiment-traffic.ts'
@@ -16,6 +17,7 @@ import { RedisRollouts } from './releases/redis-rollouts.ts'
 import { ReleaseControl } from './releases/release-control.ts'
 import type { ReleaseRecord } from './releases/release-record.ts'
 import { releaseTraffic } from './releases/release-traffic.ts'
+import { PresenceRounds } from './releases/server-presence.ts'
 import { FeedbackDesk } from './rollouts/feedback-desk.ts'
 import type { RolloutAudit } from './rollouts/rollout-state.ts'
 import type { AuditLog } from './telemetry/audit-log.ts'
@@ -26,12 +28,16 @@ export type ReleaseDependencies = FleetParts & {
   readonly audit: AuditLog
   /** Left out: nothing is written about single requests. */
   readonly accessLog?: AccessLog
+  /** What this server tells those that share its store. */
+  readonly self: ServerSelf
 }
 
 export type OpenedReleases = {
   readonly control: ReleaseControl
   /** Takes labels and scores of answers. */
   readonly desk: FeedbackDesk
+  /** The servers that share the store; null: there is none. */
+  readonly presence: PresenceRounds | null
 }
 
 /** The control knows every rollout of before a restart. */
@@ -65,7 +71,8 @@ export async function openReleases(
     },
   })
   await control.restore()
-  return { control, desk }
+  const presence = shared === null ? null : new PresenceRounds({ clock, log, store: shared, describe: () => describeServer(dependencies.self) }) // prettier-ignore
+  return { control, desk, presence }
 }
 
 /** Moves that an operator should see even where little is logged. */

@@ -37,6 +37,7 @@ import { openAccess } from './open-access.ts'
 import { openCost } from './open-cost.ts'
 import { TraceHistory } from './telemetry/trace-history.ts'
 import { feedsOnDemand } from './feeds-on-demand.ts'
+import type { ServerSelf } from './describe-server.ts'
 import { LazyReleases } from './lazy-releases.ts'
 import { LazyScaling } from './lazy-scaling.ts'
 import { ClientMemory } from './transport/client-memory.ts'
@@ -129,11 +130,13 @@ async function openServer(
   closing.add(engine, () => endServing(engine, ports, exit))
   // The code of the gRPC port is read while the models load. Without a gRPC port it is not read at all.
   const grpcModule = options.grpc === null ? null : import('./grpc-front-ends.ts')
-  const releaseParts = { ...dependencies, engine, repository, store, contents, audit }
+  const telling = openLoad(dependencies, counts, options.process, closing)
+  const self: ServerSelf = { ...dependencies, engine, load: telling.figures, isSecure: options.http?.tls != null, http: null } // prettier-ignore
+  const releaseParts = { ...dependencies, engine, repository, store, contents, audit, self }
   const rollouts = closing.add(await LazyReleases.open(releaseParts, options.process), (opened) => opened.close())
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   const connectionSlots = ConnectionSlots.ofProcess()
-  const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots }, options)
+  const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots, self, rollouts }, options) // prettier-ignore
   const jobs = await openJobService({ ...dependencies, engine }, options, ports)
   const alerts = await openAlertDesk({ ...dependencies, audit, engine, rollouts, scaling, jobs }, options)
   const watched = { ...dependencies, ...counts, access, alerts, rollouts, scaling }
@@ -153,7 +156,7 @@ async function openServer(
     ...(serving && { tfserving: serving.frontEnd }),
     feeds,
     ...(jobs && { jobs: jobs.endpoints, batches: jobs.batches, jobFigures: jobs.figures }),
-    ...openLoad(dependencies, counts, options.process, closing),
+    ...telling,
   }
   const load = async (): Promise<boolean> => {
     await startModels(dependencies, engine, rollouts, serving)
@@ -161,6 +164,7 @@ async function openServer(
     return !(options.process.exitOnError && engine.hasFailures)
   }
   const addresses = await openPorts({ parts, options, ports, portsPlace, metricsPlace, load })
+  self.http = addresses.httpAddress
   const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
   await jobs?.start()

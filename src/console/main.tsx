@@ -3,8 +3,10 @@ import { useEffect, useState } from 'preact/hooks'
 import { AccessPage } from './access-page.tsx'
 import { isVisitorKnown, may, mayAll, whoAmI } from './caller-rights.ts'
 import './console.css'
+import { isControlPlane } from './console-kind.ts'
 import { CostPage } from './cost-page.tsx'
 import { DocsPage } from './docs-page.tsx'
+import { FleetPage } from './fleet-page.tsx'
 import { JobsPage } from './jobs-page.tsx'
 import { connection, facts, followServer, lostReason } from './live-store.ts'
 import { LogsPage } from './logs-page.tsx'
@@ -28,7 +30,7 @@ type PageEntry = {
   readonly isShown?: () => boolean
 }
 
-const pages: readonly PageEntry[] = [
+const pagesOfServer: readonly PageEntry[] = [
   {
     path: '',
     name: 'Overview',
@@ -91,6 +93,13 @@ const pages: readonly PageEntry[] = [
     isShown: () => facts.value?.cost === true && mayAll('access'),
   },
   {
+    path: 'fleet',
+    name: 'Fleet',
+    icon: 'M12 2a3 3 0 0 1 1 5.8V11h5a1 1 0 0 1 1 1v3.2a3 3 0 1 1-2 0V13h-4v2.2a3 3 0 1 1-2 0V13H7v2.2a3 3 0 1 1-2 0V12a1 1 0 0 1 1-1h5V7.8A3 3 0 0 1 12 2z',
+    page: () => <FleetPage />,
+    isShown: () => mayAll('statistics'),
+  },
+  {
     path: 'docs',
     name: 'API',
     icon: 'M8 6 2 12l6 6 1.4-1.4L4.8 12l4.6-4.6zm8 0-1.4 1.4 4.6 4.6-4.6 4.6L16 18l6-6z',
@@ -98,8 +107,10 @@ const pages: readonly PageEntry[] = [
   },
 ]
 
+const pages = isControlPlane ? pagesOfServer.filter(({ path }) => path === 'fleet') : pagesOfServer
+
 function App(): JSX.Element {
-  const [first = ''] = route.value
+  const [first = isControlPlane ? 'fleet' : ''] = route.value
   const entry = pages.find(({ path }) => path === first)
   useEffect(() => {
     document.title = `${entry?.name ?? 'Not found'} · Galatea`
@@ -249,4 +260,5 @@ function KeyDialog(): JSX.Element | null {
 
 const root = document.getElementById('console')
 if (root !== null) render(<App />, root)
-void followServer()
+// The control plane has no models to follow.
+if (!isControlPlane) void followServer()

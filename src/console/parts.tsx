@@ -319,16 +319,22 @@ export function useEvery(ms: number, act: () => void): void {
   }, [ms])
 }
 
+const headClass = (name: string, wideOnly: readonly string[], numbers: readonly string[]): string =>
+  [wideOnly.includes(name) ? 'wide-only' : '', numbers.includes(name) ? 'number' : ''].filter(Boolean).join(' ')
+
 export const Table = ({
   label,
   head,
   wideOnly = [],
+  numbers = [],
   children,
 }: {
   readonly label: string
   readonly head: readonly ComponentChildren[]
   /** The columns that narrow screens leave out. Their cells have the class `wide-only` too. */
   readonly wideOnly?: readonly string[]
+  /** The columns of numbers, which stand below each other at their ends. Their cells have the class `number` too. */
+  readonly numbers?: readonly string[]
   readonly children: ComponentChildren
 }): JSX.Element => (
   <div class="table" role="region" aria-label={label} tabIndex={0}>
@@ -336,7 +342,7 @@ export const Table = ({
       <thead>
         <tr>
           {head.map((cell, i) => (
-            <th scope="col" key={i} class={typeof cell === 'string' && wideOnly.includes(cell) ? 'wide-only' : ''}>
+            <th scope="col" key={i} class={typeof cell === 'string' ? headClass(cell, wideOnly, numbers) : ''}>
               {cell}
             </th>
           ))}

@@ -5,26 +5,8 @@ import { countText, dateText, msText, shareText } from './figure-text.ts'
 import { models } from './live-store.ts'
 import { Badge, Card, Code, confirmThen, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
+import { rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
 import { call, messageOf } from './server-api.ts'
-
-type Summary = {
-  readonly name: string
-  /** An experiment has arms in the place of stable, candidate, steps and weight. */
-  readonly kind: 'rollout' | 'experiment'
-  readonly arms: readonly { readonly arm: string; readonly version: string; readonly weight?: number }[]
-  readonly model: string
-  readonly state: string
-  readonly pause_reason?: string
-  readonly reason: string
-  readonly step: number
-  readonly steps: number
-  readonly weight: number
-  readonly shadow: number
-  readonly stable?: string
-  readonly candidate?: string
-  readonly author: string
-  readonly since: string
-}
 
 type ShownFigure = {
   readonly value: number
@@ -58,26 +40,8 @@ type Details = Summary & {
   readonly spec: { readonly steps?: readonly unknown[] }
 }
 
-const tones: Readonly<Record<string, 'good' | 'warn' | 'bad' | 'calm' | 'busy'>> = {
-  RUNNING: 'busy',
-  PENDING: 'busy',
-  PROMOTING: 'busy',
-  PAUSED: 'warn',
-  SUCCEEDED: 'good',
-  ENDED: 'good',
-  ROLLING_BACK: 'bad',
-  ROLLED_BACK: 'bad',
-  FAILED: 'bad',
-  CANCELLED: 'calm',
-}
-
-const versionsText = ({ kind, arms, stable = '–', candidate = '–' }: Summary): string =>
-  kind === 'experiment' ? arms.map(({ arm, version }) => `${arm} ${version}`).join(' / ') : `${stable} → ${candidate}`
-
 /** An experiment has no steps. */
 const stepActions = ['approve', 'advance']
-
-const words = (state: string): string => state.toLowerCase().replaceAll('_', ' ')
 
 export const RolloutsPage = ({ name }: { readonly name: string }): JSX.Element =>
   name === '' ? <List /> : <One key={name} name={name} />
@@ -114,7 +78,7 @@ function List(): JSX.Element {
                 </th>
                 <td>{rollout.model}</td>
                 <td>
-                  <Badge tone={tones[rollout.state] ?? 'calm'}>{words(rollout.state)}</Badge>
+                  <Badge tone={rolloutTone(rollout.state)}>{rolloutWords(rollout.state)}</Badge>
                 </td>
                 <td>{versionsText(rollout)}</td>
                 <td>{rollout.kind === 'experiment' ? 'experiment' : `${rollout.step} of ${rollout.steps}`}</td>
@@ -268,10 +232,10 @@ function One({ name }: { readonly name: string }): JSX.Element {
           ))}
       >
         <a href={linkTo('models', rollout.model)}>{rollout.model}</a>, version {versionsText(rollout)}{' '}
-        <Badge tone={tones[rollout.state] ?? 'calm'}>{words(rollout.state)}</Badge>
+        <Badge tone={rolloutTone(rollout.state)}>{rolloutWords(rollout.state)}</Badge>
       </PageHead>
       {rollout.reason === '' ? null : (
-        <Notice tone={tones[rollout.state] === 'bad' ? 'bad' : 'calm'}>{rollout.reason}</Notice>
+        <Notice tone={rolloutTone(rollout.state) === 'bad' ? 'bad' : 'calm'}>{rollout.reason}</Notice>
       )}
       {rollout.kind === 'experiment' ? (
         <ExperimentCards experiment={rollout as unknown as ExperimentDetails} />
@@ -417,7 +381,7 @@ const HistoryCard = ({ rollout }: { readonly rollout: Details }): JSX.Element =>
         <li key={i}>
           <time dateTime={at}>{dateText(at)}</time>
           <span class="event-text">
-            <b>{words(state)}</b> {why} {by === '' ? '' : `(${by})`}
+            <b>{rolloutWords(state)}</b> {why} {by === '' ? '' : `(${by})`}
           </span>
         </li>
       ))}

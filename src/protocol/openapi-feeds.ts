@@ -58,6 +58,12 @@ export const feedPaths = (): JsonObject => ({
       parameters: [query('model', 'Of this model'), query('min_ms', 'That took so long', { type: 'number' })],
     },
   },
+  '/v2/fleet': {
+    get: operation('fleet', 'server', 'The servers that share a store with this one', {
+      ...ok(object(['servers', 'models'], { servers: list(anyObject), models: list(anyObject) }), 'This server first'),
+      ...wrong,
+    }),
+  },
   '/v2/repository/findings': {
     get: {
       ...operation('repositoryFindings', 'server', 'What galatea check says of the repositories', {

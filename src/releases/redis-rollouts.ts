@@ -7,6 +7,7 @@ import { messageOf, ServerError } from '../base/server-error.ts'
 import type { FeedbackEntry } from '../rollouts/feedback.ts'
 import { noPins, type ModelPins, type PinChange, type ReleaseRecord } from './release-record.ts'
 import { generationOf } from './state-sharing.ts'
+import type { PresenceStore } from './server-presence.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
 
 type Client = RedisClientType
@@ -42,6 +43,39 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARG
 return 0
 `
 
+/** When each server was heard, and what it said. */
+const seenKey = 'galatea:servers:seen'
+const saidKey = 'galatea:servers:said'
+/** A server that was not heard for so long is forgotten. */
+const forgottenSecs = 3600
+/** The servers that are kept, those that were heard last. */
+const mostServers = 256
+/** KEYS: seen, said. ARGV: url, text, seconds until a server is forgotten, most servers. The clock is that of Redis. */
+const announce = `
+local now = tonumber(redis.call('TIME')[1])
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]))
+for _, url in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1 - tonumber(ARGV[4]))) do table.insert(gone, url) end
+for _, url in ipairs(gone) do
+  redis.call('ZREM', KEYS[1], url)
+  redis.call('HDEL', KEYS[2], url)
+end
+return 0
+`
+/** Gives url, seconds since it was heard, and what it said, one after the other. */
+const readAnnounced = `
+local now = tonumber(redis.call('TIME')[1])
+local seen = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+local found = {}
+for i = 1, #seen, 2 do
+  table.insert(found, seen[i])
+  table.insert(found, tostring(now - tonumber(seen[i + 1])))
+  table.insert(found, redis.call('HGET', KEYS[2], seen[i]) or '')
+end
+return found
+`
+
 const none: readonly ServerEvidence[] = []
 
 type FeedbackMessage = { readonly server: string; readonly model: string; readonly entries: readonly FeedbackEntry[] }
@@ -53,13 +87,13 @@ type RedisParts = {
   readonly heardFeedback: (model: string, entries: readonly FeedbackEntry[]) => void
 }
 
-export class RedisRollouts implements SharedRollouts {
+export class RedisRollouts implements SharedRollouts, PresenceStore {
   readonly #log: Log
   readonly #client: Client
   readonly #connected: Promise<void>
   readonly #server: string
   readonly #wallMs: () => number
-  readonly #where: string
+  readonly where: string
   readonly #leads = new Set<string>()
   /** What other servers have seen, with the stamp of what was read. */
   readonly #others = new Map<string, readonly { readonly stamp: string; readonly evidence: ServerEvidence | null }[]>()
@@ -109,7 +143,7 @@ export class RedisRollouts implements SharedRollouts {
     this.#wallMs = wallMs
     this.#server = server
     this.#stamp = wallMs()
-    this.#where = where
+    this.where = where
     this.#client = make()
     this.#client.on('error', (reason: unknown) => this.#noteAway(reason))
     this.#client.on('ready', () => this.#noteBack())
@@ -197,6 +231,27 @@ export class RedisRollouts implements SharedRollouts {
     return true
   }
 
+  async announce(url: string, text: string): Promise<void> {
+    await this.#client.eval(announce, {
+      keys: [seenKey, saidKey],
+      arguments: [url, text, String(forgottenSecs), String(mostServers)],
+    })
+  }
+
+  async announced(): Promise<{ url: string; agoSecs: number; text: string }[]> {
+    const found = (await this.#client.eval(readAnnounced, { keys: [seenKey, saidKey] })) as unknown as string[]
+    return Array.from({ length: found.length / 3 }, (_, i) => ({
+      url: found[3 * i] ?? '',
+      agoSecs: Number(found[3 * i + 1]),
+      text: found[3 * i + 2] ?? '',
+    }))
+  }
+
+  async leave(url: string): Promise<void> {
+    await this.#client.zRem(seenKey, url)
+    await this.#client.hDel(saidKey, url)
+  }
+
   #hearFeedback(text: string, heard: RedisParts['heardFeedback']): void {
     const { server, model, entries } = JSON.parse(text) as FeedbackMessage
     if (server !== this.#server) heard(model, entries)
@@ -253,11 +308,11 @@ export class RedisRollouts implements SharedRollouts {
     if (this.#isAway) return
     this.#isAway = true
     this.#leads.clear()
-    this.#log.warning(`Redis at ${this.#where} is away, rollouts do not go on until it is back: ${messageOf(reason)}`)
+    this.#log.warning(`Redis at ${this.where} is away, rollouts do not go on until it is back: ${messageOf(reason)}`)
   }
 
   #noteBack(): void {
     this.#isAway = false
-    this.#log.info(`rollouts are shared through Redis at ${this.#where}`)
+    this.#log.info(`rollouts are shared through Redis at ${this.where}`)
   }
 }

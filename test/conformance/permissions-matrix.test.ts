@@ -104,6 +104,7 @@ const httpRules: Readonly<Record<string, Rule>> = {
   '/v2/live/history': 'statistics console',
   '/v2/logs': 'logging console',
   '/v2/traces': 'trace console',
+  '/v2/fleet': 'statistics console',
   '/v2/repository/findings': 'model-repository console',
   [`${system}[/region/{region}]/status`]: 'shared-memory some',
   [`${system}/region/{region}/register`]: 'shared-memory some',

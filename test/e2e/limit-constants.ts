@@ -196,6 +196,11 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'telemetry/figure-sampler.ts mostVersions',
     'telemetry/live-figures.ts mostHistories',
   ],
+  'servers of one Redis that `/v2/fleet` shows, and models of each': [
+    'releases/redis-rollouts.ts mostServers',
+    'describe-server.ts mostModelsTold',
+    'describe-server.ts longestReason',
+  ],
   'characters of a query parameter of a feed': ['frontends/feeds/feed-query.ts longestValue'],
   'unread events of one `generate_stream`': [
     'frontends/generate/generate-endpoints.ts mostUnreadBytes',

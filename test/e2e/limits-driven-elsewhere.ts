@@ -249,6 +249,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/telemetry/figure-sampler.test.ts',
     'the first 500 versions have figures, the first 50 a history',
   ),
+  'servers of one Redis that `/v2/fleet` shows, and models of each': elsewhere(
+    'test/e2e/rollout-servers.test.ts',
+    'at most 256 servers are kept',
+  ),
   'characters of a query parameter of a feed': elsewhere(
     'test/e2e/feeds.test.ts',
     'a query that is too long is refused',

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
+import { createClient } from '@redis/client'
 import { freePort } from '../free-port.ts'
 import { requireTool } from '../tool.ts'
 import { until } from '../until.ts'
@@ -110,6 +111,37 @@ async function experimentTogether(servers: readonly ServerProcess[]): Promise<vo
   }
 }
 
+type Fleet = {
+  readonly servers: readonly { readonly url: string; readonly this: boolean; readonly state: string }[]
+  readonly models: readonly { readonly name: string; readonly differs: boolean }[]
+}
+
+/** Each server knows the others; at most 256 servers are kept, and the one that was heard last stays. */
+async function knownToEachOther(servers: readonly ServerProcess[]): Promise<void> {
+  const fleetOf = async (server: ServerProcess): Promise<Fleet> => (await call<Fleet>(server, '/v2/fleet')).body
+  const urls = servers.map(({ url }) => url).sort()
+  for (const server of servers) {
+    const isSo = async (): Promise<boolean> => {
+      const { servers: known } = await fleetOf(server)
+      assert.deepEqual([known[0]?.url, known[0]?.this], [server.url, true])
+      return isDeepStrictEqual(known.map(({ url, state }) => `${url} ${state}`).sort(), urls.map((url) => `${url} ready`)) // prettier-ignore
+    }
+    await until(isSo, 'three servers that know each other')
+  }
+  const client = await createClient({ url: `redis://127.0.0.1:${port}` }).connect()
+  try {
+    const strangers = Array.from({ length: 300 }, (_, i) => ({ score: 2e9, value: `http://stranger-${i}` }))
+    await client.zAdd('galatea:servers:seen', strangers)
+    await client.hSet('galatea:servers:said', { 'http://stranger-0': 'no JSON', 'http://stranger-1': '{}' })
+    const [first] = servers as [ServerProcess]
+    await until(async () => (await client.zCard('galatea:servers:seen')) <= 256, 'at most 256 servers')
+    assert.ok((await fleetOf(first)).servers.length <= 257)
+    await client.del(['galatea:servers:seen', 'galatea:servers:said'])
+  } finally {
+    await client.close()
+  }
+}
+
 /** A label and a default version of one server are those of all, also of a server that comes later, and where the model comes later. */
 async function pinnedTogether(
   servers: readonly ServerProcess[],
@@ -171,6 +203,7 @@ test('three servers bring a version in together, stay where they are without Red
     await until(() => clients.every(({ answers }) => answers.at(-1) === 2), 'every server to answer with version 2')
     await Promise.all(clients.map((client) => client.stop()))
     assert.deepEqual(clients.flatMap(({ failures }) => failures), []) // prettier-ignore
+    await knownToEachOther(servers)
     await experimentTogether(servers)
     await pinnedTogether(servers, start, repository.root)
   } finally {

@@ -7,6 +7,9 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 
+/** Of a server, or of the control plane of many. */
+export type ConsoleKind = 'server' | 'fleet'
+
 export type ConsoleFile = { readonly contentType: string; readonly bytes: Buffer; readonly packed: Buffer }
 
 const contentTypes: Readonly<Record<string, string>> = {
@@ -17,12 +20,15 @@ const contentTypes: Readonly<Record<string, string>> = {
 
 const pack = promisify(gzip)
 
-/** By name; `index.html` is the page. Throws ServerError when the package has lost them. */
-export async function readConsoleFiles(): Promise<ReadonlyMap<string, ConsoleFile>> {
+/** By name; `index.html` is the page, which says whose console it is. Throws ServerError when the package has lost them. */
+export async function readConsoleFiles(kind: ConsoleKind): Promise<ReadonlyMap<string, ConsoleFile>> {
   const files = new Map<string, ConsoleFile>()
-  for (const [name, bytes] of await contents()) {
+  for (const [name, found] of await contents()) {
     const contentType = contentTypes[path.extname(name)]
-    if (contentType !== undefined) files.set(name, { contentType, bytes, packed: await pack(bytes) })
+    if (contentType === undefined) continue
+    const bytes =
+      name === 'index.html' ? Buffer.from(found.toString().replace('<html ', `<html data-kind="${kind}" `)) : found
+    files.set(name, { contentType, bytes, packed: await pack(bytes) })
   }
   return files
 }

@@ -5,7 +5,7 @@ import { errorResponse, messageResponse } from '../../ports/http/error-response.
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { get, open, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
-import type { ConsoleFile } from './console-files.ts'
+import type { ConsoleFile, ConsoleKind } from './console-files.ts'
 
 /** Where browsers that ask for `/` go. */
 export const consolePath = '/console'
@@ -28,11 +28,11 @@ const keptForEver = ['Cache-Control', 'public, max-age=31536000, immutable']
 const askedAgain = ['Cache-Control', 'no-cache']
 
 /** The pages are open to everybody: they hold no secret, and a browser can send a key only after it has them. */
-export function consoleRoutes(options: HttpOptions): Route[] {
-  if (!options.hasConsole) return []
+export function consoleRoutes({ hasConsole }: Pick<HttpOptions, 'hasConsole'>, kind: ConsoleKind = 'server'): Route[] {
+  if (!hasConsole) return []
   let files: Promise<ReadonlyMap<string, ConsoleFile>> | null = null
   const answer = (request: HttpRequest, name: string, caching: readonly string[]): void => {
-    files ??= import('./console-files.ts').then(({ readConsoleFiles }) => readConsoleFiles())
+    files ??= import('./console-files.ts').then(({ readConsoleFiles }) => readConsoleFiles(kind))
     files.then(
       (known) => request.respond(fileResponse(request, known.get(name), caching)),
       (reason: unknown) => {
@@ -45,7 +45,7 @@ export function consoleRoutes(options: HttpOptions): Route[] {
   const page: RouteHandler = (request) => answer(request, 'index.html', askedAgain)
   return [
     open(get(consolePath, 'health', page)),
-    open(get('/docs', 'health', page)),
+    ...(kind === 'server' ? [open(get('/docs', 'health', page))] : []),
     open(get(`${consolePath}/{asset}`, 'health', (request, name) => answer(request, name, keptForEver))),
   ]
 }

@@ -24,6 +24,8 @@ export type FeedSources = {
   readonly traces: { list(model: string, leastMs: number): unknown }
   /** What `galatea check` says of the repositories; of one model, with the text of its configuration, where one is named. */
   findings(model: string): Promise<unknown>
+  /** The servers that share a store with this one. */
+  fleet(): Promise<unknown>
   /** What does not change: version, how models are controlled. */
   readonly facts: () => unknown
 }
@@ -102,6 +104,12 @@ export class FeedEndpoints {
       const query = feedQuery(request.target, ['model', 'min_ms'])
       const least = numberOf('min_ms', query('min_ms'), 0, longestTraceMs)
       respond(request, { traces: this.#feeds.traces.list(query('model'), least) })
+    })
+
+  readonly fleet: RouteHandler = (request) =>
+    attempt(request, async () => {
+      feedQuery(request.target, [])
+      respond(request, await this.#feeds.fleet())
     })
 
   readonly findings: RouteHandler = (request) =>

@@ -41,6 +41,11 @@ export function feedRoutes(feeds: FeedsOnDemand | null): Route[] {
       via(({ traces }) => traces),
     ),
     get(
+      '/v2/fleet',
+      'statistics',
+      via(({ fleet }) => fleet),
+    ),
+    get(
       '/v2/repository/findings',
       'model-repository',
       via(({ findings }) => findings),

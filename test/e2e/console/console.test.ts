@@ -5,6 +5,10 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Page } from 'playwright-core'
+import { SystemClock } from '../../../src/base/clock.ts'
+import { silentLog } from '../../../src/base/log.ts'
+import { parseFleetCommand } from '../../../src/fleet/fleet-options.ts'
+import { openFleet } from '../../../src/open-fleet.ts'
 import { until } from '../../until.ts'
 import { accessFolder, inferBody } from '../access-fixture.ts'
 import { openBrowser } from '../browser.ts'
@@ -342,6 +346,49 @@ test('/docs describes every call, and tries one', async () => {
   await page.locator('form input').fill('digits')
   await page.getByRole('button', { name: 'Try it' }).click()
   await seen('.call-form', '200')
+})
+
+const sharedFleet = {
+  store: { at: '10.0.0.7:6379', away: false },
+  servers: [
+    { url: 'http://10.0.0.11:8000', this: true, state: 'ready', reason: '', pressure: 0.4, version: '0.1.0', models: [{ name: hostileName, versions: ['1', '2'] }] }, // prettier-ignore
+    { url: 'javascript:alert(1)', state: 'silent', reason: hostileName, pressure: 1.3, version: '0.0.9', seen_seconds_ago: 43, models: [] }, // prettier-ignore
+  ],
+  models: [{ name: hostileName, differs: true, servers: 1, versions: [{ version: '2', servers: ['http://10.0.0.11:8000'] }] }], // prettier-ignore
+}
+
+test('the fleet shows who shares a store, who steers, and how to begin', async () => {
+  await show('#/fleet')
+  await seen('section[aria-label="This server stands alone"]', '--rollout-store=redis://')
+  await seen('section[aria-label="Servers"]', 'this server')
+  await page.route('**/v2/fleet', (route) => route.fulfill({ json: sharedFleet }))
+  await seen('section[aria-label="Models of the fleet"]', 'differs')
+  await seen('section[aria-label="Servers"]', hostileName)
+  assert.equal(await page.locator('a[href^="javascript:"]').count(), 0)
+  await page.getByLabel('only those that differ').check()
+  await seen('section[aria-label="Models of the fleet"]', hostileName)
+  await violationsOf(page, '#/fleet')
+  await page.unroute('**/v2/fleet')
+})
+
+test('the control plane of Envoy has the page of its servers', async () => {
+  const options = parseFleetCommand(['--upstream', server.url, '--xds-port', '0', '--http-port', '0'])
+  assert.equal(options.kind, 'run')
+  const fleet = await openFleet({ clock: new SystemClock(), log: silentLog }, options.options)
+  const tab = await browser.context.newPage()
+  try {
+    tab.on('pageerror', (error) => offences.push(error.message))
+    await tab.goto(`http://127.0.0.1:${fleet.httpAddress.port}/`)
+    await until(async () => (await tab.locator('main').innerText()).includes(server.url), 'the server')
+    assert.equal((await tab.locator('nav').innerText()).trim(), 'Fleet')
+    await until(async () => (await tab.locator('main').innerText()).includes('No Envoy is connected'), 'no Envoy')
+    await violationsOf(tab, 'fleet')
+    await fleet.close()
+    await tab.getByText('The connection to the server is lost').waitFor()
+  } finally {
+    await fleet.close()
+    await tab.close()
+  }
 })
 
 /** Both schemes and three widths. */
