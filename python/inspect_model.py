@@ -18,7 +18,10 @@ def main(backend, path):
         from galatea_framework import ModelError, ModelSource, Undescribed
     except ModuleNotFoundError as error:
         python, name = sys.executable, error.name
-        return {"error": "%s has no %s: '%s -m pip install %s' installs it there" % (python, name, python, name)}
+        return {
+            "error": "%s has no %s: '%s -m pip install %s' installs it there. Or name a Python that has it with --python PROGRAM, such as "
+            "the bin/python of a virtual environment." % (python, name, python, name)
+        }
     from model import TritonPythonModel
 
     folder, name = os.path.split(os.path.abspath(path))

@@ -1,18 +1,27 @@
 // The first lines for a user at a terminal: one command that gets an answer.
 
+import { askCommand } from './ask-command.ts'
+
 type ModelState = { readonly name: string; readonly state: string }
+type Inputs = Parameters<typeof askCommand>[2]
 
 export function firstSteps(
   at: { readonly address: string; readonly port: number },
   models: readonly ModelState[],
   isExamples: boolean,
+  inputsOf: (name: string) => Inputs,
 ): string {
   const url = `http://${reachableHost(at.address)}:${at.port}`
   const ready = models.filter((model) => model.state === 'READY')
   const isSimple = isExamples && ready.some((model) => model.name === 'simple')
-  const path = ready[0] === undefined ? '/v2' : `/v2/models/${encodeURIComponent(ready[0].name)}`
-  const lines = isSimple ? simpleCurl(url) : [`curl ${url}${path}`]
-  return ['Try it from another terminal (Ctrl-C ends the server here):', '', ...lines, ''].join('\n')
+  const [first] = ready
+  const ask = first === undefined ? `curl ${url}/v2` : askCommand(url, first.name, inputsOf(first.name))
+  return [
+    'Try it from another terminal (Ctrl-C ends the server here):',
+    '',
+    ...(isSimple ? simpleCurl(url) : [ask]),
+    '',
+  ].join('\n')
 }
 
 /** The example model adds and subtracts two rows of 16 whole numbers. Each line fits into 80 columns. */

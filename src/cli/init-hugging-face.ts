@@ -7,6 +7,7 @@ import { ServerError } from '../base/server-error.ts'
 import { readHuggingFaceFolder, type HuggingFaceFolder } from './hugging-face-folder.ts'
 import { quotedText } from './init-config-text.ts'
 import { templatesPath } from './package-facts.ts'
+import { interpreterFlags, nextSteps } from './next-steps.ts'
 import { missingPackages } from './python-program.ts'
 
 type FolderSettings = {
@@ -50,14 +51,11 @@ export async function initHuggingFace(settings: FolderSettings): Promise<string>
     ? { vllm: 'vllm' }
     : { torch: 'torch', transformers: 'transformers', numpy: 'numpy', ...pillow }
   const missing = await missingPackages(python, packages).catch(() => null)
-  const interpreter = python === 'python3' ? '' : ` --backend-config=${backend},interpreter=${python}`
   return [
     `Made ${path.join(folder, 'config.pbtxt')} and ${version}: ${found.architecture} for ${found.task}, run by ${isChat ? 'vLLM' : 'model.py'}.`,
     ...(isChat ? [`The weights stay in ${path.resolve(file)}. Without a large GPU: make a GGUF of the folder.`] : []),
     ...(missing === null ? [] : [`Install what it needs:  ${missing.command}`]),
-    `Check it:  galatea check ${repository}`,
-    `Serve it:  galatea --model-repository ${repository}${interpreter}`,
-    '',
+    ...nextSteps({ repository, flags: interpreterFlags(backend, python) }),
   ].join('\n')
 }
 

@@ -11,6 +11,7 @@ import {
   type ModelTemplate,
   type TemplateName,
 } from './model-templates.ts'
+import { interpreterFlags, nextSteps } from './next-steps.ts'
 import { templatesPath } from './package-facts.ts'
 import { missingPackages, runPython } from './python-program.ts'
 import { growTree } from './template-tree.ts'
@@ -61,15 +62,15 @@ export async function initTemplate(settings: TemplateSettings): Promise<string> 
     }
     return { written: files, said: printed.trim().split('\n').at(-1) ?? '' }
   })
-  const interpreter = backend !== '' && python !== 'python3' ? ` --backend-config=${backend},interpreter=${python}` : ''
   return [
     `Made ${written.map((file) => path.join(repository, file)).join(', ')}.`,
     ...(isTrained ? [`${path.join(repository, name, 'train.py')} made the model: ${said}`] : []),
     ...(missing === null ? [] : [`Install what it needs:  ${missing.command}`]),
-    `Check it:  galatea check ${repository}`,
-    `Serve it:  galatea --model-repository ${repository}${interpreter}`,
-    `Ask it:    curl localhost:8000/v2/models/${name}/infer -d '${ask}'`,
-    '',
+    ...nextSteps({
+      repository,
+      flags: interpreterFlags(backend, python),
+      ask: `curl localhost:8000/v2/models/${name}/infer -d '${ask}'`,
+    }),
   ].join('\n')
 }
 

@@ -7,7 +7,10 @@ import path from 'node:path'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { readOnnxFile, type OnnxFile } from '../onnx-file/onnx-file.ts'
+import { parseModelConfigText } from '../repository/text-format-reader.ts'
+import { dataTypeOfConfig } from '../tensor/data-type.ts'
 import { modelNameProblem } from '../repository/model-name.ts'
+import { askCommand, pathPart } from './ask-command.ts'
 import { ggufConfigText } from './described-gguf.ts'
 import { describeModel, UndescribedModel } from './described-model.ts'
 import { isHuggingFaceFolder } from './hugging-face-folder.ts'
@@ -17,6 +20,7 @@ import { configText, unfinishedConfigText } from './init-config-text.ts'
 import type { CommandIo } from './command-io.ts'
 import { bareName, formatOf } from './model-format.ts'
 import { templateNames } from './model-templates.ts'
+import { interpreterFlags, nextSteps } from './next-steps.ts'
 import { printable } from './printable.ts'
 
 const usage = `Usage: galatea init MODEL --repository PATH [options]
@@ -65,16 +69,34 @@ export async function runInit(args: readonly string[], io: CommandIo): Promise<n
       io.stdout(await initHuggingFace(settings))
       return 0
     }
-    const { config, file, isFinished } = await makeModel(settings)
+    const { config, file, text, backend, isFinished } = await makeModel(settings)
     io.stdout(`Made ${config} and ${file}.\n`)
     if (!isFinished) io.stdout('The file does not tell its types and dims: put them into config.pbtxt.\n')
-    const allowance = settings.allowsPickles ? ' --allow-pickle-models' : ''
-    io.stdout(`Serve it with: galatea --model-repository ${settings.repository}${allowance}\n`)
+    const flags = hasPython(backend) ? interpreterFlags(backend, settings.python) : []
+    if (settings.allowsPickles) flags.push('--allow-pickle-models')
+    const ask = isFinished ? askFor(settings.name, backend, text) : ''
+    io.stdout(nextSteps({ repository: settings.repository, flags, ask }).join('\n'))
     return 0
   } catch (reason) {
     io.stderr(`galatea init: ${printable(messageOf(reason))}\n`)
     return 1
   }
+}
+
+const hasPython = (backend: string): boolean => backend !== 'onnxruntime' && backend !== 'llamacpp'
+
+/** The command that asks the new model. The configuration is read as the server reads it. */
+function askFor(name: string, backend: string, text: string): string {
+  const url = 'localhost:8000'
+  if (backend === 'llamacpp') return `curl ${url}/v2/models/${pathPart(name)}/generate -d '{"text_input":"Hello"}'`
+  const { config } = parseModelConfigText(text)
+  const batch = config.maxBatchSize > 0 ? [1] : []
+  const inputs = config.input.map((input) => ({
+    name: input.name,
+    datatype: dataTypeOfConfig(input.dataType) ?? '',
+    shape: [...batch, ...input.dims],
+  }))
+  return askCommand(url, name, inputs)
 }
 
 const flags = [
@@ -159,7 +181,13 @@ function nameOf(file: string): string {
   return folders.at(-1) ?? base
 }
 
-type MadeModel = { readonly config: string; readonly file: string; readonly isFinished: boolean }
+type MadeModel = {
+  readonly config: string
+  readonly file: string
+  readonly text: string
+  readonly backend: string
+  readonly isFinished: boolean
+}
 
 async function makeModel(settings: InitSettings): Promise<MadeModel> {
   const { backend, fileName } = formatOf(settings.file)
@@ -180,7 +208,7 @@ async function makeModel(settings: InitSettings): Promise<MadeModel> {
   await copyUnlessSame(settings.file, file, mode)
   const config = path.join(folder, 'config.pbtxt')
   await writeFile(config, text, { flag: settings.isForced ? 'w' : 'wx' })
-  return { config, file, isFinished }
+  return { config, file, text, backend, isFinished }
 }
 
 type ExternalFile = readonly [source: string, location: string]

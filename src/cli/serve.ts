@@ -212,10 +212,11 @@ function announce(log: LogWriter, server: RunningServer, { isExamples, hasConsol
   const { terminal } = log
   const at = server.httpAddress
   const { models } = server.report
+  const inputsOf = (name: string) => server.engine.modelMetadata(name, '').inputs
   if (terminal !== null && screen !== null) {
     const { columns, paint } = terminal
     log.plain(screen.startScreen(server, models, { version: packageVersion(), hasConsole, columns, paint }))
-    if (at !== null) log.plain(firstSteps(at, models, isExamples))
+    if (at !== null) log.plain(firstSteps(at, models, isExamples, inputsOf))
     return
   }
   if (server.grpcAddress !== null) {
@@ -232,7 +233,7 @@ function announce(log: LogWriter, server: RunningServer, { isExamples, hasConsol
     log.from('console-routes.ts').info(`Console at http://${reachableHost(at.address)}:${at.port}/console`)
   }
   const isForHumans = (isatty(1) || isExamples) && log.settings.format !== 'json' && log.settings.file === ''
-  if (isForHumans && at !== null) log.plain(`\n${firstSteps(at, models, isExamples)}`)
+  if (isForHumans && at !== null) log.plain(`\n${firstSteps(at, models, isExamples, inputsOf)}`)
 }
 
 async function fail(log: LogWriter, message: string): Promise<never> {

@@ -10,6 +10,7 @@ import { after, before, describe, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { runCommandLine } from '../../src/cli/main.ts'
+import { addSubModel, buildOnnx, identityModel } from '../fixtures/onnx/build-onnx.ts'
 import { requireTool } from '../tool.ts'
 import { sitePackages } from './pictures/photographs.ts'
 import { testPython } from './python-checks.ts'
@@ -80,6 +81,11 @@ async function prepare(): Promise<void> {
     const args = ['--template', template, '--python', python, '--name', name]
     printed.set(template, await succeeds('init', ...args))
   }
+  const files = { numbers: addSubModel(), picture: identityModel('FP32', [null, 24, 24, 3]) }
+  for (const [name, model] of Object.entries(files)) {
+    await writeFile(`${name}.onnx`, buildOnnx(model))
+    printed.set(name, await succeeds('init', `${name}.onnx`, '--repository', 'models'))
+  }
   await succeeds('new', 'my-shop')
   await cp(path.join(folder, 'my-shop/models'), models, { recursive: true })
   server = await startServerProcess([`--model-repository=${models}`, ...interpreterFlags])
@@ -92,7 +98,10 @@ after(async () => {
 })
 
 test('what the templates make passes galatea check', async () => {
-  assert.match(await succeeds('check', 'models', ...interpreterFlags), /^0 errors, 0 warnings in 9 models \(9 clean\)/)
+  assert.match(
+    await succeeds('check', 'models', ...interpreterFlags),
+    /^0 errors, 0 warnings in 11 models \(11 clean\)/,
+  )
 })
 
 test('every template answers the request that init prints', async () => {
@@ -105,6 +114,18 @@ test('every template answers the request that init prints', async () => {
   const answer = await infer('huggingface', shownRequest('huggingface'))
   assert.deepEqual(answer['LABEL'], ['good'])
   assert.match(printed.get('sklearn') ?? '', /right on flowers that it has not seen: 9\d %/)
+})
+
+test('a model file answers the command that init prints, with zeros for many numbers', async () => {
+  for (const [name, shape] of [
+    ['numbers', [1, 16]],
+    ['picture', [1, 24, 24, 3]],
+  ] as const) {
+    const command = /Ask it: +(.*)/.exec(printed.get(name) ?? '')?.[1]?.replace('localhost:8000', server.url) ?? ''
+    const { stdout } = await run('sh', ['-c', command])
+    const { outputs } = JSON.parse(stdout) as { outputs: { shape: number[] }[] }
+    assert.deepEqual(outputs[0]?.shape, shape)
+  }
 })
 
 test('a text file is uploaded to the model of Hugging Face', async () => {

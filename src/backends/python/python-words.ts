@@ -16,6 +16,7 @@ function failureOf(failure: StartFailure): ServerError {
   return new ServerError(
     'INTERNAL',
     `Python at '${failure.executable}' has no ${failure.missing} (${failure.message}). ` +
-      `Install it with: ${failure.executable} -m pip install ${failure.missing}`,
+      `Install it with: ${failure.executable} -m pip install ${failure.missing} (or name a Python that has it, such as ` +
+      'the bin/python of a virtual environment, with --backend-config=python,interpreter=/path/to/python)',
   )
 }
