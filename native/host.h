@@ -274,7 +274,11 @@ struct TRITONBACKEND_ModelInstance {
 Error *model_complete(const Json *settings, Text *completed);
 Error *instance_open(Channel *channel, const Json *settings);
 void instance_close(TRITONBACKEND_ModelInstance *instance);
-int instance_count(void);
+
+// ---- library.c, or triton-server.c in the program that runs backends in Triton's own server
+
+// Fills the entry points of the backend.
+Error *backend_load(TRITONBACKEND_Backend *backend);
 
 // ---- request.c
 
@@ -338,6 +342,7 @@ struct TRITONBACKEND_Response {
 };
 struct TRITONBACKEND_ResponseFactory { PoolObject head; Exchange *exchange; };
 TRITONBACKEND_Output *output_new(Exchange *exchange, const char *name, TRITONSERVER_DataType type, const int64_t *shape, uint32_t rank);
+void response_append(TRITONBACKEND_Response *response, TRITONBACKEND_Output *output);
 // `keeps_block`: it was sent, and the server gives its block back.
 void output_free(TRITONBACKEND_Output *output, bool keeps_block);
 // One answer without outputs: an error, or the final flag alone where `text` is NULL. Ends the exchange where `is_final`.

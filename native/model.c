@@ -1,5 +1,4 @@
 // Backends, models and instances: loaded once per host, found by their keys, and finalized in the reverse order of Triton's life cycle.
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "host.h"
@@ -7,7 +6,6 @@
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static TRITONBACKEND_Backend *backends;
 static TRITONBACKEND_Model *models;
-static int open_instances;
 
 static char *copy_member(const Json *object, const char *name) {
   const char *text = json_text(object, name, "");
@@ -32,31 +30,9 @@ static TRITONSERVER_Message *message_of(const Json *object, const char *name) {
 
 // ---- backend
 
-static void find_entry_points(TRITONBACKEND_Backend *backend) {
-  const struct { const char *name; void *place; } wanted[] = {
-    {"TRITONBACKEND_Initialize", &backend->calls.initialize},
-    {"TRITONBACKEND_Finalize", &backend->calls.finalize},
-    {"TRITONBACKEND_GetBackendAttribute", &backend->calls.attributes},
-    {"TRITONBACKEND_ModelInitialize", &backend->calls.model_initialize},
-    {"TRITONBACKEND_ModelFinalize", &backend->calls.model_finalize},
-    {"TRITONBACKEND_ModelInstanceInitialize", &backend->calls.instance_initialize},
-    {"TRITONBACKEND_ModelInstanceFinalize", &backend->calls.instance_finalize},
-    {"TRITONBACKEND_ModelInstanceExecute", &backend->calls.execute},
-  };
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    void *function = dlsym(backend->handle, wanted[i].name);
-    memcpy(wanted[i].place, &function, sizeof function);
-  }
-}
-
 static Error *open_library(TRITONBACKEND_Backend *backend) {
-  backend->handle = dlopen(backend->library, RTLD_NOW | RTLD_LOCAL);
-  if (backend->handle == NULL) return fail(TRITONSERVER_ERROR_NOT_FOUND, "unable to load shared library: %s", dlerror());
-  find_entry_points(backend);
-  if (backend->calls.execute == NULL)
-    return fail(TRITONSERVER_ERROR_NOT_FOUND, "unable to find required entrypoint 'TRITONBACKEND_ModelInstanceExecute' in "
-      "shared library '%s'", backend->library);
-  Error *error = backend->calls.initialize == NULL ? NULL : backend->calls.initialize(backend);
+  Error *error = backend_load(backend);
+  if (error == NULL && backend->calls.initialize != NULL) error = backend->calls.initialize(backend);
   if (error == NULL && backend->calls.attributes != NULL)
     error = backend->calls.attributes(backend, &backend->attributes);
   return error;
@@ -230,10 +206,7 @@ Error *instance_open(Channel *channel, const Json *settings) {
   pthread_mutex_lock(&registry);
   Error *error = backend_open(json_member(settings, "backend"), &backend);
   if (error == NULL) error = model_open(backend, settings, &model);
-  if (error == NULL) {
-    model->instances++;
-    open_instances++;
-  }
+  if (error == NULL) model->instances++;
   pthread_mutex_unlock(&registry);
   if (error != NULL) return error;
   TRITONBACKEND_ModelInstance *instance = instance_new(model, channel, json_member(settings, "instance"));
@@ -247,7 +220,6 @@ Error *instance_open(Channel *channel, const Json *settings) {
   instance_free(instance);
   pthread_mutex_lock(&registry);
   model->instances--;
-  open_instances--;
   model_close(model);
   pthread_mutex_unlock(&registry);
   return error;
@@ -259,17 +231,9 @@ void instance_close(TRITONBACKEND_ModelInstance *instance) {
   if (calls->instance_finalize != NULL) log_failure("failed to finalize the instance", calls->instance_finalize(instance));
   pthread_mutex_lock(&registry);
   model->instances--;
-  open_instances--;
   model_close(model);
   pthread_mutex_unlock(&registry);
   instance_free(instance);
-}
-
-int instance_count(void) {
-  pthread_mutex_lock(&registry);
-  int count = open_instances;
-  pthread_mutex_unlock(&registry);
-  return count;
 }
 
 // ---- what a backend asks of its backend, model and instance
@@ -350,7 +314,7 @@ Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *model, uint32_t config_
   return NULL;
 }
 
-// A backend that calls the server itself needs functions that the host does not have, so none gets here with them.
+// A backend that calls the server itself needs functions that this library does not have. It runs beside Triton's (triton-server.c).
 Error *TRITONBACKEND_ModelServer(TRITONBACKEND_Model *model, TRITONSERVER_Server **server) {
   *server = (TRITONSERVER_Server *)model;
   return NULL;

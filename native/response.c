@@ -149,7 +149,7 @@ Error *TRITONBACKEND_ResponseSetDoubleParameter(TRITONBACKEND_Response *response
 
 // ---- outputs
 
-static void append_output(TRITONBACKEND_Response *response, TRITONBACKEND_Output *output) {
+void response_append(TRITONBACKEND_Response *response, TRITONBACKEND_Output *output) {
   if (response->last_output == NULL) response->outputs = output;
   else response->last_output->next = output;
   response->last_output = output;
@@ -165,7 +165,7 @@ Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *response, TRITONBACK
       LARGEST_RANK);
   if (response->output_count == MOST_OUTPUTS) return fail(TRITONSERVER_ERROR_INVALID_ARG, "a response has too many outputs");
   TRITONBACKEND_Output *made = output_new(response->exchange, name, datatype, shape, dims_count);
-  append_output(response, made);
+  response_append(response, made);
   *output = made;
   return NULL;
 }
@@ -318,7 +318,7 @@ static void take_states(TRITONBACKEND_Response *response) {
     TRITONBACKEND_Output *same = response->outputs;
     while (same != NULL && strcmp(same->name, state->output->name) != 0) same = same->next;
     if (!state->is_updated || same != NULL || response->output_count == MOST_OUTPUTS) continue;
-    append_output(response, state->output);
+    response_append(response, state->output);
     state->output = NULL;
   }
   states_free(response->exchange);

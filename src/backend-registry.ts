@@ -186,7 +186,9 @@ const nativeBackend = (name: string, library: string): Located => ({
   path: library,
   make: async (dependencies, settings, options) => {
     const { NativeBackend } = await import('./backends/native/native-backend.ts')
-    return new NativeBackend(dependencies, settings, { name, library, config: shownConfig(options, settings) })
+    const { backendDirectory } = options
+    const config = shownConfig(options, settings)
+    return new NativeBackend(dependencies, settings, { name, library, config, backendDirectory })
   },
 })
 

@@ -218,8 +218,56 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
   test('that needs functions which the host does not have is refused, with their names', async () => {
     assert.match(
       await reasonOf('calling'),
-      /libtriton_calling\.so' needs 1 functions of Triton's server .*: TRITONSERVER_ServerInferAsync\. Backends that send/,
+      /libtriton_calling\.so' needs \d+ functions of Triton's server .*TRITONSERVER_ServerInferAsync.*calling,tritonserver-library=/,
     )
+  })
+
+  const tritonServer = process.env['GALATEA_TRITON_SERVER'] ?? ''
+  const whyNoServer = tritonServer === '' ? 'GALATEA_TRITON_SERVER names no libtritonserver.so' : false
+  test("that calls other models runs in Triton's own server", { skip: whyNoServer }, async () => {
+    await using calling = await startServerProcess([
+      `--model-repository=${path.join(folder, 'models')}`,
+      `--backend-directory=${path.join(folder, 'backends')}`,
+      '--backend-config=calling,models=other',
+      `--backend-config=calling,tritonserver-library=${tritonServer}`,
+      '--model-control-mode=explicit',
+      '--load-model=calling',
+      '--log-verbose=1',
+    ])
+    const asked = async (text: string, parameters = {}): Promise<string> => {
+      const body = { parameters, inputs: [{ name: 'X', datatype: 'BYTES', shape: [1], data: [text] }] }
+      const address = `${calling.url}/v2/models/calling/infer`
+      const answer = await fetch(address, { method: 'POST', body: JSON.stringify(body) })
+      const {
+        error,
+        outputs,
+        parameters: given,
+      } = (await answer.json()) as {
+        error?: string
+        outputs?: { data: string[] }[]
+        parameters?: object
+      }
+      return error ?? JSON.stringify([outputs?.[0]?.data[0], given])
+    }
+    assert.equal(await asked('call:other'), '["other said hello",null]')
+    assert.match(await asked('call:nobody'), /unknown model: 'nobody'/)
+    assert.equal(await asked('error'), 'wayward says no')
+    assert.equal(await asked('big:100000'), JSON.stringify(['x'.repeat(100_000), null]))
+    const parameters = { a: 1, b: 'c', d: 1.5, e: true }
+    assert.equal(await asked('parameters', parameters), JSON.stringify(['', parameters]))
+    const client = net.connect(calling.port, '127.0.0.1')
+    const body = JSON.stringify({ inputs: [{ name: 'X', datatype: 'BYTES', shape: [1], data: ['cancel'] }] })
+    client.write(
+      `POST /v2/models/calling/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+    await calling.said('wayward: waits for the cancellation')
+    client.destroy()
+    await calling.said('wayward: saw the cancellation')
+    assert.match(await asked('segfault'), /SIGSEGV/)
+    await until(async () => (await asked('hello')) === '["hello",null]', 'the model to be back')
+    await fetch(`${calling.url}/v2/repository/models/calling/unload`, { method: 'POST' })
+    await calling.said('objects alive')
+    assert.doesNotMatch(calling.output, /objects alive: .*:[1-9]/)
   })
 
   test('is found by galatea check, in the folder of a model too', () => {

@@ -14,11 +14,17 @@ const sourceFolder = fileURLToPath(new URL('../../../native', import.meta.url))
 /** In a package, not in a checkout. scripts/build.ts puts it there. */
 const shippedFolder = fileURLToPath(new URL('../../native-host', import.meta.url))
 const programName = 'galatea-native-host'
+/** Runs backends in Triton's own server. */
+export const tritonProgramName = 'galatea-triton-host'
 
 /** Backends ask the linker for a library of this name, so nearly everything is in it. */
 const libraryName = 'libtritonserver.so'
 const launcher = 'launcher.c'
+/** One of both is in each program: who runs backends. */
+const [ownEngine, tritonEngine] = ['library.c', 'triton-server.c']
 const compileFlags = ['-std=gnu11', '-D_GNU_SOURCE', '-O2', '-Wall', '-Wextra', '-fPIC', '-fvisibility=hidden']
+
+const systemLibraries = ['-lpthread', '-ldl']
 
 const needs =
   'Native backends need Linux on x64 or arm64, and a C compiler (`apt install gcc libc6-dev`) the first time'
@@ -46,7 +52,7 @@ async function find(log: Log): Promise<string> {
   const sources = (await fs.readdir(sourceFolder)).filter((name) => /\.[ch]$/.test(name)).toSorted()
   const digest = createHash('sha256').update(compileFlags.join(' '))
   for (const name of sources) digest.update(name).update(await fs.readFile(path.join(sourceFolder, name)))
-  const cache = path.join(process.env['XDG_CACHE_HOME'] || path.join(os.homedir(), '.cache'), 'galatea')
+  const cache = cacheFolder()
   const folder = path.join(cache, `native-host-${process.arch}-${digest.digest('hex').slice(0, 24)}`)
   const program = path.join(folder, programName)
   if (existsSync(program)) return program
@@ -64,40 +70,52 @@ async function find(log: Log): Promise<string> {
   return program
 }
 
+/** For what is made once on this machine. */
+export const cacheFolder = (): string =>
+  path.join(process.env['XDG_CACHE_HOME'] || path.join(os.homedir(), '.cache'), 'galatea')
+
 const starts = (program: string): Promise<boolean> =>
   new Promise((resolve) => {
     execFile(program, ['--version'], (error) => resolve(error === null))
   })
 
-/** Builds both files into a folder. `more` are further flags for the compiler. */
+/** Builds the library and both programs into a folder. `more` are further flags for the compiler. */
 export async function buildHost(
   folder: string,
   more: readonly string[] = [],
   compiler = process.env['CC'] ?? 'cc',
 ): Promise<void> {
-  const names = (await fs.readdir(sourceFolder)).filter((name) => name.endsWith('.c') && name !== launcher).toSorted()
-  const sources = names.map((name) => path.join(sourceFolder, name))
+  const names = (await fs.readdir(sourceFolder)).filter((name) => name.endsWith('.c')).toSorted()
   // Equal sources make equal files, wherever they lie.
   const flags = [...compileFlags, `-ffile-prefix-map=${sourceFolder}=native`, '-Wl,--build-id=none', ...more]
-  const library = path.join(folder, libraryName)
-  await compile(compiler, [
-    ...flags,
-    '-shared',
-    `-Wl,-soname,${libraryName}`,
-    '-Wl,-z,defs',
-    ...sources,
-    '-o',
-    library,
-    '-lpthread',
-    '-ldl',
-  ])
-  const program = path.join(folder, programName)
-  await compile(compiler, [...flags, path.join(sourceFolder, launcher), '-o', program, library, '-Wl,-rpath,$ORIGIN'])
+  const objects = await fs.mkdtemp(path.join(folder, 'objects-'))
+  const compiled = names.map((name) => path.join(sourceFolder, name))
+  const without = (...left: readonly string[]): string[] =>
+    names.filter((name) => !left.includes(name)).map((name) => path.join(objects, name.replace(/c$/, 'o')))
+  try {
+    await compile(compiler, [...flags, '-c', ...compiled], objects)
+    const library = path.join(folder, libraryName)
+    const shared = ['-shared', `-Wl,-soname,${libraryName}`, '-Wl,-z,defs']
+    await compile(compiler, [
+      ...flags,
+      ...shared,
+      ...without(launcher, tritonEngine),
+      '-o',
+      library,
+      ...systemLibraries,
+    ])
+    const launched = path.join(objects, launcher.replace(/c$/, 'o'))
+    await compile(compiler, [...flags, launched, '-o', path.join(folder, programName), library, '-Wl,-rpath,$ORIGIN'])
+    const tritonProgram = path.join(folder, tritonProgramName)
+    await compile(compiler, [...flags, ...without(ownEngine), '-o', tritonProgram, ...systemLibraries])
+  } finally {
+    await fs.rm(objects, { recursive: true, force: true })
+  }
 }
 
-function compile(compiler: string, commandArguments: readonly string[]): Promise<void> {
+function compile(compiler: string, commandArguments: readonly string[], cwd?: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(compiler, commandArguments, { stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(compiler, commandArguments, { cwd, stdio: ['ignore', 'ignore', 'pipe'] })
     let text = ''
     child.stderr.setEncoding('utf8').on('data', (more: string) => (text = (text + more).slice(-2000)))
     child.once('error', (error) => {

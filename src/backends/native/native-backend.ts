@@ -9,10 +9,10 @@ import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../..
 import type { ModelServices } from '../../model/model-services.ts'
 import { applyCompletedConfig, type CompletedJson } from '../worker-process/completed-config.ts'
 import { WorkerLink } from '../worker-process/worker-launch.ts'
-import { checkImports } from './check-imports.ts'
+import { chooseEngine, type HostEngine } from './choose-engine.ts'
 import { HostProcess } from './host-process.ts'
 import { HostServices } from './host-services.ts'
-import { findHostProgram } from './host-program.ts'
+import { innerConfig } from './inner-config.ts'
 import { NativeModel } from './native-model.ts'
 import { nativeWords } from './native-words.ts'
 import { parseNativeSettings, type NativeSettings } from './native-settings.ts'
@@ -30,6 +30,7 @@ type NativeLibrary = {
   readonly library: string
   /** What Triton tells a backend about its command line, as JSON. */
   readonly config: string
+  readonly backendDirectory: string
 }
 
 /** A host that completed a configuration waits this long for the load of its model, then it ends. */
@@ -54,11 +55,19 @@ export class NativeBackend implements Backend {
   }
 
   async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
-    const host = await this.#openHost()
+    const engine = await this.#engine()
+    const host = await this.#openHost(engine)
     const link = this.#join(host, draft.name)
     try {
-      const facts = { inputs: [], outputs: [], decoupled: draft.modelTransactionPolicy?.decoupled ?? false }
-      const completed = (await link.completeConfig(this.#body(draft, files, facts))) as { config: CompletedJson | null }
+      const facts = {
+        isDraft: true,
+        inputs: [],
+        outputs: [],
+        decoupled: draft.modelTransactionPolicy?.decoupled ?? false,
+      }
+      const completed = (await link.completeConfig(this.#body(engine, draft, files, facts))) as {
+        config: CompletedJson | null
+      }
       this.#park(files.versionDirectory, link, host)
       return completed.config === null ? draft : applyCompletedConfig(draft, completed.config)
     } catch (reason) {
@@ -70,12 +79,14 @@ export class NativeBackend implements Backend {
   async load(source: ModelVersionSource): Promise<LoadedModel> {
     const { config, files, signature } = source
     const facts = {
+      isDraft: false,
       inputs: signature.inputs.map((input) => input.name),
       outputs: signature.outputs.map((output) => output.name),
       decoupled: signature.isDecoupled,
       ...stateNames(config),
     }
-    const body = this.#body(config, files, facts)
+    const engine = await this.#engine()
+    const body = this.#body(engine, config, files, facts)
     /** The instances of a version that start at the same time join one host. */
     let opening: Promise<HostProcess> | null = null
     return new NativeModel(this.#dependencies, this.#settings, source, body, {
@@ -85,7 +96,7 @@ export class NativeBackend implements Backend {
           opening = Promise.resolve(waiting.host)
           return waiting.link
         }
-        opening = usableHost(opening, () => this.#openHost())
+        opening = usableHost(opening, () => this.#openHost(engine))
         const host = await opening
         return this.#join(host, source.name)
       },
@@ -102,20 +113,26 @@ export class NativeBackend implements Backend {
     }
   }
 
-  #openHost(): Promise<HostProcess> {
-    if (!this.#settings.isHostShared) return this.#startHost()
-    return (this.#shared = usableHost(this.#shared, () => this.#startHost()))
+  #openHost(engine: HostEngine): Promise<HostProcess> {
+    if (!this.#settings.isHostShared) return this.#startHost(engine)
+    return (this.#shared = usableHost(this.#shared, () => this.#startHost(engine)))
   }
 
-  async #startHost(): Promise<HostProcess> {
-    const program = await findHostProgram(this.#dependencies.log)
-    await checkImports(this.#library.library, program)
+  /** Read anew for every model: a library may have been replaced, and a server library may have come. */
+  #engine(): Promise<HostEngine> {
+    const { log, environment } = this.#dependencies
+    return chooseEngine(log, this.#settings, this.#library, environment)
+  }
+
+  async #startHost({ program, folders, tritonServer }: HostEngine): Promise<HostProcess> {
     const { clock, log, services, environment } = this.#dependencies
+    if (tritonServer !== null)
+      log.info("backend runs in Triton's own server", { backend: this.name, library: tritonServer })
     // Triton starts with the folder of a backend in its search path, so that the libraries beside the backend are found.
-    const paths = [environment['LD_LIBRARY_PATH'], path.dirname(this.#library.library)].filter(Boolean).join(':')
+    const searched = [...folders, environment['LD_LIBRARY_PATH'], path.dirname(this.#library.library)]
     const host = new HostProcess(clock, new HostServices(log, services), program, {
       ...environment,
-      LD_LIBRARY_PATH: paths,
+      LD_LIBRARY_PATH: searched.filter(Boolean).join(':'),
     })
     return host
   }
@@ -130,20 +147,39 @@ export class NativeBackend implements Backend {
     })
   }
 
-  #body(config: ModelConfig, files: ModelFiles, facts: object): Record<string, unknown> {
+  #body(
+    { tritonServer }: HostEngine,
+    config: ModelConfig,
+    files: ModelFiles,
+    facts: { readonly isDraft: boolean },
+  ): Record<string, unknown> {
     const { name, library, config: backendConfig } = this.#library
+    const { services, log } = this.#dependencies
+    const given = tritonServer === null ? config : innerConfig(config, files.version, facts.isDraft)
     return {
-      backend: { name, library, directory: path.dirname(library), config: backendConfig },
+      backend: {
+        name,
+        library,
+        directory: path.dirname(library),
+        config: tritonServer === null ? backendConfig : this.#serverConfig(tritonServer),
+      },
       model: {
         ...facts,
         key: files.versionDirectory,
         name: config.name,
         version: files.version,
         directory: files.modelDirectory,
-        config: this.#dependencies.services.encodeConfig(config),
+        config: services.encodeConfig(given),
       },
-      isVerbose: this.#dependencies.log.isVerbose(),
+      isVerbose: log.isVerbose(),
     }
+  }
+
+  /** What Triton's server in a host needs besides the settings of the backend. */
+  #serverConfig(serverLibrary: string): string {
+    const { config, backendDirectory } = this.#library
+    const settings = JSON.parse(config) as Record<string, unknown>
+    return JSON.stringify({ ...settings, serverLibrary, backendDirectory, models: this.#settings.models })
   }
 
   #park(key: string, link: WorkerLink, host: HostProcess): void {

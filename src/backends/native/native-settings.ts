@@ -9,6 +9,12 @@ export type NativeSettings = {
   readonly stopSeconds: number
   /** One host for all models of the backend, in place of one for each model. */
   readonly isHostShared: boolean
+  /** Who runs the backend: the host itself where it can, or Triton's own server in it. */
+  readonly engine: 'host' | 'tritonserver'
+  /** The file of Triton's server library; '': it is searched for. */
+  readonly tritonServerLibrary: string
+  /** With Triton's server: models that it loads too, so that the backend can call them. */
+  readonly models: readonly string[]
 }
 
 const mebibyte = 1024 * 1024
@@ -27,6 +33,13 @@ export function parseNativeSettings(backend: string, settings: ReadonlyMap<strin
   if (host !== 'model' && host !== 'shared') {
     throw new ServerError('INVALID_ARG', `${flag('host')}: expected 'model' or 'shared', got '${host}'`)
   }
+  const engine = settings.get('engine') ?? 'host'
+  if (engine !== 'host' && engine !== 'tritonserver') {
+    throw new ServerError(
+      'INVALID_ARG',
+      `${flag('engine')}: expected 'host', 'tritonserver' or 'built-in', got '${engine}'`,
+    )
+  }
   const initialBytes = Math.ceil(count('shm-default-byte-size', mebibyte, mebibyte) / pageBytes) * pageBytes
   return {
     memory: {
@@ -37,5 +50,8 @@ export function parseNativeSettings(backend: string, settings: ReadonlyMap<strin
     },
     stopSeconds: count('stub-timeout-seconds', 30),
     isHostShared: host === 'shared',
+    engine,
+    tritonServerLibrary: settings.get('tritonserver-library') ?? '',
+    models: (settings.get('models') ?? '').split(',').filter((name) => name !== ''),
   }
 }
