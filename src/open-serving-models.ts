@@ -1,17 +1,15 @@
 // The models that TensorFlow Serving's flags name: read from its configuration files, and mapped before the Engine starts.
 
-import { readFile, stat } from 'node:fs/promises'
 import type { Cancel, Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
-import { messageOf, ServerError } from './base/server-error.ts'
+import { messageOf } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
 import { ServingModels } from './frontends/tfserving/serving-models.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import type { TfservingOptions } from './options/server-options.ts'
-import { batchingText, servingEntries, type ServingEntry } from './protocol/tfserving/serving-config.ts'
-import { servingMessage } from './protocol/tfserving/serving-messages.ts'
+import { batchingText, parametersText, servingEntries, type ServingEntry } from './protocol/tfserving/serving-config.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
-import { parseTextMessage } from './repository/text-format-reader.ts'
+import { openServingTls, parsed, readIfNamed } from './serving-tls.ts'
 import { tfservingFrontEnd, type TfservingFrontEnd } from './tfserving-front-end.ts'
 
 type ServingParts = {
@@ -25,10 +23,8 @@ export type OpenServingModels = {
   readonly frontEnd: TfservingFrontEnd
   /** Looks at the configuration file again and again, where an operator asked for that. */
   follow(): void
-  close(): void
+  close(): Promise<void>
 }
-
-const mostFileBytes = 4 * 1024 * 1024
 
 /** Throws ServerError for a file that cannot be read. */
 export async function openServingModels(parts: ServingParts, options: TfservingOptions): Promise<OpenServingModels> {
@@ -44,6 +40,7 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
     folders: mapped,
     entries,
     allowsReload: options.allowsReload,
+    sharedConfigText: batching,
   })
   let cancel: Cancel = () => undefined
   const look = async (): Promise<void> => {
@@ -62,7 +59,12 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
     if (options.modelConfigPollSecs === 0 || options.modelConfigFile === '') return
     cancel = parts.clock.after(options.modelConfigPollSecs * 1e9, () => void look().then(follow))
   }
-  return { frontEnd: tfservingFrontEnd(models), follow, close: () => cancel() }
+  const tls = options.sslConfigFile === '' ? null : await openServingTls(options.sslConfigFile)
+  const close = async (): Promise<void> => {
+    cancel()
+    await tls?.close()
+  }
+  return { frontEnd: tfservingFrontEnd(models, options.timeoutMs, tls?.paths ?? null), follow, close }
 }
 
 const namedEntries = ({ models }: TfservingOptions, batching: string): ServingEntry[] =>
@@ -79,27 +81,10 @@ function configuredEntries({ modelConfigFile }: TfservingOptions, text: string, 
   return servingEntries(parsed('ModelServerConfig', modelConfigFile, text), batching)
 }
 
-async function readBatching({ isBatching, batchingFile }: TfservingOptions): Promise<string> {
-  if (!isBatching) return ''
+/** The configuration that all models share which have none of their own. */
+async function readBatching({ isBatching, batchingFile, modelParameters }: TfservingOptions): Promise<string> {
+  const given = parametersText(modelParameters)
+  if (!isBatching) return given
   const text = await readIfNamed(batchingFile)
-  return batchingText(batchingFile === '' ? null : parsed('BatchingParameters', batchingFile, text))
-}
-
-function parsed(type: string, file: string, text: string): Record<string, unknown> {
-  try {
-    return parseTextMessage(servingMessage(type), text)
-  } catch (reason) {
-    throw new ServerError('INVALID_ARG', `'${file}' is no ${type} in text format: ${messageOf(reason)}`)
-  }
-}
-
-async function readIfNamed(file: string): Promise<string> {
-  if (file === '') return ''
-  try {
-    const { size } = await stat(file)
-    if (size > mostFileBytes) throw new Error(`it has ${size} bytes, at most ${mostFileBytes} are read`)
-    return await readFile(file, 'utf8')
-  } catch (reason) {
-    throw new ServerError('INVALID_ARG', `cannot read '${file}': ${messageOf(reason)}`)
-  }
+  return given + batchingText(batchingFile === '' ? null : parsed('BatchingParameters', batchingFile, text))
 }

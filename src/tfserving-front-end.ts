@@ -3,6 +3,7 @@
 import type { ServingModels } from './frontends/tfserving/serving-models.ts'
 import { tfservingGrpc } from './frontends/tfserving/tfserving-grpc.ts'
 import { tfservingOwnRoutes, tfservingRoutes } from './frontends/tfserving/tfserving-routes.ts'
+import type { GrpcOptions } from './ports/grpc/grpc-options.ts'
 import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
 import type { Route } from './ports/http/route.ts'
 
@@ -10,14 +11,21 @@ type RestArguments = Parameters<typeof tfservingRoutes>
 type GrpcArguments = Parameters<typeof tfservingGrpc>
 
 export type TfservingFrontEnd = {
-  routes(parts: Omit<RestArguments[0], 'serving'>, options: RestArguments[1]): Route[]
+  /** Of the gRPC port; null: what its own flags say. */
+  readonly tls: GrpcOptions['tls']
+  routes(parts: Omit<RestArguments[0], 'serving' | 'timeoutMs'>, options: RestArguments[1]): Route[]
   /** What only the port of its own has. */
   ownRoutes(): Route[]
   grpc(parts: GrpcArguments[0], options: GrpcArguments[1]): GrpcFrontEnd
 }
 
-export const tfservingFrontEnd = (serving: ServingModels): TfservingFrontEnd => ({
-  routes: (parts, options) => tfservingRoutes({ ...parts, serving }, options),
+export const tfservingFrontEnd = (
+  serving: ServingModels,
+  timeoutMs = 0,
+  tls: TfservingFrontEnd['tls'] = null,
+): TfservingFrontEnd => ({
+  tls,
+  routes: (parts, options) => tfservingRoutes({ ...parts, serving, timeoutMs }, options),
   ownRoutes: tfservingOwnRoutes,
   grpc: (parts, options) => tfservingGrpc(parts, options, serving),
 })

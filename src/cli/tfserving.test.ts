@@ -45,8 +45,40 @@ test("the variables of TensorFlow Serving's image name the model", () => {
 })
 
 test('a flag without effect is named with a reason, and an unknown one is refused', () => {
-  const { warnings } = serveArguments(['--ssl_config_file=x', '--model_base_path=/m'], {})
-  assert.match(warnings[0] ?? '', /--ssl_config_file has no effect: use --grpc-use-ssl/)
+  const { warnings } = serveArguments(
+    ['--grpc_max_threads=4', '--enable_model_warmup=false', '--model_base_path=/m'],
+    {},
+  )
+  assert.deepEqual(warnings.length, 1)
+  assert.match(warnings[0] ?? '', /--grpc_max_threads has no effect: one thread/)
+  assert.throws(() => serveArguments(['--grpc_socket_path=/s'], {}), /TCP port only/)
   assert.throws(() => serveArguments(['--modle_name=x'], {}), /--modle_name is not known/)
   assert.throws(() => serveArguments(['x'], {}), /unexpected argument 'x'/)
+})
+
+test('threads, tags, retries, time limits and arguments of channels become flags of our own', () => {
+  const { args, warnings } = serveArguments(
+    [
+      '--tensorflow_session_parallelism=3',
+      '--saved_model_tags=serve',
+      '--load_retry_interval_micros=1500',
+      '--rest_api_timeout_in_ms=250',
+      '--grpc_channel_arguments=grpc.max_connection_age_ms=2000,grpc.keepalive_permit_without_calls=1',
+      '--ssl_config_file=/ssl',
+      '--model_base_path=/m',
+    ],
+    {},
+  )
+  assert.deepEqual(warnings, [])
+  assert.deepEqual(args.slice(8, 16), [
+    '--tfserving-model-parameter=TF_NUM_INTRA_THREADS=3',
+    '--tfserving-model-parameter=TF_NUM_INTER_THREADS=3',
+    '--tfserving-model-parameter=TF_GRAPH_TAG=serve',
+    '--model-load-retry-delay-ms=2',
+    '--tfserving-timeout-ms=250',
+    '--grpc-max-connection-age=2000',
+    '--grpc-keepalive-permit-without-calls=true',
+    '--tfserving-ssl-config-file=/ssl',
+  ])
+  assert.throws(() => serveArguments(['--grpc_channel_arguments=grpc.census=1'], {}), /'grpc.census' is not known/)
 })

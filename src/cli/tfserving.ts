@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { messageOf } from '../base/server-error.ts'
+import { packageVersion } from './package-facts.ts'
 import type { CommandIo } from './command-io.ts'
 import { runServe } from './serve.ts'
 
@@ -15,37 +16,110 @@ const without = (why: string): Translation => ({ to: () => null, why })
 const isTrue = (value: string): boolean => value === '' || value === 'true' || value === '1'
 const whenTrue = (...flags: string[]): Translation => ({ to: (value) => (isTrue(value) ? flags : []) })
 
-const tls = 'use --grpc-use-ssl, --grpc-server-cert and --grpc-server-key'
-const threads = 'threads belong to the backend: see docs/guide/tensorflow.md'
+const refused = (why: string): Translation => ({
+  to: (value) => {
+    if (value === 'false' || value === '0') return []
+    throw new Error(why)
+  },
+})
+const parameters = (...keys: string[]): Translation => ({
+  to: (value) => (value === '0' ? [] : keys.map((key) => `--tfserving-model-parameter=${key}=${value}`)),
+})
+
+const perInstance =
+  'each instance of a model is a process of its own, which TensorFlow configures as it does without a server'
+const noLite = 'models of TensorFlow Lite are not served: convert the model to ONNX, or serve its SavedModel'
+const ofRuntime = 'it tunes the runtime inside tensorflow_model_server, which is not here'
 
 const translations: Readonly<Record<string, Translation>> = {
   port: flagTo('grpc-port'),
   rest_api_port: { to: (value) => [`--tfserving-port=${value === '0' ? 'none' : value}`] },
+  rest_api_timeout_in_ms: flagTo('tfserving-timeout-ms'),
+  rest_api_enable_cors_support: whenTrue('--http-cors-origin=*'),
   model_config_file: flagTo('tfserving-model-config-file'),
   model_config_file_poll_wait_seconds: flagTo('tfserving-model-config-poll-secs'),
   enable_batching: whenTrue('--tfserving-batching=true'),
   batching_parameters_file: flagTo('tfserving-batching-file'),
   max_num_load_retries: flagTo('model-load-retry-count'),
-  enable_serialization_as_tensor_content: whenTrue('--tfserving-tensor-content=true'),
-  rest_api_enable_cors_support: whenTrue('--http-cors-origin=*'),
-  monitoring_config_file: { to: monitoring },
+  load_retry_interval_micros: { to: (value) => [`--model-load-retry-delay-ms=${Math.ceil(Number(value) / 1000)}`] },
   num_load_threads: { to: (value) => [`--model-load-thread-count=${value === '0' ? '4' : value}`] },
+  enable_serialization_as_tensor_content: whenTrue('--tfserving-tensor-content=true'),
+  monitoring_config_file: { to: monitoring },
+  ssl_config_file: flagTo('tfserving-ssl-config-file'),
+  grpc_channel_arguments: { to: channelArguments },
+  tensorflow_session_parallelism: parameters('TF_NUM_INTRA_THREADS', 'TF_NUM_INTER_THREADS'),
+  tensorflow_intra_op_parallelism: parameters('TF_NUM_INTRA_THREADS'),
+  tensorflow_inter_op_parallelism: parameters('TF_NUM_INTER_THREADS'),
+  saved_model_tags: parameters('TF_GRAPH_TAG'),
   // Read together with others below.
   model_name: { to: () => [] },
   model_base_path: { to: () => [] },
   file_system_poll_wait_seconds: { to: () => [] },
-  ssl_config_file: without(tls),
-  grpc_socket_path: without('the gRPC port is a TCP port'),
-  rest_api_timeout_in_ms: without('use --model-max-execution-secs, or a time-out in the configuration of the model'),
-  rest_api_num_threads: without('there are no threads to size'),
-  load_retry_interval_micros: without('a load is tried again at once'),
-  enable_model_warmup: without('a model with a configuration of its own has model_warmup there'),
-  tensorflow_session_parallelism: without(threads),
-  tensorflow_intra_op_parallelism: without(threads),
-  tensorflow_inter_op_parallelism: without(threads),
-  enable_grpc_healthcheck_service: whenTrue(),
-  allow_version_labels_for_unavailable_models: whenTrue(),
-  flush_filesystem_caches: without('caches belong to the system'),
+  // True of this server in any case.
+  enable_grpc_healthcheck_service: { to: () => [] },
+  allow_version_labels_for_unavailable_models: { to: () => [] },
+  force_allow_any_version_labels_for_unavailable_models: { to: () => [] },
+  skip_initialize_tpu: { to: () => [] },
+  // A server with one of these would not do what its clients count on.
+  grpc_socket_path: refused(
+    '--grpc_socket_path: gRPC is served on a TCP port only; take the flag away and call --port',
+  ),
+  use_alts_credentials: refused('--use_alts_credentials: ALTS is not there; TLS is, by --ssl_config_file'),
+  prefer_tflite_model: refused(`--prefer_tflite_model: ${noLite}`),
+  use_tflite_model: refused(`--use_tflite_model: ${noLite}`),
+  // The rest changes how fast or how large the original is, and not what it answers.
+  rest_api_num_threads: without('one thread reads requests; --tfserving-thread-count sizes those for large bodies'),
+  grpc_max_threads: without('one thread reads requests, so there are no threads to count'),
+  num_unload_threads: without('models are unloaded as soon as their last request ends'),
+  enable_model_warmup: {
+    to: (value) => (isTrue(value) ? null : []),
+    why: 'assets.extra/tf_serving_warmup_requests is not read; model_warmup in the config.pbtxt of the model does the same',
+  },
+  num_request_iterations_for_warmup: without('count in model_warmup of the config.pbtxt of the model does the same'),
+  enable_per_model_batching_parameters: without(
+    'batching_params.pbtxt is not read; dynamic_batching in the config.pbtxt of the model does the same',
+  ),
+  flush_filesystem_caches: without('the caches of files belong to the operating system'),
+  per_process_gpu_memory_fraction: without('an instance takes the GPU memory that it needs'),
+  platform_config_file: without(perInstance),
+  tensorflow_session_config_file: without(perInstance),
+  thread_pool_factory_config_file: without(perInstance),
+  xla_cpu_compilation_enabled: without(perInstance),
+  xla_gpu_compilation_enabled: without(perInstance),
+  mixed_precision: without(perInstance),
+  remove_unused_fields_from_bundle_metagraph: without(ofRuntime),
+  enable_profiler: without('`galatea serve --trace-config` and the console show where time goes'),
+  num_tflite_pools: without(noLite),
+  num_tflite_interpreters_per_pool: without(noLite),
+  enable_signature_method_name_check: without('the inputs and outputs of a request are checked in any case'),
+  enforce_session_run_timeout: without('--rest_api_timeout_in_ms and the deadline of a gRPC call end a request'),
+  servable_versions_always_present: without('versions are listed as their folders are found'),
+  tensorflow_cache_size: without(ofRuntime),
+}
+
+/** gRPC's own names → flags of the gRPC port. */
+const channelFlags: Readonly<Record<string, string>> = {
+  'grpc.keepalive_time_ms': 'grpc-keepalive-time',
+  'grpc.keepalive_timeout_ms': 'grpc-keepalive-timeout',
+  'grpc.keepalive_permit_without_calls': 'grpc-keepalive-permit-without-calls',
+  'grpc.http2.max_pings_without_data': 'grpc-http2-max-pings-without-data',
+  'grpc.http2.min_ping_interval_without_data_ms': 'grpc-http2-min-recv-ping-interval-without-data',
+  'grpc.http2.max_ping_strikes': 'grpc-http2-max-ping-strikes',
+  'grpc.max_connection_age_ms': 'grpc-max-connection-age',
+  'grpc.max_connection_age_grace_ms': 'grpc-max-connection-age-grace',
+  'grpc.max_receive_message_length': 'grpc-max-message-size',
+}
+
+/** `grpc.keepalive_time_ms=10000,grpc.max_connection_age_ms=2000` */
+function channelArguments(value: string): string[] {
+  return value.split(',').flatMap((pair) => {
+    const [name = '', setting = ''] = pair.split('=')
+    const own = channelFlags[name.trim()]
+    if (own !== undefined) return [`--${own}=${name.endsWith('_calls') ? isTrue(setting) : setting}`]
+    throw new Error(
+      `--grpc_channel_arguments: '${name}' is not known here, only ${Object.keys(channelFlags).join(', ')}`,
+    )
+  })
 }
 
 /** What a server has that nobody said more about: TensorFlow Serving's ports, on all addresses, and nothing beside them. */
@@ -143,6 +217,10 @@ docs/guide/moving-from-tensorflow-serving.md says what each flag does here.
 export async function runTfserving(args: string[], io: CommandIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
     io.stdout(help)
+    return 0
+  }
+  if (args.includes('--version')) {
+    io.stdout(`galatea ${packageVersion()}, in the place of tensorflow_model_server\n`)
     return 0
   }
   let translated: ServeArguments

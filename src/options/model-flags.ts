@@ -62,6 +62,9 @@ export const modelFlags = [
   flag('model-load-retry-count', integer(0), '0')
     .says('How often a load that failed is tried again')
     .to('engine.modelLoadRetryCount'),
+  flag('model-load-retry-delay-ms', integer(0, 2 ** 31 - 1), '0', ours)
+    .says('Milliseconds before a load that failed is tried again')
+    .to('engine.modelLoadRetryDelayMs'),
   flag('model-memory-limit', byteSize, 'unlimited', ours)
     .says(
       'Most memory that models take together, such as 8GiB; those idle longest are unloaded to make room for others',

@@ -84,6 +84,7 @@ export type EngineSettings = {
   readonly backendConfig: ReadonlyMap<string, ReadonlyMap<string, string>>
   readonly modelLoadThreadCount: number
   readonly modelLoadRetryCount: number
+  readonly modelLoadRetryDelayMs: number
   /** `--model-memory-limit`: what models may take together; 0 for no limit. */
   readonly modelMemoryLimitBytes: number
   /** `--model-lazy-load`: models that do not say otherwise are loaded on the first request. */
@@ -197,6 +198,12 @@ export type TfservingOptions = {
   readonly isBatching: boolean
   /** '' : TensorFlow Serving's defaults. */
   readonly batchingFile: string
+  /** Of every model without a configuration of its own. */
+  readonly modelParameters: ReadonlyMap<string, string>
+  /** Of a request to the REST API; 0: no limit. */
+  readonly timeoutMs: number
+  /** '' : the gRPC port has what its own flags say. */
+  readonly sslConfigFile: string
   readonly allowsReload: boolean
   /** Where the port shows metrics; '' : nowhere. */
   readonly monitoringPath: string

@@ -31,6 +31,18 @@ export const tfservingFlags = [
   flag('tfserving-batching-file', text('FILE'), '', ours)
     .says('Batching parameters in the text format of TensorFlow Serving')
     .to('tfserving.batchingFile'),
+  flag('tfserving-model-parameter', matching('KEY=VALUE', /^[^=]+=.*$/s, '<key>=<value>'), '', {
+    ...ours,
+    ...repeatable,
+  })
+    .says('Parameter of each of these models that has no configuration of its own')
+    .set('tfserving.modelParameters', modelParameters),
+  flag('tfserving-timeout-ms', integer(0, 2 ** 31 - 1), '0', ours)
+    .says('Most milliseconds that a request to its REST API takes before it is answered with 504; 0: no limit')
+    .to('tfserving.timeoutMs'),
+  flag('tfserving-ssl-config-file', text('FILE'), '', ours)
+    .says('Serve gRPC over TLS with the key and certificates of this file, in the text format of TensorFlow Serving')
+    .to('tfserving.sslConfigFile'),
   flag('allow-tfserving-reload', boolean, 'false', ours)
     .says(
       'HandleReloadConfigRequest may change which models are served, from any folder: whoever calls it runs any code',
@@ -53,6 +65,14 @@ function models(flags: FlagValues): ReadonlyMap<string, string> {
     found.set(name, value.slice(equals + 1))
   }
   return found
+}
+
+function modelParameters(flags: FlagValues): ReadonlyMap<string, string> {
+  const split = (value: string): [string, string] => {
+    const equals = value.indexOf('=')
+    return [value.slice(0, equals), value.slice(equals + 1)]
+  }
+  return new Map(flags.all('tfserving-model-parameter').map(split))
 }
 
 function monitoringPath(name: string, given: string): string {

@@ -384,7 +384,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'repository/model-layout.ts maxEntries',
     'repository/registry-reader.ts maxFileBytes',
     'frontends/sagemaker/sagemaker-models.ts mostConfigBytes',
-    'open-serving-models.ts mostFileBytes',
+    'serving-tls.ts mostFileBytes',
     'cli/torchserve.ts mostPropertyBytes',
     'cli/import-archive.ts longestInstallMs',
     'repository/torchserve/torch-archives.ts longestInstallMs',

@@ -291,6 +291,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/worker-limits.test.ts',
     '--model-max-execution-secs ends an execution',
   ),
+  "one request to TensorFlow Serving's REST API": elsewhere(
+    'test/e2e/tfserving/tfserving-command.test.ts',
+    "a link of the program's name",
+  ),
   'pause before a worker starts again': elsewhere(
     'src/backends/supervised-instance.test.ts',
     'a worker that served is replaced at once',

@@ -46,6 +46,7 @@ export type LifecycleSettings = LoadSettings & {
   readonly hasModelNamespacing?: boolean
   readonly modelLoadThreadCount: number
   readonly modelLoadRetryCount: number
+  readonly modelLoadRetryDelayMs?: number
   /** `--model-memory-limit`; 0 or absent: none. */
   readonly modelMemoryLimitBytes?: number
   /** `--model-lazy-load` */
@@ -366,6 +367,8 @@ export class ModelLifecycle {
       } catch (reason) {
         if (attempt >= this.#settings.modelLoadRetryCount) throw reason
         this.#log.warning('loading failed, trying again', { model: model.label, reason: messageOf(reason) })
+        const delayNs = (this.#settings.modelLoadRetryDelayMs ?? 0) * 1e6
+        if (delayNs > 0) await new Promise<void>((resolve) => this.#clock.after(delayNs, resolve))
       }
     }
   }

@@ -1,6 +1,7 @@
 // POST /v1/models/{model}:predict, :classify and :regress: one body in, one answer out.
 
 import type { Caller } from '../../access/caller.ts'
+import type { Cancel } from '../../base/clock.ts'
 import type { ErrorCode, ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
@@ -53,7 +54,12 @@ const tfStatusOf: Readonly<Record<ErrorCode, number>> = {
 export const tfErrorResponse = (error: ServerError): HttpResponse =>
   new HttpResponse(tfStatusOf[error.code], jsonType, [tfErrorBody(error.message)], { headers: retryHeaders(error) })
 
-export type RestParts = ExchangeParts & { readonly offload: JsonOffload; readonly serving: ServingModels }
+export type RestParts = ExchangeParts & {
+  readonly offload: JsonOffload
+  readonly serving: ServingModels
+  /** The longest that a request takes; 0: no limit. */
+  readonly timeoutMs: number
+}
 
 export class RestEndpoints {
   readonly parts: RestParts
@@ -80,6 +86,10 @@ class RestExchange extends HttpExchange {
   #isColumnar = false
   #rows = 0
   #asked = ''
+  /** Takes the time limit back. Null: there is none, or it has passed. */
+  #cancelLimit: Cancel | null = null
+  /** The answer was that the request took too long. */
+  #isLate = false
   /** The version is looked for: the body was inflated where it had to be. */
   #hasBegun = false
 
@@ -95,6 +105,8 @@ class RestExchange extends HttpExchange {
     const header = this.header('content-encoding')
     const encoding = header === null ? 'identity' : requestEncoding(header)
     this.#asked = version
+    const { timeoutMs, clock } = this.#endpoints.parts
+    if (timeoutMs > 0) this.#cancelLimit = clock.after(timeoutMs * 1e6, () => this.#giveUp(timeoutMs))
     if (encoding === 'identity') this.#lookUp()
     else if (encoding === null) {
       this.refuse(
@@ -109,7 +121,23 @@ class RestExchange extends HttpExchange {
     }
   }
 
+  #giveUp(timeoutMs: number): void {
+    this.#isLate = true
+    this.#cancelLimit = null
+    const text = `the request took more than ${timeoutMs} ms, the limit of --tfserving-timeout-ms (--rest_api_timeout_in_ms)`
+    this.answering.respond(new HttpResponse(504, jsonType, [tfErrorBody(text)]))
+    this.cancel()
+  }
+
+  /** True where the client has an answer. */
+  #isAnswered(): boolean {
+    this.#cancelLimit?.()
+    this.#cancelLimit = null
+    return this.#isLate
+  }
+
   #lookUp(): void {
+    if (this.#isLate) return
     this.#hasBegun = true
     this.begin(this.#name, this.#asked)
   }
@@ -160,14 +188,20 @@ class RestExchange extends HttpExchange {
     // No version was chosen: TensorFlow Serving knows one reason for that.
     const isLookup = error.code === 'NOT_FOUND' || error.code === 'INVALID_ARG'
     const isMissing = this.signature === null && this.#hasBegun && isLookup
+    if (this.#isAnswered()) return
     this.http.respond(tfErrorResponse(isMissing ? servableNotFound(this.#name, this.#asked) : error))
   }
 
   protected override fail(error: ServerError): void {
+    if (this.#isAnswered()) return
     this.answering.respond(tfErrorResponse(error))
   }
 
   protected override write(response: InferenceResponse): void {
+    if (this.#isAnswered()) {
+      response.release()
+      return
+    }
     const { signature } = this.version
     const printed = { signature, outputs: [], binaryOutputDefault: false }
     const elements = response.outputs.reduce((sum, { shape }) => sum + elementCount(shape), 0)

@@ -28,6 +28,8 @@ type ServingModelParts = {
   readonly entries: readonly ServingEntry[]
   /** `--allow-tfserving-reload` */
   readonly allowsReload: boolean
+  /** The configuration of every model whose folder has none; left out: nothing. */
+  readonly sharedConfigText?: string
 }
 
 type VersionStatus = { readonly version: string; readonly state: number; readonly error: string }
@@ -64,6 +66,10 @@ export class ServingModels {
   #note(entry: ServingEntry): void {
     this.#entries.set(entry.name, entry)
     this.#labels.set(entry.name, entry.labels)
+  }
+
+  get sharedConfigText(): string {
+    return this.#parts.sharedConfigText ?? ''
   }
 
   /** The version that a label stands for. Throws INVALID_ARG. */

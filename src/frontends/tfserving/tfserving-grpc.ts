@@ -189,7 +189,7 @@ async function reload(
 ): Promise<MessageValue> {
   parts.serving.requireReload()
   requireRightForAll(caller, 'model-repository')
-  const entries = servingEntries(request['config'] as MessageValue | null, '')
+  const entries = servingEntries(request['config'] as MessageValue | null, parts.serving.sharedConfigText)
   await parts.serving.reload(entries, grpcChangeOrigin(call, caller))
   const names = request['metricNames'] as string[]
   return { status: { errorCode: 0, errorMessage: '' }, metric: names.map((name) => ({ name, int64ValueIncrease: 0n })) }

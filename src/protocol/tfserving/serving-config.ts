@@ -50,6 +50,15 @@ function policyText(policy: MessageValue | null): string {
   return `version_policy { latest { num_versions: ${count} } }\n`
 }
 
+/** Parameters of a model as a part of its configuration. */
+export const parametersText = (parameters: ReadonlyMap<string, string>): string =>
+  [...parameters]
+    .map(([key, value]) => `parameters { key: ${quoted(key)} value { string_value: ${quoted(value)} } }\n`)
+    .join('')
+
+/** A string of protobuf's text format: JSON's escapes are some of its own. */
+const quoted = (text: string): string => JSON.stringify(text)
+
 /** What `--enable_batching` says, as a configuration of a model: max_batch_size and how long a batch waits. */
 export function batchingText(parameters: MessageValue | null): string {
   const value = (name: string): number | null => {

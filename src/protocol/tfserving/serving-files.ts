@@ -169,8 +169,9 @@ export const servingFiles: readonly WireFile[] = [
   },
 ]
 
-/** The batching parameters file, which no client sends. */
+/** The files of an operator, which no client sends. */
 export const configMessages: MessageRows = {
+  SSLConfig: ['string server_key = 1', 'string server_cert = 2', 'string custom_ca = 3', 'bool client_verify = 4'],
   BatchingParameters: [
     'Int64Value max_batch_size = 1',
     'Int64Value batch_timeout_micros = 2',

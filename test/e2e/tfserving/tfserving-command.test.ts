@@ -2,10 +2,13 @@
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
+import { connect } from 'node:tls'
+import { Certificates } from '../../certificates.ts'
 import { freePort } from '../../free-port.ts'
 import { until } from '../../until.ts'
 import { projectRoot } from '../server-process.ts'
@@ -25,9 +28,9 @@ async function modelFolder(name: string, ...versions: string[]): Promise<string>
 async function start(
   program: string,
   args: readonly string[],
-): Promise<{ readonly url: string; readonly stop: () => Promise<string> }> {
-  const port = await freePort()
-  const ports = [`--port=${await freePort()}`, `--rest_api_port=${port}`]
+): Promise<{ readonly url: string; readonly grpcPort: number; readonly stop: () => Promise<string> }> {
+  const [port, grpcPort] = [await freePort(), await freePort()]
+  const ports = [`--port=${grpcPort}`, `--rest_api_port=${port}`]
   const child = spawn(process.execPath, [program, ...args, ...ports], { stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
@@ -35,6 +38,7 @@ async function start(
   await until(() => output.includes('Started TensorFlow Serving REST service'), 'it listens', { seen: () => output })
   return {
     url: `http://127.0.0.1:${port}/v1/models`,
+    grpcPort,
     stop: async () => {
       child.kill('SIGTERM')
       await ended
@@ -49,14 +53,39 @@ const predict = async (url: string): Promise<unknown> => {
   return response.json()
 }
 
-test('one model by its name and folder; a new version is found', async () => {
+/** The certificate that a server shows to a client that trusts `ca`. */
+function shownCertificate(port: number, ca: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port, ca, ALPNProtocols: ['h2'] }, () => {
+      resolve(String(socket.getPeerCertificate().subject['CN']))
+      socket.destroy()
+    })
+    socket.once('error', reject)
+  })
+}
+
+test('one model by its name and folder, TLS by a file; a new version is found', async () => {
   const base = await modelFolder('half', '1')
-  const { url, stop } = await start(galatea, ['tfserving', '--model_name=half', `--model_base_path=${base}`])
+  const made = new Certificates().make('ca').make('server', 'ca', 'IP:127.0.0.1')
+  const pem = (name: string): string => readFileSync(made.file(name), 'utf8')
+  const lines = [
+    `server_key: ${JSON.stringify(pem('server.key'))}`,
+    `server_cert: ${JSON.stringify(pem('server.crt'))}`,
+  ]
+  await writeFile(path.join(folder, 'ssl'), lines.join('\n'))
+  const { url, grpcPort, stop } = await start(galatea, [
+    'tfserving',
+    '--model_name=half',
+    `--model_base_path=${base}`,
+    `--ssl_config_file=${folder}/ssl`,
+    '--grpc_max_threads=4',
+  ])
+  assert.equal(await shownCertificate(grpcPort, pem('ca.crt')), 'server')
   assert.deepEqual(await predict(`${url}/half`), { predictions: [[1.5]] })
   await mkdir(path.join(base, '3'))
   const versions = async (): Promise<string> => (await fetch(`${url}/half`)).text()
   await until(async () => /"version": "3",\s+"state": "AVAILABLE"/.test(await versions()), 'version 3 serves')
-  await stop()
+  assert.match(await stop(), /--grpc_max_threads has no effect/)
 })
 
 test("a link of the program's name, a models.config with labels, batching parameters and monitoring", async () => {
@@ -68,7 +97,10 @@ test("a link of the program's name, a models.config with labels, batching parame
   const first = `config { name: "first" base_path: "${one}" model_platform: "tensorflow"
     model_version_policy { specific { versions: 1 versions: 2 } }
     version_labels { key: "stable" value: 1 } version_labels { key: "canary" value: 2 } }`
-  await config(first)
+  const slow = await modelFolder('slow', '1')
+  const delay = 'parameters { key: "execute_delay_ms" value { string_value: "3000" } }'
+  await writeFile(path.join(slow, 'config.pbtxt'), `${versionedConfig} ${delay}`)
+  await config(first, `config { name: "slow" base_path: "${slow}" }`)
   await writeFile(path.join(folder, 'batching'), 'max_batch_size { value: 4 } batch_timeout_micros { value: 100 }')
   await writeFile(path.join(folder, 'monitoring'), 'prometheus_config { enable: true, path: "/monitoring/metrics" }')
   const { url, stop } = await start(link, [
@@ -77,8 +109,9 @@ test("a link of the program's name, a models.config with labels, batching parame
     '--enable_batching',
     `--batching_parameters_file=${folder}/batching`,
     `--monitoring_config_file=${folder}/monitoring`,
-    '--rest_api_timeout_in_ms=60000',
+    '--rest_api_timeout_in_ms=1500',
   ])
+  const late = fetch(`${url}/slow:predict`, { method: 'POST', body: '{"instances": [[1.5]]}' })
   assert.deepEqual(await predict(`${url}/first/labels/stable`), { predictions: [[1.5]] })
   assert.deepEqual(await predict(`${url}/first/versions/2`), { predictions: [[1.5]] })
   const metrics = await (await fetch(new URL('/monitoring/metrics', url))).text()
@@ -89,5 +122,6 @@ test("a link of the program's name, a models.config with labels, batching parame
     async () => (await fetch(`${url}/first:predict`, { method: 'POST' })).status === 404,
     'the old one is gone',
   )
-  assert.match(await stop(), /--rest_api_timeout_in_ms has no effect/)
+  assert.equal((await late).status, 504)
+  await stop()
 })
