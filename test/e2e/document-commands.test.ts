@@ -42,6 +42,7 @@ const documents: Readonly<Record<string, DocumentExpectation>> = {
   'docs/guide/python-models.md': { answers: [/"OUTPUT0".*"data":\[5.0,5.0,5.0,5.0\]/] },
   'docs/guide/typescript-models.md': { answers: [/"data":\["HELLO"\]/] },
   'docs/guide/custom-backends.md': { answers: [/"data":\[2.0,4.0,6.0\]/] },
+  'docs/guide/slow-model.md': { answers: [/"queue":\{"count":6/] },
   'docs/guide/batching.md': { answers: Array.from({ length: 8 }, () => /"ROWS".*?"data":\[8\]/) },
   'docs/guide/overload.md': {
     answers: [

@@ -86,7 +86,7 @@ const contradictions: readonly (readonly [what: string, draft: ModelConfig, more
     'an unknown type',
     configOf('m'),
     { input: [{ name: 'X', dims: [1], dataType: 'FP8' }] },
-    "input 'X' in auto-complete-config function for model 'm' has the unknown data type 'FP8'.",
+    "input 'X' in auto-complete-config function for model 'm' has the unknown data type 'FP8'; there are BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES, BF16.",
   ],
 ]
 for (const [what, draft, more, message] of contradictions) {

@@ -2,7 +2,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../config/model-config.ts'
-import { configDataType, dataTypeOfConfig, isDataType, type DataType } from '../../tensor/data-type.ts'
+import { configDataType, dataTypeOfConfig, dataTypes, isDataType, type DataType } from '../../tensor/data-type.ts'
 import { shapesEqual, shapeText, type Shape } from '../../tensor/shape.ts'
 
 type TensorDescription = {
@@ -115,8 +115,10 @@ function checkHead(model: string, role: string, listed: unknown): Listed & Tenso
   if (tensor.dataType === undefined) throw invalid(`${where} is missing 'data_type' property.`)
   if (tensor.dims === undefined) throw invalid(`${where} is missing 'dims' property.`)
   const given: string = tensor.dataType
-  const dataType = isDataType(given) ? given : dataTypeOfConfig(given)
-  if (dataType === null) throw invalid(`${where} has the unknown data type '${given}'.`)
+  // The names of the protocol, and those of config.pbtxt with or without their TYPE_.
+  const dataType = isDataType(given) ? given : (dataTypeOfConfig(given) ?? dataTypeOfConfig(`TYPE_${given}`))
+  if (dataType === null)
+    throw invalid(`${where} has the unknown data type '${given}'; there are ${dataTypes.join(', ')}.`)
   if (!Array.isArray(tensor.dims) || !tensor.dims.every((size) => Number.isInteger(size) && size >= -1)) {
     throw invalid(`${where} must have dims that are integers of -1 or more.`)
   }
