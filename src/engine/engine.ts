@@ -396,7 +396,8 @@ export class Engine {
     const { modelName, modelVersion, correlationId } = request
     const model = this.#models.get(version.key)
     if (hasSequence(request) && !request.isSequenceStart) {
-      for (const old of model?.retiring ?? []) if (old.holdsSequence(correlationId)) return old
+      const holder = model?.otherWithSequence(correlationId, version, modelVersion) ?? null
+      if (holder !== null) return holder
     }
     if (version.state === 'READY') return version
     if (model === undefined) return this.findVersion(modelName, modelVersion)

@@ -7,6 +7,7 @@ import type { InferenceRequest } from '../model/inference-request.ts'
 import { modelLabel, type ModelKey } from '../model/model-key.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { redirectChooser } from '../rollouts/redirect-chooser.ts'
+import { keepingChooser, type SequenceKeeper } from '../rollouts/sequence-keeper.ts'
 import type { VersionOfModel } from './release-record.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { ServedVersion } from '../engine/serving/served-version.ts'
@@ -23,11 +24,14 @@ export type FleetParts = {
   readonly store: RepositoryStore
 }
 
+type Router = { readonly of: SequenceKeeper | undefined; readonly chooser: Chooser | null }
+
 export class ModelFleet {
   readonly engine: Engine
   readonly #parts: FleetParts
-  readonly #routers = new Map<string, Chooser>()
-  readonly #redirects = new Map<string, Chooser>()
+  /** By model, the newest last. The newest one chooses; the others have sequences that are still under way. */
+  readonly #routers = new Map<string, readonly Router[]>()
+  readonly #redirects = new Map<string, { readonly to: VersionOfModel; readonly chooser: Chooser }>()
 
   constructor(parts: FleetParts) {
     this.engine = parts.engine
@@ -83,29 +87,56 @@ export class ModelFleet {
   /** From now on requests without a version go to this version of another model; null: to the model itself. */
   setInstead(model: string, to: VersionOfModel | null): void {
     if (to === null && !this.#redirects.delete(model)) return
-    if (to !== null)
-      this.#redirects.set(
-        model,
-        redirectChooser(() => this.version(to.model, to.version)),
-      )
+    if (to !== null) {
+      this.#redirects.set(model, { to, chooser: redirectChooser(() => this.version(to.model, to.version)) })
+    }
     this.#setChooser(model)
   }
 
   /** What a live rollout needs of the Engine. While it routes the requests of a model, redirects wait. */
   readonly routing = {
-    setChooser: (model: string, router: Chooser | null, was?: Chooser): void => {
-      if (router === null && was !== undefined && this.#routers.get(model) !== was) return
-      if (router === null) this.#routers.delete(model)
-      else this.#routers.set(model, router)
-      this.#setChooser(model)
+    setChooser: (model: string, chooser: Chooser | null, of?: SequenceKeeper): void => {
+      const others = (this.#routers.get(model) ?? []).filter((router) => router.of !== of)
+      // Whoever chose before has the sequences that began there, and nothing else, also when this one goes.
+      if (chooser !== null)
+        this.#setRouters(model, [...others.map((one) => ({ of: one.of, chooser: null })), { of, chooser }]) // prettier-ignore
+      else if (of === undefined) this.#setRouters(model, others)
+      else void this.#keepSequences(model, of, others)
     },
     findVersion: (model: string, version: string): ModelVersion => this.engine.findVersion(model, version),
     infer: (request: InferenceRequest, version: ModelVersion, isExpected?: boolean): void =>
       this.engine.infer(request, version, isExpected),
   }
 
+  /** Until the sequences on versions that get no more of them have ended, their requests find them. */
+  async #keepSequences(model: string, of: SequenceKeeper, others: readonly Router[]): Promise<void> {
+    const next = this.#redirects.get(model)?.to ?? { model, version: this.standardOf(model) }
+    const leaving = of.arms.flatMap(({ settings }) => {
+      const isNext = settings.model === next.model && settings.version === next.version
+      const served = isNext ? null : this.version(settings.model, settings.version)
+      return served === null || served.sequenceCount === 0 ? [] : [served.sequencesEnded()]
+    })
+    this.#setRouters(model, leaving.length === 0 ? others : [{ of, chooser: null }, ...others])
+    if (leaving.length === 0) return
+    await Promise.all(leaving)
+    this.#setRouters(
+      model,
+      (this.#routers.get(model) ?? []).filter((router) => router.of !== of),
+    )
+  }
+
+  #setRouters(model: string, routers: readonly Router[]): void {
+    if (routers.length === 0) this.#routers.delete(model)
+    else this.#routers.set(model, routers)
+    this.#setChooser(model)
+  }
+
   #setChooser(model: string): void {
-    this.engine.setChooser(model, this.#routers.get(model) ?? this.#redirects.get(model) ?? null)
+    const routers = this.#routers.get(model) ?? []
+    const newest = routers.findLast(({ chooser }) => chooser !== null)
+    const next = newest?.chooser ?? this.#redirects.get(model)?.chooser ?? null
+    const keepers = routers.flatMap((router) => (router === newest || router.of === undefined ? [] : [router.of]))
+    this.engine.setChooser(model, keepers.length === 0 ? next : keepingChooser(keepers, next))
   }
 
   /** One more copy of a version, which serves nobody but who has it. */

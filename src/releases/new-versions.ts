@@ -53,7 +53,10 @@ export class NewVersions implements VersionRule {
     this.#reportFile(model, file)
     await book.welcome(model, polled.repositoryPath)
     const pins = book.in(model, polled.repositoryPath)
-    const runs = [...control.runs()].filter((run) => !run.isOver && run.record.arms.some((arm) => arm.model === model))
+    const all = [...control.runs()].filter((run) => run.record.arms.some((arm) => arm.model === model))
+    // The last one may keep a withdrawn version for a look, until another one begins.
+    const isKeeping = (run: (typeof all)[number]): boolean => run === all.at(-1) && run.neededVersions(model).length > 0
+    const runs = all.filter((run) => !run.isOver || isKeeping(run))
     const serving = book.servingOthers(model)
     if (pins === null && file.file === '' && runs.length === 0 && serving.length === 0) return null
     const standard = pins?.standard || fleet.standardOf(model)

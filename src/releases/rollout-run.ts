@@ -436,6 +436,12 @@ export class RolloutRun {
 
   /** Until the candidate retires, requests of sequences find it through the router. */
   async #unload(): Promise<void> {
+    const { plan, state } = this.#record
+    if (state.phase === 'ROLLED_BACK' && plan.isCandidateKept) {
+      this.#isStableWanted = false
+      this.#closeTraffic()
+      return
+    }
     const traffic = this.#traffic
     this.#outcomes = this.outcomes()
     this.#traffic = null

@@ -5,7 +5,7 @@ import type { AccessLog } from '../base/access-log.ts'
 import type { Clock } from '../base/clock.ts'
 import { ServerError } from '../base/server-error.ts'
 import { LoopPressure } from '../base/loop-pressure.ts'
-import type { Chooser } from '../model/choice.ts'
+import type { Chooser, RequestFacts, VersionChoice } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
 import type { ModelVersion } from '../model/model-version.ts'
@@ -21,17 +21,18 @@ import type { EvidenceSums } from './judge/metric-sums.ts'
 import type { ArmName } from './judge/paired-values.ts'
 import { emptySample, fillSample } from './fill-sample.ts'
 import { RolloutArm, type ArmSettings } from './rollout-arm.ts'
-import { rolloutChooser } from './rollout-chooser.ts'
+import { armOfSequence, rolloutChooser } from './rollout-chooser.ts'
 import type { ExperimentPlan, RolloutPlan, ShadowStep } from './rollout-plan.ts'
 import { RolloutRouter } from './rollout-router.ts'
 import { isFailureOfModel, RoutedRequest, type RoutedRequests } from './routed-request.ts'
+import type { SequenceKeeper } from './sequence-keeper.ts'
 import { ShadowCopies } from './shadow-copies.ts'
 import { ShadowRecord } from './shadow-record.ts'
 
 /** The part of the Engine that a rollout needs. */
 interface RoutingEngine {
-  /** With null `was` is the Chooser that goes: one that came after it stays. */
-  setChooser(name: string, chooser: Chooser | null, was?: Chooser): void
+  /** With null `of` goes: a rollout that came after it stays. */
+  setChooser(name: string, chooser: Chooser | null, of?: SequenceKeeper): void
   findVersion(name: string, version: string): ModelVersion
   infer(request: InferenceRequest, version: ModelVersion, isExpected?: boolean): void
 }
@@ -79,7 +80,7 @@ export function openLiveRollout(parts: LiveRolloutParts, settings: LiveRolloutSe
   return new LiveRollout(parts, settings)
 }
 
-class LiveRollout implements RoutedRequests, FeedbackTaker {
+class LiveRollout implements RoutedRequests, FeedbackTaker, SequenceKeeper {
   readonly evidence: Evidence
   readonly shadow = new ShadowRecord()
   readonly feedback = new FeedbackMemory()
@@ -124,7 +125,7 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     const armNames = arms.map((arm) => arm.name)
     this.#router = new RolloutRouter({ name, salt, key, rules: plan.rules, arms: armNames }, draws)
     this.#chooser = rolloutChooser({ router: this.#router, rollout: this, countryOf })
-    engine.setChooser(model, this.#chooser)
+    engine.setChooser(model, this.#chooser, this)
   }
 
   get modelName(): string {
@@ -196,7 +197,16 @@ class LiveRollout implements RoutedRequests, FeedbackTaker {
     this.#isClosed = true
     this.setShadow(null)
     this.#comparing.close()
-    this.#parts.engine.setChooser(this.#settings.model, null, this.#chooser)
+    this.#parts.engine.setChooser(this.#settings.model, null, this)
+  }
+
+  choose(facts: RequestFacts, model: VersionChoice): ModelVersion {
+    return this.#chooser(facts, '', model)
+  }
+
+  holdsSequence(facts: RequestFacts): boolean {
+    const hasSequences = this.arms.some((arm) => (arm.ready()?.config.sequenceBatching ?? null) !== null)
+    return hasSequences && armOfSequence(this.arms, facts) !== null
   }
 
   /** Sequences end where they began, unless the plan ends them with the rollback. */

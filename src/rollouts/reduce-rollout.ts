@@ -314,7 +314,7 @@ function rollBack(change: RolloutChange, by: string, why: string): string | null
 
 function endRollback(change: RolloutChange): void {
   change.enter('ROLLED_BACK', '', change.state.why)
-  if (!change.plan.isCandidateKept) change.effect({ do: 'unload-candidate' })
+  change.effect({ do: 'unload-candidate' })
 }
 
 function webhookFailed(change: RolloutChange, why: string): void {

@@ -62,7 +62,7 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
 }
 
 /** Null: the request begins a sequence, belongs to none, or no arm has its sequence. */
-function armOfSequence(arms: readonly RolloutArm[], facts: RequestFacts): RolloutArm | null {
+export function armOfSequence(arms: readonly RolloutArm[], facts: RequestFacts): RolloutArm | null {
   const { correlationId, isSequenceStart } = facts.head()
   if (correlationId === 0n || correlationId === '' || isSequenceStart) return null
   return arms.find((arm) => arm.ready()?.holdsSequence(correlationId) === true) ?? null

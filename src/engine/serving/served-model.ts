@@ -91,6 +91,16 @@ export class ServedModel implements VersionChoice {
     return this.#state.kind === 'SERVING' ? this.#state.latest : null
   }
 
+  /**
+   * The version that the sequence began on, where that is not `chosen`; null: it began on `chosen`, or nowhere. `asked` is the version that the
+   * request names. Where rollouts set the standard version, the version of before may serve on beside it.
+   */
+  otherWithSequence(id: bigint | string, chosen: ModelVersion, asked: string): ServedVersion | null {
+    for (const old of this.#retiring) if (old.holdsSequence(id)) return old
+    if (asked !== '' || this.#standard === '' || chosen.holdsSequence(id)) return null
+    return this.ready.find((version) => version.holdsSequence(id)) ?? null
+  }
+
   /** The versions that serve, lowest first. */
   get ready(): readonly ServedVersion[] {
     return this.#state.kind === 'SERVING' ? this.#state.ready : none
