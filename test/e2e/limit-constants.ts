@@ -51,6 +51,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'tokens of a prompt, and characters for each token of the context': [
     'backends/llamacpp/engine/require-text-length.ts mostBytesPerToken',
   ],
+  'texts of one request of the task `embed`': ['backends/llamacpp/engine-order.ts mostInputs'],
   'documents of one request of the task `rerank`': ['backends/llamacpp/engine-order.ts mostDocuments'],
   'entries of one call of feedback': ['rollouts/feedback.ts mostPerCall'],
   'labels of a model': ['releases/version-labels.ts mostLabels'],

@@ -1,18 +1,20 @@
 // A real language model, served from its GGUF file by a real server.
 
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { chat, nearest } from '../../examples/llm/chat.ts'
 import { createModelInspector } from '../../src/create-model-inspector.ts'
 import { runCheck } from '../../src/cli/check.ts'
 import { runInit } from '../../src/cli/init.ts'
 import { runInspect } from '../../src/cli/inspect.ts'
 import { until } from '../until.ts'
 import { chatPrompt, placeModel, plainAnswers, smolFile, type PlainToken } from './language-model.ts'
+import { loraFile } from './lora-file.ts'
 import { leadOfDifference, recordedAnswers, type RecordedAnswer } from './recorded-tokens.ts'
-import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const subjects = ['the sea', 'Paris', 'the moon', 'bread']
 const prompts = subjects.map((subject) => chatPrompt(`Write one sentence about ${subject}.`))
@@ -33,11 +35,18 @@ describe('a GGUF model', () => {
     const file = await smolFile()
     plain = plainAnswers(file, prompts, length)
     const folder = placeModel(file, repository, 'smol')
-    const parameters = { context_length: '512', kv_cells: '512', max_sequences: '16', n_threads: '1' }
+    const lora_adapters = 'odd=odd.gguf,strange=strange.gguf'
+    const parameters = { context_length: '512', kv_cells: '512', max_sequences: '16', n_threads: '1', lora_adapters }
     const lines = Object.entries(parameters).map(
       ([key, value]) => `parameters { key: "${key}" value { string_value: "${value}" } }`,
     )
     writeFileSync(path.join(folder, 'config.pbtxt'), lines.join('\n'))
+    const adapted = ['blk.3.attn_output.weight', 'blk.20.attn_output.weight']
+    writeFileSync(path.join(folder, 'odd.gguf'), loraFile(adapted, 576, 1))
+    writeFileSync(path.join(folder, 'strange.gguf'), loraFile(adapted, 576, 2))
+    const vectors = path.join(placeModel(file, repository, 'vectors'), 'config.pbtxt')
+    copyFileSync(path.join(projectRoot, 'examples/llm/models/vectors/config.pbtxt'), vectors)
+    appendFileSync(vectors, lines.find((line) => line.includes('n_threads')) ?? '')
     mkdirSync(path.join(repository, 'broken/1'), { recursive: true })
     writeFileSync(path.join(repository, 'broken/1/model.gguf'), readFileSync(file).subarray(0, 3_000_000))
     server = await startServerProcess([
@@ -74,7 +83,8 @@ describe('a GGUF model', () => {
   }
   const metric = async (name: string): Promise<number> => {
     const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
-    const line = page.split('\n').find((each) => each.startsWith(`${name}{`)) ?? ''
+    const isIt = (line: string): boolean => line.startsWith(`${name}{`) && line.includes('"smol"')
+    const line = page.split('\n').find(isIt) ?? ''
     return Number(line.slice(line.lastIndexOf(' ')))
   }
 
@@ -220,7 +230,10 @@ describe('a GGUF model', () => {
     assert.match(await refusal('{"grammar": "root ::= (("}'), /'grammar' is not valid GBNF/)
     assert.match(await refusal('{"grammar": "root ::= root \\"a\\""}'), /'grammar' is not valid GBNF/)
     assert.match(await refusal('{"logit_bias": {"999999": 1}}'), /token 999999 is not known, the last one is 49151/)
-    assert.match(await refusal('{"lora": "nobody"}'), /'nobody' is not an adapter of this model; it has none/)
+    assert.match(
+      await refusal('{"lora": "nobody"}'),
+      /'nobody' is not an adapter of this model; it has 'odd', 'strange'/,
+    )
     assert.match(await refusal('{"json_schema": {"type": "string", "pattern": "a"}}'), /has 'pattern'/)
     const embed = await post({ text_input: 'a', task: 'embed' })
     assert.match(
@@ -242,6 +255,59 @@ describe('a GGUF model', () => {
     const { tokens } = await ask('Hello wörld 😀', {}, { task: 'tokenize' })
     const back = await ask(JSON.stringify(tokens), {}, { task: 'detokenize' })
     assert.equal(back.text_output, 'Hello wörld 😀')
+  })
+
+  test('each request has the adapter that it names, beside requests with others', async () => {
+    const adapters = ['', 'odd', 'strange']
+    const likely = async (lora: string): Promise<{ id: number; logprob: number }> => {
+      const { logprobs } = await ask(prompts[0] ?? '', { lora, max_tokens: 1, logprobs: 0 }, { return_logprobs: true })
+      return (JSON.parse(String(logprobs)) as { id: number; logprob: number }[])[0] as { id: number; logprob: number }
+    }
+    const alone: { id: number; logprob: number }[] = []
+    for (const lora of adapters) alone.push(await likely(lora))
+    const together = await Promise.all(adapters.map(likely))
+    for (const [place, one] of alone.entries()) {
+      const isNear = (other: typeof one): boolean => Math.abs(one.logprob - other.logprob) < roundingGap
+      assert.ok(isNear(together[place] ?? one), `adapter '${adapters[place]}' says the same beside others`)
+      const others = alone.filter((other) => other !== one)
+      assert.ok(
+        others.every((other) => other.id !== one.id || !isNear(other)),
+        `'${adapters[place]}' differs from the others`,
+      )
+    }
+  })
+
+  test('the same file gives vectors and scores, and the programs of the example talk to both', async () => {
+    const texts = ['He drove to the stadium.', 'It is so sunny outside!']
+    const [[first, near] = ['', 0], [, far] = ['', 1]] = await nearest(
+      server.url,
+      'The weather is lovely today.',
+      texts,
+    )
+    assert.ok(first === texts[1] && near > far && near <= 1.0001, `${near} ${far}`)
+    const vectorsOf = async (more: object): Promise<{ embedding: number[] | string }[]> => {
+      const body = JSON.stringify({ model: 'vectors', input: [texts[0], [1, 2, 3]], ...more })
+      const response = await fetch(`${server.url}/v1/embeddings`, { method: 'POST', body })
+      assert.equal(response.status, 200, await response.clone().text())
+      return ((await response.json()) as { data: { embedding: number[] | string }[] }).data
+    }
+    const [whole, tokens] = (await vectorsOf({})).map(({ embedding }) => embedding as number[])
+    assert.deepEqual([whole?.length, tokens?.length], [576, 576])
+    const norm = Math.hypot(...(whole ?? []).slice(0, 8))
+    const [short] = await vectorsOf({ dimensions: 8, encoding_format: 'base64' })
+    const bytes = Buffer.from(short?.embedding as string, 'base64')
+    for (let at = 0; at < 8; at++) {
+      assert.ok(
+        Math.abs(bytes.readFloatLE(at * 4) - (whole?.[at] ?? 0) / norm) < 1e-3,
+        `number ${at} of the shorter vector`,
+      )
+    }
+    const body = JSON.stringify({ model: 'vectors', query: 'sunny weather', documents: texts })
+    const ranked = await fetch(`${server.url}/v1/rerank`, { method: 'POST', body })
+    assert.equal(((await ranked.json()) as { results: { index: number }[] }).results[0]?.index, 1)
+    let said = ''
+    for await (const piece of chat(server.url, 'Write one sentence about Paris.', 16)) said += piece
+    assert.match(said, /Paris/)
   })
 
   test('init, inspect and check know its file', async () => {

@@ -15,6 +15,12 @@ test('tasks become orders', () => {
   assert.equal(order([bytes('text_input', 'a')]).kind, 'generate')
   const rerank = order([bytes('text_input', '{"query":"q","documents":["a","b"]}'), bytes('task', 'rerank')])
   assert.deepEqual(rerank, { kind: 'pool', key: 1, texts: ['a', 'b'], query: 'q', priority: 0x7fffffff })
+  const embed = (text: string): unknown => {
+    const made = order([bytes('text_input', text), bytes('task', 'embed')])
+    return made.kind === 'pool' ? made.texts : null
+  }
+  assert.deepEqual(embed('["a"]'), ['["a"]'])
+  assert.deepEqual(embed('{"input": ["a", [1, 2]]}'), ['a', [1, 2]])
   const back = order([bytes('text_input', '[1, 2]'), bytes('task', 'detokenize')])
   assert.deepEqual(back, { kind: 'detokenize', key: 1, tokens: [1, 2] })
 })
@@ -30,10 +36,14 @@ test('what cannot be asked is refused', () => {
     [[bytes('text_input', 'a'), bytes('task', 'sing')], /'task' must be one of generate, embed/],
     [[bytes('text_input', 'a'), flag('stream', true), flag('exclude_input_in_output', false)], /a stream has no place/],
     [[bytes('text_input', '{}'), bytes('task', 'rerank')], /must be JSON like/],
+    [[bytes('text_input', '{"input": [-1]}'), bytes('task', 'embed')], /must be a text, or JSON like/],
+    [[bytes('text_input', '{"input": []}'), bytes('task', 'embed')], /must be a text, or JSON like/],
     [[bytes('text_input', '["a"]'), bytes('task', 'detokenize')], /list of token ids/],
     [[bytes('text_input', '[-1]'), bytes('task', 'detokenize')], /list of token ids/],
   ]
   for (const [inputs, text] of refused) assert.throws(() => order(inputs), { code: 'INVALID_ARG', message: text })
   const many = JSON.stringify({ query: 'q', documents: Array.from({ length: 1025 }, () => 'd') })
   assert.throws(() => order([bytes('text_input', many), bytes('task', 'rerank')]), /at most 1024 documents, got 1025/)
+  const texts = JSON.stringify({ input: Array.from({ length: 2049 }, () => 'd') })
+  assert.throws(() => order([bytes('text_input', texts), bytes('task', 'embed')]), /at most 2048 texts, got 2049/)
 })

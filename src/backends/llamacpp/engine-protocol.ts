@@ -48,8 +48,8 @@ export type GenerateOrder = {
 export type PoolOrder = {
   readonly kind: 'pool'
   readonly key: number
-  /** The texts to embed, or the documents to score against `query`. */
-  readonly texts: readonly string[]
+  /** The texts to embed, as text or as tokens, or the documents to score against `query`. */
+  readonly texts: readonly (string | readonly number[])[]
   readonly query: string | null
   readonly priority: number
 }

@@ -72,6 +72,7 @@ export function openLlamaLibrary(folder: string, onLog: OnLog) {
     hasEncoder: bind<boolean>(`bool llama_model_has_encoder(${at} model)`),
     hasDecoder: bind<boolean>(`bool llama_model_has_decoder(${at} model)`),
     contextCells: bind<number>(`uint32_t llama_n_ctx(${at} context)`),
+    poolingOf: bind<number>(`int32_t llama_pooling_type(${at} context)`),
     setThreads: bind<void>(`void llama_set_n_threads(${at} context, int32_t answers, int32_t prompts)`),
     memory: bind<number>(`${at} llama_get_memory(${at} context)`),
     removeCells: bind<boolean>(`bool llama_memory_seq_rm(${at} memory, int32_t sequence, int32_t from, int32_t to)`),

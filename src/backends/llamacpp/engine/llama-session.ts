@@ -11,7 +11,8 @@ import { ThreadGovernor } from './thread-governor.ts'
 import { TokenBatch } from './token-batch.ts'
 import { TokenSampler } from './token-sampler.ts'
 
-const kinds = { generate: -1, embed: -1, rerank: 4 } as const
+/** Kinds of pooling: as the file says, none, the mean of all tokens, a score. */
+const [saidPooling, noPooling, meanPooling, rankPooling] = [-1, 0, 1, 4]
 const encoder = new TextEncoder()
 
 /** A token of more bytes is asked for again with a larger buffer. */
@@ -61,11 +62,11 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
       n_threads: settings.threads,
       n_threads_batch: settings.threads,
       embeddings: pools,
-      pooling_type: kinds[settings.kind],
+      pooling_type: settings.kind === 'rerank' ? rankPooling : saidPooling,
       kv_unified: true,
       swa_full: true,
     }
-    this.#context = library.createContext(this.#model, context)
+    this.#context = this.#createContext(context)
     if (this.#context === 0) throw new ServerError('UNAVAILABLE', contextAdvice(settings.cells))
     library.attachThreads(this.#context, settings.threads)
     this.#memory = library.memory(this.#context)
@@ -80,6 +81,15 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
       Number(library.isEndToken(this.vocabulary, id)),
     )
     this.#adapters = new Map(settings.adapters.map(({ name, path }) => [name, this.#openAdapter(name, path)]))
+  }
+
+  /** A model that was made to write says nothing about pooling: then its vector is the mean of those of its tokens. */
+  #createContext(settings: Record<string, unknown>): number {
+    const context = this.library.createContext(this.#model, settings)
+    const isPooled = settings['embeddings'] !== true || this.library.poolingOf(context) !== noPooling
+    if (context === 0 || isPooled) return context
+    this.library.freeContext(context)
+    return this.library.createContext(this.#model, { ...settings, pooling_type: meanPooling })
   }
 
   static open(task: EngineTask, watch: StepWatch, onLog: (level: number, text: string) => void): LlamaSession {

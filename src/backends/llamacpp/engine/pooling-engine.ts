@@ -3,7 +3,7 @@
 import { messageOf, ServerError } from '../../../base/server-error.ts'
 import type { EngineMessage, EngineSettings, PoolOrder } from '../engine-protocol.ts'
 import type { LlamaSession } from './llama-session.ts'
-import { requireTextLength } from './require-text-length.ts'
+import { requireKnownTokens, requireTextLength } from './require-text-length.ts'
 
 type PoolJob = {
   readonly order: PoolOrder
@@ -35,13 +35,8 @@ export class PoolingEngine {
 
   async take(order: PoolOrder): Promise<void> {
     try {
-      const isRanking = this.#settings.kind === 'rerank'
-      if (isRanking !== (order.query !== null)) {
-        const asked = isRanking ? 'embed' : 'rerank'
-        throw ServerError.withoutStack(
-          'INVALID_ARG',
-          `the model is for '${this.#settings.kind}', and the request asks for '${asked}'`,
-        )
+      if (this.#scoresPairs && order.query === null) {
+        throw ServerError.withoutStack('INVALID_ARG', "the model is for 'rerank', and the request asks for 'embed'")
       }
       const texts = await this.#tokenize(order)
       const isCancelled = this.#cancelled.delete(order.key)
@@ -58,12 +53,17 @@ export class PoolingEngine {
     else job.isCancelled = true
   }
 
-  async #tokenize({ texts, query }: PoolOrder): Promise<Int32Array[]> {
+  /** A model of this kind scores a question and a document that are one text; the others have a vector for each. */
+  get #scoresPairs(): boolean {
+    return this.#settings.kind === 'rerank'
+  }
+
+  async #tokenize({ texts: given, query }: PoolOrder): Promise<Int32Array[]> {
+    const texts = query === null || this.#scoresPairs ? given : [query, ...given]
     const most = Math.min(this.#session.contextLength, this.#session.batch.most)
     const all = []
     for (const [place, text] of texts.entries()) {
-      requireTextLength(text, this.#session.contextLength)
-      const tokens = query === null ? await this.#session.tokenize(text, true) : await this.#pair(query, text)
+      const tokens = await this.#tokensOf(text, query)
       if (tokens.length > most) {
         const message = `text ${place} has ${tokens.length} tokens, and the model takes at most ${most} at once`
         throw ServerError.withoutStack('INVALID_ARG', message)
@@ -72,6 +72,17 @@ export class PoolingEngine {
       all.push(tokens)
     }
     return all
+  }
+
+  async #tokensOf(text: string | readonly number[], query: string | null): Promise<Int32Array> {
+    if (typeof text !== 'string') {
+      requireKnownTokens(text, this.#session.vocabularySize)
+      return Int32Array.from(text)
+    }
+    requireTextLength(text, this.#session.contextLength)
+    if (query === null || !this.#scoresPairs) return this.#session.tokenize(text, true)
+    requireTextLength(query, this.#session.contextLength)
+    return this.#pair(query, text)
   }
 
   /** As llama.cpp's server joins a question and a document: begin, question, end, separator, document, end. */
@@ -120,14 +131,15 @@ export class PoolingEngine {
     }
     try {
       if (begun.length > 0) await this.#session.decode()
-      const length = this.#settings.kind === 'rerank' ? 1 : this.#session.embeddingLength
+      const length = this.#scoresPairs ? 1 : this.#session.embeddingLength
       for (const [place, job] of begun.entries()) job.vectors.push(this.#session.embeddingOf(place, length))
-      for (const place of begun.keys()) this.#session.forget(place, 0)
     } catch (reason) {
       for (const job of new Set(begun)) {
         this.#jobs.splice(this.#jobs.indexOf(job), 1)
         this.#fail(job.order.key, reason)
       }
+    } finally {
+      for (const place of begun.keys()) this.#session.forget(place, 0)
     }
     this.#finish()
   }
@@ -142,12 +154,11 @@ export class PoolingEngine {
   }
 
   #answer({ order, texts, vectors }: PoolJob): EngineMessage {
-    const length = vectors[0]?.length ?? 0
-    const values = new Float32Array(length * vectors.length)
-    for (const [place, vector] of vectors.entries()) {
-      values.set(order.query === null ? unitVector(vector) : vector, place * length)
-    }
     const inputTokens = texts.reduce((sum, text) => sum + text.length, 0)
+    const rows = this.#scoresPairs ? vectors : order.query === null ? vectors.map(unitVector) : similarities(vectors)
+    const length = rows[0]?.length ?? 0
+    const values = new Float32Array(length * rows.length)
+    for (const [place, row] of rows.entries()) values.set(row, place * length)
     return { kind: 'vectors', key: order.key, length, values, inputTokens }
   }
 
@@ -162,4 +173,12 @@ function unitVector(vector: Float32Array): Float32Array {
   for (const value of vector) sum += value * value
   const norm = Math.sqrt(sum)
   return norm === 0 ? vector : vector.map((value) => value / norm)
+}
+
+/** The cosines of the angles between the first vector and each of the others. */
+function similarities(vectors: readonly Float32Array[]): Float32Array[] {
+  const [query = new Float32Array(), ...documents] = vectors.map(unitVector)
+  return documents.map((document) =>
+    Float32Array.of(document.reduce((sum, value, at) => sum + value * (query[at] ?? 0), 0)),
+  )
 }

@@ -9,3 +9,9 @@ export function requireTextLength(text: string, contextLength: number): void {
   const message = `text_input has ${text.length} characters, and the model's context of ${contextLength} tokens takes at most ${most}`
   throw ServerError.withoutStack('INVALID_ARG', message)
 }
+
+export function requireKnownTokens(tokens: readonly number[], vocabularySize: number): void {
+  const beyond = tokens.find((token) => token >= vocabularySize)
+  if (beyond === undefined) return
+  throw ServerError.withoutStack('INVALID_ARG', `token ${beyond} is not known, the last one is ${vocabularySize - 1}`)
+}
