@@ -162,7 +162,7 @@ function v1Routes(parts: HttpParts, options: HttpOptions): Route[] {
   const kserve = kserve1Routes(parts, options)
   const listed = options.hasOpenAi ? withOpenAi(kserve, parts.openAi) : kserve
   if (parts.tfserving === undefined) return listed
-  const lists = listed.filter(({ path }) => path === '/v1/models')
+  const lists = listed.filter(({ path }) => path === '/v1/models' || path === '/')
   return [...lists, ...parts.tfserving.routes(parts, options)]
 }
 

@@ -25,7 +25,13 @@ export function kserve1Paths(): JsonObject {
     description: 'The names',
     content: jsonContent(valuesUnder('models', { type: 'array', items: { type: 'string' } })),
   }
+  const alive = jsonContent({ type: 'object', required: ['status'], properties: { status: { const: 'alive' } } })
   return {
+    '/': {
+      get: operation('kserve1Alive', 'server', 'The server is there (KServe v1). Browsers are sent to the console', {
+        '200': { description: 'It is', content: alive },
+      }),
+    },
     '/v2/models': {
       get: operation('kserve2Models', 'server', 'The models that serve; not with --kserve-v1=false', { '200': names }),
     },

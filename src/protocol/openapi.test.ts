@@ -68,7 +68,7 @@ test('the document has what OpenAPI 3.1 requires', () => {
   assert.ok(document['info']?.['title'] && document['info']['version'])
   const operationIds: string[] = []
   for (const [path, item] of Object.entries(document['paths'] as Tree)) {
-    assert.match(path, /^\/(v1|v2|health|console|docs|predict|jobs|tokenize|detokenize)/)
+    assert.match(path, /^\/($|v1|v2|health|console|docs|predict|jobs|tokenize|detokenize)/)
     const parameters = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1])
     for (const [method, operation] of Object.entries(item)) {
       if (method === 'parameters') continue

@@ -67,7 +67,7 @@ export function buildOpenApi(source: OpenApiSource): JsonObject {
 function v1Paths(hasTfserving: boolean): JsonObject {
   const kserve = kserve1Paths()
   if (!hasTfserving) return kserve
-  const lists = Object.entries(kserve).filter(([path]) => path.endsWith('/models'))
+  const lists = Object.entries(kserve).filter(([path]) => path.endsWith('/models') || path === '/')
   return { ...Object.fromEntries(lists), ...tfservingPaths() }
 }
 

@@ -152,6 +152,7 @@ test('models that are unknown, decoupled or fail are refused with the status of 
 test('models are listed once each, and each tells whether it is ready', async () => {
   const { models } = (await ask('GET', '/v1/models')).body as { models: string[] }
   assert.deepEqual([...new Set(models)], models)
+  assert.deepEqual(await ask('GET', '/'), answered({ status: 'alive' }))
   assert.ok(['numbers', 'versions_all', 'repeat'].every((name) => models.includes(name)))
   assert.deepEqual(await ask('GET', '/v1/models/numbers'), answered({ name: 'numbers', ready: true }))
   assert.deepEqual(await ask('GET', '/v1/models/none'), refused(404, "Request for unknown model: 'none' is not found"))

@@ -293,7 +293,7 @@ test('every route of the HTTP port asks for its action and no other', () => {
   const routes = httpRoutes(part, defaultOptions().http)
   const isOpen = (route: Route): boolean => route.isOpen === true
   // Pages that hold no secret. A browser has no key when it asks for them.
-  assert.deepEqual(routes.filter(isOpen).map(({ path }) => path), ['/console', '/docs', '/console/{asset}']) // prettier-ignore
+  assert.deepEqual(routes.filter(isOpen).map(({ path }) => path), ['/', '/console', '/docs', '/console/{asset}']) // prettier-ignore
   checkRoutes(
     routes.filter((route) => !isOpen(route)),
     httpRules,

@@ -90,7 +90,7 @@ async def refusal(call):
     except httpx.HTTPStatusError as error:
         return [error.response.status_code, str(error).split(", '")[0]]
 result = [
-    await client.is_model_ready(url, "simple"),
+    await client.is_server_live(url) and await client.is_model_ready(url, "simple"),
     await client.is_model_ready(url, "broken"),
     await refusal(client.is_model_ready(url, "nobody")),
     await refusal(client.infer(url, {"instances": [1]}, model_name="nobody")),

@@ -3,7 +3,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
-import { acting, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { acting, get, large, open, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
 import { withoutCloudEvent } from './cloud-event.ts'
 import { predictEndpoint, type PredictParts } from './predict-endpoint.ts'
@@ -14,6 +14,8 @@ export function kserve1Routes(parts: PredictParts, options: HttpOptions): Route[
   if (!options.hasKserveV1) return []
   const times = options.hasKserveMetrics ? new PredictTimes() : null
   return [
+    // Whoever gets any answer knows as much, so nobody is asked for a key. A browser is sent to the console instead.
+    open(get('/', 'health', (http) => http.respond(jsonResponse(alive)))),
     get('/v1/models', 'metadata', listModels(parts.engine)),
     get('/v1/models/{model}', 'health', modelReady(parts.engine)),
     large(post('/v1/models/{model}:predict', 'inference', asEvent(parts, predictEndpoint(parts, options, times)))),
@@ -21,6 +23,8 @@ export function kserve1Routes(parts: PredictParts, options: HttpOptions): Route[
     ...(times === null ? [] : [acting('metrics', get('/metrics', 'statistics', showTimes(times), plainType))]),
   ]
 }
+
+const alive = Buffer.from('{"status":"alive"}')
 
 /** What KServe's own server has below `/v2` and Triton has not. */
 export const kserve2Routes = (engine: Engine, { hasKserveV1 }: HttpOptions): Route[] =>

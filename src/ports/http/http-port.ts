@@ -206,11 +206,12 @@ export class HttpPort implements HttpService {
 
   #dispatch(request: HttpRequest): void {
     const match = this.#router.find(request.target)
+    const isHome = match === null || match.route.path === '/'
+    if (isHome && this.#options.homePath !== undefined && isBrowserAtRoot(request)) {
+      request.respond(redirect(this.#options.homePath))
+      return
+    }
     if (match === null) {
-      if (this.#options.homePath !== undefined && isBrowserAtRoot(request)) {
-        request.respond(redirect(this.#options.homePath))
-        return
-      }
       const hint = this.#pathHint?.(request.target)
       request.respond(
         hint === undefined ? new HttpResponse(404, plainType, [notFoundBody]) : messageResponse(404, hint, jsonType),
