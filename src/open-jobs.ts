@@ -9,20 +9,31 @@ import { ServerError } from './base/server-error.ts'
 import type { Engine } from './engine/engine.ts'
 import { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { BatchFiles } from './jobs/batch-files.ts'
+import { isCloudAddress, requireCloud, type CloudFiles } from './jobs/cloud-files.ts'
 import { filesOf } from './jobs/file-input.ts'
 import { outputInside } from './jobs/file-output.ts'
 import { callInside, type InnerRoutes } from './jobs/inner-call.ts'
 import { JobChannels } from './jobs/job-channels.ts'
-import { JobControl, type ModelLoad } from './jobs/job-control.ts'
+import { JobControl } from './jobs/job-control.ts'
 import { readJobPlan, type JobPlan, type QueueKind } from './jobs/job-plan.ts'
 import type { JobRecord } from './jobs/job-record.ts'
 import { JobStore } from './jobs/job-store.ts'
 import { OpenAiBatches } from './jobs/openai-batches.ts'
+import { JobLoads } from './job-loads.ts'
 import type { JobSources } from './telemetry/job-families.ts'
+import type { ModelLedger } from './telemetry/model-ledger.ts'
+import type { LoadFigures } from './telemetry/pressure-meter.ts'
 import type { JobOptions } from './options/server-options.ts'
 import { ClientMemory, ConnectionMemory } from './transport/client-memory.ts'
 
-type JobDependencies = { readonly clock: Clock; readonly log: Log; readonly engine: Engine }
+type JobDependencies = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly engine: Engine
+  readonly ledger: ModelLedger
+  /** What metrics show; null before anything was measured. */
+  readonly figures: { figures(): LoadFigures | null }
+}
 
 export type JobService = {
   /** To be called when the routes can answer. */
@@ -35,7 +46,7 @@ export type JobService = {
 
 /** Jobs begin with `control.start()`, when `routes` can answer. */
 export async function openJobs(
-  { clock, log, engine }: JobDependencies,
+  { clock, log, engine, ledger, figures: shown }: JobDependencies,
   options: JobOptions,
   stateDirectory: string,
   routes: () => InnerRoutes,
@@ -43,15 +54,19 @@ export async function openJobs(
   const store = new JobStore(log, stateDirectory)
   const memory = new ConnectionMemory(new ClientMemory(Infinity))
   const counts = new Map<string, { done: number; failed: number; dead: number }>()
-  const channels = new JobChannels(options, store, clock, path.basename(stateDirectory))
+  const cloud = options.cloudRoots.length === 0 ? null : new (await import('./job-cloud.ts')).JobCloud(clock, process.env, options.cloudRoots) // prettier-ignore
+  const loads = new JobLoads(clock, engine, ledger, () => shown.figures())
+  const channels = new JobChannels(options, store, clock, path.basename(stateDirectory), cloud)
   const control = new JobControl({
     clock,
     log,
     store,
-    loadOf: (model, version) => loadOf(engine, model, version),
-    check: (plan) => check(plan, options, engine),
+    loadOf: (model, version) => loads.of(model, version),
+    check: (plan) => check(plan, options, engine, cloud),
+    discard: (record) => channels.discard(record),
     open: (record, concurrency) => channels.open(record, concurrency),
-    call: (record, call, signal) => callInside(routes(), memory, call, callerOf(record), signal),
+    call: (record, call, signal) =>
+      callInside(routes(), memory, call, callerOf(record), signal, () => loads.lineAnswered(record.plan.model)),
     counted: (model, outcome, count) => {
       const of = counts.get(model) ?? { done: 0, failed: 0, dead: 0 }
       of[outcome] += count
@@ -82,34 +97,28 @@ export async function openJobs(
 /** The author had the right to the model when the job was posted. */
 const callerOf = ({ author, tenant }: JobRecord): Caller => makeCaller('anonymous', author, { tenant })
 
-function loadOf(engine: Engine, model: string, version: string): ModelLoad | null {
-  const versions = engine.servedModel(model)?.versions
-  const served = version === '' ? [...(versions?.values() ?? [])].filter(({ isReady }) => isReady) : [versions?.get(version)].filter((one) => one !== undefined) // prettier-ignore
-  const [first] = served
-  if (first === undefined) return null
-  let [pendingCount, inFlightCount, instanceCount] = [0, 0, 0]
-  for (const one of served) {
-    pendingCount += one.pendingCount
-    inFlightCount += one.inFlightCount
-    instanceCount += one.instances.length
-  }
-  const { config } = first
-  const batchSize = config.dynamicBatching === null ? 1 : Math.max(1, config.maxBatchSize)
-  return { pendingCount, inFlightCount, instanceCount: Math.max(1, instanceCount), batchSize }
-}
-
-async function check({ model, version, input, output }: JobPlan, options: JobOptions, engine: Engine): Promise<void> {
+async function check(
+  { model, version, input, output }: JobPlan,
+  options: JobOptions,
+  engine: Engine,
+  cloud: CloudFiles | null,
+): Promise<void> {
   engine.findVersion(model, version)
-  for (const kind of [input.kind, output.kind]) {
-    if ((kind === 'files' || kind === 'file') && options.filesRoot === '') {
+  const inCloud = [input.kind === 'files' ? input.pattern : '', output.kind === 'file' ? output.path : ''].map((place) => isCloudAddress(place)) // prettier-ignore
+  for (const [i, kind] of [input.kind, output.kind].entries()) {
+    if ((kind === 'files' || kind === 'file') && inCloud[i] !== true && options.filesRoot === '') {
       throw new ServerError('UNSUPPORTED', 'this server reads and writes no files for jobs: start it with --jobs-dir FOLDER') // prettier-ignore
     }
     if (kind in addressFlags && addressOf(kind as QueueKind, options) === '') {
       throw new ServerError('UNSUPPORTED', `this server knows no ${kind}: start it with ${addressFlags[kind as QueueKind]}`) // prettier-ignore
     }
   }
-  if (input.kind === 'files') await filesOf(options.filesRoot, input.pattern)
-  if (output.kind === 'file') await outputInside(options.filesRoot, output.path)
+  if (input.kind === 'files') await (inCloud[0] === true ? requireCloud(cloud).find(input.pattern) : filesOf(options.filesRoot, input.pattern)) // prettier-ignore
+  if (output.kind !== 'file') return
+  if (inCloud[1] !== true) await outputInside(options.filesRoot, output.path)
+  else if (output.path.includes('*'))
+    throw new ServerError('INVALID_ARG', `'${output.path}' has a *: an output is one file`) // prettier-ignore
+  else requireCloud(cloud).check(output.path)
 }
 
 const addressFlags: Readonly<Record<QueueKind, string>> = {

@@ -19,7 +19,7 @@ import type { IndexEntry } from './engine/serving/index-entry.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { openGpus } from './open-gpus.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
-import type { JobService } from './open-jobs.ts'
+import type { JobService, openJobs } from './open-jobs.ts'
 import type { OpenServingModels } from './open-serving-models.ts'
 import { changeOrigin } from './model/change-origin.ts'
 import { modelKey, type ModelKey } from './model/model-key.ts'
@@ -137,7 +137,7 @@ async function openServer(
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   const connectionSlots = ConnectionSlots.ofProcess()
   const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots, self, rollouts }, options) // prettier-ignore
-  const jobs = await openJobService({ ...dependencies, engine }, options, ports)
+  const jobs = await openJobService({ ...dependencies, engine, ...counts, ...telling }, options, ports)
   const alerts = await openAlertDesk({ ...dependencies, audit, engine, rollouts, scaling, jobs }, options)
   const watched = { ...dependencies, ...counts, access, alerts, rollouts, scaling }
   const parts = {
@@ -236,13 +236,13 @@ async function openAlertDesk(
 
 /** Null where no jobs are allowed: then their code is not read. Jobs call models by the routes of the HTTP port. */
 async function openJobService(
-  parts: ServerDependencies & { readonly engine: Engine },
+  parts: ServerDependencies & Parameters<typeof openJobs>[0],
   { jobs, process }: ServerOptions,
   ports: Ports,
 ): Promise<JobService | null> {
   if (jobs === null) return null
-  const { openJobs } = await import('./open-jobs.ts')
-  return openJobs(parts, jobs, process.stateDirectory, () => ports.http ?? { find: () => null })
+  const jobsModule = await import('./open-jobs.ts')
+  return jobsModule.openJobs(parts, jobs, process.stateDirectory, () => ports.http ?? { find: () => null })
 }
 
 function createLiveCheck(

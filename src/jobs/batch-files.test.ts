@@ -25,3 +25,21 @@ test('files have an end in number and age, and belong to who uploaded them', asy
   await files.add('a/me', 'x.jsonl', 'batch', Buffer.from('1'))
   assert.equal(files.files('a/me').length, 1)
 })
+
+test('batches have an end in number: the oldest that is over goes', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-batch-files-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  const clock = new ManualClock()
+  const files = new BatchFiles(clock, folder, mostFiles, 2)
+  const add = async (id: string, over: readonly string[]): Promise<void> => {
+    await files.makeRoomForBatch((one) => over.includes(one))
+    await files.addBatch({ id, owner: 'a/me', inputFile: '', endpoint: '', window: '', metadata: null, total: 1, createdMs: clock.wallMs() }) // prettier-ignore
+  }
+  await add('batch_1', [])
+  await add('batch_2', [])
+  await assert.rejects(add('batch_3', []), /2 batches are under way, which is the most/)
+  await add('batch_3', ['batch_2'])
+  const restored = new BatchFiles(clock, folder)
+  await restored.restore()
+  assert.deepEqual(restored.batches('a/me').map(({ id }) => id), ['batch_3', 'batch_1']) // prettier-ignore
+})

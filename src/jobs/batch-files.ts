@@ -9,6 +9,7 @@ import { replaceFile } from '../base/replace-file.ts'
 import { ServerError } from '../base/server-error.ts'
 
 const mostBatchFiles = 1000
+const mostBatchRecords = 1000
 /** Of all files together. */
 const mostBatchFileBytes = 4 * 1024 * 1024 * 1024
 const longestFileAgeMs = 30 * 24 * 3600_000
@@ -37,10 +38,12 @@ export class BatchFiles {
   readonly #clock: Clock
   readonly #folder: string
   readonly #mostFiles: number
+  readonly #mostBatches: number
   readonly #files = new Map<string, BatchFile>()
   readonly #batches = new Map<string, BatchRecord>()
 
-  constructor(clock: Clock, stateDirectory: string, mostFiles = mostBatchFiles) {
+  constructor(clock: Clock, stateDirectory: string, mostFiles = mostBatchFiles, mostBatches = mostBatchRecords) {
+    this.#mostBatches = mostBatches
     this.#clock = clock
     this.#mostFiles = mostFiles
     this.#folder = path.join(stateDirectory, 'batches')
@@ -74,6 +77,16 @@ export class BatchFiles {
     await this.#save(id, file)
     this.#files.set(id, file)
     return file
+  }
+
+  /** The oldest batch that is over makes room for a new one. Throws UNAVAILABLE where none is over. */
+  async makeRoomForBatch(isOver: (id: string) => boolean): Promise<void> {
+    await this.#dropOld()
+    while (this.#batches.size >= this.#mostBatches) {
+      const old = this.#batches.keys().find(isOver)
+      if (old === undefined) throw ServerError.withoutStack('UNAVAILABLE', `${this.#mostBatches} batches are under way, which is the most: cancel one, or wait for its end`) // prettier-ignore
+      await this.#dropBatch(old)
+    }
   }
 
   async addBatch(batch: BatchRecord): Promise<void> {
@@ -117,10 +130,13 @@ export class BatchFiles {
     const oldest = this.#clock.wallMs() - longestFileAgeMs
     for (const { id, createdMs } of this.#files.values()) if (createdMs < oldest) await this.remove(id)
     for (const { id, createdMs } of this.#batches.values()) {
-      if (createdMs >= oldest) continue
-      this.#batches.delete(id)
-      await rm(path.join(this.#folder, `${id}.json`), { force: true })
+      if (createdMs < oldest) await this.#dropBatch(id)
     }
+  }
+
+  async #dropBatch(id: string): Promise<void> {
+    this.#batches.delete(id)
+    await rm(path.join(this.#folder, `${id}.json`), { force: true })
   }
 }
 

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { DiskPieces } from './piece-reader.ts'
 import { FileInput, fittingNames, filesOf } from './file-input.ts'
 import { FileOutput, outputInside } from './file-output.ts'
 
@@ -51,11 +52,15 @@ test('lines go on over the ends of reads and of files, from any position', async
     await input.close()
     return found
   }
-  const input = new FileInput(files, null)
+  const input = new FileInput(new DiskPieces(files, path.basename), null)
   assert.deepEqual(await all(input), ['a:1 1 1', 'a:2 xxx 300000', 'a:4 3 1', 'b:1 4 2'])
   assert.deepEqual(input.position(), { file: 1, offset: 3, line: 1 })
   const from = { file: 0, offset: 2, line: 1, outputBytes: 0 }
-  assert.deepEqual(await all(new FileInput(files, from)), ['a:2 xxx 300000', 'a:4 3 1', 'b:1 4 2'])
+  assert.deepEqual(await all(new FileInput(new DiskPieces(files, path.basename), from)), [
+    'a:2 xxx 300000',
+    'a:4 3 1',
+    'b:1 4 2',
+  ])
 })
 
 test('an output is cut back to what is known of it, stays inside its folder, and is bounded', async (t) => {

@@ -1,13 +1,13 @@
 // Lines of files, one after the other, from a position on.
 
-import { open, readdir, type FileHandle } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { joinInside, realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { JobInput, JobItem, JobPosition } from './job-channel.ts'
 import { longestLineBytes } from './job-line.ts'
+import type { PieceReader } from './piece-reader.ts'
 
-const readBytes = 256 * 1024
 const mostInputFiles = 100_000
 
 /** The files that a pattern names, below the root, in the order of their names. Throws INVALID_ARG and NOT_FOUND. */
@@ -25,10 +25,14 @@ export async function filesOf(root: string, pattern: string): Promise<string[]> 
 }
 
 /** Those of the names that fit the last part of a pattern with one `*`. Throws NOT_FOUND for none, INVALID_ARG for too many. */
-export function fittingNames(names: readonly string[], pattern: string): string[] {
+export function fittingNames(
+  names: readonly string[],
+  pattern: string,
+  where = ' in the folder of --jobs-dir',
+): string[] {
   const [start = '', end = ''] = path.basename(pattern).split('*')
   const fitting = names.filter((one) => one.length >= start.length + end.length && one.startsWith(start) && one.endsWith(end)) // prettier-ignore
-  if (fitting.length === 0) throw new ServerError('NOT_FOUND', `there is no file '${pattern}' in the folder of --jobs-dir`) // prettier-ignore
+  if (fitting.length === 0) throw new ServerError('NOT_FOUND', `there is no file '${pattern}'${where}`) // prettier-ignore
   if (fitting.length > mostInputFiles) throw new ServerError('INVALID_ARG', `'${pattern}' names ${fitting.length} files, at most ${mostInputFiles} can be read by one job`) // prettier-ignore
   return fitting.sort()
 }
@@ -42,21 +46,18 @@ async function fileInside(root: string, relative: string): Promise<string> {
 type Mark = { readonly file: number; readonly end: number; readonly line: number }
 
 export class FileInput implements JobInput {
-  readonly #files: readonly string[]
-  readonly #names: (file: string) => string
+  readonly #pieces: PieceReader
   #file: number
   #offset: number
   #line: number
-  #handle: FileHandle | null = null
   #rest: Buffer = Buffer.alloc(0)
   #begun: Buffer[] = []
   #begunBytes = 0
   #isFileOver = false
   #done: Mark
 
-  constructor(files: readonly string[], from: JobPosition | null, names: (file: string) => string = path.basename) {
-    this.#files = files
-    this.#names = names
+  constructor(pieces: PieceReader, from: JobPosition | null) {
+    this.#pieces = pieces
     this.#file = from?.file ?? 0
     this.#offset = from?.offset ?? 0
     this.#line = from?.line ?? 0
@@ -70,7 +71,7 @@ export class FileInput implements JobInput {
       if (end >= 0) this.#take(items, this.#rest.subarray(0, end), end + 1)
       else if (!this.#isFileOver && this.#rest.length > 0) this.#begin()
       else if (this.#isFileOver && this.#rest.length > 0) this.#take(items, this.#rest, this.#rest.length)
-      else if (this.#isFileOver && !(await this.#nextFile())) return items.length > 0 ? items : null
+      else if (this.#isFileOver && !this.#nextFile()) return items.length > 0 ? items : null
       else if (!this.#isFileOver) {
         // What was read is handed out before more is read: the wait for a disk is not a wait for a line that is there.
         if (items.length > 0) return items
@@ -93,19 +94,18 @@ export class FileInput implements JobInput {
     this.#line++
     if (line.every((byte) => byte <= 0x20)) return
     const mark: Mark = { file: this.#file, end: this.#offset, line: this.#line }
-    const at = `${this.#names(this.#files[this.#file] ?? '')}:${this.#line}`
+    const at = `${this.#pieces.nameOf(this.#file)}:${this.#line}`
     items.push({ line: Buffer.from(line), at, earlierAttempts: 0, mark })
   }
 
   async #read(): Promise<void> {
-    this.#handle ??= await open(this.#files[this.#file] ?? '', 'r')
     const at = this.#offset + this.#rest.length + this.#begunBytes
-    const { bytesRead, buffer } = await this.#handle.read(Buffer.allocUnsafe(readBytes), 0, readBytes, at)
+    const piece = await this.#pieces.read(this.#file, at)
+    const bytesRead = piece.length
     this.#isFileOver = bytesRead === 0
-    const piece = buffer.subarray(0, bytesRead)
     const end = piece.indexOf(0x0a)
     if (this.#begunBytes + (end < 0 ? bytesRead : end) > longestLineBytes) {
-      throw new ServerError('INVALID_ARG', `line ${this.#line + 1} of '${this.#names(this.#files[this.#file] ?? '')}' has more than ${longestLineBytes} bytes, which is the most`) // prettier-ignore
+      throw new ServerError('INVALID_ARG', `line ${this.#line + 1} of '${this.#pieces.nameOf(this.#file)}' has more than ${longestLineBytes} bytes, which is the most`) // prettier-ignore
     }
     this.#begun.push(piece)
     this.#begunBytes += bytesRead
@@ -116,10 +116,8 @@ export class FileInput implements JobInput {
     this.#begunBytes = 0
   }
 
-  async #nextFile(): Promise<boolean> {
-    await this.#handle?.close()
-    this.#handle = null
-    if (this.#file + 1 >= this.#files.length) return false
+  #nextFile(): boolean {
+    if (this.#file + 1 >= this.#pieces.count) return false
     this.#file++
     this.#offset = this.#line = 0
     this.#rest = Buffer.alloc(0)
@@ -146,8 +144,7 @@ export class FileInput implements JobInput {
     return { file: this.#done.file, offset: this.#done.end, line: this.#done.line }
   }
 
-  async close(): Promise<void> {
-    await this.#handle?.close()
-    this.#handle = null
+  close(): Promise<void> {
+    return this.#pieces.close()
   }
 }

@@ -29,6 +29,27 @@ export class FileOutput implements JobOutput {
     }
   }
 
+  /** Behind the last whole line. A queue has no checkpoint: the answers of messages that were marked stay. */
+  static async openAtEnd(file: string, mostBytes = Infinity): Promise<FileOutput> {
+    const handle = await open(file, 'a+', 0o600)
+    try {
+      let { size: end } = await handle.stat()
+      const piece = Buffer.alloc(64 * 1024)
+      while (end > 0) {
+        const from = Math.max(0, end - piece.length)
+        const { bytesRead } = await handle.read(piece, 0, end - from, from)
+        const lineEnd = piece.subarray(0, bytesRead).lastIndexOf(0x0a)
+        end = lineEnd < 0 ? from : from + lineEnd + 1
+        if (lineEnd >= 0) break
+      }
+      await handle.close()
+      return await FileOutput.open(file, end, mostBytes)
+    } catch (reason) {
+      await handle.close().catch(() => undefined)
+      throw reason
+    }
+  }
+
   async write(lines: readonly string[]): Promise<void> {
     const bytes = Buffer.from(lines.join(''))
     if (this.writtenBytes + bytes.length > this.#mostBytes) {

@@ -10,13 +10,14 @@ import type { LineAnswer, LineCall } from './job-line.ts'
 
 export type InnerRoutes = { find(target: string): RouteMatch | null }
 
-/** The answer of a route to a call. */
+/** The answer of a route to a call. `answered` is called in the same turn of the event loop in which the route answers. */
 export function callInside(
   routes: InnerRoutes,
   memory: ConnectionMemory,
   { target, body }: LineCall,
   caller: Caller,
   signal: AbortSignal,
+  answered: () => void,
 ): Promise<LineAnswer> {
   const match = routes.find(target)
   if (match === null)
@@ -24,6 +25,7 @@ export function callInside(
   return new Promise((resolve) => {
     const request = new InnerRequest(target, body, caller, new RequestMemory(memory), (answer) => {
       signal.removeEventListener('abort', leave)
+      answered()
       resolve(answer)
     })
     const leave = (): void => request.leave()

@@ -38,6 +38,10 @@ export interface JobOutput {
   write(lines: readonly string[]): Promise<void>
   /** What was written outlives a crash of the machine. */
   sync?(): Promise<void>
+  /** A checkpoint covers so many bytes: they will not be cut off any more. */
+  settled?(bytes: number): Promise<void>
+  /** The input is over and all answers are written. */
+  finish?(): Promise<void>
   /** The length of a file; 0 for a queue. */
   readonly writtenBytes: number
   close(): Promise<void>

@@ -6,12 +6,15 @@ import { importPackage } from '../base/import-package.ts'
 import { redisAddressOf, type RedisAddress } from '../base/redis-address.ts'
 import type { RedisModule } from '../base/redis-client.ts'
 import { ServerError } from '../base/server-error.ts'
+import { isCloudAddress, requireCloud, type CloudFiles } from './cloud-files.ts'
 import { FileInput, filesOf } from './file-input.ts'
 import { FileOutput, outputInside } from './file-output.ts'
 import type { JobInput, JobOutput } from './job-channel.ts'
+import { isQueueKind } from './job-plan.ts'
 import type { JobRecord } from './job-record.ts'
 import type { JobStore } from './job-store.ts'
 import type { Kafkajs } from './kafka-channel.ts'
+import { CloudPieces, DiskPieces } from './piece-reader.ts'
 import type { Amqplib } from './rabbitmq-channel.ts'
 
 /** Where the operator lets jobs read and write; '' for nowhere. */
@@ -20,21 +23,26 @@ type ChannelOptions = {
   readonly redisUrl: string
   readonly rabbitmqUrl: string
   readonly kafkaBrokers: readonly string[]
+  readonly cloudPartBytes: number
 }
 
 /** The answers that the server keeps for one job. */
 const mostKeptOutputBytes = 1024 * 1024 * 1024
-/** Messages that a queue may give out before their turn, for each call under way. */
-const heldPerCall = 4
+/** Messages that RabbitMQ gives out before their turn, and for each call under way. More than a run has between reading and mark. */
+const heldMessages = 512
+const heldPerCall = 8
 
 export class JobChannels {
   readonly #options: ChannelOptions
   readonly #store: JobStore
   readonly #clock: Clock
   readonly #serverName: string
+  readonly #cloud: CloudFiles | null
 
-  constructor(options: ChannelOptions, store: JobStore, clock: Clock, serverName: string) {
+  /** `cloud` is null where the operator named no place in a cloud. */
+  constructor(options: ChannelOptions, store: JobStore, clock: Clock, serverName: string, cloud: CloudFiles | null) {
     this.#options = options
+    this.#cloud = cloud
     this.#store = store
     this.#clock = clock
     this.#serverName = serverName
@@ -52,11 +60,16 @@ export class JobChannels {
 
   async #input({ id, plan: { input }, position }: JobRecord, concurrency: number): Promise<JobInput> {
     const { filesRoot, rabbitmqUrl } = this.#options
+    if (input.kind === 'files' && isCloudAddress(input.pattern)) {
+      const cloud = requireCloud(this.#cloud)
+      return new FileInput(new CloudPieces(cloud, await cloud.find(input.pattern)), position)
+    }
     if (input.kind === 'files') {
       const files = await filesOf(filesRoot, input.pattern)
-      return new FileInput(files, position, (file) => path.relative(filesRoot, file))
+      return new FileInput(new DiskPieces(files, (file) => path.relative(filesRoot, file)), position)
     }
-    if (input.kind === 'lines') return new FileInput([this.#store.inputFile(id)], position, () => 'line')
+    if (input.kind === 'lines')
+      return new FileInput(new DiskPieces([this.#store.inputFile(id)], () => 'line'), position)
     if (input.kind === 'redis') {
       const names = { ...input, consumer: `${this.#serverName}:${id}`, nowMs: () => this.#clock.nowNs() / 1e6 }
       const { RedisInput } = await import('./redis-channel.ts')
@@ -64,16 +77,34 @@ export class JobChannels {
     }
     if (input.kind === 'rabbitmq') {
       const { RabbitmqInput } = await import('./rabbitmq-channel.ts')
-      return RabbitmqInput.open(await amqplib(), rabbitmqUrl, input.name, concurrency * heldPerCall)
+      return RabbitmqInput.open(
+        await amqplib(),
+        this.#clock,
+        rabbitmqUrl,
+        input.name,
+        Math.max(heldMessages, concurrency * heldPerCall),
+      )
     }
     const { KafkaInput, openKafka } = await import('./kafka-channel.ts')
-    return KafkaInput.open(openKafka(await kafkajs(), this.#options.kafkaBrokers), input.name, input.group)
+    return KafkaInput.open(openKafka(await kafkajs(), this.#options.kafkaBrokers), this.#clock, input.name, input.group)
   }
 
-  async #output({ id, plan: { output }, position }: JobRecord): Promise<JobOutput> {
+  async #output({ id, plan: { input, output }, position }: JobRecord): Promise<JobOutput> {
     const kept = position?.outputBytes ?? 0
-    if (output.kind === 'file') return FileOutput.open(await outputInside(this.#options.filesRoot, output.path), kept)
-    if (output.kind === 'kept') return FileOutput.open(this.#store.outputFile(id), kept, mostKeptOutputBytes)
+    if (output.kind === 'file' && isCloudAddress(output.path)) {
+      const { CloudOutput } = await import('./cloud-output.ts')
+      const place = {
+        address: output.path,
+        folder: this.#store.uploadFolder(id),
+        partBytes: this.#options.cloudPartBytes,
+      }
+      return CloudOutput.open(requireCloud(this.#cloud), place, kept)
+    }
+    if (output.kind === 'file' || output.kind === 'kept') {
+      const file = output.kind === 'kept' ? this.#store.outputFile(id) : await outputInside(this.#options.filesRoot, output.path) // prettier-ignore
+      const mostBytes = output.kind === 'kept' ? mostKeptOutputBytes : Infinity
+      return isQueueKind(input.kind) ? FileOutput.openAtEnd(file, mostBytes) : FileOutput.open(file, kept, mostBytes)
+    }
     if (output.kind === 'redis') {
       const { RedisOutput } = await import('./redis-channel.ts')
       return RedisOutput.open(await redisClient(), this.#redis(), output.name)
@@ -84,6 +115,13 @@ export class JobChannels {
     }
     const { KafkaOutput, openKafka } = await import('./kafka-channel.ts')
     return KafkaOutput.open(openKafka(await kafkajs(), this.#options.kafkaBrokers), output.name)
+  }
+
+  /** Nobody will go on with the job: what was begun in a cloud is given up. */
+  async discard({ id, plan: { output } }: JobRecord): Promise<void> {
+    if (output.kind !== 'file' || !isCloudAddress(output.path) || this.#cloud === null) return
+    const { CloudOutput } = await import('./cloud-output.ts')
+    await CloudOutput.discard(this.#cloud, this.#store.uploadFolder(id))
   }
 
   #redis(): RedisAddress {

@@ -49,13 +49,21 @@ function controlOf(keeper = new MemoryKeeper(), opened: () => JobInput = () => i
     clock,
     log,
     store: keeper,
-    loadOf: () => ({ pendingCount: 0, inFlightCount: 0, instanceCount: 1, batchSize: 1 }),
+    loadOf: () => ({
+      pendingCount: 0,
+      inFlightCount: 0,
+      instanceCount: 1,
+      batchSize: 1,
+      pressure: null,
+      hasClients: false,
+    }),
     check: () => Promise.resolve(),
     open: () => {
       opens.count++
       return Promise.try(opened).then((input) => ({ input, output }))
     },
     call: () => Promise.resolve(good),
+    discard: () => Promise.resolve(),
     counted: () => undefined,
   })
   return { control, clock, log, keeper, opens }

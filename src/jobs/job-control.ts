@@ -8,18 +8,10 @@ import { messageOf, ServerError } from '../base/server-error.ts'
 import { CronSchedule } from './cron-schedule.ts'
 import type { JobInput, JobOutput } from './job-channel.ts'
 import type { LineAnswer, LineCall } from './job-line.ts'
-import { mostJobConcurrency, type JobPlan } from './job-plan.ts'
+import { isQueueKind, mostJobConcurrency, type JobPlan } from './job-plan.ts'
 import { isBatch, isJobOver, type JobRecord } from './job-record.ts'
 import { JobRun } from './job-run.ts'
-
-/** How busy the model of a job is, with the lines of the job among its requests. */
-export type ModelLoad = {
-  readonly pendingCount: number
-  readonly inFlightCount: number
-  readonly instanceCount: number
-  /** Rows that one execution takes. */
-  readonly batchSize: number
-}
+import { lineRoom, type ModelLoad } from './line-room.ts'
 
 /** Where jobs outlive the server. */
 export interface JobKeeper {
@@ -40,6 +32,8 @@ type JobParts = {
   check(plan: JobPlan): Promise<void>
   open(record: JobRecord, concurrency: number): Promise<{ readonly input: JobInput; readonly output: JobOutput }>
   readonly call: (record: JobRecord, call: LineCall, signal: AbortSignal) => Promise<LineAnswer>
+  /** The job was cancelled: what its output began and did not end is given up. */
+  discard(record: JobRecord): Promise<void>
   readonly counted: (model: string, outcome: 'done' | 'failed' | 'dead', count: number) => void
 }
 
@@ -180,6 +174,7 @@ export class JobControl {
     job.record.endedMs = this.#parts.clock.wallMs()
     await this.#stop(job)
     await this.#parts.store.save(job.record)
+    await this.#parts.discard(job.record).catch((reason: unknown) => this.#log.warning(`job '${id}' leaves an upload behind: ${messageOf(reason)}`)) // prettier-ignore
     this.#beginNext()
     return job.record
   }
@@ -258,7 +253,7 @@ export class JobControl {
   async #carryOut(job: Job): Promise<void> {
     const { record } = job
     const { clock, store } = this.#parts
-    const isQueue = record.plan.input.kind !== 'files' && record.plan.input.kind !== 'lines'
+    const isQueue = isQueueKind(record.plan.input.kind)
     job.doneBefore = record.done + record.failed
     record.startedMs = clock.wallMs()
     // The first run of a queue that does not stand is the caller's to hear of; later ones are tried again.
@@ -316,7 +311,7 @@ export class JobControl {
         concurrency,
         maxAttempts: plan.maxAttempts,
         call: (line, signal) => call(record, line, signal),
-        hasRoom: (ownCount) => hasRoom(loadOf(plan.model, plan.version), ownCount, plan.whilePressureBelow),
+        room: (ownCount) => lineRoom(loadOf(plan.model, plan.version), ownCount, plan.whilePressureBelow),
         counted: (outcome, count) => {
           record[outcome] += count
           counted(plan.model, outcome, count)
@@ -353,10 +348,3 @@ const inferTarget = ({ model, version }: JobPlan): string =>
 /** Enough to keep every instance busy with full batches. */
 const concurrencyOf = (load: ModelLoad | null): number =>
   load === null ? 1 : Math.max(1, Math.min(load.instanceCount * load.batchSize, mostJobConcurrency))
-
-/** Requests of others wait for nobody of this job: no line begins while one of them waits, or while they keep the model busy. */
-function hasRoom(load: ModelLoad | null, ownCount: number, below: number): boolean {
-  if (load === null) return ownCount === 0
-  const others = Math.max(0, load.inFlightCount - ownCount)
-  return load.pendingCount <= ownCount && others / Math.max(1, load.instanceCount) < below
-}

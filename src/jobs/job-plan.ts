@@ -2,6 +2,7 @@
 
 import { PlanProblems, type PlanValue } from '../base/plan-reader.ts'
 import { ServerError } from '../base/server-error.ts'
+import { isCloudAddress } from './cloud-files.ts'
 import { CronSchedule } from './cron-schedule.ts'
 
 export type QueueKind = 'redis' | 'rabbitmq' | 'kafka'
@@ -42,6 +43,9 @@ const longestName = 256
 export const mostInlineLines = 100_000
 const keys = ['model', 'version', 'input', 'output', 'concurrency', 'max_attempts', 'schedule', 'while_pressure_below'] as const // prettier-ignore
 const queueKinds: readonly QueueKind[] = ['redis', 'rabbitmq', 'kafka']
+
+export const isQueueKind = (kind: string): kind is QueueKind => (queueKinds as readonly string[]).includes(kind)
+
 const example = 'as {"model": "digits", "input": {"files": "in/*.jsonl"}, "output": {"file": "out.jsonl"}}'
 
 /** A plan, and the lines that came with it. Throws INVALID_ARG with every problem. */
@@ -70,6 +74,7 @@ function readPlan(root: PlanValue, lines: string[]): JobPlan | null {
   if (model === null || version === null || input === null || output === null) return null
   if (concurrency === null || maxAttempts === null || schedule === null || below === null) return null
   if (schedule !== '' && input.kind !== 'files') fields.schedule.fail('is for jobs that read files', 'a queue is read without end') // prettier-ignore
+  if (output.kind === 'file' && isCloudAddress(output.path) && isQueueKind(input.kind)) fields.output.fail('is a file in a cloud, which appears at the end of the job', 'a queue has no end: name a file of --jobs-dir or a queue') // prettier-ignore
   return { model, version, input, output, concurrency, maxAttempts, schedule, whilePressureBelow: below }
 }
 

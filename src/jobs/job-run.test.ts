@@ -10,6 +10,7 @@ import { FileOutput } from './file-output.ts'
 import type { JobItem, JobPosition } from './job-channel.ts'
 import { longestLineBytes, type LineAnswer, type LineCall } from './job-line.ts'
 import { checkpointLines, JobRun, type RunParts } from './job-run.ts'
+import { DiskPieces } from './piece-reader.ts'
 
 async function folderOf(t: { after(end: () => Promise<void>): void }, text: string): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'galatea-job-'))
@@ -24,7 +25,7 @@ const good = ({ id }: LineCall): LineAnswer => ({ status: 200, body: Buffer.from
 async function openRun(folder: string, parts: Partial<RunParts>, from: JobPosition | null = null) {
   const counts = { done: 0, failed: 0, dead: 0 }
   let position: JobPosition | null = from
-  const input = new FileInput([path.join(folder, 'in.jsonl')], from)
+  const input = new FileInput(new DiskPieces([path.join(folder, 'in.jsonl')], path.basename), from)
   const output = await FileOutput.open(path.join(folder, 'out.jsonl'), from?.outputBytes ?? 0)
   const run = new JobRun({
     clock: new SystemClock(),
@@ -35,7 +36,7 @@ async function openRun(folder: string, parts: Partial<RunParts>, from: JobPositi
     concurrency: 4,
     maxAttempts: 3,
     call: (call) => Promise.resolve(good(call)),
-    hasRoom: () => true,
+    room: () => Infinity,
     counted: (outcome, count) => (counts[outcome] += count),
     checkpoint: (at) => Promise.resolve(void (position = at)),
     ...parts,
@@ -134,7 +135,7 @@ test('no line begins while others need the model', async (t) => {
   let hasRoom = false
   let asked = 0
   const { run, close } = await openRun(folder, {
-    hasRoom: () => hasRoom,
+    room: () => (hasRoom ? 1 : 0),
     call: (line) => Promise.resolve((asked++, good(line))),
   })
   const ran = run.run()

@@ -19,8 +19,8 @@ export type RunParts = {
   /** Left out: the usual bound. */
   readonly mostHeldBytes?: number
   call(call: LineCall, signal: AbortSignal): Promise<LineAnswer>
-  /** Whether other callers leave room for one more line, with so many of this job's lines under way. */
-  readonly hasRoom: (ownCount: number) => boolean
+  /** For how many lines other callers leave room, with so many of this job's lines under way. */
+  readonly room: (ownCount: number) => number
   readonly counted: (outcome: 'done' | 'failed' | 'dead', count: number) => void
   /** Keeps the position; called after every so many lines. */
   readonly checkpoint: (position: JobPosition) => Promise<void>
@@ -34,6 +34,8 @@ const checkpointNs = 5e9
 /** Lines and answers that wait for their turn to be written. */
 const mostHeldJobBytes = 64 * 1024 * 1024
 const windowFactor = 4
+/** So many lines at least are between their reading and their mark: while a queue confirms some answers, the next lines run. */
+const leastWindow = 256
 const roomWaitNs = 20e6
 const emptyWaitNs = 200e6
 const firstBackoffNs = 100e6
@@ -78,7 +80,9 @@ export class JobRun {
     await this.#flushing
     if (this.#error !== null) throw ServerError.from(this.#error)
     await this.#checkpoint()
-    return this.#isInputOver && this.#slots.length === 0
+    const isAtEnd = this.#isInputOver && this.#slots.length === 0
+    if (isAtEnd) await this.#parts.output.finish?.()
+    return isAtEnd
   }
 
   /** Lines under way are given up; the next run begins with them. */
@@ -90,20 +94,22 @@ export class JobRun {
   }
 
   async #feed(): Promise<void> {
-    const { input, concurrency, hasRoom, mostHeldBytes = mostHeldJobBytes } = this.#parts
+    const { input, concurrency, room, mostHeldBytes = mostHeldJobBytes } = this.#parts
+    const window = Math.max(leastWindow, concurrency * windowFactor)
     while (!this.#isStopped && this.#error === null) {
-      const free = Math.min(concurrency - this.#runningCount, concurrency * windowFactor - this.#slots.length)
+      const free = Math.min(concurrency - this.#runningCount, window - this.#slots.length)
       if (free <= 0 || this.#heldBytes > mostHeldBytes) {
         await this.#woken()
         continue
       }
-      if (!hasRoom(this.#runningCount)) {
+      const mayBegin = Math.min(free, room(this.#runningCount))
+      if (mayBegin <= 0) {
         this.standsStillBecause = 'other callers need the model'
         await this.#sleep(roomWaitNs)
         continue
       }
       this.standsStillBecause = ''
-      const items = await input.next(free)
+      const items = await input.next(mayBegin)
       if (items === null) {
         this.#isInputOver = true
         return
@@ -190,7 +196,9 @@ export class JobRun {
     this.#checkpointNs = clock.nowNs()
     if (position === null) return
     await output.sync?.()
-    await checkpoint({ ...position, outputBytes: output.writtenBytes })
+    const { writtenBytes } = output
+    await checkpoint({ ...position, outputBytes: writtenBytes })
+    await output.settled?.(writtenBytes)
   }
 
   #woken(): Promise<void> {

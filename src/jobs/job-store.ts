@@ -58,7 +58,13 @@ export class JobStore implements JobKeeper {
     return path.join(this.#folder, `${id}.output.jsonl`)
   }
 
+  /** Answers that wait to be sent to a cloud. */
+  uploadFolder(id: string): string {
+    return path.join(this.#folder, `${id}.upload`)
+  }
+
   async remove(id: string): Promise<void> {
+    await rm(this.uploadFolder(id), { recursive: true, force: true })
     for (const file of [this.inputFile(id), this.outputFile(id), path.join(this.#folder, `${id}.json`)]) await rm(file, { force: true }) // prettier-ignore
   }
 

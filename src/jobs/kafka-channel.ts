@@ -1,7 +1,9 @@
 // Lines from a topic of Kafka and answers to one. Offsets are committed after the answers were acknowledged.
 
 import type { Consumer, EachBatchPayload, Kafka, Producer } from 'kafkajs'
+import type { Clock } from '../base/clock.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
+import { Arrivals } from './arrivals.ts'
 import type { JobInput, JobItem, JobOutput } from './job-channel.ts'
 
 /** What is used of the package `kafkajs`. */
@@ -26,13 +28,14 @@ export class KafkaInput implements JobInput {
   readonly #producer: Producer
   readonly #topic: string
   readonly #group: string
-  readonly #arrived: JobItem[] = []
+  readonly #arrived: Arrivals<JobItem>
   #taken: (() => void)[] = []
   #crash: Error | null = null
   #isClosed = false
 
-  private constructor(kafka: Kafka, topic: string, group: string) {
+  private constructor(kafka: Kafka, clock: Clock, topic: string, group: string) {
     this.#kafka = kafka
+    this.#arrived = new Arrivals(clock)
     this.#topic = topic
     this.#group = group
     this.#consumer = kafka.consumer({ groupId: group })
@@ -40,8 +43,8 @@ export class KafkaInput implements JobInput {
     this.#consumer.on('consumer.crash', ({ payload }) => (this.#crash = payload.error))
   }
 
-  static async open(kafka: Kafka, topic: string, group: string): Promise<KafkaInput> {
-    const input = new KafkaInput(kafka, topic, group)
+  static async open(kafka: Kafka, clock: Clock, topic: string, group: string): Promise<KafkaInput> {
+    const input = new KafkaInput(kafka, clock, topic, group)
     try {
       await input.#producer.connect()
       await input.#consumer.connect()
@@ -66,18 +69,18 @@ export class KafkaInput implements JobInput {
         mark,
       })
       given.resolveOffset(offset)
-      while (this.#arrived.length >= mostArrived && given.isRunning() && !this.#isClosed) {
+      while (this.#arrived.count >= mostArrived && given.isRunning() && !this.#isClosed) {
         await new Promise<void>((resolve) => this.#taken.push(resolve))
         await given.heartbeat()
       }
     }
   }
 
-  next(most: number): Promise<JobItem[]> {
+  async next(most: number): Promise<JobItem[]> {
     this.#check()
-    const items = this.#arrived.splice(0, most)
+    const items = await this.#arrived.take(most)
     for (const wake of this.#taken.splice(0)) wake()
-    return Promise.resolve(items)
+    return items
   }
 
   #check(): void {
@@ -115,6 +118,7 @@ export class KafkaInput implements JobInput {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#arrived.wake()
     for (const wake of this.#taken.splice(0)) wake()
     await Promise.allSettled([this.#consumer.disconnect(), this.#producer.disconnect()])
   }

@@ -68,6 +68,9 @@ export class OpenAiBatches {
     const file = files.file(plan.inputFile, ownerOf(caller))
     const lines = (await readFile(files.pathOf(file.id), 'utf8')).split('\n').filter((line) => line.trim() !== '')
     const model = requireCalls(lines, plan.endpoint, caller)
+    const jobs = new Map(control.list().map((job) => [job.id, job]))
+    // A batch whose job is forgotten is over.
+    await files.makeRoomForBatch((one) => !jobs.has(one) || isJobOver(jobs.get(one) as JobRecord))
     const id = `${batchPrefix}${randomBytes(12).toString('hex')}`
     const { plan: jobPlan } = readJobPlan({ model, input: { lines: [] } })
     const job = await control.create(jobPlan, lines, caller, id)

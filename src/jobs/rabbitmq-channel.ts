@@ -1,7 +1,9 @@
 // Lines from a queue of RabbitMQ and answers to one. A message is acknowledged after its answer was confirmed.
 
 import type { ChannelModel, ConfirmChannel, ConsumeMessage } from 'amqplib'
+import type { Clock } from '../base/clock.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
+import { Arrivals } from './arrivals.ts'
 import type { JobInput, JobItem, JobOutput } from './job-channel.ts'
 
 /** What is used of the package `amqplib`. */
@@ -70,26 +72,36 @@ export class RabbitmqInput implements JobInput {
   readonly #session: AmqpSession
   readonly #queue: string
   readonly #deadQueue: string
-  readonly #arrived: ConsumeMessage[] = []
+  readonly #arrived: Arrivals<ConsumeMessage>
   #isCancelled = false
 
-  private constructor(session: AmqpSession, queue: string) {
+  private constructor(session: AmqpSession, clock: Clock, queue: string) {
     this.#session = session
+    this.#arrived = new Arrivals(clock)
     this.#queue = queue
     this.#deadQueue = `${queue}${deadSuffix}`
   }
 
-  /** `prefetch`: so many messages are held without an answer. */
-  static async open(amqplib: Amqplib, url: string, queue: string, prefetch: number): Promise<RabbitmqInput> {
+  /** `mostHeld`: so many messages are held without an answer. */
+  static async open(
+    amqplib: Amqplib,
+    clock: Clock,
+    url: string,
+    queue: string,
+    mostHeld: number,
+  ): Promise<RabbitmqInput> {
     const session = await AmqpSession.open(amqplib, url)
-    const input = new RabbitmqInput(session, queue)
+    const input = new RabbitmqInput(session, clock, queue)
     try {
       await session.requireQueue(url, amqplib, queue)
       await session.requireQueue(url, amqplib, input.#deadQueue)
-      await session.channel.prefetch(prefetch)
+      await session.channel.prefetch(mostHeld)
       await session.channel.consume(queue, (message) => {
-        if (message === null) input.#isCancelled = true
-        else input.#arrived.push(message)
+        if (message !== null) input.#arrived.push(message)
+        else {
+          input.#isCancelled = true
+          input.#arrived.wake()
+        }
       })
       return input
     } catch (reason) {
@@ -98,15 +110,17 @@ export class RabbitmqInput implements JobInput {
     }
   }
 
-  next(most: number): Promise<JobItem[]> {
+  async next(most: number): Promise<JobItem[]> {
     this.#session.check()
     if (this.#isCancelled) throw new ServerError('UNAVAILABLE', `the queue '${this.#queue}' was deleted`)
-    return Promise.resolve(this.#arrived.splice(0, most).map(itemOf))
+    return (await this.#arrived.take(most)).map(itemOf)
   }
 
   done(items: readonly JobItem[]): Promise<void> {
     this.#session.check()
-    for (const { mark } of items) this.#session.channel.ack(mark as ConsumeMessage)
+    // One word for all of them: messages are marked in the order in which the queue gave them out.
+    const last = items.at(-1)
+    if (last !== undefined) this.#session.channel.ack(last.mark as ConsumeMessage, true)
     return Promise.resolve()
   }
 
@@ -121,7 +135,7 @@ export class RabbitmqInput implements JobInput {
 
   async left(): Promise<number> {
     const { messageCount } = await this.#session.channel.checkQueue(this.#queue)
-    return messageCount + this.#arrived.length
+    return messageCount + this.#arrived.count
   }
 
   position(): null {
@@ -129,6 +143,7 @@ export class RabbitmqInput implements JobInput {
   }
 
   close(): Promise<void> {
+    this.#arrived.wake()
     return this.#session.close()
   }
 }

@@ -3,7 +3,7 @@
 import { messageOf } from '../base/server-error.ts'
 import { redisAddressOf } from '../base/redis-address.ts'
 import { flag, ours, repeatable } from './flag.ts'
-import { badOption, boolean, formOf, text } from './flag-forms.ts'
+import { badOption, boolean, formOf, integer, text } from './flag-forms.ts'
 
 const redisUrl = formOf('redis://HOST:PORT', (name, given) => {
   if (given === '' || redisAddressOf(given) !== null) return given
@@ -23,6 +23,20 @@ const brokers = formOf('HOST:PORT,HOST:PORT', (name, given) => {
   return list
 })
 
+const cloudPlace = formOf('s3://BUCKET/FOLDER', (name, given) => {
+  if (given === '' || /^(?:s3|gs|as):\/\/[^?#@]+$/i.test(given)) return given
+  throw badOption(name, `expected s3://BUCKET/FOLDER, gs://BUCKET/FOLDER or as://ACCOUNT/CONTAINER/FOLDER, got '${given.replace(/\/\/[^/@]*@/, '//').replace(/[?#].*$/, '')}'`) // prettier-ignore
+})
+
+/** What all stores take: 5 MiB or more, and steps of 256 KiB. */
+const smallestPartBytes = 5 * 1024 * 1024
+const partStepBytes = 256 * 1024
+const partBytes = formOf('BYTES', (name, given) => {
+  const size = integer(smallestPartBytes, 1024 * 1024 * 1024).parse(name, given)
+  if (size % partStepBytes !== 0) throw badOption(name, `expected a multiple of ${partStepBytes}, got ${size}`)
+  return size
+})
+
 /** The body of POST /v2/jobs. Its keys are checked when the job begins. */
 const job = formOf('JSON', (name, given) => {
   try {
@@ -40,6 +54,12 @@ export const jobFlags = [
     .says('Job that begins with the server, as the body of POST /v2/jobs; it is kept by its text')
     .set('jobs.atStart', (flags) => flags.all('job').map((given) => ({ text: given, body: job.parse('job', given) }))),
   flag('jobs-dir', text('PATH'), '', ours).says('Folder below which jobs read and write files').to('jobs.filesRoot'),
+  flag('jobs-cloud', cloudPlace, '', { ...ours, ...repeatable })
+    .says('Place in S3, Google Cloud Storage or Azure below which jobs read and write files')
+    .set('jobs.cloudRoots', (flags) => flags.all('jobs-cloud').map((given) => cloudPlace.parse('jobs-cloud', given)).filter((one) => one !== '')), // prettier-ignore
+  flag('jobs-cloud-part-bytes', partBytes, '16777216', ours)
+    .says('Parts in which jobs write a file to a cloud; a file has 10,000 parts at most')
+    .to('jobs.cloudPartBytes'),
   flag('jobs-redis', redisUrl, '', ours).says('Redis whose streams jobs read and write').to('jobs.redisUrl'),
   flag('jobs-rabbitmq', rabbitmqUrl, '', ours).says('RabbitMQ whose queues jobs read and write').to('jobs.rabbitmqUrl'),
   flag('jobs-kafka', brokers, '', ours).says('Kafka brokers whose topics jobs read and write').to('jobs.kafkaBrokers'),

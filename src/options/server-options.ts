@@ -215,6 +215,10 @@ export type JobOptions = {
   readonly atStart: readonly { readonly text: string; readonly body: unknown }[]
   /** `--jobs-dir`: files are read and written below this folder; '' for no files. */
   readonly filesRoot: string
+  /** `--jobs-cloud`: places in S3, Google Cloud Storage or Azure below which jobs read and write. */
+  readonly cloudRoots: readonly string[]
+  /** `--jobs-cloud-part-bytes` */
+  readonly cloudPartBytes: number
   /** `--jobs-redis`; '' for none. */
   readonly redisUrl: string
   /** `--jobs-rabbitmq`; '' for none. */

@@ -5,6 +5,9 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { SystemClock } from '../../src/base/clock.ts'
+import { JobCloud } from '../../src/job-cloud.ts'
+import type { CloudFile } from '../../src/jobs/cloud-files.ts'
 import { httpInfer } from './http-infer.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 import { startAzure, startGcs, startS3, type StorageEmulator } from './storage-emulator.ts'
@@ -38,6 +41,17 @@ async function hasPartialFile(cache: string): Promise<boolean> {
       () => 0,
     )
   return (await Promise.all((await readdir(folder)).map(sizeOf))).some((size) => size > 0)
+}
+
+/** A part of an object that is being written. */
+const isPart = (method: string, url: string): boolean =>
+  method === 'PUT' && /partNumber=|comp=block(?:&|$)|upload_id=/.test(url)
+
+async function storedText(cloud: JobCloud, address: string): Promise<string> {
+  const [file] = await cloud.find(address)
+  const pieces: Uint8Array[] = []
+  for await (const piece of await cloud.read(file as CloudFile, 0, AbortSignal.timeout(30_000))) pieces.push(piece)
+  return Buffer.concat(pieces).toString()
 }
 
 const load = (server: ServerProcess, model: string): Promise<Response> =>
@@ -136,6 +150,49 @@ describe('every kind of cloud storage', { concurrency: 3 }, () => {
         assert.match(ranges.at(-1)?.range ?? '', /^bytes=[1-9]\d+-/)
         await using again = await serve('--model-control-mode=explicit', '--load-model=broken')
         assert.equal((await httpInfer(again.url, 'broken', [input])).status, 200)
+      })
+
+      test('a job reads files there and writes one there, which appears whole, also after a kill in the middle', async (t) => {
+        const line = (id: string): string => JSON.stringify({ id, inputs: [{ ...input, shape: [1, 1400], data: Array(1400).fill(1_000_001) }] }) // prettier-ignore
+        const ids = Array.from({ length: 1050 }, (_, i) => `r${i}`)
+        await storage.put('in/a.jsonl', ids.slice(0, 700).map(line).join('\n'))
+        await storage.put('in/b.jsonl', ids.slice(700).map(line).join('\n'))
+        await storage.put('in/other.txt', 'no line of the job')
+        Object.assign(process.env, storage.environment)
+        const cloud = new JobCloud(new SystemClock(), process.env, [storage.repository])
+        t.after(() => cloud.close())
+        const address = `${storage.repository}/out/all.jsonl`
+        const plan = { model: 'first', input: { files: `${storage.repository}/in/*.jsonl` }, output: { file: address }, concurrency: 8 } // prettier-ignore
+        const flags = ['--model-control-mode=explicit', '--load-model=first', '--allow-jobs=true', `--state-dir=${cache}/state`, `--jobs-cloud=${storage.repository}`, '--jobs-cloud-part-bytes=5242880'] // prettier-ignore
+        const killed = await serve(...flags)
+        const post = (body: unknown): Promise<Response> => fetch(`${killed.url}/v2/jobs`, { method: 'POST', body: JSON.stringify(body) }) // prettier-ignore
+        const refused = await post({ ...plan, input: { files: 's3://elsewhere/in/a.jsonl' } })
+        assert.deepEqual([refused.status, /is not a file below/.test(await refused.text())], [400, true])
+        let partCount = 0
+        storage.proxy.fault = (method, url) => {
+          if (!isPart(method, url)) return null
+          if (++partCount === 2) killed.signal('SIGKILL')
+          return partCount === 2 ? 'unavailable' : null
+        }
+        const { id } = (await (await post(plan)).json()) as { id: string }
+        await killed.exited
+        storage.proxy.fault = () => null
+        await assert.rejects(cloud.find(address), /there is no file/)
+        await using server = await serve(...flags)
+        let job = { state: '', reason: '', done: 0 }
+        await until(
+          async () => {
+            job = (await (await fetch(`${server.url}/v2/jobs/${id}`)).json()) as typeof job
+            return job.state === 'DONE' || job.state === 'FAILED'
+          },
+          'the job',
+          { seen: () => JSON.stringify(job) },
+        )
+        assert.equal(job.state, 'DONE', job.reason)
+        const answers = (await storedText(cloud, address)).trim().split('\n').map((text) => JSON.parse(text) as { id: string; outputs: { data: number[] }[] }) // prettier-ignore
+        assert.deepEqual(answers.map((one) => one.id), ids) // prettier-ignore
+        assert.equal(answers.at(-1)?.outputs[0]?.data.length, 1400)
+        await assert.rejects(readdir(path.join(cache, 'state/jobs', `${id}.upload`)), /ENOENT/)
       })
 
       test('what serves goes on serving when an update cannot be read, and views are gone after the exit', async () => {

@@ -1,21 +1,15 @@
 // Jobs over a real RabbitMQ, and over the brokers that librdkafka brings for tests.
 
 import assert from 'node:assert/strict'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test, type TestContext } from 'node:test'
 import amqplib from 'amqplib'
 import kafkajs from 'kafkajs'
-import { freePort } from '../free-port.ts'
-import { requireTool } from '../tool.ts'
 import { until } from '../until.ts'
+import { Ends, startKafka, startRabbitmq } from './queue-brokers.ts'
 import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
-
-const rabbitmqServer = await requireTool('rabbitmq-server')
-const kafkaPython = await requireTool('kafka-mock')
 
 /** `GALATEA_JOB_MESSAGES=100000` for a long proof. */
 const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 1500)
@@ -29,19 +23,10 @@ const lineOf = (i: number): string => {
   })
 }
 
-/** Ends what a test opened, the last thing first: a client waits for an answer of its broker. */
-class Ends {
-  readonly #ends: (() => unknown)[] = []
-
-  constructor(t: TestContext) {
-    t.after(async () => {
-      for (const end of this.#ends.toReversed()) await end()
-    })
-  }
-
-  add(end: () => unknown): void {
-    this.#ends.push(end)
-  }
+function endsOf(t: TestContext): Ends {
+  const ends = new Ends()
+  t.after(() => ends.close())
+  return ends
 }
 
 async function folderOf(ends: Ends): Promise<string> {
@@ -80,36 +65,8 @@ async function withKill(
 
 const idOf = (text: string): string => (JSON.parse(text) as { id: string }).id
 
-async function startRabbitmq(ends: Ends, folder: string): Promise<string> {
-  const [port, distPort] = [await freePort(), await freePort()]
-  const environment = {
-    ...process.env,
-    HOME: folder,
-    RABBITMQ_NODENAME: `galatea${port}@localhost`,
-    RABBITMQ_NODE_PORT: String(port),
-    RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
-    RABBITMQ_DIST_PORT: String(distPort),
-    RABBITMQ_MNESIA_BASE: path.join(folder, 'mnesia'),
-    RABBITMQ_LOG_BASE: path.join(folder, 'log'),
-    RABBITMQ_PID_FILE: path.join(folder, 'pid'),
-    RABBITMQ_ENABLED_PLUGINS_FILE: path.join(folder, 'plugins'),
-    RABBITMQ_CONFIG_FILE: path.join(folder, 'none'),
-  }
-  const program = path.join('/usr/lib/rabbitmq/bin', path.basename(rabbitmqServer))
-  const child = spawn(program, [], { env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  ends.add(async () => {
-    const ended = once(child, 'exit')
-    process.kill(-(child.pid ?? 0), 'SIGKILL')
-    await ended
-  })
-  await until(() => output.includes('Starting broker... completed'), 'RabbitMQ', { seen: () => output })
-  return `amqp://guest:guest@127.0.0.1:${port}`
-}
-
 test('messages of RabbitMQ: a server that is killed loses none, and bad ones are put aside', async (t) => {
-  const ends = new Ends(t)
+  const ends = endsOf(t)
   const folder = await folderOf(ends)
   const url = await startRabbitmq(ends, folder)
   const connection = await amqplib.connect(url)
@@ -141,23 +98,8 @@ test('messages of RabbitMQ: a server that is killed loses none, and bad ones are
   assert.match(String(dead.properties.headers?.['x-galatea-error']), /the request has no 'inputs'/)
 })
 
-async function startKafka(ends: Ends): Promise<string> {
-  const program = `
-from confluent_kafka import Producer
-import sys
-producer = Producer({'test.mock.num.brokers': 1, 'bootstrap.servers': 'none'})
-broker = list(producer.list_topics(timeout=30).brokers.values())[0]
-print(f'{broker.host}:{broker.port}', flush=True)
-sys.stdin.read()
-`
-  const child: ChildProcess = spawn(kafkaPython, ['-c', program], { stdio: ['pipe', 'pipe', 'inherit'] })
-  ends.add(() => child.kill('SIGKILL'))
-  const [address] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
-  return address.toString().trim()
-}
-
 test('messages of Kafka: a server that is killed loses none, and bad ones are put aside', async (t) => {
-  const ends = new Ends(t)
+  const ends = endsOf(t)
   const folder = await folderOf(ends)
   const broker = await startKafka(ends)
   const kafka = new kafkajs.Kafka({ brokers: [broker], logLevel: kafkajs.logLevel.NOTHING })

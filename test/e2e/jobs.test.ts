@@ -1,18 +1,14 @@
 // Jobs over files, lines of the body and real queues: nothing is lost when the server is killed, and clients come first.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { createClient } from '@redis/client'
-import { freePort } from '../free-port.ts'
-import { requireTool } from '../tool.ts'
 import { until } from '../until.ts'
+import { Ends, startRedis } from './queue-brokers.ts'
 import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
-
-const redisServer = await requireTool('redis-server')
 
 type Job = { id: string; state: string; done: number; failed: number; reason?: string; left?: number | null }
 
@@ -147,11 +143,11 @@ const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 3000)
 const patience = { seconds: 60 + messageCount / 100, everyMs: 100 }
 
 test('messages of a Redis stream: a server that is killed loses none, and bad ones are put aside', async (t) => {
-  const port = await freePort()
   const folder = await folderOf(t)
-  const redis = spawn(redisServer, ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''], { stdio: 'ignore' }) // prettier-ignore
-  t.after(() => redis.kill('SIGKILL'))
-  const client = createClient({ url: `redis://127.0.0.1:${port}` })
+  const ends = new Ends()
+  t.after(() => ends.close())
+  const address = await startRedis(ends, folder)
+  const client = createClient({ url: address })
   client.on('error', () => undefined)
   await client.connect()
   t.after(() => client.destroy())
@@ -161,7 +157,7 @@ test('messages of a Redis stream: a server that is killed loses none, and bad on
   }
   await client.xAdd('in', '*', { body: '{"id":"bad"}' })
   const plan = { model: 'simple', input: { redis: { stream: 'in' } }, output: { redis: { stream: 'out' } } }
-  const flags = flagsOf(folder, '--jobs-redis', `redis://127.0.0.1:${port}`, `--job=${JSON.stringify(plan)}`)
+  const flags = flagsOf(folder, '--jobs-redis', address, `--job=${JSON.stringify(plan)}`)
   const killed = await startServerProcess(flags)
   t.after(() => killed.stop())
   await until(async () => (await client.xLen('out')) > count / 3, 'some answers', patience)
@@ -178,7 +174,8 @@ test('messages of a Redis stream: a server that is killed loses none, and bad on
   const ids = new Set(answers.map(({ id }) => id))
   assert.equal(ids.size, count + 1)
   t.diagnostic(`${count} messages, ${answers.length - ids.size} answers came twice`)
-  assert.ok(answers.length - ids.size <= 100, `${answers.length - ids.size} answers came twice`)
+  // As many as are between their reading and their mark.
+  assert.ok(answers.length - ids.size <= 256, `${answers.length - ids.size} answers came twice`)
   const dead = (await client.xRange('in:dead', '-', '+')) ?? []
   assert.deepEqual(dead.map(({ message }) => message['body']), ['{"id":"bad"}']) // prettier-ignore
   assert.equal((await ask(`${server.url}/v2/jobs/${job.id}/cancel`, {})).json.state, 'CANCELLED')

@@ -17,6 +17,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/batch-files.ts mostBatchFileBytes',
     'jobs/batch-files.ts longestFileAgeMs',
   ],
+  'batches of the OpenAI API that are kept, and their age': ['jobs/batch-files.ts mostBatchRecords'],
   'texts beside a batch (`metadata`), characters of each, batches or files of one page': [
     'frontends/openai/batch-endpoints.ts mostMetadata',
     'frontends/openai/batch-endpoints.ts longestMetadataText',
@@ -31,6 +32,8 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'bytes of one line of a job': ['jobs/job-line.ts longestLineBytes'],
   'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
+  'parts of a file that a job writes to a cloud, bytes of a part': ['jobs/cloud-output.ts mostUploadParts'],
+  'files that a cloud lists for one pattern': ['job-cloud.ts mostListed'],
   'bytes of answers that the server keeps for a job': ['jobs/job-channels.ts mostKeptOutputBytes'],
   'Envoys of one control plane, resources that one of them names': [
     'fleet/ads-service.ts mostStreams',

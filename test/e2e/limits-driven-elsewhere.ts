@@ -45,6 +45,15 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/batch-files.test.ts',
     'keeps at most 3 files',
   ),
+  'batches of the OpenAI API that are kept, and their age': elsewhere(
+    'src/jobs/batch-files.test.ts',
+    '2 batches are under way, which is the most',
+  ),
+  'parts of a file that a job writes to a cloud, bytes of a part': elsewhere(
+    'src/jobs/cloud-output.test.ts',
+    'more than 10000 bytes, which is the most',
+  ),
+  'files that a cloud lists for one pattern': elsewhere('src/jobs/file-input.test.ts', 'files, at most'),
   'texts beside a batch (`metadata`), characters of each, batches or files of one page': elsewhere(
     'test/e2e/openai/batches.test.ts',
     'at most 16 texts',

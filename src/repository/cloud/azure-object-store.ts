@@ -1,7 +1,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { CloudCredential, Environment } from './cloud-credentials.ts'
 import type { BucketLocation } from './cloud-location.ts'
-import type { ObjectStore, StoredObject } from './object-store.ts'
+import type { ObjectUpload, StoredObject, WritableStore } from './object-store.ts'
 import { importPackage } from '../../base/import-package.ts'
 
 /** What is used of @azure/storage-blob. */
@@ -21,6 +21,11 @@ type Container = {
   getBlobClient(name: string): {
     download(offset: number, count: undefined, options: object): Promise<Downloaded>
   }
+  getBlockBlobClient(name: string): BlockBlob
+}
+type BlockBlob = {
+  stageBlock(id: string, bytes: Buffer, length: number, options: object): Promise<unknown>
+  commitBlockList(ids: readonly string[], options: object): Promise<unknown>
 }
 type Downloaded = { readonly readableStreamBody?: AsyncIterable<Uint8Array> & { destroy?(): void } }
 type IdentitySdk = {
@@ -33,7 +38,7 @@ export async function openAzure(
   location: BucketLocation,
   credential: CloudCredential,
   environment: Environment,
-): Promise<ObjectStore> {
+): Promise<WritableStore> {
   const sdk = await importPackage<AzureSdk>('@azure/storage-blob', 'a repository in as://')
   // Trying again is done in one place for all stores.
   const settings = { retryOptions: { maxTries: 1 } }
@@ -76,7 +81,7 @@ async function azureCredential(sdk: AzureSdk, location: BucketLocation, credenti
   return new sdk.StorageSharedKeyCredential(account_str === '' ? location.account : account_str, account_key)
 }
 
-class AzureObjectStore implements ObjectStore {
+class AzureObjectStore implements WritableStore {
   readonly identity: string
   readonly #container: Container
 
@@ -117,10 +122,41 @@ class AzureObjectStore implements ObjectStore {
     return readableStreamBody
   }
 
+  upload(key: string): Promise<ObjectUpload> {
+    return Promise.resolve(new AzureUpload(this.#container.getBlockBlobClient(key)))
+  }
+
   close(): void {
     // The library keeps nothing open.
   }
 }
+
+/** Blocks that were sent are kept for a week. They belong to the object, so that there is nothing to remember. */
+class AzureUpload implements ObjectUpload {
+  readonly #blob: BlockBlob
+  readonly state = ''
+
+  constructor(blob: BlockBlob) {
+    this.#blob = blob
+  }
+
+  async part(number: number, _: number, bytes: Buffer, abortSignal: AbortSignal): Promise<void> {
+    await this.#blob.stageBlock(blockId(number), bytes, bytes.length, { abortSignal })
+  }
+
+  async complete(number: number, from: number, rest: Buffer, abortSignal: AbortSignal): Promise<void> {
+    if (rest.length > 0) await this.part(number, from, rest, abortSignal)
+    const ids = Array.from({ length: number + (rest.length > 0 ? 1 : 0) }, (_, i) => blockId(i))
+    await this.#blob.commitBlockList(ids, { abortSignal, blobHTTPHeaders: { blobContentType: 'application/jsonl' } })
+  }
+
+  /** Azure forgets the blocks by itself: to delete them now would need an object that is there. */
+  abort(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+const blockId = (number: number): string => Buffer.from(String(number).padStart(6, '0')).toString('base64')
 
 /** Listings give ETags without quotes, requests want them with. */
 const quoted = (tag: string): string => (tag.startsWith('"') || tag.startsWith('W/') ? tag : `"${tag}"`)

@@ -12,7 +12,7 @@ import { parseCloudLocation, withoutSecrets, type BucketLocation } from './cloud
 import type { CloudParts } from './cloud-store.ts'
 import type { DownloadSettings } from './download-file.ts'
 import { openGcs } from './gcs-object-store.ts'
-import type { ObjectStore } from './object-store.ts'
+import type { ObjectStore, WritableStore } from './object-store.ts'
 import { ObjectTree, type TreeDependencies } from './object-tree.ts'
 import type { RemoteTree } from './remote-tree.ts'
 import { openS3 } from './s3-object-store.ts'
@@ -65,7 +65,7 @@ async function openRemoteTree(
   return new ObjectTree(dependencies, downloads, { first: await open(), open }, location)
 }
 
-async function openObjectStore(location: BucketLocation, environment: Environment): Promise<ObjectStore> {
+export async function openObjectStore(location: BucketLocation, environment: Environment): Promise<WritableStore> {
   const credential = await findCredential(location, environment)
   if (location.kind === 's3') return openS3(location, credential)
   if (location.kind === 'gs') return openGcs(location, credential, environment)

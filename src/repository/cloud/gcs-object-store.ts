@@ -4,7 +4,8 @@ import { request as httpsRequest } from 'node:https'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { CloudCredential, Environment } from './cloud-credentials.ts'
 import type { BucketLocation } from './cloud-location.ts'
-import type { ObjectStore, StoredObject } from './object-store.ts'
+import { GcsUpload } from './gcs-upload.ts'
+import type { ObjectUpload, StoredObject, WritableStore } from './object-store.ts'
 import { importPackage } from '../../base/import-package.ts'
 
 /** What is used of @google-cloud/storage. */
@@ -32,7 +33,7 @@ export async function openGcs(
   location: BucketLocation,
   credential: CloudCredential,
   environment: Environment,
-): Promise<ObjectStore> {
+): Promise<WritableStore> {
   const sdk = await importPackage<GcsSdk>('@google-cloud/storage', 'a repository in gs://')
   // Trying again is done in one place for all stores.
   const settings = { retryOptions: { autoRetry: false, maxRetries: 0 } }
@@ -48,7 +49,7 @@ export async function openGcs(
   )
 }
 
-class GcsObjectStore implements ObjectStore {
+class GcsObjectStore implements WritableStore {
   readonly identity: string
   readonly #name: string
   /** Null when no credentials are used already. */
@@ -91,9 +92,7 @@ class GcsObjectStore implements ObjectStore {
     const place = `/storage/v1/b/${encodeURIComponent(this.#name)}/o/${encodeURIComponent(key)}`
     const generation = /^\d+$/.test(tag) ? `&generation=${tag}` : ''
     const url = `${this.#storage.apiEndpoint.replace(/\/$/, '')}${place}?alt=media${generation}`
-    const headers = new Headers(
-      this.#makeAnonymous === null ? {} : await this.#storage.authClient.getRequestHeaders(url),
-    )
+    const headers = await this.#headers(url)
     headers.set('accept-encoding', 'gzip, identity')
     if (offset > 0) headers.set('range', `bytes=${offset}-`)
     const answer = await fetchStored(url, headers, signal)
@@ -104,8 +103,23 @@ class GcsObjectStore implements ObjectStore {
     return answer
   }
 
+  /** The session's address is all that is needed to go on; whoever has it may write the object. */
+  async upload(key: string, state: string | null, signal: AbortSignal): Promise<ObjectUpload> {
+    if (state !== null) return new GcsUpload(state)
+    const place = `/upload/storage/v1/b/${encodeURIComponent(this.#name)}/o?uploadType=resumable&name=${encodeURIComponent(key)}`
+    const url = `${this.#storage.apiEndpoint.replace(/\/$/, '')}${place}`
+    const headers = await this.#headers(url)
+    headers.set('content-type', 'application/json')
+    headers.set('x-upload-content-type', 'application/jsonl')
+    return GcsUpload.begin(url, headers, signal)
+  }
+
   close(): void {
     // The library keeps nothing open.
+  }
+
+  async #headers(url: string): Promise<Headers> {
+    return new Headers(this.#makeAnonymous === null ? {} : await this.#storage.authClient.getRequestHeaders(url))
   }
 
   async *#pages(

@@ -1,7 +1,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { CloudCredential } from './cloud-credentials.ts'
 import type { BucketLocation } from './cloud-location.ts'
-import type { ObjectStore, StoredObject } from './object-store.ts'
+import type { ObjectUpload, StoredObject, WritableStore } from './object-store.ts'
 import { importPackage } from '../../base/import-package.ts'
 
 /** What is used of @aws-sdk/client-s3. */
@@ -9,6 +9,10 @@ type S3Sdk = {
   readonly S3Client: new (settings: Record<string, unknown>) => S3Client
   readonly ListObjectsV2Command: new (input: Record<string, unknown>) => object
   readonly GetObjectCommand: new (input: Record<string, unknown>) => object
+  readonly CreateMultipartUploadCommand: new (input: Record<string, unknown>) => object
+  readonly UploadPartCommand: new (input: Record<string, unknown>) => object
+  readonly CompleteMultipartUploadCommand: new (input: Record<string, unknown>) => object
+  readonly AbortMultipartUploadCommand: new (input: Record<string, unknown>) => object
 }
 type S3Client = {
   send(command: object, options: { readonly abortSignal: AbortSignal }): Promise<unknown>
@@ -24,7 +28,7 @@ type CredentialSdk = { readonly fromIni: (settings: { readonly profile: string }
 const connectMs = 10_000
 
 /** Amazon S3, or a store that speaks its protocol. */
-export async function openS3(location: BucketLocation, credential: CloudCredential): Promise<ObjectStore> {
+export async function openS3(location: BucketLocation, credential: CloudCredential): Promise<WritableStore> {
   const sdk = await importPackage<S3Sdk>('@aws-sdk/client-s3', 'a repository in s3://')
   const client = new sdk.S3Client({
     region: credential.region || 'us-east-1',
@@ -53,7 +57,7 @@ async function credentialSetting(credential: CloudCredential): Promise<Record<st
   return { credentials: fromIni({ profile }) }
 }
 
-class S3ObjectStore implements ObjectStore {
+class S3ObjectStore implements WritableStore {
   readonly identity: string
   readonly #sdk: S3Sdk
   readonly #client: S3Client
@@ -95,6 +99,15 @@ class S3ObjectStore implements ObjectStore {
     return Body
   }
 
+  async upload(key: string, state: string | null, signal: AbortSignal): Promise<ObjectUpload> {
+    const place = { Bucket: this.#bucket, Key: key }
+    const send = (command: object, during: AbortSignal): Promise<unknown> => this.#send(command, during)
+    if (state !== null) return new S3Upload(this.#sdk, send, place, JSON.parse(state) as S3UploadState)
+    const command = new this.#sdk.CreateMultipartUploadCommand({ ...place, ContentType: 'application/jsonl' })
+    const { UploadId: id = '' } = (await this.#send(command, signal)) as { readonly UploadId?: string }
+    return new S3Upload(this.#sdk, send, place, { id, tags: [] })
+  }
+
   close(): void {
     this.#client.destroy()
   }
@@ -120,5 +133,47 @@ class S3ObjectStore implements ObjectStore {
       const what = `Unable to create S3 filesystem client. Check account credentials. Exception: '${name}' Message: '${message}'`
       throw new ServerError('INTERNAL', what, { cause: reason })
     }
+  }
+}
+
+type S3UploadState = { readonly id: string; readonly tags: string[] }
+
+class S3Upload implements ObjectUpload {
+  readonly #sdk: S3Sdk
+  readonly #send: (command: object, signal: AbortSignal) => Promise<unknown>
+  readonly #place: Readonly<Record<string, unknown>>
+  readonly #state: S3UploadState
+
+  constructor(
+    sdk: S3Sdk,
+    send: (command: object, signal: AbortSignal) => Promise<unknown>,
+    place: Readonly<Record<string, unknown>>,
+    state: S3UploadState,
+  ) {
+    this.#sdk = sdk
+    this.#send = send
+    this.#place = { ...place, UploadId: state.id }
+    this.#state = state
+  }
+
+  get state(): string {
+    return JSON.stringify(this.#state)
+  }
+
+  async part(number: number, _: number, bytes: Buffer, signal: AbortSignal): Promise<void> {
+    const command = new this.#sdk.UploadPartCommand({ ...this.#place, PartNumber: number + 1, Body: bytes })
+    const { ETag = '' } = (await this.#send(command, signal)) as { readonly ETag?: string }
+    this.#state.tags[number] = ETag
+  }
+
+  async complete(number: number, from: number, rest: Buffer, signal: AbortSignal): Promise<void> {
+    // An object without a part cannot be: an empty one has an empty part.
+    if (rest.length > 0 || number === 0) await this.part(number, from, rest, signal)
+    const Parts = this.#state.tags.map((ETag, i) => ({ ETag, PartNumber: i + 1 }))
+    await this.#send(new this.#sdk.CompleteMultipartUploadCommand({ ...this.#place, MultipartUpload: { Parts } }), signal) // prettier-ignore
+  }
+
+  async abort(signal: AbortSignal): Promise<void> {
+    await this.#send(new this.#sdk.AbortMultipartUploadCommand({ ...this.#place }), signal)
   }
 }
