@@ -238,7 +238,11 @@ def perf(options, address, model, rows, concurrency, protocol, shared_memory, pr
         command += ["--shared-memory", "system", "--output-shared-memory-size", str(rows * 4000)]
     with Utilisation() as usage:
         started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=root) for _ in range(processes)]
-        texts = [process.communicate(timeout=within(60))[0] for process in started]
+        try:
+            texts = [process.communicate(timeout=within(60))[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
     rates = [re.search(r"Throughput: ([\d.]+) infer/sec", text) for text in texts]
     if None in rates:
         raise RuntimeError("galatea perf: " + texts[0][-1500:])

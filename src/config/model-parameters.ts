@@ -7,6 +7,7 @@ import { problem, type ConfigProblem } from './config-problem.ts'
 import type { ModelConfig } from './model-config.ts'
 import {
   anyText,
+  batchSizes,
   byteCount,
   numberThat,
   oneOf,
@@ -210,6 +211,11 @@ export const modelParameters = {
     onnx,
     oneOf('kNextPowerOfTwo', 'kSameAsRequested'),
     'By how much that arena grows when it is full',
+  ),
+  gpu_batch_sizes: row(
+    onnx,
+    batchSizes,
+    'Sizes that batches on a GPU are [filled up to](../guide/gpu.md#batches-of-a-few-sizes), with commas between; `auto`: 1, 2, 4, 8… and `max_batch_size`; without: `auto` with CUDA graphs, else `off`',
   ),
   EXECUTION_ENV_PATH: row(
     inPython,

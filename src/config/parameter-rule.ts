@@ -57,3 +57,14 @@ export const byteCount: ParameterRule<number> = {
     return amount === undefined ? null : Math.ceil(Number(amount) * (units[unit ?? ''] ?? 1))
   },
 }
+
+/** `8,32`, or one of two words. */
+export const batchSizes: ParameterRule<'auto' | 'off' | readonly number[]> = {
+  expected: "'auto', 'off' or whole numbers above 0 with commas between",
+  read: (text) => {
+    const word = text.trim()
+    if (word === 'auto' || word === 'off') return word
+    const sizes = word.split(',').map((size) => (/^ *[1-9]\d{0,8} *$/.test(size) ? Number(size) : null))
+    return sizes.every((size) => size !== null) ? sizes : null
+  },
+}

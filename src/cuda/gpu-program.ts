@@ -22,6 +22,8 @@ const gpuSteps = {
 export class GpuProgram {
   readonly #numbers: number[] = []
   readonly kept: unknown[] = []
+  /** No other program of any thread may run beside it. */
+  isAlone = false
   /** The 64 bytes of an IPC handle, for `openHandle`. */
   handle: Uint8Array | null = null
 

@@ -3,6 +3,7 @@
 import { Worker } from 'node:worker_threads'
 import { koffiPath } from '../base/koffi.ts'
 import type { GpuProgram, GpuResult } from './gpu-program.ts'
+import type { QuietGate } from './quiet-gate.ts'
 import { gpuThreadSource, type GpuAnswer, type GpuJobMessage, type GpuThreadSetting } from './gpu-thread-program.ts'
 
 type Done = (result: GpuResult) => void
@@ -16,12 +17,14 @@ const lost: GpuResult = {
 
 export class GpuThread {
   readonly deviceId: number
+  readonly #gate: QuietGate
   readonly #worker: Worker
   readonly #waiting = new Map<number, { readonly kept: unknown; readonly done: Done }>()
   #nextId = 1
   #isGone = false
 
-  constructor(setting: Omit<GpuThreadSetting, 'koffiPath'>) {
+  constructor(gate: QuietGate, setting: Omit<GpuThreadSetting, 'koffiPath'>) {
+    this.#gate = gate
     this.deviceId = setting.deviceId
     const workerData: GpuThreadSetting = { ...setting, koffiPath: koffiPath() }
     this.#worker = new Worker(gpuThreadSource(), { eval: true, workerData, name: `gpu-${setting.deviceId}` })
@@ -38,6 +41,15 @@ export class GpuThread {
 
   /** Calls `done` exactly once, later. */
   run(program: GpuProgram, done: Done): void {
+    this.#gate.enter(program.isAlone, () =>
+      this.#send(program, (result) => {
+        this.#gate.leave()
+        done(result)
+      }),
+    )
+  }
+
+  #send(program: GpuProgram, done: Done): void {
     if (this.#isGone) {
       queueMicrotask(() => done(lost))
       return

@@ -5,6 +5,7 @@ import { GpuMemoryBudget } from './gpu-memory-budget.ts'
 import { GpuProgram } from './gpu-program.ts'
 import { GpuThread } from './gpu-thread.ts'
 import { PinnedBuffers } from './pinned-buffers.ts'
+import { QuietGate } from './quiet-gate.ts'
 
 export type GpuSettings = {
   /** How many GPUs models and clients may use; they are numbered from 0. */
@@ -33,6 +34,8 @@ type ThreadTraits = {
 export class Gpus {
   readonly count: number
   readonly ofTests: boolean
+  /** All that calls CUDA goes through it. */
+  readonly gate = new QuietGate()
   /** Memory of the host that GPUs copy from and to. */
   readonly pinned: GpuMemoryBudget
   /** For inputs on their way to a GPU. */
@@ -64,7 +67,7 @@ export class Gpus {
 
   /** A thread of its own for who asks; the asker closes it. */
   startThread(deviceId: number, { run = null, isBusyWaiting = false, cores = [] }: ThreadTraits = {}): GpuThread {
-    return new GpuThread({ driverLibrary: this.#driverLibrary, deviceId, run, isBusyWaiting, cores })
+    return new GpuThread(this.gate, { driverLibrary: this.#driverLibrary, deviceId, run, isBusyWaiting, cores })
   }
 
   service(deviceId: number): GpuThread {

@@ -23,6 +23,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/openai/batch-endpoints.ts longestMetadataText',
     'frontends/openai/batch-endpoints.ts largestPage',
   ],
+  'CUDA graphs of an instance': ['backends/onnx/native/gpu-graphs.ts mostGraphs'],
   'lines in the body of a job': ['jobs/job-plan.ts mostInlineLines'],
   'lines of a job under way, attempts of one line, characters of a name': [
     'jobs/job-plan.ts mostJobConcurrency',

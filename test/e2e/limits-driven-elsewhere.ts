@@ -220,6 +220,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/engine/shared-memory/shared-memory-registry.test.ts',
     'nothing is read, and no memory taken',
   ),
+  'CUDA graphs of an instance': elsewhere(
+    'src/backends/onnx/native/gpu-runner.test.ts',
+    'a shape is recorded when it comes again, has one number and one address, and a failed recording ends it all',
+  ),
   "share of a GPU's memory that is used when a model is loaded on it": elsewhere(
     'src/engine/serving/gpu-load-limit.test.ts',
     'a model is refused on a GPU whose memory is used above the limit, and on no other',

@@ -86,7 +86,11 @@ export class OnnxBackend implements Backend {
       validateSignature(config, session)
       const place = new PlaceByTime(defaultInlineLimitUs, await fixedPlace(file, config, settings, session))
       const sessions = { first: { deviceId, session }, open }
-      return new OnnxModel({ clock: this.#clock }, source, sessions, { place, maxExecutionMs: settings.maxExecutionMs })
+      return new OnnxModel({ clock: this.#clock }, source, sessions, {
+        place,
+        maxExecutionMs: settings.maxExecutionMs,
+        hasGraphs: settings.gpu.hasGraphs,
+      })
     } catch (reason) {
       await session.close()
       throw reason
@@ -195,7 +199,9 @@ export class OnnxBackend implements Backend {
 }
 
 const keyOf = (settings: OnnxSettings, config: ModelConfig, deviceId: number | null): string =>
-  JSON.stringify([deviceId, deviceId === null ? settings.session : gpuSession(settings, config, deviceId)])
+  JSON.stringify(
+    deviceId === null ? settings.session : [deviceId, settings.gpu, gpuSession(settings, config, deviceId)],
+  )
 
 /** The first half is Triton's. */
 const noGpuText = ({ name, instanceGroup: [group] }: ModelConfig, obstacle: string): string =>

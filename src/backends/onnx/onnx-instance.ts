@@ -27,6 +27,7 @@ type OnnxInstanceParts = InputPlaces & {
   readonly maxExecutionMs: number
   /** The first dimension of inputs and outputs counts rows. */
   readonly isBatched?: boolean
+  readonly onClose?: () => void
 }
 
 export class OnnxInstance implements Instance {
@@ -116,6 +117,7 @@ export class OnnxInstance implements Instance {
       await idle
     }
     this.#parts.runner.close()
+    this.#parts.onClose?.()
   }
 
   /** The outputs that at least one of the requests asked for, in the configuration's order. */

@@ -6,13 +6,13 @@ import { batchLayoutOf, type BatchLayout } from './batch-layout.ts'
 import { PlaceByTime } from './execution-place.ts'
 import { OnnxInstance } from './onnx-instance.ts'
 import type { OnnxSession } from './onnx-session.ts'
+import type { OutputBinding } from './split-outputs.ts'
 
 /** The sessions of a model: one for the CPU (null) and one for each GPU, opened when the first Instance there is made. */
 type SessionsByDevice = {
   readonly first: { readonly deviceId: number | null; readonly session: OnnxSession }
   readonly open: (deviceId: number | null) => Promise<OnnxSession>
 }
-import type { OutputBinding } from './split-outputs.ts'
 
 export class OnnxModel implements LoadedModel {
   readonly #clock: Clock
@@ -20,6 +20,10 @@ export class OnnxModel implements LoadedModel {
   readonly #openSession: SessionsByDevice['open']
   readonly #sessions = new Map<number | null, Promise<OnnxSession>>()
   readonly #deviceBytes = new Map<number, number>()
+  readonly #hasGraphs: boolean
+  /** Sessions on GPUs that belong to one Instance each, and those among them whose Instance is gone. */
+  readonly #own = new Map<Promise<OnnxSession>, number>()
+  readonly #unused = new Set<Promise<OnnxSession>>()
   readonly #place: PlaceByTime
   readonly #maxExecutionMs: number
   readonly #inputIndex: ReadonlyMap<string, number>
@@ -30,14 +34,20 @@ export class OnnxModel implements LoadedModel {
     dependencies: { clock: Clock },
     source: ModelVersionSource,
     { first, open }: SessionsByDevice,
-    settings: { place: PlaceByTime; maxExecutionMs: number },
+    settings: { place: PlaceByTime; maxExecutionMs: number; hasGraphs: boolean },
   ) {
     this.#clock = dependencies.clock
     this.#source = source
     const { session } = first
     this.#openSession = open
-    this.#sessions.set(first.deviceId, Promise.resolve(session))
+    const opened = Promise.resolve(session)
+    this.#sessions.set(first.deviceId, opened)
     this.#note(first.deviceId, session)
+    if (settings.hasGraphs && first.deviceId !== null) {
+      this.#own.set(opened, first.deviceId)
+      this.#unused.add(opened)
+    }
+    this.#hasGraphs = settings.hasGraphs
     this.#place = settings.place
     this.#maxExecutionMs = settings.maxExecutionMs
     this.#layout = batchLayoutOf(source.config)
@@ -54,8 +64,8 @@ export class OnnxModel implements LoadedModel {
   async createInstance(spec: InstanceSpec): Promise<Instance> {
     const { name: modelName, config } = this.#source
     const deviceId = spec.kind === 'KIND_GPU' ? spec.deviceId : null
-    const session = await this.#session(deviceId)
-    this.#note(deviceId, session)
+    const opened = this.#hasGraphs && deviceId !== null ? this.#ownSession(deviceId) : this.#session(deviceId)
+    const session = await opened
     const runner = session.createRunner()
     return new OnnxInstance({
       clock: this.#clock,
@@ -71,6 +81,7 @@ export class OnnxModel implements LoadedModel {
       layout: this.#layout,
       outputs: this.#outputs,
       maxExecutionMs: this.#maxExecutionMs,
+      onClose: () => void (this.#own.has(opened) && this.#unused.add(opened)),
     })
   }
 
@@ -80,18 +91,37 @@ export class OnnxModel implements LoadedModel {
   }
 
   #note(deviceId: number | null, { deviceBytes }: OnnxSession): void {
-    if (deviceId !== null && deviceBytes !== undefined) this.#deviceBytes.set(deviceId, deviceBytes)
+    if (deviceId === null || deviceBytes === undefined) return
+    this.#deviceBytes.set(deviceId, (this.#deviceBytes.get(deviceId) ?? 0) + deviceBytes)
   }
 
   async close(): Promise<void> {
-    for (const opened of await Promise.allSettled(this.#sessions.values())) {
+    for (const opened of await Promise.allSettled(new Set([...this.#sessions.values(), ...this.#own.keys()]))) {
       if (opened.status === 'fulfilled') await opened.value.close()
     }
   }
 
   #session(deviceId: number | null): Promise<OnnxSession> {
     let session = this.#sessions.get(deviceId)
-    if (session === undefined) this.#sessions.set(deviceId, (session = this.#openSession(deviceId)))
+    if (session === undefined) this.#sessions.set(deviceId, (session = this.#open(deviceId)))
+    return session
+  }
+
+  /**
+   * The graphs of a session use the same memory again and again, so two Instances may not run one session at the same time.
+   * ONNX Runtime does not look for that.
+   */
+  #ownSession(deviceId: number): Promise<OnnxSession> {
+    const unused = [...this.#unused].find((each) => this.#own.get(each) === deviceId)
+    const session = unused ?? this.#open(deviceId)
+    this.#unused.delete(session)
+    this.#own.set(session, deviceId)
+    return session
+  }
+
+  async #open(deviceId: number | null): Promise<OnnxSession> {
+    const session = await this.#openSession(deviceId)
+    this.#note(deviceId, session)
     return session
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
 import { modelParameters } from '../../config/model-parameters.ts'
-import { parseOnnxSettings } from './session-settings.ts'
+import { gpuSession, parseOnnxSettings } from './session-settings.ts'
 
 const config = (parameters: Record<string, string>, fields: Partial<ModelConfig> = {}): ModelConfig => ({
   ...emptyModelConfig(),
@@ -114,4 +114,37 @@ test('an accelerator that nobody knows is refused by its name, on machines witho
       /unknown Execution Accelerator 'nonsense' is requested in [gc]pu_execution_accelerator of model 'm'/,
     )
   }
+})
+
+test('batches on a GPU have a few sizes with CUDA graphs, the sizes of a list, or those that came', () => {
+  const cuda = { graphs: true, busyWaitEvents: false, graphSpec: [], outputCopyStream: false }
+  const of = (parameters: Record<string, string>, fields: Partial<ModelConfig> = {}) =>
+    parseOnnxSettings(config(parameters, { maxBatchSize: 24, ...fields })).gpu.batchSizes
+  const { optimization } = withLevel(0)
+  assert.ok(optimization !== null)
+  const graphs = { ...optimization, cuda }
+  const spec = { batchSize: 6, input: new Map(), graphLowerBound: null }
+  assert.deepEqual(of({}), [])
+  assert.deepEqual(of({}, { optimization: graphs }), [1, 2, 4, 8, 16, 24])
+  assert.deepEqual(of({}, { optimization: { ...graphs, cuda: { ...cuda, graphSpec: [spec] } } }), [6, 24])
+  assert.deepEqual(of({ gpu_batch_sizes: 'off' }, { optimization: graphs }), [])
+  assert.deepEqual(of({ gpu_batch_sizes: '8, 4,99' }), [4, 8, 24])
+  assert.deepEqual(of({ gpu_batch_sizes: 'auto' }, { maxBatchSize: 0 }), [])
+  assert.throws(() => of({ gpu_batch_sizes: '4,none' }), /'gpu_batch_sizes' .*whole numbers above 0.*got '4,none'/)
+})
+
+test('CUDA graphs are refused beside what they do not go with', () => {
+  const { optimization } = withLevel(0)
+  assert.ok(optimization !== null)
+  const cuda = { graphs: true, busyWaitEvents: false, graphSpec: [], outputCopyStream: false }
+  const session = (parameters: Record<string, string>, keys: Record<string, string> = {}) => {
+    const accelerator = { name: 'cuda', parameters: new Map(Object.entries(keys)) }
+    const executionAccelerators = { gpuExecutionAccelerator: [accelerator], cpuExecutionAccelerator: [] }
+    const model = config(parameters, { optimization: { ...optimization, cuda, executionAccelerators } })
+    return gpuSession(parseOnnxSettings(model), model, 0)
+  }
+  assert.ok(session({}).providers[0]?.options.some(([key, value]) => key === 'enable_cuda_graph' && value === '1'))
+  assert.throws(() => session({}, { fuse_conv_bias: '1' }), /model 'm' has CUDA graphs .* and fuse_conv_bias/)
+  const shrinking = { 'memory.enable_memory_arena_shrinkage': 'gpu:0' }
+  assert.throws(() => session(shrinking), /has CUDA graphs .*'memory.enable_memory_arena_shrinkage'/)
 })

@@ -1,7 +1,9 @@
 // The settings of a session of ONNX Runtime, from a model's parameters. Pure.
 
+import { ServerError } from '../../base/server-error.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { parameterRow, readParameter } from '../../config/model-parameters.ts'
+import { gpuBatchSizes } from './gpu-batch-sizes.ts'
 import { gpuProviders, refuseUnknownAccelerators, type ProviderSettings } from './execution-providers.ts'
 
 /** Where a run takes place: on the main thread (`inline`) or on another thread (`offloaded`). */
@@ -25,7 +27,13 @@ export type SessionSettings = {
 }
 
 /** How a model uses its GPU, beside what ONNX Runtime does. */
-export type GpuTraits = { readonly hasGraphs: boolean; readonly isBusyWaiting: boolean }
+export type GpuTraits = {
+  /** `optimization { cuda { graphs: true } }`: the kernels of a run are recorded once for each shape, and started together. */
+  readonly hasGraphs: boolean
+  readonly isBusyWaiting: boolean
+  /** Ascending; empty: batches run with the size that they have. */
+  readonly batchSizes: readonly number[]
+}
 
 export type OnnxSettings = {
   readonly session: SessionSettings
@@ -67,7 +75,7 @@ export function parseOnnxSettings(
   const { graphs = false, busyWaitEvents = false } = config.optimization?.cuda ?? {}
   return {
     session,
-    gpu: { hasGraphs: graphs, isBusyWaiting: busyWaitEvents },
+    gpu: { hasGraphs: graphs, isBusyWaiting: busyWaitEvents, batchSizes: gpuBatchSizes(config, graphs) },
     execution: readParameter(config, 'execution'),
     maxExecutionMs: readParameter(config, 'max_execution_ms') ?? 0,
     warnings: [...settingWarnings(config)],
@@ -76,12 +84,26 @@ export function parseOnnxSettings(
 
 /** The settings of a session on a GPU. Throws for options that a provider does not have. */
 export function gpuSession({ session, gpu }: OnnxSettings, config: ModelConfig, deviceId: number): SessionSettings {
+  if (gpu.hasGraphs && session.runEntries.length > 0) {
+    const text =
+      `model '${config.name}' has CUDA graphs (optimization.cuda.graphs) and parameter 'memory.enable_memory_arena_shrinkage': ` +
+      'a graph keeps the addresses of memory that the other gives back. Leave one of them out'
+    throw new ServerError('INVALID_ARG', text)
+  }
   const graphs: ProviderSettings['options'] = gpu.hasGraphs ? [['enable_cuda_graph', '1']] : []
   const providers = gpuProviders(config, deviceId).map(({ name, options }) =>
     name === 'cuda' ? { name, options: [...options, ...graphs] } : { name, options },
   )
+  if (gpu.hasGraphs && providers.some(({ options }) => options.some(([key, value]) => isFusing(key, value)))) {
+    const text =
+      `model '${config.name}' has CUDA graphs (optimization.cuda.graphs) and fuse_conv_bias: the recording of such a graph did ` +
+      'not end on the GPU where it was tried. Leave one of them out'
+    throw new ServerError('INVALID_ARG', text)
+  }
   return { ...session, providers }
 }
+
+const isFusing = (key: string, value: string): boolean => key === 'fuse_conv_bias' && value !== '0'
 
 /** A parameter that ONNX Runtime itself reads, by the same name. */
 function entryOf(

@@ -19,9 +19,11 @@ type RunnerParts = {
   readonly runEntries: SessionSettings['runEntries']
 }
 
-export function createGpuRunner(gpus: Gpus, parts: RunnerParts, { deviceId, isBusyWaiting }: GpuPlace): OnnxRunner {
+export function createGpuRunner(gpus: Gpus, parts: RunnerParts, traits: GpuPlace): OnnxRunner {
   const { library } = parts
+  const { deviceId, isBusyWaiting } = traits
   const thread = gpus.startThread(deviceId, { run: library.runAddress, isBusyWaiting })
   const lane = new GpuLane(thread, { device: gpus.pool(deviceId), pinned: gpus.pinned })
-  return new GpuRunner({ ...parts, thread, lane, values: new GpuValues(library, gpus.ofTests ? null : deviceId) })
+  const values = new GpuValues(library, gpus.ofTests ? null : deviceId)
+  return new GpuRunner({ ...parts, traits, thread, lane, values })
 }

@@ -43,9 +43,12 @@ export class GpuLane {
     return this.#device.byteLength >= deviceBytes && (hostBytes === 0 || this.#freePinned(hostBytes) !== undefined)
   }
 
-  /** Makes room on the GPU; rejects when the GPU has none. Also gets pinned memory, where the budget has some. */
-  async prepare(deviceBytes: number, hostBytes: number): Promise<void> {
-    if (this.#device.byteLength < deviceBytes) await this.#grow(deviceBytes)
+  /**
+   * Makes room on the GPU; rejects when the GPU has none. Also gets pinned memory, where the budget has some. Takes
+   * `roomBytes` of the GPU at once where the budget has them, so that later and larger batches find the same address.
+   */
+  async prepare(deviceBytes: number, hostBytes: number, roomBytes = deviceBytes): Promise<void> {
+    if (this.#device.byteLength < deviceBytes) await this.#grow(deviceBytes, roomBytes)
     if (hostBytes === 0 || this.#freePinned(hostBytes) !== undefined) return
     const tooSmall = this.#pinned.find(({ isFree }) => isFree)
     if (this.#pinned.length >= mostPinned && tooSmall !== undefined) this.#freeHost(tooSmall)
@@ -98,12 +101,20 @@ export class GpuLane {
     if (this.#pinned.length > 0) await new Promise<void>((resolve) => (this.#onEmpty = resolve))
   }
 
-  async #grow(byteLength: number): Promise<void> {
+  async #grow(deviceBytes: number, roomBytes: number): Promise<void> {
     await this.#freeDevice()
+    const hasRoom = this.#pool.take(roomBytes)
+    const byteLength = hasRoom ? roomBytes : deviceBytes
+    const isCounted = hasRoom || this.#pool.take(byteLength)
     const program = new GpuProgram()
     program.allocate(byteLength)
-    const [address = 0] = await this.#thread.ask(program)
-    this.#device = { address, byteLength, isCounted: this.#pool.take(byteLength) }
+    try {
+      const [address = 0] = await this.#thread.ask(program)
+      this.#device = { address, byteLength, isCounted }
+    } catch (reason) {
+      if (isCounted) this.#pool.giveBack(byteLength)
+      throw reason
+    }
   }
 
   async #freeDevice(): Promise<void> {

@@ -10,6 +10,7 @@ import { Gpus } from '../../../cuda/gpus.ts'
 import { onnxRuntimeLibrary } from '../onnx-runtime-package.ts'
 import type { OnnxRunner, OnnxSession, RunRequest, RunResult } from '../onnx-session.ts'
 import { parseOnnxSettings } from '../session-settings.ts'
+import { GpuGraphs } from './gpu-graphs.ts'
 import { NativeBinding } from './native-binding.ts'
 import { viewOf } from './ort-library.ts'
 
@@ -18,7 +19,7 @@ import { viewOf } from './ort-library.ts'
 const found = compileFakeCuda()
 const skip = typeof found === 'string' ? found : false
 const fake = found as FakeCuda
-const place = { deviceId: 0, hasGraphs: false, isBusyWaiting: false }
+const place = { deviceId: 0, hasGraphs: false, isBusyWaiting: false, batchSizes: [] as number[] }
 const { session: settings } = parseOnnxSettings(emptyModelConfig())
 
 let harness: OnnxHarness
@@ -44,9 +45,9 @@ after(async () => {
   await harness.close()
 })
 
-const open = async (model: Parameters<OnnxHarness['write']>[0]): Promise<OnnxSession> => {
+const open = async (model: Parameters<OnnxHarness['write']>[0], traits = place): Promise<OnnxSession> => {
   const { files } = await harness.write(model)
-  return binding.createSession(`${files.versionDirectory}/model.onnx`, settings, place)
+  return binding.createSession(`${files.versionDirectory}/model.onnx`, settings, traits)
 }
 const run = (runner: OnnxRunner, request: Omit<RunRequest, 'place'>): Promise<RunResult> =>
   new Promise((resolve) => runner.run({ ...request, place: 'offloaded' }, resolve))
@@ -150,5 +151,96 @@ test(
     await session.close()
     await gpus.memory(0)
     assert.equal(gpus.pool(0).usedBytes, usedBytes)
+  },
+)
+
+test(
+  'a batch is filled up to a size of its model with its own rows, and clients see none of that',
+  { skip },
+  async () => {
+    const session = await open(addSubModel('batch', 'INT32'), { ...place, batchSizes: [4, 16] })
+    const runner = session.createRunner()
+    const region = fake.allocate(64 * 8)
+    for (const rows of [3, 1, 4, 5, 16, 20]) {
+      const values = Array.from({ length: rows }, (_, i) => row(i * 100))
+      const parts = values.map((each) => int32(...each))
+      const input = { shape: [rows, 16], bytes: new Uint8Array(0), parts }
+      const ones = { shape: [rows, 16], bytes: int32(...Array.from({ length: rows * 16 }, () => 1)) }
+      const places = [{ output: 1, firstRow: 0, rowCount: rows, bytes: deviceBytes(0, region.address, 64 * 8) }]
+      const outputPlaces = rows > 8 ? null : { rows, isBatched: true, places }
+      const result = await run(runner, { inputs: [input, ones], outputs: [0, 1], outputPlaces })
+      assert.equal(result.error, null)
+      assert.deepEqual(result.outputs[0]?.shape, [rows, 16])
+      assert.deepEqual(
+        numbers(result.outputs[0]?.bytes),
+        values.flatMap((each) => each.map((value) => value + 1)),
+      )
+      if (outputPlaces !== null) {
+        assert.deepEqual(
+          numbers(viewOf(region.address, 64 * rows)),
+          values.flatMap((each) => each.map((value) => value - 1)),
+        )
+      }
+      result.release?.()
+    }
+    const short = { shape: [3, 16], bytes: int32(...row(1)) }
+    const refused = await run(runner, { inputs: [short, short], outputs: [0] })
+    assert.match(refused.error?.message ?? '', /must have 192 bytes, got 64/)
+    runner.close()
+    await session.close()
+  },
+)
+
+test('a shape is recorded when it comes again, has one number and one address, and a failed recording ends it all', () => {
+  const said: string[] = []
+  const graphs = new GpuGraphs((key, value) => said.push(`${key}=${value}`))
+  const lane = { deviceAddress: 4096, isOverBudget: false }
+  const run = (key: string | null, where = lane, isGood = true): boolean => {
+    const isRecorded = graphs.choose(key, where)
+    graphs.finished(isGood)
+    return isRecorded
+  }
+  assert.equal(run('1x3', lane, false), false, 'a failure without a graph spoils nothing')
+  assert.deepEqual([run('1x3'), run('1x3'), run('2x3'), run('2x3'), run('1x3')], [true, false, false, true, false])
+  run(null)
+  run('1x3', { ...lane, deviceAddress: 8192 })
+  run('1x3', { ...lane, deviceAddress: 8192 })
+  run('1x3', { ...lane, isOverBudget: true })
+  assert.deepEqual(
+    said,
+    ['-1', '1', '-1', '2', '1', '-1', '3', '-1'].map((id) => `gpu_graph_id=${id}`),
+  )
+  for (let size = 0; size < 1000; size++) run(`${size}x8`)
+  for (let size = 0; size < 100; size++) for (const _ of [1, 2]) run(`${size}x9`)
+  assert.deepEqual([graphs.count, said.at(-1)], [32, 'gpu_graph_id=-1'])
+  const other = new GpuGraphs(() => undefined)
+  other.choose('1', lane)
+  other.finished(true)
+  assert.equal(other.choose('1', lane), true)
+  assert.equal(other.isRecording, true)
+  other.finished(false)
+  assert.equal(other.isSpoiled, true)
+})
+
+test(
+  'with CUDA graphs all sizes of a batch find the memory of the largest, and inputs in regions are copied there',
+  { skip },
+  async () => {
+    const session = await open(addSubModel('batch', 'INT32'), { ...place, hasGraphs: true, batchSizes: [1, 2, 4] })
+    const runner = session.createRunner()
+    const inRegion = fake.allocate(64)
+    viewOf(inRegion.address, 64).set(int32(...row(7)))
+    const allocated: number[] = []
+    for (const rows of [1, 1, 1, 2, 2, 3, 4]) {
+      const ones = { shape: [rows, 16], bytes: int32(...Array.from({ length: rows * 16 }, () => 1)) }
+      const bytes =
+        rows === 1 ? deviceBytes(0, inRegion.address, 64) : int32(...Array.from({ length: rows * 16 }, () => 6))
+      const [sum] = outputsOf(await run(runner, { inputs: [{ shape: [rows, 16], bytes }, ones], outputs: [0] }))
+      assert.deepEqual(sum, rows === 1 ? row(8) : Array.from({ length: rows * 16 }, () => 7))
+      allocated.push(fake.usedBytes())
+    }
+    assert.equal(new Set(allocated).size, 1, 'the memory of the first run is that of all')
+    runner.close()
+    await session.close()
   },
 )

@@ -7,7 +7,8 @@ import type { GpuResult } from '../../../cuda/gpu-program.ts'
 import type { GpuThread } from '../../../cuda/gpu-thread.ts'
 import type { OnnxRunner, RunRequest, RunResult } from '../onnx-session.ts'
 import type { GpuLane } from './gpu-lane.ts'
-import { GpuPlan } from './gpu-plan.ts'
+import { GpuGraphs } from './gpu-graphs.ts'
+import { GpuPlan, type PlanTraits } from './gpu-plan.ts'
 import type { GpuValues } from './gpu-values.ts'
 import { isShapeSurprise } from './native-runner.ts'
 import type { Address, OrtError, OrtLibrary } from './ort-library.ts'
@@ -22,6 +23,7 @@ type GpuRunnerParts = {
   readonly values: GpuValues
   readonly session: Address
   readonly context: PlanContext
+  readonly traits: PlanTraits
   readonly runEntries: readonly (readonly [key: string, value: string])[]
 }
 
@@ -30,6 +32,8 @@ export class GpuRunner implements OnnxRunner {
   readonly #parts: GpuRunnerParts
   /** OrtRunOptions; the runner owns them until `close`. */
   readonly #runOptions: Address
+  /** Null: the model has no CUDA graphs. */
+  readonly #graphs: GpuGraphs | null
   #isRunning = false
   #isTerminated = false
   #isClosed = false
@@ -39,9 +43,8 @@ export class GpuRunner implements OnnxRunner {
     this.deviceId = parts.thread.deviceId
     const { library, runEntries } = parts
     this.#runOptions = library.made((out) => library.functions.createRunOptions(out))
-    for (const [key, value] of runEntries) {
-      library.check(library.functions.addRunConfigEntry(this.#runOptions, key, value))
-    }
+    for (const [key, value] of runEntries) this.#setOption(key, value)
+    this.#graphs = parts.traits.hasGraphs ? new GpuGraphs((key, value) => this.#setOption(key, value)) : null
   }
 
   run(request: RunRequest, finished: Finished): void {
@@ -50,7 +53,8 @@ export class GpuRunner implements OnnxRunner {
     const { lane } = this.#parts
     let plan: GpuPlan
     try {
-      plan = new GpuPlan(this.#parts.context, request)
+      if (this.#graphs?.isSpoiled === true) throw spoiled(this.deviceId)
+      plan = new GpuPlan(this.#parts.context, request, this.#parts.traits)
     } catch (reason) {
       this.#fail(reason, finished)
       return
@@ -59,14 +63,15 @@ export class GpuRunner implements OnnxRunner {
       this.#start(plan, request, finished)
       return
     }
-    lane.prepare(plan.deviceBytes, plan.hostBytes).then(
+    lane.prepare(plan.deviceBytes, plan.hostBytes, plan.roomBytes).then(
       () => this.#start(plan, request, finished),
       (reason: unknown) => this.#fail(outOfMemory(reason, plan.deviceBytes, this.deviceId), finished),
     )
   }
 
   terminate(): void {
-    if (!this.#isRunning || this.#isTerminated) return
+    // A recording that ends halfway spoils the session.
+    if (!this.#isRunning || this.#isTerminated || this.#graphs?.isRecording === true) return
     this.#isTerminated = true
     const { library } = this.#parts
     library.check(library.functions.runOptionsSetTerminate(this.#runOptions))
@@ -83,7 +88,9 @@ export class GpuRunner implements OnnxRunner {
   #start(plan: GpuPlan, request: RunRequest, finished: Finished): void {
     const { thread, values, lane, session } = this.#parts
     try {
+      const isRecorded = this.#graphs?.choose(plan.graphKey, lane) ?? false
       const program = plan.program(values, lane, session, this.#runOptions)
+      program.isAlone = isRecorded
       thread.run(program, (result) => this.#onResult(plan, request, result, finished))
     } catch (reason) {
       this.#fail(reason, finished)
@@ -92,6 +99,7 @@ export class GpuRunner implements OnnxRunner {
 
   #onResult(plan: GpuPlan, request: RunRequest, result: GpuResult, finished: Finished): void {
     const { library, lane, context } = this.#parts
+    this.#graphs?.finished(result.status === 0 && result.error === null)
     if (lane.isOverBudget) lane.afterRun().catch(() => undefined)
     if (result.status === 0 && result.error === null) {
       try {
@@ -120,6 +128,11 @@ export class GpuRunner implements OnnxRunner {
       return
     }
     this.#fail(this.#described(error), finished)
+  }
+
+  #setOption(key: string, value: string): void {
+    const { library } = this.#parts
+    library.check(library.functions.addRunConfigEntry(this.#runOptions, key, value))
   }
 
   #end(): boolean {
@@ -158,4 +171,11 @@ const outOfMemory = (reason: unknown, byteLength: number, deviceId: number): Ser
     'UNAVAILABLE',
     `GPU ${deviceId} has no memory left for ${byteLength} bytes of inputs and outputs of this batch: make max_batch_size ` +
       `smaller, or try again later (${reason instanceof Error ? reason.message : String(reason)})`,
+  )
+
+const spoiled = (deviceId: number): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `a CUDA graph of this model could not be recorded on GPU ${deviceId}, and its session cannot be used any more: load the ` +
+      'model again, or leave out optimization.cuda.graphs',
   )

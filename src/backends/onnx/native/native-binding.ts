@@ -75,8 +75,9 @@ export class NativeBinding implements OnnxBinding {
    * sessions at once have ended the process ("called before cpuinfo is initialized").
    */
   createSession(modelPath: string, settings: SessionSettings, gpu: GpuPlace | null = null): Promise<OnnxSession> {
-    if (this.#firstSession !== null) return this.#firstSession.then(() => this.#openSession(modelPath, settings, gpu))
-    const session = this.#openSession(modelPath, settings, gpu)
+    const open = (): Promise<OnnxSession> => this.#quietly(gpu, () => this.#openSession(modelPath, settings, gpu))
+    if (this.#firstSession !== null) return this.#firstSession.then(open)
+    const session = open()
     const settled = (): void => undefined
     this.#firstSession = session.then(settled, settled)
     return session
@@ -127,7 +128,8 @@ export class NativeBinding implements OnnxBinding {
       library.functions.releaseSessionOptions(options)
     }
     const address = Number(made[0])
-    const release = async (): Promise<void> => void (await this.#carry('releaseSession', [address], null))
+    const release = async (): Promise<void> =>
+      void (await this.#quietly(gpu, () => this.#carry('releaseSession', [address], null)))
     try {
       const context: PlanContext & SessionSpecs = {
         library,
@@ -146,9 +148,15 @@ export class NativeBinding implements OnnxBinding {
         new NativeRunner({ ...shared, clock: this.#clock, carriers: this.#carriers })
       return new NativeSession(context, true, release, createRunner)
     } catch (reason) {
-      await release()
+      // Not behind the gate, which this call is behind already.
+      await this.#carry('releaseSession', [address], null)
       throw reason
     }
+  }
+
+  /** A session on a GPU takes and frees memory there. */
+  #quietly<Result>(gpu: GpuPlace | null, work: () => Promise<Result>): Promise<Result> {
+    return gpu === null || this.#gpus === null ? work() : this.#gpus.gate.among(work)
   }
 
   async close(): Promise<void> {
