@@ -3,6 +3,7 @@
 import type { AccessService } from './access/access-service.ts'
 import type { Admission } from './access/admission.ts'
 import { bothAdmissions } from './access/both-admissions.ts'
+import { openAiRestrictions } from './access/openai-restrictions.ts'
 import { sharedKeyAdmission } from './access/shared-key-admission.ts'
 import type { AccessLog } from './base/access-log.ts'
 import type { Clock } from './base/clock.ts'
@@ -116,7 +117,10 @@ export function httpParts(
   options: HttpOptions,
   offload: JsonOffload,
 ): { readonly admission: Admission | null; readonly parts: HttpParts } {
-  const restricted = sharedKeyAdmission('http', options.restrictedApis)
+  const restricted = bothAdmissions(
+    sharedKeyAdmission('http', options.restrictedApis),
+    openAiRestrictions(options.openAiRestrictedApis),
+  )
   const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const shared = { ...dependencies, batches: dependencies.batches ?? null, sharedMemory, offload }

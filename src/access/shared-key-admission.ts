@@ -45,7 +45,7 @@ class SharedKeyAdmission implements Admission {
       const header = words.headerPrefix + key
       const secret: Secret = {
         header: header.toLowerCase(),
-        digest: digestOf(value),
+        digest: secretDigest(value),
         caller: makeCaller('shared-key', header),
         refusal: { kind: 'refused', reason: 'restricted', message: `${words.refusal} '${header}'` },
       }
@@ -67,8 +67,7 @@ class SharedKeyAdmission implements Admission {
     const secret = this.#secrets.get(facts.api)
     if (secret === undefined) return anonymous
     const value = facts.header(secret.header)
-    // Digests all have one length, so the time of the comparison does not tell how much of the secret was right.
-    return value !== null && timingSafeEqual(digestOf(value), secret.digest) ? secret.caller : secret.refusal
+    return value !== null && isSecret(value, secret.digest) ? secret.caller : secret.refusal
   }
 }
 
@@ -86,4 +85,8 @@ function requireApiName(text: string, { noun, flag }: Words): ApiName {
 }
 
 // Header values arrive as Latin-1 text, one character per byte; the option's value is the text the operator typed.
-const digestOf = (value: string): Buffer => createHash('sha256').update(Buffer.from(value, 'latin1')).digest()
+export const secretDigest = (value: string): Buffer =>
+  createHash('sha256').update(Buffer.from(value, 'latin1')).digest()
+
+/** Digests all have one length, so the time of the comparison does not tell how much of the secret was right. */
+export const isSecret = (value: string, digest: Buffer): boolean => timingSafeEqual(secretDigest(value), digest)

@@ -106,17 +106,16 @@ export function parseSetting(flag: string, value: string): Setting {
 
 type RestrictedApis = { readonly apis: readonly string[]; readonly key: string; readonly value: string }
 
-function parseRestrictedApis(flag: string, value: string): RestrictedApis {
+export function parseRestrictedApis(flag: string, value: string, known: readonly string[] = apiNames): RestrictedApis {
   const colon = value.indexOf(':')
   const equals = value.indexOf('=', colon + 1)
   if (colon <= 0 || equals <= colon + 1 || equals === value.length - 1) {
     throw badOption(flag, `--${flag} option format is '<api>,<api>:<key>=<value>'. Got ${value}`)
   }
   const apis = value.slice(0, colon).split(',')
-  const known: readonly string[] = apiNames
   for (const api of apis) {
     if (!known.includes(api)) {
-      throw badOption(flag, `unknown restricted api '${api}'; there are ${apiNames.join(', ')}`)
+      throw badOption(flag, `unknown restricted api '${api}'; there are ${known.join(', ')}`)
     }
   }
   return { apis, key: value.slice(colon + 1, equals), value: value.slice(equals + 1) }
@@ -149,10 +148,17 @@ export const choice = <const C extends string>(...choices: C[]): FlagForm<C> =>
   })
 export const byteSize: FlagForm<number> = formOf('SIZE', parseByteSize)
 export const setting = (placeholder: string): FlagForm<Setting> => formOf(placeholder, parseSetting)
-export const restrictedApis: FlagForm<RestrictedApis> = formOf('API,API:KEY=VALUE', parseRestrictedApis)
+export const restrictedApis: FlagForm<RestrictedApis> = formOf('API,API:KEY=VALUE', (flag, value) =>
+  parseRestrictedApis(flag, value),
+)
 /** One API may be named in one group only. */
-export function restrictedBy(flag: string, values: readonly string[], noun: string): RestrictedApis[] {
-  const groups = values.map((value) => parseRestrictedApis(flag, value))
+export function restrictedBy(
+  flag: string,
+  values: readonly string[],
+  noun: string,
+  parse: FlagForm<RestrictedApis>['parse'] = restrictedApis.parse,
+): RestrictedApis[] {
+  const groups = values.map((value) => parse(flag, value))
   const seen = new Set<string>()
   for (const api of groups.flatMap((group) => group.apis)) {
     if (seen.has(api)) {

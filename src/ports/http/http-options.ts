@@ -18,6 +18,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly hasKserveMetrics: boolean
   /** `--openai`: the OpenAI API is served below `/v1`. */
   readonly hasOpenAi: boolean
+  /** Groups of calls of the OpenAI API that need a key, on every port that has them. */
+  readonly openAiRestrictedApis: readonly RestrictedApis[]
   /** `--openai-max-request-bytes` */
   readonly maxOpenAiBytes: number
   /** `--console`: the pages `/console` and `/docs` are served, and browsers that ask for `/` are sent there. */

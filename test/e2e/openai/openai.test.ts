@@ -23,6 +23,7 @@ before(async () => {
     '--allow-metrics=true',
     '--model-control-mode=explicit',
     '--load-model=*',
+    '--openai-restricted-api=metrics admin-key s3cret',
   ])
   ownUrl = `http://${server.furtherAddress('OpenAI service')}`
 })
@@ -105,7 +106,11 @@ describe('paths beside those of clients', () => {
     assert.equal((await ask('/v1/completions', { model: 'plain', prompt: 'x' })).status, 404)
     assert.equal((await ask('/v1/models/plain/load', '', ownUrl)).json.id, 'plain')
     assert.equal((await fetch(`${ownUrl}/health/ready`)).status, 200)
-    assert.match(await (await fetch(`${ownUrl}/metrics`)).text(), /nv_inference_request_success/)
+    const refused = await fetch(`${ownUrl}/metrics`)
+    assert.equal(refused.status, 403)
+    assert.match(await refused.text(), /This API is restricted, expecting header 'admin-key'/)
+    const metrics = await fetch(`${ownUrl}/metrics`, { headers: { 'admin-key': 's3cret' } })
+    assert.match(await metrics.text(), /nv_inference_request_success/)
     const { status, json } = await ask('/v1/nothing', '{}', ownUrl)
     assert.deepEqual([status, json.error.message], [404, 'Invalid URL (POST /v1/nothing)'])
   })

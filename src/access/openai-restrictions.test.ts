@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { AdmissionFacts } from './admission-facts.ts'
+import { openAiRestrictions } from './openai-restrictions.ts'
+
+const admission = openAiRestrictions([
+  { apis: ['inference', 'model-repository'], key: 'Admin-Key', value: 'hush' },
+  { apis: ['embedding'], key: 'other', value: 'quiet' },
+])
+const kindOf = (path: string, headers: Record<string, string> = {}): unknown => {
+  const facts = { path, header: (name: string) => headers[name] ?? null } as unknown as AdmissionFacts
+  return (admission?.admit(facts) as { kind: string }).kind
+}
+
+test('each group of the OpenAI API wants its own header, whatever the query is', () => {
+  for (const path of ['/v1/chat/completions', '/v1/completions?a=b', '/v1/models', '/v1/models/m/load', '/tokenize', '/v1/files/f/content']) {
+    assert.equal(kindOf(path), 'refused', path)
+    assert.equal(kindOf(path, { 'admin-key': 'hush!' }), 'refused', path)
+    assert.notEqual(kindOf(path, { 'admin-key': 'hush' }), 'refused', path)
+  } // prettier-ignore
+  assert.equal(kindOf('/v1/embeddings', { 'admin-key': 'hush' }), 'refused')
+  assert.notEqual(kindOf('/v1/embeddings', { other: 'quiet' }), 'refused')
+})
+
+test('other paths need no header, and an unknown group is refused', () => {
+  for (const path of ['/v2/models/m/infer', '/v1/models/m:predict', '/metrics', '/health/ready']) {
+    assert.notEqual(kindOf(path), 'refused', path)
+  }
+  assert.equal(openAiRestrictions([]), null)
+  assert.throws(
+    () => openAiRestrictions([{ apis: ['all'], key: 'k', value: 'v' }]),
+    /expected one of: inference, embedding/,
+  )
+})

@@ -1,0 +1,62 @@
+// --openai-restricted-api: groups of calls of the OpenAI API that need a key, as in Triton's OpenAI front end.
+
+import { ServerError } from '../base/server-error.ts'
+import type { Admission, Verdict } from './admission.ts'
+import { anonymous, makeCaller, type Caller } from './caller.ts'
+import type { CallFacts } from './call-facts.ts'
+import type { Refusal } from './refusal.ts'
+import { isSecret, secretDigest, type RestrictedApis } from './shared-key-admission.ts'
+
+/** The groups, and the paths of each, without a query. Paths are compared as they were sent, as the router does it. */
+const groups: Readonly<Record<string, RegExp>> = {
+  inference:
+    /^(\/v1\/(chat\/completions|completions|responses|rerank|audio\/transcriptions|(batches|files)(\/.*)?)|\/(de)?tokenize)$/,
+  embedding: /^\/v1\/embeddings$/,
+  // A path with a colon is a prediction of KServe.
+  'model-repository': /^\/v1\/models(\/[^:]*)?$/,
+  metrics: /^\/metrics$/,
+  health: /^\/health(\/ready)?$/,
+}
+export const openAiGroupNames: readonly string[] = Object.keys(groups)
+
+type Guard = {
+  readonly paths: RegExp
+  readonly header: string
+  readonly digest: Buffer
+  readonly caller: Caller
+  readonly refusal: Refusal
+}
+
+/** Null when nothing is restricted. Throws ServerError for an unknown group. */
+export function openAiRestrictions(restricted: readonly RestrictedApis[]): Admission | null {
+  const guards = restricted.flatMap(({ apis, key, value }) => apis.map((api) => guardOf(api, key, value)))
+  if (guards.length === 0) return null
+  const admit = (facts: CallFacts): Verdict => {
+    const { path } = facts
+    const query = path.indexOf('?')
+    const plain = query < 0 ? path : path.slice(0, query)
+    const guard = guards.find(({ paths }) => paths.test(plain))
+    if (guard === undefined) return anonymous
+    const value = facts.header(guard.header)
+    return value !== null && isSecret(value, guard.digest) ? guard.caller : guard.refusal
+  }
+  return { admit }
+}
+
+function guardOf(api: string, key: string, value: string): Guard {
+  const paths = groups[api]
+  if (paths === undefined) {
+    const known = openAiGroupNames.join(', ')
+    throw new ServerError(
+      'INVALID_ARG',
+      `unknown restricted api '${api}' in --openai-restricted-api, expected one of: ${known}`,
+    )
+  }
+  return {
+    paths,
+    header: key.toLowerCase(),
+    digest: secretDigest(value),
+    caller: makeCaller('shared-key', key),
+    refusal: { kind: 'refused', reason: 'restricted', message: `This API is restricted, expecting header '${key}'` },
+  }
+}
