@@ -368,6 +368,13 @@ struct TRITONBACKEND_State { PoolObject head; TRITONBACKEND_Output *output; bool
 void states_free(Exchange *exchange);
 bool state_is_hidden(const TRITONBACKEND_Model *model, const char *output);
 
+// ---- gpu-memory.c: pinned memory, and memory of GPUs
+
+// What the host may have of both: of pinned memory, and of each GPU.
+void gpu_memory_limit(uint64_t pinned_bytes, uint64_t device_bytes);
+Error *gpu_memory_take(TRITONSERVER_MemoryType type, int64_t device, uint64_t bytes, void **buffer);
+Error *gpu_memory_give(TRITONSERVER_MemoryType type, int64_t device, void *buffer);
+
 // ---- log.c
 
 void log_line(TRITONSERVER_LogLevel level, const char *file, int line, const char *format, ...)

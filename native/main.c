@@ -75,10 +75,17 @@ static void on_initialize(Channel *channel, const Json *settings, const int *des
   else say_failure(channel, error);
 }
 
+// What holds for all models of a host.
+static void apply_to_host(const Json *settings) {
+  atomic_store(&logs_verbose, json_flag(settings, "isVerbose"));
+  const Json *memory = json_member(settings, "gpuMemory");
+  gpu_memory_limit((uint64_t)json_integer(memory, "pinnedBytes", 0), (uint64_t)json_integer(memory, "deviceBytes", 0));
+}
+
 static bool handle(Channel *channel, Frame *frame, const int *descriptors) {
   bool is_setting = frame->kind == TO_COMPLETE_CONFIG || frame->kind == TO_INITIALIZE;
   Json *settings = is_setting ? read_settings(frame) : NULL;
-  if (is_setting) atomic_store(&logs_verbose, json_flag(settings, "isVerbose"));
+  if (is_setting) apply_to_host(settings);
   switch (frame->kind) {
     case TO_EXECUTE:
       if (channel->instance == NULL) die("the server sent requests before the model was initialized");

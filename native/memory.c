@@ -7,9 +7,7 @@ Error *TRITONBACKEND_MemoryManagerAllocate(TRITONBACKEND_MemoryManager *manager,
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, uint64_t byte_size) {
   (void)manager;
   *buffer = NULL;
-  if (memory_type != TRITONSERVER_MEMORY_CPU)
-    return fail(TRITONSERVER_ERROR_UNAVAILABLE, "%s memory of device %lld is not available to native backends",
-      TRITONSERVER_MemoryTypeString(memory_type), (long long)memory_type_id);
+  if (memory_type != TRITONSERVER_MEMORY_CPU) return gpu_memory_take(memory_type, memory_type_id, byte_size, buffer);
   *buffer = malloc(byte_size > 0 ? byte_size : 1);
   return *buffer == NULL ? fail(TRITONSERVER_ERROR_UNAVAILABLE, "no memory for %llu bytes", (unsigned long long)byte_size) : NULL;
 }
@@ -17,9 +15,7 @@ Error *TRITONBACKEND_MemoryManagerAllocate(TRITONBACKEND_MemoryManager *manager,
 Error *TRITONBACKEND_MemoryManagerFree(TRITONBACKEND_MemoryManager *manager, void *buffer,
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id) {
   (void)manager;
-  (void)memory_type_id;
-  if (memory_type != TRITONSERVER_MEMORY_CPU)
-    return fail(TRITONSERVER_ERROR_INVALID_ARG, "%s memory was never given out", TRITONSERVER_MemoryTypeString(memory_type));
+  if (memory_type != TRITONSERVER_MEMORY_CPU) return gpu_memory_give(memory_type, memory_type_id, buffer);
   free(buffer);
   return NULL;
 }

@@ -12,6 +12,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/native-host.test.ts',
     'keeps a hundred thousand requests',
   ),
+  "pinned memory, and memory of a GPU, that a native backend takes from Triton's memory manager": elsewhere(
+    'test/e2e/native-backends.test.ts',
+    'gets pinned memory and memory of a GPU, up to a limit, and the blocks that it gave back',
+  ),
   'memory shared with a host of native backends, for inputs and for outputs': elsewhere(
     'test/e2e/native-backends.test.ts',
     'of the memory that it shares with the server',

@@ -23,6 +23,13 @@ ${more}
 `
 const limit = (key: string, value: number): string => `parameters { key: "${key}" value { string_value: "${value}" } }`
 
+/** For a machine with a GPU. Elsewhere a driver of the test gives out plain memory. */
+const usesRealGpu = process.env['GALATEA_TEST_GPU'] === '1'
+const fakeDriver = path.join(import.meta.dirname, '../fakes/fake-cuda.c')
+const buildFakeDriver = (library: string): void => {
+  assert.equal(spawnSync('cc', ['-shared', '-fPIC', '-o', library, fakeDriver]).status, 0, 'the driver of the test')
+}
+
 describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }, () => {
   let folder: string
   let server: ServerProcess
@@ -43,6 +50,8 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     addModel('small', config(limit('max_memory_bytes', 200_000_000)))
     addModel('refused', config())
     buildBackend(path.join(folder, 'backends/common'), 'common')
+    // The linker looks beside a backend first, so this is its driver where there is a real one, too.
+    if (!usesRealGpu) buildFakeDriver(path.join(folder, 'backends/common/libcuda.so.1'))
     for (const name of ['common1', 'common2']) addModel(name, config('', 'common'))
     addModel('streams', config('model_transaction_policy { decoupled: true }'))
     addModel(
@@ -59,6 +68,7 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
       `--backend-directory=${path.join(folder, 'backends')}`,
       '--backend-config=common,host=shared',
       '--backend-config=common,shm-max-byte-size=1048576',
+      '--backend-config=common,cuda-memory-byte-size=1048576',
       '--exit-on-error=false',
       '--strict-readiness=false',
       '--log-verbose=1',
@@ -97,6 +107,20 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     const output = await ask('big:2000000', 'common1')
     assert.ok(output.error.startsWith(`outputs of model 'common1' need more than ${limit}`), output.error)
     assert.equal(await say('big:900000', 'common1'), 'x'.repeat(900_000))
+  })
+
+  test('gets pinned memory and memory of a GPU, up to a limit, and the blocks that it gave back', async () => {
+    for (let i = 0; i < 3; i++) assert.equal(await say('gpu:1000', 'common1'), 'through the GPU')
+    assert.match(
+      await say('gpu:2000000', 'common1'),
+      /no GPU memory of device 0 for 2000000 bytes: the host has 4096, and may have 1048576/,
+    )
+    // The small block makes room for it.
+    assert.equal(await say('gpu:1048576', 'common1'), 'through the GPU')
+    assert.match(
+      await say('gpu:1000', 'other'),
+      /^(through the GPU|error: GPU memory is not available: this machine has no driver of NVIDIA)$/,
+    )
   })
 
   test('gives errors of its own as they are', async () => {

@@ -20,6 +20,10 @@ int cuInit(unsigned flags) { return flags; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < 2 ? 0 : 101; }
 int cuDevicePrimaryCtxRetain(uint64_t *context, int device) { *context = 16 + device; return 0; }
 int cuCtxSetCurrent(uint64_t context) { return context == 0; }
+int cuCtxPushCurrent_v2(uint64_t context) { return context == 0; }
+int cuCtxPopCurrent_v2(uint64_t *context) { *context = 0; return 0; }
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { memcpy((void *)to, from, size); return 0; }
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)from, size); return 0; }
 int cuStreamCreate(uint64_t *stream, unsigned flags) { *stream = 32 + flags; return 0; }
 int cuStreamSynchronize(uint64_t stream) { return stream == 0; }
 int cuStreamQuery(uint64_t stream) { return stream == 0; }

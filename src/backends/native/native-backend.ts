@@ -171,6 +171,7 @@ export class NativeBackend implements Backend {
         directory: files.modelDirectory,
         config: services.encodeConfig(given),
       },
+      gpuMemory: this.#settings.gpuMemory,
       isVerbose: log.isVerbose(),
     }
   }

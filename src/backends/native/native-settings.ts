@@ -5,6 +5,8 @@ import type { SharedMemoryLimits } from '../worker-process/tensor-regions.ts'
 
 export type NativeSettings = {
   readonly memory: SharedMemoryLimits
+  /** What a host may have of pinned memory, and of each GPU, for what its backend takes from Triton's memory manager. */
+  readonly gpuMemory: { readonly pinnedBytes: number; readonly deviceBytes: number }
   /** Seconds that the finalization of an instance may take. */
   readonly stopSeconds: number
   /** One host for all models of the backend, in place of one for each model. */
@@ -47,6 +49,10 @@ export function parseNativeSettings(backend: string, settings: ReadonlyMap<strin
       maxBytes: Math.max(count('shm-max-byte-size', 4096 * mebibyte, mebibyte), initialBytes),
       inlineBytes: count('shm-inline-byte-size', 8 * 1024),
       maxBytesFlag: flag('shm-max-byte-size'),
+    },
+    gpuMemory: {
+      pinnedBytes: count('pinned-memory-byte-size', 256 * mebibyte),
+      deviceBytes: count('cuda-memory-byte-size', 64 * mebibyte),
     },
     stopSeconds: count('stub-timeout-seconds', 30),
     isHostShared: host === 'shared',
