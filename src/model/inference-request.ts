@@ -153,6 +153,8 @@ export class InferenceRequest {
   computeInputEndNs = 0
   computeOutputStartNs = 0
   computeEndNs = 0
+  /** True: a language model wrote an answer. Its input is the prompt, which is computed until computeInputEndNs. */
+  isGeneration = false
   /** The time of the latest response; after the end, the time of the last response. */
   endNs = 0
 

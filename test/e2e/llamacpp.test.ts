@@ -12,6 +12,7 @@ import { runInit } from '../../src/cli/init.ts'
 import { runInspect } from '../../src/cli/inspect.ts'
 import { until } from '../until.ts'
 import { chatPrompt, placeModel, plainAnswers, smolFile, type PlainToken } from './language-model.ts'
+import { OtlpReceiver } from './otlp-receiver.ts'
 import { loraFile } from './lora-file.ts'
 import { leadOfDifference, recordedAnswers, type RecordedAnswer } from './recorded-tokens.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
@@ -29,6 +30,7 @@ type Answer = Record<string, unknown> & { text_output: string }
 describe('a GGUF model', () => {
   const repository = mkdtempSync(path.join(tmpdir(), 'galatea-gguf-'))
   let server: ServerProcess
+  let receiver: OtlpReceiver
   let plain: PlainToken[][]
 
   before(async () => {
@@ -49,7 +51,13 @@ describe('a GGUF model', () => {
     appendFileSync(vectors, lines.find((line) => line.includes('n_threads')) ?? '')
     mkdirSync(path.join(repository, 'broken/1'), { recursive: true })
     writeFileSync(path.join(repository, 'broken/1/model.gguf'), readFileSync(file).subarray(0, 3_000_000))
+    receiver = await OtlpReceiver.start()
     server = await startServerProcess([
+      '--trace-config=mode=opentelemetry',
+      '--trace-config=level=TIMESTAMPS',
+      '--trace-config=rate=0',
+      '--trace-config=opentelemetry,bsp_schedule_delay=50',
+      `--trace-config=opentelemetry,url=http://127.0.0.1:${receiver.httpPort}/v1/traces`,
       `--model-repository=${repository}`,
       '--exit-on-error=false',
       '--llm-metrics=vllm',
@@ -59,6 +67,7 @@ describe('a GGUF model', () => {
 
   after(async () => {
     await server.stop()
+    await receiver.stop()
     rmSync(repository, { recursive: true })
     rmSync(`${repository}-made`, { recursive: true, force: true })
   })
@@ -164,6 +173,11 @@ describe('a GGUF model', () => {
       (answer) => JSON.parse(String(answer['logprobs'])) as { id: number; top: { id: number }[] }[],
     )
     assert.equal(logprobs.length, length)
+    const { model_stats } = (await (await fetch(`${server.url}/v2/models/smol/stats`)).json()) as {
+      model_stats: { inference_stats: Record<string, { ns: number }> }[]
+    }
+    for (const part of ['compute_input', 'compute_infer'])
+      assert.ok((model_stats[0]?.inference_stats[part]?.ns ?? 0) > 0)
     for (const { id, top } of logprobs) assert.ok(top.length === 2 && top[0]?.id === id)
   })
 
@@ -249,6 +263,19 @@ describe('a GGUF model', () => {
       /it is cut short: tensor '.*' ends at byte \d+, the file has 3000000/,
     )
     assertPlain((await ask(prompts[2] ?? '')).text_output, plain[2] ?? [])
+  })
+
+  test('a trace says how long a request waited, how long its prompt took, and how long its answer', async () => {
+    const body = JSON.stringify({ model: 'smol', messages: [{ role: 'user', content: 'Say hi.' }], max_tokens: 4 })
+    const headers = { traceparent: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01` }
+    await (await fetch(`${server.url}/v1/chat/completions`, { method: 'POST', headers, body })).text()
+    const spans = await receiver.received(6)
+    const stages = ['queue', 'prefill', 'decode'].map((name) => spans.find((span) => span.name === name))
+    const model = spans.find(({ name }) => name === 'smol')
+    for (const [place, span] of stages.entries()) {
+      assert.equal(span?.parentSpanId, model?.spanId)
+      if (place > 0) assert.equal(span?.startTimeUnixNano, stages[place - 1]?.endTimeUnixNano)
+    }
   })
 
   test('texts become tokens and texts again', async () => {

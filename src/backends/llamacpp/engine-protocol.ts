@@ -91,6 +91,9 @@ export type GenerationEnd = {
   readonly outputTokens: number
   readonly cachedTokens: number
   readonly cumulativeLogprob: number
+  /** From the slot to the first token, and from there to the end. */
+  readonly promptMs: number
+  readonly answerMs: number
 }
 
 /** What the engine is doing, for metrics. Counts are since the last message. */

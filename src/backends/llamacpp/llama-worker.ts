@@ -176,7 +176,7 @@ export class LlamaWorker implements Worker {
     const isFinal = message.kind !== 'text' || message.end !== null
     if (isFinal) this.#release(message.key)
     if (message.kind === 'text' && message.end !== null) this.#noteEnd(request, message.end, nowNs)
-    request.computeOutputStartNs = nowNs
+    else request.computeOutputStartNs = nowNs
     request.computeEndNs = nowNs
     if (message.kind === 'failed') {
       const isCancel = message.code === 'CANCELLED' && request.isCancelled
@@ -196,6 +196,12 @@ export class LlamaWorker implements Worker {
   #noteEnd(request: InferenceRequest, end: GenerationEnd, nowNs: number): void {
     this.#metrics.note('ended', 1, end.reason)
     this.#metrics.note('promptTokens', end.inputTokens)
+    // What the request waited in the engine for a slot belongs to its queue.
+    const firstNs = Math.round(nowNs - end.answerMs * 1e6)
+    request.computeStartNs = Math.max(request.computeStartNs, Math.round(firstNs - end.promptMs * 1e6))
+    request.computeInputEndNs = Math.max(request.computeStartNs, firstNs)
+    request.computeOutputStartNs = nowNs
+    request.isGeneration = true
     if (request.receivedNs > 0) this.#metrics.note('request', (nowNs - request.receivedNs) / 1e9)
   }
 

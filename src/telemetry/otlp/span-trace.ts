@@ -116,6 +116,7 @@ export class SpanTrace implements RequestTrace {
         ['COMPUTE_END', request.computeEndNs],
       ])
       this.#add('compute', createSpanId(), this.#modelSpanId, events, [])
+      if (request.isGeneration) this.#addGeneration(request)
     }
     const events = reached([
       ['REQUEST_START', receivedNs],
@@ -124,6 +125,18 @@ export class SpanTrace implements RequestTrace {
     ])
     const parent = this.#rootSpanId === '' ? this.#parentSpanId : this.#rootSpanId
     this.#add(this.#modelName, this.#modelSpanId, parent, events, this.#attributes, this.#error)
+  }
+
+  #addGeneration({ queueStartNs, computeStartNs, computeInputEndNs, computeEndNs }: InferenceRequest): void {
+    const stages = [
+      ['queue', queueStartNs, computeStartNs],
+      ['prefill', computeStartNs, computeInputEndNs],
+      ['decode', computeInputEndNs, computeEndNs],
+    ] as const
+    for (const [name, startNs, endNs] of stages) {
+      const events = reached([[`${name.toUpperCase()}_START`, startNs], [`${name.toUpperCase()}_END`, endNs]]) // prettier-ignore
+      if (events.length === 2) this.#add(name, createSpanId(), this.#modelSpanId, events, [])
+    }
   }
 
   #endRoot(): void {

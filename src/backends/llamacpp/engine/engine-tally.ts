@@ -47,6 +47,7 @@ export class EngineTally {
   said(sequence: Sequence): void {
     const nowMs = this.#nowMs()
     this.#counts.generatedTokens++
+    if (sequence.firstTokenMs < 0) sequence.firstTokenMs = nowMs
     if (sequence.outputTokens === 1) this.#counts.firstTokenMs.push(nowMs - sequence.bornMs)
     else this.#counts.interTokenMs.push(nowMs - sequence.lastTokenMs)
     sequence.lastTokenMs = nowMs

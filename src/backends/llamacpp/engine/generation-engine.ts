@@ -295,7 +295,7 @@ export class GenerationEngine {
 
   #end(slot: Slot, reason: FinishReason): void {
     const sequence = slot.sequence as Sequence
-    this.#outbox.push(sequence.finish(reason))
+    this.#outbox.push(sequence.finish(reason, this.#nowMs()))
     sequence.sampler.close()
     this.#table.leave(slot)
   }
@@ -311,7 +311,7 @@ export class GenerationEngine {
       const reason = this.#endOf(sequence, nowMs)
       if (reason === null) continue
       this.#waiting.splice(i, 1)
-      this.#outbox.push(sequence.finish(reason))
+      this.#outbox.push(sequence.finish(reason, nowMs))
       sequence.sampler.close()
     }
   }

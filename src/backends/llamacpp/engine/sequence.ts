@@ -29,6 +29,8 @@ export class Sequence {
   lastTokenMs = 0
   /** When the request first got a slot; -1: it has waited until now. */
   startedMs = -1
+  /** When the first token was there; -1: it is not. */
+  firstTokenMs = -1
   readonly #text: AnswerText
   #unsent = ''
   #logprobs: ChosenLogprob[] = []
@@ -64,10 +66,13 @@ export class Sequence {
   }
 
   /** The last message. */
-  finish(reason: FinishReason): TextMessage {
-    const { inputTokens, outputTokens, cachedTokens } = this
+  finish(reason: FinishReason, nowMs: number): TextMessage {
+    const { inputTokens, outputTokens, cachedTokens, startedMs } = this
     const { cumulativeLogprob } = this.sampler
-    return this.#message(this.#text.end(), { reason, inputTokens, outputTokens, cachedTokens, cumulativeLogprob })
+    const answeredMs = this.firstTokenMs < 0 ? nowMs : this.firstTokenMs
+    const times = { promptMs: startedMs < 0 ? 0 : answeredMs - startedMs, answerMs: nowMs - answeredMs }
+    const counts = { inputTokens, outputTokens, cachedTokens, cumulativeLogprob }
+    return this.#message(this.#text.end(), { reason, ...counts, ...times })
   }
 
   #message(more: string, end: GenerationEnd | null): TextMessage {
