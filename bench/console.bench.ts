@@ -143,6 +143,9 @@ export const bench: Bench = {
     const url = `${server.url}/console`
     // A checkout bundles the files for the first browser.
     await (await fetch(url)).text()
+    // Nobody has watched this server yet.
+    const never: number[] = []
+    for (let round = 0; round < rounds; round++) never.push(await shareOfCore(server, seconds))
     const paints: number[] = []
     for (let round = 0; round < rounds; round++) paints.push(await firstPaint(url))
     say(`first paint: ${paints.map((ms) => ms.toFixed(0)).join(' ')} ms`)
@@ -184,6 +187,13 @@ export const bench: Bench = {
           unit: '%',
           target: { kind: 'at most', value: 1 },
           detail: `${(medianOf(open) * 100).toFixed(2)} % open, ${(medianOf(closed) * 100).toFixed(2)} % closed`,
+        },
+        {
+          what: 'a console that was closed, of one core of the server',
+          value: Math.max(0, medianOf(closed) - medianOf(never)) * 100,
+          unit: '%',
+          target: { kind: 'at most', value: 0.1 },
+          detail: `${(medianOf(closed) * 100).toFixed(2)} % after it, ${(medianOf(never) * 100).toFixed(2)} % before the first one`,
         },
         { what: 'a reader that stalls', value: stalled, unit: 'MiB', target: { kind: 'at most', value: 1 }, detail: `${stalledReaders} readers of /v2/live` }, // prettier-ignore
         ...(await sizes()),

@@ -47,7 +47,7 @@ const page = (script: string, style: string): string => `<!doctype html>
 <script type="module" src="/console/${script}"></script>
 </head>
 <body>
-<div id="console"></div>
+<div id="console"><aside class="side"><a class="brand" href="/console">Galatea</a></aside><main id="page"><p class="lead">Opening the console…</p></main></div>
 <noscript>The console needs JavaScript. The API is at /v2, its description at /v2/openapi.json.</noscript>
 </body>
 </html>

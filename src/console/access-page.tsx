@@ -95,7 +95,7 @@ function UseCard(): JSX.Element {
       ) : (
         <Table
           label="Use by tenant"
-          head={['tenant', 'requests', 'inferences', 'tokens', 'compute', 'running', 'refused', 'limits']}
+          head={['tenant', '#requests', '#inferences', '#tokens', '#compute', '#running', '#refused', 'limits']}
         >
           {tenants.map((one) => (
             <tr key={one.tenant}>

@@ -55,7 +55,12 @@ export function Chart({
           ))}
         </span>
       </figcaption>
-      <div ref={place} class="plot" aria-hidden="true" />
+      <div class="plot-place">
+        <div ref={place} class="plot" aria-hidden="true" />
+        {series.some(({ values }) => values.some((value) => value !== null)) ? null : (
+          <p class="plot-empty">No request in this time</p>
+        )}
+      </div>
       <details>
         <summary>{title} as a table</summary>
         <TableTwin title={title} times={times} series={series} format={format} />
@@ -76,7 +81,7 @@ function TableTwin({ title, times, series, format }: Parameters<typeof Chart>[0]
           <tr>
             <th scope="col">time</th>
             {series.map(({ name }) => (
-              <th scope="col" key={name}>
+              <th scope="col" key={name} class="number">
                 {name}
               </th>
             ))}
@@ -87,7 +92,9 @@ function TableTwin({ title, times, series, format }: Parameters<typeof Chart>[0]
             <tr key={i}>
               <td>{new Date(times[i] ?? 0).toLocaleTimeString('en-GB')}</td>
               {series.map(({ name, values }) => (
-                <td key={name}>{format(values[i] ?? null)}</td>
+                <td key={name} class="number">
+                  {format(values[i] ?? null)}
+                </td>
               ))}
             </tr>
           ))}
@@ -95,6 +102,20 @@ function TableTwin({ title, times, series, format }: Parameters<typeof Chart>[0]
       </table>
     </div>
   )
+}
+
+/** A line needs two points beside each other: a point that has no neighbour shows as a point. */
+const lonePoints = (values: ArrayLike<number | null | undefined>): number[] =>
+  Array.from(values, (value, i) => ((value ?? null) === null ? -1 : i)).filter(
+    (i) => i >= 0 && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null,
+  )
+
+const leastSeconds = 60
+
+/** At least a minute, so that the first points have times that can be read. */
+function rangeOfTime(times: ArrayLike<number>): [number, number] {
+  const end = times[times.length - 1] ?? Date.now() / 1000
+  return [Math.min(times[0] ?? end, end - leastSeconds), end]
 }
 
 const clockText = (seconds: number): string => new Date(seconds * 1000).toLocaleTimeString('en-GB')
@@ -118,7 +139,10 @@ function optionsOf(
     legend: { show: false },
     padding: [8, 12, 0, 0],
     cursor: { y: false },
-    scales: { y: { range: (_, low, high) => [Math.min(0, low), high <= 0 || high === null ? 1 : high * 1.1] } },
+    scales: {
+      x: { range: (plot) => rangeOfTime(plot.data[0]) },
+      y: { range: (_, low, high) => [Math.min(0, low), high <= 0 || high === null ? 1 : high * 1.1] },
+    },
     axes: [
       { ...axis, size: 26, font: '11px system-ui, sans-serif', space: 90, values: (_, ticks) => ticks.map(clockText) },
       {
@@ -135,7 +159,7 @@ function optionsOf(
         stroke: token(colours[i] ?? '--series-1'),
         width: 2,
         spanGaps: false,
-        points: { show: false },
+        points: { show: true, size: 5, filter: (plot: uPlot, at: number) => lonePoints(plot.data[at] ?? []) },
         ...(dashes[i] === undefined ? {} : { dash: dashes[i] }),
         ...(i === 0 ? { fill: token('--series-fill') } : {}),
       })),

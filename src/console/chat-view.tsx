@@ -73,7 +73,7 @@ export function ChatView({ model }: { readonly model: string }): JSX.Element {
             <textarea
               rows={2}
               aria-label="What to say"
-              placeholder="Say something. Enter sends, Shift+Enter starts a line."
+              placeholder="Say something. Enter sends it."
               value={typed}
               onInput={(event) => setTyped(event.currentTarget.value)}
               onKeyDown={(event) => {

@@ -87,7 +87,7 @@ const CostTable = ({
     <>
       <Table
         label={`Cost by ${by}`}
-        head={[by, 'share', 'cost', 'of it idle', 'inferences', 'for 1,000', 'tokens', 'for a million']}
+        head={[by, 'share', '#cost', '#of it idle', '#inferences', '#for 1,000', '#tokens', '#for a million']}
       >
         {rows.map((row) => {
           const name = row[by] ?? ''

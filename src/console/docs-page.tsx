@@ -75,7 +75,9 @@ export function DocsPage(): JSX.Element {
         <section key={name} class="card" aria-label={description}>
           <div class="card-head">
             <h2>{description}</h2>
-            <span class="soft">{calls.length} calls</span>
+            <span class="soft">
+              {calls.length} {calls.length === 1 ? 'call' : 'calls'}
+            </span>
           </div>
           {calls.map((each) => (
             <CallView key={`${each.method} ${each.path}`} call={each} document={document} />

@@ -30,7 +30,7 @@ export function EnsembleView({ config }: { readonly config: ModelConfig }): JSX.
   return (
     <>
       <Graph config={config} steps={steps} meanOf={meanOf} shareOf={shareOf} />
-      <Table label="Steps" head={['step', 'model', 'takes', 'gives', 'mean time', 'share']}>
+      <Table label="Steps" head={['step', 'model', 'takes', 'gives', '#mean time', '#share']}>
         {steps.map(({ model_name: name, input_map, output_map }, i) => (
           <tr key={i}>
             <td>{i + 1}</td>

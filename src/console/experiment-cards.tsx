@@ -28,13 +28,14 @@ export type ExperimentDetails = {
 
 const short = (value: number): string => String(Number(value.toPrecision(3)))
 const end = (value: number | null): string => (value === null ? '?' : short(value))
-const withInterval = (value: number, { low, high }: Interval): string => `${short(value)} (${end(low)} to ${end(high)})`
+const withInterval = (value: number, { low, high }: Interval): string =>
+  low === null && high === null ? `${short(value)} (not sure yet)` : `${short(value)} (${end(low)} to ${end(high)})`
 
 /** The arms with their shares, and one card for each goal. */
 export const ExperimentCards = ({ experiment }: { readonly experiment: ExperimentDetails }): JSX.Element => (
   <>
     <Card title="Arms">
-      <Table label="Arms" head={['arm', 'version', 'share', 'answers', 'errors']}>
+      <Table label="Arms" head={['arm', 'version', '#share', '#answers', '#errors']}>
         {experiment.arms.map(({ arm, version, weight, ended }) => (
           <tr key={arm}>
             <th scope="row">
@@ -51,7 +52,7 @@ export const ExperimentCards = ({ experiment }: { readonly experiment: Experimen
     {experiment.goals.length === 0 ? <Empty>No feedback has come yet.</Empty> : null}
     {experiment.goals.map(({ goal, arms }) => (
       <Card key={goal} title={goal}>
-        <Table label={goal} head={['arm', 'users', 'values', 'mean', 'less the first arm', 'evidence (log₁₀ e)']}>
+        <Table label={goal} head={['arm', '#users', '#values', '#mean', '#less the first arm', '#evidence (log₁₀ e)']}>
           {arms.map(({ arm, users, values, mean, interval, difference }) => (
             <tr key={arm}>
               <th scope="row">{arm}</th>

@@ -5,7 +5,8 @@ const dash = '–'
 export function rateText(value: number | null | undefined): string {
   if (value === null || value === undefined) return dash
   if (value >= 1000) return Math.round(value).toLocaleString('en')
-  return value >= 10 ? value.toFixed(0) : value === 0 ? '0' : value.toFixed(1)
+  if (value < 1) return String(Number(value.toPrecision(2)))
+  return value >= 10 ? value.toFixed(0) : value.toFixed(1)
 }
 
 export function msText(value: number | null | undefined): string {

@@ -179,18 +179,14 @@ const ServerName = ({ server }: { readonly server: FleetServer }): JSX.Element =
   )
 
 function ServerTable({ servers }: { readonly servers: readonly FleetServer[] }): JSX.Element {
-  const last = isControlPlane ? ['under way', 'latency'] : ['version', 'runs for', 'heard']
+  const last = isControlPlane ? ['#under way', '#latency'] : ['version', '#runs for', '#heard']
   const secondsSince = (at: string): number => Math.max(0, (Date.now() - Date.parse(at)) / 1000)
   return (
     <Card title="Servers">
       {servers.length === 0 ? (
         <Empty>No server is known yet.</Empty>
       ) : (
-        <Table
-          label="Servers"
-          head={['server', 'state', 'pressure', 'models', ...last]}
-          numbers={['pressure', 'models', 'under way', 'latency', 'runs for', 'heard']}
-        >
+        <Table label="Servers" head={['server', 'state', '#pressure', '#models', ...last]}>
           {servers.map((server) => (
             <tr key={server.url}>
               <th scope="row">
@@ -310,7 +306,7 @@ const Envoys = ({ envoys }: { readonly envoys: NonNullable<Fleet['envoys']> }): 
         No Envoy is connected. <code>galatea fleet --bootstrap</code> prints the configuration that starts one.
       </Empty>
     ) : (
-      <Table label="Envoys" head={['node', 'address', 'connected for', 'what it refused']} numbers={['connected for']}>
+      <Table label="Envoys" head={['node', 'address', '#connected for', 'what it refused']}>
         {envoys.map(({ node, address, since, problem }) => (
           <tr key={address}>
             <th scope="row">{node}</th>
@@ -333,11 +329,7 @@ function SharedRollouts(): JSX.Element {
       {open.length === 0 ? (
         <Empty>No rollout is under way.</Empty>
       ) : (
-        <Table
-          label="Rollouts under way"
-          head={['rollout', 'model', 'state', 'versions', 'requests']}
-          numbers={['requests']}
-        >
+        <Table label="Rollouts under way" head={['rollout', 'model', 'state', 'versions', '#requests']}>
           {open.map((rollout) => (
             <tr key={rollout.name}>
               <th scope="row">

@@ -74,7 +74,7 @@ function JobList(): JSX.Element {
         {jobs.length === 0 ? (
           <Empty>There was no job yet.</Empty>
         ) : (
-          <Table label="Jobs" head={['job', 'model', 'state', 'answered', 'failed', 'given up', 'made']}>
+          <Table label="Jobs" head={['job', 'model', 'state', '#answered', '#failed', '#given up', 'made']}>
             {jobs.map((job) => (
               <tr key={job.id}>
                 <th scope="row">

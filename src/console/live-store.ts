@@ -47,8 +47,10 @@ const indexEverySamples = 5
 
 type Sample = { readonly server: Figures; readonly versions: Record<string, Figures>; readonly gone?: string[] }
 
+/** The list stays the same object while nothing has changed: there may be hundreds of rows that would be drawn again. */
 export async function refreshModels(): Promise<void> {
-  models.value = await client.repositoryIndex()
+  const found = await client.repositoryIndex()
+  if (JSON.stringify(found) !== JSON.stringify(models.value)) models.value = found
 }
 
 /** Never ends. */

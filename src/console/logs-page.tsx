@@ -89,12 +89,7 @@ function Lines({
           <span class="log-text">
             {skipped === 0 ? '' : `(${skipped} lines were left out) `}
             {message}
-            {Object.entries(fields).map(([name, value]) => (
-              <span key={name} class="soft">
-                {' '}
-                {name}={String(value)}
-              </span>
-            ))}
+            <Fields fields={fields} />
           </span>
           <span class="soft source">{source}</span>
         </div>
@@ -102,6 +97,26 @@ function Lines({
     </div>
   )
 }
+
+/** A stack is long: it opens. */
+const Fields = ({ fields }: { readonly fields: Line['fields'] }): JSX.Element => (
+  <>
+    {Object.entries(fields)
+      .filter(([name]) => name !== 'stack')
+      .map(([name, value]) => (
+        <span key={name} class="soft">
+          {' '}
+          {name}={String(value)}
+        </span>
+      ))}
+    {typeof fields['stack'] !== 'string' ? null : (
+      <details class="log-stack">
+        <summary>stack</summary>
+        <pre tabIndex={0}>{fields['stack']}</pre>
+      </details>
+    )}
+  </>
+)
 
 function useLines(query: string, isPaused: boolean): { readonly lines: readonly Line[]; readonly error: string } {
   const [lines, setLines] = useState<readonly Line[]>([])

@@ -1,5 +1,5 @@
 import { render, type JSX } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { AccessPage } from './access-page.tsx'
 import { isVisitorKnown, may, mayAll, whoAmI } from './caller-rights.ts'
 import './console.css'
@@ -169,6 +169,11 @@ const NotFound = (): JSX.Element => (
 )
 
 function Side({ current }: { readonly current: string }): JSX.Element {
+  const links = useRef<HTMLUListElement>(null)
+  useEffect(() => {
+    // On narrow screens the links are a row that scrolls.
+    links.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  }, [current])
   return (
     <aside class="side">
       <a class="brand" href={linkTo()}>
@@ -179,7 +184,7 @@ function Side({ current }: { readonly current: string }): JSX.Element {
         Galatea
       </a>
       <nav aria-label="Pages">
-        <ul>
+        <ul ref={links}>
           {pages.filter(mayShow).map(({ path, name, icon }) => (
             <li key={path}>
               <a
@@ -240,17 +245,24 @@ function KeyDialog(): JSX.Element | null {
     globalThis.dispatchEvent(new HashChangeEvent('hashchange'))
   }
   return (
-    <form class="notice warn key-form" onSubmit={send}>
+    <form class="card key-form" onSubmit={send}>
+      <h1 id="page-title" tabIndex={-1}>
+        Who are you?
+      </h1>
       <label class="field">
-        <span>{keyRefusal.value} It stays in this tab and is sent in one header.</span>
+        <span>{keyRefusal.value}</span>
         <input
           type="password"
           name="key"
           autocomplete="off"
+          aria-describedby="key-note"
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
         />
       </label>
+      <p id="key-note" class="soft">
+        The key stays in this tab and is sent in one header. It is gone when the tab is closed.
+      </p>
       <button type="submit" class="main" disabled={typed.trim() === ''}>
         Use the key
       </button>

@@ -2,13 +2,16 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { ModelConfig, ModelMetadata, ModelStatistics, TensorMetadata } from '../client/web.ts'
 import { Chart } from './chart.tsx'
+import { ConfigInForce } from './config-in-force.tsx'
 import { ConfigView } from './config-view.tsx'
 import { EnsembleView } from './ensemble-view.tsx'
 import { countText, dateText, msText, rateText, shareText } from './figure-text.ts'
 import { models, versionFigures } from './live-store.ts'
 import { ModelHistory } from './model-history.tsx'
+import { ModelInstances } from './model-instances.tsx'
+import { ModelRegistry } from './model-registry.tsx'
 import { ModelActions } from './models-page.tsx'
-import { Card, Code, Empty, Notice, PageHead, StateBadge, Table, Tabs, useEvery, useLoaded } from './parts.tsx'
+import { Card, Empty, Notice, PageHead, StateBadge, Table, Tabs, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
 import { client } from './server-api.ts'
 import { seriesOf, useFigureSeries } from './server-series.ts'
@@ -87,7 +90,10 @@ function Serving({ name, version }: { readonly name: string; readonly version: s
           value={`${countText(now?.['waiting'])} / ${countText(now?.['in_flight'])}`}
         />
         {(now?.['instances'] ?? 0) === 0 ? null : (
-          <Figure name="Instances busy" value={`${shareText(now?.['busy'])} of ${countText(now?.['instances'])}`} />
+          <Figure
+            name={`Busy, of ${countText(now?.['instances'])} ${now?.['instances'] === 1 ? 'instance' : 'instances'}`}
+            value={shareText(now?.['busy'])}
+          />
         )}
         <Figure name="Rows per batch" value={rateText(now?.['batch'])} />
       </div>
@@ -158,8 +164,10 @@ function Described({
             ),
           ],
           ...(isEnsemble(config) ? ([['Steps', () => <EnsembleView config={config} />]] as const) : []),
+          ['Instances', () => <ModelInstances name={name} version={version} config={config} />],
+          ['Registry', () => <ModelRegistry name={name} />],
           ['Statistics', () => <Statistics name={name} version={version} />],
-          ['Configuration in force', () => <Code>{JSON.stringify(withoutEmpty(config), null, 2)}</Code>],
+          ['Configuration in force', () => <ConfigInForce name={name} config={withoutEmpty(config) as object} />],
         ]}
       />
     </Card>
@@ -204,7 +212,7 @@ function Statistics({ name, version }: { readonly name: string; readonly version
         {lastInference === 0 ? '' : `The last one was at ${dateText(lastInference)}.`}
       </p>
       <div class="columns even flush">
-        <Table label="Statistics by phase" head={['phase', 'count', 'mean']}>
+        <Table label="Statistics by phase" head={['phase', '#count', '#mean']}>
           {Object.entries(inferenceStats).map(([phase, { count, ns }]) => (
             <tr key={phase}>
               <th scope="row">{phase.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}</th>
@@ -213,7 +221,7 @@ function Statistics({ name, version }: { readonly name: string; readonly version
             </tr>
           ))}
         </Table>
-        <Table label="Statistics by batch size" head={['rows of a batch', 'executions', 'mean compute']}>
+        <Table label="Statistics by batch size" head={['rows of a batch', '#executions', '#mean compute']}>
           {batchStats.map(({ batchSize, computeInfer }) => (
             <tr key={batchSize}>
               <th scope="row">{batchSize}</th>

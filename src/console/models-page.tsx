@@ -39,7 +39,7 @@ export function ModelsPage(): JSX.Element {
         ) : (
           <Table
             label="Models"
-            head={['model', 'version', 'state', 'requests/s', 'p99', 'waiting', 'load', 'act']}
+            head={['model', 'version', 'state', '#requests/s', '#p99', '#waiting', 'load', 'act']}
             wideOnly={['p99', 'waiting', 'load']}
           >
             {wanted.map((entry) => (

@@ -115,7 +115,7 @@ function ByTraffic(): JSX.Element {
       {rows.length === 0 ? (
         <Empty>No model is loaded. The models page loads them.</Empty>
       ) : (
-        <Table label="Models by traffic" head={['model', 'state', 'requests/s', 'p99', '']}>
+        <Table label="Models by traffic" head={['model', 'state', '#requests/s', '#p99', 'last minute']}>
           {rows.slice(0, mostShown).map(({ key, name, version, state, reason }) => {
             const figures = versionFigures.value.get(key)
             return (

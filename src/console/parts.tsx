@@ -1,7 +1,7 @@
 // The small parts that every page is made of.
 
 import { signal } from '@preact/signals'
-import type { ComponentChildren, JSX } from 'preact'
+import type { ComponentChildren, JSX, RefObject } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { messageOf } from './server-api.ts'
 
@@ -319,36 +319,59 @@ export function useEvery(ms: number, act: () => void): void {
   }, [ms])
 }
 
-const headClass = (name: string, wideOnly: readonly string[], numbers: readonly string[]): string =>
-  [wideOnly.includes(name) ? 'wide-only' : '', numbers.includes(name) ? 'number' : ''].filter(Boolean).join(' ')
+const headClass = (name: string, wideOnly: readonly string[]): string =>
+  [wideOnly.includes(name.replace('#', '')) ? 'wide-only' : '', name.startsWith('#') ? 'number' : ''].join(' ').trim()
+
+const narrow = matchMedia('(width <= 560px)')
+const isNarrow = signal(narrow.matches)
+narrow.addEventListener('change', () => {
+  isNarrow.value = narrow.matches
+})
+
+/** On narrow screens a row is a block, and each of its cells says which column it is of. */
+function useNamedCells(head: readonly ComponentChildren[]): RefObject<HTMLTableElement | null> {
+  const table = useRef<HTMLTableElement>(null)
+  const isWanted = isNarrow.value
+  useEffect(() => {
+    if (!isWanted) return
+    for (const row of table.current?.tBodies[0]?.rows ?? []) {
+      for (const [i, cell] of [...row.cells].entries()) {
+        const name = head[i]
+        if (cell.tagName === 'TD' && typeof name === 'string') cell.dataset['name'] = name.replace('#', '')
+      }
+    }
+  })
+  return table
+}
 
 export const Table = ({
   label,
   head,
   wideOnly = [],
-  numbers = [],
   children,
 }: {
   readonly label: string
+  /** A name that begins with '#' heads a column of numbers, which stand below each other at their ends (class `number`). */
   readonly head: readonly ComponentChildren[]
   /** The columns that narrow screens leave out. Their cells have the class `wide-only` too. */
   readonly wideOnly?: readonly string[]
-  /** The columns of numbers, which stand below each other at their ends. Their cells have the class `number` too. */
-  readonly numbers?: readonly string[]
   readonly children: ComponentChildren
-}): JSX.Element => (
-  <div class="table" role="region" aria-label={label} tabIndex={0}>
-    <table>
-      <thead>
-        <tr>
-          {head.map((cell, i) => (
-            <th scope="col" key={i} class={typeof cell === 'string' ? headClass(cell, wideOnly, numbers) : ''}>
-              {cell}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>{children}</tbody>
-    </table>
-  </div>
-)
+}): JSX.Element => {
+  const table = useNamedCells(head)
+  return (
+    <div class="table" role="region" aria-label={label} tabIndex={0}>
+      <table ref={table}>
+        <thead>
+          <tr>
+            {head.map((cell, i) => (
+              <th scope="col" key={i} class={typeof cell === 'string' ? headClass(cell, wideOnly) : ''}>
+                {typeof cell === 'string' ? cell.replace('#', '') : cell}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  )
+}

@@ -114,7 +114,6 @@ const Repeats = ({
   readonly onValue: (value: number) => void
 }): JSX.Element => (
   <label class="inline soft">
-    times
     <input
       type="number"
       class="short"
@@ -123,6 +122,7 @@ const Repeats = ({
       value={value}
       onInput={(event) => onValue(Math.min(mostRepeats, Math.max(1, Number(event.currentTarget.value) || 1)))}
     />
+    times
   </label>
 )
 

@@ -5,6 +5,7 @@ import { countText, dateText, msText, shareText } from './figure-text.ts'
 import { models } from './live-store.ts'
 import { Badge, Card, Code, confirmThen, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
+import { ShadowCard, type ShadowCopies } from './shadow-card.tsx'
 import { rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
 import { call, messageOf } from './server-api.ts'
 
@@ -29,7 +30,7 @@ type Metric = {
 type Details = Summary & {
   readonly next: string
   readonly metrics?: readonly Metric[]
-  readonly shadow_copies: unknown
+  readonly shadow_copies: ShadowCopies | null | undefined
   readonly history: readonly {
     readonly at: string
     readonly state: string
@@ -70,7 +71,7 @@ function List(): JSX.Element {
             There was no rollout yet. A model with a rollout.yaml beside its versions gets one with its next version.
           </Empty>
         ) : (
-          <Table label="Rollouts" head={['rollout', 'model', 'state', 'versions', 'step', 'requests', 'since']}>
+          <Table label="Rollouts" head={['rollout', 'model', 'state', 'versions', 'step', '#requests', 'since']}>
             {found.value.map((rollout) => (
               <tr key={rollout.name}>
                 <th scope="row">
@@ -246,15 +247,13 @@ function One({ name }: { readonly name: string }): JSX.Element {
         </>
       )}
       {rollout.shadow_copies === null || rollout.shadow_copies === undefined ? null : (
-        <Card title="Copies compared">
-          <Code>{JSON.stringify(rollout.shadow_copies, null, 2)}</Code>
-        </Card>
+        <ShadowCard copies={rollout.shadow_copies} />
       )}
       <div class="columns even">
         <HistoryCard rollout={rollout} />
         <Notes rollout={rollout} path={path} onDone={found.reload} />
       </div>
-      <Card title="The rollout as it was written">
+      <Card title={rollout.kind === 'rollout' ? 'The rollout as it was written' : 'The experiment as it was written'}>
         <Code>{JSON.stringify(rollout.spec, null, 2)}</Code>
       </Card>
     </>
@@ -291,7 +290,7 @@ function Evidence({ metrics }: { readonly metrics: readonly Metric[] }): JSX.Ele
       ) : (
         <Table
           label="Evidence by metric"
-          head={['metric', 'verdict', 'stable', 'candidate', 'both with their intervals', 'evidence', 'why']}
+          head={['metric', 'verdict', '#stable', '#candidate', 'both with their intervals', 'evidence', 'why']}
         >
           {metrics.map((metric) => (
             <tr key={metric.metric}>

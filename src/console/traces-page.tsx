@@ -90,7 +90,7 @@ export function TracesPage(): JSX.Element {
           {traces.length === 0 ? (
             <Empty>No request was traced yet. “Trace the next 20 requests” begins with the next one that comes.</Empty>
           ) : (
-            <Table label="Traced requests" head={['time', 'model', 'took', '']}>
+            <Table label="Traced requests" head={['time', 'model', '#took', 'show']}>
               {traces.map((trace) => (
                 <tr key={trace.id} class={trace === shown ? 'chosen' : ''}>
                   <td>{timeText(trace.ended)}</td>
