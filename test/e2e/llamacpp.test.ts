@@ -278,6 +278,14 @@ describe('a GGUF model', () => {
     }
   })
 
+  test('the dashboard asks for metrics that there are', async () => {
+    const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
+    const file = path.join(projectRoot, 'deploy/observability/grafana/dashboards/galatea.json')
+    const asked = new Set(readFileSync(file, 'utf8').match(/galatea_llm_\w+/g))
+    assert.ok(asked.size > 10)
+    for (const name of asked) assert.match(page, new RegExp(`^${name}\\{.*model="smol"`, 'm'))
+  })
+
   test('texts become tokens and texts again', async () => {
     const { tokens } = await ask('Hello wörld 😀', {}, { task: 'tokenize' })
     const back = await ask(JSON.stringify(tokens), {}, { task: 'detokenize' })
