@@ -1,6 +1,6 @@
 """Archives for the built-in handlers of TorchServe, as torch-model-archiver makes them.
 
-make_archives.py <folder> <picture>: writes classifier.mar (EfficientNet-Lite0 with its trained weights), detector.mar and words.mar, and prints the
+make_archives.py <folder> <picture>: writes classifier.mar (EfficientNet-Lite0 with its trained weights), detector.mar, words.mar and insights.mar, and prints the
 class that PyTorch finds in the picture."""
 
 import json
@@ -41,6 +41,26 @@ class Words(torch.nn.Module):
         return self.embedding(tokens, offsets)
 
 
+# A handler of one's own that gives explanations.
+insights = """
+import torch
+from ts.torch_handler.base_handler import BaseHandler
+
+class Insights(BaseHandler):
+    def preprocess(self, data):
+        return torch.tensor([[float(row.get("data") or row.get("body")) for row in data]])
+
+    def inference(self, data):
+        return data * 2
+
+    def postprocess(self, data):
+        return data[0].tolist()
+
+    def get_insights(self, tensor_data, raw_data, target):
+        return [{"of": float(raw_data), "target": int(target), "weights": tensor_data.tolist()}]
+"""
+
+
 def archive(folder, name, handler, model, extra):
     file = os.path.join(folder, "model.pt")
     model.save(file)
@@ -67,6 +87,7 @@ def main(folder, picture):
         print(names[int(model(prepared(picture))[0].argmax())])
     classes = json.dumps({str(index): ["", name] for index, name in enumerate(names)})
     archive(folder, "classifier", "image_classifier", traced, {"index_to_name.json": classes})
+    archive(folder, "insights", "insights.py", torch.jit.script(Words()), {"insights.py": insights})
     found = json.dumps({"1": "thing", "2": "speck"})
     archive(folder, "detector", "object_detector", torch.jit.script(Detector()), {"index_to_name.json": found})
     vocabulary = os.path.join(folder, "source_vocab.pt")

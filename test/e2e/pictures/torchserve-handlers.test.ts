@@ -44,7 +44,7 @@ async function prepare(): Promise<void> {
   const program = path.join(import.meta.dirname, 'make_archives.py')
   const { stdout } = await promisify(execFile)(interpreter, [program, path.join(root, 'store'), flower])
   expected = stdout.trim().split('\n').at(-1) ?? ''
-  const names = ['classifier', 'detector', 'words']
+  const names = ['classifier', 'detector', 'words', 'insights']
   server = await startServerProcess([
     '--allow-torchserve',
     '--allow-grpc=false',
@@ -62,8 +62,8 @@ after(async () => {
   await repository?.remove()
 })
 
-async function predict(model: string, body: Uint8Array<ArrayBuffer> | string): Promise<unknown> {
-  const url = `http://${server.furtherAddress('TorchServe inference')}/predictions/${model}`
+async function predict(model: string, body: NonNullable<RequestInit['body']>, path = 'predictions'): Promise<unknown> {
+  const url = `http://${server.furtherAddress('TorchServe inference')}/${path}/${model}`
   const answer = await fetch(url, { method: 'POST', body })
   const text = await answer.text()
   assert.equal(answer.status, 200, text)
@@ -87,4 +87,11 @@ test('text_classifier reads words and pairs of words', async () => {
   const moods = (await predict('words', 'I love it')) as Record<string, number>
   assert.deepEqual(Object.keys(moods).sort(), ['bad', 'good'])
   assert.ok((moods['good'] ?? 0) > 0.9)
+})
+
+test('a handler that has insights explains, with the target that the client names', async () => {
+  assert.equal(await predict('insights', '3'), 6)
+  const explained = await predict('insights', new URLSearchParams({ data: '3', target: '1' }), 'explanations')
+  assert.deepEqual(explained, { of: 3, target: 1, weights: [[3]] })
+  assert.deepEqual(await predict('insights/1.0', '4', 'explanations'), { of: 4, target: 0, weights: [[4]] })
 })

@@ -83,10 +83,11 @@ class BaseHandler:
 
     def explain_handle(self, data_preprocess, raw_data):
         self.explain = True
-        inputs = raw_data[0].get("data") or raw_data[0].get("body")
-        target = 0
-        if isinstance(inputs, dict):
-            target = inputs.get("target", 0) or 0
+        row = raw_data[0]
+        inputs, target = None, 0
+        if isinstance(row, dict):
+            inputs = row.get("data") or row.get("body")
+            target = row.get("target") or 0
         return self.get_insights(data_preprocess, inputs, target)
 
     def get_insights(self, tensor_data, raw_data, target):
