@@ -1,19 +1,14 @@
 // How long a bad version keeps its requests: from the fault to the weight 0, at 200 requests a second and 5 % of them. Twenty
-// runs in virtual time, of the sums and the judge alone: requests fall to the candidate by chance, and the finding is the end. And some
-// with a real server under load, with everything. And what callers feel of a shadow that is five seconds slow.
+// runs in virtual time, of the sums and the judge alone: requests fall to the candidate by chance, and the finding is the end. And
+// twenty with a real server under load, with everything: five models at the same time, four times.
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { RandomDraws } from '../src/rollouts/assignment.ts'
 import { Evidence } from '../src/rollouts/judge/evidence.ts'
 import { judgeRollout } from '../src/rollouts/judge/judge-rollout.ts'
 import { readRolloutFile } from '../src/rollouts/rollout-file.ts'
 import type { RolloutPlan } from '../src/rollouts/rollout-plan.ts'
-import { startServerProcess, type ServerProcess } from '../test/e2e/server-process.ts'
-import { alternate, medianOf, type Bench, type Figure } from './bench.ts'
-import { inferRequest } from './infer-request.ts'
-import { OpenHttpLoad, quantile } from './open-http-load.ts'
+import { medianOf, type Bench, type Figure } from './bench.ts'
+import { serveRollouts, type RolloutServer } from './rollout-server.ts'
 
 const perSecond = 200
 const share = 0.05
@@ -65,7 +60,7 @@ function virtualFigures(): Figure[] {
   return faults.map((fault) => {
     const after = (healthy: number): number =>
       medianOf(Array.from({ length: runs }, (_, i) => playVirtual(fault, healthy, 7 * i + 1)))
-    const later = [10, 60, 600].map((healthy) => `after ${healthy} s without a fault ${after(healthy).toFixed(1)} s`)
+    const later = [60, 600].map((healthy) => `after ${healthy} s without a fault ${after(healthy).toFixed(1)} s`)
     return {
       what: `virtual time, ${fault.what} from the first request on: to 0 %`,
       value: after(0),
@@ -76,124 +71,57 @@ function virtualFigures(): Figure[] {
   })
 }
 
-const configOf = (ms: number): string => `backend: "identity"
-instance_group { kind: KIND_CPU count: 16 }
-input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] }
-output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] }
-version_policy { all { } }
-parameters { key: "execute_delay_ms" value { string_value: "${ms}" } }
-`
-
-async function serve(): Promise<AsyncDisposable & { readonly server: ServerProcess }> {
-  const root = await mkdtemp(path.join(tmpdir(), 'galatea-rollback-'))
-  for (const version of ['1', '2']) await mkdir(path.join(root, 'models/m', version), { recursive: true })
-  await mkdir(path.join(root, 'models/slow/1'), { recursive: true })
-  await writeFile(path.join(root, 'models/m/config.pbtxt'), configOf(20))
-  await writeFile(path.join(root, 'models/slow/config.pbtxt'), configOf(5000))
-  const flags = [`--model-repository=${root}/models`, `--state-dir=${root}/state`, '--allow-fault-injection']
-  const server = await startServerProcess(flags)
-  return {
-    server,
-    [Symbol.asyncDispose]: async () => {
-      await server.stop()
-      await rm(root, { recursive: true, force: true })
-    },
-  }
-}
-
-async function call(server: ServerProcess, target: string, body: object): Promise<unknown> {
-  const answer = await fetch(`${server.url}${target}`, { method: 'POST', body: JSON.stringify(body) })
-  const text = await answer.text()
-  if (!answer.ok) throw new Error(`${target}: ${answer.status} ${text}`)
-  return JSON.parse(text)
-}
-
-type Shown = { readonly state: string; readonly history: readonly { readonly state: string; readonly at: string }[] }
-
-async function begin(server: ServerProcess, body: object): Promise<string> {
-  const { name } = (await call(server, '/v2/rollouts', { model: 'm', stable: 1, candidate: 2, retry: true, ...body })) as { readonly name: string } // prettier-ignore
-  await waitFor(server, name, ({ state }) => state === 'RUNNING')
-  return name
-}
-
-async function waitFor(server: ServerProcess, name: string, isSo: (shown: Shown) => boolean): Promise<Shown> {
-  for (;;) {
-    const shown = (await (await fetch(`${server.url}/v2/rollouts/${name}`)).json()) as Shown
-    if (isSo(shown)) return shown
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
-const tensor = { name: 'INPUT0', datatype: 'FP32', shape: [16], values: new Float32Array(16) }
-const openLoad = (server: ServerProcess): Promise<OpenHttpLoad> =>
-  OpenHttpLoad.open(server.port, 64, inferRequest('m', [tensor], 'binary'))
+/** Each has a rollout of its own at the same time. */
+const models = ['m0', 'm1', 'm2', 'm3', 'm4']
 
 /** Seconds from the injection to the moment that the weight went to 0. */
-async function playReal(server: ServerProcess, fault: Fault): Promise<number> {
-  const name = await begin(server, { steps: [{ weight: 100 * share, for: '1h' }] })
-  using load = await openLoad(server)
-  const loaded = load.run(perSecond, 2)
-  await loaded
-  const injected = { model: 'm', arm: 'candidate', for: '10m', judge: true, ...fault.injected }
-  const { id } = (await call(server, '/v2/faults', injected)) as { readonly id: string }
+async function playReal(server: RolloutServer, model: string, fault: Fault): Promise<number> {
+  const name = await server.begin(model, { steps: [{ weight: 100 * share, for: '1h' }] })
+  using load = await server.load(model)
+  await load.run(perSecond, 2)
+  const injected = { model, arm: 'candidate', for: '10m', judge: true, ...fault.injected }
+  const { id } = await server.call<{ readonly id: string }>('/v2/faults', injected)
   const faultMs = Date.now()
   const until = { isOver: false }
   const under = (async () => {
     while (!until.isOver) await load.run(perSecond, 1)
   })()
-  const { history } = await waitFor(server, name, ({ state }) => state.startsWith('ROLL'))
+  const { history } = await server.waitFor(name, ({ state }) => state.startsWith('ROLL'))
   until.isOver = true
   await under
-  await call(server, `/v2/faults/${id}/cancel`, {})
-  await waitFor(server, name, ({ state }) => state === 'ROLLED_BACK')
+  await server.call(`/v2/faults/${id}/cancel`, {})
+  await server.waitFor(name, ({ state }) => state === 'ROLLED_BACK')
   const back = history.find(({ state }) => state === 'ROLLING_BACK')
   return (Date.parse(back?.at ?? '') - faultMs) / 1000
 }
 
-async function realFigures(server: ServerProcess, rounds: number, say: (line: string) => void): Promise<Figure[]> {
+async function realFigures(server: RolloutServer, say: (line: string) => void): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const fault of faults) {
     const seconds: number[] = []
-    for (let round = 0; round < rounds; round++) seconds.push(await playReal(server, fault))
-    say(`${fault.what}: ${seconds.map((each) => each.toFixed(1)).join(', ')} s`)
-    const detail = `${rounds} runs with a real server: ${seconds.map((each) => each.toFixed(1)).join(', ')} s`
-    figures.push({ what: `real server, ${fault.what}: to 0 %`, value: medianOf(seconds), unit: 's', target: null, detail }) // prettier-ignore
+    for (let done = 0; done < runs; done += models.length) {
+      seconds.push(...(await Promise.all(models.map((model) => playReal(server, model, fault)))))
+    }
+    const detail = `${runs} runs with a real server: ${seconds.map((each) => each.toFixed(1)).join(', ')} s`
+    say(`${fault.what}: ${detail}`)
+    figures.push({
+      what: `real server, ${fault.what}: to 0 %`,
+      value: medianOf(seconds),
+      unit: 's',
+      target: { kind: 'at most', value: fault.mostSeconds },
+      detail,
+    })
   }
   return figures
 }
 
-/** The p99 of callers beside a shadow of all requests that is slowed by five seconds, to that without a shadow and beside a quick one. */
-async function shadowFigure(server: ServerProcess, rounds: number, seconds: number): Promise<Figure> {
-  using load = await openLoad(server)
-  const answers = async (): Promise<readonly number[]> => {
-    // What a rollout does at its begin is not what a shadow does.
-    await load.run(perSecond, 2)
-    return (await load.run(perSecond, seconds)).okMs
-  }
-  const beside = (candidate: number | object) => async (): Promise<readonly number[]> => {
-    const steps = [{ shadow: 100, for: '1h' }]
-    const name = await begin(server, { candidate, steps, judge: { metrics: { errors: {} } } })
-    const measured = await answers()
-    await call(server, `/v2/rollouts/${name}/rollback`, {})
-    await waitFor(server, name, ({ state }) => state === 'ROLLED_BACK')
-    return measured
-  }
-  const slow = beside({ model: 'slow', version: 1 })
-  const measured = await alternate(rounds, { none: answers, quick: beside(2), slow })
-  const p99 = (of: readonly (readonly number[])[]): number => quantile(of.flat(), 0.99)
-  const [none, quick, slowed] = [p99(measured.none), p99(measured.quick), p99(measured.slow)]
-  const detail = `p99 ${slowed.toFixed(2)} ms beside the slow shadow, ${quick.toFixed(2)} ms beside one of 20 ms, ${none.toFixed(2)} ms without`
-  return { what: 'p99 beside a shadow that is 5 s slow, to that without', value: slowed / none, unit: '×', target: { kind: 'at most', value: 1.02 }, detail } // prettier-ignore
-}
-
 export const bench: Bench = {
   name: 'rollback-time',
-  summary: 'from a fault of a new version to the weight 0, and what callers feel of a slow shadow',
-  async run({ rounds, secondsPerRun, say }) {
+  summary: 'from a fault of a new version to the weight 0: medians of 20 runs, in virtual time and with a real server',
+  async run({ say }) {
     const figures = virtualFigures()
-    await using opened = await serve()
-    const { server } = opened
-    const shadow = await shadowFigure(server, rounds, Math.max(4, secondsPerRun))
-    return [...figures, ...(await realFigures(server, Math.min(3, rounds), say)), shadow]
+    for (const { what, detail } of figures) say(`${what}: ${detail}`)
+    await using server = await serveRollouts(models)
+    return [...figures, ...(await realFigures(server, say))]
   },
 }

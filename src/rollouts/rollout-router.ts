@@ -64,8 +64,16 @@ export class RolloutRouter {
     this.#armOfBucket = this.#table()
   }
 
+  /** A switch must not be felt: ranges are filled, because to ask for each bucket takes milliseconds. */
   #table(): Uint8Array<ArrayBuffer> {
-    return new Uint8Array(fullWeight).map((_, bucket) => this.#armIn(this.#lanes, bucket))
+    const arms = new Uint8Array(fullWeight)
+    if (this.#baseline > 0) arms.fill(baselineArm, fullWeight - this.#baseline)
+    let start = 0
+    this.#lanes.forEach(({ weight, cap }, i) => {
+      arms.fill(i + 1, start, start + weight)
+      start += cap
+    })
+    return arms
   }
 
   #armIn(lanes: readonly Lane[], bucket: number): number {

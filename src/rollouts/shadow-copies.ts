@@ -41,6 +41,8 @@ export class ShadowCopies {
   readonly #parts: ShadowParts
   readonly #step: ShadowStep
   readonly #sequences = new Set<bigint | string>()
+  /** Copies that wait for stable's answer, and copies that the candidate has. */
+  #waiting = 0
   #inFlight = 0
   #isClosed = false
 
@@ -49,24 +51,29 @@ export class ShadowCopies {
     this.#step = step
   }
 
-  /** HOT while a step has a shadow: once per request of stable. The copy is sent in a later turn, after stable's own run. */
+  /**
+   * HOT while a step has a shadow: once per request of stable. The copy is sent after stable's answer: until then a caller
+   * waits, and the copy would take time from the run that the caller waits for.
+   */
   take(routed: RoutedRequest, request: InferenceRequest, areInputsKept: boolean): void {
     if (!this.#isDrawn(request)) return
     const inputs = routed.inputs
-    const reason = this.#obstacle(inputs)
-    if (reason !== '') {
+    const version = this.#parts.candidate.ready()
+    const reason = version === null ? 'not_ready' : this.#obstacle(version, inputs)
+    if (version === null || reason !== '') {
       this.#drop(reason, request)
       return
     }
-    const version = this.#parts.candidate.ready() as ModelVersion
     // Inputs in memory that is given back with stable's answer must be copied now.
     const own = areInputsKept ? [...inputs] : inputs.map(copyOf)
     const kept = this.#step.isKeepingInputs ? own : null
     const { isDecoupled } = version.signature
-    const pair = new ShadowPair(request.id, kept, isDecoupled, (both) => this.#onBoth(both))
+    const pair = new ShadowPair(request.id, kept, isDecoupled, this.#step.maxBytes, {
+      onStable: () => this.#onStable(pair, request, own, version),
+      onBoth: () => this.#onBoth(pair),
+    })
     routed.pair = pair
-    this.#inFlight++
-    setImmediate(() => this.#send(pair, request, own, version))
+    this.#waiting++
   }
 
   close(): void {
@@ -93,16 +100,33 @@ export class ShadowCopies {
   }
 
   /** '': there is none. */
-  #obstacle(inputs: readonly Tensor[]): string {
-    const version = this.#parts.candidate.ready()
-    if (version === null) return 'not_ready'
-    const most = this.#step.maxInFlight ?? 2 * instancesOf(version)
-    if (this.#inFlight >= most) return 'in_flight'
+  #obstacle(version: ModelVersion, inputs: readonly Tensor[]): string {
+    const most = this.#mostOf(version)
+    if (this.#inFlight >= most || this.#waiting >= most) return 'in_flight'
     if (version.pendingCount > most) return 'queue'
     let bytes = 0
     for (const input of inputs) bytes += input.bytes.length
     if (bytes > this.#step.maxBytes) return 'too_large'
     return this.#parts.pressure() > mostPressure ? 'pressure' : ''
+  }
+
+  #mostOf(version: ModelVersion): number {
+    return this.#step.maxInFlight ?? 2 * instancesOf(version)
+  }
+
+  /** The caller has its answer next. A copy whose answer cannot be compared is not worth its run. */
+  #onStable(pair: ShadowPair, request: InferenceRequest, inputs: Tensor[], version: ModelVersion): void {
+    const { stable } = pair
+    this.#waiting--
+    if (this.#isClosed) return
+    const isFull = this.#inFlight >= this.#mostOf(version)
+    const reason = stable.error !== null ? 'stable_failed' : stable.isTooLarge ? 'too_large' : isFull ? 'in_flight' : ''
+    if (reason !== '') {
+      this.#drop(reason, request)
+      return
+    }
+    this.#inFlight++
+    setImmediate(() => this.#send(pair, request, inputs, version))
   }
 
   /** The rest of a sequence makes no sense without this request. */
@@ -187,10 +211,6 @@ export class ShadowCopies {
   #onBoth(pair: ShadowPair): void {
     const { record, comparing } = this.#parts
     if (this.#isClosed) return
-    if (pair.stable.error !== null) {
-      record.addDropped('stable_failed')
-      return
-    }
     const plain = pair.plainResult()
     if (plain !== null) {
       this.#note(pair, plain)

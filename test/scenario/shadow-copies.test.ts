@@ -87,16 +87,28 @@ describe('a copy', () => {
     live.close()
   })
 
-  test('of a request that stable failed is not compared', async () => {
-    const { backend, send, figures } = await shadowed()
+  test('of a request that stable failed, or answered with very much, is not made', async () => {
+    const { backend, send, figures } = await shadowed({ maxBytes: 8 })
     backend.isHolding = false
     backend.answer = (request) => {
-      if (request.isShadow) answerWithCopy(request)
-      else request.fail(new ServerError('INTERNAL', 'broken'))
+      if (request.id === 'bad') request.fail(new ServerError('INTERNAL', 'broken'))
+      else request.respond(InferenceResponse.of([new Tensor('OUT', 'FP32', [3], new Uint8Array(12))]))
     }
-    send()
-    await until(() => figures().executions === 1, 'copies are compared')
-    assert.deepEqual([figures().compared, figures().dropped], [0, { stable_failed: 1 }])
+    send({ id: 'bad' })
+    send({ id: 'large' })
+    await turn()
+    assert.deepEqual([backend.executed, figures().dropped], [['m/1', 'm/1'], { stable_failed: 1, too_large: 1 }])
+  })
+
+  test('waits until the caller has its answer', async () => {
+    const { backend, send, errorsOf, figures } = await shadowed()
+    const sent = send()
+    for (let i = 0; i < 5; i++) await turn()
+    assert.deepEqual(backend.executed, ['m/1'])
+    backend.isHolding = false
+    for (const { instance } of backend.held.splice(0)) instance.finish()
+    assert.deepEqual([backend.executed, errorsOf(sent)], [['m/1'], ['']])
+    await until(() => figures().compared === 1, 'copies are compared')
   })
 
   test('is neither taken from the response cache nor put into it', async () => {
