@@ -33,3 +33,43 @@ test('while clients use the model, lines leave an instance free and stay below t
 test('a model that is away gets one line, to find out when it is back', () => {
   assert.deepEqual([lineRoom(null, 0, 0.6), lineRoom(null, 1, 0.6)], [1, 0])
 })
+
+/** p99 of clients in units of one execution, in virtual time: requests come by chance, and lines fill the room that there is. */
+function clientP99(instanceCount: number, utilization: number, hasJob: boolean): number {
+  let seed = 7
+  const chance = (): number => ((seed = (seed * 1664525 + 1013904223) % 4294967296) + 0.5) / 4294967296
+  const gap = (): number => -Math.log(chance()) / (utilization * instanceCount)
+  const running: { end: number; isLine: boolean }[] = []
+  const waiting: number[] = []
+  const times: number[] = []
+  let [now, next, own] = [0, gap(), 0]
+  const serve = (arrived: number): void => {
+    running.push({ end: now + 1, isLine: false })
+    times.push(now + 1 - arrived)
+  }
+  while (times.length < 20_000) {
+    const ended = running.toSorted((a, b) => a.end - b.end)[0]
+    now = Math.min(next, ended?.end ?? Infinity)
+    if (ended !== undefined && ended.end === now) {
+      running.splice(running.indexOf(ended), 1)
+      if (ended.isLine) own--
+      if (waiting.length > 0) serve(waiting.shift() ?? 0)
+    } else {
+      next = now + gap()
+      if (running.length < instanceCount) serve(now)
+      else waiting.push(now)
+    }
+    const load = { pendingCount: waiting.length, inFlightCount: running.length + waiting.length, instanceCount, batchSize: 1, pressure: utilization, hasClients: true } // prettier-ignore
+    const begun = hasJob ? Math.min(lineRoom(load, own, 0.6), instanceCount - running.length) : 0
+    for (let i = 0; i < begun; i++) running.push({ end: now + 1, isLine: true })
+    own += begun
+  }
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? NaN
+}
+
+test('at 40 % of what a model can do, a job beside makes the p99 of clients at most 1.2 times as long', () => {
+  for (const instances of [1, 2, 4, 8]) {
+    const ratio = clientP99(instances, 0.4, true) / clientP99(instances, 0.4, false)
+    assert.ok(ratio > 1 && ratio <= 1.2, `${instances} instances: ${ratio.toFixed(2)}`)
+  }
+})
