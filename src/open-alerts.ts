@@ -40,14 +40,19 @@ export async function openAlerts(dependencies: AlertDependencies, file: string):
 }
 
 async function readPlan(file: string): Promise<AlertPlan> {
+  const plan = await readActionsFile(file)
+  if ('rules' in plan) return plan
+  const lines = plan.map(({ message, fix, position }) => `${file}${position === null ? '' : `:${position.line}`}: ${message}${fix === '' ? '' : `. ${fix}`}`) // prettier-ignore
+  throw new ServerError('INVALID_ARG', `--actions:\n${lines.join('\n')}`)
+}
+
+/** A plan, or what is wrong with the file. Throws INVALID_ARG for a file that cannot be read. */
+export async function readActionsFile(file: string): Promise<ReturnType<typeof readAlertPlan>> {
   const text = await readFile(file, 'utf8').catch((reason: unknown) => {
     throw new ServerError('INVALID_ARG', `--actions: '${file}' cannot be read: ${messageOf(reason)}`)
   })
   if (text.length > largestFileChars) throw new ServerError('INVALID_ARG', `--actions: '${file}' has ${text.length} characters, at most ${largestFileChars} are read`) // prettier-ignore
-  const plan = readAlertPlan(text, file.endsWith('.json') ? 'json' : 'yaml')
-  if ('rules' in plan) return plan
-  const lines = plan.map(({ message, fix, position }) => `${file}${position === null ? '' : `:${position.line}`}: ${message}${fix === '' ? '' : `. ${fix}`}`) // prettier-ignore
-  throw new ServerError('INVALID_ARG', `--actions:\n${lines.join('\n')}`)
+  return readAlertPlan(text, file.endsWith('.json') ? 'json' : 'yaml')
 }
 
 function doerOf(

@@ -263,3 +263,25 @@ test('the rules of access are checked alone, or with the models that they name',
   assert.match(broken.stdout, /broken.yaml:1:8: error: 'rolls' is not a key that is known \[access\]\n {4}did you mean/)
   assert.match(broken.stdout, /broken.yaml:2:\d+: error: 'tenants.web.limits.0.requests' must be an amount/)
 })
+
+test('the rules of --actions are checked alone, or with the models that they name', async (t) => {
+  const root = await repositoryOf(t, {
+    'models/digits/config.pbtxt': 'backend: "identity"\n',
+    'models/digits/1/': '',
+    'actions.yaml': 'rules:\n  - { when: \'galatea_pressure{model="letters"} > 0.9\', do: [unload_idle] }\n  - { alert: A, labels: { model: "dig*" }, do: [rollback] }\n', // prettier-ignore
+    'broken.yaml': 'rules:\n  - { alert: A, do: [explode] }\n',
+  })
+  const good = await check(['--actions', join(root, 'actions.yaml')])
+  assert.deepEqual([good.status, good.stdout], [0, '0 errors, 0 warnings in 0 models (0 clean)\n'])
+  const both = await check([join(root, 'models'), `--actions=${join(root, 'actions.yaml')}`])
+  assert.match(
+    both.stdout,
+    /actions.yaml: warning: the rule '.*' is about the model 'letters', and there is none of that name \[actions\]/,
+  )
+  assert.match(both.stdout, /0 errors, 1 warning in 1 model/)
+  const broken = await check(['--actions', join(root, 'broken.yaml')])
+  assert.equal(broken.status, 1)
+  assert.match(broken.stdout, /broken.yaml:2:\d+: error: .* \[actions\]/)
+  const none = await check(['--actions', join(root, 'none.yaml')])
+  assert.deepEqual([none.status, /cannot be read/.test(none.stdout)], [1, true])
+})

@@ -29,15 +29,17 @@ type CheckSettings = {
   readonly engine: EngineSettings
   /** '' : no rules of access are checked. */
   readonly accessConfigFile: string
+  /** '' : no actions are checked. */
+  readonly actionsFile: string
 }
 
 /** Reads the files of models. */
 export type OpenInspector = (settings: EngineSettings) => ModelInspector
 
 const usage = `Usage: galatea check <repository…> [options]
-       galatea check --access-config access.yaml [<repository…>]
+       galatea check --access-config access.yaml --actions actions.yaml [<repository…>]
 
-Reads every model of the repositories, and the rules of --access-config, and says what is wrong, where, and what to do about it. Nothing is run.
+Reads every model of the repositories, and the rules of --access-config and --actions, and says what is wrong, where, and what to do about it. Nothing is run.
 
   --json    the findings as JSON
   --help
@@ -85,7 +87,7 @@ export async function runCheck(
       [...copies.keys()],
     )
     const ofModels = found.findings.map((finding) => atItsAddress(finding, copies))
-    report = { ...found, findings: [...(await accessFindings(settings, found.models)), ...ofModels] }
+    report = { ...found, findings: [...(await ruleFindings(settings, found.models)), ...ofModels] }
   } catch (reason) {
     io.stderr(`galatea check: ${settings.roots.some(isCloudPath) ? reasonOf(reason) : messageOf(reason)}\n`)
     return 2
@@ -97,13 +99,14 @@ export async function runCheck(
   return report.findings.some((finding) => finding.severity === 'error') ? 1 : 0
 }
 
-async function accessFindings(
-  { accessConfigFile }: CheckSettings,
+async function ruleFindings(
+  { accessConfigFile, actionsFile }: CheckSettings,
   models: LintReport['models'],
 ): Promise<readonly LintFinding[]> {
-  if (accessConfigFile === '') return []
-  const { lintAccess } = await import('./lint-access.ts')
-  return lintAccess(accessConfigFile, models)
+  const ofAccess = accessConfigFile === '' ? [] : await (await import('./lint-access.ts')).lintAccess(accessConfigFile, models) // prettier-ignore
+  const ofActions =
+    actionsFile === '' ? [] : await (await import('../lint-actions.ts')).lintActions(actionsFile, models)
+  return [...ofAccess, ...ofActions]
 }
 
 /** A finding in a local copy names the address that the copy came from. */
@@ -133,13 +136,13 @@ function parseArguments(args: readonly string[]): CheckSettings | string {
     const surroundings = { environment: process.env, version: packageVersion(), examplesPath: examplesPath() }
     // The models of a server's environment are not meant: a check names its repositories.
     const roots = words.some(isRepository) ? flags.all('model-repository') : []
-    const hasRules = words.some((word) => word.startsWith('--access-config'))
+    const hasRules = words.some((word) => /^--(?:access-config|actions)\b/.test(word))
     if (roots.length === 0 && !isHelp && !hasRules) return 'name the repository to check: galatea check ./models'
-    // A server needs a repository, the rules of access alone do not.
+    // A server needs a repository, rules alone do not.
     const whole = roots.length > 0 ? flags : parseFlags([...asFlags(words), '--model-repository=.'], process.env)
     const { engine, process: settings } = isHelp ? defaultOptions() : optionsFromFlags(whole, surroundings)
-    const { accessConfigFile } = settings
-    return { roots, isJson: args.includes('--json'), isHelp, engine, accessConfigFile }
+    const { accessConfigFile, actionsFile } = settings
+    return { roots, isJson: args.includes('--json'), isHelp, engine, accessConfigFile, actionsFile }
   } catch (reason) {
     if (!(reason instanceof FlagError)) throw reason
     if (!(reason instanceof UnknownFlagError)) return reason.message
