@@ -17,6 +17,8 @@ const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 100_000)
 const systems = (process.env['GALATEA_JOB_QUEUES'] ?? 'redis,rabbitmq,kafka').split(',')
 const patience = { seconds: 1800, everyMs: 200 }
 const sendTogether = 1000
+/** Messages of Kafka that were sent and have no answer. */
+const mostAhead = 15_000
 
 const lineOf = (i: number): string => {
   const data = Array.from({ length: 16 }, () => i % 1000)
@@ -98,8 +100,17 @@ async function fillKafka(ends: Ends, _: string, answers: Answers): Promise<Queue
   const producer = kafka.producer()
   await producer.connect()
   ends.add(() => producer.disconnect())
-  for (let i = 0; i < messageCount; i += sendTogether) {
-    await producer.send({ topic: 'in', messages: Array.from({ length: Math.min(sendTogether, messageCount - i) }, (__, k) => ({ value: lineOf(i + k) })) }) // prettier-ignore
+  // These brokers keep some megabytes of a topic and forget what is older, read or not. So messages are sent as answers come.
+  const over = new AbortController()
+  const feed = async (): Promise<void> => {
+    for (let i = 0; i < messageCount && !over.signal.aborted; i += sendTogether) {
+      await until(() => i - answers.counts.size < mostAhead || over.signal.aborted, 'answers', {
+        ...patience,
+        everyMs: 20,
+      })
+      const messages = Array.from({ length: Math.min(sendTogether, messageCount - i) }, (__, k) => ({ value: lineOf(i + k) })) // prettier-ignore
+      await producer.send({ topic: 'in', messages })
+    }
   }
   // The topic is made by its first message.
   await producer.send({ topic: 'out', messages: [{ value: 'first' }] })
@@ -109,6 +120,11 @@ async function fillKafka(ends: Ends, _: string, answers: Answers): Promise<Queue
   await consumer.subscribe({ topics: ['out'], fromBeginning: true })
   const add = (text: string): void => (text === 'first' ? undefined : answers.add(text))
   await consumer.run({ eachMessage: ({ message }) => Promise.resolve(add(message.value?.toString() ?? '')) })
+  const feeding = feed()
+  ends.add(async () => {
+    over.abort()
+    await feeding
+  })
   return { flag: `--jobs-kafka=${broker}`, input: { kafka: { topic: 'in' } }, output: { kafka: { topic: 'out' } } }
 }
 
