@@ -3,6 +3,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import type { Clock } from '../../base/clock.ts'
+import type { ModelConfig, ModelInstanceGroup } from '../../config/model-config.ts'
 import type { Log } from '../../base/log.ts'
 import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelServices } from '../../model/model-services.ts'
@@ -97,20 +98,32 @@ export class NativeModel implements LoadedModel {
   }
 
   #initializeBody(spec: InstanceSpec, { regions }: WorkerLink): unknown {
-    const policy = spec.kind === 'KIND_GPU' ? `gpu_${spec.deviceId}` : spec.kind === 'KIND_MODEL' ? 'model' : 'cpu'
-    const { config } = this.#source
     return {
       ...this.#body,
-      instance: {
-        name: spec.name,
-        kind: kindNumbers[spec.kind],
-        deviceId: spec.deviceId,
-        hostPolicy: JSON.stringify({ [policy]: {} }),
-        profiles: config.instanceGroup.flatMap(({ profile }) => profile),
-        secondaryDevices: [],
-      },
+      instance: instanceFacts(spec, this.#source.config),
       maxMemoryBytes: this.#maxMemoryBytes,
       sharedMemory: regions === null ? null : regions.limits,
     }
+  }
+}
+
+/** What the backend can ask about its instance. */
+export function instanceFacts(spec: Pick<InstanceSpec, 'name' | 'kind' | 'deviceId'>, config: ModelConfig): object {
+  // Instances are named after their group. A group `a` may stand beside a group `a_1`.
+  const group = config.instanceGroup
+    .filter(({ name }) => spec.name.startsWith(`${name}_`))
+    .reduce<ModelInstanceGroup | null>(
+      (longest, each) => (each.name.length > (longest?.name.length ?? -1) ? each : longest),
+      null,
+    )
+  const policy = spec.kind === 'KIND_GPU' ? `gpu_${spec.deviceId}` : spec.kind === 'KIND_MODEL' ? 'model' : 'cpu'
+  return {
+    name: spec.name,
+    kind: kindNumbers[spec.kind],
+    deviceId: spec.deviceId,
+    isPassive: group?.passive ?? false,
+    hostPolicy: JSON.stringify({ [group?.hostPolicy || policy]: {} }),
+    profiles: group?.profile ?? [],
+    secondaryDevices: (group?.secondaryDevices ?? []).map(({ kind, deviceId }) => ({ kind, id: Number(deviceId) })),
   }
 }
