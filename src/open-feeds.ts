@@ -59,6 +59,7 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
       access: options.process.accessConfigFile !== '',
       cost: options.process.costPerHour > 0,
       jobs: options.jobs !== null,
+      faults: options.process.allowsFaultInjection,
     }),
   }
   return {

@@ -6,7 +6,7 @@ import { countText, durationText, msText } from './figure-text.ts'
 import { connection, lostReason } from './live-store.ts'
 import { Badge, Card, Code, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
-import { rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
+import { rolloutIsOver, rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
 import { call, messageOf, ServerRefusal } from './server-api.ts'
 
 type FleetServer = {
@@ -323,7 +323,7 @@ const Envoys = ({ envoys }: { readonly envoys: NonNullable<Fleet['envoys']> }): 
 function SharedRollouts(): JSX.Element {
   const found = useLoaded('fleet rollouts', async () => (await call('/v2/rollouts')) as readonly Summary[])
   useEvery(2000, found.reload)
-  const open = (found.value ?? []).filter(({ state }) => rolloutTone(state) === 'busy' || state === 'PAUSED')
+  const open = (found.value ?? []).filter(({ state }) => !rolloutIsOver(state))
   return (
     <Card title="Rollouts under way" aside={<a href={linkTo('rollouts')}>All rollouts</a>}>
       {open.length === 0 ? (

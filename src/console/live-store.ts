@@ -15,6 +15,7 @@ type Facts = {
   /** Somebody said what the server costs. */
   readonly cost?: boolean
   readonly jobs?: boolean
+  readonly faults?: boolean
 }
 
 type Series = (number | null)[]

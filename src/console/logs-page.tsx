@@ -1,9 +1,10 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { may } from './caller-rights.ts'
 import { timeText } from './figure-text.ts'
 import { models } from './live-store.ts'
-import { Card, Empty, Notice, PageHead } from './parts.tsx'
-import { messageOf, readFeed } from './server-api.ts'
+import { Card, Empty, Notice, PageHead, useLoaded } from './parts.tsx'
+import { client, messageOf, readFeed } from './server-api.ts'
 
 type Line = {
   readonly number: number
@@ -63,8 +64,39 @@ export function LogsPage(): JSX.Element {
           <input type="search" maxLength={200} value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
       </div>
+      {may('logging') ? <Verbosity /> : null}
       {error === '' ? null : <Notice tone="bad">{error}</Notice>}
       <Card>{lines.length === 0 ? <Empty>No line fits.</Empty> : <Lines lines={lines} isFollowing={!isPaused} />}</Card>
+    </>
+  )
+}
+
+/** What the server writes at all, not what is shown here. */
+function Verbosity(): JSX.Element {
+  const found = useLoaded('logging', () => client.logSettings())
+  const [failure, setFailure] = useState('')
+  const level = Number(found.value?.['log_verbose_level'] ?? 0)
+  const change = async (wanted: number): Promise<void> => {
+    try {
+      await client.updateLogSettings({ log_verbose_level: wanted })
+      setFailure('')
+    } catch (reason) {
+      setFailure(messageOf(reason))
+    }
+    found.reload()
+  }
+  return (
+    <>
+      <label class="inline soft">
+        <input
+          type="checkbox"
+          checked={level > 0}
+          disabled={found.value === null}
+          onChange={(event) => void change(event.currentTarget.checked ? 1 : 0)}
+        />
+        the server writes verbose lines, for everybody
+      </label>
+      {failure === '' ? null : <Notice tone="bad">{failure}</Notice>}
     </>
   )
 }

@@ -6,14 +6,23 @@ import { may } from './caller-rights.ts'
 import { Sparkline } from './chart.tsx'
 import { countText, msText, rateText } from './figure-text.ts'
 import { facts, models, noRates, rateSeries, refreshModels, versionFigures } from './live-store.ts'
-import { Card, confirmThen, Empty, Notice, PageHead, StateBadge, Table } from './parts.tsx'
+import { Card, confirmThen, Empty, Notice, PageHead, StateBadge, Table, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
 import { client } from './server-api.ts'
+
+const mostFound = 200
 
 export function ModelsPage(): JSX.Element {
   const [text, setText] = useState('')
   const known = models.value
-  const wanted = (known ?? []).filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()))
+  const words = text.trim().toLowerCase()
+  // The registry knows owners, tags and descriptions too.
+  const found = useLoaded(`search ${words}`, async () =>
+    words === '' ? [] : (await client.searchRegistry({ text: words, limit: mostFound })).models.map(({ name }) => name),
+  )
+  const wanted = (known ?? []).filter(
+    ({ name }) => name.toLowerCase().includes(words) || (found.value?.includes(name) ?? false),
+  )
   return (
     <>
       <PageHead title="Models">Every model of the repositories, and how it serves.</PageHead>
@@ -25,7 +34,7 @@ export function ModelsPage(): JSX.Element {
             <span class="hidden">Search models</span>
             <input
               type="search"
-              placeholder="Search"
+              placeholder="Name, owner, tag"
               value={text}
               onInput={(event) => setText(event.currentTarget.value)}
             />
@@ -35,7 +44,7 @@ export function ModelsPage(): JSX.Element {
         {known === null ? (
           <Empty>Asking the server…</Empty>
         ) : wanted.length === 0 ? (
-          <Empty>{known.length === 0 ? 'The repositories hold no model.' : 'No model has this name.'}</Empty>
+          <Empty>{known.length === 0 ? 'The repositories hold no model.' : 'No model fits.'}</Empty>
         ) : (
           <Table
             label="Models"

@@ -40,4 +40,6 @@ export const versionsText = ({ kind, arms, stable = '–', candidate = '–' }: 
 /** What a state means at a glance. */
 export const rolloutTone = (state: string): RolloutTone => tones[state] ?? 'calm'
 
+export const rolloutIsOver = (state: string): boolean => tones[state] !== 'busy' && state !== 'PAUSED'
+
 export const rolloutWords = (state: string): string => state.toLowerCase().replaceAll('_', ' ')

@@ -2,11 +2,12 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { ExperimentCards, type ExperimentDetails } from './experiment-cards.tsx'
 import { countText, dateText, msText, shareText } from './figure-text.ts'
-import { models } from './live-store.ts'
+import { FaultsCard } from './faults-card.tsx'
+import { facts, models } from './live-store.ts'
 import { Badge, Card, Code, confirmThen, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
 import { ShadowCard, type ShadowCopies } from './shadow-card.tsx'
-import { rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
+import { rolloutIsOver, rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
 import { call, messageOf } from './server-api.ts'
 
 type ShownFigure = {
@@ -249,6 +250,7 @@ function One({ name }: { readonly name: string }): JSX.Element {
       {rollout.shadow_copies === null || rollout.shadow_copies === undefined ? null : (
         <ShadowCard copies={rollout.shadow_copies} />
       )}
+      {facts.value?.faults === true && !rolloutIsOver(rollout.state) ? <FaultsCard model={rollout.model} /> : null}
       <div class="columns even">
         <HistoryCard rollout={rollout} />
         <Notes rollout={rollout} path={path} onDone={found.reload} />

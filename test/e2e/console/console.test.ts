@@ -33,6 +33,7 @@ before(async () => {
     `--model-repository=${repository.root}`,
     `--state-dir=${path.join(repository.root, '.state')}`,
     '--allow-jobs=true',
+    '--allow-fault-injection=true',
     `--jobs-dir=${path.join(repository.root, '.jobs')}`,
     '--model-control-mode=explicit',
     ...loaded.map((name) => `--load-model=${name}`),
@@ -275,6 +276,12 @@ test('a bad version that is rolled out goes back while somebody watches', async 
   await page.getByRole('button', { name: 'Start', exact: true }).click()
   await page.getByRole('link', { name: 'steady-2' }).click()
   await seen('h1', 'steady-2')
+  await page.getByRole('button', { name: 'Begin', exact: true }).click()
+  await seen('dialog', '10 % of the real requests of clients (arm: candidate) fail')
+  await page.locator('dialog .danger').click()
+  await page.getByRole('button', { name: 'End fault-1' }).click()
+  await page.locator('dialog .main').click()
+  await seen('section[aria-label="Faults on purpose"]', 'No fault is in force')
   const body = JSON.stringify({ inputs: [{ name: 'X', shape: [1], datatype: 'INT32', data: [-1] }] })
   await until(async () => {
     const sent = Array.from({ length: 16 }, () =>
