@@ -249,6 +249,18 @@ describe('a GGUF model', () => {
       /'nobody' is not an adapter of this model; it has 'odd', 'strange'/,
     )
     assert.match(await refusal('{"json_schema": {"type": "string", "pattern": "a"}}'), /has 'pattern'/)
+    assert.match(await refusal('{"json_schema": {"$ref": "#"}}'), /'json_schema' refers to itself/)
+    const problemOf = async (more: object): Promise<object> => {
+      const body = JSON.stringify({ model: 'smol', messages: [{ role: 'user', content: 'hi' }], ...more })
+      const response = await fetch(`${server.url}/v1/chat/completions`, { method: 'POST', body })
+      const { code, param } = ((await response.json()) as { error: { code: unknown; param: unknown } }).error
+      return { status: response.status, code, param }
+    }
+    const long = { messages: [{ role: 'user', content: 'word '.repeat(600) }] }
+    assert.deepEqual(await problemOf(long), { status: 400, code: 'context_length_exceeded', param: null })
+    const schema = { type: 'integer', minimum: 5, maximum: 1 }
+    const response_format = { type: 'json_schema', json_schema: { name: 'none', schema } }
+    assert.deepEqual(await problemOf({ response_format }), { status: 400, code: null, param: 'response_format' })
     const embed = await post({ text_input: 'a', task: 'embed' })
     assert.match(
       ((await embed.json()) as { error: string }).error,

@@ -46,7 +46,8 @@ const wireErrors: Readonly<Record<ErrorCode, WireError>> = {
 }
 
 /** Backends say this of a prompt that does not fit, each in its own words. */
-const isAboutContext = /\bcontext (?:length|size|window)\b|\bmaximum (?:model|context) length\b/i
+const isAboutContext =
+  /\bcontext (?:length|size|window)\b|\bcontext (?:has|of) \d+ tokens\b|\bmaximum (?:model|context) length\b/i
 
 type OpenAiErrorBody = {
   readonly error: {
@@ -59,6 +60,15 @@ type OpenAiErrorBody = {
 
 export const openAiStatus = ({ code }: ServerError): number => wireErrors[code].status
 
+/** Backends name the sampling parameter that is wrong. OpenAI has another name for the schema of an answer. */
+const samplingParameter = /^sampling_parameters: '(\w+)'/
+const sentAs: Readonly<Record<string, string>> = { json_schema: 'response_format' }
+
+function paramIn(message: string): string | null {
+  const name = samplingParameter.exec(message)?.[1]
+  return name === undefined ? null : (sentAs[name] ?? name)
+}
+
 export function openAiErrorBody(error: ServerError): OpenAiErrorBody {
   const { type, code } = wireErrors[error.code]
   const named = error instanceof OpenAiProblem ? error : null
@@ -67,7 +77,7 @@ export function openAiErrorBody(error: ServerError): OpenAiErrorBody {
     error: {
       message: error.message,
       type,
-      param: named?.param ?? null,
+      param: named === null ? paramIn(error.message) : named.param,
       code: named?.wireCode ?? (isContext ? 'context_length_exceeded' : code),
     },
   }

@@ -23,16 +23,20 @@ export class GrammarFilter {
   #isComplete = false
 
   readonly #temperature: number
+  readonly #source: 'grammar' | 'json_schema'
 
   /** `temperature` 0: the samplers take the likeliest token. */
-  constructor(session: SamplingSession, text: string, temperature: number) {
+  constructor(session: SamplingSession, text: string, temperature: number, source: 'grammar' | 'json_schema') {
     this.#session = session
     this.#temperature = temperature
+    this.#source = source
     this.#grammar = session.library.grammar(session.vocabulary, text, 'root')
     if (this.#grammar === 0) {
       throw ServerError.withoutStack(
         'INVALID_ARG',
-        "sampling_parameters: 'grammar' is not valid GBNF with a rule 'root'",
+        source === 'grammar'
+          ? "sampling_parameters: 'grammar' is not valid GBNF with a rule 'root'"
+          : "sampling_parameters: 'json_schema' refers to itself without anything between: no answer could end",
       )
     }
     const memory = new ArrayBuffer(session.vocabularySize * candidateWords * 4)
@@ -54,10 +58,7 @@ export class GrammarFilter {
       token = this.#chooseAllowed(chain, logits)
       // Where the grammar allows nothing, every candidate is as impossible as the others.
       if (!this.#allows(token)) {
-        throw ServerError.withoutStack(
-          'INVALID_ARG',
-          "sampling_parameters: no token fits the 'grammar' or 'json_schema' here",
-        )
+        throw ServerError.withoutStack('INVALID_ARG', `sampling_parameters: '${this.#source}' allows no token here`)
       }
     }
     library.acceptToken(chain, token)

@@ -65,7 +65,7 @@ export class PoolingEngine {
     for (const [place, text] of texts.entries()) {
       const tokens = await this.#tokensOf(text, query)
       if (tokens.length > most) {
-        const message = `text ${place} has ${tokens.length} tokens, and the model takes at most ${most} at once`
+        const message = `text ${place} has ${tokens.length} tokens, and the model's context has ${most} tokens: send a shorter text`
         throw ServerError.withoutStack('INVALID_ARG', message)
       }
       if (tokens.length === 0) throw ServerError.withoutStack('INVALID_ARG', `text ${place} has no tokens`)

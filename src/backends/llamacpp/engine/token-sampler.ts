@@ -39,8 +39,9 @@ export class TokenSampler implements RuntimeSampler {
         `sampling_parameters: token ${beyond} is not known, the last one is ${most}`,
       )
     }
-    this.#grammar =
-      grammar === '' ? null : new GrammarFilter(session, grammar, isGreedy(sampling) ? 0 : sampling.temperature)
+    const temperature = isGreedy(sampling) ? 0 : sampling.temperature
+    const source = sampling.jsonSchema === '' ? 'grammar' : 'json_schema'
+    this.#grammar = grammar === '' ? null : new GrammarFilter(session, grammar, temperature, source)
     this.#chain = createChain(session, sampling)
     const isPenal = sampling.presencePenalty !== 0 || sampling.frequencyPenalty !== 0
     this.#counts = isPenal ? new Map() : null
