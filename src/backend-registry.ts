@@ -6,6 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import type { CoresOf } from './config/host-policy.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { workerEnvironment } from './base/worker-environment.ts'
 import type { ModelConfig } from './config/model-config.ts'
@@ -34,6 +35,7 @@ type BackendDependencies = {
   readonly services: ModelServices
   /** Null: models of backends in this process run on the CPU. */
   readonly gpus: Gpus | null
+  readonly coresOf?: CoresOf | undefined
   /** Of the processes that run models. */
   readonly environment: NodeJS.ProcessEnv
   /** Python models may not give outputs that their configuration does not name. */

@@ -7,6 +7,7 @@ import type { Gpus } from './cuda/gpus.ts'
 import { openGpus } from './open-gpus.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import type { CoresOf } from './config/host-policy.ts'
 import { switchTelemetryOff } from './base/telemetry-off.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
@@ -81,8 +82,10 @@ export async function buildEngine(
   const store = mapped ?? cloudStore
   const services = createModelServices(() => engine, customMetrics)
   const gpus = dependencies.gpus === undefined ? await openGpus(options) : dependencies.gpus
-  const backends = resources.add(createBackendRegistry({ ...dependencies, services, gpus }, options), (opened) =>
-    opened.close(),
+  const coresOf = await hostCores(options)
+  const backends = resources.add(
+    createBackendRegistry({ ...dependencies, services, gpus, coresOf }, options),
+    (opened) => opened.close(),
   )
   const roots = [...options.modelRepositories.map(withoutSecrets), ...(mapped === null ? [] : [mappedRoot])]
   const repository = new ModelRepository(
@@ -102,6 +105,7 @@ export async function buildEngine(
       responseCache,
       registryReader: new RegistryReader({ log, store }, roots),
       rateLimiter,
+      coresOf,
       repository,
       findBackend: backends.find,
       closeBackends: () => resources.close(),
@@ -109,6 +113,13 @@ export async function buildEngine(
     { ...options, gpuCount: gpus?.count ?? 0, isModelControlExplicit: options.modelControlMode === 'explicit' },
   )
   return { engine, repository, store, contents, mapped, responseCache, usedBackends: backends.used }
+}
+
+/** Undefined where `--host-policy` names none. */
+async function hostCores({ hostPolicies }: EngineSettings): Promise<CoresOf | undefined> {
+  if (hostPolicies.size === 0) return undefined
+  const { resolveHostPolicies, coresIn } = await import('./resolve-host-policies.ts')
+  return coresIn(resolveHostPolicies(hostPolicies))
 }
 
 /** Null where `--cache-config` asks for none. */

@@ -45,6 +45,8 @@ type SupervisedInstanceOptions = {
   /** Resolves when the model is initialised; rejects with a ServerError when that failed. */
   launch(events: WorkerEvents): Promise<Worker>
   readonly onReadinessChange: () => void
+  /** As those of an InstanceSpec. */
+  readonly cores?: readonly number[] | undefined
   /** The Worker is ended and replaced when an execution takes longer. 0: no limit. */
   readonly maxExecutionMs: number
   /** The limit holds for answers that come after the execution, too. Absent: such answers may take any time. */
@@ -65,6 +67,13 @@ export const overdueStart = 'execution took'
  */
 export function restartDelayMs(failures: number, hadStarted: boolean): number {
   return failures === 0 ? 0 : Math.min(100 * 2 ** (failures - 1), hadStarted ? 1000 : 30_000)
+}
+
+/** Binds the process of a Worker to cores. Without cores nothing is read for it. */
+export async function pinWorker(processId: number | undefined, cores: readonly number[] = []): Promise<void> {
+  if (cores.length === 0) return
+  const { pinProcess } = await import('../base/pin-process.ts')
+  pinProcess(processId, cores)
 }
 
 const unloadedText = 'the model is being unloaded'
@@ -213,6 +222,7 @@ export class SupervisedInstance implements Instance {
         if (worker !== null && this.#worker === worker) this.#setWilling(isReady)
       },
     })
+    await pinWorker(worker.processId, this.#options.cores)
     // The instance was closed during the launch, and nothing else refers to this Worker.
     if ((this.#state as State) === 'CLOSED') {
       await worker.stop()

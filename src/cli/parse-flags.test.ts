@@ -129,8 +129,8 @@ describe('an unknown flag', () => {
 
 describe('flags of Triton that this version does not act on', () => {
   test('are accepted and named', () => {
-    const flags = parseFlags(['--host-policy=a,numa-node=1', '--http-port=8', '--http-thread-count=7'], {})
-    assert.deepEqual(flags.withoutEffect(), ['--http-thread-count', '--host-policy'])
+    const flags = parseFlags(['--cuda-virtual-address-size=0:1', '--http-port=8', '--http-thread-count=7'], {})
+    assert.deepEqual(flags.withoutEffect(), ['--http-thread-count', '--cuda-virtual-address-size'])
   })
 
   test('have the form of their values checked', () => {

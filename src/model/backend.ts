@@ -33,6 +33,8 @@ export type InstanceSpec = {
   readonly name: string
   readonly kind: 'KIND_CPU' | 'KIND_GPU' | 'KIND_MODEL'
   readonly deviceId: number
+  /** On which the Instance runs (`--host-policy`); absent or empty: all. */
+  readonly cores?: readonly number[]
   /** Counts all instances of the model version, from 0. */
   readonly index: number
   readonly onReadinessChange: () => void

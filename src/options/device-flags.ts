@@ -1,8 +1,8 @@
 // What instances claim of the machine: the rate limiter, and Triton's flags about devices, which are accepted so that a
 // command line of Triton's works as it is.
 
-import { accepted, flag, repeatable, type FlagValues } from './flag.ts'
-import { boolean, choice, integer, matching, parseInteger, setting, text } from './flag-forms.ts'
+import { accepted, flag, repeatable, settingsOf, type FlagValues } from './flag.ts'
+import { badOption, boolean, choice, integer, matching, parseInteger, setting, text } from './flag-forms.ts'
 import type { EngineSettings } from './server-options.ts'
 
 const perDevice = (placeholder: string) => matching(placeholder, /^\d+:\d+(\.\d+)?$/, '<device>:<number>')
@@ -21,9 +21,11 @@ export const deviceFlags = [
     .says('How much there is of a resource that instances claim, on each device or on one')
     .readBy('rate-limit'),
   flag('repoagent-directory', text('PATH'), '', accepted).says('Folder of repository agents'),
-  flag('host-policy', setting('POLICY,KEY=VALUE'), '', { ...accepted, ...repeatable }).says(
-    'Cores and memory of instances; without effect: the system places threads. Use taskset or numactl for the whole server',
-  ),
+  flag('host-policy', setting('POLICY,KEY=VALUE'), '', repeatable)
+    .says(
+      'Cores of the instances whose group has this host_policy, or of all on a device (cpu, gpu_0, model): cpu-cores=0-3 or numa-node=0',
+    )
+    .set('engine.hostPolicies', hostPolicies),
   flag('enable-peer-access', boolean, 'true', { ...accepted, harmlessValue: 'false' }).says(
     'Let GPUs reach each other; without effect: no tensor goes from one GPU to another without the host',
   ),
@@ -48,6 +50,26 @@ export const deviceFlags = [
     .says('The share of the memory of a GPU above which no further model is loaded on it')
     .set('engine.gpuLoadLimits', (flags) => byDevice(flags, 'model-load-gpu-limit')),
 ]
+
+const policyKeys: Readonly<Record<string, RegExp>> = {
+  'cpu-cores': /^\d+(-\d+)?(,\d+(-\d+)?)*$/,
+  'numa-node': /^\d{1,4}$/,
+}
+
+function hostPolicies(flags: FlagValues): EngineSettings['hostPolicies'] {
+  const policies = new Map<string, Map<string, string>>()
+  for (const { owner, key, value } of settingsOf(flags, 'host-policy')) {
+    const form = Object.hasOwn(policyKeys, key) ? policyKeys[key] : undefined
+    if (owner === '') throw badOption('host-policy', `expected '<policy>,<setting>=<value>', got '${key}=${value}'`)
+    if (form === undefined) throw badOption('host-policy', `expected cpu-cores or numa-node, got '${key}'`)
+    if (!form.test(value)) {
+      const example = key === 'cpu-cores' ? 'cores such as 0-3 or 0,2' : 'the number of a node'
+      throw badOption('host-policy', `${key} of policy '${owner}' must be ${example}, got '${value}'`)
+    }
+    policies.set(owner, (policies.get(owner) ?? new Map<string, string>()).set(key, value))
+  }
+  return policies
+}
 
 /** From the number of a GPU to the number behind the colon; of two for one GPU the last counts. */
 const byDevice = (flags: FlagValues, name: string): ReadonlyMap<number, number> =>

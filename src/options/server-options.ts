@@ -119,6 +119,8 @@ export type EngineSettings = {
   readonly pinnedPoolBytes: number
   /** `--model-load-gpu-limit`, by GPU: the share of its memory above which nothing more is loaded. */
   readonly gpuLoadLimits: ReadonlyMap<number, number>
+  /** `--host-policy`, by the name of the policy and the key of the setting. */
+  readonly hostPolicies: ReadonlyMap<string, ReadonlyMap<string, string>>
 }
 
 export type ResponseCacheOptions =

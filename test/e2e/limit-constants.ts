@@ -301,6 +301,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/large-buffers.ts mostKept',
     'transport/large-buffers.ts mostWaste',
     'backends/onnx/native/gpu-lane.ts mostPinned',
+    'config/host-policy.ts mostCores',
     'transport/http2/header-block-memo.ts mostBlocks',
     'transport/http2/header-block-memo.ts longestBlockBytes',
     'backends/onnx/native/buffer-pool.ts maxPerSize',

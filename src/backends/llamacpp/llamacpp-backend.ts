@@ -66,6 +66,7 @@ export class LlamaCppBackend implements Backend {
         name: spec.name,
         modelName: source.name,
         onReadinessChange: spec.onReadinessChange,
+        cores: spec.cores,
         maxExecutionMs: 0,
         launch,
         tritonDeathText: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,

@@ -51,6 +51,8 @@ export class NativeModel implements LoadedModel {
       modelName: this.#source.name,
       launch: (events) => this.#launch(spec, events),
       onReadinessChange: spec.onReadinessChange,
+      // A host that several models share cannot be on the cores of one of them.
+      cores: this.#settings.isHostShared ? [] : spec.cores,
       maxExecutionMs: this.#maxExecutionMs,
       // A backend may answer after its execution, from a thread of its own; or forget to.
       watchesAnswers: !this.#source.signature.isDecoupled,
@@ -108,7 +110,10 @@ export class NativeModel implements LoadedModel {
 }
 
 /** What the backend can ask about its instance. */
-export function instanceFacts(spec: Pick<InstanceSpec, 'name' | 'kind' | 'deviceId'>, config: ModelConfig): object {
+export function instanceFacts(
+  spec: Pick<InstanceSpec, 'name' | 'kind' | 'deviceId' | 'cores'>,
+  config: ModelConfig,
+): object {
   // Instances are named after their group. A group `a` may stand beside a group `a_1`.
   const group = config.instanceGroup
     .filter(({ name }) => spec.name.startsWith(`${name}_`))
@@ -116,13 +121,16 @@ export function instanceFacts(spec: Pick<InstanceSpec, 'name' | 'kind' | 'device
       (longest, each) => (each.name.length > (longest?.name.length ?? -1) ? each : longest),
       null,
     )
+  const { cores = [] } = spec
   const policy = spec.kind === 'KIND_GPU' ? `gpu_${spec.deviceId}` : spec.kind === 'KIND_MODEL' ? 'model' : 'cpu'
   return {
     name: spec.name,
     kind: kindNumbers[spec.kind],
     deviceId: spec.deviceId,
     isPassive: group?.passive ?? false,
-    hostPolicy: JSON.stringify({ [group?.hostPolicy || policy]: {} }),
+    hostPolicy: JSON.stringify({
+      [group?.hostPolicy || policy]: cores.length === 0 ? {} : { 'cpu-cores': cores.join() },
+    }),
     profiles: group?.profile ?? [],
     secondaryDevices: (group?.secondaryDevices ?? []).map(({ kind, deviceId }) => ({ kind, id: Number(deviceId) })),
   }

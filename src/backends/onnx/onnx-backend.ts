@@ -7,6 +7,7 @@ import type { Log } from '../../base/log.ts'
 import type { Gpus } from '../../cuda/gpus.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { CoresOf } from '../../config/host-policy.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readOnnxFile } from '../../onnx-file/onnx-file.ts'
 import { workFollowsValues } from '../../onnx-file/value-driven-work.ts'
@@ -40,6 +41,8 @@ type OnnxDependencies = {
   /** Of the Python that may have ONNX Runtime for GPUs. */
   readonly interpreter?: string
   readonly environment?: NodeJS.ProcessEnv
+  /** Absent: models run on all cores. */
+  readonly coresOf?: CoresOf | undefined
 }
 
 export class OnnxBackend implements Backend {
@@ -65,8 +68,8 @@ export class OnnxBackend implements Backend {
   async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
     if (isComplete(draft)) return draft
     const file = await findModelFile(draft, files)
-    const settings = this.#parse(draft, files)
     const deviceId = await this.#firstDevice(draft)
+    const settings = onCores(this.#parse(draft, files), this.#firstCores(draft, deviceId))
     const session = await this.#createSession(file, settings, draft, deviceId)
     await this.#forget(file)
     const cancel = this.#clock.after(keepSessionNs, () => void this.#forget(file))
@@ -77,15 +80,17 @@ export class OnnxBackend implements Backend {
   async load(source: ModelVersionSource): Promise<LoadedModel> {
     const { config, files, name } = source
     const file = await findModelFile(config, files)
-    const settings = this.#parse(config, files)
-    for (const warning of settings.warnings) this.#log.warning(warning, { model: name })
     const deviceId = await this.#firstDevice(config)
-    const open = (device: number | null): Promise<OnnxSession> => this.#createSession(file, settings, config, device)
-    const session = (await this.#takeKept(file, keyOf(settings, config, deviceId))) ?? (await open(deviceId))
+    const cores = this.#firstCores(config, deviceId)
+    const settings = onCores(this.#parse(config, files), cores)
+    for (const warning of settings.warnings) this.#log.warning(warning, { model: name })
+    const open = (device: number | null, own: readonly number[]): Promise<OnnxSession> =>
+      this.#createSession(file, onCores(settings, own), config, device)
+    const session = (await this.#takeKept(file, keyOf(settings, config, deviceId))) ?? (await open(deviceId, cores))
     try {
       validateSignature(config, session)
       const place = new PlaceByTime(defaultInlineLimitUs, await fixedPlace(file, config, settings, session))
-      const sessions = { first: { deviceId, session }, open }
+      const sessions = { first: { deviceId, cores, session }, open }
       return new OnnxModel({ clock: this.#clock }, source, sessions, {
         place,
         maxExecutionMs: settings.maxExecutionMs,
@@ -109,6 +114,12 @@ export class OnnxBackend implements Backend {
     if ((this.#dependencies.gpus?.count ?? 0) === 0) return null
     if (kind === 'KIND_GPU') return group?.gpus[0] ?? 0
     return kind === 'KIND_AUTO' && (await this.usesGpus()) ? (group?.gpus[0] ?? 0) : null
+  }
+
+  /** Of the first instance group on the CPU. Sessions on a GPU are for all cores: the threads of their Instances are bound. */
+  #firstCores({ instanceGroup: [group] }: ModelConfig, deviceId: number | null): readonly number[] {
+    if (deviceId !== null) return []
+    return this.#dependencies.coresOf?.({ kind: 'KIND_CPU', hostPolicy: group?.hostPolicy ?? '' }, 0) ?? []
   }
 
   async close(): Promise<void> {
@@ -197,6 +208,11 @@ export class OnnxBackend implements Backend {
     await kept?.session.close()
   }
 }
+
+const onCores = (settings: OnnxSettings, cores: readonly number[]): OnnxSettings =>
+  cores.length === 0 && settings.session.cores.length === 0
+    ? settings
+    : { ...settings, session: { ...settings.session, cores } }
 
 const keyOf = (settings: OnnxSettings, config: ModelConfig, deviceId: number | null): string =>
   JSON.stringify(

@@ -8,17 +8,18 @@ import { OnnxInstance } from './onnx-instance.ts'
 import type { OnnxSession } from './onnx-session.ts'
 import type { OutputBinding } from './split-outputs.ts'
 
-/** The sessions of a model: one for the CPU (null) and one for each GPU, opened when the first Instance there is made. */
+/** The sessions of a model: one for each set of cores on the CPU (null) and one for each GPU, opened when the first Instance there is made. */
 type SessionsByDevice = {
-  readonly first: { readonly deviceId: number | null; readonly session: OnnxSession }
-  readonly open: (deviceId: number | null) => Promise<OnnxSession>
+  readonly first: { readonly deviceId: number | null; readonly cores: readonly number[]; readonly session: OnnxSession }
+  readonly open: (deviceId: number | null, cores: readonly number[]) => Promise<OnnxSession>
 }
 
 export class OnnxModel implements LoadedModel {
   readonly #clock: Clock
   readonly #source: ModelVersionSource
   readonly #openSession: SessionsByDevice['open']
-  readonly #sessions = new Map<number | null, Promise<OnnxSession>>()
+  /** By device and cores. */
+  readonly #sessions = new Map<string, Promise<OnnxSession>>()
   readonly #deviceBytes = new Map<number, number>()
   readonly #hasGraphs: boolean
   /** Sessions on GPUs that belong to one Instance each, and those among them whose Instance is gone. */
@@ -41,7 +42,7 @@ export class OnnxModel implements LoadedModel {
     const { session } = first
     this.#openSession = open
     const opened = Promise.resolve(session)
-    this.#sessions.set(first.deviceId, opened)
+    this.#sessions.set(sessionKey(first.deviceId, first.cores), opened)
     this.#note(first.deviceId, session)
     if (settings.hasGraphs && first.deviceId !== null) {
       this.#own.set(opened, first.deviceId)
@@ -64,16 +65,18 @@ export class OnnxModel implements LoadedModel {
   async createInstance(spec: InstanceSpec): Promise<Instance> {
     const { name: modelName, config } = this.#source
     const deviceId = spec.kind === 'KIND_GPU' ? spec.deviceId : null
-    const opened = this.#hasGraphs && deviceId !== null ? this.#ownSession(deviceId) : this.#session(deviceId)
+    const { cores = [] } = spec
+    const isOwn = this.#hasGraphs && deviceId !== null
+    const opened = isOwn ? this.#ownSession(deviceId) : this.#session(deviceId, deviceId === null ? cores : [])
     const session = await opened
-    const runner = session.createRunner()
+    const runner = session.createRunner(cores)
     return new OnnxInstance({
       clock: this.#clock,
       name: spec.name,
       modelName,
       runner,
-      // A GPU is waited for on another thread.
-      place: runner.deviceId === undefined ? this.#place : offloaded,
+      // A GPU is waited for on another thread, and the main thread stays on all cores.
+      place: runner.deviceId === undefined && cores.length === 0 ? this.#place : offloaded,
       takesParts: runner.deviceId !== undefined,
       isBatched: config.maxBatchSize > 0,
       inputIndex: this.#inputIndex,
@@ -101,9 +104,10 @@ export class OnnxModel implements LoadedModel {
     }
   }
 
-  #session(deviceId: number | null): Promise<OnnxSession> {
-    let session = this.#sessions.get(deviceId)
-    if (session === undefined) this.#sessions.set(deviceId, (session = this.#open(deviceId)))
+  #session(deviceId: number | null, cores: readonly number[]): Promise<OnnxSession> {
+    const key = sessionKey(deviceId, cores)
+    let session = this.#sessions.get(key)
+    if (session === undefined) this.#sessions.set(key, (session = this.#open(deviceId, cores)))
     return session
   }
 
@@ -119,11 +123,13 @@ export class OnnxModel implements LoadedModel {
     return session
   }
 
-  async #open(deviceId: number | null): Promise<OnnxSession> {
-    const session = await this.#openSession(deviceId)
+  async #open(deviceId: number | null, cores: readonly number[] = []): Promise<OnnxSession> {
+    const session = await this.#openSession(deviceId, cores)
     this.#note(deviceId, session)
     return session
   }
 }
+
+const sessionKey = (deviceId: number | null, cores: readonly number[]): string => `${deviceId ?? 'cpu'}:${cores.join()}`
 
 const offloaded = new PlaceByTime(0, 'offloaded')

@@ -100,7 +100,8 @@ export interface OnnxSession {
   readonly outputs: readonly OnnxTensorSpec[]
   /** What its creation took of the memory of its GPU; absent: the session is on the CPU, or nobody has measured. */
   deviceBytes?: number
-  createRunner(): OnnxRunner
+  /** `cores` are those on which its runs compute; absent or empty: all. */
+  createRunner(cores?: readonly number[]): OnnxRunner
   /** Call it after every runner is closed; twice is fine. */
   close(): Promise<void>
 }

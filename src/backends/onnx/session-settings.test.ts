@@ -31,6 +31,7 @@ test('without parameters everything is ONNX Runtime’s default and nobody is wa
   const settings = parseOnnxSettings(config({}))
   assert.deepEqual(settings.session, {
     intraOpThreads: 0,
+    cores: [],
     interOpThreads: 0,
     isParallel: false,
     graphLevel: 'all',
@@ -60,6 +61,7 @@ test('Triton’s parameters are understood', () => {
   )
   assert.deepEqual(settings.session, {
     intraOpThreads: 3,
+    cores: [],
     interOpThreads: 2,
     isParallel: true,
     graphLevel: 'all',

@@ -12,6 +12,8 @@ export type Place = 'inline' | 'offloaded'
 export type SessionSettings = {
   /** 0: ONNX Runtime's own choice, one per physical core. */
   readonly intraOpThreads: number
+  /** On which the session computes (`--host-policy`); empty: all. */
+  readonly cores: readonly number[]
   readonly interOpThreads: number
   readonly isParallel: boolean
   readonly graphLevel: 'disabled' | 'basic' | 'extended' | 'all'
@@ -59,6 +61,7 @@ export function parseOnnxSettings(
 ): OnnxSettings {
   const session: SessionSettings = {
     intraOpThreads: readParameter(config, 'intra_op_thread_count') ?? 0,
+    cores: [],
     interOpThreads: readParameter(config, 'inter_op_thread_count') ?? 0,
     isParallel: readParameter(config, 'execution_mode') === 1,
     graphLevel: graphLevel(config) ?? 'all',

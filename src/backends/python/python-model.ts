@@ -7,7 +7,7 @@ import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '..
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelServices } from '../../model/model-services.ts'
-import { overdueStart, SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
+import { overdueStart, pinWorker, SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import type { PythonEnvironment } from './python-environment.ts'
 import { inputsFd, outputsFd } from '../worker-process/worker-process.ts'
 import type { PythonSettings } from './python-settings.ts'
@@ -64,6 +64,7 @@ export class PythonModel implements LoadedModel {
       modelName: this.#source.name,
       launch: (events) => this.#launch(spec, events),
       onReadinessChange: spec.onReadinessChange,
+      cores: spec.cores,
       maxExecutionMs: this.#maxExecutionMs,
       tritonDeathText: (reason) =>
         reason.startsWith(overdueStart)
@@ -95,6 +96,8 @@ export class PythonModel implements LoadedModel {
     const worker = new ProcessWorker(this.#dependencies, settings, link, events)
     this.#starting.add(link)
     try {
+      // Before the model is imported: its libraries start a thread for each core that they find.
+      await pinWorker(link.pid, spec.cores)
       await link.initialize(this.#initializeBody(spec, link.regions?.limits ?? null))
       this.#supply.learn(link)
       return worker

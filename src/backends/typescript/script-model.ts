@@ -38,12 +38,15 @@ export function createScriptModel(
         isDecoupled: signature.isDecoupled,
         isBatching: signature.isBatching,
       }
+      // Cores of its own need a process of its own.
+      const placed: WorkerLimits = (spec.cores ?? []).length === 0 ? limits : { ...limits, isolation: 'process' }
       return SupervisedInstance.create(dependencies, {
         name: spec.name,
         modelName: source.name,
         onReadinessChange: spec.onReadinessChange,
+        cores: spec.cores,
         maxExecutionMs: limits.maxExecutionMs,
-        launch: (events) => ScriptWorker.launch(dependencies, task, limits, events),
+        launch: (events) => ScriptWorker.launch(dependencies, task, placed, events),
         tritonDeathText: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
       })
     },

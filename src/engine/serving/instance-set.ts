@@ -5,6 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { Instance, InstanceSpec, LoadedModel } from '../../model/backend.ts'
 import type { ModelInstanceGroup, ModelRateLimiter } from '../../config/model-config.ts'
+import type { CoresOf } from '../../config/host-policy.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
 import type { LimitedInstance, RateLimiter } from '../../scheduling/rate-limiter.ts'
 import { BusyMeter } from './busy-meter.ts'
@@ -16,11 +17,14 @@ type InstanceSetDependencies = {
   /** Null: no Instance waits for resources. */
   readonly rateLimiter: RateLimiter | null
   readonly onReadinessChange: () => void
+  /** Absent: Instances run on all cores. */
+  readonly coresOf?: CoresOf | undefined
   /** Runs before new Instances are used. */
   warmUp(instances: readonly Instance[]): Promise<void>
 }
 
 type InstancePlan = Pick<InstanceSpec, 'kind' | 'deviceId'> & {
+  readonly group: ModelInstanceGroup
   readonly name: string
   readonly isPassive: boolean
   readonly rateLimiter: ModelRateLimiter | null
@@ -166,15 +170,16 @@ export class InstanceSet {
   }
 
   async #make(plans: readonly InstancePlan[]): Promise<Member[]> {
-    const { loaded, log, onReadinessChange } = this.#dependencies
+    const { loaded, log, onReadinessChange, coresOf } = this.#dependencies
     const first = this.#madeCount
     this.#madeCount += plans.length
     const results = await Promise.allSettled(
-      plans.map(({ name, kind, deviceId }, i) => {
+      plans.map(({ name, kind, deviceId, group }, i) => {
         // Triton's line, which operators look for.
         const device = kind === 'KIND_GPU' ? 'GPU' : 'CPU'
         log.info(`TRITONBACKEND_ModelInstanceInitialize: ${name} (${device} device ${deviceId})`)
-        return loaded.createInstance({ name, kind, deviceId, index: first + i, onReadinessChange })
+        const cores = coresOf?.(group, deviceId) ?? []
+        return loaded.createInstance({ name, kind, deviceId, cores, index: first + i, onReadinessChange })
       }),
     )
     const made = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value)
@@ -220,6 +225,7 @@ function plansOf(group: ModelInstanceGroup): InstancePlan[] {
       plans.push({
         kind,
         deviceId,
+        group,
         name: `${group.name}_${plans.length}`,
         isPassive: group.passive,
         rateLimiter: group.rateLimiter,

@@ -5,6 +5,7 @@ import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Backend, Instance, ModelFiles } from '../../model/backend.ts'
 import { backendAdvice } from '../../config/known-backends.ts'
+import type { CoresOf } from '../../config/host-policy.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
@@ -37,6 +38,8 @@ export type LoadDependencies = {
   readonly responseCache?: ResponseCache | null
   /** Null or absent: `--rate-limit=off`. */
   readonly rateLimiter?: RateLimiter | null
+  /** Absent: Instances run on all cores. */
+  readonly coresOf?: CoresOf | undefined
   readonly clock: Clock
   readonly log: Log
   /** The Backend of that name, made or found on first use; null when there is none. */
@@ -96,6 +99,7 @@ export async function loadVersion(
         log: log.from('instance-set.ts'),
         loaded,
         rateLimiter: dependencies.rateLimiter ?? null,
+        coresOf: dependencies.coresOf,
         onReadinessChange,
         warmUp: (some) => warmUp(dependencies.log, warmUpModel, some),
       },

@@ -7,8 +7,8 @@ export type CarrierControl = { readonly ticket: Int32Array; readonly slots: Floa
 export const carrierCalls = { end: 0, run: 1, createSession: 2, releaseSession: 3, nothing: 4, callWithTwo: 5 } as const
 export type CarrierCall = keyof typeof carrierCalls
 
-/** Indexes into `slots`: which call, its (at most eight) arguments, and what came of it. */
-export const controlFields = { call: 0, first: 1, status: 9, elapsedNs: 10, count: 11 } as const
+/** Indexes into `slots`: which call, its (at most eight) arguments, what came of it, and the cores that the thread may use. */
+export const controlFields = { call: 0, first: 1, status: 9, elapsedNs: 10, mask: 11, count: 12 } as const
 
 export function createControl(): CarrierControl {
   return {

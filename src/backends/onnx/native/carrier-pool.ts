@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads'
 import type { Cancel, Clock } from '../../../base/clock.ts'
 import { RingQueue } from '../../../base/ring-queue.ts'
 import { threadCpu, WorkerPulse } from '../../worker-pulse.ts'
+import { addressOf } from './ort-library.ts'
 import { carrierCalls, controlFields, createControl, type CarrierCall, type CarrierControl } from './carrier-control.ts'
 import { carrierSource, type CarrierSetting } from './carrier-thread.ts'
 
@@ -20,7 +21,16 @@ export class CarrierJob {
   /** Keeps the memory that the parameters point at alive until the job is done. */
   readonly kept: unknown
   readonly done: CarrierDone
-  constructor(call: CarrierCall, parameters: readonly number[], kept: unknown, done: CarrierDone) {
+  /** The cores on which the thread makes the call, as `coreMask`; null: all. */
+  readonly mask: BigUint64Array | null
+  constructor(
+    call: CarrierCall,
+    parameters: readonly number[],
+    kept: unknown,
+    done: CarrierDone,
+    mask: BigUint64Array | null = null,
+  ) {
+    this.mask = mask
     this.call = call
     this.parameters = parameters
     this.kept = kept
@@ -184,6 +194,7 @@ class Carrier {
     const { slots } = this.#control
     slots[controlFields.call] = carrierCalls[job.call]
     for (let i = 0; i < job.parameters.length; i++) slots[controlFields.first + i] = job.parameters[i] as number
+    slots[controlFields.mask] = job.mask === null ? 0 : addressOf(job.mask)
     this.#raise()
   }
 

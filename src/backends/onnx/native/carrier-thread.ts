@@ -28,10 +28,24 @@ function carryCalls(): void {
   const run = bind(addresses.run, at, [at, at, at, at, 'uint32_t', at, 'uint32_t', at])
   const createSession = bind(addresses.createSession, at, [at, at, at, at])
   const releaseSession = bind(addresses.releaseSession, 'void', [at])
+  let pinned = 0
+  let all: BigUint64Array | null = null
+  // Only for models with a host policy.
+  const pin = (mask: number): void => {
+    const types = ['int', 'size_t', at]
+    if (all === null) {
+      all = new BigUint64Array(new ArrayBuffer(128))
+      koffi.load(null).func('sched_getaffinity', 'int', types)(0, 128, Number(koffi.address(all)))
+    }
+    koffi.load(null).func('sched_setaffinity', 'int', types)(0, 128, mask === 0 ? Number(koffi.address(all)) : mask)
+    pinned = mask
+  }
   for (let seen = 0; ;) {
     Atomics.wait(ticket, 0, seen)
     seen = Atomics.load(ticket, 0)
     const [call = 0, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = slots
+    const mask = slots[11] ?? 0
+    if (mask !== pinned) pin(mask)
     const started = performance.now()
     let status = 0
     if (call === 1) status = run(a, b, c, d, e, f, g, h)

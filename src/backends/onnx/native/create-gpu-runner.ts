@@ -19,10 +19,15 @@ type RunnerParts = {
   readonly runEntries: SessionSettings['runEntries']
 }
 
-export function createGpuRunner(gpus: Gpus, parts: RunnerParts, traits: GpuPlace): OnnxRunner {
+export function createGpuRunner(
+  gpus: Gpus,
+  parts: RunnerParts,
+  traits: GpuPlace,
+  cores: readonly number[],
+): OnnxRunner {
   const { library } = parts
   const { deviceId, isBusyWaiting } = traits
-  const thread = gpus.startThread(deviceId, { run: library.runAddress, isBusyWaiting })
+  const thread = gpus.startThread(deviceId, { run: library.runAddress, isBusyWaiting, cores })
   const lane = new GpuLane(thread, { device: gpus.pool(deviceId), pinned: gpus.pinned })
   const values = new GpuValues(library, gpus.ofTests ? null : deviceId)
   return new GpuRunner({ ...parts, traits, thread, lane, values })

@@ -2,6 +2,7 @@
 
 import { availableParallelism } from 'node:os'
 import type { Clock } from '../../../base/clock.ts'
+import { coreMask } from '../../../base/koffi.ts'
 import { messageOf } from '../../../base/server-error.ts'
 import type { Gpus } from '../../../cuda/gpus.ts'
 import type { FoundLibrary } from '../find-library.ts'
@@ -123,7 +124,9 @@ export class NativeBinding implements OnnxBinding {
         )
       }
       const parameters = [this.#environment, addressOf(path), options, addressOf(made)]
-      library.check(await this.#carry('createSession', parameters, [path, made]))
+      // The threads of the session's pool inherit the cores of the thread that makes them.
+      const mask = maskOf(settings.cores)
+      library.check(await this.#carry('createSession', parameters, [path, made], mask))
     } finally {
       library.functions.releaseSessionOptions(options)
     }
@@ -142,10 +145,10 @@ export class NativeBinding implements OnnxBinding {
       const gpus = this.#gpus
       if (gpu !== null && gpus !== null) {
         const { createGpuRunner } = await gpuModule()
-        return new NativeSession(context, false, release, () => createGpuRunner(gpus, shared, gpu))
+        return new NativeSession(context, false, release, (cores) => createGpuRunner(gpus, shared, gpu, cores))
       }
-      const createRunner = (): OnnxRunner =>
-        new NativeRunner({ ...shared, clock: this.#clock, carriers: this.#carriers })
+      const createRunner = (cores: readonly number[]): OnnxRunner =>
+        new NativeRunner({ ...shared, clock: this.#clock, carriers: this.#carriers, mask: maskOf(cores) })
       return new NativeSession(context, true, release, createRunner)
     } catch (reason) {
       // Not behind the gate, which this call is behind already.
@@ -167,17 +170,26 @@ export class NativeBinding implements OnnxBinding {
     call: 'createSession' | 'releaseSession' | 'callWithTwo',
     parameters: readonly number[],
     kept: unknown,
+    mask: BigUint64Array | null = null,
   ): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#carriers.submit(
-        new CarrierJob(call, parameters, kept, (status) => {
-          if (status === null) reject(new Error('the thread that loads models was lost'))
-          else resolve(status)
-        }),
+        new CarrierJob(
+          call,
+          parameters,
+          kept,
+          (status) => {
+            if (status === null) reject(new Error('the thread that loads models was lost'))
+            else resolve(status)
+          },
+          mask,
+        ),
       )
     })
   }
 }
+
+const maskOf = (cores: readonly number[]): BigUint64Array | null => (cores.length === 0 ? null : coreMask(cores))
 
 type SessionSpecs = { readonly required: readonly OnnxTensorSpec[]; readonly overridable: readonly OnnxTensorSpec[] }
 
@@ -187,14 +199,14 @@ class NativeSession implements OnnxSession {
   readonly overridable: readonly OnnxTensorSpec[]
   readonly outputs: readonly OnnxTensorSpec[]
   readonly #context: PlanContext
-  readonly #createRunner: () => OnnxRunner
+  readonly #createRunner: (cores: readonly number[]) => OnnxRunner
   #release: (() => Promise<void>) | null
 
   constructor(
     context: PlanContext & SessionSpecs,
     canRunInline: boolean,
     release: () => Promise<void>,
-    createRunner: () => OnnxRunner,
+    createRunner: (cores: readonly number[]) => OnnxRunner,
   ) {
     this.#context = context
     this.canRunInline = canRunInline
@@ -205,8 +217,8 @@ class NativeSession implements OnnxSession {
     this.#createRunner = createRunner
   }
 
-  createRunner(): OnnxRunner {
-    return this.#createRunner()
+  createRunner(cores: readonly number[] = []): OnnxRunner {
+    return this.#createRunner(cores)
   }
 
   async close(): Promise<void> {
@@ -250,7 +262,7 @@ function createOptions(library: OrtLibrary, settings: SessionSettings, hasGlobal
   try {
     if (hasGlobalThreads) library.check(functions.disablePerSessionThreads(options))
     else {
-      library.check(functions.setIntraOpNumThreads(options, settings.intraOpThreads))
+      library.check(functions.setIntraOpNumThreads(options, settings.intraOpThreads || settings.cores.length))
       library.check(functions.setInterOpNumThreads(options, settings.interOpThreads))
     }
     library.check(functions.setSessionExecutionMode(options, settings.isParallel ? 1 : 0))

@@ -18,6 +18,8 @@ type RunnerParts = {
   readonly library: OrtLibrary
   readonly clock: Clock
   readonly carriers: CarrierPool
+  /** The cores of its runs; null: all. */
+  readonly mask: BigUint64Array | null
   readonly session: Address
   readonly context: PlanContext
   readonly runEntries: readonly (readonly [key: string, value: string])[]
@@ -108,11 +110,17 @@ export class NativeRunner implements OnnxRunner {
       plan.outputCount,
       plan.outputValuesAddress,
     ]
-    const job = new CarrierJob('run', parameters, [plan, request], (status, elapsedNs) => {
-      this.#job = null
-      if (status === null) this.#onLost(plan, finished)
-      else this.#finish(plan, request, status, elapsedNs, finished)
-    })
+    const job = new CarrierJob(
+      'run',
+      parameters,
+      [plan, request],
+      (status, elapsedNs) => {
+        this.#job = null
+        if (status === null) this.#onLost(plan, finished)
+        else this.#finish(plan, request, status, elapsedNs, finished)
+      },
+      this.#parts.mask,
+    )
     this.#job = job
     this.#parts.carriers.submit(job)
   }
