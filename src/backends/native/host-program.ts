@@ -24,6 +24,8 @@ const launcher = 'launcher.c'
 const [ownEngine, tritonEngine] = ['library.c', 'triton-server.c']
 const compileFlags = ['-std=gnu11', '-D_GNU_SOURCE', '-O2', '-Wall', '-Wextra', '-fPIC', '-fvisibility=hidden']
 
+/** Compilers that run at the same time. */
+const compilersAtOnce = 4
 const systemLibraries = ['-lpthread', '-ldl']
 
 const needs =
@@ -89,11 +91,15 @@ export async function buildHost(
   // Equal sources make equal files, wherever they lie.
   const flags = [...compileFlags, `-ffile-prefix-map=${sourceFolder}=native`, '-Wl,--build-id=none', ...more]
   const objects = await fs.mkdtemp(path.join(folder, 'objects-'))
-  const compiled = names.map((name) => path.join(sourceFolder, name))
+  const shares = Math.min(os.availableParallelism(), compilersAtOnce)
+  const share = (n: number): string[] =>
+    names.filter((_, i) => i % shares === n).map((name) => path.join(sourceFolder, name))
   const without = (...left: readonly string[]): string[] =>
     names.filter((name) => !left.includes(name)).map((name) => path.join(objects, name.replace(/c$/, 'o')))
   try {
-    await compile(compiler, [...flags, '-c', ...compiled], objects)
+    await Promise.all(
+      Array.from({ length: shares }, (_, n) => compile(compiler, [...flags, '-c', ...share(n)], objects)),
+    )
     const library = path.join(folder, libraryName)
     const shared = ['-shared', `-Wl,-soname,${libraryName}`, '-Wl,-z,defs']
     await compile(compiler, [
