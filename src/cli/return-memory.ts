@@ -7,6 +7,7 @@ import { performance } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { loadKoffi } from '../base/koffi.ts'
+import { specimens } from '../base/specimens.ts'
 import { releaseProgramPages } from './release-program-pages.ts'
 
 const checkMs = 500
@@ -92,12 +93,25 @@ export function returnMemory(): void {
   setTimeout(checkStart, checkMs).unref()
 }
 
+specimens.add(() => {
+  const immediate = setImmediate(() => undefined)
+  clearImmediate(immediate)
+  return immediate
+})
+
+/** False: nothing was collected yet, and most code ran for the start only. */
+let hasServed = false
+
+/** Code stays, but that of the start: it would be compiled again with the next requests. */
 function collectGarbage(): void {
   try {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as Collect
     setFlagsFromString('--no-expose-gc')
-    collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+    if (hasServed) setFlagsFromString('--no-flush-bytecode')
+    hasServed = true
+    specimens.during(() => collect({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
+    setFlagsFromString('--flush-bytecode')
   } catch {
     // Another V8 has no such function; then the memory stays.
   }

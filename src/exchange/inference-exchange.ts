@@ -12,6 +12,7 @@ import { requireRight } from '../access/require-right.ts'
 import type { CallFacts } from '../access/call-facts.ts'
 import type { Clock } from '../base/clock.ts'
 import { ServerError } from '../base/server-error.ts'
+import { specimens } from '../base/specimens.ts'
 import type { Engine } from '../engine/engine.ts'
 import { RequestRegions, type OutputPlace } from '../engine/shared-memory/request-regions.ts'
 import type { RegionReference, SharedMemoryRegistry } from '../engine/shared-memory/shared-memory-registry.ts'
@@ -71,6 +72,9 @@ type WaitingAnswer = { readonly response: InferenceResponse; readonly isFinal: b
 
 /** A model that does not wait while its answers are prepared is given up with more than this behind. */
 const mostBehindBytes = 16 * 1024 * 1024
+
+/** Of a body whose request is kept as a specimen. */
+const mostKeptBytes = 16 * 1024
 
 const noOutputs: readonly OutputPlace[] = []
 const noPlaces: ReadonlyMap<number, RegionReference> = new Map()
@@ -447,6 +451,15 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     this.#isSubmitting = true
     engine.infer(request, this.version, this.#isExpected)
     this.#isSubmitting = false
+    if (this.#regions === null) this.#keepSpecimen()
+  }
+
+  /** A small request stays until the next one comes. HOT. */
+  #keepSpecimen(): void {
+    const body = this.receivedBody
+    if (body === null || body.length > mostKeptBytes) return
+    if (this.protocol === 'grpc') specimens.grpc = this
+    else specimens.http = this
   }
 
   /** The sink of the request. It does not throw, and it releases also the responses that the client does not get. */
@@ -481,6 +494,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
 
   #conclude(final: InferenceResponse): void {
     const first = this.#first
+    this.#first = null
     const error = this.errorOf(final, first, this.#answerCount)
     if (error === null) this.#give(first ?? final, true)
     else {

@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
+import { specimens } from '../base/specimens.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
 /** The work that an Instance has done for a Batch before the Batch executes. */
@@ -68,3 +69,5 @@ export class Batch {
     }
   }
 }
+
+specimens.add(() => new Batch([], 0, () => undefined))

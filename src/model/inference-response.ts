@@ -1,4 +1,5 @@
 import type { ServerError } from '../base/server-error.ts'
+import { specimens } from '../base/specimens.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { Parameters } from './parameters.ts'
 
@@ -75,3 +76,5 @@ export class InferenceResponse {
     release()
   }
 }
+
+specimens.add(() => InferenceResponse.finalFlag())

@@ -4,6 +4,7 @@
 import { isUtf8 } from 'node:buffer'
 
 import { ServerError, withoutStack } from '../base/server-error.ts'
+import { specimens } from '../base/specimens.ts'
 
 /** Clients can cause thousands of these errors a second: `malformed` makes one without a stack. */
 export class MalformedMessage extends ServerError {
@@ -263,3 +264,5 @@ export class ProtobufReader {
     return at
   }
 }
+
+specimens.add(() => new ProtobufReader(Buffer.alloc(0)))

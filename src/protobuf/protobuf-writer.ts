@@ -1,6 +1,8 @@
 // Writes the wire form of a protobuf message into one buffer that grows. Large bytes need not be copied: the message
 // then has several pieces, and one of them is a view on those bytes.
 
+import { specimens } from '../base/specimens.ts'
+
 const leastBytes = 256
 /** Copying this much is cheaper than one more piece to write. */
 export const smallBytes = 8 * 1024
@@ -189,3 +191,5 @@ export class ProtobufWriter {
 function varintBytes(value: number): number {
   return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5
 }
+
+specimens.add(() => new ProtobufWriter())

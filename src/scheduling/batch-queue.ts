@@ -1,5 +1,6 @@
 // Requests that wait for a batch, by priority, then by arrival. Requests that DELAY put back are last of their level.
 
+import { specimens } from '../base/specimens.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import type { Expiring } from './deadlines.ts'
 import { Arrivals, FairLine, type Queued } from './fair-line.ts'
@@ -232,3 +233,8 @@ function effectiveTimeoutNs(policy: QueuePolicy | null, request: InferenceReques
   if (policy === null) return ownNs
   return policy.allowsTimeoutOverride && ownNs < policy.defaultTimeoutNs ? ownNs : policy.defaultTimeoutNs
 }
+
+specimens.add(() => {
+  const level = new Level(0n, null, new Arrivals())
+  return new WaitingRequest({ batchSize: 1 } as InferenceRequest, level, 0.5, Infinity)
+})

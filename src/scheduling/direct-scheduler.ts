@@ -3,6 +3,7 @@
 
 import type { Clock } from '../base/clock.ts'
 import { Drain } from '../base/drain.ts'
+import { specimens } from '../base/specimens.ts'
 import type { Instance } from '../model/backend.ts'
 import { Batch } from '../model/batch.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
@@ -255,3 +256,5 @@ export class DirectScheduler implements Scheduler {
     if (this.#queue.size === 0) for (const instance of this.#claimants) instance.withdraw?.()
   }
 }
+
+specimens.add(() => new WaitingRequest({ timeoutUs: 0n, batchSize: 1 } as InferenceRequest, 0))

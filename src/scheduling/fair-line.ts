@@ -1,6 +1,7 @@
 // The order in which requests of one priority run. One tenant: first in, first out. In an overload: newest first. Several
 // tenants in a queue that is long: each tenant gets its share, by start-time fair queueing.
 
+import { specimens } from '../base/specimens.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { LinkedList, type Linked } from './linked-list.ts'
 
@@ -265,3 +266,5 @@ export class FairLine<T extends Queued<T>> {
 }
 
 const weightOf = ({ caller }: InferenceRequest): number => caller.account?.weight ?? 1
+
+specimens.add(() => new TenantLine(''))

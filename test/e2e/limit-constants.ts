@@ -297,6 +297,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'base/linear-pattern.ts mostStates',
     'base/linear-pattern.ts mostForgotten',
     'engine/shared-memory/input-buffers.ts mostKeptBytes',
+    'exchange/inference-exchange.ts mostKeptBytes',
     'transport/large-buffers.ts mostKeptBytes',
     'transport/large-buffers.ts mostKept',
     'transport/large-buffers.ts mostWaste',

@@ -1,6 +1,7 @@
 // What the HTTP front end knows of HTTP: one request to look at and answer, and one answer. No node:http in here, so that
 // the transport underneath can be exchanged and tests need no socket.
 
+import { specimens } from '../../base/specimens.ts'
 import type { PeerCertificate } from '../peer-certificate.ts'
 import type { RequestMemory } from '../request-memory.ts'
 
@@ -132,3 +133,5 @@ export function headerOf(headers: readonly string[], lowerCaseName: string): str
   }
   return null
 }
+
+specimens.add(() => new HttpResponse(200, plainType))
