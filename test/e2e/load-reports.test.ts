@@ -19,6 +19,11 @@ const { root } = protobuf.parse(`
     double cpu_utilization = 1; double mem_utilization = 2; double rps_fractional = 6; double eps = 7;
     map<string, double> named_metrics = 8; double application_utilization = 9;
   }
+  message Dim { int64 size = 1; }
+  message TensorShape { repeated Dim dim = 2; }
+  message TensorProto { int32 dtype = 1; TensorShape tensor_shape = 2; bytes tensor_content = 4; }
+  message ModelSpec { string name = 1; }
+  message PredictRequest { ModelSpec model_spec = 1; map<string, TensorProto> inputs = 2; }
   message Duration { int64 seconds = 1; int32 nanos = 2; }
   message OrcaLoadReportRequest { Duration report_interval = 1; }`)
 const Report = root.lookupType('OrcaLoadReport')
@@ -47,12 +52,16 @@ const inferMessage = encodeMessage('ModelInferRequest', {
 })
 
 /** The trailers of a ModelInfer. */
-function inferGrpc(client: grpc.Client, headers: Record<string, string> = {}): Promise<grpc.Metadata> {
+function inferGrpc(
+  client: grpc.Client,
+  headers: Record<string, string> = {},
+  path = '/inference.GRPCInferenceService/ModelInfer',
+  message = inferMessage,
+): Promise<grpc.Metadata> {
   const metadata = new grpc.Metadata()
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
   return new Promise((resolve, reject) => {
-    const path = '/inference.GRPCInferenceService/ModelInfer'
-    const call = client.makeUnaryRequest(path, raw, raw, inferMessage, metadata, (error) => error && reject(error))
+    const call = client.makeUnaryRequest(path, raw, raw, message, metadata, (error) => error && reject(error))
     call.on('status', ({ metadata: trailers }) => resolve(trailers))
   })
 }
@@ -68,7 +77,11 @@ const clientOf = (server: RunningServer): grpc.Client => {
 }
 
 before(async () => {
-  ;[asked, always, off] = await Promise.all([start(), start('--orca=always'), start('--orca=off')])
+  ;[asked, always, off] = await Promise.all([
+    start(),
+    start('--orca=always', '--allow-tfserving=true', '--tfserving-port=0'),
+    start('--orca=off'),
+  ])
 })
 
 after(async () => {
@@ -104,6 +117,15 @@ test('with --orca=always every answer tells the load, also over gRPC and of a st
   const [bytes] = trailers.get('endpoint-load-metrics-bin')
   assert.ok(decodeReport(bytes as Buffer).applicationUtilization > 0)
   assert.match((await inferHttp(always)).headers.get('endpoint-load-metrics') ?? '', /^TEXT /)
+  // TensorFlow Serving's Predict, and KServe's v1.
+  const tensor = { dtype: 3, tensorShape: { dim: [{ size: 1 }, { size: 16 }] }, tensorContent: Buffer.alloc(64) }
+  const predict = root.lookupType('PredictRequest')
+  const asked = predict.encode(predict.fromObject({ modelSpec: { name: 'simple' }, inputs: { INPUT0: tensor, INPUT1: tensor } })).finish() // prettier-ignore
+  const trailing = await inferGrpc(client, {}, '/tensorflow.serving.PredictionService/Predict', Buffer.from(asked))
+  assert.equal(trailing.get('endpoint-load-metrics-bin').length, 1)
+  const instances = [{ INPUT0: Array(16).fill(1), INPUT1: Array(16).fill(1) }]
+  const v1 = await fetch(`http://127.0.0.1:${always.httpAddress?.port}/v1/models/simple:predict`, { method: 'POST', body: JSON.stringify({ instances }) }) // prettier-ignore
+  assert.deepEqual([v1.status, /^TEXT /.test(v1.headers.get('endpoint-load-metrics') ?? '')], [200, true])
   const stream = client.makeBidiStreamRequest('/inference.GRPCInferenceService/ModelStreamInfer', raw, raw)
   const ended = new Promise<grpc.Metadata>((resolve) => stream.on('status', ({ metadata }) => resolve(metadata)))
   stream.on('data', () => undefined)

@@ -121,6 +121,7 @@ export class TfGrpcExchange extends CallExchange {
   #send(message: MessageParts, response: InferenceResponse, trace: InferenceRequest['trace']): void {
     const { clock } = this.parts
     trace?.stamp('GRPC_SEND_START', clock.nowNs())
+    this.tellLoad()
     this.call.sendLast(message, message.hasViews ? () => response.release() : null)
     if (!message.hasViews) response.release()
     trace?.stamp('GRPC_SEND_END', clock.nowNs())
@@ -128,6 +129,7 @@ export class TfGrpcExchange extends CallExchange {
 
   #finish(error: ServerError): void {
     const status = GrpcStatus.of(error)
+    this.tellLoad()
     this.call.finish(this.#code === null ? status : new GrpcStatus(this.#code, status.message))
   }
 

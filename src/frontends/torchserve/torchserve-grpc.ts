@@ -344,10 +344,12 @@ class GrpcPrediction extends CallExchange {
 
   protected override fail(error: ServerError): void {
     this.#counts.answered(torchserveError(error).status)
+    this.tellLoad()
     this.#asked.sink.fail(error)
   }
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
+    if (isFinal || this.answersOnce) this.tellLoad()
     if (!response.isFlagOnly) {
       const { status, body } = torchAnswer(response)
       this.#counts.answered(status)

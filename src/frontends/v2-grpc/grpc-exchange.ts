@@ -124,12 +124,6 @@ export abstract class GrpcExchange extends CallExchange {
       )
   }
 
-  /** In the trailers, where balancers look for it. */
-  protected tellLoad(): void {
-    const load = this.loadHeader('bin')
-    if (load !== null) this.call.trailWith(load)
-  }
-
   protected get answerContext(): InferAnswerContext {
     const { modelName } = this
     return { modelName, modelVersion: this.version.version, id: this.#wire.id, outputs: this.#outputs }

@@ -36,6 +36,12 @@ export abstract class CallExchange extends InferenceExchange {
     return metadataValue(this.call.metadata, name)
   }
 
+  /** In the trailers, where balancers look for it. */
+  protected tellLoad(): void {
+    const load = this.loadHeader('bin')
+    if (load !== null) this.call.trailWith(load)
+  }
+
   protected override get uncountedBytes(): number {
     return this.received.length
   }
