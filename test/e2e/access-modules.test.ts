@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { accessFolder } from './access-fixture.ts'
 import { startServerProcess } from './server-process.ts'
 
-/** What every server needs: names and types of callers, the secrets of --http-restricted-api, the address behind a proxy. */
+/** What every server needs: names and types of callers, the secrets of --http-restricted-api and --openai-restricted-api, the address behind a proxy. */
 const always = new Set([
   'access/api-name.ts',
   'access/both-admissions.ts',
@@ -15,6 +15,7 @@ const always = new Set([
   'access/caller-address.ts',
   'access/client-country.ts',
   'access/forbidden-text.ts',
+  'access/openai-restrictions.ts',
   'access/require-right.ts',
   'access/shared-key-admission.ts',
   'frontends/access/access-routes.ts',

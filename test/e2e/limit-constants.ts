@@ -316,6 +316,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   ],
   'the size of a step: more is done in several steps, or elsewhere': [
     'model/response-cache.ts mostHashedAtOnce',
+    'backends/llamacpp/engine/prompt-budget.ts longestStepMs',
     'protocol/grpc/infer-request-fields.ts mostContentsAtOnce',
     'frontends/kserve1/predict-endpoint.ts mostElements',
     'frontends/tfserving/rest-exchange.ts mostElements',
