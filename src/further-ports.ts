@@ -115,7 +115,7 @@ async function createTorchservePorts(
     ].map(async ({ kind, number, title }): Promise<FurtherPort[]> => {
       if (number === null) return []
       const { createFurtherGrpcPort } = await import('./grpc-front-ends.ts')
-      const at = { ...options.sharedGrpc, address, port: number, reusePort: false }
+      const at = { ...options.sharedGrpc, address, port: number, reusePort: false, socketPath: '' }
       return [{ protocol: `torchserve_grpc_${kind}`, title, port: createFurtherGrpcPort(parts, at, [grpc[kind]()]) }]
     }),
   )

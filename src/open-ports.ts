@@ -96,9 +96,8 @@ async function openMain(shared: Shared, releases: (() => void)[] | null): Promis
   let metricsAddress: Address | null = null
   if (options.grpc !== null && parts.grpcModule !== null) {
     const { createGrpcPort } = await parts.grpcModule
-    ports.grpc = portsPlace.add(
-      createGrpcPort(parts, { ...options.grpc, tls: parts.tfserving?.tls ?? options.grpc.tls }),
-      (opened) => opened.close(),
+    ports.grpc = portsPlace.add(createGrpcPort(parts, { ...options.grpc, ...parts.tfserving?.grpcOptions }), (opened) =>
+      opened.close(),
     )
     releases?.push(ports.grpc.hold(() => GrpcStatus.of(engine.startingError())))
     traffic.unshift({ protocol: 'grpc', meter: ports.grpc.traffic })

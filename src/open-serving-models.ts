@@ -64,7 +64,8 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
     cancel()
     await tls?.close()
   }
-  return { frontEnd: tfservingFrontEnd(models, options.timeoutMs, tls?.paths ?? null), follow, close }
+  const grpcOptions = tls === null ? {} : { tls: tls.paths }
+  return { frontEnd: tfservingFrontEnd(models, options.timeoutMs, grpcOptions), follow, close }
 }
 
 const namedEntries = ({ models }: TfservingOptions, batching: string): ServingEntry[] =>

@@ -11,8 +11,8 @@ type RestArguments = Parameters<typeof tfservingRoutes>
 type GrpcArguments = Parameters<typeof tfservingGrpc>
 
 export type TfservingFrontEnd = {
-  /** Of the gRPC port; null: what its own flags say. */
-  readonly tls: GrpcOptions['tls']
+  /** What the gRPC port has beside its own flags. */
+  readonly grpcOptions: Partial<Pick<GrpcOptions, 'tls'>>
   routes(parts: Omit<RestArguments[0], 'serving' | 'timeoutMs'>, options: RestArguments[1]): Route[]
   /** What only the port of its own has. */
   ownRoutes(): Route[]
@@ -22,9 +22,9 @@ export type TfservingFrontEnd = {
 export const tfservingFrontEnd = (
   serving: ServingModels,
   timeoutMs = 0,
-  tls: TfservingFrontEnd['tls'] = null,
+  grpcOptions: TfservingFrontEnd['grpcOptions'] = {},
 ): TfservingFrontEnd => ({
-  tls,
+  grpcOptions,
   routes: (parts, options) => tfservingRoutes({ ...parts, serving, timeoutMs }, options),
   ownRoutes: tfservingOwnRoutes,
   grpc: (parts, options) => tfservingGrpc(parts, options, serving),

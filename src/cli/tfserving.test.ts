@@ -51,7 +51,7 @@ test('a flag without effect is named with a reason, and an unknown one is refuse
   )
   assert.deepEqual(warnings.length, 1)
   assert.match(warnings[0] ?? '', /--grpc_max_threads has no effect: one thread/)
-  assert.throws(() => serveArguments(['--grpc_socket_path=/s'], {}), /TCP port only/)
+  assert.throws(() => serveArguments(['--use_alts_credentials'], {}), /ALTS is not there/)
   assert.throws(() => serveArguments(['--modle_name=x'], {}), /--modle_name is not known/)
   assert.throws(() => serveArguments(['x'], {}), /unexpected argument 'x'/)
 })

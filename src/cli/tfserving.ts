@@ -46,6 +46,7 @@ const translations: Readonly<Record<string, Translation>> = {
   enable_serialization_as_tensor_content: whenTrue('--tfserving-tensor-content=true'),
   monitoring_config_file: { to: monitoring },
   ssl_config_file: flagTo('tfserving-ssl-config-file'),
+  grpc_socket_path: flagTo('grpc-socket-path'),
   grpc_channel_arguments: { to: channelArguments },
   tensorflow_session_parallelism: parameters('TF_NUM_INTRA_THREADS', 'TF_NUM_INTER_THREADS'),
   tensorflow_intra_op_parallelism: parameters('TF_NUM_INTRA_THREADS'),
@@ -61,9 +62,6 @@ const translations: Readonly<Record<string, Translation>> = {
   force_allow_any_version_labels_for_unavailable_models: { to: () => [] },
   skip_initialize_tpu: { to: () => [] },
   // A server with one of these would not do what its clients count on.
-  grpc_socket_path: refused(
-    '--grpc_socket_path: gRPC is served on a TCP port only; take the flag away and call --port',
-  ),
   use_alts_credentials: refused('--use_alts_credentials: ALTS is not there; TLS is, by --ssl_config_file'),
   prefer_tflite_model: refused(`--prefer_tflite_model: ${noLite}`),
   use_tflite_model: refused(`--use_tflite_model: ${noLite}`),

@@ -12,6 +12,9 @@ export const grpcFlags = [
     .says('Address to listen on')
     .to('grpc.address'),
   flag('grpc-port', port, '8001').says('Port to listen on').to('grpc.port'),
+  flag('grpc-socket-path', text('PATH'), '', ours)
+    .says('UNIX socket to listen on beside the port')
+    .to('grpc.socketPath'),
   flag('reuse-grpc-port', boolean, 'false').says('Let several servers share the port').to('grpc.reusePort'),
   flag('grpc-max-message-size', integer(1), '67108864', { ...ours, tritonDefault: '2147483647' })
     .says('Most bytes of a message, also after decompression')

@@ -1,6 +1,7 @@
 // Listens on one port, with or without TLS, and holds its connections until the last of them has gone.
 
 import { once } from 'node:events'
+import { rm, stat } from 'node:fs/promises'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import tls from 'node:tls'
 
@@ -27,6 +28,9 @@ export type ListenOptions = {
   readonly tls: TlsOptions | null
 }
 
+/** The path of a UNIX socket to listen on beside the port; '' or left out: none. */
+type SocketOptions = { readonly socketPath?: string }
+
 /** What differs between the protocols. */
 type ListenerSettings = {
   readonly plainSockets: net.ServerOpts
@@ -51,7 +55,7 @@ export class Listener<C extends HeldConnection> {
   readonly connections = new Map<Socket, C>()
   readonly traffic = new TrafficMeter()
   readonly #log: Log
-  readonly #options: ListenOptions
+  readonly #options: ListenOptions & SocketOptions
   readonly #settings: ListenerSettings
   /** Null without TLS. */
   readonly #certificates: CertificateFiles | null
@@ -60,11 +64,13 @@ export class Listener<C extends HeldConnection> {
   /** Null: as many connections as the system gives. */
   readonly #slots: ConnectionSlots | null
   #server: net.Server | null = null
+  /** Gives its connections to `#server`. */
+  #socketServer: net.Server | null = null
   #drained: Promise<void> | null = null
 
   constructor(
     dependencies: { readonly clock: Clock; readonly log: Log; readonly connectionSlots?: ConnectionSlots },
-    options: ListenOptions,
+    options: ListenOptions & SocketOptions,
     settings: ListenerSettings,
   ) {
     this.#slots = dependencies.connectionSlots ?? null
@@ -88,12 +94,23 @@ export class Listener<C extends HeldConnection> {
     try {
       server.listen({ host: address, port, reusePort })
       await once(server, 'listening')
+      const { socketPath = '' } = this.#options
+      if (socketPath !== '') await this.#listenOnSocket(server, socketPath)
     } catch (reason) {
       throw this.#settings.cannotListen(reason as Error)
     }
     server.on('error', (reason) => this.#log.error('listener failed', { address, port, reason: messageOf(reason) }))
     const bound = server.address() as AddressInfo
     return { address: bound.address, port: bound.port }
+  }
+
+  async #listenOnSocket(server: net.Server, path: string): Promise<void> {
+    await removeDeadSocket(path)
+    const beside = net.createServer(this.#settings.plainSockets, (socket) => server.emit('connection', socket))
+    this.#socketServer = beside
+    beside.listen({ path })
+    await once(beside, 'listening')
+    beside.on('error', (reason) => this.#log.error('listener failed', { path, reason: messageOf(reason) }))
   }
 
   /** The socket may have taken the place of the accepted one. */
@@ -113,6 +130,7 @@ export class Listener<C extends HeldConnection> {
       // cut them off, and requests that clients had sent by now are read and answered.
       setImmediate(() => {
         setImmediate(() => {
+          this.#socketServer?.close()
           if (this.#server === null) resolve()
           else this.#server.close(() => resolve())
           for (const connection of this.connections.values()) connection.leave()
@@ -169,6 +187,19 @@ export class Listener<C extends HeldConnection> {
     files.watch((certificates) => server.setSecureContext(secureContextOf(certificates)))
     return server
   }
+}
+
+/** A server that was killed leaves its socket behind. One that lives keeps it, and `listen` fails. */
+async function removeDeadSocket(path: string): Promise<void> {
+  const found = await stat(path).catch(() => null)
+  if (found === null || !found.isSocket()) return
+  const probe = net.connect({ path })
+  const isAlive = await once(probe, 'connect').then(
+    () => true,
+    () => false,
+  )
+  probe.destroy()
+  if (!isAlive) await rm(path, { force: true })
 }
 
 const secureContextOf = ({ cert, key, ca }: Certificates): tls.SecureContextOptions =>

@@ -1,6 +1,8 @@
 import type { ListenOptions } from '../listener.ts'
 
 export type GrpcTransportOptions = ListenOptions & {
+  /** A UNIX socket beside the port; '' : none. */
+  readonly socketPath: string
   /** The most bytes of a message, as sent and after decompression. */
   readonly maxMessageBytes: number
   /** `--grpc-max-stream-backlog`: with so much unread of one call no further message of the call is read. */

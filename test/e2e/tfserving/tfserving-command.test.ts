@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { connect } from 'node:tls'
+import * as grpc from '@grpc/grpc-js'
 import { Certificates } from '../../certificates.ts'
 import { freePort } from '../../free-port.ts'
 import { until } from '../../until.ts'
@@ -64,6 +65,20 @@ function shownCertificate(port: number, ca: string): Promise<string> {
   })
 }
 
+/** Asks a UNIX socket for ServerLive. */
+function livesAt(socket: string): Promise<boolean> {
+  const client = new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure())
+  const same = (bytes: Buffer): Buffer => bytes
+  const path = '/inference.GRPCInferenceService/ServerLive'
+  return new Promise((resolve, reject) => {
+    client.makeUnaryRequest(path, same, same, Buffer.alloc(0), (error, bytes) => {
+      client.close()
+      if (error === null) resolve(bytes?.equals(Buffer.from([8, 1])) === true)
+      else reject(error)
+    })
+  })
+}
+
 test('one model by its name and folder, TLS by a file; a new version is found', async () => {
   const base = await modelFolder('half', '1')
   const made = new Certificates().make('ca').make('server', 'ca', 'IP:127.0.0.1')
@@ -110,7 +125,9 @@ test("a link of the program's name, a models.config with labels, batching parame
     `--batching_parameters_file=${folder}/batching`,
     `--monitoring_config_file=${folder}/monitoring`,
     '--rest_api_timeout_in_ms=1500',
+    `--grpc_socket_path=${folder}/grpc.sock`,
   ])
+  assert.equal(await livesAt(`${folder}/grpc.sock`), true)
   const late = fetch(`${url}/slow:predict`, { method: 'POST', body: '{"instances": [[1.5]]}' })
   assert.deepEqual(await predict(`${url}/first/labels/stable`), { predictions: [[1.5]] })
   assert.deepEqual(await predict(`${url}/first/versions/2`), { predictions: [[1.5]] })
