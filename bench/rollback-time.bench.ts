@@ -19,14 +19,14 @@ type Fault = {
   readonly errorRate: number
   readonly slowness: number
   readonly mostSeconds: number
-  /** The same for a real server whose model takes 20 ms. */
+  /** The same for a real server whose model takes 20 ms, and where one request in a hundred fails on both versions. */
   readonly injected: object
 }
 
 const abort = { code: 'INTERNAL', message: 'injected' }
 const faults: readonly Fault[] = [
-  { what: '1 → 50 % errors', errorRate: 0.5, slowness: 1, mostSeconds: 3, injected: { share: 50, abort } },
-  { what: '1 → 5 % errors', errorRate: 0.05, slowness: 1, mostSeconds: 20, injected: { share: 5, abort } },
+  { what: '1 → 50 % errors', errorRate: 0.5, slowness: 1, mostSeconds: 3, injected: { share: 49.5, abort } },
+  { what: '1 → 5 % errors', errorRate: 0.05, slowness: 1, mostSeconds: 20, injected: { share: 4.05, abort } },
   { what: 'p99 × 1.5', errorRate: 0.01, slowness: 1.5, mostSeconds: 20, injected: { share: 100, delay_ms: 10 } },
 ]
 
@@ -76,10 +76,16 @@ const models = ['m0', 'm1', 'm2', 'm3', 'm4']
 
 /** Seconds from the injection to the moment that the weight went to 0. */
 async function playReal(server: RolloutServer, model: string, fault: Fault): Promise<number> {
+  const shared = { model, for: '10m', judge: true }
+  const usual = await server.call<{ readonly id: string }>('/v2/faults', {
+    ...shared,
+    share: 1,
+    abort: { code: 'UNAVAILABLE' },
+  })
   const name = await server.begin(model, { steps: [{ weight: 100 * share, for: '1h' }] })
   using load = await server.load(model)
   await load.run(perSecond, 2)
-  const injected = { model, arm: 'candidate', for: '10m', judge: true, ...fault.injected }
+  const injected = { ...shared, arm: 'candidate', ...fault.injected }
   const { id } = await server.call<{ readonly id: string }>('/v2/faults', injected)
   const faultMs = Date.now()
   const until = { isOver: false }
@@ -89,7 +95,7 @@ async function playReal(server: RolloutServer, model: string, fault: Fault): Pro
   const { history } = await server.waitFor(name, ({ state }) => state.startsWith('ROLL'))
   until.isOver = true
   await under
-  await server.call(`/v2/faults/${id}/cancel`, {})
+  for (const each of [id, usual.id]) await server.call(`/v2/faults/${each}/cancel`, {})
   await server.waitFor(name, ({ state }) => state === 'ROLLED_BACK')
   const back = history.find(({ state }) => state === 'ROLLING_BACK')
   return (Date.parse(back?.at ?? '') - faultMs) / 1000

@@ -150,6 +150,7 @@ function armFigures(run: RolloutRun, arm: 'stable' | 'candidate'): Shown {
 function nextText({ record: { state, plan }, isLive }: RolloutRun): string {
   if (!isLive) return ''
   if (state.phase === 'PENDING') return 'the candidate is loaded'
+  if (state.phase === 'PROMOTING') return 'the candidate becomes the default version'
   if (state.pauseReason === 'approval') return 'somebody approves'
   if (state.phase === 'PAUSED') return 'somebody resumes'
   const following = plan.steps[state.step + 1]

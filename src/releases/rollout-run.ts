@@ -360,7 +360,7 @@ export class RolloutRun {
       if (candidate === null) throw new Error(`version ${this.candidate.version} of model '${this.candidate.model}' does not serve`) // prettier-ignore
       const difference = signatureDifference(stable.signature, candidate.signature)
       if (difference !== '' && !plan.isSignatureChangeAllowed) {
-        throw new Error(`version ${candidate.version} has other inputs or outputs than version ${stable.version}: ${difference}`) // prettier-ignore
+        throw new Error(`version ${candidate.version} of model '${candidate.name}' has other inputs or outputs than version ${stable.version} of model '${stable.name}': ${difference}`) // prettier-ignore
       }
       await this.#loadBaseline()
       // Somebody may have ended the rollout in the meantime.

@@ -101,7 +101,8 @@ export class FaultBook implements FaultSource {
     const [problem] = problems.list()
     if (problem !== undefined || read === null) {
       const { message, fix } = problem ?? { message: 'the fault cannot be read', fix: example }
-      throw new ServerError('INVALID_ARG', fix === '' ? message : `${message}: ${fix}`)
+      const what = message.replace(/^the file /, 'the body ')
+      throw new ServerError('INVALID_ARG', fix === '' ? what : `${what}: ${fix}`)
     }
     if (this.list().length >= mostFaults) {
       throw new ServerError('UNAVAILABLE', `${mostFaults} faults are in force, which is the most: cancel one of them`)

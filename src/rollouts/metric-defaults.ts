@@ -49,8 +49,8 @@ export const metricNames: readonly string[] = [
   'score:<name>',
 ]
 
-/** `latency_p999` is the quantile 0.999. */
-const quantileName = /^(latency|first_response)_p([1-9][0-9]{0,3})$/
+/** `latency_p999` is the quantile 0.999. Other names of three digits, as `latency_p100`, are mistakes: nobody means p10 by them. */
+const quantileName = /^(latency|first_response)_p([1-9][0-9]?|9[0-9]{2,3})$/
 
 /** Null for a name that is no metric. Several `drift` or `promql` metrics are told apart as `drift:a`, `promql:b`. */
 export function metricDefaults(name: string): MetricRule | null {

@@ -123,6 +123,7 @@ describe('a mistake names line, key, rule and fix', () => {
     ['another kind', 'kind: canary', /has the kind 'canary', expected rollout or experiment/],
     ['an unknown key', 'kind: rollout\nstepps: []', /^2: 'stepps' is not a key that is known; did you mean 'steps'\?/],
     ['an unknown key inside', 'kind: rollout\njudge: { alpa: 0.1 }', /^2: 'judge.alpa' is not a key.*did you mean 'alpha'/],
+    ['a quantile', 'kind: rollout\njudge:\n  metrics:\n    latency_p100: {}', /^4: 'judge.metrics.latency_p100' is not a metric/],
     ['a metric', 'kind: rollout\njudge:\n  metrics:\n    latency_p0: {}', /^4: 'judge.metrics.latency_p0' is not a metric; metrics: errors/],
     ['a key of a metric', 'kind: rollout\njudge: { metrics: { memory: { margin: 1% } } }', /'judge.metrics.memory.margin' is not a key that is known/],
     ['a time', 'kind: rollout\nsteps: [{ weight: 5, for: 10 }]', /'steps.0.for' must be a time, as 90s, 10m, 2h or 7d, got the number 10/],

@@ -1,8 +1,8 @@
-// The bucket of a key, worked out outside of the server: in a shell, in SQL and in HAProxy, as the guide has it.
+// The bucket of a key, worked out outside of the server: in a shell, in SQL, in HAProxy and in njs, as docs/reference/rollouts.md has it.
 
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
@@ -18,8 +18,15 @@ const keys = ['user-42', '', 'a b', 'ünï', "o'neill", '0', ...Array.from({ len
 const salt = 'rollout-1'
 const expected = keys.map((key) => bucketOf(salt, key))
 
+const page = await readFile(new URL('../../docs/reference/rollouts.md', import.meta.url), 'utf8')
+const [, section = ''] = page.split('## The bucket of a key')
+/** The block of the page in this language. */
+const block = (language: string): string =>
+  new RegExp(`\\n\`\`\`${language}\\n(.*?)\\n\`\`\``, 's').exec(section)?.[1] ?? ''
+
 test('sha256sum in a shell', async () => {
-  const script = `for key in "$@"; do first=$(printf %s "${salt}:$key" | sha256sum | cut -c1-8); echo $((0x$first * 10000 >> 32)); done`
+  const bucket = block('sh').split('\n').find((line) => line.startsWith('bucket()')) ?? '' // prettier-ignore
+  const script = `${bucket}\nfor key in "$@"; do bucket ${salt} "$key"; done`
   const { stdout } = await run('bash', ['-c', script, 'bash', ...keys])
   assert.deepEqual(stdout.trim().split('\n').map(Number), expected)
 })
@@ -29,18 +36,19 @@ test('SQL, with a function for SHA-256', async () => {
 import hashlib, json, sqlite3, sys
 database = sqlite3.connect(":memory:")
 database.create_function("sha256", 1, lambda text: hashlib.sha256(text.encode()).digest())
-query = """
-WITH hashed AS (SELECT position, hex(substr(sha256(? || ':' || key), 1, 4)) AS first FROM keys)
-SELECT (WITH RECURSIVE digits(i, value) AS (
-  SELECT 0, 0 UNION ALL SELECT i + 1, value * 16 + instr('0123456789ABCDEF', substr(first, i + 1, 1)) - 1 FROM digits WHERE i < 8
-) SELECT value FROM digits WHERE i = 8) * 10000 >> 32 FROM hashed ORDER BY position
-"""
-database.execute("CREATE TABLE keys (position INTEGER, key TEXT)")
-database.executemany("INSERT INTO keys VALUES (?, ?)", enumerate(json.loads(sys.argv[1])))
-print(json.dumps([row[0] for row in database.execute(query, [sys.argv[2]])]))
+database.execute("CREATE TABLE users (key TEXT)")
+database.executemany("INSERT INTO users VALUES (?)", [[key] for key in json.loads(sys.argv[1])])
+print(json.dumps(dict(database.execute(sys.argv[2]).fetchall())))
 `
-  const { stdout } = await run(testPython(), ['-c', script, JSON.stringify(keys), salt])
-  assert.deepEqual(JSON.parse(stdout), expected)
+  const { stdout } = await run(testPython(), ['-c', script, JSON.stringify(keys), block('sql')])
+  const found = JSON.parse(stdout) as Record<string, number>
+  assert.deepEqual(keys.map((key) => found[key]), expected) // prettier-ignore
+})
+
+test('njs, whose crypto is that of Node', async () => {
+  const module = `data:text/javascript,${encodeURIComponent(block('js'))}`
+  const { default: njs } = (await import(module)) as { default: { bucket(request: object): number } }
+  assert.deepEqual(keys.map((key) => njs.bucket({ headersIn: { 'x-user-id': key } })), expected) // prettier-ignore
 })
 
 test('HAProxy', async (t) => {
@@ -59,8 +67,8 @@ defaults
   timeout server 10s
 frontend buckets
   bind 127.0.0.1:${port}
-  http-request set-var-fmt(txn.salted) "${salt}:%[req.hdr(x-user-id)]"
-  http-request return status 200 content-type text/plain lf-string "%[var(txn.salted),sha2(256),bytes(0,4),be2dec(,4),mul(10000),div(4294967296)]"
+${block('text')}
+  http-request return status 200 content-type text/plain lf-string "%[var(txn.bucket)]"
 `,
   )
   const child = spawn(haproxy, ['-db', '-f', file], { stdio: 'inherit' })

@@ -270,7 +270,7 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
         assert.match(answer.body.error, text)
       }
       assert.equal((await call(server, '/v2/rollouts/none')).status, 404)
-      assert.equal((await call(server, '/v2/rollouts?colour=red')).status, 400)
+      for (const query of ['colour=red', 'state=blue', 'page=0']) assert.equal((await call(server, `/v2/rollouts?${query}`)).status, 400) // prettier-ignore
     }))
 
   test('asks a webhook, tells another one with a signature, and leaves lines in the audit log', async () => {

@@ -12,6 +12,19 @@ import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { headerOf, HttpResponse, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
 
+/** Of rollouts and of experiments. */
+const states = [
+  'PENDING',
+  'RUNNING',
+  'PAUSED',
+  'PROMOTING',
+  'SUCCEEDED',
+  'ROLLING_BACK',
+  'ROLLED_BACK',
+  'FAILED',
+  'CANCELLED',
+  'ENDED',
+]
 const pageSize = 100
 const longestReason = 1000
 const tickNs = 1e9
@@ -121,6 +134,8 @@ export class RolloutEndpoints {
     if (!Number.isSafeInteger(page) || page < 1)
       throw new ServerError('INVALID_ARG', "'page' must be a whole number from 1")
     const [model, state] = [query.get('model'), query.get('state')?.toUpperCase() ?? null]
+    if (state !== null && !states.includes(state))
+      throw new ServerError('INVALID_ARG', `there is no state '${state.slice(0, 60)}', there are ${states.join(', ')}`)
     const fitting = this.#control.list().filter(({ record }) => (model === null || record.model === model) && (state === null || record.state.phase === state)) // prettier-ignore
     return fitting.slice((page - 1) * pageSize, page * pageSize).map(releaseSummary)
   }
