@@ -292,7 +292,7 @@ function Evidence({ metrics }: { readonly metrics: readonly Metric[] }): JSX.Ele
       ) : (
         <Table
           label="Evidence by metric"
-          head={['metric', 'verdict', '#stable', '#candidate', 'both with their intervals', 'evidence', 'why']}
+          head={['metric', 'verdict', '#stable', '#candidate', 'intervals of both', 'evidence', 'why']}
         >
           {metrics.map((metric) => (
             <tr key={metric.metric}>
