@@ -8,6 +8,7 @@ import { completeLanguageConfig } from './backends/complete-language-config.ts'
 import { completeConfig, isComplete } from './backends/onnx/auto-complete.ts'
 import { parseOnnxSettings } from './backends/onnx/session-settings.ts'
 import { PythonParser } from './backends/python/python-parser.ts'
+import { vllmProblems } from './backends/vllm-problems.ts'
 import { parsePythonSettings } from './backends/python/python-settings.ts'
 import { scriptProblems } from './backends/typescript/script-problems.ts'
 import { silentLog } from './base/log.ts'
@@ -59,6 +60,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
       if (config.backend === 'python') return pythonProblems(parser, config, file, modelDirectory)
       if (config.backend === 'onnxruntime') return onnxProblems(config, file)
       if (config.backend === 'llamacpp') return ggufProblems(file)
+      if (config.backend === 'vllm') return vllmProblems(file)
       return config.backend === 'sklearn' && !settings.allowsPickleModels ? pickleProblems(config, file) : []
     },
     warningsOf: async (config, file) => {
