@@ -6,8 +6,8 @@ import { mapFleet, type MemberState } from './fleet-map.ts'
 import { parseUpstream, membersAt } from './fleet-member.ts'
 import { factsOfPath } from './request-peek.ts'
 
-const stateOf = (port: number, models: readonly string[], more: Partial<MemberState> = {}): MemberState => {
-  const [member] = membersAt(parseUpstream(`http://127.0.0.1:${port}`), ['127.0.0.1'])
+const stateOf = (port: number, models: readonly string[], more: Partial<MemberState> = {}, zone = ''): MemberState => {
+  const [member] = membersAt(parseUpstream(`http://127.0.0.1:${port}${zone}`), ['127.0.0.1'])
   assert.ok(member !== undefined)
   const held = new Map(models.map((name) => [name, ['1']]))
   return { member, health: 'ready', sinceMs: 0, reason: '', pressure: 0, pressures: new Map(), models: held, ...more }
@@ -80,4 +80,19 @@ test('without a server that is ready, those that only the control plane does not
     mapFleet(states).serving.map(({ key }) => key),
     ['127.0.0.1:1'],
   )
+})
+
+test('a request is repeated in other zones first', () => {
+  const zones = ['a', 'a', 'a', 'b', 'b', 'c']
+  const picker = pickerOf(zones.map((zone, port) => stateOf(port + 1, ['m'], {}, `?zone=${zone}`)))
+  for (let i = 0; i < 50; i++) {
+    const { members } = picker.pick(facts)
+    assert.deepEqual(new Set(members.map(({ zone }) => zone)), new Set(['a', 'b', 'c']))
+  }
+  const two = pickerOf([1, 2, 3].map((port) => stateOf(port, ['m'], {}, port === 3 ? '?zone=b' : '?zone=a')))
+  for (let i = 0; i < 50; i++) {
+    const [first, second, third] = two.pick(facts).members
+    assert.ok(third !== undefined && first?.zone !== second?.zone)
+  }
+  assert.throws(() => parseUpstream('http://a:1?zone=x y'), /zone must have at most 63 letters/)
 })

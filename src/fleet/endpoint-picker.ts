@@ -131,11 +131,17 @@ export class EndpointPicker {
     return (inFlight + 1) * Math.max(latencyMs, 0.1) * (1 + pressure)
   }
 
+  /** A request that fails is repeated in another zone first: a zone that is lost takes the servers next to the first one with it. */
   #chosen(reason: PickReason, first: FleetMember, members: readonly FleetMember[]): Pick {
+    const chosen = [first]
     const at = members.indexOf(first)
-    const spares = Math.min(spareCount, members.length - 1)
-    const others = Array.from({ length: spares }, (_, i) => members[(at + 1 + i) % members.length] as FleetMember)
-    return { reason, members: [first, ...others] }
+    for (const isElsewhere of first.zone === '' ? [false] : [true, false]) {
+      for (let i = 1; i < members.length && chosen.length <= spareCount; i++) {
+        const other = members[(at + i) % members.length] as FleetMember
+        if (!chosen.includes(other) && (!isElsewhere || chosen.every(({ zone }) => zone !== other.zone))) chosen.push(other) // prettier-ignore
+      }
+    }
+    return { reason, members: chosen }
   }
 
   #loadOf(key: string): Load {

@@ -10,13 +10,16 @@ export type FleetMember = {
   readonly httpPort: number
   /** Null: the server has no gRPC port. */
   readonly grpcPort: number | null
+  /** What fails together: a zone of a cloud, a rack; '' where nobody said. */
+  readonly zone: string
 }
 
-/** Where servers are: `http://host:port`, with the gRPC port as `?grpc=8001` where it is not the port after it. */
+/** Where servers are: `http://host:port`, with the gRPC port as `?grpc=8001` where it is not the port after it, and `zone=…` for its zone. */
 export type Upstream = {
   readonly host: string
   readonly httpPort: number
   readonly grpcPort: number | null
+  readonly zone: string
   /** True: every address of the name is a server; false: the name is one server. */
   readonly isEveryAddress: boolean
 }
@@ -35,7 +38,13 @@ export function parseUpstream(text: string): Upstream {
     throw new ServerError('INVALID_ARG', `upstream '${text}': ${expected}`)
   }
   const httpPort = url.port === '' ? 80 : Number(url.port)
-  return { host: hostOf(url), httpPort, grpcPort: grpcPortOf(text, url, httpPort), isEveryAddress: false }
+  return {
+    host: hostOf(url),
+    httpPort,
+    grpcPort: grpcPortOf(text, url, httpPort),
+    zone: zoneOf(text, url),
+    isEveryAddress: false,
+  }
 }
 
 /** `dns:name:port[?grpc=port]`. Throws ServerError. */
@@ -45,7 +54,13 @@ export function parseDiscovery(text: string): Upstream {
     throw new ServerError('INVALID_ARG', `--discover '${text}': expected dns:NAME:PORT, as dns:galatea-headless:8000`)
   }
   const httpPort = Number(url.port)
-  return { host: hostOf(url), httpPort, grpcPort: grpcPortOf(text, url, httpPort), isEveryAddress: true }
+  return {
+    host: hostOf(url),
+    httpPort,
+    grpcPort: grpcPortOf(text, url, httpPort),
+    zone: zoneOf(text, url),
+    isEveryAddress: true,
+  }
 }
 
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '')
@@ -59,6 +74,12 @@ function grpcPortOf(text: string, url: URL, httpPort: number): number | null {
   throw new ServerError('INVALID_ARG', `upstream '${text}': grpc must be a port or none, got '${given}'`)
 }
 
+function zoneOf(text: string, url: URL): string {
+  const zone = url.searchParams.get('zone') ?? ''
+  if (/^[\w.-]{0,63}$/.test(zone)) return zone
+  throw new ServerError('INVALID_ARG', `upstream '${text}': zone must have at most 63 letters, digits, dots and dashes, got '${zone.slice(0, 80)}'`) // prettier-ignore
+}
+
 /** One upstream per line; empty lines and lines after `#` are no upstreams. Throws ServerError. */
 export const parseMembersFile = (text: string): Upstream[] =>
   text
@@ -68,7 +89,7 @@ export const parseMembersFile = (text: string): Upstream[] =>
     .map(parseUpstream)
 
 export const membersAt = (
-  { httpPort, grpcPort, isEveryAddress }: Upstream,
+  { httpPort, grpcPort, zone, isEveryAddress }: Upstream,
   addresses: readonly string[],
 ): FleetMember[] =>
   (isEveryAddress ? addresses : addresses.slice(0, 1)).map((address) => ({
@@ -76,6 +97,7 @@ export const membersAt = (
     address,
     httpPort,
     grpcPort,
+    zone,
   }))
 
 export const endpointText = (address: string, port: number): string =>

@@ -24,7 +24,8 @@ export const fleetUsage = `usage: galatea fleet --upstream http://a:8000,http://
 
 The control plane of many servers: it tells Envoy which server has which model and how loaded each server is. Envoy carries every request.
 
-  --upstream URL,URL      the servers; http://HOST:PORT?grpc=PORT where gRPC is not at the port after HTTP. May be repeated
+  --upstream URL,URL      the servers; http://HOST:PORT?grpc=PORT where gRPC is not at the port after HTTP,
+                          http://HOST:PORT?zone=NAME to have requests of a lost zone repeated in another one. May be repeated
   --discover dns:NAME:PORT  every address of a name is a server, as of a headless service
   --members-file FILE     one URL per line; read again when it changes
   --header NAME:VALUE     sent with every question to a server, as a key. May be repeated

@@ -17,6 +17,7 @@ export function fleetReport(
       return {
         url: `http://${member.key}`,
         grpc_port: member.grpcPort,
+        zone: member.zone,
         state: health,
         serving: serving.has(member.key),
         since: new Date(sinceMs).toISOString(),
