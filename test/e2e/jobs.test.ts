@@ -64,7 +64,7 @@ const idsIn = async (file: string): Promise<string[]> =>
 
 test('a job over files that is killed in the middle goes on and answers each line once, in order', async (t) => {
   const folder = await folderOf(t)
-  const count = 6000
+  const count = 4000
   const half = Array.from({ length: count / 2 }, (_, i) => lineOf(i)).join('\n')
   await writeFile(path.join(folder, 'in', 'a.jsonl'), `${half}\n`)
   await writeFile(path.join(folder, 'in', 'b.jsonl'), Array.from({ length: count / 2 }, (_, i) => lineOf(i + count / 2)).join('\n')) // prettier-ignore
@@ -91,7 +91,7 @@ test('a job over files that is killed in the middle goes on and answers each lin
 
 test('lines of the body, bad lines, pause, resume, cancel, and paths that lead out of the folder', async (t) => {
   const folder = await folderOf(t)
-  await writeFile(path.join(folder, 'in', 'a.jsonl'), Array.from({ length: 5000 }, (_, i) => lineOf(i)).join('\n'))
+  await writeFile(path.join(folder, 'in', 'a.jsonl'), Array.from({ length: 3000 }, (_, i) => lineOf(i)).join('\n'))
   await symlink('/etc', path.join(folder, 'in', 'link'))
   const server = await startServerProcess(flagsOf(folder))
   t.after(() => server.stop())
@@ -110,9 +110,9 @@ test('lines of the body, bad lines, pause, resume, cancel, and paths that lead o
   const paused = await ask(`${server.url}/v2/jobs/${job.id}/pause`, {})
   assert.deepEqual([paused.status, paused.json.state], [200, 'PAUSED'])
   const { done } = (await ask(`${server.url}/v2/jobs/${job.id}`)).json
-  assert.ok(done < 5000)
+  assert.ok(done < 3000)
   assert.equal((await ask(`${server.url}/v2/jobs/${job.id}/resume`, {})).json.state, 'RUNNING')
-  assert.deepEqual([(await ended(server, job)).done, (await ask(`${server.url}/v2/jobs/${job.id}/resume`, {})).status], [5000, 409]) // prettier-ignore
+  assert.deepEqual([(await ended(server, job)).done, (await ask(`${server.url}/v2/jobs/${job.id}/resume`, {})).status], [3000, 409]) // prettier-ignore
   const other = await posted(server, slow)
   assert.equal((await ask(`${server.url}/v2/jobs/${other.id}/cancel`, {})).json.state, 'CANCELLED')
 
@@ -139,7 +139,7 @@ test('lines of the body, bad lines, pause, resume, cancel, and paths that lead o
 })
 
 /** `GALATEA_JOB_MESSAGES=100000` for a long proof. */
-const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 3000)
+const messageCount = Number(process.env['GALATEA_JOB_MESSAGES'] ?? 2000)
 const patience = { seconds: 60 + messageCount / 100, everyMs: 100 }
 
 test('messages of a Redis stream: a server that is killed loses none, and bad ones are put aside', async (t) => {
