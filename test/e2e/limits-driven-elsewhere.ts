@@ -28,6 +28,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/scenario/generation-engine.test.ts',
     'takes at most 1024',
   ),
+  'texts of one request of the task `embed`': elsewhere(
+    'src/backends/llamacpp/engine-order.test.ts',
+    'at most 2048 texts',
+  ),
   'documents of one request of the task `rerank`': elsewhere(
     'src/backends/llamacpp/engine-order.test.ts',
     'at most 1024 documents',
