@@ -132,6 +132,6 @@ export function instanceFacts(
       [group?.hostPolicy || policy]: cores.length === 0 ? {} : { 'cpu-cores': cores.join() },
     }),
     profiles: group?.profile ?? [],
-    secondaryDevices: (group?.secondaryDevices ?? []).map(({ kind, deviceId }) => ({ kind, id: Number(deviceId) })),
+    secondaryDevices: (group?.secondaryDevices ?? []).map(({ kind, deviceId }) => ({ kind, id: deviceId })),
   }
 }
