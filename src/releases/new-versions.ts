@@ -54,9 +54,7 @@ export class NewVersions implements VersionRule {
     await book.welcome(model, polled.repositoryPath)
     const pins = book.in(model, polled.repositoryPath)
     const all = [...control.runs()].filter((run) => run.record.arms.some((arm) => arm.model === model))
-    // The last one may keep a withdrawn version for a look, until another one begins.
-    const isKeeping = (run: (typeof all)[number]): boolean => run === all.at(-1) && run.neededVersions(model).length > 0
-    const runs = all.filter((run) => !run.isOver || isKeeping(run))
+    const runs = all.filter((run) => !run.isOver || (run === all.at(-1) && isKeeping(run)))
     const serving = book.servingOthers(model)
     if (pins === null && file.file === '' && runs.length === 0 && serving.length === 0) return null
     const standard = pins?.standard || fleet.standardOf(model)
@@ -205,3 +203,7 @@ export class NewVersions implements VersionRule {
 /** Whether one of the arms is this version of the model that has the file. */
 const namesVersion = ({ arms }: ExperimentPlan, version: string): boolean =>
   arms.some(({ reference: { model, version: named } }) => model === null && (named === version || named === 'latest'))
+
+/** It keeps its withdrawn version for a look, until another rollout begins. */
+const isKeeping = (run: ReleaseRun): boolean =>
+  run.kind === 'rollout' && run.record.state.phase === 'ROLLED_BACK' && run.record.plan.isCandidateKept
