@@ -124,7 +124,7 @@ export class ReleaseMaker {
   /** What an earlier run of the server has kept. */
   restore(record: ReleaseRecord): ReleaseRun {
     const settings = { repository: this.#parts.pins.of(record.model)?.repository ?? '', sharedGeneration: 0 }
-    return isRolloutRecord(record) ? this.#rollout(record, settings) : this.#experiment(record, settings)
+    return this.#run(record, settings)
   }
 
   /** Another server has begun it. Its state is to be adopted then. Null: it cannot be joined, or not yet. */
@@ -144,17 +144,23 @@ export class ReleaseMaker {
       this.#reported.set(`join ${name}`, problem)
       return null
     }
-    if (isOpenRecord(record)) {
-      const newest = pins.in(model, polled.repositoryPath)?.newest || fleet.standardOf(model)
-      await pins.change(model, polled.repositoryPath, { ...pinTo(model, arms[0] as ArmVersion), newest })
-    }
+    const settings = { repository: polled.repositoryPath, sharedGeneration: 0 }
+    // What a rollout that is over did to the pins came with the pins. Done once more, it would undo what came after it.
+    if (!isOpenRecord(record)) return this.#run(record, settings)
+    const newest = pins.in(model, polled.repositoryPath)?.newest || fleet.standardOf(model)
+    await pins.change(model, polled.repositoryPath, { ...pinTo(model, arms[0] as ArmVersion), newest })
     const moment = { nowNs: clock.nowNs(), wallMs: record.createdMs }
     const begun = { name, model, author: record.author, why: 'another server has begun it' }
-    const settings = { repository: polled.repositoryPath, sharedGeneration: 0 }
-    if (!isRolloutRecord(record)) {
-      return this.#experiment({ ...record, goals: {}, state: createExperiment(begun, moment).state }, settings)
-    }
-    return this.#rollout({ ...record, evidence: {}, state: createRollout(begun, moment).state }, settings)
+    return this.#run(
+      isRolloutRecord(record)
+        ? { ...record, evidence: {}, state: createRollout(begun, moment).state }
+        : { ...record, goals: {}, state: createExperiment(begun, moment).state },
+      settings,
+    )
+  }
+
+  #run(record: ReleaseRecord, settings: RunSettings): ReleaseRun {
+    return isRolloutRecord(record) ? this.#rollout(record, settings) : this.#experiment(record, settings)
   }
 
   #rollout(record: RolloutRecord, settings: RunSettings): RolloutRun {
