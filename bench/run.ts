@@ -71,7 +71,7 @@ const settings = { rounds: Number(flags.rounds), secondsPerRun: Number(flags.sec
 if (flags.help) {
   say(usage)
 } else if (flags.list) {
-  for (const { name, bench } of entries) say(`${name.padEnd(16)}${bench?.summary ?? 'prints its own figures'}`)
+  for (const { name, bench } of entries) say(`${name.padEnd(18)}${bench?.summary ?? 'prints its own figures'}`)
 } else if (unknown !== undefined) {
   say(`there is no benchmark '${unknown}': ${entries.map((entry) => entry.name).join(', ')}`)
   process.exitCode = 1
