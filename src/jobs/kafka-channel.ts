@@ -22,6 +22,9 @@ const away = (reason: unknown): ServerError => new ServerError('UNAVAILABLE', `K
 
 type Mark = { readonly partition: number; readonly offset: string }
 
+/** After this time without a word the messages of a server that was killed go to the others; Kafka's own limits are 6 s to 5 min. */
+const sessionMs = 10_000
+
 export class KafkaInput implements JobInput {
   readonly #kafka: Kafka
   readonly #consumer: Consumer
@@ -38,7 +41,7 @@ export class KafkaInput implements JobInput {
     this.#arrived = new Arrivals(clock)
     this.#topic = topic
     this.#group = group
-    this.#consumer = kafka.consumer({ groupId: group })
+    this.#consumer = kafka.consumer({ groupId: group, sessionTimeout: sessionMs })
     this.#producer = kafka.producer()
     this.#consumer.on('consumer.crash', ({ payload }) => (this.#crash = payload.error))
   }
