@@ -1,6 +1,8 @@
 // The command that gets a first answer from a model, made from what the model takes. Pure.
 
+import { shellQuoted } from '../base/shell-quoted.ts'
 import { elementBytes, isDataType, type DataType } from '../tensor/data-type.ts'
+import { elementCount } from '../tensor/shape.ts'
 
 type AskedInput = { readonly name: string; readonly datatype: string; readonly shape: readonly number[] }
 
@@ -17,7 +19,7 @@ export function askCommand(url: string, model: string, inputs: readonly AskedInp
   const asked = inputs.map(({ name, datatype, shape }) => {
     const type = datatype as DataType
     const sizes = shape.map((size) => Math.max(1, size))
-    const count = sizes.reduce((product, size) => product * size, 1)
+    const count = elementCount(sizes)
     const head = { name, datatype, shape: sizes }
     if (type === 'BYTES' || (count <= writtenElements && !jsonless.has(type))) {
       const value = type === 'BYTES' ? 'text' : type === 'BOOL' ? true : 1
@@ -28,9 +30,9 @@ export function askCommand(url: string, model: string, inputs: readonly AskedInp
     return { ...head, parameters: { binary_data_size: bytes } }
   })
   const body = JSON.stringify({ inputs: asked })
-  if (zeroBytes === 0) return `curl ${target}/infer -d ${quoted(body)}`
+  if (zeroBytes === 0) return `curl ${target}/infer -d ${shellQuoted(body)}`
   return [
-    `(printf %s ${quoted(body)}; head -c ${zeroBytes} /dev/zero) |`,
+    `(printf %s ${shellQuoted(body)}; head -c ${zeroBytes} /dev/zero) |`,
     `curl ${target}/infer -H 'Inference-Header-Content-Length: ${Buffer.byteLength(body)}' --data-binary @-`,
   ].join(' ')
 }
@@ -38,5 +40,3 @@ export function askCommand(url: string, model: string, inputs: readonly AskedInp
 /** Also without the characters that mean something to a shell. */
 export const pathPart = (name: string): string =>
   encodeURIComponent(name).replaceAll(/[!'()*~]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
-
-const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`

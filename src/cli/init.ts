@@ -6,9 +6,9 @@ import { copyFile, cp, mkdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
+import { modelMetadata } from '../config/model-metadata.ts'
 import { readOnnxFile, type OnnxFile } from '../onnx-file/onnx-file.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
-import { dataTypeOfConfig } from '../tensor/data-type.ts'
 import { modelNameProblem } from '../repository/model-name.ts'
 import { askCommand, pathPart } from './ask-command.ts'
 import { ggufConfigText } from './described-gguf.ts'
@@ -89,14 +89,7 @@ const hasPython = (backend: string): boolean => backend !== 'onnxruntime' && bac
 function askFor(name: string, backend: string, text: string): string {
   const url = 'localhost:8000'
   if (backend === 'llamacpp') return `curl ${url}/v2/models/${pathPart(name)}/generate -d '{"text_input":"Hello"}'`
-  const { config } = parseModelConfigText(text)
-  const batch = config.maxBatchSize > 0 ? [1] : []
-  const inputs = config.input.map((input) => ({
-    name: input.name,
-    datatype: dataTypeOfConfig(input.dataType) ?? '',
-    shape: [...batch, ...input.dims],
-  }))
-  return askCommand(url, name, inputs)
+  return askCommand(url, name, modelMetadata(parseModelConfigText(text).config, []).inputs)
 }
 
 const flags = [

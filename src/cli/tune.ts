@@ -1,5 +1,6 @@
 // `galatea tune`: measures a model to find its batch size, delay and number of instances.
 
+import { shellQuoted } from '../base/shell-quoted.ts'
 import { OptionError } from '../perf/option-words.ts'
 import { runTune as run } from '../tune/run-tune.ts'
 import { readTuneOptions, tuneHelp } from '../tune/tune-options.ts'
@@ -53,8 +54,4 @@ const fitted = (text: string): string => text.slice(0, Math.max(20, (process.std
 
 /** The command as text for a shell. */
 const commandText = (args: readonly string[]): string =>
-  [
-    'galatea',
-    'tune',
-    ...args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)),
-  ].join(' ')
+  ['galatea', 'tune', ...args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : shellQuoted(word)))].join(' ')
