@@ -2,7 +2,7 @@
 
 import { hostname } from 'node:os'
 import type { Clock } from './base/clock.ts'
-import { hostAndPort } from './base/host-and-port.ts'
+import { hostAndPort, isEveryAddress } from './base/host-and-port.ts'
 import type { Engine } from './engine/engine.ts'
 import type { LazyLoadSource } from './lazy-load-source.ts'
 import type { ServerPresence } from './releases/server-presence.ts'
@@ -26,12 +26,11 @@ const longestReason = 500
 export function describeServer({ clock, engine, load, isSecure, http }: ServerSelf): ServerPresence | null {
   if (http === null) return null
   const { address, port } = http
-  const everywhere = address === '0.0.0.0' || address === '::'
   const { isReady, reasons } = engine.health()
   const held = new Map<string, string[]>()
   for (const { name, version } of engine.models()) held.set(name, [...(held.get(name) ?? []), version])
   return {
-    url: `${isSecure ? 'https' : 'http'}://${hostAndPort({ address: everywhere ? hostname() : address, port })}`,
+    url: `${isSecure ? 'https' : 'http'}://${hostAndPort({ address: isEveryAddress(address) ? hostname() : address, port })}`,
     version: engine.serverMetadata().version,
     startedMs: clock.wallMs() - Math.round(process.uptime() * 1000),
     isReady,

@@ -1,5 +1,6 @@
 // The first lines for a user at a terminal: one command that gets an answer.
 
+import { isEveryAddress } from '../base/host-and-port.ts'
 import { askCommand } from './ask-command.ts'
 
 type ModelState = { readonly name: string; readonly state: string }
@@ -39,6 +40,6 @@ function simpleCurl(url: string): string[] {
 
 /** `localhost` for a server that listens on every address. */
 export function reachableHost(address: string): string {
-  if (address === '0.0.0.0' || address === '::') return 'localhost'
+  if (isEveryAddress(address)) return 'localhost'
   return address.includes(':') ? `[${address}]` : address
 }

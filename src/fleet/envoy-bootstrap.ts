@@ -1,10 +1,11 @@
 // The configuration with which Envoy is started: where its control plane is. All else comes from there.
 
+import { isEveryAddress } from '../base/host-and-port.ts'
 import { controlCluster, type FleetOptions } from './fleet-options.ts'
 
 /** Envoy reads JSON as it reads YAML. */
 export function envoyBootstrap({ address, xdsPort }: FleetOptions): string {
-  const reachable = address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address
+  const reachable = isEveryAddress(address) ? '127.0.0.1' : address
   const service = { envoy_grpc: { cluster_name: controlCluster } }
   const overAds = { ads: {}, resource_api_version: 'V3' }
   return `${JSON.stringify(
