@@ -86,8 +86,8 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   /** A model that was made to write says nothing about pooling: then its vector is the mean of those of its tokens. */
   #createContext(settings: Record<string, unknown>): number {
     const context = this.library.createContext(this.#model, settings)
-    const isPooled = settings['embeddings'] !== true || this.library.poolingOf(context) !== noPooling
-    if (context === 0 || isPooled) return context
+    if (context === 0 || settings['embeddings'] !== true) return context
+    if (this.library.poolingOf(context) !== noPooling) return context
     this.library.freeContext(context)
     return this.library.createContext(this.#model, { ...settings, pooling_type: meanPooling })
   }
