@@ -1,6 +1,7 @@
 // One version of a model of a native backend: starts and supervises its instances, which share a host.
 
 import { ServerError } from '../../base/server-error.ts'
+import { hostPolicyName } from '../../config/host-policy.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { ModelConfig, ModelInstanceGroup } from '../../config/model-config.ts'
@@ -122,15 +123,13 @@ export function instanceFacts(
       null,
     )
   const { cores = [] } = spec
-  const policy = spec.kind === 'KIND_GPU' ? `gpu_${spec.deviceId}` : spec.kind === 'KIND_MODEL' ? 'model' : 'cpu'
+  const policy = hostPolicyName({ kind: spec.kind, hostPolicy: group?.hostPolicy ?? '' }, spec.deviceId)
   return {
     name: spec.name,
     kind: kindNumbers[spec.kind],
     deviceId: spec.deviceId,
     isPassive: group?.passive ?? false,
-    hostPolicy: JSON.stringify({
-      [group?.hostPolicy || policy]: cores.length === 0 ? {} : { 'cpu-cores': cores.join() },
-    }),
+    hostPolicy: JSON.stringify({ [policy]: cores.length === 0 ? {} : { 'cpu-cores': cores.join() } }),
     profiles: group?.profile ?? [],
     secondaryDevices: (group?.secondaryDevices ?? []).map(({ kind, deviceId }) => ({ kind, id: deviceId })),
   }
