@@ -7,8 +7,6 @@ import sharp from 'sharp'
 import { buildOnnx } from '../test/fixtures/onnx/build-onnx.ts'
 import { inferRequest } from './infer-request.ts'
 
-const side = 224
-
 /** A picture with edges, slopes and noise, as photographs have them: 8 megapixels are about 2 MiB. */
 export async function photograph(width: number, height: number): Promise<Buffer> {
   const pixels = Buffer.alloc(width * height * 3)
@@ -24,7 +22,7 @@ export async function photograph(width: number, height: number): Promise<Buffer>
 }
 
 /** Averages of squares: 3072 scores out of a picture, as an image classifier has them, at little cost of its own. */
-const classifier = (): Buffer =>
+const classifier = (side: number): Buffer =>
   buildOnnx({
     inputs: [{ name: 'X', type: 'FP32', shape: ['batch', 3, side, side] }],
     outputs: [{ name: 'Y', type: 'FP32', shape: ['batch', 3072] }],
@@ -35,18 +33,19 @@ const classifier = (): Buffer =>
         inputs: ['X'],
         outputs: ['a'],
         attributes: [
-          { name: 'kernel_shape', ints: [7, 7] },
-          { name: 'strides', ints: [7, 7] },
+          { name: 'kernel_shape', ints: [side / 32, side / 32] },
+          { name: 'strides', ints: [side / 32, side / 32] },
         ],
       },
       { op: 'Flatten', inputs: ['a'], outputs: ['Y'] },
     ],
   })
 
-export async function pictureModels(): Promise<AsyncDisposable & { readonly root: string }> {
+/** The classifier takes squares of `side` pixels, a multiple of 32. */
+export async function pictureModels(side: number): Promise<AsyncDisposable & { readonly root: string }> {
   const root = await mkdtemp(path.join(tmpdir(), 'galatea-pictures-bench-'))
   for (const name of ['classifier', 'small']) await mkdir(path.join(root, name, '1'), { recursive: true })
-  await writeFile(path.join(root, 'classifier/1/model.onnx'), classifier())
+  await writeFile(path.join(root, 'classifier/1/model.onnx'), classifier(side))
   await writeFile(
     path.join(root, 'classifier/config.pbtxt'),
     `backend: "onnxruntime" max_batch_size: 8

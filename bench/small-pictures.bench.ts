@@ -20,7 +20,7 @@ export const bench: Bench = {
   name: 'small-pictures',
   summary: `${picturesPerSecond} JPEGs of ${width} × ${height} a second: how many are answered, and the p99 of small inferences beside them`,
   async run({ rounds, secondsPerRun, say }) {
-    await using models = await pictureModels()
+    await using models = await pictureModels(64)
     const picture = await photograph(width, height)
     say(`a JPEG of ${width} × ${height}, ${(picture.length / 1024).toFixed(1)} KiB`)
     await using server = await startServerProcess([`--model-repository=${models.root}`])

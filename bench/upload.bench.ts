@@ -17,7 +17,7 @@ export const bench: Bench = {
   summary:
     'p99 of small inferences beside uploads of 8 megapixels, to alone; pictures a second with all cores to one core',
   async run({ rounds, secondsPerRun, say }) {
-    await using models = await pictureModels()
+    await using models = await pictureModels(224)
     const picture = await photograph(width, height)
     const flags = [`--model-repository=${models.root}`]
     const cores = availableParallelism()
