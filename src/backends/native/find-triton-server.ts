@@ -4,7 +4,7 @@ import { existsSync, globSync, realpathSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { createHash } from 'node:crypto'
-import { cacheFolder } from './host-program.ts'
+import { userCacheFolder } from '../../base/user-cache-folder.ts'
 
 const libraryName = 'libtritonserver.so'
 
@@ -31,7 +31,7 @@ export async function tritonServerFolders(library: string): Promise<string[]> {
   const own = path.dirname(library)
   if (path.basename(library) === libraryName) return [own]
   const digest = createHash('sha256').update(library).digest('hex').slice(0, 16)
-  const folder = path.join(cacheFolder(), `tritonserver-${digest}`)
+  const folder = path.join(userCacheFolder(), `tritonserver-${digest}`)
   const link = path.join(folder, libraryName)
   await fs.mkdir(folder, { recursive: true })
   await fs.symlink(library, link).catch((reason: unknown) => {

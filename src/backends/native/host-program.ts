@@ -9,6 +9,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { userCacheFolder } from '../../base/user-cache-folder.ts'
 
 const sourceFolder = fileURLToPath(new URL('../../../native', import.meta.url))
 /** In a package, not in a checkout. scripts/build.ts puts it there. */
@@ -54,7 +55,7 @@ async function find(log: Log): Promise<string> {
   const sources = (await fs.readdir(sourceFolder)).filter((name) => /\.[ch]$/.test(name)).toSorted()
   const digest = createHash('sha256').update(compileFlags.join(' '))
   for (const name of sources) digest.update(name).update(await fs.readFile(path.join(sourceFolder, name)))
-  const cache = cacheFolder()
+  const cache = userCacheFolder()
   const folder = path.join(cache, `native-host-${process.arch}-${digest.digest('hex').slice(0, 24)}`)
   const program = path.join(folder, programName)
   if (existsSync(program)) return program
@@ -71,10 +72,6 @@ async function find(log: Log): Promise<string> {
   }
   return program
 }
-
-/** For what is made once on this machine. */
-export const cacheFolder = (): string =>
-  path.join(process.env['XDG_CACHE_HOME'] || path.join(os.homedir(), '.cache'), 'galatea')
 
 const starts = (program: string): Promise<boolean> =>
   new Promise((resolve) => {

@@ -3,10 +3,10 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { userCacheFolder } from '../../base/user-cache-folder.ts'
 import type { ModelFiles } from '../../model/backend.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
@@ -33,10 +33,7 @@ export class PythonEnvironments {
     this.#log = log
     this.#environment = environment
     this.#interpreter = interpreter
-    this.#cacheDirectory =
-      cacheDirectory === ''
-        ? path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'galatea')
-        : cacheDirectory
+    this.#cacheDirectory = cacheDirectory || userCacheFolder()
   }
 
   /** `backendArchive`: the environment that a Python-based backend ships beside its model.py, '' for none. */

@@ -1,8 +1,8 @@
-import { homedir } from 'node:os'
 import path from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { userCacheFolder } from '../../base/user-cache-folder.ts'
 import type { RepositoryStore } from '../repository-store.ts'
 import { ArchiveTree } from './archive-tree.ts'
 import { openAzure } from './azure-object-store.ts'
@@ -78,6 +78,5 @@ function defaultCacheDirectory(environment: Environment): string {
     const mount = environment[`TRITON_${store}_MOUNT_DIRECTORY`] ?? ''
     if (mount !== '') return path.join(mount, 'galatea-models')
   }
-  const userCache = environment['XDG_CACHE_HOME'] || path.join(homedir(), '.cache')
-  return path.join(userCache, 'galatea', 'models')
+  return path.join(userCacheFolder(environment), 'models')
 }
