@@ -19,8 +19,13 @@ type Seen = {
   /** Worked out anew with every set of figures, which is once a second. */
   figures: LoadFigures | null
   entries: readonly LedgerEntry[]
+  /** The part of the pressure that is not of lines. */
   pressure: number | null
+  /** The counts at each set of figures, as far back as the pressure looks; the oldest first. */
+  marks: readonly Mark[]
 }
+
+type Mark = { readonly atNs: number; readonly own: number; readonly other: number }
 
 export class JobLoads {
   readonly #clock: Clock
@@ -70,6 +75,7 @@ export class JobLoads {
       figures: null,
       entries: [],
       pressure: null,
+      marks: [],
     }
     this.#seen.set(model, seen)
     return seen
@@ -78,21 +84,35 @@ export class JobLoads {
   /** More answers than those of lines: a client asked. */
   #look(model: string): Seen {
     const seen = this.#of(model)
+    const nowNs = this.#clock.nowNs()
     const figures = this.#figures()
-    if (figures !== seen.figures || seen.entries.length === 0) {
-      const all = [...this.#ledger.entries()]
+    const isNew = figures !== seen.figures || seen.entries.length === 0
+    if (isNew) {
       seen.figures = figures
-      seen.entries = all.filter(({ labels }) => labels.some(([name, value]) => name === 'model' && value === model))
-      seen.pressure = seen.entries.reduce<number | null>((most, entry) => largest(most, figures?.pressures.get(entry) ?? null), null) // prettier-ignore
+      seen.entries = [...this.#ledger.entries()].filter(({ labels }) => labels.some(([name, value]) => name === 'model' && value === model)) // prettier-ignore
     }
     let answered = 0
     for (const { live } of seen.entries) for (const { statistics } of live) answered += statistics.success.count + statistics.fail.count // prettier-ignore
     const otherCount = answered - seen.ownCount
-    if (seen.otherCount !== null && otherCount > seen.otherCount) seen.clientNs = this.#clock.nowNs()
+    if (seen.otherCount !== null && otherCount > seen.otherCount) seen.clientNs = nowNs
     // It also falls: a version that is loaded anew begins at nothing.
+    if (seen.otherCount !== null && otherCount < seen.otherCount) seen.marks = []
     seen.otherCount = otherCount
+    if (isNew) {
+      const mark: Mark = { atNs: nowNs, own: seen.ownCount, other: otherCount }
+      const first = seen.marks.findLastIndex(({ atNs }) => nowNs - atNs >= clientWindowNs)
+      seen.marks = [...seen.marks.slice(Math.max(first, 0)), mark]
+      const all = seen.entries.reduce<number | null>((most, entry) => largest(most, figures?.pressures.get(entry) ?? null), null) // prettier-ignore
+      seen.pressure = all === null ? null : all * othersShare(seen.marks[0] ?? mark, mark)
+    }
     return seen
   }
+}
+
+/** The share of clients in what a model answered. Lines that are longer than requests of clients count for less than they are: the job waits sooner. */
+function othersShare(before: Mark, now: Mark): number {
+  const [own, other] = [now.own - before.own, Math.max(0, now.other - before.other)]
+  return own + other === 0 ? 1 : other / (own + other)
 }
 
 const largest = (one: number | null, other: number | null): number | null =>

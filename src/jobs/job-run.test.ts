@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { SystemClock } from '../base/clock.ts'
+import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { until } from '../../test/until.ts'
 import { FileInput } from './file-input.ts'
 import { FileOutput } from './file-output.ts'
@@ -145,6 +146,15 @@ test('no line begins while others need the model', async (t) => {
   assert.equal(await ran, true)
   await close()
   assert.equal(asked, 10)
+})
+
+test('the end of a line is room for the next one at once, whatever the clock says', async (t) => {
+  const folder = await folderOf(t, lines(10))
+  const clock = new ManualClock()
+  const { run, counts, close } = await openRun(folder, { clock, room: (ownCount) => 1 - ownCount })
+  assert.equal(await run.run(), true)
+  await close()
+  assert.equal(counts.done, 10)
 })
 
 test('an output that fails ends the run with its reason', async (t) => {

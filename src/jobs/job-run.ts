@@ -36,7 +36,11 @@ const mostHeldJobBytes = 64 * 1024 * 1024
 const windowFactor = 4
 /** So many lines at least are between their reading and their mark: while a queue confirms some answers, the next lines run. */
 const leastWindow = 256
-const roomWaitNs = 20e6
+/** Without room a run looks again when one of its lines has ended, and after half the time of a line, within these bounds. */
+const leastRoomWaitNs = 1e6
+const longestRoomWaitNs = 20e6
+/** How much the last line counts in the time of a line. */
+const lineTimeShare = 0.2
 const emptyWaitNs = 200e6
 const firstBackoffNs = 100e6
 const longestBackoffNs = 5e9
@@ -54,6 +58,9 @@ export class JobRun {
   #flushing: Promise<void> | null = null
   readonly #wake: (() => void)[] = []
   readonly #sleepers = new Set<() => void>()
+  /** Ends the wait for room. */
+  #endRoomWait: (() => void) | null = null
+  #lineNs = 2 * longestRoomWaitNs
   #error: unknown = null
   #sinceCheckpoint = 0
   #checkpointNs: number
@@ -105,7 +112,7 @@ export class JobRun {
       const mayBegin = Math.min(free, room(this.#runningCount))
       if (mayBegin <= 0) {
         this.standsStillBecause = 'other callers need the model'
-        await this.#sleep(roomWaitNs)
+        await this.#sleep(Math.min(longestRoomWaitNs, Math.max(leastRoomWaitNs, this.#lineNs / 2)), true)
         continue
       }
       this.standsStillBecause = ''
@@ -125,7 +132,10 @@ export class JobRun {
     this.#runningCount++
     this.#heldBytes += slot.heldBytes
     const call = readLine(item.line, this.#parts.inferTarget, this.#parts.onlyModel)
+    const { clock } = this.#parts
+    const startNs = clock.nowNs()
     const answer = typeof call === 'string' ? refusal(400, call) : await this.#ask(call, item.earlierAttempts)
+    this.#lineNs += (clock.nowNs() - startNs - this.#lineNs) * lineTimeShare
     this.#runningCount--
     if (answer !== null) {
       slot.isFailed = answer.status >= 400
@@ -207,19 +217,22 @@ export class JobRun {
 
   #wakeAll(): void {
     for (const wake of this.#wake.splice(0)) wake()
+    this.#endRoomWait?.()
   }
 
-  /** `stop` ends it sooner. */
-  #sleep(delayNs: number): Promise<void> {
+  /** `stop` ends it sooner; so does the end of a line, where it is a wait for room. */
+  #sleep(delayNs: number, isForRoom = false): Promise<void> {
     if (this.#isStopped) return Promise.resolve()
     return new Promise((resolve) => {
       const end = (): void => {
         cancel()
         this.#sleepers.delete(end)
+        if (isForRoom) this.#endRoomWait = null
         resolve()
       }
       const cancel = this.#parts.clock.after(delayNs, end)
       this.#sleepers.add(end)
+      if (isForRoom) this.#endRoomWait = end
     })
   }
 }

@@ -24,6 +24,9 @@ test('while clients use the model, lines leave an instance free and stay below t
     [{ ...used, pressure: null }, 0, 0.6, 3],
     [used, 0, 1, 4],
     [used, 0, 0.9, 3],
+    // Few clients: p99 alone is the time of one execution, and half of the instances stay free to keep it there.
+    [{ ...used, pressure: 0.2 }, 0, 0.6, 2],
+    [{ ...used, pressure: 0.2, instanceCount: 1 }, 0, 0.6, 1],
     // A client waits behind the one line that runs.
     [{ ...used, pendingCount: 2, inFlightCount: 3 }, 1, 100, 0],
   ]
@@ -34,15 +37,15 @@ test('a model that is away gets one line, to find out when it is back', () => {
   assert.deepEqual([lineRoom(null, 0, 0.6), lineRoom(null, 1, 0.6)], [1, 0])
 })
 
-/** p99 of clients in units of one execution, in virtual time: requests come by chance, and lines fill the room that there is. */
-function clientP99(instanceCount: number, utilization: number, hasJob: boolean): number {
+/** In virtual time: requests come by chance, and lines fill the room that there is. `p99` is of clients, in units of one execution. */
+function besideJob(instanceCount: number, utilization: number, hasJob: boolean): { p99: number; usedShare: number } {
   let seed = 7
   const chance = (): number => ((seed = (seed * 1664525 + 1013904223) % 4294967296) + 0.5) / 4294967296
   const gap = (): number => -Math.log(chance()) / (utilization * instanceCount)
   const running: { end: number; isLine: boolean }[] = []
   const waiting: number[] = []
   const times: number[] = []
-  let [now, next, own] = [0, gap(), 0]
+  let [now, next, own, lines] = [0, gap(), 0, 0]
   const serve = (arrived: number): void => {
     running.push({ end: now + 1, isLine: false })
     times.push(now + 1 - arrived)
@@ -52,7 +55,7 @@ function clientP99(instanceCount: number, utilization: number, hasJob: boolean):
     now = Math.min(next, ended?.end ?? Infinity)
     if (ended !== undefined && ended.end === now) {
       running.splice(running.indexOf(ended), 1)
-      if (ended.isLine) own--
+      if (ended.isLine) [own, lines] = [own - 1, lines + 1]
       if (waiting.length > 0) serve(waiting.shift() ?? 0)
     } else {
       next = now + gap()
@@ -64,12 +67,15 @@ function clientP99(instanceCount: number, utilization: number, hasJob: boolean):
     for (let i = 0; i < begun; i++) running.push({ end: now + 1, isLine: true })
     own += begun
   }
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? NaN
+  const p99 = times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? NaN
+  return { p99, usedShare: lines / now / (instanceCount * (1 - utilization)) }
 }
 
-test('at 40 % of what a model can do, a job beside makes the p99 of clients at most 1.2 times as long', () => {
+test('at 40 % of what a model can do, a job takes nearly half of the rest or more, and the p99 of clients is at most 1.2 times as long', () => {
   for (const instances of [1, 2, 4, 8]) {
-    const ratio = clientP99(instances, 0.4, true) / clientP99(instances, 0.4, false)
+    const beside = besideJob(instances, 0.4, true)
+    const ratio = beside.p99 / besideJob(instances, 0.4, false).p99
     assert.ok(ratio > 1 && ratio <= 1.2, `${instances} instances: ${ratio.toFixed(2)}`)
+    assert.ok(beside.usedShare > 0.45, `${instances} instances: ${beside.usedShare.toFixed(2)} of what is free`)
   }
 })
