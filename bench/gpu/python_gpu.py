@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 
+import resnet50_onnx as bench
 from resnet50_onnx import Report, make_model, parse, serving
 
 dlpack = '''
@@ -65,7 +66,7 @@ def make_repository(options, folder):
     models = {
         "dlpack": (dlpack, tensors + group % (kind, 1) + forced % "no"),
         "dlpack_forced": (dlpack, tensors + group % (kind, 1) + forced % "yes"),
-        "dlpack_twice": (dlpack, tensors + group % (kind, 2)),
+        "dlpack_twice": (dlpack, tensors + group % (kind, 2) + forced % "no"),
         "dlpack_compiled": (dlpack, tensors + group % (kind, 1)),
         "caller": (caller, 'backend: "python"\ninput { name: "IMAGE" data_type: TYPE_FP32 dims: [ -1, 3, %d, %d ] }\noutput { name: "SCORES" data_type: TYPE_FP32 dims: [ -1, 1000 ] }\n' % (options.size, options.size) + group % (kind, 1)),
     }
@@ -90,6 +91,43 @@ def ask(address, model, rows):
     answer = grpc.InferenceServerClient(address["grpc"]).infer(model, [one])
     facts = answer.as_numpy("FACTS").tolist()
     return {"max_error": float(np.abs(answer.as_numpy("Y") - 2 * x).max()), "input_is_cpu": facts[0], "computed_on_gpu": facts[1]}
+
+
+def ask_on_gpu(address, model, rounds=1):
+    """The input lies in CUDA shared memory, and so does the place of the output. Each round has a region of its own."""
+    import numpy as np
+    import tritonclient.grpc as grpc
+    import tritonclient.utils.cuda_shared_memory as cudashm
+
+    client = grpc.InferenceServerClient(address["grpc"])
+    worst, facts, times = 0.0, set(), []
+    for number in range(rounds):
+        rows = 1 + number % 5
+        x = np.random.default_rng(number).random((rows, 64)).astype(np.float32)
+        region = cudashm.create_shared_memory_region("x", 256 + 2 * x.nbytes, 0)
+        cudashm.set_shared_memory_region(region, [np.zeros(64, np.float32), x])
+        client.register_cuda_shared_memory("x", cudashm.get_raw_handle(region), 0, 256 + 2 * x.nbytes)
+        one = grpc.InferInput("X", list(x.shape), "FP32")
+        one.set_shared_memory("x", x.nbytes, offset=256)
+        out = grpc.InferRequestedOutput("Y")
+        out.set_shared_memory("x", x.nbytes, offset=256 + x.nbytes)
+        begin = time.perf_counter()
+        answer = client.infer(model, [one], outputs=[out, grpc.InferRequestedOutput("FACTS")])
+        times.append(time.perf_counter() - begin)
+        got = cudashm.get_contents_as_numpy(region, np.float32, [64 + 2 * x.size])[64 + x.size :].reshape(x.shape)
+        worst = max(worst, float(np.abs(got - 2 * x).max()))
+        facts.add(tuple(answer.as_numpy("FACTS").tolist()))
+        client.unregister_cuda_shared_memory("x")
+        cudashm.destroy_shared_memory_region(region)
+    return {"max_error": worst, "input_is_cpu, computed_on_gpu": sorted(facts), "p50_ms": sorted(times)[len(times) // 2] * 1000}
+
+
+def memory_after(address, model, rounds):
+    """What regions that came and went leave on the GPU, when the worker has closed the last."""
+    first = bench.gpu_memory_mib()
+    told = ask_on_gpu(address, model, rounds)
+    time.sleep(4)
+    return {**told, "rounds": rounds, "gpu_mib": [first, bench.gpu_memory_mib()]}
 
 
 def many(address, model, threads=8, each=20):
@@ -137,6 +175,9 @@ def main():
                 report.step(name, lambda name=name: [ask(address, name, rows) for rows in (1, 2, 3)])
             report.step("dlpack_twice", lambda: many(address, "dlpack_twice"))
             if not options.cpu:
+                for name in ("dlpack", "dlpack_forced", "dlpack_twice"):
+                    report.step(name + " in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 20))
+                report.step("regions that come and go", lambda: memory_after(address, "dlpack", 300))
                 report.step("caller", lambda: call_with_gpu_tensors(options, address, model))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

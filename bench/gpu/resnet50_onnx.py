@@ -335,6 +335,11 @@ def cuda_clients(options, address, model, rows, threads, protocol, rate=None):
     }
 
 
+def gpu_memory_mib():
+    text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
+    return float(text.split()[0])
+
+
 def cuda_regions(options, address, count):
     """Registers and unregisters; hostile handles in between. The server's memory before and after."""
     import tritonclient.grpc as grpc
@@ -357,10 +362,6 @@ def cuda_regions(options, address, count):
         with open("/proc/%d/status" % address["pid"]) as file:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1)) / 1024
 
-    def gpu():
-        text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
-        return float(text.split()[0])
-
     def rounds(number):
         for i in range(number):
             client = clients[i % 2]
@@ -368,11 +369,11 @@ def cuda_regions(options, address, count):
             client.unregister_cuda_shared_memory("r")
 
     rounds(500)
-    first = (memory(), gpu())
+    first = (memory(), gpu_memory_mib())
     started = time.perf_counter()
     rounds(count)
     seconds = time.perf_counter() - started
-    last = (memory(), gpu())
+    last = (memory(), gpu_memory_mib())
     status = clients[0].get_cuda_shared_memory_status(as_json=True)
     return {"count": count, "per_second": count / seconds, "rss_mib": [first[0], last[0]], "gpu_mib": [first[1], last[1]], "left": status, "refusals": refusals}
 

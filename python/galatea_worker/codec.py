@@ -3,7 +3,7 @@ import json
 
 from . import frames
 from .errors import ErrorCode
-from .frames import EXECUTED_HEAD, HEADER, INLINE, NAMED, NAME_LENGTH, PADDING, RESPONSE_HEAD, SHARED, TENSOR_BY_RANK, pad8
+from .frames import DEVICE, DEVICE_REFERENCE, EXECUTED_HEAD, HEADER, INLINE, NAMED, NAME_LENGTH, PADDING, RESPONSE_HEAD, SHARED, TENSOR_BY_RANK, pad8
 from .tensor import BYTES, Tensor
 
 _new_tensor = Tensor.__new__
@@ -31,6 +31,10 @@ def read_tensor(frame, offset, names, inputs):
     if fields[3] == INLINE:
         tensor._data = frame
         tensor._offset = fields[4]
+    elif fields[3] == DEVICE:
+        from .device_tensor import DeviceTensor
+
+        tensor = DeviceTensor.of_handle(tensor, *DEVICE_REFERENCE.unpack_from(frame, fields[4]))
     else:
         tensor._data = inputs.view(fields[4], fields[5])
         tensor._offset = 0

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 
 from .errors import TritonModelException
+from .tensor import BF16, DTYPES
 
-_UINT, _BFLOAT = 1, 4
+_INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
 _CPU, _CUDA, _CUDA_HOST = 1, 2, 3
 
 
@@ -33,6 +34,10 @@ _is_valid.restype = ctypes.c_int
 _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = [("tensor", _DLTensor), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
 def _tensor_of(capsule):
     return _DLTensor.from_address(_pointer(capsule, b"dltensor"))
 
@@ -56,6 +61,84 @@ def export(array, is_bf16):
     if is_bf16:
         _tensor_of(capsule).code = _BFLOAT
     return capsule
+
+
+_NAME = b"dltensor"
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+# The destructor of a capsule gets an object that must not be counted as used any more, so as an address.
+_is_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_exported = {}
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _delete(address):
+    _exported.pop(address, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _destroy(capsule):
+    if _is_unused(capsule, _NAME):
+        _exported.pop(_address_in(capsule, _NAME), None)
+
+
+def _kind_of(code):
+    """Of Triton's types; bits, and the number by which DLPack knows the kind."""
+    if code == BF16:
+        return _BFLOAT, 16
+    dtype = DTYPES[code]
+    return {"b": _BOOL, "i": _INT, "u": _UINT, "f": _FLOAT}[dtype.kind], 8 * dtype.itemsize
+
+
+_CODES = {_kind_of(code): code for code in (*range(1, 13), BF16)}
+
+
+def export_address(address, device_id, code, shape, owner):
+    """A capsule for memory of a GPU. `owner` is kept until the consumer is done with the memory."""
+    rank = len(shape)
+    numbers = (ctypes.c_int64 * (2 * rank))(*shape, *([1] * rank))
+    for i in range(rank - 2, -1, -1):
+        numbers[rank + i] = numbers[rank + i + 1] * shape[i + 1]
+    managed = _DLManagedTensor()
+    tensor = managed.tensor
+    tensor.data = address
+    tensor.device_type, tensor.device_id, tensor.ndim = _CUDA, device_id, rank
+    tensor.code, tensor.bits = _kind_of(code)
+    tensor.lanes = 1
+    tensor.shape = ctypes.cast(numbers, ctypes.POINTER(ctypes.c_int64))
+    tensor.strides = ctypes.cast(ctypes.byref(numbers, 8 * rank), ctypes.POINTER(ctypes.c_int64))
+    managed.deleter = ctypes.cast(_delete, ctypes.c_void_p)
+    place = ctypes.addressof(managed)
+    _exported[place] = (managed, numbers, owner)
+    return _new_capsule(place, _NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+
+
+def on_device(source):
+    """An object of the memory of a GPU that can be asked for DLPack again and again; None for anything else."""
+    if _is_valid(source, _NAME):
+        if _tensor_of(source).device_type != _CUDA:
+            return None
+        torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+        if torch is not None:
+            return torch.utils.dlpack.from_dlpack(source)
+        return None if cupy is None else cupy.from_dlpack(source)
+    if not hasattr(source, "__dlpack_device__") or source.__dlpack_device__()[0] != _CUDA:
+        return None
+    return source
+
+
+def describe(source):
+    """Triton's type and the shape of what lies on a GPU."""
+    # The capsule owns what is read here.
+    capsule = source.__dlpack__()
+    tensor = _tensor_of(capsule)
+    _check_contiguous(tensor)
+    code = _CODES.get((tensor.code, tensor.bits))
+    if code is None or tensor.lanes != 1:
+        raise TritonModelException("DLPack dtype is not supported: code %d, %d bits, %d lanes" % (tensor.code, tensor.bits, tensor.lanes))
+    return code, tuple(tensor.shape[: tensor.ndim])
 
 
 def consume(source):

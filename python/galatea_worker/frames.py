@@ -67,6 +67,8 @@ TENSOR_HEAD = "<HBBIQQ"
 NAMED = 0xFFFF
 INLINE = 0
 SHARED = 1
+DEVICE = 2  # the frame holds where: the handle of the memory, the offset from what the handle opens, the GPU
+DEVICE_REFERENCE = struct.Struct("<64sQQ")
 
 TENSOR_BY_RANK = [struct.Struct("%s%dq" % (TENSOR_HEAD, rank)) for rank in range(33)]
 NAME_LENGTH = struct.Struct("<Q")

@@ -184,10 +184,15 @@ class Tensor:
 
     @staticmethod
     def from_dlpack(name, tensor):
-        from .dlpack import consume
+        from .dlpack import consume, on_device
 
         if name == "":
             raise TritonModelException("Tensor name cannot be an empty string.")
+        source = on_device(tensor)
+        if source is not None:
+            from .device_tensor import DeviceTensor
+
+            return DeviceTensor.of_source(name, source)
         array, is_bf16 = consume(tensor)
         if is_bf16:
             return Tensor.from_raw(name, BF16, array.shape, array)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from galatea_worker import frames, metrics
+from galatea_worker import device_tensor, frames, metrics
 from galatea_worker.codec import FrameWriter, write_response
 from galatea_worker.context import context
 from galatea_worker.errors import ErrorCode, TritonError
@@ -22,8 +22,16 @@ class NoChannel:
     handlers = None
 
 
+class NoDriver:
+    def lease(self, handle, device_id, offset):
+        return [handle.hex(), offset, device_id]
+
+
+device_tensor.device_memory = NoDriver
+
+
 def described(tensor):
-    elements = tensor.as_numpy().tolist()
+    elements = tensor.as_numpy().tolist() if tensor.is_cpu() else tensor._lease
     if NAMES[tensor._code] == "BYTES":
         elements = [element.decode() for element in elements]
     return [tensor.name(), NAMES[tensor._code], list(tensor.shape()), elements]

@@ -1,12 +1,8 @@
 """Tensor, string elements, DLPack."""
-import sys
-import types
 import unittest
-from unittest import mock
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
-from galatea_worker import dlpack
 from galatea_worker.codec import FrameWriter, read_tensor
 from galatea_worker.frames import NAMED
 from galatea_worker.tensor import BF16, Tensor, decode_bytes, encode_bytes
@@ -45,35 +41,6 @@ class TensorTest(unittest.TestCase):
     def test_what_is_not_contiguous_or_not_little_endian_is_put_in_order(self):
         array = np.arange(6, dtype=">i4").reshape(2, 3).T
         np.testing.assert_array_equal(through_a_frame(Tensor("x", array)).as_numpy(), array)
-
-    def test_what_lies_on_a_gpu_is_fetched_by_the_library_of_the_model(self):
-        array = np.arange(4, dtype=np.float32)
-
-        class OfGpu:
-            def cpu(self):
-                return array
-
-            def __dlpack_device__(self):
-                return (2, 0)
-
-            __dlpack__ = None
-
-        def capsule():
-            made = Tensor("a", np.arange(4, dtype=np.float32)).to_dlpack()
-            dlpack._tensor_of(made).device_type = 2
-            return made
-
-        np.testing.assert_array_equal(Tensor.from_dlpack("b", OfGpu()).as_numpy(), array)
-        given = []
-        torch = types.SimpleNamespace()
-        torch.utils = types.SimpleNamespace(dlpack=types.SimpleNamespace(from_dlpack=lambda it: given.append(it) or OfGpu()))
-        with mock.patch.dict(sys.modules, {"torch": torch}):
-            np.testing.assert_array_equal(Tensor.from_dlpack("b", capsule()).as_numpy(), array)
-        self.assertEqual(len(given), 1)
-        with mock.patch.dict(sys.modules, {"torch": None, "cupy": None}):
-            with self.assertRaises(pb_utils.TritonModelException) as caught:
-                Tensor.from_dlpack("b", capsule())
-        self.assertIn("DLPack tensor is on a device of type 2", str(caught.exception))
 
     def test_refusals_have_tritons_texts(self):
         for arguments, message in [

@@ -45,6 +45,8 @@ type SupervisedInstanceOptions = {
   /** Resolves when the model is initialised; rejects with a ServerError when that failed. */
   launch(events: WorkerEvents): Promise<Worker>
   readonly onReadinessChange: () => void
+  /** As that of an Instance. */
+  readonly deviceId?: number | undefined
   /** As those of an InstanceSpec. */
   readonly cores?: readonly number[] | undefined
   /** The Worker is ended and replaced when an execution takes longer. 0: no limit. */
@@ -88,6 +90,7 @@ type State = 'STARTING' | 'READY' | 'WAITING' | 'CLOSED'
 
 export class SupervisedInstance implements Instance {
   readonly name: string
+  readonly deviceId: number | undefined
   readonly #clock: Clock
   readonly #log: Log
   readonly #options: SupervisedInstanceOptions
@@ -111,6 +114,7 @@ export class SupervisedInstance implements Instance {
 
   private constructor(dependencies: { clock: Clock; log: Log }, options: SupervisedInstanceOptions) {
     this.name = options.name
+    this.deviceId = options.deviceId
     this.#clock = dependencies.clock
     this.#log = dependencies.log
     this.#options = options

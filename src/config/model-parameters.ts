@@ -223,6 +223,11 @@ export const modelParameters = {
     '[Which Python](../guide/python-models.md#which-python) runs the model',
     isPath,
   ),
+  FORCE_CPU_ONLY_INPUT_TENSORS: row(
+    ['python'],
+    oneOf('yes', 'no'),
+    '`no`: inputs in [CUDA shared memory](../guide/python-models.md#tensors-on-a-gpu) of the GPU of the instance stay there; `yes`, the default: a copy in memory of the host',
+  ),
   AUTO_INSTALL_REQUIREMENTS: row(inPython, yes, "Installs the model's requirements into an environment of its own"),
   max_memory_bytes: row(inPython, count, 'Memory beyond it raises `MemoryError` in the model; 0: no limit'),
   max_initialize_ms: row(

@@ -14,6 +14,8 @@ import { configMessage, emptyModelConfig } from '../../src/config/model-config.t
 import { enumTypes } from '../../src/config/model-config-schema.ts'
 import { ModelSignature } from '../../src/config/model-signature.ts'
 import { InferenceRequest } from '../../src/model/inference-request.ts'
+import { deviceBytes } from '../../src/cuda/device-bytes.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
 import { configDataType, dataTypeCode, dataTypes } from '../../src/tensor/data-type.ts'
 import { numbersOf, tensorOfNumbers, tensorOfStrings } from '../../src/tensor/typed-values.ts'
 import { testPython } from './python-checks.ts'
@@ -57,13 +59,16 @@ const requests = [
   }),
   new InferenceRequest({
     modelName: 'm',
-    inputs: [tensorOfNumbers('A', 'INT64', [], BigInt64Array.of(-5n))],
+    inputs: [
+      tensorOfNumbers('A', 'INT64', [], BigInt64Array.of(-5n)),
+      new Tensor('B', 'FP32', [2], deviceBytes(3, 4096, 64, new Uint8Array(64).fill(0xab)).subarray(16, 24)),
+    ],
     correlationId: 'text',
     isSequenceEnd: true,
     sink: () => undefined,
   }),
 ]
-const { frame } = encodeExecute(21, requests, 40, signatureOf(['A', 'B'], ['X', 'Y']), null)
+const { frame } = encodeExecute(21, requests, 40, signatureOf(['A', 'B'], ['X', 'Y']), null, true)
 
 const { stdout, stderr } = spawnSync(testPython(), ['-B', '-m', 'tests.report_frames'], {
   cwd: path.join(import.meta.dirname, '..', '..', 'python'),
@@ -77,14 +82,14 @@ test('both halves have the same numbers under the same names', () => {
   const constant = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()
   const named = (prefix: string, table: Readonly<Record<string, number>>): (readonly [string, number])[] =>
     Object.entries(table).map(([name, value]) => [prefix + constant(name), value])
-  const { inline, shared, named: namedIndex } = frames
+  const { inline, shared, device, named: namedIndex } = frames
   const ours = [
     ...named('', frames.toWorker),
     ...named('', frames.fromWorker),
     ...named('REQUEST_', frames.requestFlags),
     ...named('RESPONSE_', frames.responseFlags),
     ...named('BLS_', frames.blsFlags),
-    ...named('', { inline, shared, named: namedIndex }),
+    ...named('', { inline, shared, device, named: namedIndex }),
   ]
   assert.deepEqual(report.numbers, Object.fromEntries(ours))
 })
@@ -158,7 +163,10 @@ test('Python reads the requests that the server writes', () => {
         requested: ['X', 'Y'],
         trace: null,
         isCancelled: false,
-        inputs: [['A', 'INT64', [], -5]],
+        inputs: [
+          ['A', 'INT64', [], -5],
+          ['B', 'FP32', [2], ['ab'.repeat(64), 16, 3]],
+        ],
       },
     ],
   })

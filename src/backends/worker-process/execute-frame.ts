@@ -16,7 +16,7 @@ import {
   writeHeader,
   writeUint64,
 } from './frames.ts'
-import { isInline, recordBytes, TensorRecordWriter } from './tensor-records.ts'
+import { frameBytes, recordBytes, TensorRecordWriter } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
 const frameLimitBytes = 0x7fff_fff0
@@ -33,6 +33,7 @@ export function encodeExecute(
   firstHandle: number,
   signature: ModelSignature,
   regions: TensorRegions | null,
+  readsDevices = false,
 ): ExecuteFrame {
   let headBytes = headerBytes
   let dataBytes = 0
@@ -41,7 +42,7 @@ export function encodeExecute(
     const parameters = request.parameters.size === 0 ? '' : parametersJson(request.parameters)
     parameterTexts.push(parameters)
     headBytes += requestBytes(request, parameters, signature)
-    for (const tensor of request.inputs) if (isInline(tensor, regions)) dataBytes += align16(tensor.bytes.length)
+    for (const tensor of request.inputs) dataBytes += frameBytes(tensor, regions, readsDevices)
   }
   const total = align16(align16(headBytes) + dataBytes)
   if (total > frameLimitBytes) {
@@ -49,7 +50,7 @@ export function encodeExecute(
   }
   const frame = Buffer.allocUnsafe(total)
   writeHeader(frame, toWorker.execute, requests.length, batchId)
-  const writer = new TensorRecordWriter(frame, align16(headBytes), regions)
+  const writer = new TensorRecordWriter(frame, align16(headBytes), regions, readsDevices)
   try {
     let offset = headerBytes
     for (let i = 0; i < requests.length; i++) {

@@ -67,6 +67,10 @@ export const tensorHeadBytes = 24
 export const named = 0xffff
 export const inline = 0
 export const shared = 1
+/** On a GPU. Where, lies inside the frame: the handle, the offset from what the handle opens, the number of the GPU. */
+export const device = 2
+export const deviceHandleBytes = 64
+export const deviceReferenceBytes = deviceHandleBytes + 16
 /** The head of a model's own call: bytes of JSON, flags. */
 export const blsHeadBytes = 8
 export const blsFlags = { decoupled: 1 } as const

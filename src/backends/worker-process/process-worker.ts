@@ -47,6 +47,8 @@ type ProcessWorkerSettings = {
   readonly stopGraceMs: number
   /** True when every batch of the model comes to this worker. Inputs prepared for one worker are useless to another. */
   readonly isAlone: boolean
+  /** The worker opens inputs in memory of a GPU by itself; absent: inputs lie in memory of the host. */
+  readonly readsDevices?: boolean
 }
 
 type HeldBatch = {
@@ -199,7 +201,14 @@ export class ProcessWorker implements Worker {
   #encode(requests: readonly InferenceRequest[]): PreparedExecution {
     const [id, firstHandle] = [this.#nextBatch, this.#nextHandle]
     const { regions } = this.#link
-    const encoded = encodeExecute(id, requests, firstHandle, this.#settings.signature, regions)
+    const encoded = encodeExecute(
+      id,
+      requests,
+      firstHandle,
+      this.#settings.signature,
+      regions,
+      this.#settings.readsDevices,
+    )
     this.#nextBatch++
     this.#nextHandle += requests.length
     return new PreparedExecution(this, id, firstHandle, encoded)

@@ -2,7 +2,20 @@
 
 import { dataTypeCode, dataTypeOfCode } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { align8, align16, inline, named, readUint64, shared, tensorHeadBytes, writeUint64 } from './frames.ts'
+import { deviceReferenceOf } from '../../cuda/device-bytes.ts'
+import {
+  align8,
+  align16,
+  device,
+  deviceHandleBytes,
+  deviceReferenceBytes,
+  inline,
+  named,
+  readUint64,
+  shared,
+  tensorHeadBytes,
+  writeUint64,
+} from './frames.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
 export const recordBytes = (tensor: Tensor, isNamed: boolean): number =>
@@ -12,18 +25,26 @@ export const recordBytes = (tensor: Tensor, isNamed: boolean): number =>
 export const isInline = (tensor: Tensor, regions: TensorRegions | null): boolean =>
   regions === null || tensor.bytes.length <= regions.limits.inlineBytes
 
+/** What the frame holds of the tensor behind its records. `readsDevices`: the worker opens memory of a GPU by itself. */
+export function frameBytes(tensor: Tensor, regions: TensorRegions | null, readsDevices: boolean): number {
+  if (readsDevices && deviceReferenceOf(tensor.bytes) !== null) return deviceReferenceBytes
+  return isInline(tensor, regions) ? align16(tensor.bytes.length) : 0
+}
+
 /** Writes records one after another, and inline bytes behind all of them. */
 export class TensorRecordWriter {
   readonly #frame: Buffer
   readonly #regions: TensorRegions | null
+  readonly #readsDevices: boolean
   /** Blocks taken for this frame, given back when it is not sent after all. */
   readonly stored: number[] = []
   #dataOffset: number
 
   /** `dataOffset`: where the inline bytes start. */
-  constructor(frame: Buffer, dataOffset: number, regions: TensorRegions | null) {
+  constructor(frame: Buffer, dataOffset: number, regions: TensorRegions | null, readsDevices = false) {
     this.#frame = frame
     this.#regions = regions
+    this.#readsDevices = readsDevices
     this.#dataOffset = dataOffset
   }
 
@@ -34,7 +55,9 @@ export class TensorRecordWriter {
     frame.writeUInt16LE(index, offset)
     frame[offset + 2] = dataTypeCode[tensor.dataType]
     frame[offset + 3] = shape.length
-    if (isInline(tensor, this.#regions)) {
+    if (this.#readsDevices && this.#refer(bytes, offset)) {
+      // The worker reads the tensor where it lies.
+    } else if (isInline(tensor, this.#regions)) {
       frame.writeUInt32LE(inline, offset + 4)
       this.#dataOffset = align16(this.#dataOffset)
       writeUint64(frame, this.#dataOffset, offset + 8)
@@ -56,6 +79,21 @@ export class TensorRecordWriter {
     const nameBytes = frame.write(tensor.name, offset + 8, 'utf8')
     writeUint64(frame, nameBytes, offset)
     return offset + 8 + align8(nameBytes)
+  }
+
+  /** False for a tensor in memory of the host. */
+  #refer(bytes: Uint8Array, offset: number): boolean {
+    const reference = deviceReferenceOf(bytes)
+    if (reference === null) return false
+    const frame = this.#frame
+    this.#dataOffset = align16(this.#dataOffset)
+    frame.writeUInt32LE(device, offset + 4)
+    writeUint64(frame, this.#dataOffset, offset + 8)
+    frame.set(reference.handle, this.#dataOffset)
+    writeUint64(frame, reference.offset, this.#dataOffset + deviceHandleBytes)
+    writeUint64(frame, reference.deviceId, this.#dataOffset + deviceHandleBytes + 8)
+    this.#dataOffset += deviceReferenceBytes
+    return true
   }
 }
 

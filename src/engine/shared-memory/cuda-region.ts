@@ -21,13 +21,13 @@ export class CudaRegion {
   readonly #address: number
   readonly #thread: GpuThread
 
-  private constructor(thread: GpuThread, name: string, byteSize: number, address: number) {
+  private constructor(thread: GpuThread, name: string, byteSize: number, address: number, handle: Uint8Array) {
     this.name = name
     this.deviceId = thread.deviceId
     this.byteSize = byteSize
     this.#thread = thread
     this.#address = address
-    this.bytes = deviceBytes(thread.deviceId, address, byteSize)
+    this.bytes = deviceBytes(thread.deviceId, address, byteSize, handle)
   }
 
   /** Rejects with the text for the client. What the handle opens must be as large as the client says. */
@@ -50,7 +50,7 @@ export class CudaRegion {
       )
     }
     try {
-      return new CudaRegion(thread, name, byteSize, address)
+      return new CudaRegion(thread, name, byteSize, address, Uint8Array.from(handle))
     } catch {
       await close()
       const text = `the server has no address space for the ${byteSize} bytes of CUDA shared memory region '${name}'`

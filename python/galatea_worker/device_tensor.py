@@ -1,0 +1,63 @@
+"""Tensors in the memory of a GPU: inputs that a client has left there, and what a model has made with DLPack."""
+from .device_memory import device_memory
+from .dlpack import consume, describe, export_address
+from .errors import TritonModelException
+from .tensor import BF16, Tensor
+
+_TO_NUMPY = "Tensor is stored in GPU and cannot be converted to NumPy."
+
+
+class DeviceTensor(Tensor):
+    """The bytes come to the host only when the server asks for them."""
+
+    __slots__ = ("_lease", "_source")
+
+    @staticmethod
+    def of_handle(tensor, handle, offset, device_id):
+        """`tensor` has name, type, shape and size."""
+        made = _bare(tensor._name, tensor._code, tensor._shape)
+        made._size = tensor._size
+        made._lease = device_memory().lease(handle, device_id, offset)
+        return made
+
+    @staticmethod
+    def of_source(name, source):
+        code, shape = describe(source)
+        made = _bare(name, code, shape)
+        made._source = source
+        return made
+
+    def is_cpu(self):
+        return False
+
+    def as_numpy(self):
+        raise TritonModelException(_TO_NUMPY)
+
+    def raw(self):
+        if self._source is not None:
+            array, is_bf16 = consume(self._source)
+            return Tensor.from_raw(self._name, BF16 if is_bf16 else self._code, self._shape, array).raw()
+        return memoryview(self._lease.fetch(self._size))
+
+    def to_dlpack(self):
+        if self._source is not None:
+            return self._source.__dlpack__()
+        lease = self._lease
+        return export_address(lease.address, lease.device_id, self._code, self._shape, lease)
+
+    def __dlpack_device__(self):
+        if self._source is not None:
+            return self._source.__dlpack_device__()
+        return (2, self._lease.device_id)
+
+
+def _bare(name, code, shape):
+    tensor = DeviceTensor.__new__(DeviceTensor)
+    tensor._name = name
+    tensor._code = code
+    tensor._shape = shape
+    tensor._array = None
+    tensor._data = None
+    tensor._lease = None
+    tensor._source = None
+    return tensor
