@@ -196,6 +196,11 @@ export const modelParameters = {
     ['memory.enable_memory_arena_shrinkage', 'session.use_device_allocator_for_initializers'],
     row(onnx, anyText, 'Handed on to ONNX Runtime'),
   ),
+  'session.force_spinning_stop': row(
+    onnx,
+    zeroOrOne,
+    '`0`: threads of a session wait for the next run in a busy loop; without: they sleep between runs',
+  ),
   execution: row(
     onnx,
     oneOf('inline', 'offloaded'),

@@ -27,7 +27,7 @@ const withLevel = (level: number): ModelConfig =>
     },
   )
 
-test('without parameters everything is ONNX Runtime’s default and nobody is warned', () => {
+test('without parameters everything but the busy loop between runs is ONNX Runtime’s default, and nobody is warned', () => {
   const settings = parseOnnxSettings(config({}))
   assert.deepEqual(settings.session, {
     intraOpThreads: 0,
@@ -37,7 +37,7 @@ test('without parameters everything is ONNX Runtime’s default and nobody is wa
     graphLevel: 'all',
     hasMemoryArena: true,
     hasMemoryPattern: true,
-    sessionEntries: [],
+    sessionEntries: [['session.force_spinning_stop', '1']],
     runEntries: [],
     customOpLibraries: [],
     providers: [],
@@ -55,6 +55,7 @@ test('Triton’s parameters are understood', () => {
       enable_mem_pattern: 'false',
       'memory.enable_memory_arena_shrinkage': 'cpu:0',
       'session.use_device_allocator_for_initializers': '1',
+      'session.force_spinning_stop': '0',
       execution: 'offloaded',
       max_execution_ms: '250',
     }),
@@ -67,7 +68,10 @@ test('Triton’s parameters are understood', () => {
     graphLevel: 'all',
     hasMemoryArena: false,
     hasMemoryPattern: false,
-    sessionEntries: [['session.use_device_allocator_for_initializers', '1']],
+    sessionEntries: [
+      ['session.use_device_allocator_for_initializers', '1'],
+      ['session.force_spinning_stop', '0'],
+    ],
     runEntries: [['memory.enable_memory_arena_shrinkage', 'cpu:0']],
     customOpLibraries: [],
     providers: [],

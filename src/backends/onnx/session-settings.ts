@@ -67,7 +67,7 @@ export function parseOnnxSettings(
     graphLevel: graphLevel(config) ?? 'all',
     hasMemoryArena: readParameter(config, 'enable_mem_arena') ?? true,
     hasMemoryPattern: readParameter(config, 'enable_mem_pattern') ?? true,
-    sessionEntries: entryOf(config, 'session.use_device_allocator_for_initializers'),
+    sessionEntries: [...entryOf(config, 'session.use_device_allocator_for_initializers'), spinningEntry(config)],
     runEntries: entryOf(config, 'memory.enable_memory_arena_shrinkage'),
     customOpLibraries: (config.modelOperations?.opLibraryFilename ?? []).map(
       options.resolveLibrary ?? ((file) => file),
@@ -116,6 +116,15 @@ function entryOf(
   const text = readParameter(config, key)
   return text === null ? [] : [[key, text]]
 }
+
+/**
+ * The threads of a session look for work in a busy loop. ONNX Runtime has them go on for 20 ms after each run, which then costs more
+ * than the run and takes a core from all others; here they stop with the run.
+ */
+const spinningEntry = (config: ModelConfig): readonly [string, string] => [
+  'session.force_spinning_stop',
+  (readParameter(config, 'session.force_spinning_stop') ?? true) ? '1' : '0',
+]
 
 const graphLevel = (config: ModelConfig): SessionSettings['graphLevel'] | undefined =>
   graphLevels[config.optimization?.graph?.level ?? 0]

@@ -1,6 +1,7 @@
 import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -82,6 +83,7 @@ class UploadExchange extends HttpExchange {
   readonly #endpoint: UploadEndpoint
   readonly #request: UploadRequest
   #plan: UploadPlan | null = null
+  #tensor: Tensor | null = null
   #isWanted = true
 
   constructor(endpoint: UploadEndpoint, http: PortRequest, caller: Caller, request: UploadRequest) {
@@ -114,7 +116,10 @@ class UploadExchange extends HttpExchange {
           },
         }
       },
-      (tensor) => this.submit({ inputs: [tensor] }),
+      (tensor) => {
+        this.#tensor = tensor
+        this.submit({ inputs: [tensor] })
+      },
     )
   }
 
@@ -155,6 +160,7 @@ class UploadExchange extends HttpExchange {
     const image = plan.image as NonNullable<UploadPlan['image']>
     const pixels = await this.#endpoint.decoder.decode(file, image, () => this.#isWanted)
     await this.#inSlices(writePixels(pixels, plan.input.dataType as FixedSizeType, image, target))
+    freeBytes(pixels)
   }
 
   async #sound({ input, audio, shape: one }: UploadPlan, shape: (one: Shape) => Shape): Promise<Tensor> {
@@ -209,6 +215,9 @@ class UploadExchange extends HttpExchange {
       version: this.version,
       isBatching: this.version.signature.isBatching,
     })
+    // A trace shows tensors, and a rollout copies them.
+    const isFree = this.watch === null && this.request?.trace === null
+    if (isFree && this.#tensor !== null) freeInput(this.#tensor.bytes, this.version, response)
     response.release()
     this.answering.respond(jsonResponse(body))
   }

@@ -37,15 +37,15 @@ export function writeUploadAnswer({ outputs }: InferenceResponse, context: Conte
     )
   }
   const rows = isBatching ? (output.shape[0] ?? 1) : 1
-  const values = valuesOf(output)
-  const length = values.length / Math.max(1, rows)
   const isScores = output.dataType !== 'BYTES' && isListOfScores(isBatching ? output.shape.slice(1) : output.shape)
+  const values = isScores && output.dataType === 'FP32' ? (numbersOf(output) as Float32Array) : valuesOf(output)
+  const length = values.length / Math.max(1, rows)
   const predictions = Array.from({ length: rows }, (_, row) => {
     const own = values.slice(row * length, (row + 1) * length)
     const file = fileNames[row] ?? ''
     const named = file === '' ? {} : { file }
     if (!isScores) return { ...named, values: own }
-    return { ...named, classes: bestClasses(own as number[], context) }
+    return { ...named, classes: bestClasses(own as ArrayLike<number>, context) }
   })
   const shape = isScores ? {} : { datatype: output.dataType, shape: isBatching ? output.shape.slice(1) : output.shape }
   return Buffer.from(
@@ -72,7 +72,7 @@ const valuesOf = (output: Tensor): (number | string)[] =>
     ? stringsOf(output)
     : Array.from(numbersOf(output) as ArrayLike<number | bigint>, toNumber[output.dataType] ?? Number)
 
-function bestClasses(scores: readonly number[], { plan, topK }: Context): object[] {
+function bestClasses(scores: ArrayLike<number>, { plan, topK }: Context): object[] {
   const best = bestIndices(scores, Math.min(topK, scores.length))
   const told = plan.isSoftmax ? softmax(scores, scores[best[0] ?? 0] ?? 0) : scores
   return Array.from(best, (index) => {
@@ -83,8 +83,8 @@ function bestClasses(scores: readonly number[], { plan, topK }: Context): object
   })
 }
 
-function softmax(scores: readonly number[], largest: number): number[] {
-  const powers = scores.map((score) => Math.exp(score - largest))
+function softmax(scores: ArrayLike<number>, largest: number): number[] {
+  const powers = Array.from(scores, (score) => Math.exp(score - largest))
   const sum = powers.reduce((total, power) => total + power, 0)
   return powers.map((power) => power / sum)
 }
