@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import path from 'node:path'
+import type { AccessService } from './access/access-service.ts'
 import { anonymous, makeCaller, type Caller } from './access/caller.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
@@ -33,6 +34,8 @@ type JobDependencies = {
   readonly ledger: ModelLedger
   /** What metrics show; null before anything was measured. */
   readonly figures: { figures(): LoadFigures | null }
+  /** Null: nobody is asked who calls, and nothing is counted by tenant. */
+  readonly access: AccessService | null
 }
 
 export type JobService = {
@@ -46,9 +49,9 @@ export type JobService = {
 
 /** Jobs begin with `control.start()`, when `routes` can answer. */
 export async function openJobs(
-  { clock, log, engine, ledger, figures: shown }: JobDependencies,
+  { clock, log, engine, ledger, figures: shown, access }: JobDependencies,
   options: JobOptions,
-  stateDirectory: string,
+  { stateDirectory, mostCallBytes }: { readonly stateDirectory: string; readonly mostCallBytes: number },
   routes: () => InnerRoutes,
 ): Promise<JobService> {
   const store = new JobStore(log, stateDirectory)
@@ -66,7 +69,7 @@ export async function openJobs(
     discard: (record) => channels.discard(record),
     open: (record, concurrency) => channels.open(record, concurrency),
     call: (record, call, signal) =>
-      callInside(routes(), memory, call, callerOf(record), signal, () => loads.lineAnswered(record.plan.model)),
+      callInside({ clock, routes: routes(), memory }, call, callerOf(record, access), signal, () => loads.lineAnswered(record.plan.model)), // prettier-ignore
     counted: (model, outcome, count) => {
       const of = counts.get(model) ?? { done: 0, failed: 0, dead: 0 }
       of[outcome] += count
@@ -77,7 +80,7 @@ export async function openJobs(
   await control.restore()
   await files.restore()
   const outputFile = (id: string): string => store.outputFile(id)
-  const batches = new OpenAiBatches({ clock, control, files, outputFile })
+  const batches = new OpenAiBatches({ clock, control, files, outputFile, mostCallBytes })
   const figures: JobSources = { lines: () => counts, states: () => countBy(control.list(), ({ state }) => state) }
   const start = async (): Promise<void> => {
     control.start()
@@ -94,8 +97,11 @@ export async function openJobs(
   return { start, control, figures, batches, endpoints: new JobEndpoints(control, outputFile) }
 }
 
-/** The author had the right to the model when the job was posted. */
-const callerOf = ({ author, tenant }: JobRecord): Caller => makeCaller('anonymous', author, { tenant })
+/** The author had the right to the model when the job was posted. Its tenant pays for every line. */
+function callerOf({ author, tenant }: JobRecord, access: AccessService | null): Caller {
+  const account = access === null || tenant === '' ? null : access.accounts.of(tenant)
+  return makeCaller('anonymous', author, { tenant, account })
+}
 
 async function check(
   { model, version, input, output }: JobPlan,

@@ -137,7 +137,7 @@ async function openServer(
   const serving = await openServing({ ...dependencies, engine, mapped }, options.tfserving, closing)
   const connectionSlots = ConnectionSlots.ofProcess()
   const feeds = feedsOnDemand({ ...dependencies, ...counts, engine, traceHistory, connectionSlots, self, rollouts }, options) // prettier-ignore
-  const jobs = await openJobService({ ...dependencies, engine, ...counts, ...telling }, options, ports)
+  const jobs = await openJobService({ ...dependencies, engine, ...counts, ...telling, access }, options, ports)
   const alerts = await openAlertDesk({ ...dependencies, audit, engine, rollouts, scaling, jobs }, options)
   const watched = { ...dependencies, ...counts, access, alerts, rollouts, scaling }
   const parts = {
@@ -237,12 +237,14 @@ async function openAlertDesk(
 /** Null where no jobs are allowed: then their code is not read. Jobs call models by the routes of the HTTP port. */
 async function openJobService(
   parts: ServerDependencies & Parameters<typeof openJobs>[0],
-  { jobs, process }: ServerOptions,
+  { jobs, process, http }: ServerOptions,
   ports: Ports,
 ): Promise<JobService | null> {
   if (jobs === null) return null
   const jobsModule = await import('./open-jobs.ts')
-  return jobsModule.openJobs(parts, jobs, process.stateDirectory, () => ports.http ?? { find: () => null })
+  const { stateDirectory } = process
+  const settings = { stateDirectory, mostCallBytes: http?.maxOpenAiBytes ?? 0 }
+  return jobsModule.openJobs(parts, jobs, settings, () => ports.http ?? { find: () => null })
 }
 
 function createLiveCheck(

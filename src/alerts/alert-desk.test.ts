@@ -61,6 +61,7 @@ test('alerts that are resolved, and a body of another form, make nothing happen'
     desk.receive({ alerts: Array.from({ length: 1001 }, () => ({ labels: {} })) }, ''),
     /at most 1000 are taken/,
   )
+  await assert.rejects(desk.receive(firing({ alertname: 'A', model: 'x'.repeat(1025) }), ''), /at most 1024 are taken/)
   assert.deepEqual(done, [])
 })
 

@@ -35,6 +35,8 @@ type DeskParts = {
 type FiringAlert = { readonly name: string; readonly labels: Readonly<Record<string, string>> }
 
 const mostAlerts = 1000
+/** Labels are kept for the length of a cooldown, and logged. */
+const longestLabel = 1024
 /** Models of a rule that cool down at the same time. Beyond this many the oldest is forgotten. */
 const mostCooling = 1000
 const lookEveryNs = 5e9
@@ -174,6 +176,8 @@ function readAlerts(body: unknown): FiringAlert[] {
   return alerts.flatMap((alert: unknown, i) => {
     const { status, labels } = (alert ?? {}) as { readonly status?: unknown; readonly labels?: unknown }
     if (typeof labels !== 'object' || labels === null) throw wrong(`'alerts[${i}].labels' must be an object`)
+    const long = Object.values(labels).find((value) => typeof value === 'string' && value.length > longestLabel) as string | undefined // prettier-ignore
+    if (long !== undefined) throw wrong(`a label of 'alerts[${i}]' has ${long.length} characters, at most ${longestLabel} are taken`) // prettier-ignore
     const texts = Object.entries(labels).filter(([, value]) => typeof value === 'string') as [string, string][]
     const given: Record<string, string> = Object.fromEntries(texts)
     return status === 'firing' ? [{ name: given['alertname'] ?? '', labels: given }] : []

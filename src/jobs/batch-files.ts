@@ -2,17 +2,21 @@
 // `--state-dir`). The answers are those of the batch's job.
 
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Clock } from '../base/clock.ts'
 import { replaceFile } from '../base/replace-file.ts'
 import { ServerError } from '../base/server-error.ts'
+import { oldestToForget } from './oldest-to-forget.ts'
 
 const mostBatchFiles = 1000
 const mostBatchRecords = 1000
 /** Of all files together. */
 const mostBatchFileBytes = 4 * 1024 * 1024 * 1024
 const longestFileAgeMs = 30 * 24 * 3600_000
+
+/** The owner where the server asks nobody who calls. */
+const nobody = '/'
 
 /** A file, or a batch, as it is kept. `owner` is who may see it. */
 export type BatchFile = {
@@ -52,10 +56,14 @@ export class BatchFiles {
   async restore(): Promise<void> {
     const names = await readdir(this.#folder).catch(() => [])
     for (const name of names.filter((one) => /^(?:file-|batch_)\w+\.json$/.test(one)).sort()) {
-      const record = JSON.parse(await readFile(path.join(this.#folder, name), 'utf8')) as BatchFile & BatchRecord
+      const record = await readRecord(path.join(this.#folder, name))
+      if (record === null) continue
       if (name.startsWith('file-')) this.#files.set(record.id, record)
       else this.#batches.set(record.id, record)
     }
+    // A server that was ended in the middle of an upload leaves bytes that nobody knows.
+    const lost = names.filter((one) => /^file-\w+\.jsonl$/.test(one) && !this.#files.has(path.basename(one, '.jsonl')))
+    for (const name of lost) await rm(path.join(this.#folder, name), { force: true })
   }
 
   async add(owner: string, name: string, purpose: string, bytes: Buffer): Promise<BatchFile> {
@@ -65,27 +73,30 @@ export class BatchFiles {
       const text = `the server keeps at most ${this.#mostFiles} files of ${mostBatchFileBytes} bytes together, and has ${this.#files.size} of ${kept}: delete some` // prettier-ignore
       throw ServerError.withoutStack('UNAVAILABLE', text)
     }
+    const own = this.files(owner).length
+    if (owner !== nobody && own >= this.#mostFiles / 2) throw ServerError.withoutStack('UNAVAILABLE', `you keep ${own} files, which is half of what the server keeps for all callers: delete some`) // prettier-ignore
     const id = `file-${randomBytes(12).toString('hex')}`
     const file: BatchFile = { id, owner, name: name.slice(0, 255), purpose, bytes: bytes.length, createdMs: this.#clock.wallMs() } // prettier-ignore
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    const handle = await open(this.pathOf(id), 'w', 0o600)
-    try {
-      await handle.writeFile(bytes)
-    } finally {
-      await handle.close()
-    }
-    await this.#save(id, file)
+    // Others that come while the bytes are written find the room taken.
     this.#files.set(id, file)
+    try {
+      await writeFile(this.pathOf(id), bytes, { mode: 0o600 })
+      await this.#save(id, file)
+    } catch (reason) {
+      await this.remove(id)
+      throw ServerError.from(reason, `the file cannot be kept in '${this.#folder}': `)
+    }
     return file
   }
 
-  /** The oldest batch that is over makes room for a new one. Throws UNAVAILABLE where none is over. */
+  /** A batch that is over makes room for a new one. Throws UNAVAILABLE where none is over. */
   async makeRoomForBatch(isOver: (id: string) => boolean): Promise<void> {
     await this.#dropOld()
     while (this.#batches.size >= this.#mostBatches) {
-      const old = this.#batches.keys().find(isOver)
+      const old = oldestToForget([...this.#batches.values()], ({ owner }) => owner, ({ id }) => isOver(id)) // prettier-ignore
       if (old === undefined) throw ServerError.withoutStack('UNAVAILABLE', `${this.#mostBatches} batches are under way, which is the most: cancel one, or wait for its end`) // prettier-ignore
-      await this.#dropBatch(old)
+      await this.#dropBatch(old.id)
     }
   }
 
@@ -137,6 +148,16 @@ export class BatchFiles {
   async #dropBatch(id: string): Promise<void> {
     this.#batches.delete(id)
     await rm(path.join(this.#folder, `${id}.json`), { force: true })
+  }
+}
+
+/** Null: the file was not written by this program. */
+async function readRecord(file: string): Promise<(BatchFile & BatchRecord) | null> {
+  try {
+    const record = JSON.parse(await readFile(file, 'utf8')) as (BatchFile & BatchRecord) | null
+    return record !== null && `${record.id}.json` === path.basename(file) ? record : null
+  } catch {
+    return null
   }
 }
 

@@ -1,6 +1,8 @@
 // A call of the server's own HTTP API from inside: no socket, the same routes, the same answers.
 
 import type { Caller } from '../access/caller.ts'
+import type { Clock } from '../base/clock.ts'
+import { HttpCallFacts } from '../ports/http/http-call-facts.ts'
 import type { PortRequest } from '../ports/http/port-request.ts'
 import type { RouteMatch } from '../ports/http/router.ts'
 import { jsonType, type HttpResponse, type ResponseStream } from '../transport/http1/http-message.ts'
@@ -10,18 +12,30 @@ import type { LineAnswer, LineCall } from './job-line.ts'
 
 export type InnerRoutes = { find(target: string): RouteMatch | null }
 
-/** The answer of a route to a call. `answered` is called in the same turn of the event loop in which the route answers. */
-export function callInside(
-  routes: InnerRoutes,
-  memory: ConnectionMemory,
+type InnerParts = {
+  readonly clock: Clock
+  readonly routes: InnerRoutes
+  readonly memory: ConnectionMemory
+}
+
+/**
+ * The answer of a route to a call. `answered` is called in the same turn of the event loop in which the route answers. The call counts
+ * against the limits of its caller, as a call over a socket does.
+ */
+export async function callInside(
+  { clock, routes, memory }: InnerParts,
   { target, body }: LineCall,
   caller: Caller,
   signal: AbortSignal,
   answered: () => void,
 ): Promise<LineAnswer> {
   const match = routes.find(target)
-  if (match === null)
-    return Promise.resolve({ status: 404, body: Buffer.from(`{"error":"there is no path '${target}'"}`) })
+  if (match === null) return { status: 404, body: Buffer.from(`{"error":"there is no path '${target}'"}`) }
+  if (caller.account !== null) {
+    const asked = new InnerRequest(target, body, caller, new RequestMemory(memory), () => undefined)
+    const refusal = await caller.account.admit(new HttpCallFacts('http', match, asked), clock.nowNs())
+    if (refusal !== null) return { status: 429, body: Buffer.from(JSON.stringify({ error: refusal.message })) }
+  }
   return new Promise((resolve) => {
     const request = new InnerRequest(target, body, caller, new RequestMemory(memory), (answer) => {
       signal.removeEventListener('abort', leave)

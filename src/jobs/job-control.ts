@@ -11,14 +11,15 @@ import type { LineAnswer, LineCall } from './job-line.ts'
 import { isQueueKind, mostJobConcurrency, type JobPlan } from './job-plan.ts'
 import { isBatch, isJobOver, type JobRecord } from './job-record.ts'
 import { JobRun } from './job-run.ts'
+import { oldestToForget } from './oldest-to-forget.ts'
 import { lineRoom, type ModelLoad } from './line-room.ts'
 
 /** Where jobs outlive the server. */
 export interface JobKeeper {
   read(): Promise<JobRecord[]>
   save(record: JobRecord): Promise<void>
-  /** The lines that came with a job. */
-  saveLines(id: string, lines: readonly string[]): Promise<void>
+  /** The lines that came with a job, or the bytes of a file of lines. */
+  saveLines(id: string, lines: readonly string[] | Buffer): Promise<void>
   remove(id: string): Promise<void>
 }
 
@@ -111,7 +112,7 @@ export class JobControl {
 
   async create(
     plan: JobPlan,
-    lines: readonly string[],
+    lines: readonly string[] | Buffer,
     { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
     wantedId?: string,
   ): Promise<JobRecord> {
@@ -198,10 +199,10 @@ export class JobControl {
     return job
   }
 
-  /** The oldest job that is over makes room for a new one. */
+  /** A job that is over makes room for a new one. */
   async #makeRoom(): Promise<void> {
     if (this.#jobs.size < mostJobs) return
-    const old = [...this.#jobs.values()].find(({ record }) => isJobOver(record))
+    const old = oldestToForget([...this.#jobs.values()], ({ record }) => `${record.tenant}/${record.author}`, ({ record }) => isJobOver(record)) // prettier-ignore
     if (old === undefined) throw new ServerError('UNAVAILABLE', `${mostJobs} jobs are under way, which is the most: cancel one, or wait for its end`) // prettier-ignore
     this.#jobs.delete(old.record.id)
     await this.#parts.store.remove(old.record.id)

@@ -1,5 +1,6 @@
 // One line of a job: the body of a v2 inference, or a line of an OpenAI batch. And the line of its answer.
 
+import { jsonFormProblem } from '../base/json-form.ts'
 import { messageOf } from '../base/server-error.ts'
 
 /** A call of the server's own HTTP API. `id` is the client's name of the line, '' for none. */
@@ -13,6 +14,8 @@ export type LineCall = {
 export type LineAnswer = { readonly status: number; readonly body: Buffer }
 
 export const longestLineBytes = 64 * 1024 * 1024
+/** Lists and objects of one line: the rows of tensors are lists. */
+const mostLineContainers = 1_000_000
 /** The paths that a line of an OpenAI batch may ask for. */
 const openAiPaths: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses']) // prettier-ignore
 
@@ -20,7 +23,14 @@ const openAiPaths: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/c
  * Text says why the line is no call. `onlyModel` is the model that a line of an OpenAI batch must name, because the author of the job was asked
  * for a right to that model only; '': any, where the rights to all of them were asked for.
  */
-export function readLine(line: Buffer, inferTarget: string, onlyModel: string): LineCall | string {
+export function readLine(
+  line: Buffer,
+  inferTarget: string,
+  onlyModel: string,
+  mostContainers = mostLineContainers,
+): LineCall | string {
+  const problem = jsonFormProblem(line, mostContainers)
+  if (problem !== '') return `the line is not read: ${problem}`
   let value: unknown
   try {
     value = JSON.parse(line.toString('utf8'))

@@ -46,8 +46,11 @@ export class JobStore implements JobKeeper {
     return this.#write
   }
 
-  async saveLines(id: string, lines: readonly string[]): Promise<void> {
-    await this.#replace(this.inputFile(id), lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''))
+  async saveLines(id: string, lines: readonly string[] | Buffer): Promise<void> {
+    await this.#replace(
+      this.inputFile(id),
+      Buffer.isBuffer(lines) ? lines : lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''),
+    )
   }
 
   inputFile(id: string): string {
@@ -68,7 +71,7 @@ export class JobStore implements JobKeeper {
     for (const file of [this.inputFile(id), this.outputFile(id), path.join(this.#folder, `${id}.json`)]) await rm(file, { force: true }) // prettier-ignore
   }
 
-  async #replace(file: string, text: string): Promise<void> {
+  async #replace(file: string, text: string | Buffer): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     await replaceFile(file, text)
   }

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises'
 import type { Caller } from '../access/caller.ts'
 import { requireRight } from '../access/require-right.ts'
 import type { Clock } from '../base/clock.ts'
+import { runInSlices } from '../base/run-in-slices.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { BatchFile, BatchFiles, BatchRecord } from './batch-files.ts'
 import type { JobControl } from './job-control.ts'
@@ -25,8 +26,12 @@ type BatchParts = {
   readonly control: JobControl
   readonly files: BatchFiles
   readonly outputFile: (job: string) => string
+  /** Of one line: `--openai-max-request-bytes`. */
+  readonly mostCallBytes: number
 }
 
+/** Lists and objects of one line. */
+const mostCallContainers = 65_536
 /** The file of a batch's answers is named after the batch. */
 const outputPrefix = 'file-output-'
 
@@ -66,8 +71,8 @@ export class OpenAiBatches {
   async create(caller: Caller, plan: BatchPlan): Promise<BatchView> {
     const { clock, control, files } = this.#parts
     const file = files.file(plan.inputFile, ownerOf(caller))
-    const lines = (await readFile(files.pathOf(file.id), 'utf8')).split('\n').filter((line) => line.trim() !== '')
-    const model = requireCalls(lines, plan.endpoint, caller)
+    const lines = await readFile(files.pathOf(file.id))
+    const { model, total } = await this.#checked(lines, plan.endpoint, caller)
     const jobs = new Map(control.list().map((job) => [job.id, job]))
     // A batch whose job is forgotten is over.
     await files.makeRoomForBatch((one) => !jobs.has(one) || isJobOver(jobs.get(one) as JobRecord))
@@ -78,11 +83,23 @@ export class OpenAiBatches {
       id,
       owner: ownerOf(caller),
       ...plan,
-      total: lines.length,
+      total,
       createdMs: clock.wallMs(),
     }
     await files.addBatch(batch)
     return { batch, job }
+  }
+
+  /** A file may have megabytes: others are served while its lines are looked at. */
+  #checked(lines: Buffer, endpoint: string, caller: Caller): Promise<{ model: string; total: number }> {
+    const { clock, mostCallBytes } = this.#parts
+    return new Promise((resolve, reject) => {
+      const steps = requireCalls(lines, endpoint, caller, mostCallBytes)
+      runInSlices(clock, steps, isAlwaysWanted, (error, checked) => {
+        if (checked === null) reject(ServerError.from(error))
+        else resolve(checked)
+      })
+    })
   }
 
   list(caller: Caller): BatchView[] {
@@ -109,28 +126,45 @@ export class OpenAiBatches {
 const refusal = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 const ownerOf = ({ tenant, principal }: Caller): string => `${tenant}/${principal}`
 
+const isAlwaysWanted = (): boolean => true
+
 /** Every line is checked before the first one runs. The model of the first line says how many lines run at a time. */
-function requireCalls(lines: readonly string[], endpoint: string, caller: Caller): string {
-  if (lines.length === 0) throw refusal('the input file has no lines')
-  if (lines.length > mostInlineLines) {
-    throw refusal(
-      `the input file has ${lines.length} lines, and a batch may have ${mostInlineLines}: make several files`,
-    )
-  }
+function* requireCalls(
+  file: Buffer,
+  endpoint: string,
+  caller: Caller,
+  mostCallBytes: number,
+): Generator<void, { model: string; total: number }> {
   const ids = new Set<string>()
   const models = new Set<string>()
-  for (const [place, text] of lines.entries()) {
-    const at = `line ${place + 1} of the input file`
-    const call = readLine(Buffer.from(text), '', '')
+  let place = 0
+  for (const line of linesOf(file)) {
+    place++
+    if (line.every((byte) => byte <= 0x20)) continue
+    const at = `line ${place} of the input file`
+    if (line.length > mostCallBytes) throw refusal(`${at} has ${line.length} bytes, at most ${mostCallBytes} are taken. Use --openai-max-request-bytes to increase the limit.`) // prettier-ignore
+    const call = readLine(line, '', '', mostCallContainers)
     if (typeof call === 'string') throw refusal(`${at}: ${call}`)
     if (!call.isOpenAi) throw refusal(`${at}: it must have 'custom_id', 'method', 'url' and 'body'`)
     if (call.target !== endpoint) throw refusal(`${at}: 'url' is '${call.target}', and the batch is for '${endpoint}'`)
     if (ids.has(call.id)) throw refusal(`${at}: 'custom_id' '${call.id.slice(0, 60)}' is there twice`)
+    if (ids.size >= mostInlineLines) throw refusal(`the input file has more than ${mostInlineLines} lines, which is the most of a batch: make several files`) // prettier-ignore
     ids.add(call.id)
     const { model } = JSON.parse(call.body.toString('utf8')) as { model?: unknown }
     if (typeof model !== 'string' || model === '') throw refusal(`${at}: 'body.model' must be the name of a model`)
+    if (!models.has(model)) requireRight(caller, 'inference', model)
     models.add(model)
+    yield
   }
-  for (const model of models) requireRight(caller, 'inference', model)
-  return models.values().next().value ?? ''
+  if (ids.size === 0) throw refusal('the input file has no lines')
+  return { model: models.values().next().value ?? '', total: ids.size }
+}
+
+function* linesOf(file: Buffer): Generator<Buffer> {
+  for (let start = 0; start < file.length;) {
+    const newline = file.indexOf(0x0a, start)
+    const end = newline < 0 ? file.length : newline
+    yield file.subarray(start, end)
+    start = end + 1
+  }
 }

@@ -15,12 +15,13 @@ const rules = `
 anonymous: { allow: [health] }
 keys: keys.json
 roles:
-  caller: { allow: [inference, metadata] }
+  caller: { allow: [inference, metadata, jobs] }
   operator: { allow: ["*"] }
 tenants:
   few: { limits: [{ requests: 5/1h }] }
   rows: { limits: [{ inferences: 10/1h }, { inferences: 100/month }] }
   bytes: { limits: [{ bytes: 500/1h }] }
+  lines: { limits: [{ inferences: 3/1h }] }
   chat: { limits: [{ tokens: 1000/1h }, { requests: 2/1h }] }
 `
 
@@ -30,9 +31,15 @@ test('tenants are held to their limits, each by itself, and their use is counted
   t.after(() => folder.remove())
   const key = (name: string): Promise<string> => folder.key(name, '--role', 'caller', '--tenant', name)
   const [few, rows, bytes, free] = [await key('few'), await key('rows'), await key('bytes'), await key('free')]
-  const [boss, chat] = [await folder.key('boss', '--role', 'operator'), await key('chat')]
+  const [boss, chat, ofLines] = [await folder.key('boss', '--role', 'operator'), await key('chat'), await key('lines')]
   const state = `--state-dir=${folder.root}/state`
-  const server = await startServerProcess([...folder.flags, '--cost-per-hour=3.6', '--currency=EUR', state])
+  const server = await startServerProcess([
+    ...folder.flags,
+    '--cost-per-hour=3.6',
+    '--currency=EUR',
+    '--allow-jobs=true',
+    state,
+  ])
   t.after(() => server.stop())
   const infer = (credential: string, count = 1): Promise<Response> =>
     fetch(`${server.url}/v2/models/m/infer`, {
@@ -118,6 +125,21 @@ test('tenants are held to their limits, each by itself, and their use is counted
       stream.infer('m', { INPUT0: { shape: [1, 1], data: new Float32Array(1) } } as never),
       /inferences/,
     )
+  })
+
+  await t.test('the lines of a job count as calls of the tenant who made the job, and wait at its limit', async () => {
+    const lines = Array.from({ length: 5 }, () => JSON.parse(inferBody()) as unknown)
+    const post = (path: string, body: string): Promise<Response> => fetch(server.url + path, { method: 'POST', body, headers: { 'x-api-key': ofLines } }) // prettier-ignore
+    const { id } = (await (await post('/v2/jobs', JSON.stringify({ model: 'm', input: { lines } }))).json()) as { id: string } // prettier-ignore
+    const job = async (): Promise<Record<string, string | number>> =>
+      (await get(`/v2/jobs/${id}`, ofLines)).json as Record<string, string | number>
+    await until(async () => {
+      const { done, waits_because: why } = await job()
+      return done === 3 && String(why).includes("rate limit 'inferences' of tenant 'lines'")
+    }, 'three lines, and a wait')
+    await post(`/v2/jobs/${id}/cancel`, '')
+    const [used] = (await get('/v2/access/usage', ofLines)).json['tenants'] as Record<string, unknown>[]
+    assert.deepEqual([used?.['tenant'], used?.['inferences']], ['lines', 3])
   })
 
   await t.test('use and cost are told to whom they concern', async () => {

@@ -54,7 +54,10 @@ test('keys open what their roles allow, on every port, and nothing else', async 
   await folder.keys('revoke', 'web-old')
   assert.equal((await stat(path.join(folder.root, 'keys.json'))).mode & 0o777, 0o600)
   const [accessLog, auditLog] = [path.join(folder.root, 'access.log'), path.join(folder.root, 'audit.log')]
-  const server = await startServerProcess([...folder.flags, `--access-log=${accessLog}`, `--audit-log=${auditLog}`])
+  const torchserve = ['inference', 'management', 'metrics'].map((port) => `--torchserve-${port}-port=0`)
+  const grpcPorts = ['inference', 'management'].map((port) => `--torchserve-grpc-${port}-port=0`)
+  const logs = [`--access-log=${accessLog}`, `--audit-log=${auditLog}`]
+  const server = await startServerProcess([...folder.flags, ...logs, '--allow-torchserve=true', ...torchserve, ...grpcPorts]) // prettier-ignore
   t.after(() => server.stop())
   const infer = (model: string, key: string, headers = {}): Promise<Answer> =>
     ask(`${server.url}/v2/models/${model}/infer`, key, { method: 'POST', body: inferBody(), headers })
@@ -125,6 +128,8 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     }
     const metrics = await ask(`http://${server.metricsAddress}/metrics`, web)
     assert.ok(metrics.text.includes('model="vision-a"') && !metrics.text.includes('model="secret"'))
+    const ofTorch = await ask(`http://${server.furtherAddress('TorchServe metrics')}/metrics`, web)
+    assert.ok(ofTorch.text.includes('model_name="vision-a"') && !ofTorch.text.includes('secret'))
     assert.equal((await ask(`${server.url}/v2/logging`, boss)).status, 403)
     assert.equal((await ask(`${server.url}/v2/trace/setting`, web)).status, 403)
   })

@@ -126,6 +126,12 @@ test('lines of the body, bad lines, pause, resume, cancel, and paths that lead o
     [{ ...slow, input: { redis: { stream: 's' } } }, 501, /start it with --jobs-redis/],
     [{ ...slow, output: { kafka: { topic: 's' } } }, 501, /start it with --jobs-kafka/],
     [{ ...slow, concurrency: 'x' }, 400, /'concurrency' must be a whole number/],
+    [{ ...slow, input: { lines: ['x'.repeat(4 * 1024 * 1024)] } }, 400, /at most 4194304 are taken: put the lines/],
+    [
+      { ...slow, input: { lines: Array.from({ length: 500_000 }, () => []) } },
+      400,
+      /more than 500000 lists and objects/,
+    ],
   ]
   for (const [body, status, text] of refusals) {
     const refused = await ask(`${server.url}/v2/jobs`, body)

@@ -3,7 +3,22 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
-  'rules of `--actions`, and alerts in one call': ['alerts/alert-plan.ts mostRules', 'alerts/alert-desk.ts mostAlerts'],
+  'rules of `--actions`, alerts in one call, and characters of a label': [
+    'alerts/alert-plan.ts mostRules',
+    'alerts/alert-desk.ts mostAlerts',
+    'alerts/alert-desk.ts longestLabel',
+  ],
+  'lists and objects of a JSON body of control and of the OpenAI API, and how deep they lie': [
+    'base/json-form.ts mostJsonContainers',
+  ],
+  'bytes, and lists and objects, of the body of a job; lists and objects of one line': [
+    'frontends/jobs/job-endpoints.ts mostJobBodyBytes',
+    'frontends/jobs/job-endpoints.ts mostJobContainers',
+    'jobs/job-line.ts mostLineContainers',
+  ],
+  'bytes, and lists and objects, of one line of a batch of the OpenAI API': [
+    'jobs/openai-batches.ts mostCallContainers',
+  ],
   'instances of a model that follow its load, and the share of memory above which none is added': [
     'config/scale-limits.ts mostScaledInstances',
     'scaling/growth-obstacle.ts mostMemoryShare',

@@ -40,7 +40,22 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/llm/gguf-file.test.ts',
     'at most 65536 are read',
   ),
-  'rules of `--actions`, and alerts in one call': elsewhere('src/alerts/alert-desk.test.ts', 'at most 1000 are taken'),
+  'rules of `--actions`, alerts in one call, and characters of a label': elsewhere(
+    'src/alerts/alert-desk.test.ts',
+    'at most 1000 are taken',
+  ),
+  'lists and objects of a JSON body of control and of the OpenAI API, and how deep they lie': elsewhere(
+    'src/base/json-form.test.ts',
+    'more than 65536 lists',
+  ),
+  'bytes, and lists and objects, of the body of a job; lists and objects of one line': elsewhere(
+    'test/e2e/jobs.test.ts',
+    'more than 500000 lists and objects',
+  ),
+  'bytes, and lists and objects, of one line of a batch of the OpenAI API': elsewhere(
+    'test/e2e/openai/batches.test.ts',
+    'deeper than 256 levels',
+  ),
   'instances of a model that follow its load, and the share of memory above which none is added': elsewhere(
     'src/scaling/instance-scaler.test.ts',
     'a whole number from 1 to 1024',

@@ -3,8 +3,9 @@
 import type { AccessService } from '../../access/access-service.ts'
 import type { ListedKey, MadeKey } from '../../access/key-book.ts'
 import { PlanProblems, type PlanValue } from '../../base/plan-reader.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { errorResponse } from '../../ports/http/error-response.ts'
+import { bodyOf } from '../../ports/http/json-answers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
@@ -63,21 +64,12 @@ const textOf = (value: PlanValue): string => (value.isThere ? (value.text() ?? '
 
 /** An empty body is an empty object. Throws ServerError that says everything that is wrong. */
 function read<Key extends string, T>(
-  { body }: HttpRequest,
+  http: HttpRequest,
   known: readonly Key[],
   make: (fields: Readonly<Record<Key, PlanValue>>) => T,
 ): T {
-  let value: unknown = {}
-  try {
-    if (body.length > 0) value = JSON.parse(body.toString('utf8'))
-  } catch (reason) {
-    throw ServerError.withoutStack('INVALID_ARG', `the body is not JSON: ${messageOf(reason)}`)
-  }
   const problems = new PlanProblems(() => null)
-  const root = problems.root(value)
-  const fields = root.isMapping ? root.fields(known) : null
-  if (fields === null) throw ServerError.withoutStack('INVALID_ARG', 'the body must be a JSON object')
-  const result = make(fields)
+  const result = make(problems.root(bodyOf(http)).fields(known) as Readonly<Record<Key, PlanValue>>)
   const found = problems.list().map(({ message, fix }) => (fix === '' ? message : `${message}; ${fix}`))
   if (found.length > 0) throw ServerError.withoutStack('INVALID_ARG', found.join('\n'))
   return result

@@ -13,6 +13,10 @@ import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
 
 const linesType = 'application/jsonl'
 const pageSize = 100
+/** The body is read in one turn of the event loop. */
+const mostJobBodyBytes = 4 * 1024 * 1024
+/** Lists and objects of the body: a line with one tensor has five. */
+const mostJobContainers = 500_000
 
 export class JobEndpoints {
   readonly #control: JobControl
@@ -47,7 +51,9 @@ export class JobEndpoints {
 
   #create(request: HttpRequest, caller: Caller): void {
     answer(request, 201, async () => {
-      const { plan, lines } = readJobPlan(bodyOf(request))
+      const { length } = request.body
+      if (length > mostJobBodyBytes) throw ServerError.withoutStack('INVALID_ARG', `the body has ${length} bytes, at most ${mostJobBodyBytes} are taken: put the lines into a file of --jobs-dir`) // prettier-ignore
+      const { plan, lines } = readJobPlan(bodyOf(request, mostJobContainers))
       if (caller.rights !== null) requireRight(caller, 'inference', plan.model)
       return recordJson(await this.#control.create(plan, lines, caller))
     })

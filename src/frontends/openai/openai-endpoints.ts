@@ -21,7 +21,7 @@ import {
 } from '../../protocol/openai/embedding-request.ts'
 import { readResponsesRequest } from '../../protocol/openai/responses-request.ts'
 import { ResponsesAnswer } from '../../protocol/openai/responses-answer.ts'
-import { notImplemented } from '../../protocol/openai/openai-problem.ts'
+import { badRequest, notImplemented } from '../../protocol/openai/openai-problem.ts'
 import { readOpenAiBody } from '../../protocol/openai/openai-body.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import type { OpenAiBatches } from '../../jobs/openai-batches.ts'
@@ -181,7 +181,7 @@ export class OpenAiEndpoints {
 
   readonly showModel: RouteHandler = (http, _, __, caller) =>
     this.#answer(http, () => {
-      const name = decodeURIComponent(http.target.split('?', 1)[0]?.split('/').slice(3).join('/') ?? '')
+      const name = modelIn(http.target)
       const model = this.#models(caller).find(({ id }) => id === name)
       if (model === undefined) throw ServerError.withoutStack('NOT_FOUND', `The model '${name}' does not exist`)
       respondJson(http, model)
@@ -240,6 +240,16 @@ export class OpenAiEndpoints {
     const error = this.#parts.engine.wording.tell(reason)
     this.#parts.engine.refusals.count(error)
     http.respond(openAiErrorResponse(error))
+  }
+}
+
+/** All that follows `/v1/models/`: names of models may have slashes. */
+function modelIn(target: string): string {
+  const name = target.split('?', 1)[0]?.split('/').slice(3).join('/') ?? ''
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    throw badRequest('the name of the model in the path is not percent-encoded UTF-8')
   }
 }
 

@@ -10,8 +10,13 @@ export class TorchserveCounts {
     this.#byClass.set(kind, (this.#byClass.get(kind) ?? 0) + 1)
   }
 
-  /** `names`: only these families; empty: all. */
-  text(engine: Engine, names: ReadonlySet<string>, versionOf: (model: string, version: string) => string): string {
+  /** `names`: only these families; empty: all. `isVisible`: which models the reader may see; null: all. */
+  text(
+    engine: Engine,
+    names: ReadonlySet<string>,
+    versionOf: (model: string, version: string) => string,
+    isVisible: ((model: string) => boolean) | null,
+  ): string {
     const host = quoted(hostname())
     const lines: string[] = []
     const family = (name: string, help: string, kind: string, rows: readonly string[]): void => {
@@ -26,7 +31,7 @@ export class TorchserveCounts {
       const row = `{Level="Host",Hostname=${host},} ${this.#byClass.get(kind) ?? 0}.0`
       family(name, `Torchserve prometheus counter metric with unit: Count`, 'counter', [row])
     }
-    const statistics = engine.statistics('', '')
+    const statistics = engine.statistics('', '').filter(({ name }) => isVisible === null || isVisible(name))
     const rows = (value: (one: (typeof statistics)[number]) => number): string[] =>
       statistics.map((one) => {
         const version = quoted(versionOf(one.name, one.version))

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
+import { requireRight } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -130,6 +131,8 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
 function beginPrediction(parts: GrpcParts, call: PortCall, caller: Caller, asked: Prediction): void {
   const name = asked.request['modelName'] as string
   if (name === '') throw new TorchserveError(400, 'BadRequestException', 'Parameter model_name is required.')
+  // Who may not use a model is not told whether it is there.
+  requireRight(caller, 'inference', name)
   const number = parts.models.resolve(name, asked.request['modelVersion'] as string)
   new GrpcPrediction(parts, call, caller, asked).begin(name, number)
 }

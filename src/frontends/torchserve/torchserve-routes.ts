@@ -1,6 +1,6 @@
 // TorchServe's three HTTP ports: predictions, management of models, metrics.
 
-import { requireRight } from '../../access/require-right.ts'
+import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
@@ -143,7 +143,9 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
   function byPlace(nameAt: number, versionAt: number): RouteHandler {
     return (http, _, __, caller) => {
       const path = partsOf(http)
-      predict(http, caller, path[nameAt] ?? '', versionAt === 0 ? '' : (path[versionAt] ?? ''), [])
+      const name = path[nameAt] ?? ''
+      requireRight(caller, 'inference', name)
+      predict(http, caller, name, versionAt === 0 ? '' : (path[versionAt] ?? ''), [])
     }
   }
 }
@@ -205,10 +207,11 @@ const readiness =
   }
 
 export function torchserveMetricsRoutes({ engine, models, counts }: TorchserveParts): Route[] {
-  const metrics: RouteHandler = (http) => {
+  const metrics: RouteHandler = (http, _, __, caller) => {
     if (http.method !== 'GET') throw wrongMethod()
     const names = new Set(queryOf(http).getAll('name[]'))
-    const text = counts.text(engine, names, (model, version) => models.versionName(model, version))
+    const versionOf = (model: string, version: string): string => models.versionName(model, version)
+    const text = counts.text(engine, names, versionOf, visibleModels(caller, 'statistics'))
     http.respond(new HttpResponse(200, metricsType, [Buffer.from(text)]))
   }
   return [route('/metrics', 'statistics', metrics), unknownPath]

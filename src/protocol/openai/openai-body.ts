@@ -1,3 +1,4 @@
+import { jsonFormProblem } from '../../base/json-form.ts'
 import { badRequest } from './openai-problem.ts'
 import { isObject, type JsonObject } from './request-fields.ts'
 
@@ -12,6 +13,8 @@ export function readOpenAiBody(body: Uint8Array, maxBytes: number): JsonObject {
       'content_too_large',
     )
   }
+  const problem = jsonFormProblem(body)
+  if (problem !== '') throw badRequest(`the request body is not read: ${problem}`)
   let parsed: unknown
   try {
     parsed = JSON.parse(decoder.decode(body))

@@ -49,6 +49,7 @@ found.input = (await (await client.files.content(file.id)).text()).split('\n').l
 found.cancelTwice = await refusalOf(() => client.batches.cancel(batch.id))
 found.twice = await refusalOf(async () => begin(await upload([line('a', 'x'), line('a', 'y')])))
 found.wrongPath = await refusalOf(() => begin(file, '/v1/embeddings'))
+found.deep = await refusalOf(async () => begin(await upload([line('a', '['), `{"a":${'['.repeat(300)}`])))
 found.noLines = await refusalOf(async () => begin(await upload([''])))
 found.purpose = await refusalOf(async () =>
   client.files.create({ purpose: 'fine-tune', file: await toFile(Buffer.from('x'), 'x') }),

@@ -42,6 +42,7 @@ test('a file of calls becomes a file of answers, and both are there after a rest
     found['wrongPath']?.[1] ?? '',
     /'url' is '\/v1\/chat\/completions', and the batch is for '\/v1\/embeddings'/,
   )
+  assert.match(found['deep']?.[1] ?? '', /line 2 of the input file: the line is not read: .* deeper than 256 levels/)
   assert.match(found['noLines']?.[1] ?? '', /the input file has no lines/)
   assert.match(found['purpose']?.[1] ?? '', /'purpose' must be batch, got 'fine-tune'/)
   assert.match(found['metadata']?.[1] ?? '', /'metadata' must have at most 16 texts of at most 512 characters/)

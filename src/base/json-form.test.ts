@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { deepestJson, jsonFormProblem } from './json-form.ts'
+
+const problemOf = (text: string, most?: number): string => jsonFormProblem(Buffer.from(text), most)
+
+describe('jsonFormProblem', () => {
+  it('lets JSON pass whose brackets are in texts, also behind escapes', () => {
+    const texts = ['[[[[', '"[', '\\', '\\"[[', '{{{']
+    assert.equal(problemOf(JSON.stringify({ texts }), 2), '')
+    assert.equal(problemOf('{"a":"[[[', 1), '')
+  })
+
+  it('counts lists and objects, and how deep they lie', () => {
+    assert.equal(problemOf('[[],{},[]]', 4), '')
+    assert.match(problemOf('[[],{},[]]', 3), /more than 3 lists and objects/)
+    assert.equal(problemOf('['.repeat(deepestJson) + ']'.repeat(deepestJson)), '')
+    assert.match(problemOf('['.repeat(deepestJson + 1)), /deeper than 256 levels/)
+    assert.match(problemOf(`{"a":${'[],'.repeat(65_536)}[]}`), /more than 65536 lists/)
+  })
+
+  it('takes time that follows the length of a text of backslashes', () => {
+    // A quote behind an odd number of backslashes looks back over all of them, once.
+    assert.equal(problemOf(`["${'\\"'.repeat(100_000)}"]`), '')
+  })
+})

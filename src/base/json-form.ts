@@ -1,0 +1,34 @@
+// A look at JSON before JSON.parse: a list of two bytes costs many times as much once it is an object in memory, and a nest of
+// brackets holds the event loop for as long as it is deep.
+
+/** Levels of lists and objects inside each other. */
+export const deepestJson = 256
+/** Lists and objects of one text. */
+const mostJsonContainers = 65_536
+
+const [quote, backslash] = [0x22, 0x5c]
+const [listStart, listEnd, objectStart, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
+
+/** Why this JSON is not parsed; '': it may be. Says nothing about mistakes: JSON.parse finds them. */
+export function jsonFormProblem(bytes: Uint8Array, most = mostJsonContainers): string {
+  let [depth, count] = [0, 0]
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]
+    if (byte === quote) i = endOfText(bytes, i)
+    else if (byte === listStart || byte === objectStart) {
+      if (++count > most) return `it has more than ${most} lists and objects, which is the most`
+      if (++depth > deepestJson) return `it has lists or objects inside each other deeper than ${deepestJson} levels, which is the most` // prettier-ignore
+    } else if (byte === listEnd || byte === objectEnd) depth--
+  }
+  return ''
+}
+
+/** The place of the quote that ends the text that begins at `start`. */
+function endOfText(bytes: Uint8Array, start: number): number {
+  for (let at = bytes.indexOf(quote, start + 1); at >= 0; at = bytes.indexOf(quote, at + 1)) {
+    let before = at
+    while (bytes[before - 1] === backslash) before--
+    if ((at - before) % 2 === 0) return at
+  }
+  return bytes.length
+}
