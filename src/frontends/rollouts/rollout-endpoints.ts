@@ -113,7 +113,7 @@ export class RolloutEndpoints {
   #create(request: HttpRequest, caller: Caller): void {
     answer(request, 201, async () => {
       const posted = readPosted(bodyOf(request))
-      const { plan, spec } = planOfPosted(posted, await this.#control.fileOf(posted.model))
+      const { plan, spec } = planOfPosted(posted, await this.#control.fileOf(posted.model), caller.kind !== 'anonymous')
       const { name, model, isRetry } = posted
       const author = caller.principal
       const run = await this.#control.create({ name, model, plan, spec, author, why: 'somebody posted it', isRetry })
