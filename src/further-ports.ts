@@ -57,8 +57,7 @@ export async function createFurtherPorts(parts: FurtherParts, options: ServerOpt
     const frontEnd = parts.tfserving as TfservingFrontEnd
     const at = { ...tfserving, port: tfserving.port }
     const routesOf = ({ parts: shared }: RouteParts): Route[] => [
-      ...frontEnd.routes(shared, options.sharedHttp),
-      ...frontEnd.ownRoutes(),
+      ...frontEnd.ownRoutes(frontEnd.routes(shared, options.sharedHttp)),
       ...monitoringRoutes(parts, tfserving.monitoringPath),
     ]
     const port = createPort(parts, options, 'Tfserving', at, routesOf)

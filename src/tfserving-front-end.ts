@@ -14,8 +14,8 @@ export type TfservingFrontEnd = {
   /** What the gRPC port has beside its own flags. */
   readonly grpcOptions: Partial<Pick<GrpcOptions, 'tls'>>
   routes(parts: Omit<RestArguments[0], 'serving' | 'timeoutMs'>, options: RestArguments[1]): Route[]
-  /** What only the port of its own has. */
-  ownRoutes(): Route[]
+  /** The same for the port of its own, and what only that port has. */
+  ownRoutes(routes: readonly Route[]): Route[]
   grpc(parts: GrpcArguments[0], options: GrpcArguments[1]): GrpcFrontEnd
 }
 

@@ -7,7 +7,7 @@ import { jsonResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
-import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { RestEndpoints, tfErrorResponse, type RestParts, type TfMethod } from './rest-exchange.ts'
 
 const methods: readonly TfMethod[] = ['predict', 'classify', 'regress']
@@ -45,18 +45,29 @@ export function tfservingRoutes(parts: RestParts, options: HttpOptions): Route[]
   return [...answers, ...shows]
 }
 
-/** What only the port of its own has: TensorFlow Serving lists no models, and knows no other path. */
-export const tfservingOwnRoutes = (): Route[] => [
-  get('/v1/models', 'metadata', (http) => http.respond(malformed('Missing model name in request.'))),
-  {
-    ...get(everyOtherPath, 'metadata', (http) =>
-      http.respond(malformed(`Malformed request: ${http.method} ${http.target.slice(0, 200)}`)),
-    ),
-    methods: ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'],
-  },
+const verbs = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
+
+/** The routes of the port of its own: TensorFlow Serving lists no models, and has one answer to every other path and verb. */
+export const tfservingOwnRoutes = (routes: readonly Route[]): Route[] => [
+  ...routes.map((route) => ({ ...route, methods: verbs, handle: strict(route) })),
+  get('/v1/models', 'metadata', (http) => http.respond(refusal('Missing model name in request.'))),
+  { ...get(everyOtherPath, 'metadata', refuseMalformed), methods: verbs },
 ]
 
-const malformed = (text: string): HttpResponse => new HttpResponse(400, jsonType, [tfErrorBody(text)])
+const strict =
+  ({ methods: [verb], handle }: Route): RouteHandler =>
+  (http, name, version, caller) => {
+    if (http.method === verb && !name.includes(':')) handle(http, name, version, caller)
+    else refuseMalformed(http)
+  }
+
+function refuseMalformed(http: PortRequest): void {
+  const isPreflight = http.method === 'OPTIONS' && /^https?:\/\//.test(headerOf(http.headers, 'origin') ?? '')
+  if (isPreflight) http.respond(new HttpResponse(200, jsonType, []))
+  else http.respond(refusal(`Malformed request: ${http.method} ${http.target.slice(0, 200)}`))
+}
+
+const refusal = (text: string): HttpResponse => new HttpResponse(400, jsonType, [tfErrorBody(text)])
 
 const shower =
   (parts: RestParts, action: 'health' | 'metadata', show: (name: string, version: string) => Buffer): RouteHandler =>

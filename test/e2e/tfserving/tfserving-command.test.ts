@@ -97,6 +97,20 @@ test('one model by its name and folder, TLS by a file; a new version is found', 
   ])
   assert.equal(await shownCertificate(grpcPort, pem('ca.crt')), 'server')
   assert.deepEqual(await predict(`${url}/half`), { predictions: [[1.5]] })
+  for (const [method, path] of [
+    ['GET', 'half:predict'],
+    ['POST', 'half'],
+    ['POST', 'half:sort'],
+    ['GET', 'half:sort'],
+    ['PUT', 'half/metadata'],
+  ] as const) {
+    // prettier-ignore
+    const answer = await fetch(`${url}/${path}`, { method })
+    const error = `Malformed request: ${method} /v1/models/${path}`
+    assert.deepEqual([answer.status, await answer.json()], [400, { error }])
+  }
+  const preflight = (origin: string): Promise<Response> => fetch(`${url}/half`, { method: 'OPTIONS', headers: { origin } }) // prettier-ignore
+  assert.deepEqual([(await preflight('https://x.org')).status, (await preflight('x')).status], [200, 400])
   await mkdir(path.join(base, '3'))
   const versions = async (): Promise<string> => (await fetch(`${url}/half`)).text()
   await until(async () => /"version": "3",\s+"state": "AVAILABLE"/.test(await versions()), 'version 3 serves')
