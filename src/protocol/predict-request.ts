@@ -9,7 +9,7 @@ import { integerBounds } from '../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { char, JsonScanner } from './json-scanner.ts'
-import { unescapeJsonString } from './json-string-escape.ts'
+import { appendTextElement } from './json-text-element.ts'
 import { JsonTextWriter } from './json-text-writer.ts'
 import { tooManyDimensions, type RequestLimits } from './request-limits.ts'
 import { isJsonType, noBytes, readTensorData } from './tensor-data-reader.ts'
@@ -113,9 +113,6 @@ class PredictReader {
 
 const b64 = Buffer.from('b64')
 
-/** In front of each element of a BYTES tensor. */
-const lengthBytes = 4
-
 /** The rows of one input. All rows have the same shape. */
 class Column {
   readonly name: string
@@ -217,22 +214,10 @@ class Column {
     if (isEncoded && !(scanner.nextMember(true) && scanner.stringIs(b64))) return false
     if (scanner.peek() !== char.quote) return false
     scanner.scanString()
-    const { bytes, stringStart, stringEnd } = scanner
     const target = this.#content
-    target.reserve(lengthBytes + stringEnd - stringStart)
-    const start = target.length + lengthBytes
-    let end = scanner.hasEscapes
-      ? unescapeJsonString(bytes, stringStart, stringEnd, target.bytes, start)
-      : start + bytes.copy(target.bytes, start, stringStart, stringEnd)
-    if (isEncoded) {
-      const text = target.bytes.toString('latin1', start, end)
-      if (!/^[\w+/-]*={0,2}$/.test(text) || scanner.nextMember(false)) return false
-      end = start + target.bytes.write(text, start, 'base64')
-    }
-    target.bytes.writeUInt32LE(end - start, target.length)
-    target.length = end
+    if (!appendTextElement(scanner, target, isEncoded) || (isEncoded && scanner.nextMember(false))) return false
     const { maxInputBytes } = this.#limits
-    if (end > maxInputBytes) throw jsonInputTooLarge(this.name, end, maxInputBytes)
+    if (target.length > maxInputBytes) throw jsonInputTooLarge(this.name, target.length, maxInputBytes)
     return true
   }
 

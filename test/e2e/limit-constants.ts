@@ -139,7 +139,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/form-fields.ts mostUrlencodedBytes',
   ],
   'entries and list of a TorchServe archive': [
-    'repository/torchserve/unpack-zip.ts mostListBytes',
+    'repository/cloud/unpack-zip.ts mostListBytes',
     'torchserve-ports.ts mostArchiveEntries',
   ],
   'bytes of a TorchServe archive': ['repository/torchserve/torch-archive.ts mostManifestBytes'],

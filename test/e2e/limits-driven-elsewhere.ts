@@ -187,10 +187,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
   'classes that the answer to an upload lists': elsewhere('test/conformance/upload.test.ts', "got '1001'"),
   'fields of a form': elsewhere('test/e2e/torchserve.test.ts', 'a form of more than 1000 fields'),
   'entries and list of a TorchServe archive': elsewhere(
-    'src/repository/torchserve/unpack-zip.test.ts',
+    'src/repository/cloud/unpack-zip.test.ts',
     'more than 5 entries',
   ),
-  'bytes of a TorchServe archive': elsewhere('src/repository/torchserve/unpack-zip.test.ts', 'too many bytes'),
+  'bytes of a TorchServe archive': elsewhere('src/repository/cloud/unpack-zip.test.ts', 'too many bytes'),
   'requests that wait for a TorchServe handler, and its time': elsewhere(
     'test/e2e/torchserve.test.ts',
     'a handler that takes longer than its time is ended',

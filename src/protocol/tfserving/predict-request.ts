@@ -11,7 +11,7 @@ import { ElementBuffer } from '../element-buffer.ts'
 import { parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { longFloat } from '../json-float-reader.ts'
 import { char, JsonScanner } from '../json-scanner.ts'
-import { unescapeJsonString } from '../json-string-escape.ts'
+import { appendTextElement } from '../json-text-element.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { tooManyDimensions, type RequestLimits } from '../request-limits.ts'
 import { jsonInputTooLarge } from '../tensor-data-problem.ts'
@@ -254,8 +254,6 @@ function nodeOf(bytes: Buffer, start: number, end: number): JsonNode {
   }
 }
 
-/** In front of each element of a BYTES tensor. */
-const lengthBytes = 4
 /** No shape bounds the elements: the text does. */
 const anyCount = 2 ** 31
 /** Up to this many digits, with a power of ten up to this one, a division rounds once and is exact. */
@@ -478,27 +476,13 @@ class Column {
     }
     if (scanner.peek() !== char.quote) throw this.#typeError(start)
     scanner.scanString()
-    const { bytes, stringStart, stringEnd } = scanner
     const target = (this.#texts ??= new JsonTextWriter())
-    target.reserve(lengthBytes + stringEnd - stringStart)
-    const from = target.length + lengthBytes
-    let end = scanner.hasEscapes
-      ? unescapeJsonString(bytes, stringStart, stringEnd, target.bytes, from)
-      : from + bytes.copy(target.bytes, from, stringStart, stringEnd)
-    if (isEncoded) {
-      const text = target.bytes.toString('latin1', from, end)
-      if (!/^[\w+/-]*={0,2}$/.test(text) || text.replace(/=+$/, '').length % 4 === 1) {
-        throw invalid('Unable to base64 decode')
-      }
-      end = from + target.bytes.write(text, from, 'base64')
-      if (scanner.nextMember(false)) {
-        throw invalid(`JSON Value: ${jsonDebugText(this.#nodeAt(start))} not formatted correctly for base64 data`)
-      }
+    if (!appendTextElement(scanner, target, isEncoded)) throw invalid('Unable to base64 decode')
+    if (isEncoded && scanner.nextMember(false)) {
+      throw invalid(`JSON Value: ${jsonDebugText(this.#nodeAt(start))} not formatted correctly for base64 data`)
     }
-    target.bytes.writeUInt32LE(end - from, target.length)
-    target.length = end
     const { maxInputBytes } = this.#limits
-    if (end > maxInputBytes) throw jsonInputTooLarge(this.name, end, maxInputBytes)
+    if (target.length > maxInputBytes) throw jsonInputTooLarge(this.name, target.length, maxInputBytes)
   }
 
   finish({ isBatching }: ModelSignature, isColumnar: boolean): Tensor {

@@ -9,7 +9,7 @@ import { FileTextError, parseFileText } from '../../base/file-text.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { requireRelativePath } from '../cloud/safe-name.ts'
 import { unpackArchive, type ArchiveLimits } from '../cloud/unpack-archive.ts'
-import { unpackZip } from './unpack-zip.ts'
+import { unpackZip } from '../cloud/unpack-zip.ts'
 
 export type TorchArchive = {
   /** As the manifest names the model. */

@@ -1,4 +1,4 @@
-// Unpacks a zip file, as a .mar is one. The list of entries stands at the end of the file: names and sizes are checked before
+// Unpacks a zip file. The list of entries stands at the end of the file: names and sizes are checked before
 // anything is written, and no entry may grow beyond the size that the list says.
 
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -8,8 +8,8 @@ import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createInflateRaw } from 'node:zlib'
 import { ServerError } from '../../base/server-error.ts'
-import { requireRelativePath, shownName } from '../cloud/safe-name.ts'
-import type { ArchiveLimits } from '../cloud/unpack-archive.ts'
+import { requireRelativePath, shownName } from './safe-name.ts'
+import type { ArchiveLimits } from './unpack-archive.ts'
 
 type ZipEntry = {
   readonly path: string
