@@ -52,6 +52,13 @@ export class OpenAiBackend implements Backend {
         `model '${config.name}': parameter 'upstream_url' must be the address of an OpenAI server, as https://host/v1: ${got}`,
       )
     }
+    // Whoever may see the configuration sees the address, and so does whoever gets an error of a call.
+    if (url.username !== '' || url.password !== '') {
+      throw new ServerError(
+        'INVALID_ARG',
+        `model '${config.name}': parameter 'upstream_url' has a user or a password: put the key into an environment variable and name it in 'api_key_env'`,
+      )
+    }
     const keyName = readParameter(config, 'api_key_env')
     const key = this.#environment[keyName ?? defaultKeyName] ?? ''
     if (keyName !== null && key === '') {

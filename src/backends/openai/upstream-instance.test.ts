@@ -3,11 +3,14 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { SystemClock } from '../../base/clock.ts'
+import { emptyModelConfig } from '../../config/model-config.ts'
+import type { ModelVersionSource } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { stringsOf, tensorOfStrings } from '../../tensor/typed-values.ts'
+import { OpenAiBackend } from './openai-backend.ts'
 import { UpstreamInstance, type Upstream } from './upstream-instance.ts'
 
 const clock = new SystemClock()
@@ -105,4 +108,16 @@ test('an upstream that sends too much or nothing that can be read fails its requ
     /^UNAVAILABLE/,
   )
   assert.match(await errorOf(() => undefined, { timeoutMs: 50 }), /did not end its answer within 50 ms/)
+})
+
+test('an address with a password is refused, and the password is not told', async () => {
+  const config = emptyModelConfig()
+  config.name = 'm'
+  config.parameters.set('upstream_url', { stringValue: 'http://user:hidden@host/v1' })
+  const backend = new OpenAiBackend({ clock }, {})
+  await assert.rejects(
+    backend.load({ config } as unknown as ModelVersionSource),
+    (error: Error) =>
+      /'upstream_url' has a user or a password.*'api_key_env'/.test(error.message) && !error.message.includes('hidden'),
+  )
 })
