@@ -279,6 +279,26 @@ test('257 workers are refused, and so is a name that the repository has', async 
   assert.match(await manage('POST', '/models?url=function.mar&model_name=simple'), /ConflictStatusException/)
   assert.match(await manage('DELETE', '/models/simple'), /a model of the server's repository/)
   assert.match(await manage('POST', '/models?url=https://models.example/a.mar'), /does not match any allowed URL/)
+  const register = 'POST /models?url=function.mar&synchronous=true'
+  const refused: readonly (readonly [string, string, RegExp])[] = [
+    [`${register}&model_name=many&initial_workers=257`, 'BadRequestException', /at most 256 workers/],
+    [`${register}&model_name=..%2Fx`, 'BadRequestException', /Invalid model name: "\.\.\/x"/],
+    [`${register}&model_name=..x`, 'BadRequestException', /Invalid model name/],
+    [`${register}&model_name=j&runtime=java`, 'BadRequestException', /^Invalid RuntimeType value: java$/],
+    [`POST /models?url=${'a'.repeat(300)}.mar`, 'ModelNotFoundException', /^Model not found at: a/],
+  ]
+  for (const [request, type, message] of refused) {
+    const [method = '', target = ''] = request.split(' ')
+    const answer = JSON.parse(await manage(method, target)) as { code: number; type: string; message: string }
+    assert.deepEqual([answer.code < 500, answer.type], [true, type], request)
+    assert.match(answer.message, message)
+  }
+  assert.deepEqual(JSON.parse(await manage('GET', '/models?limit=0')), { nextPageToken: '0', models: [] })
+  // Every text but `true` is false.
+  assert.match(
+    await manage('POST', '/models?url=function.mar&model_name=late&synchronous=x'),
+    /Processing worker updates/,
+  )
 })
 
 test('a command line of TorchServe starts, and an imported archive is served for good', async () => {

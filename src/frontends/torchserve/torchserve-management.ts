@@ -23,6 +23,9 @@ export type Change = { readonly done: Promise<string>; readonly waits: boolean }
 /** As TorchServe: the largest page of a list. */
 const mostListed = 100
 
+/** As Java reads it: every text that is not `true` is false. */
+const isTrue = (text: string, byDefault: boolean): boolean => (text === '' ? byDefault : /^true$/i.test(text))
+
 const numberOf = (text: string, byDefault: number): number => (/^\d{1,9}$/.test(text) ? Number(text) : byDefault)
 
 export class TorchserveManagement {
@@ -38,7 +41,7 @@ export class TorchserveManagement {
   list(fields: Fields, caller: Caller): unknown {
     const isVisible = visibleModels(caller, 'model-repository')
     const limit = numberOf(fields('limit'), mostListed)
-    const size = limit > mostListed || limit === 0 ? mostListed : limit
+    const size = Math.min(limit, mostListed)
     const start = numberOf(fields('next_page_token'), 0)
     const all = this.#models.list().filter(({ modelName }) => isVisible === null || isVisible(modelName))
     const end = start + size
@@ -60,7 +63,7 @@ export class TorchserveManagement {
       const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
       return workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
     })
-    return { done, waits: fields('synchronous') !== 'false' || request.given.workers === 0 }
+    return { done, waits: isTrue(fields('synchronous'), true) || request.given.workers === 0 }
   }
 
   scale(name: string, version: string, fields: Fields, { caller, origin }: Actor): Change {
@@ -72,7 +75,7 @@ export class TorchserveManagement {
       const which = version === '' ? '' : `, version: ${version}`
       return `Workers scaled to ${workers} for model: ${name}${which}`
     })
-    return { done, waits: fields('synchronous') === 'true' || max < min }
+    return { done, waits: isTrue(fields('synchronous'), false) || max < min }
   }
 
   setDefault(name: string, version: string, { caller, origin }: Actor): Change {
@@ -94,9 +97,16 @@ export class TorchserveManagement {
   }
 }
 
+const runtimes = new Set(['python', 'python3'])
+
 function registerRequest(fields: Fields): RegisterRequest {
   const url = fields('url')
   if (url === '') throw badRequest('Parameter url is required.')
+  const name = fields('model_name')
+  // The name becomes the name of a folder.
+  if (/[/\\\p{Cc}]|^\.(\.|$)/u.test(name)) throw badRequest(`Invalid model name: ${JSON.stringify(name.slice(0, 100))}`)
+  const runtime = fields('runtime')
+  if (runtime !== '' && !runtimes.has(runtime)) throw badRequest(`Invalid RuntimeType value: ${runtime}`)
   const numbers = [
     ['batchSize', 'batch_size'],
     ['maxBatchDelayMs', 'max_batch_delay'],
@@ -105,5 +115,5 @@ function registerRequest(fields: Fields): RegisterRequest {
   ] as const
   const given = numbers.flatMap(([key, name]) => (/^\d{1,9}$/.test(fields(name)) ? [[key, Number(fields(name))]] : []))
   const handler = fields('handler') === '' ? {} : { handler: fields('handler') }
-  return { url, name: fields('model_name'), given: { ...Object.fromEntries(given), ...handler } }
+  return { url, name, given: { ...Object.fromEntries(given), ...handler } }
 }

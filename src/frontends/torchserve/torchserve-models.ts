@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import { messageOf } from '../../base/server-error.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import { badRequest, modelNotFound, noWorker, TorchserveError, versionNotFound } from './torchserve-answers.ts'
@@ -212,13 +212,14 @@ export class TorchserveModels {
       const staging = await archives.newFolder()
       const unpacked = join(staging, 'unpacked')
       try {
-        const [archive, serving] = await archives.unpack(request.url, unpacked, request.given)
+        const [archive, serving] = await archives.unpack(request.url, unpacked, request.given).catch(throwNamed)
         const name = request.name === '' ? archive.name : request.name
         const model = this.#models.get(name) ?? this.#newModel(name, await archives.newFolder())
         this.#refuseTaken(model, archive.version)
+        requireFewWorkers('initial_workers', serving.workers)
         const number = model.nextNumber++
         await archives.move(unpacked, join(model.folder, String(number)))
-        const workers = Math.min(serving.workers, mostWorkers)
+        const { workers } = serving
         await this.#addVersion(
           model,
           archive.version,
@@ -342,7 +343,7 @@ export class TorchserveModels {
     return this.#inTurn(async () => {
       const { model, version: text } = this.#owned(name, version)
       if (max < min) throw badRequest('max_worker cannot be less than min_worker.')
-      if (min > mostWorkers) throw badRequest(`min_worker is ${min}, at most ${mostWorkers} workers run a model`)
+      requireFewWorkers('min_worker', min)
       const one = model.versions.get(text) as RegisteredVersion
       Object.assign(one, { minWorkers: min, maxWorkers: max })
       await this.#serve(model, origin)
@@ -400,4 +401,14 @@ export class TorchserveModels {
     this.#queue = change.catch(() => undefined)
     return change
   }
+}
+
+function requireFewWorkers(parameter: string, count: number): void {
+  if (count > mostWorkers) throw badRequest(`${parameter} is ${count}, at most ${mostWorkers} workers run a model`)
+}
+
+/** As TorchServe calls the error of an archive that it cannot serve. */
+function throwNamed(reason: unknown): never {
+  const isRefused = reason instanceof ServerError && reason.message.startsWith('the archive ')
+  throw isRefused ? new TorchserveError(400, 'InvalidModelException', reason.message) : reason
 }
