@@ -21,6 +21,7 @@ import { modelRows } from './model-rows.ts'
 import type { CommandIo } from './command-io.ts'
 import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
+import { compileEarly } from './compile-early.ts'
 import { returnMemory } from './return-memory.ts'
 import { keepRequestsYoung, tuneCollector } from './tune-collector.ts'
 
@@ -168,6 +169,7 @@ async function serve(
   announce(log, server, { isExamples, hasConsole: options.http?.hasConsole === true, screen })
   // The compile cache is written now, because the server may be ended by SIGKILL.
   flushCompileCache()
+  compileEarly()
   returnMemory()
   process.on('SIGHUP', () => server.reopenAuditLog())
   await signals.received
