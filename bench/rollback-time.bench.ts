@@ -7,12 +7,14 @@ import { Evidence } from '../src/rollouts/judge/evidence.ts'
 import { judgeRollout } from '../src/rollouts/judge/judge-rollout.ts'
 import { readRolloutFile } from '../src/rollouts/rollout-file.ts'
 import type { RolloutPlan } from '../src/rollouts/rollout-plan.ts'
-import { medianOf, type Bench, type Figure } from './bench.ts'
+import { medianOf, type Bench, type BenchSettings, type Figure } from './bench.ts'
 import { serveRollouts, type RolloutServer } from './rollout-server.ts'
 
 const perSecond = 200
 const share = 0.05
+/** In virtual time, and, in five rounds, with a real server. */
 const runs = 20
+const batchesPerRound = 0.8
 
 type Fault = {
   readonly what: string
@@ -30,13 +32,13 @@ const faults: readonly Fault[] = [
   { what: 'p99 × 1.5', errorRate: 0.01, slowness: 1.5, mostSeconds: 20, injected: { share: 100, delay_ms: 10 } },
 ]
 
-/** Seconds from the fault to the finding. The fault begins in the middle of a tick, `healthySeconds` after the first request. */
+/** Seconds from the fault to the finding. The fault begins in the middle of a tick, `healthySeconds` after the first request, or a little later: tests that begin anew at full minutes must have no luck. */
 function playVirtual({ errorRate, slowness }: Fault, healthySeconds: number, seed: number): number {
   const plan = readRolloutFile({ kind: 'rollout' }, () => null).plan as RolloutPlan
   const draws = new RandomDraws(seed)
   const evidence = new Evidence(plan.judge.metrics, {}, draws.share, 0)
-  const faultAt = healthySeconds + draws.share()
-  for (let second = 1; second < healthySeconds + 600; second++) {
+  const faultAt = healthySeconds * (1 + 0.1 * draws.share()) + draws.share()
+  for (let second = 1; second < faultAt + 600; second++) {
     for (let i = 0; i < perSecond; i++) {
       const isCandidate = draws.share() < share
       const isBad = isCandidate && second - 1 + i / perSecond >= faultAt
@@ -74,8 +76,8 @@ function virtualFigures(): Figure[] {
 /** Each has a rollout of its own at the same time. */
 const models = ['m0', 'm1', 'm2', 'm3', 'm4']
 
-/** Seconds from the injection to the moment that the weight went to 0. */
-async function playReal(server: RolloutServer, model: string, fault: Fault): Promise<number> {
+/** Seconds from the injection to the moment that the weight went to 0. All rollouts of a server are judged in the same moment of a second: the faults of several models must not fall into one moment too. */
+async function playReal(server: RolloutServer, model: string, fault: Fault, healthySeconds: number): Promise<number> {
   const shared = { model, for: '10m', judge: true }
   const usual = await server.call<{ readonly id: string }>('/v2/faults', {
     ...shared,
@@ -84,7 +86,7 @@ async function playReal(server: RolloutServer, model: string, fault: Fault): Pro
   })
   const name = await server.begin(model, { steps: [{ weight: 100 * share, for: '1h' }] })
   using load = await server.load(model)
-  await load.run(perSecond, 2)
+  await load.run(perSecond, healthySeconds)
   const injected = { ...shared, arm: 'candidate', ...fault.injected }
   const { id } = await server.call<{ readonly id: string }>('/v2/faults', injected)
   const faultMs = Date.now()
@@ -101,14 +103,16 @@ async function playReal(server: RolloutServer, model: string, fault: Fault): Pro
   return (Date.parse(back?.at ?? '') - faultMs) / 1000
 }
 
-async function realFigures(server: RolloutServer, say: (line: string) => void): Promise<Figure[]> {
+async function realFigures(server: RolloutServer, { rounds, say }: BenchSettings): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const fault of faults) {
     const seconds: number[] = []
-    for (let done = 0; done < runs; done += models.length) {
-      seconds.push(...(await Promise.all(models.map((model) => playReal(server, model, fault)))))
+    for (let batch = 0; batch < batchesPerRound * rounds; batch++) {
+      seconds.push(
+        ...(await Promise.all(models.map((model, i) => playReal(server, model, fault, 2 + i / models.length)))),
+      )
     }
-    const detail = `${runs} runs with a real server: ${seconds.map((each) => each.toFixed(1)).join(', ')} s`
+    const detail = `${seconds.length} runs with a real server: ${seconds.map((each) => each.toFixed(1)).join(', ')} s`
     say(`${fault.what}: ${detail}`)
     figures.push({
       what: `real server, ${fault.what}: to 0 %`,
@@ -124,10 +128,10 @@ async function realFigures(server: RolloutServer, say: (line: string) => void): 
 export const bench: Bench = {
   name: 'rollback-time',
   summary: 'from a fault of a new version to the weight 0: medians of 20 runs, in virtual time and with a real server',
-  async run({ say }) {
+  async run(settings) {
     const figures = virtualFigures()
-    for (const { what, detail } of figures) say(`${what}: ${detail}`)
+    for (const { what, detail } of figures) settings.say(`${what}: ${detail}`)
     await using server = await serveRollouts(models)
-    return [...figures, ...(await realFigures(server, say))]
+    return [...figures, ...(await realFigures(server, settings))]
   },
 }

@@ -17,6 +17,9 @@ parameters { key: "execute_delay_ms" value { string_value: "${ms}" } }
 
 type Shown = { readonly state: string; readonly history: readonly { readonly state: string; readonly at: string }[] }
 
+/** A candidate that drains may take 30 s. A fault of 5 % errors is found in less than a minute. */
+const longestWaitMs = 180_000
+
 const tensor = { name: 'INPUT0', datatype: 'FP32', shape: [16], values: new Float32Array(16) }
 
 /** Models of these names have the versions 1 and 2. The model `slow` takes 5 s. */
@@ -59,9 +62,11 @@ export class RolloutServer implements AsyncDisposable {
   }
 
   async waitFor(name: string, isSo: (shown: Shown) => boolean): Promise<Shown> {
+    const endMs = performance.now() + longestWaitMs
     for (;;) {
       const shown = (await (await fetch(`${this.#server.url}/v2/rollouts/${name}`)).json()) as Shown
       if (isSo(shown)) return shown
+      if (performance.now() > endMs) throw new Error(`rollout '${name}' is ${shown.state} after ${longestWaitMs} ms, where another state was expected`) // prettier-ignore
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
   }

@@ -6,9 +6,9 @@ import { quantile } from './open-http-load.ts'
 import { serveRollouts } from './rollout-server.ts'
 
 const perSecond = 200
-/** At least so many turns: one turn of a few seconds has some dozen requests beyond its p99. */
-const leastRounds = 10
-const leastSeconds = 5
+/** One turn of a few seconds has some dozen requests beyond its p99, so there are more turns, and longer ones, than elsewhere. */
+const turnsPerRound = 2
+const secondsPerSecond = 5
 
 const p99 = (ms: readonly number[]): number => quantile(ms, 0.99)
 
@@ -22,7 +22,7 @@ export const bench: Bench = {
     const answers = async (): Promise<readonly number[]> => {
       // What a rollout does at its begin is not what a shadow does.
       await load.run(perSecond, 2)
-      return (await load.run(perSecond, Math.max(leastSeconds, secondsPerRun))).okMs
+      return (await load.run(perSecond, secondsPerSecond * secondsPerRun)).okMs
     }
     const beside = (candidate: number | object) => async (): Promise<readonly number[]> => {
       const steps = [{ shadow: 100, for: '1h' }]
@@ -33,7 +33,7 @@ export const bench: Bench = {
       return measured
     }
     const subjects = { none: answers, quick: beside(2), slow: beside({ model: 'slow', version: 1 }) }
-    const { none, quick, slow } = await alternate(Math.max(leastRounds, rounds), subjects)
+    const { none, quick, slow } = await alternate(turnsPerRound * rounds, subjects)
     const ms = (of: readonly (readonly number[])[]): string => `${medianOf(of.map(p99)).toFixed(2)} ms`
     const detail = `p99 ${ms(slow)} beside the slow shadow, ${ms(quick)} beside one of 20 ms, ${ms(none)} without; medians of ${none.length} turns`
     say(detail)

@@ -47,7 +47,7 @@ describe('a copy', () => {
     assert.deepEqual(backend.executed, ['m/1', 'm/2'])
     const { disagreed, executions, dropped } = figures()
     assert.deepEqual([disagreed, executions, dropped], [0, 1, {}])
-    assert.deepEqual(live.evidence.sums()['agreement'], { test: 'share', events: 0, count: 1 })
+    assert.deepEqual(live.evidence.sums()['agreement'], { test: 'share', events: 0, count: 1, ticks: 0, later: [] })
     assert.deepEqual([live.arms[1]?.ended.success, live.inFlight(1)], [0, 0])
   })
 

@@ -7,11 +7,14 @@ import { logMeanExp } from './log-gamma.ts'
 /** The odds ratios that the test bets on, each with the same stake. */
 const oddsRatios = [1.25, 1.5, 2, 3, 5, 10, 30, 100] as const
 
+/** Those of tests that began later. Fewer of them leave more to each; one between two of these is found nearly as soon. */
+const laterOddsRatios = [2, 5, 20] as const
+
 /** At so many distinct sources of events the number is not counted further. */
 const mostSources = 3
 
-/** Errors are rare: a test needs dozens of ticks to find more of them. */
-const starts = new LaterStarts(60)
+/** Errors are rare: a test needs dozens of ticks to find more of them, and health of a few ticks before the fault costs it little. */
+const starts = new LaterStarts(15, 0.5)
 
 type ArmCount = { readonly requests: number; readonly events: number }
 
@@ -19,7 +22,7 @@ type ArmCount = { readonly requests: number; readonly events: number }
 export type CountWindow = {
   readonly candidate: ArmCount
   readonly stable: ArmCount
-  /** ln of the likelihood ratio, by odds ratio. */
+  /** ln of the likelihood ratio, by odds ratio. Those of later starts have fewer of them. */
   readonly logRatios: readonly number[]
   /** Ticks in which the candidate had an event. */
   readonly eventTicks: number
@@ -58,6 +61,8 @@ const noWindow: CountWindow = {
   keylessEvents: 0,
 }
 
+const noLaterWindow: CountWindow = { ...noWindow, logRatios: laterOddsRatios.map(() => 0) }
+
 export const noCountSums: CountSums = { ...noWindow, alone: noCount, ticks: 0, later: [] }
 
 const addCounts = (a: ArmCount, b: ArmCount): ArmCount => ({
@@ -72,22 +77,23 @@ const addCounts = (a: ArmCount, b: ArmCount): ArmCount => ({
 export function addCountTick(sums: CountSums, tick: CountTick): CountSums {
   const { candidate, stable } = tick
   const buckets = tick.eventBuckets.filter((bucket) => bucket !== null)
-  const more: CountWindow = {
+  const moreOf = (odds: readonly number[]): CountWindow => ({
     candidate,
     stable,
     // A tick in which one arm had no requests adds 0.
-    logRatios: oddsRatios.map((odds) => logRatio(odds, candidate, stable)),
+    logRatios: odds.map((each) => logRatio(each, candidate, stable)),
     eventTicks: candidate.events > 0 ? 1 : 0,
     eventBuckets: buckets,
     keylessEvents: tick.eventBuckets.length - buckets.length,
-  }
+  })
+  const moreLater = moreOf(laterOddsRatios)
   const start = starts.startAt(sums.ticks)
-  const later = start === 0 ? sums.later : keptStarts([...sums.later, { ...noWindow, start }], start)
+  const later = start === 0 ? sums.later : keptStarts([...sums.later, { ...noLaterWindow, start }], start)
   return {
-    ...addWindows(sums, more),
+    ...addWindows(sums, moreOf(oddsRatios)),
     alone: tick.isAlone && stable.requests === 0 ? addCounts(sums.alone, candidate) : sums.alone,
     ticks: sums.ticks + 1,
-    later: later.map((window) => ({ ...addWindows(window, more), start: window.start })),
+    later: later.map((window) => ({ ...addWindows(window, moreLater), start: window.start })),
   }
 }
 

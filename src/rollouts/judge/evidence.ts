@@ -1,7 +1,9 @@
 // Collects what the judge needs while a rollout lives: one call per finished request, one per tick. What it holds is a set of
 // sums, which can be stored and taken up again.
 
-import type { MetricRule, PromqlRule, ShareRule, SignRule } from './metric-rule.ts'
+import { CountedClasses } from './counted-classes.ts'
+import { CountedShare } from './counted-share.ts'
+import type { MetricRule, PromqlRule, SignRule } from './metric-rule.ts'
 import { isPromqlFailure } from './metric-rule.ts'
 import { noMetricSums, type EvidenceSums, type MetricSums } from './metric-sums.ts'
 import { PairedCounts } from './paired-counts.ts'
@@ -24,9 +26,12 @@ export class Evidence {
   readonly #counts = new Map<string, PairedCounts>()
   readonly #values = new Map<string, PairedValues>()
   readonly #valueRules: ReadonlyMap<string, readonly SignRule[]>
-  /** Tests without ticks: shares, classes, memory, queries. */
+  readonly #shares = new Map<string, CountedShare>()
+  readonly #classes = new Map<string, CountedClasses>()
+  /** Tests without ticks: memory, queries. */
   readonly #plain = new Map<string, MetricSums>()
-  readonly #slo: readonly ShareRule[]
+  readonly #slo: { readonly aboveMs: number; readonly share: CountedShare }[] = []
+  readonly #agreement: CountedShare[] = []
 
   // What every request adds to, without a look into a map. Undefined where no rule wants it.
   readonly #errors: PairedCounts | undefined
@@ -38,7 +43,6 @@ export class Evidence {
   /** `known` are the sums of before a restart. */
   constructor(rules: readonly MetricRule[], known: EvidenceSums, random: () => number, nowNs: number) {
     this.#rules = rules
-    this.#slo = rules.filter((rule) => rule.test === 'share' && rule.source === 'slo') as ShareRule[]
     this.#valueRules = Map.groupBy(
       rules.filter((rule) => rule.test === 'sign'),
       (rule) => rule.source,
@@ -47,6 +51,14 @@ export class Evidence {
       const sums = known[rule.name]
       if (rule.test === 'counts') {
         this.#counts.set(rule.source, new PairedCounts(sums?.test === 'counts' ? sums.counts : undefined, nowNs))
+      } else if (rule.test === 'share') {
+        const share = new CountedShare(sums?.test === 'share' ? sums : undefined)
+        this.#shares.set(rule.name, share)
+        if (rule.source === 'slo') this.#slo.push({ aboveMs: rule.aboveMs, share })
+        else this.#agreement.push(share)
+      } else if (rule.test === 'drift') {
+        const known = sums?.test === 'drift' ? sums.drift : undefined
+        this.#classes.set(rule.name, new CountedClasses(rule.classes, known))
       } else if (rule.test !== 'sign') {
         this.#plain.set(rule.name, sums?.test === rule.test ? structuredClone(sums) : noMetricSums(rule))
       }
@@ -76,7 +88,7 @@ export class Evidence {
       this.#tokens?.add(arm, sample.tokensPerSecond)
     }
     if (arm === 'stable') return
-    for (const rule of this.#slo) this.#addShare(rule.name, sample.latencyMs > rule.aboveMs)
+    for (const { aboveMs, share } of this.#slo) share.add(sample.latencyMs > aboveMs)
   }
 
   addExecutions(arm: ArmName, executions: number, deaths: number): void {
@@ -95,18 +107,12 @@ export class Evidence {
 
   /** A compared pair of a shadow copy. */
   addPair(isEqual: boolean): void {
-    for (const rule of this.#rules) {
-      if (rule.test === 'share' && rule.source === 'agreement') this.#addShare(rule.name, !isEqual)
-    }
+    for (const share of this.#agreement) share.add(!isEqual)
   }
 
   /** The class (or bin) of an answer; classes beyond the last one count as the last one. */
   addClass(arm: ArmName, metric: string, index: number): void {
-    const sums = this.#plain.get(metric)
-    if (sums?.test !== 'drift') return
-    const counts = sums.drift[arm] as number[]
-    const at = Math.min(Math.max(0, index), counts.length - 1)
-    counts[at] = (counts[at] as number) + 1
+    this.#classes.get(metric)?.add(arm, index)
   }
 
   setMemory(candidateBytes: number, stableBytes: number): void {
@@ -127,6 +133,8 @@ export class Evidence {
   tick(nowNs: number, hasControl: boolean): void {
     for (const counts of this.#counts.values()) counts.tick(nowNs, hasControl)
     for (const values of this.#values.values()) values.tick(nowNs)
+    for (const share of this.#shares.values()) share.tick()
+    for (const classes of this.#classes.values()) classes.tick()
   }
 
   sums(): EvidenceSums {
@@ -140,14 +148,9 @@ export class Evidence {
       const sums = this.#values.get(source)?.sums() ?? []
       rules.forEach((rule, i) => (all[rule.name] = sums[i] as MetricSums))
     }
+    for (const [name, share] of this.#shares) all[name] = { test: 'share', ...share.sums() }
+    for (const [name, classes] of this.#classes) all[name] = { test: 'drift', drift: classes.sums() }
     for (const [name, sums] of this.#plain) all[name] = structuredClone(sums)
     return all
-  }
-
-  #addShare(name: string, isEvent: boolean): void {
-    const sums = this.#plain.get(name)
-    if (sums?.test === 'share') {
-      this.#plain.set(name, { test: 'share', events: sums.events + (isEvent ? 1 : 0), count: sums.count + 1 })
-    }
   }
 }

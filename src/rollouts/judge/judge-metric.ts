@@ -1,11 +1,12 @@
 // One metric: its sums and its rule → worse, fine or unsure, with the numbers that say why.
 
 import { countFinding, eventSources, rateOf, type CountSums, type CountWindow } from './counts-test.ts'
-import { driftEvidence, highestTotalVariation, totalVariation } from './drift-test.ts'
+import { driftFinding, highestTotalVariation, totalVariation } from './drift-test.ts'
 import { meanInterval, meanOf } from './mean-interval.ts'
 import type { CountRule, DriftRule, MemoryRule, MetricRule, PromqlRule, ShareRule, SignRule } from './metric-rule.ts'
 import type { ArmValues, MetricSums, SignTestSums } from './metric-sums.ts'
 import { shareInterval, type Interval } from './share-interval.ts'
+import { shareAbove, wholeAlpha, type ShareCount } from './share-test.ts'
 import { signFinding, type Votes } from './sign-test.ts'
 import { ValueHistogram } from './value-histogram.ts'
 
@@ -54,7 +55,7 @@ const evidenceText = (logEvidence: number, alpha: number): string =>
  * stable ever had; more events than the limit. So the chance of any false alarm stays below α. The first question has the
  * fewest requests and gets the most.
  */
-const alphaParts = { relative: 0.8, alone: 0.1, limit: 0.1 } as const
+const alphaParts = { relative: 0.9, alone: 0.05, limit: 0.05 } as const
 
 function judgeCounts(rule: CountRule, sums: CountSums, alpha: number): MetricVerdict {
   const needed = alpha * alphaParts.relative
@@ -164,9 +165,12 @@ function figureOf(rule: SignRule, values: ArmValues, alpha: number): ArmFigure &
 const valueOf = ({ quantile }: SignRule, { mean, histogram }: ArmValues): number =>
   quantile === null ? meanOf(mean) : new ValueHistogram(histogram).quantile(quantile)
 
-function judgeShare(rule: ShareRule, { events, count }: SumsOf<'share'>, alpha: number): MetricVerdict {
-  const interval = shareInterval(events, count, alpha)
-  const isWorse = interval.low > rule.limit
+function judgeShare(rule: ShareRule, sums: SumsOf<'share'>, alpha: number): MetricVerdict {
+  const { events, count } = sums
+  const interval = shareInterval(events, count, wholeAlpha(alpha))
+  const above = shareAbove(sums, rule.limit, alpha)
+  const isWorse = above !== null
+  const ofLate = above === null || above.count === count ? '' : lateShareText(above)
   return {
     metric: rule.name,
     verdict: isWorse ? 'worse' : count > 0 && interval.high < rule.limit ? 'fine' : 'unsure',
@@ -176,16 +180,21 @@ function judgeShare(rule: ShareRule, { events, count }: SumsOf<'share'>, alpha: 
     isMaterial: isWorse,
     candidate: { value: count === 0 ? 0 : events / count, interval, count },
     stable: null,
-    why: `${events} of ${count}: between ${percent(interval.low)} and ${percent(interval.high)}, limit ${percent(rule.limit)}`,
+    why: `${events} of ${count}: between ${percent(interval.low)} and ${percent(interval.high)}, limit ${percent(rule.limit)}${ofLate}`,
   }
 }
 
+const lateShareText = ({ events, count, alpha }: ShareCount & { readonly alpha: number }): string =>
+  `; of late ${events} of ${count}: at least ${percent(shareInterval(events, count, alpha).low)}`
+
 function judgeDrift(rule: DriftRule, { drift }: SumsOf<'drift'>, alpha: number): MetricVerdict {
-  const logEvidence = driftEvidence(drift)
+  const { logEvidence, window } = driftFinding(drift)
   const distance = totalVariation(drift)
   const highest = highestTotalVariation(drift, alpha)
   const isSignificant = logEvidence >= -Math.log(alpha)
-  const isMaterial = distance >= rule.margin
+  // The size is looked at where the evidence is.
+  const ofLate = isSignificant && window !== drift ? totalVariation(window) : null
+  const isMaterial = (ofLate ?? distance) >= rule.margin
   const count = drift.candidate.reduce((sum, each) => sum + each, 0)
   return {
     metric: rule.name,
@@ -196,7 +205,9 @@ function judgeDrift(rule: DriftRule, { drift }: SumsOf<'drift'>, alpha: number):
     isMaterial,
     candidate: { value: distance, interval: { low: 0, high: highest }, count },
     stable: null,
-    why: `total variation ${short(distance)}, margin ${short(rule.margin)}; ${evidenceText(logEvidence, alpha)}`,
+    why:
+      `total variation ${short(distance)}, margin ${short(rule.margin)}; ${evidenceText(logEvidence, alpha)}` +
+      (ofLate === null ? '' : `; of late ${short(ofLate)}`),
   }
 }
 

@@ -96,7 +96,7 @@ describe('a judgement', () => {
       most = Math.max(most, sums.later.length)
       assert.deepEqual(sums.later.map(({ start }) => start), sums.signs.later.map(({ start }) => start)) // prettier-ignore
     }
-    assert.equal(most, 14)
+    assert.equal(most, 16)
   })
 
   test('lets a good candidate pass, and one that is worse by less than the margin', () => {

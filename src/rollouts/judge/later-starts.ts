@@ -6,25 +6,29 @@ import { logMeanExp } from './log-gamma.ts'
 /** All tests of the last so many starts go on. */
 const newestStarts = 4
 /** A test that began so many starts ago ends. Older ones thin out up to there: of twice the age there are half as many. */
-const mostStartsBack = 128
-/** The stake of the test that has run from the beginning. The others share the rest. */
-const firstStake = 0.5
+const mostStartsBack = 256
 
-/** The test of the k-th start after the first one has what lies between two of these. */
-const shareFrom = (start: number): number => (1 - firstStake) / Math.sqrt(start)
-
-type Started = { readonly start: number }
+export type Started = { readonly start: number }
 
 /** `ticks` of the whole rollout, and the tests of later starts that go on. */
-type StartedSums<Later extends Started> = { readonly ticks: number; readonly later: readonly Later[] }
+
+export type StartedSums<Later extends Started> = { readonly ticks: number; readonly later: readonly Later[] }
 
 /** Later starts of one kind of test. `start` counts from 1. */
 export class LaterStarts {
-  /** So many ticks after the start before it a test begins anew. Many starts find a fault soon after it began, and make each stake smaller. */
   readonly #ticksPerStart: number
+  /** The stake of the test that has run from the beginning. The others share the rest. */
+  readonly firstStake: number
 
-  constructor(ticksPerStart: number) {
+  /** So many ticks after the start before it a test begins anew. Many starts find a fault soon after it began, and make each stake smaller. */
+  constructor(ticksPerStart: number, firstStake: number) {
     this.#ticksPerStart = ticksPerStart
+    this.firstStake = firstStake
+  }
+
+  /** The stakes of all starts and `firstStake` together are 1. */
+  stakeOf(start: number): number {
+    return this.#shareFrom(start) - this.#shareFrom(start + 1)
   }
 
   /** The start that the tick after `ticks` ticks begins; 0: it begins none. */
@@ -43,10 +47,10 @@ export class LaterStarts {
     evidenceOf: (one: Later) => number,
   ): { readonly logEvidence: number; readonly best: Later | null } {
     let best: Later | null = null
-    let most = Math.log(firstStake) + whole
-    const logs = [most, Math.log(shareFrom(this.#lastStart(ticks) + 1))]
+    let most = Math.log(this.firstStake) + whole
+    const logs = [most, Math.log(this.#shareFrom(this.#lastStart(ticks) + 1))]
     for (const one of later) {
-      const log = Math.log(shareFrom(one.start) - shareFrom(one.start + 1)) + evidenceOf(one)
+      const log = Math.log(this.stakeOf(one.start)) + evidenceOf(one)
       logs.push(log)
       if (log > most) [most, best] = [log, one]
     }
@@ -66,6 +70,11 @@ export class LaterStarts {
       byStart.set(one.start, other === undefined ? one : add(other, one))
     }
     return keptStarts([...byStart.values()], last).toSorted((one, other) => one.start - other.start)
+  }
+
+  /** What the start has together with all later ones. It falls slowly, so that something is left for late faults. */
+  #shareFrom(start: number): number {
+    return (1 - this.firstStake) * start ** -0.3
   }
 
   /** The last start in so many ticks; 0: there was none. */

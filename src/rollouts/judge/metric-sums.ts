@@ -4,6 +4,7 @@ import { addCountSums, noCountSums, type CountSums } from './counts-test.ts'
 import { addDriftSums, noDriftSums, type DriftSums } from './drift-test.ts'
 import { addMeanSums, lessMeanSums, noMeanSums, type MeanSums } from './mean-interval.ts'
 import type { MetricRule } from './metric-rule.ts'
+import { addShareSums, noShareSums, type ShareSums } from './share-test.ts'
 import { addSignSums, noSignSums, type SignSums } from './sign-test.ts'
 import { lessCounts, ValueHistogram, type HistogramCounts } from './value-histogram.ts'
 
@@ -22,7 +23,7 @@ export type SignTestSums = BothValues & {
 export type MetricSums =
   | { readonly test: 'counts'; readonly counts: CountSums }
   | SignTestSums
-  | { readonly test: 'share'; readonly events: number; readonly count: number }
+  | ({ readonly test: 'share' } & ShareSums)
   | { readonly test: 'drift'; readonly drift: DriftSums }
   | { readonly test: 'memory'; readonly candidateBytes: number; readonly stableBytes: number }
   | { readonly test: 'promql'; readonly failuresInRow: number; readonly checks: number }
@@ -40,7 +41,7 @@ export function noMetricSums(rule: MetricRule): MetricSums {
 const emptySums: Readonly<Record<Exclude<MetricRule['test'], 'drift'>, MetricSums>> = {
   counts: { test: 'counts', counts: noCountSums },
   sign: { test: 'sign', signs: noSignSums, candidate: noArmValues, stable: noArmValues, later: [] },
-  share: { test: 'share', events: 0, count: 0 },
+  share: { test: 'share', ...noShareSums },
   memory: { test: 'memory', candidateBytes: 0, stableBytes: 0 },
   promql: { test: 'promql', failuresInRow: 0, checks: 0 },
 }
@@ -52,9 +53,7 @@ function addMetricSums(a: MetricSums, b: MetricSums): MetricSums {
     const signs = addSignSums(a.signs, b.signs)
     return { ...addBothValues(a, b), test: 'sign', signs, later: addLaterValues(signs, [...a.later, ...b.later]) }
   }
-  if (a.test === 'share' && b.test === 'share') {
-    return { test: 'share', events: a.events + b.events, count: a.count + b.count }
-  }
+  if (a.test === 'share' && b.test === 'share') return { test: 'share', ...addShareSums(a, b) }
   if (a.test === 'drift' && b.test === 'drift') return { test: 'drift', drift: addDriftSums(a.drift, b.drift) }
   // Every server has its own copy of both versions: the worst server decides.
   if (a.test === 'memory' && b.test === 'memory') {

@@ -4,8 +4,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { addCountSums, addCountTick, countEvidence, countFinding, noCountSums, type CountSums } from './counts-test.ts'
-import { driftEvidence } from './drift-test.ts'
+import { CountedClasses } from './counted-classes.ts'
+import { CountedShare } from './counted-share.ts'
+import { driftFinding } from './drift-test.ts'
 import { shareEvidence, shareInterval } from './share-interval.ts'
+import { shareAbove } from './share-test.ts'
 import {
   addSign,
   addSignSums,
@@ -58,7 +61,7 @@ function nextTick(sums: CountSums, rate: number, rateOfCandidate = rate): CountS
 
 function countsAlarm(rate: number): boolean {
   let sums = noCountSums
-  for (let tick = 0; tick < 200; tick++) {
+  for (let tick = 0; tick < 120; tick++) {
     sums = nextTick(sums, rate)
     if (sums.candidate.events > 0 && countFinding(sums).logEvidence >= needed) return true
   }
@@ -120,32 +123,36 @@ function sharedSignAlarm(): boolean {
 }
 
 function driftAlarm(): boolean {
-  const sums = { candidate: Array<number>(10).fill(0), stable: Array<number>(10).fill(0) }
-  for (let look = 0; look < 60; look++) {
-    for (let i = 0; i < 5; i++) {
-      // Classes are unevenly frequent, as those of real models.
-      const draw = (counts: number[]): void => {
-        const at = Math.floor(10 * even() ** 2)
-        counts[at] = (counts[at] as number) + 1
-      }
-      draw(sums.candidate)
-      for (let j = 0; j < 3; j++) draw(sums.stable)
-    }
-    if (driftEvidence(sums) >= needed) return true
+  const classes = new CountedClasses(10, undefined)
+  for (let look = 0; look < 80; look++) {
+    addAnswers(classes, 2)
+    if (driftFinding(classes.sums()).logEvidence >= needed) return true
   }
   return false
 }
 
+/** A tick of answers. Classes are unevenly frequent, as those of real models; `power` 2: both arms have the same. */
+function addAnswers(classes: CountedClasses, power: number): void {
+  for (let i = 0; i < 20; i++) {
+    const of = i < 5 ? 'candidate' : 'stable'
+    classes.add(of, Math.floor(10 * even() ** (of === 'candidate' ? power : 2)))
+  }
+  classes.tick()
+}
+
 /** The true share equals the limit: the interval must not leave it. */
 function shareAlarm(limit: number): boolean {
-  let [events, count] = [0, 0]
-  for (let look = 0; look < 300; look++) {
-    const more = 5
-    for (let i = 0; i < more; i++) if (even() < limit) events++
-    count += more
-    if (events > limit * count && shareEvidence(limit, events, count) >= needed) return true
+  const share = new CountedShare(undefined)
+  for (let look = 0; look < 200; look++) {
+    addToShare(share, limit)
+    if (shareAbove(share.sums(), limit, alpha) !== null) return true
   }
   return false
+}
+
+function addToShare(share: CountedShare, chance: number): void {
+  for (let i = 0; i < 5; i++) share.add(even() < chance)
+  share.tick()
 }
 
 describe('2,000 rollouts of a good candidate, looked at in every tick', () => {
@@ -209,6 +216,33 @@ describe('a fault that comes after ten minutes of health is found in two thirds 
   test('latency', () => {
     const next = (sums: SignSums, isBad: boolean): SignSums => nextSign(sums, figures.p50, true, isBad ? 1.5 : 1)
     assertSooner(noSignSums, next, (sums) => signFinding(sums).logEvidence, signEvidence)
+  })
+
+  test('other classes', () => {
+    const classes = new CountedClasses(10, undefined)
+    for (let tick = 0; tick < 600; tick++) addAnswers(classes, 2)
+    let found = 0
+    for (let tick = 1; driftFinding({ ...classes.sums(), later: [] }).logEvidence < needed; tick++) {
+      addAnswers(classes, 1)
+      if (found === 0 && driftFinding(classes.sums()).logEvidence >= needed) found = tick * 1.5
+      if (found > 0 && tick > found) return
+    }
+    assert.fail(`${found / 1.5} ticks`)
+  })
+
+  test('a share above its limit', () => {
+    const share = new CountedShare(undefined)
+    for (let tick = 0; tick < 600; tick++) addToShare(share, 0.001)
+    let ticks = 0
+    while (shareAbove(share.sums(), 0.01, alpha) === null) {
+      addToShare(share, 0.1)
+      ticks++
+    }
+    for (let i = 0; i < ticks; i++) addToShare(share, 0.1)
+    const { events, count } = share.sums()
+    assert.ok(shareInterval(events, count, alpha).low < 0.01, `one window would take less than ${ticks * 2} ticks`)
+    // After a restart the windows are the same.
+    assert.deepEqual(new CountedShare(share.sums()).sums(), share.sums())
   })
 })
 

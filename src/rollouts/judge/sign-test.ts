@@ -6,11 +6,17 @@ import { logMeanExp } from './log-gamma.ts'
 
 /** The chances of a vote against the candidate that the test bets on, each with the same stake. */
 const chances = [0.55, 0.6, 0.7, 0.8, 0.9, 0.97] as const
-const logAgainst = chances.map((q) => Math.log(2 * q))
-const logInFavour = chances.map((q) => Math.log(2 * (1 - q)))
+/** Those of tests that began later. Most of the stake is on a fault that shows in nearly every tick, the rest on one that shows in most of them. */
+const laterChances = [0.75, 0.94, 0.96, 0.98] as const
+
+type Bet = { readonly logAgainst: number; readonly logInFavour: number }
+
+const betOn = (q: number): Bet => ({ logAgainst: Math.log(2 * q), logInFavour: Math.log(2 * (1 - q)) })
+const bets = chances.map(betOn)
+const laterBets = laterChances.map(betOn)
 
 /** A clear difference is found in some ten ticks. */
-const starts = new LaterStarts(10)
+const starts = new LaterStarts(5, 0.4)
 
 /** Votes against the candidate, and votes for it. */
 export type Votes = { readonly against: number; readonly inFavour: number }
@@ -53,15 +59,17 @@ export const addSignSums = (a: SignSums, b: SignSums): SignSums => ({
 })
 
 /** ln e of these votes: evidence that more than half of the ticks go against the candidate. */
-export const signEvidence = ({ against, inFavour }: Votes): number =>
-  logMeanExp(logAgainst.map((log, i) => against * log + inFavour * (logInFavour[i] as number)))
+export const signEvidence = (votes: Votes): number => evidenceOf(votes, bets)
+
+const evidenceOf = ({ against, inFavour }: Votes, of: readonly Bet[]): number =>
+  logMeanExp(of.map((bet) => against * bet.logAgainst + inFavour * bet.logInFavour))
 
 /** ln e of all starts together, and the later start that has most of it; null: the whole rollout has it. */
 export function signFinding(sums: SignSums): {
   readonly logEvidence: number
   readonly best: SignSums['later'][number] | null
 } {
-  return starts.mix(signEvidence(sums), sums, signEvidence)
+  return starts.mix(signEvidence(sums), sums, (votes) => evidenceOf(votes, laterBets))
 }
 
 /** The upper order statistic: with few samples the p99 is the maximum. `sorted` ascends and is not empty. */
