@@ -325,6 +325,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'backends/onnx/native/native-runner.ts maxKeptPlans',
     'frontends/openai/template-worker.ts mostParsed',
     'ports/http/router.ts mostKnownTargets',
+    'protocol/torchserve/torch-request.ts mostKnownBytes',
     'ports/http/router.ts longestKnownTarget',
     'ports/http/cross-origin.ts maxAgeSeconds',
     'repository/cloud/model-views.ts maxOldViews',

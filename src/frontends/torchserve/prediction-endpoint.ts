@@ -27,6 +27,8 @@ type PredictionCall = {
 /** When a client leaves this much unread and the model cannot be paused, the request is given up. */
 const mostUnreadBytes = 16 * 1024 * 1024
 
+const texts = new WeakMap<readonly string[], { readonly path: string; readonly text: string }>()
+
 export class PredictionExchange extends HttpExchange {
   readonly #call: PredictionCall
   readonly #counts: TorchserveCounts
@@ -51,9 +53,20 @@ export class PredictionExchange extends HttpExchange {
     this.answersOnce = !signature.isDecoupled
     this.reserve(body.length)
     const contentType = this.header('content-type') ?? ''
-    const headers = [...pairs(this.http.headers), ...this.#call.extraHeaders]
-    const request = { id: this.#id, headers, contentType, body }
+    const request = { id: this.#id, headers: this.#headersText(), contentType, body }
     this.submit({ id: this.#id, inputs: torchTensors(request, config.maxBatchSize > 0) })
+  }
+
+  /** A client that repeats its head has the same headers, the same object, in each request. */
+  #headersText(): string {
+    const { headers } = this.http
+    const { extraHeaders } = this.#call
+    const path = extraHeaders.join()
+    const last = texts.get(headers)
+    if (last?.path === path) return last.text
+    const text = JSON.stringify(Object.fromEntries([...pairs(headers), ...extraHeaders]))
+    texts.set(headers, { path, text })
+    return text
   }
 
   protected override refused(error: ServerError): void {
@@ -78,7 +91,8 @@ export class PredictionExchange extends HttpExchange {
   }
 
   #writeOnce(response: InferenceResponse): void {
-    const { status, contentType, headers, body } = torchAnswer(response)
+    const { head, body } = torchAnswer(response)
+    const { status, contentType, headers } = head
     this.#counts.answered(status)
     const options = {
       headers: [...headers, ...torchserveHeaders(this.#id)],
@@ -90,7 +104,8 @@ export class PredictionExchange extends HttpExchange {
 
   #writePiece(response: InferenceResponse, isFinal: boolean): void {
     if (!response.isFlagOnly) {
-      const { status, contentType, headers, body } = torchAnswer(response)
+      const { head, body } = torchAnswer(response)
+      const { status, contentType, headers } = head
       if (this.#stream === null) {
         this.#counts.answered(status)
         const all = [...headers, ...(isFinal ? [] : ['ts_stream_next', 'true']), ...torchserveHeaders(this.#id)]

@@ -336,7 +336,7 @@ class GrpcPrediction extends CallExchange {
     const given = request['input'] as ReadonlyMap<string, Buffer>
     const fields = [...given].map(([field, value]) => ({ name: field, contentType: '', value }))
     const sequenceId = request['sequenceId'] as string
-    const headers = sequenceId === '' ? [] : [['ts_request_sequence_id', sequenceId] as const]
+    const headers = JSON.stringify(sequenceId === '' ? {} : { ts_request_sequence_id: sequenceId })
     const inputs = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
     this.submit({ id: this.#id, inputs })
   }
@@ -354,8 +354,8 @@ class GrpcPrediction extends CallExchange {
   protected override write(response: InferenceResponse, isFinal: boolean): void {
     if (isFinal || this.answersOnce) this.tellLoad()
     if (!response.isFlagOnly) {
-      const { status, body } = torchAnswer(response)
-      this.#counts.answered(status)
+      const { head, body } = torchAnswer(response)
+      this.#counts.answered(head.status)
       this.#send(body)
     }
     response.release()

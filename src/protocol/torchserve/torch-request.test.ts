@@ -27,9 +27,15 @@ test('a handler cannot write into the head of the answer', () => {
     'Content-Length': '3',
     'Transfer-Encoding': 'chunked',
   }
-  const { headers: kept, contentType, status, body } = answerOf({ status: 201, contentType: 'a\r\nb', headers })
-  assert.deepEqual([kept, contentType, status, body.toString()], [['x-good', 'yes'], '', 201, 'body'])
+  const { head, body } = answerOf({ status: 201, contentType: 'a\r\nb', headers })
+  assert.deepEqual([head, body.toString()], [{ status: 201, contentType: '', headers: ['x-good', 'yes'] }, 'body'])
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`x-${index}`, '1']))
-  assert.equal(answerOf({ status: 99, contentType: '', headers: many }).headers.length, 128)
-  assert.equal(answerOf({ status: 99, contentType: '', headers: {} }).status, 500)
+  assert.equal(answerOf({ status: 99, contentType: '', headers: many }).head.headers.length, 128)
+  assert.equal(answerOf({ status: 99, contentType: '', headers: {} }).head.status, 500)
+})
+
+test('a head that is the same as the last one is the same object, and another one is read', () => {
+  const [first, same, other] = [200, 200, 201].map((status) => answerOf({ status, contentType: '', headers: {} }).head)
+  assert.equal(first, same)
+  assert.deepEqual([same?.status, other?.status], [200, 201])
 })

@@ -9,6 +9,10 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 
+# What most handlers say of an answer.
+_plain_head = json.dumps({"status": 200, "phrase": "", "contentType": "", "headers": {}}).encode()
+
+
 class HandlerFailure(Exception):
     def __init__(self, text, status):
         super().__init__(text)
@@ -68,6 +72,8 @@ class Answers:
         # TorchServe marks answers in pieces with this header; here the end of the request tells it.
         headers.pop("ts_stream_next", None)
         content_type = context.get_response_content_type(row)
+        if not (phrase or content_type or headers) and (status or 200) == 200:
+            return _plain_head
         head = {"status": status or 200, "phrase": phrase or "", "contentType": content_type or "", "headers": headers}
         return json.dumps(head).encode()
 
