@@ -1,5 +1,5 @@
 """python3 bench/gpu/batch_sizes.py: what batches of changing sizes cost on a GPU, and what CUDA graphs and filled batches change. One
-ResNet-50 is served three ways: as it is, with `optimization { cuda { graphs: true } }`, and filled up to one size. Then loads of 80 % of the peak over gRPC and HTTP, from one and from four programs, because four that do not know of each other
+ResNet-50 is served three ways: as it is, with `optimization { cuda { graphs: true } }`, and filled up to one size. Then loads of 80 % of the peak over shared memory, gRPC and HTTP, from one and from four programs, because four that do not know of each other
 send at the same moment now and then.
 
 Takes the same options as resnet50_onnx.py, and needs no client library."""
@@ -112,13 +112,12 @@ def measure(options, report, repository, log):
         for way in ("graphs", "plain"):
             perf("quarters " + way, way, max(1, batch // 4), 16, "grpc", True)
             perf("full " + way, way, batch, 4, "grpc", True)
-        way = "graphs"
-        for protocol in ("grpc", "http"):
-            peak = perf("%s peak" % protocol, way, batch, 2, protocol, False, processes=4)
-            if peak:
-                for processes in (1, 2, 4):
-                    rate = 0.8 * peak["images_per_second"] / batch
-                    perf("%s at 80%%, %d programs" % (protocol, processes), way, batch, 1, protocol, False, processes=processes, rate=rate)
+        loads = (("shared memory", "grpc", True, 1, 8), ("grpc", "grpc", False, 4, 2), ("http", "http", False, 4, 2))
+        for name, protocol, region, programs, at_once in loads:
+            peak = perf("%s peak" % name, "graphs", batch, at_once, protocol, region, processes=programs)
+            for processes in (1, 2, 4) if peak else ():
+                rate = 0.8 * peak["images_per_second"] / batch
+                perf("%s at 80%%, %d programs" % (name, processes), "graphs", batch, 1, protocol, region, processes=processes, rate=rate)
 
 
 def main():

@@ -112,7 +112,11 @@ def ask_on_gpu(address, model, rounds=1):
         out = grpc.InferRequestedOutput("Y")
         out.set_shared_memory("x", x.nbytes, offset=256 + x.nbytes)
         begin = time.perf_counter()
-        answer = client.infer(model, [one], outputs=[out, grpc.InferRequestedOutput("FACTS")])
+        try:
+            answer = client.infer(model, [one], outputs=[out, grpc.InferRequestedOutput("FACTS")])
+        except Exception:
+            client.unregister_cuda_shared_memory("x")
+            raise
         times.append(time.perf_counter() - begin)
         got = cudashm.get_contents_as_numpy(region, np.float32, [64 + 2 * x.size])[64 + x.size :].reshape(x.shape)
         worst = max(worst, float(np.abs(got - 2 * x).max()))

@@ -46,6 +46,7 @@ def parse():
     parser.add_argument("--log", default="", help="where the log of the server goes")
     parser.add_argument("--cpu", action="store_true", help="try the script out where there is no GPU")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="append", default=[], help="a flag more for the server")
     parser.add_argument("--option", action="append", default=[], help="key=value of the accelerator cuda")
     return parser.parse_args()
 
@@ -155,7 +156,7 @@ def serving(options, repository, log_path, more=()):
     command = [options.node, launcher, "serve", "--model-repository=" + repository, "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
     command += ["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1"]
     command += ["--exit-on-error=false", "--exit-timeout-secs=5", "--allow-client-shared-memory=true", "--log-verbose=1"]
-    command += ["--backend-config=python,interpreter=" + sys.executable, "--pinned-memory-pool-byte-size=%d" % (1 << 30), *more]
+    command += ["--backend-config=python,interpreter=" + sys.executable, "--pinned-memory-pool-byte-size=%d" % (1 << 30), *options.serve, *more]
     with open(log_path, "w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=root, start_new_session=True)
     try:
@@ -476,7 +477,8 @@ def starved(options, address):
                 told.append(str(error)[:400])
             time.sleep(0.02)
 
-    load = ("resnet50", 8, 2, "grpc", True)
+    # Whole batches: a batch of another size would make cuDNN plan its kernels, which takes longer than anything that is measured here.
+    load = ("resnet50", options.batch, 2, "grpc", True)
     alone = perf(options, address, *load)
     thread = threading.Thread(target=ask)
     thread.start()

@@ -93,7 +93,7 @@ class InferenceRequest:
                 % (request_id, inputs, requested_output_names, model_name)
             )
         for tensor in inputs:
-            if type(tensor) is not Tensor:
+            if not isinstance(tensor, Tensor):
                 raise TritonModelException(
                     "Input tensor for request with id '%s' and model name '%s' should not be empty."
                     % (request_id, model_name)

@@ -34,7 +34,7 @@ class InferenceResponse:
                 "Invoked with: %r, error=%r" % (output_tensors, error)
             )
         for tensor in output_tensors:
-            if type(tensor) is not Tensor:
+            if not isinstance(tensor, Tensor):
                 if tensor is None:
                     raise TritonModelException("Output tensor for inference response should not be empty.")
                 raise TypeError(

@@ -144,6 +144,8 @@ class SourceTest(unittest.TestCase):
             tensors = [Tensor.from_dlpack("b", OfGpu()), Tensor.from_dlpack("b", capsule())]
         for tensor in tensors:
             self.assertIsInstance(tensor, DeviceTensor)
+            pb_utils.InferenceResponse([tensor])
+            pb_utils.InferenceRequest(model_name="m", requested_output_names=[], inputs=[tensor])
             self.assertEqual((tensor.is_cpu(), tensor.shape(), tensor.triton_dtype()), (False, [4], 11))
             self.assertEqual(tensor.__dlpack_device__(), (2, 1))
             capsule_again = tensor.to_dlpack()

@@ -97,6 +97,16 @@ export const modelParameters = {
     trueOrFalse,
     '[Loaded on the first request](../guide/model-repository.md#models-that-load-on-demand)',
   ),
+  gpu_memory_bytes: row(
+    every,
+    byteCount,
+    'What the model takes of each GPU that it is on, for [`--model-memory-limit`](../guide/gpu.md#memory) before the first load, which measures it; without: the size of its files',
+  ),
+  gpu_placement: row(
+    every,
+    oneOf('all', 'most_free'),
+    'On which of the GPUs of an instance group the model is: on all of them, as with Triton, or at each load on the one with the most free memory',
+  ),
   keep_warm: row(every, trueOrFalse, 'Once in memory the model stays there, whichever other model needs room'),
   idle_unload_secs: row(every, seconds, 'The model leaves the memory after so long without a request; 0: it stays'),
   instances_min: row(

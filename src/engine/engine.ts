@@ -47,6 +47,8 @@ import { canonicalVersion } from './serving/version-text.ts'
 import { chooseForModel } from './serving/choose-for-model.ts'
 
 type EngineDependencies = LoadDependencies & {
+  /** Free memory of a GPU; absent: nvidia-smi is asked. */
+  readonly freeGpuBytes?: (deviceId: number) => Promise<number | null>
   readonly repository: ModelSource
   /** Absent: no request is traced. */
   readonly tracer?: Tracer

@@ -17,6 +17,22 @@ import {
   text,
 } from './flag-forms.ts'
 
+/** A size for the host, or one behind the number of a GPU and a colon. */
+const memoryLimit = formOf('[GPU:]SIZE', (name, given): [place: number, bytes: number] => {
+  const [, device = '', size = ''] = /^(?:(\d{1,4}):)?(.*)$/s.exec(given) ?? []
+  return [device === '' ? hostPlace : Number(device), byteSize.parse(name, size)]
+})
+/** Stands for the host among the numbers of GPUs. */
+const hostPlace = -1
+
+/** By place; without those that are unlimited. Of two for one place the last counts. */
+const memoryLimits = (flags: FlagValues): Map<number, number> =>
+  new Map(
+    [...new Map(flags.all('model-memory-limit').map((given) => memoryLimit.parse('model-memory-limit', given)))].filter(
+      ([, limit]) => limit !== Infinity,
+    ),
+  )
+
 export const modelFlags = [
   flag('model-repository', text('PATH'), '', repeatable)
     .says('Folder of models to serve, or s3://, gs://, as://, or the http(s):// address of a .tar.gz')
@@ -65,13 +81,15 @@ export const modelFlags = [
   flag('model-load-retry-delay-ms', integer(0, 2 ** 31 - 1), '0', ours)
     .says('Milliseconds before a load that failed is tried again')
     .to('engine.modelLoadRetryDelayMs'),
-  flag('model-memory-limit', byteSize, 'unlimited', ours)
+  flag('model-memory-limit', memoryLimit, 'unlimited', { ...ours, ...repeatable })
     .says(
-      'Most memory that models take together, such as 8GiB; those idle longest are unloaded to make room for others',
+      'Most memory that models take together, such as 8GiB, and of a GPU, such as 0:40GiB; those idle longest are unloaded to make room for others',
     )
-    .set('engine.modelMemoryLimitBytes', (flags) => {
-      const limitBytes = flags.number('model-memory-limit')
-      return limitBytes === Infinity ? 0 : limitBytes
+    .set('engine.modelMemoryLimitBytes', (flags) => memoryLimits(flags).get(hostPlace) ?? 0)
+    .set('engine.gpuMemoryLimitBytes', (flags) => {
+      const limits = memoryLimits(flags)
+      limits.delete(hostPlace)
+      return limits
     }),
   flag('model-lazy-load', boolean, 'false', ours)
     .says('Load each model on the first request for it')

@@ -87,6 +87,8 @@ export type EngineSettings = {
   readonly modelLoadRetryDelayMs: number
   /** `--model-memory-limit`: what models may take together; 0 for no limit. */
   readonly modelMemoryLimitBytes: number
+  /** The same by GPU. */
+  readonly gpuMemoryLimitBytes: ReadonlyMap<number, number>
   /** `--model-lazy-load`: models that do not say otherwise are loaded on the first request. */
   readonly isModelLoadLazy: boolean
   /** `--model-idle-unload-secs`: after so long without a request a model leaves the memory; 0 for never. */

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 
 /** A driver that does not answer must not keep the server from starting. */
 const timeoutMs = 10_000
+const mebibyte = 1024 * 1024
 
 /**
  * NVIDIA GPUs that models can be placed on, numbered from 0 as CUDA numbers them. Where nvidia-smi is not on the PATH, as in
@@ -48,8 +49,22 @@ export function visibleCount(list: string): number {
 
 /** The used share of a GPU's memory, from 0 to 1; null where nvidia-smi does not tell. */
 export async function usedGpuShare(deviceId: number, program = 'nvidia-smi'): Promise<number | null> {
+  const memory = await gpuMemory(deviceId, program)
+  return memory === null ? null : memory.usedBytes / memory.totalBytes
+}
+
+/** What no program has taken; null as above. */
+export async function freeGpuBytes(deviceId: number, program = 'nvidia-smi'): Promise<number | null> {
+  const memory = await gpuMemory(deviceId, program)
+  return memory === null ? null : memory.totalBytes - memory.usedBytes
+}
+
+async function gpuMemory(
+  deviceId: number,
+  program: string,
+): Promise<{ readonly usedBytes: number; readonly totalBytes: number } | null> {
   const question = ['--query-gpu=memory.used,memory.total', '--format=csv,noheader,nounits', `--id=${deviceId}`]
   const answer = await promisify(execFile)(program, question, { timeout: timeoutMs }).catch(() => null)
   const [used = NaN, total = NaN] = (answer?.stdout ?? '').split(',').map(Number)
-  return total > 0 && used >= 0 ? used / total : null
+  return total > 0 && used >= 0 ? { usedBytes: used * mebibyte, totalBytes: total * mebibyte } : null
 }

@@ -24,6 +24,8 @@ import type { ModelSource } from './model-source.ts'
 import { LoadProgress } from './load-progress.ts'
 import type { LoadSettings } from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
+import { GpuMeter } from '../serving/gpu-meter.ts'
+import { freeGpuBytes } from '../../telemetry/gpu-count.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
 import type { ServedModel } from '../serving/served-model.ts'
 import type { ServedVersion } from '../serving/served-version.ts'
@@ -39,6 +41,8 @@ type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 
   readonly recorder: ChangeRecorder
   /** Absent: the version policy of each model decides. */
   readonly versionRule?: () => VersionRule | null
+  /** Absent: nvidia-smi is asked. */
+  readonly freeGpuBytes?: (deviceId: number) => Promise<number | null>
 }
 
 export type LifecycleSettings = LoadSettings & {
@@ -49,6 +53,8 @@ export type LifecycleSettings = LoadSettings & {
   readonly modelLoadRetryDelayMs?: number
   /** `--model-memory-limit`; 0 or absent: none. */
   readonly modelMemoryLimitBytes?: number
+  /** The same by GPU. */
+  readonly gpuMemoryLimitBytes?: ReadonlyMap<number, number>
   /** `--model-lazy-load` */
   readonly isModelLoadLazy?: boolean
   /** `--model-idle-unload-secs`; 0 or absent: never. */
@@ -96,6 +102,8 @@ export class ModelLifecycle {
       unload: (key, origin) => this.#unloadOne(key, origin),
     })
     const { residencyLedger: ledger = new ResidencyLedger() } = dependencies
+    const { gpuMemoryLimitBytes = new Map<number, number>() } = settings
+    const askFree = dependencies.freeGpuBytes ?? freeGpuBytes
     this.#residency = new ModelResidency(
       {
         clock: this.#clock,
@@ -104,9 +112,11 @@ export class ModelLifecycle {
         models: this.#models,
         isCalled: (key) => this.#ensembles.isCalled(key),
         putToSleep: (model, reason) => this.#sleep.putToSleep(model, reason),
+        freeGpuBytes: askFree,
       },
       {
         memoryLimitBytes: settings.modelMemoryLimitBytes ?? 0,
+        gpuLimitBytes: gpuMemoryLimitBytes,
         isLazy: settings.isModelLoadLazy ?? false,
         idleUnloadSecs: settings.modelIdleUnloadSecs ?? 0,
       },
@@ -116,6 +126,7 @@ export class ModelLifecycle {
       models: this.#models,
       patience: this.#patience,
       changed: () => void this.#revision++,
+      gpuMeter: new GpuMeter(askFree, gpuMemoryLimitBytes.size > 0),
     }
     const isEnsemble = (key: ModelKey): boolean => this.#ensembles.isEnsemble(key)
     this.#switch = new VersionSwitch({ ...shared, isEnsemble }, settings)
@@ -199,7 +210,7 @@ export class ModelLifecycle {
     return this.#changes.run(version.key, async () => {
       if (version.state !== 'READY') return
       const factor = count / (activeGroups(version.config)[0]?.count ?? count)
-      this.#residency.requireRoom(version.key, version.memoryBytes * (factor - 1))
+      this.#residency.requireRoom(version, factor)
       await version.rescale(withInstanceCount(version.config, count))
       this.#residency.grown(version, factor)
       this.#revision++
@@ -388,8 +399,8 @@ export class ModelLifecycle {
       throw new ServerError('INVALID_ARG', `load failed for model '${model.label}': ${reason}\n`)
     }
     const residency = this.#residency.settingsOf(polled)
-    const neededBytes = load.length === 0 ? 0 : this.#residency.estimate(polled, load)
-    const release = await this.#residency.reserve(model.key, neededBytes)
+    const needs = load.length === 0 ? new Map<number, number>() : this.#residency.estimate(polled, load)
+    const release = await this.#residency.reserve(model.key, needs)
     try {
       const next = await this.#gate.run(() => this.#switch.bringUp(model, plan))
       this.#residency.adopt(model, residency)

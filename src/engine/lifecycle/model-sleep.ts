@@ -98,6 +98,7 @@ export class ModelSleep {
       this.#dependencies.changed()
       await Promise.all(ready.map((version) => version.unload(patience)))
       model.memoryBytes = 0
+      model.gpuBytes = new Map()
       this.#dependencies.changed()
       return true
     })

@@ -19,13 +19,15 @@ test('a model’s parameters go before the server’s defaults', () => {
     isKeptWarm: false,
     idleUnloadNs: 60e9,
     declaredBytes: null,
+    declaredGpuBytes: null,
   })
-  const own = { lazy: 'false', keep_warm: 'true', idle_unload_secs: '0.5', memory_bytes: '1.5 GiB' }
+  const own = { lazy: 'false', keep_warm: 'true', idle_unload_secs: '0.5', memory_bytes: '1.5 GiB', gpu_memory_bytes: '1 GiB' }
   assert.deepEqual(residencyOf(configWith(own), busy), {
     isLazy: false,
     isKeptWarm: true,
     idleUnloadNs: 5e8,
     declaredBytes: 1.5 * 1024 ** 3,
+    declaredGpuBytes: 1024 ** 3,
   })
 })
 

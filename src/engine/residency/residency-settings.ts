@@ -19,6 +19,8 @@ export type Residency = {
   readonly idleUnloadNs: number
   /** The bytes that the configuration declares; null: none are declared. */
   readonly declaredBytes: number | null
+  /** The same, of each GPU that the model is on. */
+  readonly declaredGpuBytes: number | null
 }
 
 /** Throws INVALID_ARG for a value that cannot be read: without the error the value would be ignored. */
@@ -28,5 +30,6 @@ export function residencyOf(config: ModelConfig, defaults: ResidencyDefaults): R
     isKeptWarm: readParameter(config, 'keep_warm') ?? false,
     idleUnloadNs: (readParameter(config, 'idle_unload_secs') ?? defaults.idleUnloadSecs) * 1e9,
     declaredBytes: readParameter(config, 'memory_bytes'),
+    declaredGpuBytes: readParameter(config, 'gpu_memory_bytes'),
   }
 }

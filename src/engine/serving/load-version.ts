@@ -3,7 +3,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { Backend, Instance, ModelFiles } from '../../model/backend.ts'
+import type { Backend, Instance, LoadedModel, ModelFiles } from '../../model/backend.ts'
 import { backendAdvice } from '../../config/known-backends.ts'
 import type { CoresOf } from '../../config/host-policy.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
@@ -21,6 +21,7 @@ import { overloadSettings } from '../../scheduling/overload-settings.ts'
 import { DynamicBatchScheduler } from '../../scheduling/dynamic-batch-scheduler.ts'
 import { dynamicBatchSettings } from '../../scheduling/dynamic-batch-settings.ts'
 import type { RateLimiter } from '../../scheduling/rate-limiter.ts'
+import { freeGpuBytes } from '../../telemetry/gpu-count.ts'
 import { SequenceScheduler } from '../../scheduling/sequence-scheduler.ts'
 import { sequenceSettings } from '../../scheduling/sequence-settings.ts'
 import { executedSignature } from '../../scheduling/sequence-signature.ts'
@@ -30,6 +31,8 @@ import { ResponseCacheScheduler } from '../../scheduling/response-cache-schedule
 import type { LoadedParts } from './served-version.ts'
 import { SingleFlightScheduler } from '../../scheduling/single-flight-scheduler.ts'
 import { requireGpuMemory } from './gpu-load-limit.ts'
+import type { GpuMeter } from './gpu-meter.ts'
+import { devicesOf, placeOnGpus } from './place-on-gpus.ts'
 import { LoadSteps } from './load-steps.ts'
 import { warmUp } from './warm-up.ts'
 
@@ -40,6 +43,8 @@ export type LoadDependencies = {
   readonly rateLimiter?: RateLimiter | null
   /** Absent: Instances run on all cores. */
   readonly coresOf?: CoresOf | undefined
+  /** Absent: nobody measures what models take of GPUs. */
+  readonly gpuMeter?: GpuMeter
   readonly clock: Clock
   readonly log: Log
   /** The Backend of that name, made or found on first use; null when there is none. */
@@ -88,15 +93,44 @@ export async function loadVersion(
   const { log } = dependencies
   const limited = limitExecution(config, settings.maxExecutionSecs ?? 0)
   await requireGpuMemory(config, settings.gpuLoadLimits ?? new Map())
-  const loaded = await backend.load({ name, version, config: limited, signature: executed, files, log })
-  steps.done('model opened by its backend')
-  let instances: InstanceSet | null = null
-  try {
+  const meter = dependencies.gpuMeter ?? null
+  const open = async (): Promise<OpenedVersion> => {
+    const loaded = await backend.load({ name, version, config: limited, signature: executed, files, log })
+    steps.done('model opened by its backend')
     const warmUpModel = { config, signature: executed, modelDirectory: files.modelDirectory, initialStates }
-    instances = await InstanceSet.create(
+    return { loaded, instances: await openInstances(dependencies, config, loaded, warmUpModel, onReadinessChange) }
+  }
+  const { value, bytes } =
+    meter === null ? { value: await open(), bytes: null } : await meter.measure(devicesOf(config), open)
+  const { loaded, instances } = value
+  steps.done('instances initialised and warmed up', { instances: instances.count })
+  try {
+    const inner = createScheduler(dependencies, settings, config, signature, instances.scheduled, initialStates)
+    const scheduler = await sharingScheduler(dependencies, { config, files }, inner)
+    instances.start(scheduler)
+    return { config, signature, loaded, instances, scheduler, ...(bytes === null ? {} : { gpuBytes: bytes }) }
+  } catch (reason) {
+    await instances.close().catch(() => undefined)
+    await loaded.close()
+    throw reason
+  }
+}
+
+type OpenedVersion = { readonly loaded: LoadedModel; readonly instances: InstanceSet }
+
+/** Closes the model when it has no Instances. */
+async function openInstances(
+  dependencies: LoadDependencies,
+  config: ModelConfig,
+  loaded: LoadedModel,
+  warmUpModel: Parameters<typeof warmUp>[1],
+  onReadinessChange: () => void,
+): Promise<InstanceSet> {
+  try {
+    return await InstanceSet.create(
       {
         clock: dependencies.clock,
-        log: log.from('instance-set.ts'),
+        log: dependencies.log.from('instance-set.ts'),
         loaded,
         rateLimiter: dependencies.rateLimiter ?? null,
         coresOf: dependencies.coresOf,
@@ -105,13 +139,7 @@ export async function loadVersion(
       },
       config.instanceGroup,
     )
-    steps.done('instances initialised and warmed up', { instances: instances.count })
-    const inner = createScheduler(dependencies, settings, config, signature, instances.scheduled, initialStates)
-    const scheduler = await sharingScheduler(dependencies, { config, files }, inner)
-    instances.start(scheduler)
-    return { config, signature, loaded, instances, scheduler }
   } catch (reason) {
-    await instances?.close().catch(() => undefined)
     await loaded.close()
     throw reason
   }
@@ -156,6 +184,7 @@ async function completeVersion(
   normaliseModelConfig(config)
   const usesGpus = settings.gpuCount === 0 ? false : await backend?.usesGpus?.()
   normaliseInstanceGroups(config, { gpuCount: settings.gpuCount, usesGpus })
+  if (settings.gpuCount > 1) await placeOnGpus(config, freeGpuBytes)
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   const classNames = backend?.classNames?.(config, files) ?? []
   const labels = new Map([...classNames, ...(await readLabels(config, files.modelDirectory))])

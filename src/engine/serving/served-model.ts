@@ -60,6 +60,8 @@ export class ServedModel implements VersionChoice {
   failure = ''
   /** The memory of its versions; 0 while the model is not in memory. */
   memoryBytes = 0
+  /** The same by GPU. */
+  gpuBytes: ReadonlyMap<number, number> = new Map()
   /** The number of the version that requests without one get; '': the highest one. Set by the ModelDirectory alone. */
   #standard = ''
   /** Chooses the version of each request; null: `find` does. Set by the ModelDirectory alone. */

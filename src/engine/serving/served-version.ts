@@ -32,6 +32,8 @@ export type LoadedParts = {
   /** Null for an ensemble, which has no Instances. */
   readonly instances: InstanceSet | null
   readonly scheduler: Scheduler
+  /** What was measured of each GPU, where the backend itself does not tell; absent: nothing. */
+  readonly gpuBytes?: ReadonlyMap<number, number>
   /** Whether an ensemble can serve; absent: at least one Instance must be ready. */
   readonly isReady?: () => boolean
 }
@@ -295,9 +297,14 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#parts?.instances?.memoryBytes() ?? Promise.resolve(null)
   }
 
+  /** What the load took of each GPU. */
+  get gpuBytes(): ReadonlyMap<number, number> {
+    return this.#parts?.loaded.deviceBytes ?? this.#parts?.gpuBytes ?? noDevices
+  }
+
   statistics(): ModelStatistics {
     const snapshot = this.#statistics.snapshot(this.name, this.version, this.#clock.wallMs(), this.#clock.nowNs())
-    const onGpus = this.#parts?.loaded.deviceBytes ?? noDevices
+    const onGpus = this.gpuBytes
     if (this.memoryBytes === 0 && onGpus.size === 0) return snapshot
     const ofHost = this.memoryBytes === 0 ? [] : [{ type: 'CPU', id: 0, byteSize: BigInt(this.memoryBytes) }]
     const ofGpus = Array.from(onGpus, ([id, bytes]) => ({ type: 'GPU', id, byteSize: BigInt(bytes) }))

@@ -1,0 +1,102 @@
+"""python3 bench/gpu/model_memory.py: `--model-memory-limit` of a GPU. What loads take is measured, for an ONNX and a Python model; models that find no room
+push out those used longest ago; one that is larger than the limit is refused. Takes the options of resnet50_onnx.py, and needs no client library."""
+import os
+import shutil
+import sys
+import tempfile
+
+import batch_sizes
+import resnet50_onnx as bench
+
+holder = '''
+import torch
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.held = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda")
+
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", pb_utils.get_input_tensor_by_name(each, "X").as_numpy())]) for each in requests]
+'''
+
+
+def make_repository(options, model_file, folder):
+    tensors = 'input { name: "INPUT__0" data_type: TYPE_FP16 dims: [ 3, %d, %d ] }\noutput { name: "OUTPUT__0" data_type: TYPE_FP16 dims: [ 1000 ] }\n' % (options.size, options.size)
+    lazy = 'instance_group { kind: KIND_GPU count: 1 }\nparameters { key: "lazy" value: { string_value: "true" } }\n'
+    for name in ("a", "b", "c"):
+        os.makedirs(os.path.join(folder, name, "1"))
+        os.link(model_file, os.path.join(folder, name, "1", "model.onnx"))
+        with open(os.path.join(folder, name, "config.pbtxt"), "w") as file:
+            file.write('platform: "onnxruntime_onnx"\nmax_batch_size: 8\n' + tensors + lazy)
+    os.makedirs(os.path.join(folder, "holder", "1"))
+    with open(os.path.join(folder, "holder", "1", "model.py"), "w") as file:
+        file.write(holder)
+    with open(os.path.join(folder, "holder", "config.pbtxt"), "w") as file:
+        file.write('backend: "python"\ninput { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }\noutput { name: "Y" data_type: TYPE_INT32 dims: [ 1 ] }\n' + lazy)
+
+
+def use(options, address, model):
+    if model == "holder":
+        body = {"inputs": [{"name": "X", "shape": [1], "datatype": "INT32", "data": [1]}]}
+        status, answer = bench.call(address["http"], "/v2/models/holder/infer", body)
+        if status != 200:
+            raise RuntimeError(str(answer))
+    else:
+        batch_sizes.infer(options, address, model, batch_sizes.images_of(options, 1, 1))
+
+
+def loaded(address):
+    return [each["name"] for each in bench.call(address["http"], "/v2/repository/index", {})[1] if each.get("state") == "READY"]
+
+
+def first_look(options, address):
+    """What each kind takes; the Python model holds 1 GiB, beside the context of its process."""
+    for model in ("a", "b", "holder"):
+        use(options, address, model)
+    return {**bench.memory_of_models(address), "nvidia_smi_mib": bench.gpu_memory_mib()}
+
+
+def in_turn(options, address):
+    """Room for two: the one used longest ago makes room for the third."""
+    seen = []
+    for model in ("a", "b", "a", "c", "b"):
+        use(options, address, model)
+        seen.append([model, loaded(address)])
+    return {"used, then loaded": seen, "right": [each[1] for each in seen] == [["a"], ["a", "b"], ["a", "b"], ["a", "c"], ["b", "c"]]}
+
+
+def refusal(options, address):
+    try:
+        use(options, address, "a")
+        return {"told": "answered"}
+    except Exception as error:
+        return {"told": error.read().decode()[:400] if hasattr(error, "read") else str(error)[:400]}
+
+
+def main():
+    options = bench.parse()
+    report = bench.Report(options)
+    folder = tempfile.mkdtemp(prefix="galatea-gpu-")
+    log = options.log or os.path.join(folder, "server.log")
+    try:
+        repository = os.path.join(folder, "models")
+        make_repository(options, options.model, repository)
+        serve = lambda limit, number: bench.serving(options, repository, "%s.%d" % (log, number), ["--model-memory-limit=0:" + limit])
+        with serve("60GiB", 1) as address:
+            found = report.step("measured", lambda: first_look(options, address))
+        two = sum(int(found[name][0]["byte_size"]) for name in ("a", "b"))
+        with serve(str(two * 6 // 5), 2) as address:
+            report.step("in turn", lambda: in_turn(options, address))
+        with serve("1MiB", 3) as address:
+            report.step("refused", lambda: refusal(options, address))
+    except Exception as error:
+        report.result["failures"]["server"] = str(error)
+        print("server FAILED %s" % error, flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+// `--model-memory-limit` of a GPU: loads are measured, and models make room for each other on that GPU.
+
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { engineOnShelf, shelvedModel } from '../../../test/fakes/engine-on-shelf.ts'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import { configMessage, emptyModelConfig } from '../../config/model-config.ts'
+import { InferenceRequest } from '../../model/inference-request.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { GpuMeter } from '../serving/gpu-meter.ts'
+import { placeOnGpus } from '../serving/place-on-gpus.ts'
+
+const parameter = (key: string, value: string): string =>
+  `parameters { key: "${key}" value { string_value: "${value}" } }`
+
+const model = (name: string, extra = '', kind = 'KIND_GPU') =>
+  shelvedModel(
+    name,
+    `backend: "fake" ${parameter('lazy', 'true')} ${extra}
+     input { name: "IN" data_type: TYPE_FP32 dims: 1 } output { name: "OUT" data_type: TYPE_FP32 dims: 1 }
+     instance_group { kind: ${kind} count: 1 }`,
+    { partBytes: new Map([['1', 10]]) },
+  )
+
+const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5))
+
+/** A GPU of 100 bytes, of which each instance takes 30. */
+function engineWithGpu(models: ReturnType<typeof model>[], limit: number, takenByOthers = { bytes: 0 }) {
+  const clock = new ManualClock()
+  const options = { gpuCount: 1, gpuMemoryLimitBytes: new Map([[0, limit]]), defaultMaxQueueSize: 10 }
+  const freeGpuBytes = (): Promise<number> => {
+    const onGpu = [...backend.instances].filter((name) => !name.startsWith('cpu'))
+    return Promise.resolve(100 - takenByOthers.bytes - 30 * onGpu.length)
+  }
+  const { engine, backend, log } = engineOnShelf(clock, models, options, { freeGpuBytes })
+  const outcomes: string[] = []
+  const use = async (name: string): Promise<string> => {
+    clock.advanceMs(1)
+    const inputs = [new Tensor('IN', 'FP32', [1], new Uint8Array(4))]
+    const request = new InferenceRequest({
+      modelName: name,
+      inputs,
+      sink: ({ error }) => outcomes.push(error === null ? 'ok' : error.message),
+    })
+    engine.infer(request, engine.findVersion(name, ''))
+    for (let i = 0; i < 5 && outcomes.length === 0; i++) {
+      await turn()
+      backend.answerAll()
+      // A load that finds no room waits ten seconds for others to become idle.
+      if (i > 1) clock.advanceMs(11_000)
+    }
+    return outcomes.splice(0).join()
+  }
+  const ready = (): string => engine.index().flatMap(({ name, state }) => (state === 'READY' ? [name] : [])).join() // prettier-ignore
+  return { engine, log, use, ready }
+}
+
+test('a load is measured, and the model used longest ago makes room on the GPU', async () => {
+  const { engine, use, ready } = engineWithGpu([model('a'), model('b'), model('c'), model('cpu', '', 'KIND_CPU')], 70)
+  await engine.start()
+  for (const name of ['cpu', 'a', 'b', 'a', 'c']) assert.equal(await use(name), 'ok', name)
+  // Files of 10 bytes were guessed for c. Its 30 bytes were too much beside a and b, so b left after the load.
+  await turn()
+  assert.equal(ready(), 'a,c,cpu', 'the model on the CPU stays: it has nothing on the GPU')
+  assert.deepEqual(engine.statistics('c', '')[0]?.memoryUsage, [{ type: 'GPU', id: 0, byteSize: 30n }])
+  // What c took is known now, so room for it is made before the next load.
+  assert.equal(await use('b'), 'ok')
+  assert.equal(ready(), 'b,c,cpu')
+})
+
+test('what is larger than the limit, or finds a GPU that others have filled, is refused with the figures', async () => {
+  const taken = { bytes: 0 }
+  const huge = model('huge', parameter('gpu_memory_bytes', '80'))
+  const { engine, use } = engineWithGpu([model('a'), huge], 70, taken)
+  await engine.start()
+  assert.match(
+    await use('huge'),
+    /needs 80 bytes of GPU 0, 70 of --model-memory-limit=0:70 are free, and alone it needs more/,
+  )
+  taken.bytes = 95
+  assert.match(await use('a'), /it needs 10 bytes of GPU 0, 70 of --model-memory-limit=0:70 are free/)
+  taken.bytes = 0
+  assert.equal(await use('a'), 'ok')
+})
+
+test('a load beside another is not measured, unless loads wait for each other', async () => {
+  let free = 100
+  const load = (bytes: number) => async (): Promise<void> => {
+    await turn()
+    free -= bytes
+  }
+  for (const [isSerial, expected] of [
+    [false, [null, null]],
+    [true, [10, 20]],
+  ] as const) {
+    const meter = new GpuMeter(() => Promise.resolve(free), isSerial)
+    const both = await Promise.all([meter.measure([0], load(10)), meter.measure([0], load(20))])
+    assert.deepEqual(both.map(({ bytes }) => bytes?.get(0) ?? null), expected) // prettier-ignore
+  }
+  const meter = new GpuMeter(() => Promise.resolve(null), false)
+  assert.equal((await meter.measure([0], load(1))).bytes, null)
+  await assert.rejects(meter.measure([0], () => Promise.reject(new Error('no'))))
+})
+
+test('gpu_placement takes the GPU of the group with the most free memory', async () => {
+  const placed = async (value: string): Promise<number[]> => {
+    const group = configMessage('ModelInstanceGroup', { kind: 'KIND_GPU', gpus: [0, 1, 3] })
+    const config = { ...emptyModelConfig(), instanceGroup: [group] }
+    config.parameters.set('gpu_placement', { stringValue: value })
+    await placeOnGpus(config, (device) => Promise.resolve(device === 3 ? null : 10 + device))
+    return group.gpus
+  }
+  assert.deepEqual([await placed('most_free'), await placed('all')], [[1], [0, 1, 3]])
+})
