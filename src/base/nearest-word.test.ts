@@ -10,6 +10,14 @@ test('a word with a slip of the finger finds the word that was meant', () => {
   assert.equal(nearestWord('lode-model', known), 'load-model')
 })
 
+test('a word that was cut short finds the shortest that begins with it', () => {
+  assert.equal(
+    nearestWord('model-repo', new Set(['model-repository-x', 'model-repository', 'load-model']).values()),
+    'model-repository',
+  )
+  assert.equal(nearestWord('mod', new Set(['model-repository']).values()), null)
+})
+
 test('a word that resembles nothing finds nothing', () => {
   assert.equal(nearestWord('zebra', ['http-port', 'load-model']), null)
   assert.equal(nearestWord('', ['http-port']), null)

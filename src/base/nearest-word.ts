@@ -2,18 +2,30 @@
 
 /**
  * The word of `known` that `word` was most likely meant to be, or null when none is close: at most one letter in three
- * inserted, dropped, replaced or swapped with its neighbour.
+ * inserted, dropped, replaced or swapped with its neighbour. A word that was cut short is meant to be the shortest that begins with it.
  */
 export function nearestWord(word: string, known: Iterable<string>): string | null {
+  const words = [...known]
   let best: string | null = null
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
-  for (const candidate of known) {
+  for (const candidate of words) {
     if (Math.abs(candidate.length - word.length) >= bestDistance) continue
     const distance = editDistance(word, candidate)
     if (distance < bestDistance) {
       best = candidate
       bestDistance = distance
     }
+  }
+  return best ?? (word.length < leastBeginning ? null : shortestFrom(word, words))
+}
+
+/** Fewer letters than these begin too many words. */
+const leastBeginning = 4
+
+function shortestFrom(beginning: string, known: readonly string[]): string | null {
+  let best: string | null = null
+  for (const candidate of known) {
+    if (candidate.startsWith(beginning) && (best === null || candidate.length < best.length)) best = candidate
   }
   return best
 }

@@ -27,6 +27,9 @@ const formats: Readonly<Record<string, ModelFormat>> = {
 
 /** `…/resnet.pt` is of PyTorch, a folder with a saved_model.pb of TensorFlow. */
 export function formatOf(file: string): ModelFormat {
+  if (statSync(file, { throwIfNoEntry: false }) === undefined) {
+    throw new ServerError('NOT_FOUND', `there is no file or folder '${path.resolve(file)}'`)
+  }
   const extension = path.extname(file).toLowerCase()
   const savedModel = formats['.savedmodel']
   const isSavedModel = statSync(path.join(file, 'saved_model.pb'), { throwIfNoEntry: false })?.isFile() === true

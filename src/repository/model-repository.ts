@@ -4,7 +4,7 @@
 
 import { join } from 'node:path'
 import type { Log } from '../base/log.ts'
-import { ServerError } from '../base/server-error.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
 import { isEnsemble } from '../config/known-backends.ts'
 import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../model/model-key.ts'
@@ -267,10 +267,18 @@ export class ModelRepository {
 /** Clients see a namespace in errors and metrics, so it must not hold secrets. */
 export const namespaceOf = (root: string): string => withoutSecrets(root)
 
+/** What keeps a repository from being read, and what was meant. */
+function whyUnread(reason: unknown): string {
+  const meant = 'A repository is the folder that holds the folders of models'
+  if (reason instanceof ServerError && reason.code === 'NOT_FOUND') return `there is no such folder. ${meant}`
+  const text = messageOf(reason)
+  return text.includes('ENOTDIR') ? `it is a file. ${meant}` : text
+}
+
 /** Names of the folders of a repository that are models. Throws INTERNAL when the repository cannot be read. */
 export async function modelFolders(store: RepositoryStore, root: string): Promise<string[]> {
   const entries = await store.list(root, '').catch((reason: unknown) => {
-    throw new ServerError('INTERNAL', `failed to stat file ${root}`, { cause: reason })
+    throw new ServerError('INTERNAL', `failed to stat file ${root}: ${whyUnread(reason)}`, { cause: reason })
   })
   return entries
     .filter(({ name, kind }) => kind === 'directory' || (kind === 'outside' && !name.includes('.')))
