@@ -145,6 +145,11 @@ const bodyWords = {
       (found === `"'"` ? ' Strings and names take double quotes in JSON.' : '') +
       binaryAdvice(call, found),
   ),
+  unknownDataType: mistake<{ input: string }>(
+    ({ input }) => `invalid datatype for input ${input}`,
+    ({ input }, call) =>
+      `the datatype of input '${input}' is not known: data types are written as FP32, INT64 or BYTES.${expectedInputs(call)}`,
+  ),
   missingMember: misread<MemberFacts & { other: string }>(
     (facts) => `${memberPrefix(facts)}attempt to access non-existing object member '${facts.member}'`,
     ({ member, other }, call) => {

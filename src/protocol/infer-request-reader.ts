@@ -238,7 +238,7 @@ class InputsReader {
     if (count === 0) return noBytes
     if (count === Infinity) return this.#refuseCount(name, shape)
     if (!input.isDataArray) throw notAnArray('data')
-    if (dataType === null) throw invalidArgument(`invalid datatype for input ${name}`)
+    if (dataType === null) throw worded('unknownDataType', { input: name })
     if (!isJsonType(dataType)) {
       throw invalidArgument(
         `receiving ${dataType} data via JSON is not supported. Please use the binary data format for input ${name}`,

@@ -102,6 +102,12 @@ const mistakes: readonly Mistake[] = [
   ],
   ['inputs that are no list', '{"inputs":7}', 500, "'inputs' must be an array"],
   ['an input without a type', '{"inputs":[{"name":"X","shape":[1,3],"data":[1,2,3]}]}', 500, "has no 'datatype'"],
+  [
+    'a type in small letters',
+    input({ datatype: 'fp32' }),
+    400,
+    "the datatype of input 'X' is not known: data types are",
+  ],
   ['a shape that is no list', input({ shape: 3 }), 500, "'shape' must be an array of integers"],
   ['single quotes', "{'X':1}", 500, `found "'". Strings and names take double quotes in JSON.`],
   ['JSON that ends too early', '{"inputs":[', 500, 'found the end of the body'],
