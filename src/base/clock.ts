@@ -12,8 +12,11 @@ export interface Clock {
   wallMs(): number
   /** Calls `fire` once, not before `delayNs` have passed. The returned function takes it back. */
   after(delayNs: number, fire: () => void): Cancel
-  /** Like `after`, within microseconds where `after` may be a millisecond late. For waits that are few at a time. */
-  afterExactly(delayNs: number, fire: () => void): Cancel
+  /**
+   * Like `after`, within microseconds where `after` may be a millisecond late. For waits that are few at a time. It costs less
+   * where `fire` may be called up to `earlyNs` before its time.
+   */
+  afterExactly(delayNs: number, fire: () => void, earlyNs?: number): Cancel
 }
 
 export class SystemClock implements Clock {
@@ -40,9 +43,9 @@ export class SystemClock implements Clock {
     return () => clearTimeout(timer)
   }
 
-  afterExactly(delayNs: number, fire: () => void): Cancel {
+  afterExactly(delayNs: number, fire: () => void, earlyNs = 0): Cancel {
     exactWaits ??= new ExactWaits(() => this.nowNs(), openSystemAlarm)
-    return exactWaits.add(this.nowNs() + delayNs, fire)
+    return exactWaits.add(this.nowNs() + delayNs, fire, earlyNs)
   }
 }
 

@@ -36,6 +36,30 @@ test('a wait sleeps until the alarm, which rings shortly before the end; then th
   assert.equal(state.isAlive, false)
 })
 
+test('a wait that may end early ends with the alarm, and the loop does not turn for it', () => {
+  const { waits, state } = createWaits()
+  const fired: number[] = []
+  waits.add(500e3, () => fired.push(state.nowNs), 50e3)
+  const [at = 0] = state.set
+  state.nowNs = at + 1e3
+  state.ring()
+  assert.deepEqual(fired, [at + 1e3])
+  assert.ok(at + 1e3 >= 450e3 && at + 1e3 < 500e3, `${at}`)
+  assert.equal(state.isAlive, false)
+})
+
+test('an alarm that rings earlier than a wait may end fires nothing', async () => {
+  const { waits, state } = createWaits()
+  let isOver = false
+  waits.add(500e3, () => (isOver = true), 5e3)
+  state.nowNs = 494e3
+  state.ring()
+  assert.equal(isOver, false)
+  state.nowNs = 495e3
+  await turn()
+  assert.ok(isOver)
+})
+
 test('the head start follows how late the alarm comes, and stays within its bounds on a busy machine', async () => {
   const { waits, state } = createWaits()
   const headStartAfter = async (lateNs: number): Promise<number> => {

@@ -1,9 +1,9 @@
 // Waits that end within microseconds. An alarm of the system sleeps until shortly before the end, then the event loop turns
-// until the time has come, and serves sockets at every turn.
+// until the time has come, and serves sockets at every turn. A wait that may end a little early does not turn the loop.
 
 import type { Alarm } from './system-alarm.ts'
 
-type Wait = { readonly dueNs: number; readonly fire: () => void }
+type Wait = { readonly dueNs: number; readonly earliestNs: number; readonly fire: () => void }
 
 /**
  * How long before the end the alarm is set: as long as the process takes to wake up, as it was seen lately. A sleeping core
@@ -34,9 +34,12 @@ export class ExactWaits {
     this.#openAlarm = openAlarm
   }
 
-  /** Calls `fire` once, not before `dueNs` and not before this call has returned. The returned function takes it back. */
-  add(dueNs: number, fire: () => void): () => void {
-    const wait: Wait = { dueNs, fire }
+  /**
+   * Calls `fire` once, not more than `earlyNs` before `dueNs`, and not before this call has returned. The returned function
+   * takes it back.
+   */
+  add(dueNs: number, fire: () => void, earlyNs = 0): () => void {
+    const wait: Wait = { dueNs, earliestNs: dueNs - earlyNs, fire }
     if (this.#waits.push(wait) === 1) this.#keepAlive(true)
     this.#prepare()
     return () => this.#remove(wait)
@@ -97,7 +100,7 @@ export class ExactWaits {
     try {
       for (let count = this.#waits.length; count > 0; count--) {
         const wait = this.#earliest()
-        if (wait === null || wait.dueNs > nowNs) break
+        if (wait === null || wait.earliestNs > nowNs) break
         this.#remove(wait)
         wait.fire()
       }

@@ -111,6 +111,25 @@ test('a partial batch leaves once its oldest request has waited the delay, to th
   assert.equal(clock.pendingCount, 0)
 })
 
+test('a batch whose alarm comes early leaves then, and the next one waits for its own delay', () => {
+  const { clock, send, endTurn, seen, first } = schedulerUnderTest({ delayUs: 400 })
+  clock.earliness = 1
+  send('a')
+  endTurn()
+  clock.advanceUs(349)
+  assert.deepEqual(seen, [])
+  clock.advanceUs(1)
+  assert.equal(seen.length, 1)
+  first.finish()
+  send('b')
+  endTurn()
+  clock.advanceUs(349)
+  assert.equal(seen.length, 1)
+  clock.advanceUs(1)
+  assert.equal(seen.length, 2)
+  assert.equal(clock.pendingCount, 0)
+})
+
 test('a higher priority goes first, a level that does not exist is the default one', () => {
   const { send, seen, endTurn, first } = schedulerUnderTest({ maxBatchSize: 1, levels: 3n })
   send('running')

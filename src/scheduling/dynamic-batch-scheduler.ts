@@ -22,6 +22,13 @@ import { QueueGuard } from './queue-guard.ts'
 import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 import { ResponseOrder } from './response-order.ts'
 
+/**
+ * A batch may leave so much of its delay early. Without that the event loop turns until the last microsecond of the delay,
+ * and this costs as much as a small model.
+ */
+const earlyShare = 1 / 8
+const mostEarlyNs = 50e3
+
 export type DynamicBatchDependencies = {
   readonly clock: Clock
   /**
@@ -60,6 +67,8 @@ export class DynamicBatchScheduler implements Scheduler {
   #runningCount = 0
   #cancelWake: Cancel | null = null
   #wakeNs = Infinity
+  /** Batches that were to leave until then leave now. It can lie a little ahead of the clock. */
+  #reachedNs = -Infinity
   readonly #deadlines: Deadlines<WaitingRequest>
 
   constructor(
@@ -252,7 +261,7 @@ export class DynamicBatchScheduler implements Scheduler {
         continue
       }
       if (this.#queue.hasRivals) this.#guard.arrange(this.#queue.size, this.#maxQueueSize)
-      const plan = planBatch(this.#queue, this.#limits, nowNs, this.#delayNs(nowNs))
+      const plan = planBatch(this.#queue, this.#limits, Math.max(nowNs, this.#reachedNs), this.#delayNs(nowNs))
       if (plan.kind === 'idle') break
       if (plan.kind === 'wait' && !this.#drain.isRefusing) {
         this.#wakeAt(plan.untilNs, nowNs)
@@ -368,11 +377,14 @@ export class DynamicBatchScheduler implements Scheduler {
     if (this.#wakeNs === untilNs) return
     this.#cancelWake?.()
     this.#wakeNs = untilNs
-    this.#cancelWake = this.#clock.afterExactly(untilNs - nowNs, () => {
+    const leftNs = untilNs - nowNs
+    const wake = (): void => {
       this.#cancelWake = null
       this.#wakeNs = Infinity
+      this.#reachedNs = untilNs
       this.#dispatch()
-    })
+    }
+    this.#cancelWake = this.#clock.afterExactly(leftNs, wake, Math.min(leftNs * earlyShare, mostEarlyNs))
   }
 
   #forgetWake(): void {

@@ -343,6 +343,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'scheduling/response-order.ts maxHeldResponses',
     'scheduling/response-order.ts maxHeldBytes',
     'base/exact-waits.ts mostHeadStartNs',
+    'scheduling/dynamic-batch-scheduler.ts mostEarlyNs',
   ],
   'part of a limit that a row counts as a whole: fields, bytes or memory of one message, headers, chunks': [
     'frontends/v2-grpc/grpc-exchange.ts mostDecodedPerByte',

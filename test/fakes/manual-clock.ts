@@ -22,8 +22,11 @@ export class ManualClock implements Clock {
     return () => void this.#alarms.delete(alarm)
   }
 
-  afterExactly(delayNs: number, fire: () => void): Cancel {
-    return this.after(delayNs, fire)
+  /** How much of the time that a wait may end early is used, 0 to 1. */
+  earliness = 0
+
+  afterExactly(delayNs: number, fire: () => void, earlyNs = 0): Cancel {
+    return this.after(delayNs - earlyNs * this.earliness, fire)
   }
 
   get pendingCount(): number {
