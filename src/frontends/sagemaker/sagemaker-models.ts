@@ -14,7 +14,7 @@ import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
-import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
+import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
 /** The model as the customer named it; the path has SageMaker's own name for it. */
@@ -38,9 +38,6 @@ type LoadedModel = {
   /** Every name that was mapped for it: those of an ensemble's parts, too. */
   readonly mapped: readonly string[]
 }
-
-type Answer = { readonly status: number; readonly body: Buffer | null }
-const ok: Answer = { status: 200, body: null }
 
 /** The longest configuration that is searched for the word ensemble. */
 const mostConfigBytes = 4 * 1024 * 1024
@@ -86,21 +83,18 @@ export class SagemakerModels {
     }
   }
 
-  #notFound(key: string): ReturnType<typeof messageResponse> {
+  #notFound(key: string): HttpResponse {
     const isTriton = this.#parts.engine.wording.isTriton
     return isTriton ? emptyResponse(404) : messageResponse(404, `model '${key}' is not loaded`, jsonType)
   }
 
-  #change(http: PortRequest, caller: Caller, act: (origin: ChangeOrigin) => Promise<Answer>): void {
+  #change(http: PortRequest, caller: Caller, act: (origin: ChangeOrigin) => Promise<HttpResponse>): void {
     const { engine } = this.#parts
     const origin = httpChangeOrigin(http, caller)
     const change = this.#queue.then(() => act(origin))
     this.#queue = change.catch(() => undefined)
     change.then(
-      ({ status, body }) => {
-        if (status === 404) http.respond(this.#notFound(''))
-        else http.respond(body === null ? emptyResponse(status) : jsonResponse(body))
-      },
+      (answer) => http.respond(answer),
       (reason: unknown) => {
         const error = engine.wording.tell(reason)
         const failure = isOutOfMemory(error.message) ? outOfMemoryStatus : 400
@@ -110,7 +104,7 @@ export class SagemakerModels {
     )
   }
 
-  async #load(http: PortRequest, caller: Caller, origin: ChangeOrigin): Promise<Answer> {
+  async #load(http: PortRequest, caller: Caller, origin: ChangeOrigin): Promise<HttpResponse> {
     const { engine, folders } = this.#parts
     engine.requireExplicitControl()
     const request = parseJsonDocument(http.body)
@@ -127,24 +121,24 @@ export class SagemakerModels {
       this.#log.info(`Loading SageMaker TargetModel: ${name}`)
       await engine.load(name, null, origin)
       this.#loaded.set(key, { name, url: found.url, mapped })
-      return ok
+      return emptyResponse(200)
     } catch (reason) {
       await Promise.all(mapped.map((one) => folders.unmap(one)))
       throw reason
     }
   }
 
-  async #unload(http: PortRequest, key: string, caller: Caller, origin: ChangeOrigin): Promise<Answer> {
+  async #unload(http: PortRequest, key: string, caller: Caller, origin: ChangeOrigin): Promise<HttpResponse> {
     const { engine, folders } = this.#parts
     const model = this.#loaded.get(key)
-    if (model === undefined) return { status: 404, body: null }
+    if (model === undefined) return this.#notFound(key)
     requireRight(caller, 'model-repository', model.name)
     this.#log.info(`Unloading SageMaker TargetModel: ${headerOf(http.headers, targetModelHeader) ?? model.name}`)
     const { gone } = await engine.unload(model.name, true, origin)
     await gone
     this.#loaded.delete(key)
     await Promise.all(model.mapped.map((one) => folders.unmap(one)))
-    return ok
+    return emptyResponse(200)
   }
 
   /** The folder that a url names, below the root also when links are followed. */
