@@ -100,7 +100,7 @@ export async function openJobs(
 /** The author had the right to the model when the job was posted. Its tenant pays for every line. */
 function callerOf({ author, tenant }: JobRecord, access: AccessService | null): Caller {
   const account = access === null || tenant === '' ? null : access.accounts.of(tenant)
-  return makeCaller('anonymous', author, { tenant, account })
+  return makeCaller('anonymous', author, { tenant, account, isBackground: true })
 }
 
 async function check(

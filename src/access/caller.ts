@@ -17,6 +17,8 @@ export type Caller = {
   readonly rights: Rights | null
   /** Where the caller's use is counted. Null: nothing is counted by tenant, and there are no limits. */
   readonly account: Account | null
+  /** True: work that nobody waits for, as lines of jobs. It has the lowest priority that a model knows, whatever the request says. */
+  readonly isBackground: boolean
 }
 
 const noGroups: readonly string[] = []
@@ -25,7 +27,7 @@ const noGroups: readonly string[] = []
 export const makeCaller = (
   kind: CallerKind,
   principal: string,
-  traits: Partial<Pick<Caller, 'tenant' | 'groups' | 'rights' | 'account'>> = {},
+  traits: Partial<Pick<Caller, 'tenant' | 'groups' | 'rights' | 'account' | 'isBackground'>> = {},
 ): Caller => ({
   kind,
   principal,
@@ -33,6 +35,7 @@ export const makeCaller = (
   groups: traits.groups ?? noGroups,
   rights: traits.rights ?? null,
   account: traits.account ?? null,
+  isBackground: traits.isBackground ?? false,
 })
 
 export const anonymous: Caller = makeCaller('anonymous', '')

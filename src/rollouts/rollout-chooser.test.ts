@@ -52,7 +52,15 @@ function choose(options: {
     path: '/',
     peer: '',
     header: () => null,
-    caller: { kind: 'anonymous', principal: 'p', tenant: 'bank', groups: [], rights: null, account: null },
+    caller: {
+      kind: 'anonymous',
+      principal: 'p',
+      tenant: 'bank',
+      groups: [],
+      rights: null,
+      account: null,
+      isBackground: false,
+    },
     watch: null,
     head: () => {
       heads++

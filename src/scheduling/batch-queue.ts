@@ -203,8 +203,9 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
   }
 
   /** A priority that is not set or does not exist becomes the default priority. */
-  #levelNumber({ priority }: InferenceRequest): bigint {
+  #levelNumber({ priority, caller }: InferenceRequest): bigint {
     const { priorityLevels, defaultPriorityLevel } = this.#settings
+    if (caller.isBackground && priorityLevels > 0n) return priorityLevels
     return priority < 1n || priority > priorityLevels ? defaultPriorityLevel : priority
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { makeCaller } from '../access/caller.ts'
 import type { PreparedBatch } from '../model/batch.ts'
 import type { Batch } from '../model/batch.ts'
 import type { BatchPadding } from '../config/batch-padding.ts'
@@ -130,16 +131,17 @@ test('a batch whose alarm comes early leaves then, and the next one waits for it
   assert.equal(clock.pendingCount, 0)
 })
 
-test('a higher priority goes first, a level that does not exist is the default one', () => {
+test('a higher priority goes first, a level that does not exist is the default one, and what nobody waits for is last', () => {
   const { send, seen, endTurn, first } = schedulerUnderTest({ maxBatchSize: 1, levels: 3n })
   send('running')
   endTurn()
+  send('job', 1, { priority: 1n, caller: makeCaller('anonymous', '', { isBackground: true }) })
   send('low', 1, { priority: 3n })
   send('default', 1)
   send('high', 1, { priority: 1n })
   send('beyond', 1, { priority: 9n })
-  for (let i = 0; i < 4; i++) first.finish()
-  assert.deepEqual(seen, ['running', 'high', 'default', 'beyond', 'low'])
+  for (let i = 0; i < 5; i++) first.finish()
+  assert.deepEqual(seen, ['running', 'high', 'default', 'beyond', 'job', 'low'])
 })
 
 test('levels mix in one batch', () => {
