@@ -1,18 +1,19 @@
 // `galatea fleet` put together: what asks the servers, what tells Envoy, the picker, and the ports of all that.
 
-import type { Clock } from './base/clock.ts'
+import type { Cancel, Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
-import { AdsService } from './fleet/ads-service.ts'
+import { AdsService, type ResourcesForZone } from './fleet/ads-service.ts'
 import { askOverHttp } from './fleet/ask-member.ts'
 import { EndpointPicker } from './fleet/endpoint-picker.ts'
-import { mapFleet } from './fleet/fleet-map.ts'
+import { mapFleet, type FleetMap } from './fleet/fleet-map.ts'
 import type { FleetOptions } from './fleet/fleet-options.ts'
 import { fleetReport } from './fleet/fleet-report.ts'
-import { FleetWatch } from './fleet/fleet-watch.ts'
+import { FleetWatch, type FleetChange } from './fleet/fleet-watch.ts'
 import { memberSource } from './fleet/member-source.ts'
 import { pickerService } from './fleet/picker-service.ts'
 import { xdsResources } from './fleet/xds-resources.ts'
+import { ZonePreference } from './fleet/zone-preference.ts'
 import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
 import { defaultOptions } from './options/options-from-flags.ts'
 import { GrpcPort } from './ports/grpc/grpc-port.ts'
@@ -21,6 +22,7 @@ import { HttpPort } from './ports/http/http-port.ts'
 import { get, type Route } from './ports/http/route.ts'
 
 const askTimeoutMs = 2000
+const tellNs = 20e6
 
 type RunningFleet = {
   readonly xdsAddress: { readonly address: string; readonly port: number }
@@ -32,21 +34,44 @@ export async function openFleet(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   options: FleetOptions,
 ): Promise<RunningFleet> {
-  const picker = new EndpointPicker()
+  const zones = new ZonePreference()
+  const picker = new EndpointPicker(zones)
   const ask = askOverHttp(askTimeoutMs, options.headers)
   const members = memberSource(clock, options)
-  const resourcesOfNow = (): ReturnType<typeof xdsResources> =>
-    xdsResources(mapFleet(watch.states()), watch.sequenceModels(), options.envoy)
-  const changed = (): void => {
-    picker.update(mapFleet(watch.states()), watch.states())
-    if (isStarted) ads.publish(resourcesOfNow())
+  // What Envoys are told of zones without servers is the same for all of them.
+  const resourcesOfNow = (map: FleetMap): ResourcesForZone => {
+    const sequences = watch.sequenceModels()
+    const elsewhere = xdsResources(map, sequences, options.envoy)
+    const known = new Set(map.serving.map(({ zone }) => zone))
+    return (zone) =>
+      zone === '' || !known.has(zone) ? elsewhere : xdsResources(map, sequences, options.envoy, { zone, isPreferred: (model) => zones.isPreferred(zone, model) }) // prettier-ignore
+  }
+  const tell = (what: FleetChange): void => {
+    const states = watch.states()
+    const map = mapFleet(states)
+    picker.update(map, states)
+    const haveZonesChanged = zones.update(map, states, clock.nowNs())
+    if (isStarted && (what === 'servers' || haveZonesChanged)) ads.publish(resourcesOfNow(map))
   }
   let isStarted = false
+  let untold: { what: FleetChange; readonly cancel: Cancel } | null = null
+  // Each server answers once a second. What many of them say is told at once.
+  const changed = (what: FleetChange): void => {
+    untold ??= {
+      what,
+      cancel: clock.after(tellNs, () => {
+        const told = untold?.what ?? what
+        untold = null
+        tell(told)
+      }),
+    }
+    if (what === 'servers') untold.what = what
+  }
   const watch = new FleetWatch({ clock, log, ask, members }, options.mostMembers, changed)
-  const ads = new AdsService({ log, clock }, new Map())
+  const ads = new AdsService({ log, clock }, () => new Map())
   await watch.start()
   isStarted = true
-  changed()
+  tell('servers')
   const { grpc, http } = defaultOptions()
   const { address } = options
   const dependencies = { clock, log, admission: null }
@@ -65,6 +90,7 @@ export async function openFleet(
   const [xdsAddress, httpAddress] = [await xds.listen(), await page.listen()]
   const close = async (): Promise<void> => {
     watch.close()
+    untold?.cancel()
     await Promise.all([xds.close(), page.close()])
   }
   return { xdsAddress, httpAddress, close }

@@ -15,9 +15,14 @@ import type { XdsResources } from './xds-resources.ts'
 /** Every Envoy has one stream. */
 const mostStreams = 1024
 
+/** What Envoys of a zone are told; '' for those that named none. */
+export type ResourcesForZone = (zone: string) => XdsResources
+
 /** What is known of one Envoy, for people. */
 export type EnvoyView = {
   readonly node: string
+  /** '' where the Envoy did not say. */
+  readonly zone: string
   readonly address: string
   readonly sinceMs: number
   /** What Envoy said of resources that it refused; '' when it took all. */
@@ -34,13 +39,15 @@ export class AdsService implements GrpcFrontEnd {
   readonly methods: GrpcFrontEnd['methods']
   readonly #log: Log
   readonly #clock: Clock
+  /** What Envoys of a zone are told, from their first question on. */
+  readonly #byZone = new Map<string, XdsResources>()
   readonly #streams = new Map<PortCall, { readonly stream: AdsStream; readonly sinceMs: number }>()
-  #resources: XdsResources
+  #resourcesFor: ResourcesForZone
 
-  constructor({ log, clock }: { readonly log: Log; readonly clock: Clock }, resources: XdsResources) {
+  constructor({ log, clock }: { readonly log: Log; readonly clock: Clock }, resourcesFor: ResourcesForZone) {
     this.#log = log.from('ads-service.ts')
     this.#clock = clock
-    this.#resources = resources
+    this.#resourcesFor = resourcesFor
     const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService'
     this.methods = [
       { path: `${service}/StreamAggregatedResources`, api: 'metadata', begin: (call) => this.#begin(call, 'DiscoveryRequest') },
@@ -49,14 +56,24 @@ export class AdsService implements GrpcFrontEnd {
   }
 
   /** Every Envoy is told what is new to it. */
-  publish(resources: XdsResources): void {
-    this.#resources = resources
-    for (const { stream } of this.#streams.values()) stream.publish(resources)
+  publish(resourcesFor: ResourcesForZone): void {
+    this.#resourcesFor = resourcesFor
+    this.#byZone.clear()
+    for (const { stream } of this.#streams.values()) stream.publish(this.#of(stream.zone))
+  }
+
+  #of(zone: string): XdsResources {
+    const known = this.#byZone.get(zone)
+    if (known !== undefined) return known
+    const made = this.#resourcesFor(zone)
+    this.#byZone.set(zone, made)
+    return made
   }
 
   envoys(): EnvoyView[] {
     return [...this.#streams].map(([call, { stream, sinceMs }]) => ({
       node: stream.node,
+      zone: stream.zone,
       address: call.remoteAddress,
       sinceMs,
       problem: stream.problem,
@@ -77,15 +94,16 @@ export class AdsService implements GrpcFrontEnd {
       const bytes = encodeXds(answerOf[form], value)
       call.send({ parts: [bytes], byteLength: bytes.length }, null)
     }
-    const stream = new AdsStream(form === 'DeltaDiscoveryRequest', this.#resources, {
+    const stream = new AdsStream(form === 'DeltaDiscoveryRequest', this.#of(''), {
       send,
+      resourcesFor: (zone) => this.#of(zone),
       isBusy: () => call.backlogBytes > 0,
     })
     this.#streams.set(call, { stream, sinceMs: this.#clock.wallMs() })
     call.allowLargeMessages()
     call.onClosed = () => void this.#streams.delete(call)
     call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.OK, ''))
-    call.onDrain = () => stream.publish(this.#resources)
+    call.onDrain = () => stream.publish(this.#of(stream.zone))
     call.onMessage = (message) => {
       try {
         const request = decodeXds(`envoy.service.discovery.v3.${form}`, message)

@@ -34,7 +34,11 @@ function streamOf(
 ): { stream: AdsStream; sent: MessageValue[]; busy: { is: boolean } } {
   const sent: MessageValue[] = []
   const busy = { is: false }
-  const stream = new AdsStream(isDelta, resources, { send: (value) => void sent.push(value), isBusy: () => busy.is })
+  const stream = new AdsStream(isDelta, resources, {
+    send: (value) => void sent.push(value),
+    isBusy: () => busy.is,
+    resourcesFor: (zone) => resourcesOf(`of-${zone}`),
+  })
   return { stream, sent, busy }
 }
 
@@ -59,6 +63,13 @@ test('the state of the world comes at first, after an answer only when it has ch
   assert.deepEqual(sent.slice(2).map(textsOf), [['a', 'b@3'], ['b@3']])
   stream.publish(resourcesOf('b@3'))
   assert.deepEqual(textsOf(sent[4]), ['b@3'])
+})
+
+test('an Envoy that names its zone is told what is meant for the zone', () => {
+  const { stream, sent } = streamOf(false, resourcesOf('a'))
+  stream.take(request(clusters, { node: { id: 'envoy-1', locality: { zone: 'eu-1a' } } }))
+  assert.deepEqual(textsOf(sent[0]), ['of-eu-1a'])
+  assert.equal(stream.zone, 'eu-1a')
 })
 
 test('what an Envoy refuses is told, and not sent again', () => {

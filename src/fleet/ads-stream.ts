@@ -11,6 +11,8 @@ type Line = {
   send(value: MessageValue): void
   /** True while the Envoy has not taken what was sent: newer states wait, and older ones are left out. */
   isBusy(): boolean
+  /** What an Envoy of this zone is told. */
+  resourcesFor(zone: string): XdsResources
 }
 
 type Subscription = {
@@ -30,6 +32,7 @@ export class AdsStream {
   #resources: XdsResources
   #nonce = 0
   node = ''
+  zone = ''
   problem = ''
 
   constructor(isDelta: boolean, resources: XdsResources, line: Line) {
@@ -41,8 +44,13 @@ export class AdsStream {
   /** Gives what Envoy says against the last answer, or ''. Throws ServerError. */
   take(request: MessageValue): string {
     const typeUrl = String(request['typeUrl'])
-    const node = request['node'] as { id?: string } | undefined
+    const node = request['node'] as { id?: string; locality?: { zone?: string } } | undefined
     if (node?.id !== undefined && node.id !== '') this.node = node.id.slice(0, 256)
+    const zone = (node?.locality?.zone ?? '').slice(0, 63)
+    if (zone !== '' && zone !== this.zone) {
+      this.zone = zone
+      this.#resources = this.#line.resourcesFor(zone)
+    }
     if (!xdsTypes.includes(typeUrl)) return ''
     const error = request['errorDetail'] as { message?: string } | undefined
     if (error !== undefined) {

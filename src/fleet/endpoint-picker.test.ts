@@ -5,6 +5,7 @@ import { EndpointPicker } from './endpoint-picker.ts'
 import { mapFleet, type MemberState } from './fleet-map.ts'
 import { parseUpstream, membersAt } from './fleet-member.ts'
 import { factsOfPath } from './request-peek.ts'
+import { ZonePreference } from './zone-preference.ts'
 
 const stateOf = (port: number, models: readonly string[], more: Partial<MemberState> = {}, zone = ''): MemberState => {
   const [member] = membersAt(parseUpstream(`http://127.0.0.1:${port}${zone}`), ['127.0.0.1'])
@@ -14,7 +15,7 @@ const stateOf = (port: number, models: readonly string[], more: Partial<MemberSt
 }
 
 const pickerOf = (states: readonly MemberState[], random?: () => number): EndpointPicker => {
-  const picker = new EndpointPicker(random)
+  const picker = new EndpointPicker(new ZonePreference(), random)
   picker.update(mapFleet(states), states)
   return picker
 }
@@ -80,6 +81,45 @@ test('without a server that is ready, those that only the control plane does not
     mapFleet(states).serving.map(({ key }) => key),
     ['127.0.0.1:1'],
   )
+})
+
+test('a request stays in the zone of its Envoy while the servers there have room', () => {
+  const statesAt = (pressure: number): MemberState[] =>
+    ['a', 'a', 'b', 'b', 'c'].map((zone, port) => stateOf(port + 1, ['m'], { pressure: zone === 'b' ? pressure : 0.1 }, `?zone=${zone}`)) // prettier-ignore
+  const zones = new ZonePreference()
+  const picker = new EndpointPicker(zones)
+  const update = (states: readonly MemberState[]): void => {
+    zones.update(mapFleet(states), states, 0)
+    picker.update(mapFleet(states), states)
+  }
+  const zonesOf = (asked = facts): string[] =>
+    [...new Set(Array.from({ length: 200 }, () => picker.pick(asked, 'b').members[0]?.zone ?? ''))].sort()
+  update(statesAt(0.5))
+  for (const more of [{}, { prompt: 'You are' }, { isStream: true }]) assert.deepEqual(zonesOf({ ...facts, ...more }), ['b']) // prettier-ignore
+  // Sequences stay where they are, whichever Envoy brings their next request.
+  for (const sequence of ['1', '2', '3', '4']) {
+    const asked = { ...facts, sequence }
+    assert.equal(picker.pick(asked, 'b').members[0], picker.pick(asked, 'a').members[0])
+  }
+  assert.equal(picker.pick(facts, 'elsewhere').members.length, 3)
+  update(statesAt(0.95))
+  assert.deepEqual(zonesOf(), ['a', 'b', 'c'])
+})
+
+test('the servers of a zone share their requests while they have too much to do, and for a minute after that', () => {
+  const zones = new ZonePreference()
+  const look = (pressure: number, elsewhere: number, atSec: number): boolean => {
+    const states = [stateOf(1, ['m'], { pressure }, '?zone=a'), stateOf(2, ['m'], { pressure: elsewhere }, '?zone=b')]
+    zones.update(mapFleet(states), states, atSec * 1e9)
+    return zones.isPreferred('a', 'm')
+  }
+  assert.deepEqual([look(0.85, 0, 0), look(0.95, 0.96, 1), look(0.95, 0.2, 2)], [true, true, false])
+  assert.deepEqual([look(0.3, 0.3, 3), look(0.7, 0.7, 63), look(0.3, 0.3, 64)], [false, false, true])
+  assert.equal(zones.isPreferred('', 'm'), false)
+  look(0.95, 0.2, 100)
+  // A zone that is gone begins anew.
+  zones.update(mapFleet([]), [], 101e9)
+  assert.equal(zones.isPreferred('a', 'm'), true)
 })
 
 test('a request is repeated in other zones first', () => {

@@ -6,6 +6,7 @@ import type { Clock } from '../base/clock.ts'
 import type { FleetMap, MemberState } from './fleet-map.ts'
 import type { FleetMember } from './fleet-member.ts'
 import type { RequestFacts } from './request-peek.ts'
+import { ZonePreference } from './zone-preference.ts'
 
 /** Sequences that are remembered; of more, the longest unused are forgotten and found again by their hash. */
 const mostSequences = 100_000
@@ -29,6 +30,7 @@ type Load = { inFlight: number; streams: number; latencyMs: number; pressure: nu
 const nobody: Pick = { reason: 'none', members: [] }
 
 export class EndpointPicker {
+  readonly #zones: ZonePreference
   readonly #random: () => number
   #map: FleetMap = { serving: [], models: new Map() }
   readonly #loads = new Map<string, Load>()
@@ -36,7 +38,8 @@ export class EndpointPicker {
   readonly #sequences = new Map<string, string>()
   readonly picks: Record<PickReason, number> = { sequence: 0, prompt: 0, stream: 0, load: 0, none: 0 }
 
-  constructor(random: () => number = Math.random) {
+  constructor(zones: ZonePreference = new ZonePreference(), random: () => number = Math.random) {
+    this.#zones = zones
     this.#random = random
   }
 
@@ -51,8 +54,9 @@ export class EndpointPicker {
     return this.#loadOf(key)
   }
 
-  pick(facts: RequestFacts): Pick {
-    const made = this.#pick(facts)
+  /** `zone`: where the Envoy is that asks; '' where nobody said. */
+  pick(facts: RequestFacts, zone = ''): Pick {
+    const made = this.#pick(facts, zone)
     this.picks[made.reason]++
     return made
   }
@@ -78,17 +82,25 @@ export class EndpointPicker {
     }
   }
 
-  #pick({ model, version, sequence, isSequenceEnd, prompt, isStream }: RequestFacts): Pick {
+  #pick({ model, version, sequence, isSequenceEnd, prompt, isStream }: RequestFacts, zone: string): Pick {
     const known = this.#map.models.get(model)
     const members = (version === '' ? known?.members : known?.versions.get(version)) ?? []
     if (members.length === 0) return nobody
-    if (isStream) return this.#chosen('stream', this.#fewestStreams(members), members)
+    const near = this.#near(members, zone, model)
+    if (isStream) return this.#chosen('stream', this.#fewestStreams(near), members)
     if (sequence !== '') return this.#pickSequence(`${model}\n${sequence}`, isSequenceEnd, members)
     if (prompt !== '') {
-      const cached = rendezvous(`${model}\n${prompt}`, members)
-      if (cached !== null && this.#hasRoom(cached, members)) return this.#chosen('prompt', cached, members)
+      const cached = rendezvous(`${model}\n${prompt}`, near)
+      if (cached !== null && this.#hasRoom(cached, near)) return this.#chosen('prompt', cached, members)
     }
-    return this.#chosen('load', this.#better(members), members)
+    return this.#chosen('load', this.#better(near), members)
+  }
+
+  /** The servers of the zone, while they have room; else all. */
+  #near(members: readonly FleetMember[], zone: string, model: string): readonly FleetMember[] {
+    if (zone === '' || !this.#zones.isPreferred(zone, model)) return members
+    const near = members.filter((member) => member.zone === zone)
+    return near.length > 0 ? near : members
   }
 
   #pickSequence(id: string, isEnd: boolean, members: readonly FleetMember[]): Pick {

@@ -4,13 +4,13 @@ import { isEveryAddress } from '../base/host-and-port.ts'
 import { controlCluster, type FleetOptions } from './fleet-options.ts'
 
 /** Envoy reads JSON as it reads YAML. */
-export function envoyBootstrap({ address, xdsPort }: FleetOptions): string {
+export function envoyBootstrap({ address, xdsPort, zone }: FleetOptions): string {
   const reachable = isEveryAddress(address) ? '127.0.0.1' : address
   const service = { envoy_grpc: { cluster_name: controlCluster } }
   const overAds = { ads: {}, resource_api_version: 'V3' }
   return `${JSON.stringify(
     {
-      node: { id: 'envoy', cluster: 'galatea' },
+      node: { id: 'envoy', cluster: 'galatea', ...(zone === '' ? {} : { locality: { zone } }) },
       dynamic_resources: {
         ads_config: { api_type: 'GRPC', transport_api_version: 'V3', grpc_services: [service] },
         cds_config: overAds,

@@ -25,6 +25,7 @@ class NotedCall {
   status: GrpcStatus | null = null
   readonly backlogBytes = 0
   readonly remoteAddress = ''
+  readonly metadata: readonly string[] = []
   onMessage: ((message: Buffer) => void) | null = null
   onClosed: (() => void) | null = null
   allowLargeMessages(): void {}
@@ -46,7 +47,7 @@ const begun = (service: AdsService | ReturnType<typeof pickerService>): NotedCal
 
 test('1024 Envoys may be connected, and 50000 requests looked at', () => {
   for (const [service, most] of [
-    [new AdsService({ log: silentLog, clock }, new Map()), 1024],
+    [new AdsService({ log: silentLog, clock }, () => new Map()), 1024],
     [pickerService(new EndpointPicker(), clock), 50_000],
   ] as const) {
     const calls = Array.from({ length: most + 1 }, () => begun(service))
@@ -59,7 +60,7 @@ test('1024 Envoys may be connected, and 50000 requests looked at', () => {
 
 test('a message that is no protobuf ends its call, and nothing else', () => {
   for (const service of [
-    new AdsService({ log: silentLog, clock }, new Map()),
+    new AdsService({ log: silentLog, clock }, () => new Map()),
     pickerService(new EndpointPicker(), clock),
   ]) {
     const call = begun(service)

@@ -47,7 +47,11 @@ export function mapFleet(states: readonly MemberState[]): FleetMap {
       const model = models.get(name) ?? { members: [], versions: new Map<string, FleetMember[]>() }
       models.set(name, model)
       model.members.push(member)
-      for (const version of versions) model.versions.set(version, [...(model.versions.get(version) ?? []), member])
+      for (const version of versions) {
+        const holders = model.versions.get(version)
+        if (holders === undefined) model.versions.set(version, [member])
+        else holders.push(member)
+      }
     }
   }
   const named = [...models].sort(([a], [b]) => (a < b ? -1 : 1))

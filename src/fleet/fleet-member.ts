@@ -74,10 +74,12 @@ function grpcPortOf(text: string, url: URL, httpPort: number): number | null {
   throw new ServerError('INVALID_ARG', `upstream '${text}': grpc must be a port or none, got '${given}'`)
 }
 
-function zoneOf(text: string, url: URL): string {
-  const zone = url.searchParams.get('zone') ?? ''
+const zoneOf = (text: string, url: URL): string => zoneNamed(`upstream '${text}'`, url.searchParams.get('zone') ?? '')
+
+/** Throws ServerError, which names `where` the zone stands. */
+export function zoneNamed(where: string, zone: string): string {
   if (/^[\w.-]{0,63}$/.test(zone)) return zone
-  throw new ServerError('INVALID_ARG', `upstream '${text}': zone must have at most 63 letters, digits, dots and dashes, got '${zone.slice(0, 80)}'`) // prettier-ignore
+  throw new ServerError('INVALID_ARG', `${where}: zone must have at most 63 letters, digits, dots and dashes, got '${zone.slice(0, 80)}'`) // prettier-ignore
 }
 
 /** One upstream per line; empty lines and lines after `#` are no upstreams. Throws ServerError. */

@@ -2,7 +2,7 @@
 
 import { parseArgs } from 'node:util'
 import { ServerError } from '../base/server-error.ts'
-import { parseDiscovery, parseUpstream, type Upstream } from './fleet-member.ts'
+import { parseDiscovery, parseUpstream, zoneNamed, type Upstream } from './fleet-member.ts'
 import type { EnvoySettings } from './xds-resources.ts'
 
 export type FleetOptions = {
@@ -16,6 +16,8 @@ export type FleetOptions = {
   readonly xdsPort: number
   readonly httpPort: number
   readonly allowedHosts: readonly string[]
+  /** Of the Envoy that is started with the bootstrap; '' for none. */
+  readonly zone: string
   readonly envoy: EnvoySettings
 }
 
@@ -25,7 +27,7 @@ export const fleetUsage = `usage: galatea fleet --upstream http://a:8000,http://
 The control plane of many servers: it tells Envoy which server has which model and how loaded each server is. Envoy carries every request.
 
   --upstream URL,URL      the servers; http://HOST:PORT?grpc=PORT where gRPC is not at the port after HTTP,
-                          http://HOST:PORT?zone=NAME to have requests of a lost zone repeated in another one. May be repeated
+                          http://HOST:PORT?zone=NAME for its zone: requests stay in the zone of their Envoy while they can. May be repeated
   --discover dns:NAME:PORT  every address of a name is a server, as of a headless service
   --members-file FILE     one URL per line; read again when it changes
   --header NAME:VALUE     sent with every question to a server, as a key. May be repeated
@@ -38,6 +40,7 @@ The control plane of many servers: it tells Envoy which server has which model a
   --max-members N         the most servers (1000)
   --retry-body-bytes N    the largest body that Envoy keeps in order to repeat a request (4194304)
   --retry-budget PERCENT  of the requests under way that may be repeats (50)
+  --zone NAME             with --bootstrap: the zone of this Envoy; servers of the zone come before others
   --help
 `
 
@@ -55,6 +58,7 @@ const options = {
   'max-members': { type: 'string' },
   'retry-body-bytes': { type: 'string' },
   'retry-budget': { type: 'string' },
+  zone: { type: 'string' },
   bootstrap: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -94,6 +98,7 @@ export function parseFleetCommand(args: readonly string[]): FleetCommand {
       xdsPort: whole('xds-port', values['xds-port'] ?? '18000', 0, 65_535),
       httpPort: whole('http-port', values['http-port'] ?? '18001', 0, 65_535),
       allowedHosts: (values['allowed-hosts'] ?? '').split(',').filter((name) => name !== ''),
+      zone: zoneNamed('--zone', values.zone ?? ''),
       envoy: {
         listenAddress: host,
         listenPort: port,

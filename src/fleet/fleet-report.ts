@@ -38,8 +38,9 @@ export function fleetReport(
       })),
     })),
     picks: picker.picks,
-    envoys: envoys.map(({ node, address, sinceMs, problem }) => ({
+    envoys: envoys.map(({ node, zone, address, sinceMs, problem }) => ({
       node,
+      zone,
       address,
       since: new Date(sinceMs).toISOString(),
       problem,

@@ -19,6 +19,9 @@ type FleetWatchParts = {
   readonly members: () => Promise<readonly FleetMember[]>
 }
 
+/** `load`: how loaded servers are, and nothing else. */
+export type FleetChange = 'servers' | 'load'
+
 type Watched = {
   state: MemberState
   /** What the models of the state were read for; '' when they are to be read. */
@@ -35,12 +38,12 @@ export class FleetWatch {
   readonly #mostMembers: number
   readonly #watched = new Map<string, Watched>()
   readonly #isSequence = new Map<string, boolean>()
-  readonly #changed: () => void
+  readonly #changed: (what: FleetChange) => void
   #cancel: Cancel = () => undefined
   #isClosed = false
 
-  /** `changed` is called after each round of questions that told something new. */
-  constructor(parts: FleetWatchParts, mostMembers: number, changed: () => void) {
+  /** `changed` is called after each answer of a server. */
+  constructor(parts: FleetWatchParts, mostMembers: number, changed: (what: FleetChange) => void) {
     this.#parts = parts
     this.#log = parts.log.from('fleet-watch.ts')
     this.#mostMembers = mostMembers
@@ -102,7 +105,7 @@ export class FleetWatch {
       const state = { member, health: 'unknown', sinceMs: this.#parts.clock.wallMs(), reason: 'not asked yet', pressure: 0, pressures: new Map<string, number>(), models: noModels } as const // prettier-ignore
       this.#watched.set(member.key, { state, modelsKey: '', silences: 0, isAsked: false })
     }
-    if (hasChanged) this.#changed()
+    if (hasChanged) this.#changed('servers')
   }
 
   async #look(watched: Watched): Promise<void> {
@@ -142,7 +145,8 @@ export class FleetWatch {
     const { state } = watched
     const isSame = state.health === health
     if (!isSame) this.#log.info('server of the fleet', { server: state.member.key, state: health, reason })
+    const isOnlyLoad = isSame && (more.models ?? state.models) === state.models
     watched.state = { ...state, ...more, health, reason, sinceMs: isSame ? state.sinceMs : this.#parts.clock.wallMs() }
-    this.#changed()
+    this.#changed(isOnlyLoad ? 'load' : 'servers')
   }
 }

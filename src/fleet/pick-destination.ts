@@ -2,3 +2,5 @@
 
 export const destinationKey = 'x-gateway-destination-endpoint'
 export const destinationNamespace = 'envoy.lb'
+/** How the picker hears in which zone the Envoy is that asks. */
+export const zoneHeader = 'galatea-zone'

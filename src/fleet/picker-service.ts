@@ -6,9 +6,10 @@ import type { MessageValue } from '../protobuf/message-codec.ts'
 import type { GrpcFrontEnd } from '../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../ports/grpc/port-call.ts'
 import { GrpcStatus, statusCodes } from '../transport/grpc/grpc-status.ts'
+import { metadataValue } from '../transport/grpc/grpc-transport.ts'
 import type { EndpointPicker } from './endpoint-picker.ts'
 import { endpointText } from './fleet-member.ts'
-import { destinationKey, destinationNamespace } from './pick-destination.ts'
+import { destinationKey, destinationNamespace, zoneHeader } from './pick-destination.ts'
 import { factsOfBody, factsOfPath, type RequestFacts } from './request-peek.ts'
 import { decodeXds, encodeXds } from './xds-codec.ts'
 
@@ -65,6 +66,8 @@ class PickedRequest {
   readonly #call: PortCall
   readonly #picker: EndpointPicker
   readonly #clock: Clock
+  /** Of the Envoy. */
+  readonly #zone: string
   #path = ''
   #contentType = ''
   /** True: Envoy sends the body in pieces, gets them back, and waits for the headers meanwhile. */
@@ -77,6 +80,7 @@ class PickedRequest {
     this.#call = call
     this.#picker = picker
     this.#clock = clock
+    this.#zone = metadataValue(call.metadata, zoneHeader) ?? ''
   }
 
   close(): void {
@@ -146,7 +150,7 @@ class PickedRequest {
 
   #choose(facts: RequestFacts): MessageValue {
     this.#hasPicked = true
-    const { members } = this.#picker.pick(facts)
+    const { members } = this.#picker.pick(facts, this.#zone)
     const isGrpc = this.#contentType.startsWith('application/grpc')
     const endpoints = members.flatMap(({ address, httpPort, grpcPort }) => {
       const port = isGrpc ? grpcPort : httpPort

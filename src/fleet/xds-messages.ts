@@ -35,7 +35,8 @@ const discovery: MessageRows = {
     'repeated string removed_resources = 6',
   ],
   'envoy.service.discovery.v3.Resource': ['string version = 1', 'google.protobuf.Any resource = 2', 'string name = 3'],
-  'envoy.config.core.v3.Node': ['string id = 1', 'string cluster = 2'],
+  'envoy.config.core.v3.Node': ['string id = 1', 'string cluster = 2', 'envoy.config.core.v3.Locality locality = 4'],
+  'envoy.config.core.v3.Locality': ['string zone = 2'],
 }
 
 const google: MessageRows = {
@@ -61,6 +62,7 @@ const core: MessageRows = {
   'envoy.config.core.v3.GrpcService': [
     'oneof target_specifier envoy.config.core.v3.GrpcService.EnvoyGrpc envoy_grpc = 1',
     'google.protobuf.Duration timeout = 3',
+    'repeated envoy.config.core.v3.HeaderValue initial_metadata = 5',
   ],
   'envoy.config.core.v3.GrpcService.EnvoyGrpc': ['string cluster_name = 1'],
   'envoy.config.core.v3.TypedExtensionConfig': ['string name = 1', 'google.protobuf.Any typed_config = 2'],
@@ -83,7 +85,7 @@ const core: MessageRows = {
     'oneof health_checker envoy.config.core.v3.HealthCheck.HttpHealthCheck http_health_check = 8',
     'google.protobuf.Duration no_traffic_interval = 12',
   ],
-  'envoy.config.core.v3.HealthCheck.HttpHealthCheck': ['string path = 2'],
+  'envoy.config.core.v3.HealthCheck.HttpHealthCheck': ['string host = 1', 'string path = 2'],
 }
 
 const clusters: MessageRows = {
@@ -159,7 +161,11 @@ const clusters: MessageRows = {
     'string cluster_name = 1',
     'repeated envoy.config.endpoint.v3.LocalityLbEndpoints endpoints = 2',
   ],
-  'envoy.config.endpoint.v3.LocalityLbEndpoints': ['repeated envoy.config.endpoint.v3.LbEndpoint lb_endpoints = 2'],
+  'envoy.config.endpoint.v3.LocalityLbEndpoints': [
+    'envoy.config.core.v3.Locality locality = 1',
+    'repeated envoy.config.endpoint.v3.LbEndpoint lb_endpoints = 2',
+    'uint32 priority = 5',
+  ],
   'envoy.config.endpoint.v3.LbEndpoint': ['oneof host_identifier envoy.config.endpoint.v3.Endpoint endpoint = 1'],
   'envoy.config.endpoint.v3.Endpoint': [
     'envoy.config.core.v3.Address address = 1',
@@ -221,6 +227,7 @@ const listeners: MessageRows = {
   'envoy.config.route.v3.RetryPolicy': [
     'string retry_on = 1',
     'google.protobuf.UInt32Value num_retries = 2',
+    'envoy.config.route.v3.RetryPolicy.RetryPriority retry_priority = 4',
     'repeated envoy.config.route.v3.RetryPolicy.RetryHostPredicate retry_host_predicate = 5',
     'int64 host_selection_retry_max_attempts = 6',
     'repeated uint32 retriable_status_codes = 7',
@@ -228,6 +235,10 @@ const listeners: MessageRows = {
     'repeated envoy.config.route.v3.HeaderMatcher retriable_headers = 9',
   ],
   'envoy.config.route.v3.RetryPolicy.RetryHostPredicate': [
+    'string name = 1',
+    'oneof config_type google.protobuf.Any typed_config = 3',
+  ],
+  'envoy.config.route.v3.RetryPolicy.RetryPriority': [
     'string name = 1',
     'oneof config_type google.protobuf.Any typed_config = 3',
   ],
@@ -241,6 +252,7 @@ const listeners: MessageRows = {
   ],
   'envoy.type.matcher.v3.StringMatcher': ['oneof match_pattern string exact = 1'],
   'envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate': [],
+  'envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig': ['int32 update_frequency = 1'],
 }
 
 const filter = 'envoy.extensions.filters.http.ext_proc.v3'

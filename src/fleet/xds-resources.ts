@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { FleetMap, FleetModel } from './fleet-map.ts'
 import type { FleetMember } from './fleet-member.ts'
-import { destinationKey, destinationNamespace } from './pick-destination.ts'
+import { destinationKey, destinationNamespace, zoneHeader } from './pick-destination.ts'
 import { encodeXds, packed, typeUrlOf, type Packed } from './xds-codec.ts'
 
 export type EnvoySettings = {
@@ -31,6 +31,16 @@ const assignment = 'envoy.config.endpoint.v3.ClusterLoadAssignment'
 const listener = 'envoy.config.listener.v3.Listener'
 const routes = 'envoy.config.route.v3.RouteConfiguration'
 
+/** What differs between Envoys. */
+type EnvoyPlace = {
+  /** The zone of the Envoy; '' where it did not say, or where no server is. */
+  readonly zone: string
+  /** Whether servers of this zone come before others, for the model of this name; '' for all models together. */
+  readonly isPreferred: (model: string) => boolean
+}
+
+const nowhere: EnvoyPlace = { zone: '', isPreferred: () => false }
+
 /** In the order in which Envoy must get changes. */
 export const xdsTypes = [cluster, assignment, listener, routes].map(typeUrlOf)
 
@@ -48,18 +58,20 @@ export function xdsResources(
   map: FleetMap,
   sequenceModels: ReadonlySet<string>,
   settings: EnvoySettings,
+  place: EnvoyPlace = nowhere,
 ): XdsResources {
   const isPicked = (model: FleetModel): boolean => settings.picksAll || sequenceModels.has(model.name)
   const clusters: Message[] = [httpCluster(everyServer, true, settings), grpcCluster(everyGrpc, settings)]
   const assignments: Message[] = [
-    assignmentOf(everyServer, map.serving, 'http'),
-    assignmentOf(everyGrpc, map.serving, 'grpc'),
+    assignmentOf(everyServer, map.serving, 'http', place.isPreferred('') ? place.zone : ''),
+    assignmentOf(everyGrpc, map.serving, 'grpc', place.isPreferred('') ? place.zone : ''),
   ]
   const table: Message[] = []
   for (const model of map.models.values()) {
+    const firstZone = place.isPreferred(model.name) ? place.zone : ''
     const add = (name: string, members: readonly FleetMember[]): void => {
       clusters.push(httpCluster(name, isPicked(model), settings))
-      assignments.push(assignmentOf(name, members, 'http'))
+      assignments.push(assignmentOf(name, members, 'http', firstZone))
     }
     add(clusterOfModel(model.name), model.members)
     if (model.differs)
@@ -70,7 +82,7 @@ export function xdsResources(
   return new Map([
     [typeUrlOf(cluster), named(cluster, 'name', clusters)],
     [typeUrlOf(assignment), named(assignment, 'clusterName', assignments)],
-    [typeUrlOf(listener), named(listener, 'name', [listenerOf(settings)])],
+    [typeUrlOf(listener), named(listener, 'name', [listenerOf(settings, place.zone)])],
     [typeUrlOf(routes), named(routes, 'name', [config])],
   ])
 }
@@ -86,13 +98,27 @@ function named(type: string, key: string, messages: readonly Message[]): Map<str
   )
 }
 
-function assignmentOf(clusterName: string, members: readonly FleetMember[], protocol: 'http' | 'grpc'): Message {
-  const endpoints = members.flatMap(({ address, httpPort, grpcPort }) => {
+/** Servers of `firstZone` come first, and the others when those are not healthy. Envoy wants levels without gaps: without a server there, all are in one. */
+function assignmentOf(
+  clusterName: string,
+  members: readonly FleetMember[],
+  protocol: 'http' | 'grpc',
+  firstZone: string,
+): Message {
+  const zones = new Map<string, Message[]>()
+  for (const { address, httpPort, grpcPort, zone } of members) {
     const port = protocol === 'http' ? httpPort : grpcPort
-    if (port === null) return []
-    return [{ endpoint: { address: socketAddress(address, port), healthCheckConfig: { portValue: httpPort } } }]
-  })
-  return { clusterName, endpoints: [{ lbEndpoints: endpoints }] }
+    if (port === null) continue
+    const endpoint = { address: socketAddress(address, port), healthCheckConfig: { portValue: httpPort } }
+    zones.set(zone, [...(zones.get(zone) ?? []), { endpoint }])
+  }
+  const hasFirst = firstZone !== '' && zones.has(firstZone)
+  const endpoints = [...zones].map(([zone, lbEndpoints]) => ({
+    ...(zone === '' ? {} : { locality: { zone } }),
+    lbEndpoints,
+    priority: hasFirst && zone !== firstZone ? 1 : 0,
+  }))
+  return { clusterName, endpoints }
 }
 
 const extension = (name: string, type: string, value: Message): Message => ({
@@ -136,12 +162,14 @@ const httpCluster = (name: string, isPicked: boolean, settings: EnvoySettings): 
   },
   healthChecks: [
     {
-      timeout: seconds(1),
+      timeout: seconds(2),
       interval: seconds(1),
       noTrafficInterval: seconds(5),
-      unhealthyThreshold: number(1),
+      // Counts silences only: an answer that says "not ready" is enough once.
+      unhealthyThreshold: number(3),
       healthyThreshold: number(1),
-      httpHealthCheck: { path: '/v2/health/ready' },
+      // Every server answers to this name. Envoy would send the name of the cluster, and a server on loopback refuses names that it does not know.
+      httpHealthCheck: { path: '/v2/health/ready', host: 'localhost' },
     },
   ],
   outlierDetection: {
@@ -171,7 +199,10 @@ const manager = 'envoy.extensions.filters.network.http_connection_manager.v3.Htt
 const processor = 'envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor'
 const pickerFilter = 'envoy.filters.http.ext_proc'
 
-const listenerOf = ({ listenAddress, listenPort, controlCluster, headBytes }: EnvoySettings): Message => ({
+const listenerOf = (
+  { listenAddress, listenPort, controlCluster, headBytes }: EnvoySettings,
+  zone: string,
+): Message => ({
   name: 'fleet',
   address: socketAddress(listenAddress, listenPort),
   perConnectionBufferLimitBytes: number(headBytes),
@@ -187,7 +218,7 @@ const listenerOf = ({ listenAddress, listenPort, controlCluster, headBytes }: En
             requestHeadersTimeout: seconds(60),
             rds: { routeConfigName: 'fleet', configSource: overAds },
             httpFilters: [
-              { name: pickerFilter, typedConfig: packed(processor, pickerSettings(controlCluster)) },
+              { name: pickerFilter, typedConfig: packed(processor, pickerSettings(controlCluster, zone)) },
               { name: 'envoy.filters.http.router', typedConfig: packed('envoy.extensions.filters.http.router.v3.Router', {}) },
             ], // prettier-ignore
           }),
@@ -197,8 +228,12 @@ const listenerOf = ({ listenAddress, listenPort, controlCluster, headBytes }: En
   ],
 })
 
-const pickerSettings = (clusterName: string): Message => ({
-  grpcService: { envoyGrpc: { clusterName }, timeout: seconds(3600) },
+const pickerSettings = (clusterName: string, zone: string): Message => ({
+  grpcService: {
+    envoyGrpc: { clusterName },
+    timeout: seconds(3600),
+    initialMetadata: zone === '' ? [] : [{ key: zoneHeader, value: zone }],
+  },
   // Without an answer of the picker the request goes on.
   failureModeAllow: true,
   messageTimeout: seconds(0.5),
@@ -222,6 +257,7 @@ const pickedBy = (mode: string): ReadonlyMap<string, Packed> =>
   perRoute({ overrides: { processingMode: modeOf(mode) } })
 
 const previousHosts = 'envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate'
+const previousPriorities = 'envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig'
 /** Nothing of the request was done. */
 const untouched = 'connect-failure,refused-stream'
 
@@ -231,6 +267,11 @@ const repeated = (retryOn: string, more: Message = {}): Message => ({
   retriableStatusCodes: [503],
   retryHostPredicate: [{ name: 'envoy.retry_host_predicates.previous_hosts', typedConfig: packed(previousHosts, {}) }],
   hostSelectionRetryMaxAttempts: 5,
+  // A zone whose only server has died must not get the repeat too.
+  retryPriority: {
+    name: 'envoy.retry_priorities.previous_priorities',
+    typedConfig: packed(previousPriorities, { updateFrequency: 1 }),
+  },
   retryBackOff: { baseInterval: seconds(0.025), maxInterval: seconds(0.25) },
   ...more,
 })

@@ -35,7 +35,7 @@ type Shown = {
   }[]
   readonly models: readonly { readonly name: string; readonly differs: boolean }[]
   readonly picks: Readonly<Record<string, number>>
-  readonly envoys: readonly { readonly node: string; readonly problem: string }[]
+  readonly envoys: readonly { readonly node: string; readonly zone: string; readonly problem: string }[]
 }
 
 export const request = JSON.stringify({ inputs: [{ name: 'INPUT0', shape: [1, 2], datatype: 'INT32', data: [4, 5] }] })
@@ -47,6 +47,7 @@ export class FleetUnderTest {
   readonly #children: ChildProcess[] = []
   readonly #flags: readonly string[]
   #control: ChildProcess | null = null
+  #envoy: ChildProcess | null = null
   #ports = { envoy: 0, xds: 0, http: 0 }
   grpc!: GrpcClient
   complaints = ''
@@ -63,15 +64,27 @@ export class FleetUnderTest {
     this.servers.push(...(await Promise.all(repositories.map((models, i) => this.#startServer(models, i)))))
     this.#ports = { envoy: await freePort(), xds: await freePort(), http: await freePort() }
     await this.startControl()
+    await this.startEnvoy()
+    this.grpc = createGrpcClient({ url: `127.0.0.1:${this.#ports.envoy}` })
+  }
+
+  /** In place of the Envoy of before. */
+  async startEnvoy(zone = ''): Promise<void> {
+    const { xds } = this.#ports
+    if (this.#envoy !== null) {
+      const ended = once(this.#envoy, 'exit')
+      this.#envoy.kill('SIGKILL')
+      await ended
+    }
     const bootstrap = path.join(this.#folder, 'envoy.json')
     let text = ''
-    await runCommandLine(['fleet', '--bootstrap', `--xds-port=${this.#ports.xds}`], { stdout: (piece) => (text += piece), stderr: () => undefined }) // prettier-ignore
+    await runCommandLine(['fleet', '--bootstrap', `--xds-port=${xds}`, `--zone=${zone}`], { stdout: (piece) => (text += piece), stderr: () => undefined }) // prettier-ignore
     writeFileSync(bootstrap, text)
     const args = ['-c', bootstrap, '--use-dynamic-base-id', '--concurrency', '1', '-l', 'error']
     const envoy = spawn(await requireTool('envoy'), args, { stdio: ['ignore', 'ignore', 'pipe'] })
     envoy.stderr.on('data', (chunk: Buffer) => (this.complaints += chunk.toString()))
     this.#children.push(envoy)
-    this.grpc = createGrpcClient({ url: `127.0.0.1:${this.#ports.envoy}` })
+    this.#envoy = envoy
   }
 
   async startControl(): Promise<void> {
@@ -163,7 +176,7 @@ ${more}
     }
     const [http, grpc] = [await freePort(), await freePort()]
     const flags = [`--model-repository=${repository}`, `--http-port=${http}`, `--grpc-port=${grpc}`, '--orca=always']
-    const upstream = `http://127.0.0.1:${http}?grpc=${grpc}`
+    const upstream = `http://127.0.0.1:${http}?grpc=${grpc}&zone=zone-${index}`
     return { server: await startServerProcess(flags), flags, url: `http://127.0.0.1:${http}`, upstream }
   }
 }

@@ -135,3 +135,25 @@ test('no inference fails without a control plane, and a new one knows the fleet 
   assert.deepEqual(await load.stop(), [])
   assert.deepEqual(servers.map(({ state }) => state), ['ready', 'ready', 'ready']) // prettier-ignore
 })
+
+test('requests stay in the zone of their Envoy while a server there lives', async () => {
+  await fleet.startEnvoy('zone-1')
+  await fleet.shown('the Envoy of the zone', ({ envoys }) => envoys.some(({ zone }) => zone === 'zone-1'))
+  await until(async () => (await fleet.infer('shared').catch(() => 0)) === 200, 'an answer through Envoy', { seen: () => fleet.complaints }) // prettier-ignore
+  const load = new SteadyLoad(asks(6))
+  let seen: number[] = []
+  const onlyInZone = async (): Promise<boolean> => {
+    const before = await fleet.counts('shared')
+    await load.more(60)
+    const done = (await fleet.counts('shared')).map((count, i) => count - (before[i] ?? 0))
+    seen = done
+    return done[0] === 0 && done[2] === 0
+  }
+  try {
+    await until(onlyInZone, 'requests in the zone only', { seen: () => seen })
+    await fleet.restart(1, 'SIGKILL')
+    await until(onlyInZone, 'requests in the zone again', { seen: () => seen })
+  } finally {
+    assert.deepEqual(await load.stop(), [])
+  }
+})

@@ -15,7 +15,7 @@ for root in list(envoy.__path__) + list(xds.__path__):
     for part in ['envoy/service/discovery/v3', 'envoy/service/ext_proc/v3', 'envoy/config/cluster/v3', 'envoy/config/endpoint/v3', 'envoy/config/listener/v3',
                  'envoy/config/route/v3', 'envoy/config/core/v3', 'envoy/type/**', 'envoy/extensions/load_balancing_policies/*/v3', 'envoy/extensions/upstreams/http/v3',
                  'envoy/extensions/filters/http/ext_proc/v3', 'envoy/extensions/filters/http/router/v3', 'envoy/extensions/filters/network/http_connection_manager/v3',
-                 'envoy/extensions/retry/host/previous_hosts/v3']:
+                 'envoy/extensions/retry/host/previous_hosts/v3', 'envoy/extensions/retry/priority/previous_priorities/v3']:
         for file in glob.glob(os.path.join(base, part, '*_pb2.py'), recursive=True):
             importlib.import_module(os.path.relpath(file, base)[:-3].replace('/', '.'))
 from google.protobuf import descriptor_pool, struct_pb2, any_pb2, duration_pb2, wrappers_pb2
