@@ -57,7 +57,7 @@ function oneChat(base: string, content: string, tokens: number): Promise<{ began
           text += piece
           const events = text.split('\n\n')
           text = events.pop() ?? ''
-          for (const event of events) if (/"content":"./.test(event)) timesMs.push(nowMs)
+          for (const event of events) if (/"content":"[^"]/.test(event)) timesMs.push(nowMs)
         })
         answer.on('end', () =>
           answer.statusCode === 200 ? resolve({ beganMs, timesMs }) : reject(new Error(`${answer.statusCode} ${text}`)),

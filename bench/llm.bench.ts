@@ -62,9 +62,11 @@ async function startLlamaServer(command: string, file: string): Promise<Running>
   return { url, [Symbol.asyncDispose]: stop }
 }
 
-async function startGalatea(file: string, repository: string): Promise<Running> {
+async function startGalatea(file: string, repository: string, contextLength: number): Promise<Running> {
   const folder = placeModel(file, repository, 'smol')
-  const parameters = { max_sequences: '16', kv_cells: '16384', n_threads: `${threads}` }
+  const parameters = {
+    max_sequences: '16', kv_cells: '16384', n_threads: `${threads}`, context_length: `${contextLength}`,
+  } // prettier-ignore
   const lines = Object.entries(parameters).map(
     ([key, value]) => `parameters { key: "${key}" value { string_value: "${value}" } }`,
   )
@@ -167,16 +169,18 @@ export const bench: Bench = {
     const file = await smolFile()
     const repository = mkdtempSync(path.join(tmpdir(), 'galatea-llm-bench-'))
     try {
-      await using galatea = await startGalatea(file, repository)
-      await loadChats(galatea.url, chatsOf(2))
       const figures: Figure[] = []
       const command = process.env['GALATEA_LLAMA_SERVER'] ?? ''
       if (command === '') settings.say('GALATEA_LLAMA_SERVER names no llama-server: there is nothing to compare with')
       else {
+        // llama-server divides its 16,384 cells among 16 chats too.
+        await using galatea = await startGalatea(file, repository, 1024)
         await using other = await startLlamaServer(command, file)
-        await loadChats(other.url, chatsOf(2))
+        for (const { url } of [galatea, other]) await loadChats(url, chatsOf(2))
         figures.push(...(await besideLlamaServer(galatea.url, other.url, settings)))
       }
+      await using galatea = await startGalatea(file, repository, 8192)
+      await loadChats(galatea.url, chatsOf(2))
       figures.push(await sharedBeginning(galatea.url, settings))
       figures.push(await longPromptBeside(galatea.url, settings))
       figures.push(await neighbour(galatea.url, settings))

@@ -316,6 +316,11 @@ export const modelParameters = {
     wholeNumberUpTo(10_000),
     'Layers on the GPU; without: all of an instance with a GPU, none of others',
   ),
+  gpu_split: row(
+    llama,
+    oneOf('none', 'layer', 'row'),
+    'Where the layers of an instance with a GPU are: all on that GPU (`none`, as without), or on all GPUs together, one layer here and the next there (`layer`) or a part of each layer (`row`)',
+  ),
   language_task: row(llama, oneOf('generate', 'embed', 'rerank'), 'What the model is for; without: what the file says'),
   lora_adapters: row(
     llama,

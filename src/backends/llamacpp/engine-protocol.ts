@@ -26,6 +26,8 @@ export type EngineSettings = {
   readonly threads: number
   readonly gpuLayers: number
   readonly gpu: number
+  /** `none`: all on `gpu`. `layer`, `row`: on all GPUs together. */
+  readonly gpuSplit: 'none' | 'layer' | 'row'
   /** Requests that may wait in the process for a slot. */
   readonly waiting: number
   /** An answer ends so long after its request got a slot; 0: no limit. */

@@ -8,6 +8,8 @@ import { ServerError } from '../../base/server-error.ts'
 const scope = '@node-llama-cpp'
 const packageVersion = '3.22.1'
 
+const cudaFile = /^(lib)?ggml-cuda\.(so|dll)$/
+
 const systems: Readonly<Record<string, string>> = {
   'linux-x64': 'linux-x64', 'linux-arm64': 'linux-arm64', 'darwin-arm64': 'mac-arm64-metal', 'darwin-x64': 'mac-x64',
   'win32-x64': 'win-x64', 'win32-arm64': 'win-arm64',
@@ -18,13 +20,35 @@ export function findLlamaLibrary(libraryPath: string, usesGpus: boolean): string
   if (libraryPath !== '') return namedFolder(libraryPath)
   const system = systems[`${process.platform}-${process.arch}`]
   if (system === undefined) throw missing(`there is no package of ${scope} for ${process.platform}-${process.arch}`, '')
-  const wanted = usesGpus ? [`${system}-cuda`, system] : [system]
+  // The package for GPUs computes on processors as well.
+  const wanted = usesGpus ? [`${system}-cuda`] : [system, `${system}-cuda`]
   for (const name of wanted) {
     const folder = packageFolder(name)
     if (folder !== null) return folder
   }
   const name = `${scope}/${wanted[0] ?? system}`
   throw missing(`the package ${name} is not installed`, `npm install ${name}@${packageVersion}`)
+}
+
+/** Whether there is a library that computes on GPUs of NVIDIA. */
+export function hasCudaLibrary(libraryPath: string): boolean {
+  try {
+    return readdirSync(findLlamaLibrary(libraryPath, true)).some((name) => cudaFile.test(name))
+  } catch {
+    return false
+  }
+}
+
+/**
+ * The files that compute on GPUs of NVIDIA, the one to try first first. The package `…-cuda-ext` has one for an older CUDA.
+ * `folder` is that of libllama.
+ */
+export function cudaFiles(folder: string): string[] {
+  const own = readdirSync(folder).filter((name) => cudaFile.test(name))
+  const name = path.basename(folder)
+  const older = path.join(folder, '..', '..', '..', `${name}-ext`, 'bins', name, 'fallback')
+  const further = existsSync(older) ? readdirSync(older).filter((each) => cudaFile.test(each)) : []
+  return [...own.map((each) => path.join(folder, each)), ...further.map((each) => path.join(older, each))]
 }
 
 function missing(what: string, install: string): ServerError {

@@ -14,6 +14,8 @@ const usualContextLength = 8192
 const usualCells = 16_384
 const usualBatchTokens = 2048
 const allLayers = 999
+/** Beside a GPU the processor only looks up the vectors of tokens. */
+const gpuThreads = 4
 
 export function llamaSettings(
   config: ModelConfig,
@@ -28,6 +30,7 @@ export function llamaSettings(
   const cells =
     readParameter(config, 'kv_cells') ?? Math.max(contextLength, Math.min(slots * contextLength, usualCells))
   const isOnGpu = spec.kind === 'KIND_GPU'
+  const cores = availableParallelism()
   return {
     kind,
     slots,
@@ -35,9 +38,10 @@ export function llamaSettings(
     contextLength: Math.min(contextLength, cells),
     batchTokens: readParameter(config, 'step_tokens') ?? Math.min(usualBatchTokens, cells),
     promptTokens: readParameter(config, 'prompt_tokens_per_step') ?? 0,
-    threads: readParameter(config, 'n_threads') ?? availableParallelism(),
+    threads: readParameter(config, 'n_threads') ?? (isOnGpu ? Math.min(gpuThreads, cores) : cores),
     gpuLayers: readParameter(config, 'n_gpu_layers') ?? (isOnGpu ? allLayers : 0),
     gpu: isOnGpu ? spec.deviceId : 0,
+    gpuSplit: readParameter(config, 'gpu_split') ?? 'none',
     waiting: 4 * slots,
     answerMs: readParameter(config, 'max_execution_ms') ?? 0,
     adapters: adaptersOf(config, files),

@@ -19,7 +19,7 @@ import type { ModelServices } from '../../model/model-services.ts'
 import { LanguageMetrics, type LanguageMetricNames } from '../language-metrics.ts'
 import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import { completeLanguageConfig } from '../complete-language-config.ts'
-import { findLlamaLibrary } from './find-llama-library.ts'
+import { findLlamaLibrary, hasCudaLibrary } from './find-llama-library.ts'
 import { llamaSettings } from './llama-settings.ts'
 import { LlamaWorker } from './llama-worker.ts'
 
@@ -44,6 +44,10 @@ export class LlamaCppBackend implements Backend {
 
   complete(draft: ModelConfig): Promise<ModelConfig> {
     return Promise.resolve(completeLanguageConfig(draft))
+  }
+
+  usesGpus(): Promise<boolean> {
+    return Promise.resolve(hasCudaLibrary(this.#libraryPath))
   }
 
   async load(source: ModelVersionSource): Promise<LoadedModel> {

@@ -6,6 +6,8 @@ import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { loadKoffi } from '../../../base/koffi.ts'
 import { ServerError } from '../../../base/server-error.ts'
+import { cudaFiles } from '../find-llama-library.ts'
+import { loadCuda, noGpu, type CudaLoad } from './load-cuda.ts'
 
 const koffi = loadKoffi()
 
@@ -47,8 +49,11 @@ export type LlamaLibrary = ReturnType<typeof openLlamaLibrary>
 /** Levels of ggml's log: 3 is a warning, 4 an error. Lines without an end are continued with level 5. */
 type OnLog = (level: number, text: string) => void
 
-/** `folder` has libllama, libggml, libggml-base and the variants of libggml-cpu. Throws where the library is another version. */
-export function openLlamaLibrary(folder: string, onLog: OnLog) {
+/**
+ * `folder` has libllama, libggml, libggml-base and the variants of libggml-cpu. Throws where the library is another version, and
+ * where `usesGpus` is true and no GPU can be used.
+ */
+export function openLlamaLibrary(folder: string, onLog: OnLog, usesGpus = false) {
   const files = libraryFiles(folder)
   const base = koffi.load(files.base)
   const ggml = koffi.load(files.ggml)
@@ -73,6 +78,7 @@ export function openLlamaLibrary(folder: string, onLog: OnLog) {
     hasDecoder: bind<boolean>(`bool llama_model_has_decoder(${at} model)`),
     contextCells: bind<number>(`uint32_t llama_n_ctx(${at} context)`),
     poolingOf: bind<number>(`int32_t llama_pooling_type(${at} context)`),
+    canUseGpus: bind<boolean>('bool llama_supports_gpu_offload()'),
     setThreads: bind<void>(`void llama_set_n_threads(${at} context, int32_t answers, int32_t prompts)`),
     memory: bind<number>(`${at} llama_get_memory(${at} context)`),
     removeCells: bind<boolean>(`bool llama_memory_seq_rm(${at} memory, int32_t sequence, int32_t from, int32_t to)`),
@@ -110,13 +116,24 @@ export function openLlamaLibrary(folder: string, onLog: OnLog) {
   }
   const quiet = koffi.register((level: number, text: string) => onLog(level, text), koffi.pointer(logCallback))
   bind<void>('void llama_log_set(llama_log *callback, uintptr_t user)')(quiet, 0)
-  ;(ggml.func('void ggml_backend_load_all_from_path(const char *folder)') as unknown as Call<void>)(folder)
+  const cuda = loadBackends(ggml, folder, usesGpus)
   bind<void>('void llama_backend_init()')()
   requireKnownVersion(library.contextDefaults(), files.llama)
+  if (cuda !== null && !library.canUseGpus()) throw noGpu(folder, cuda)
   return { ...library, attachThreads: threadAttacher(base, ggml, bind) }
 }
 
 type Loaded = ReturnType<typeof koffi.load>
+
+/** Loads what computes: the variant for this processor, and the part for GPUs. Null: GPUs are not asked for. */
+function loadBackends(ggml: Loaded, folder: string, usesGpus: boolean): CudaLoad | null {
+  const cuda = usesGpus ? loadCuda(cudaFiles(folder), process.env, (file) => koffi.load(file)) : null
+  ;(ggml.func('void ggml_backend_load_all_from_path(const char *folder)') as unknown as Call<void>)(folder)
+  if (cuda !== null && cuda.file !== null && path.dirname(cuda.file) !== path.resolve(folder)) {
+    ;(ggml.func('uintptr_t ggml_backend_load(const char *file)') as unknown as Call<number>)(cuda.file)
+  }
+  return cuda
+}
 
 /** Without threads of its own a context makes and joins its threads anew in every decode. */
 function threadAttacher(base: Loaded, ggml: Loaded, bind: <Result>(definition: string) => Call<Result>) {

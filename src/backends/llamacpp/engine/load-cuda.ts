@@ -1,0 +1,76 @@
+// Loads the part of llama.cpp that computes on GPUs of NVIDIA. It needs CUDA's libraries, which pip and NVIDIA put into folders where
+// the system does not look. So each library that the loader misses is looked for there and loaded first.
+
+import { existsSync, globSync } from 'node:fs'
+import path from 'node:path'
+import { messageOf, ServerError } from '../../../base/server-error.ts'
+
+/** The obstacle of each file that does not load, and the file that does; null: there is none. */
+export type CudaLoad = { readonly file: string | null; readonly obstacles: readonly string[] }
+
+/** Twice as many as CUDA has libraries: each is tried at most twice. */
+const loadTries = 32
+
+const libraryFolders = (environment: NodeJS.ProcessEnv): string[] => [
+  '/usr/local/cuda/lib64',
+  '/usr/local/cuda/targets/x86_64-linux/lib',
+  '/usr/local/cuda/targets/sbsa-linux/lib',
+  '/opt/cuda/lib64',
+  ...['VIRTUAL_ENV', 'CONDA_PREFIX'].flatMap((name) => {
+    const root = environment[name] ?? ''
+    return root === '' ? [] : [path.join(root, 'lib'), ...globSync(`${root}/lib/python*/site-packages/nvidia/*/lib`)]
+  }),
+]
+
+/** Tries the files in their order until one loads. `load` throws the loader's text. */
+export function loadCuda(
+  files: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  load: (file: string) => unknown,
+): CudaLoad {
+  const obstacles: string[] = []
+  for (const file of files) {
+    const obstacle = loadWithMissing(file, libraryFolders(environment), load)
+    if (obstacle === null) return { file, obstacles }
+    obstacles.push(obstacle)
+  }
+  return { file: null, obstacles }
+}
+
+/** Null: it is loaded. A text: what the loader says. */
+function loadWithMissing(file: string, folders: readonly string[], load: (file: string) => unknown): string | null {
+  const wanted = [file]
+  const found = new Set<string>()
+  for (let tries = 0; tries < loadTries; tries++) {
+    const next = wanted.at(-1)
+    if (next === undefined) return null
+    try {
+      load(next)
+      wanted.pop()
+    } catch (reason) {
+      const text = messageOf(reason)
+      const missing = /(lib[\w.+-]+\.so[\d.]*): cannot open shared object/.exec(text)?.[1]
+      const place = folders.map((folder) => path.join(folder, missing ?? '')).find((each) => existsSync(each))
+      if (missing === undefined || place === undefined || found.has(place)) return text
+      found.add(place)
+      wanted.push(place)
+    }
+  }
+  return 'it needs more libraries than CUDA has'
+}
+
+/** Why no GPU can be used, and what to do. */
+export function noGpu(folder: string, { file, obstacles }: CudaLoad): ServerError {
+  const place = `the instance is for a GPU, and llama.cpp's library in '${folder}' finds none`
+  if (file !== null)
+    return new ServerError('UNAVAILABLE', `${place}: look whether 'nvidia-smi' shows the GPU, or set kind: KIND_CPU`)
+  if (obstacles.length === 0)
+    return new ServerError(
+      'UNAVAILABLE',
+      `${place}: it is a build without CUDA; install @node-llama-cpp/linux-x64-cuda, or set kind: KIND_CPU`,
+    )
+  const needed = 'It needs the driver of NVIDIA, libcudart.so.13 and libcublas.so.13: install CUDA 13'
+  const ways =
+    "('pip install nvidia-cuda-runtime nvidia-cublas', with their folders in LD_LIBRARY_PATH), for CUDA 12 the package @node-llama-cpp/linux-x64-cuda-ext beside it, or set kind: KIND_CPU"
+  return new ServerError('UNAVAILABLE', `${place}: ${obstacles.join('; ')}. ${needed} ${ways}`)
+}
