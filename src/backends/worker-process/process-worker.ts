@@ -4,6 +4,7 @@ import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { NumberTable } from '../../base/number-table.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { specimens } from '../../base/specimens.ts'
 import type { Prepare } from '../../model/backend.ts'
 import type { PreparedBatch } from '../../model/batch.ts'
 import type { Batch } from '../../model/batch.ts'
@@ -150,7 +151,7 @@ export class ProcessWorker implements Worker {
   execute(batch: Batch, executed: () => void): void {
     const before = this.#batches.at(-1)
     const isParked = before !== undefined
-    const held = { batch, executed, id: 0, firstHandle: 0, sentNs: 0, headSinceNs: 0, isParked }
+    const held = hold(batch, executed, isParked)
     this.#batches.push(held)
     if (before === undefined) this.#becomeHead(held)
     else if (before.id !== 0) this.#park(held)
@@ -566,3 +567,18 @@ class PreparedExecution implements PreparedBatch {
     this.worker.giveBack(this.encoded.blocks)
   }
 }
+
+const hold = (batch: Batch, executed: () => void, isParked: boolean): HeldBatch => ({
+  batch,
+  executed,
+  id: 0,
+  firstHandle: 0,
+  sentNs: 0,
+  headSinceNs: 0,
+  isParked,
+})
+
+specimens.add(() => {
+  const encoded: ExecuteFrame = { frame: Buffer.alloc(0), blocks: [] }
+  return [new PreparedExecution({} as ProcessWorker, 1, 1, encoded), hold({} as Batch, () => undefined, false)]
+})

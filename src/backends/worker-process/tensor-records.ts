@@ -1,5 +1,6 @@
 // Tensor records inside frames: sizes, writing, reading.
 
+import { specimens } from '../../base/specimens.ts'
 import { dataTypeCode, dataTypeOfCode } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { deviceReferenceOf } from '../../cuda/device-bytes.ts'
@@ -139,3 +140,5 @@ export class TensorRecordReader {
     return new Tensor(name, dataType, shape, bytes)
   }
 }
+
+specimens.add(() => new TensorRecordWriter(Buffer.alloc(0), 0, null))
