@@ -6,7 +6,7 @@ import type { Chooser } from '../model/choice.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { modelLabel, type ModelKey } from '../model/model-key.ts'
 import type { ModelVersion } from '../model/model-version.ts'
-import { redirectChooser } from '../rollouts/redirect-chooser.ts'
+import { redirectChooser, redirectKeeper } from '../rollouts/redirect-chooser.ts'
 import { keepingChooser, type SequenceKeeper } from '../rollouts/sequence-keeper.ts'
 import type { VersionOfModel } from './release-record.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -24,6 +24,7 @@ export type FleetParts = {
   readonly store: RepositoryStore
 }
 
+type Redirect = { readonly to: VersionOfModel; readonly chooser: Chooser; readonly keeper: SequenceKeeper }
 type Router = { readonly of: SequenceKeeper | undefined; readonly chooser: Chooser | null }
 
 export class ModelFleet {
@@ -31,7 +32,7 @@ export class ModelFleet {
   readonly #parts: FleetParts
   /** By model, the newest last. The newest one chooses; the others have sequences that are still under way. */
   readonly #routers = new Map<string, readonly Router[]>()
-  readonly #redirects = new Map<string, { readonly to: VersionOfModel; readonly chooser: Chooser }>()
+  readonly #redirects = new Map<string, Redirect>()
 
   constructor(parts: FleetParts) {
     this.engine = parts.engine
@@ -86,11 +87,17 @@ export class ModelFleet {
 
   /** From now on requests without a version go to this version of another model; null: to the model itself. */
   setInstead(model: string, to: VersionOfModel | null): void {
-    if (to === null && !this.#redirects.delete(model)) return
-    if (to !== null) {
-      this.#redirects.set(model, { to, chooser: redirectChooser(() => this.version(to.model, to.version)) })
-    }
+    const before = this.#redirects.get(model)
+    if (before?.to.model === to?.model && before?.to.version === to?.version) return
+    if (to === null) this.#redirects.delete(model)
+    else this.#redirects.set(model, this.#redirectTo(to))
     this.#setChooser(model)
+    if (before !== undefined) void this.#keepSequences(model, before.keeper, this.#routers.get(model) ?? [])
+  }
+
+  #redirectTo(to: VersionOfModel): Redirect {
+    const find = (): ModelVersion | null => this.version(to.model, to.version)
+    return { to, chooser: redirectChooser(find), keeper: redirectKeeper(to, find) }
   }
 
   /** What a live rollout needs of the Engine. While it routes the requests of a model, redirects wait. */

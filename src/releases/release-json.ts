@@ -103,10 +103,15 @@ function rolloutSummary(run: RolloutRun): Shown {
 function rolloutDetails(run: RolloutRun): Shown {
   const { spec, arms, notes } = run.record
   const report = run.report()
+  const outcomes = new Map(run.outcomes().map(({ name, ended }) => [name, ended]))
   return {
     ...rolloutSummary(run),
     next: nextText(run),
-    arms: arms.map((arm) => ({ ...arm, ...armFigures(run, arm.arm === 'stable' ? 'stable' : 'candidate') })),
+    arms: arms.map((arm) => ({
+      ...arm,
+      ...armFigures(run, arm.arm === 'stable' ? 'stable' : 'candidate'),
+      ended: outcomes.get(arm.arm) ?? {},
+    })),
     metrics: report.metrics,
     ...(run.queryProblems.size === 0 ? {} : { problems: Object.fromEntries(run.queryProblems) }),
     shadow_copies: report.shadow_copies,

@@ -173,10 +173,10 @@ export class ReleaseMaker {
 
   #requireFree(name: string): void {
     if (name === '') return
-    if (!/^[\w.-]{1,100}$/.test(name)) {
+    if (!/^\w[\w.-]{0,99}$/.test(name)) {
       throw new ServerError(
         'INVALID_ARG',
-        `'name' must have 1 to 100 letters, digits, _, - and ., got '${name.slice(0, 120)}'`,
+        `'name' must have 1 to 100 letters, digits, _, - and ., and begin with none of - and ., got '${name.slice(0, 120)}'`,
       )
     }
     if (!this.#isTaken(name)) return
@@ -186,7 +186,10 @@ export class ReleaseMaker {
   /** Users are drawn by the name, so each rollout has another one. */
   #nameOf({ name, model }: NewRelease, { version }: ArmVersion): string {
     if (name !== '') return name
-    const base = `${model.replaceAll(/[^\w.-]+/g, '-').slice(0, 60)}-${version}`
+    const base = `${model
+      .replaceAll(/[^\w.-]+/g, '-')
+      .replace(/^[.-]/, '_')
+      .slice(0, 60)}-${version}`
     for (let i = 1; ; i++) {
       const free = i === 1 ? base : `${base}.${i}`
       if (!this.#isTaken(free)) return free

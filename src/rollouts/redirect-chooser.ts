@@ -2,6 +2,7 @@
 
 import type { Chooser, ChoiceWatch, RequestFacts } from '../model/choice.ts'
 import type { ModelVersion } from '../model/model-version.ts'
+import type { SequenceKeeper } from './sequence-keeper.ts'
 
 /** `find` gives null while the other version does not serve: then the model serves its requests itself. */
 export function redirectChooser(find: () => ModelVersion | null): Chooser {
@@ -14,6 +15,24 @@ export function redirectChooser(find: () => ModelVersion | null): Chooser {
     return other
   }
 }
+
+/** When requests go to the other version no more: sequences that began there end there. */
+export const redirectKeeper = (
+  to: { readonly model: string; readonly version: string },
+  find: () => ModelVersion | null,
+): SequenceKeeper => ({
+  arms: [{ settings: to }],
+  holdsSequence: (facts) => {
+    const other = find()
+    return other !== null && other.config.sequenceBatching !== null && holdsSequence(other, facts)
+  },
+  choose: (facts, model) => {
+    const other = find()
+    if (other === null) return model.find('')
+    facts.watch = new RedirectedRequest(model.name, other)
+    return other
+  },
+})
 
 /** A sequence ends on the version that it began on. */
 function holdsSequence(own: ModelVersion, facts: RequestFacts): boolean {

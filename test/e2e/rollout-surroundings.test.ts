@@ -62,15 +62,13 @@ class TritonPythonModel:
             answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("Y", out)]))
         return answers
 `
-await addModel(
-  'sequences',
-  `backend: "python"\nmax_batch_size: 16\n${signature}sequence_batching { max_sequence_idle_microseconds: 60000000 }\nversion_policy { specific { versions: 1 } }\n`,
-  {
-    1: counting(1, 'pass'),
-    2: counting(2, 'self.waste = np.ones(300_000_000, dtype=np.uint8)'),
-    3: counting(3, 'pass'),
-  },
-)
+const ofSequences = `backend: "python"\nmax_batch_size: 16\n${signature}sequence_batching { max_sequence_idle_microseconds: 60000000 }\nversion_policy { specific { versions: 1 } }\n`
+await addModel('sequences', ofSequences, {
+  1: counting(1, 'pass'),
+  2: counting(2, 'self.waste = np.ones(300_000_000, dtype=np.uint8)'),
+  3: counting(3, 'pass'),
+})
+await addModel('other_sequences', ofSequences, { 1: counting(4, 'pass') })
 
 const receiver = await OtlpReceiver.start()
 const server = await startServerProcess([
@@ -208,11 +206,22 @@ test('a sequence ends on the arm that it began on, also after its experiment, be
   await rollBack('third')
   await goOn()
   assert.equal(await of(97, { sequence_start: true, sequence_end: true }), 101)
-  await goOn({ sequence_end: true })
   const isReady = async (version: number): Promise<boolean> =>
     (await call(server, `/v2/models/sequences/versions/${version}/ready`)).status === 200
-  await until(async () => !(await isReady(2)), 'the other arm to be let go')
   assert.equal(await isReady(3), true)
+
+  // The same with a version of another model, on which a sequence began after the promotion.
+  const candidate = { model: 'other_sequences', version: 1 }
+  await begin({ model: 'sequences', name: 'fourth', candidate, steps: [{ weight: 50, for: '1h' }] })
+  await beginOn(4)
+  await call(server, '/v2/rollouts/fourth/promote', {})
+  await reached(server, 'SUCCEEDED')
+  await beginOn(4)
+  await rollBack('fourth')
+  await goOn()
+  assert.equal(await of(96, { sequence_start: true, sequence_end: true }), 101)
+  await goOn({ sequence_end: true })
+  await until(async () => !(await isReady(2)), 'the other arm to be let go')
 })
 
 test('a sequence ends on the version that it began on, also after the rollback, which memory causes', async () => {

@@ -263,6 +263,9 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
         ],
         [{ model: 'm', candidate: { model: 'other', version: 2 } }, 404, /there is no model 'other'/],
         [{ model: 'm', name: 'a b' }, 400, /'name' must have/],
+        // Clients make another path of such a segment, and the command takes the other for a flag.
+        [{ model: 'm', name: '..' }, 400, /begin with none of - and \./],
+        [{ model: 'm', name: '-x' }, 400, /begin with none of - and \./],
       ]
       for (const [posted, status, text] of wrong) {
         const answer = await call<{ error: string }>(server, '/v2/rollouts', posted)
@@ -270,6 +273,8 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
         assert.match(answer.body.error, text)
       }
       assert.equal((await call(server, '/v2/rollouts/none')).status, 404)
+      const misspelt = await call<{ error: string }>(server, '/v2/rollouts/none/rollback', { resaon: 'slow' })
+      assert.match(misspelt.body.error, /'resaon' is not a key that is known; known keys: reason, arm/)
       for (const query of ['colour=red', 'state=blue', 'page=0']) assert.equal((await call(server, `/v2/rollouts?${query}`)).status, 400) // prettier-ignore
     }))
 

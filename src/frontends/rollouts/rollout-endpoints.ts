@@ -51,7 +51,8 @@ export class RolloutEndpoints {
     (action: RolloutAction): RouteHandler =>
     (request, name, _, caller) =>
       answer(request, 200, () => {
-        const { reason = '', arm = '' } = bodyOf(request)
+        const { reason = '', arm = '', ...others } = bodyOf(request)
+        requireNoMore(others, 'reason, arm')
         if (typeof reason !== 'string') throw new ServerError('INVALID_ARG', "'reason' must be text")
         if (typeof arm !== 'string') throw new ServerError('INVALID_ARG', "'arm' must be the name of an arm")
         return releaseDetails(this.#control.act(name, action, caller, reason.slice(0, longestReason), arm))
@@ -59,7 +60,8 @@ export class RolloutEndpoints {
 
   readonly note: RouteHandler = (request, name, _, caller) =>
     answer(request, 201, async () => {
-      const { text } = bodyOf(request)
+      const { text, ...others } = bodyOf(request)
+      requireNoMore(others, 'text')
       if (typeof text !== 'string') throw new ServerError('INVALID_ARG', 'a note needs a text: send {"text": "…"}')
       return releaseDetails(await this.#control.note(name, caller, text))
     })
@@ -139,4 +141,10 @@ export class RolloutEndpoints {
     const fitting = this.#control.list().filter(({ record }) => (model === null || record.model === model) && (state === null || record.state.phase === state)) // prettier-ignore
     return fitting.slice((page - 1) * pageSize, page * pageSize).map(releaseSummary)
   }
+}
+
+function requireNoMore(others: object, known: string): void {
+  const [key] = Object.keys(others)
+  if (key === undefined) return
+  throw new ServerError('INVALID_ARG', `'${key.slice(0, 60)}' is not a key that is known; known keys: ${known}`)
 }
