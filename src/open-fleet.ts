@@ -49,8 +49,9 @@ export async function openFleet(
   const tell = (what: FleetChange): void => {
     const states = watch.states()
     const map = mapFleet(states)
-    picker.update(map, states)
-    const haveZonesChanged = zones.update(map, states, clock.nowNs())
+    const nowNs = clock.nowNs()
+    picker.update(map, states, nowNs)
+    const haveZonesChanged = zones.update(map, states, nowNs)
     if (isStarted && (what === 'servers' || haveZonesChanged)) ads.publish(resourcesOfNow(map))
   }
   let isStarted = false

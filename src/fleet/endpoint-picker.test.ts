@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { EndpointPicker } from './endpoint-picker.ts'
 import { mapFleet, type MemberState } from './fleet-map.ts'
-import { parseUpstream, membersAt } from './fleet-member.ts'
+import { parseUpstream, membersAt, type FleetMember } from './fleet-member.ts'
 import { factsOfPath } from './request-peek.ts'
 import { ZonePreference } from './zone-preference.ts'
 
@@ -16,7 +16,7 @@ const stateOf = (port: number, models: readonly string[], more: Partial<MemberSt
 
 const pickerOf = (states: readonly MemberState[], random?: () => number): EndpointPicker => {
   const picker = new EndpointPicker(new ZonePreference(), random)
-  picker.update(mapFleet(states), states)
+  picker.update(mapFleet(states), states, 0)
   return picker
 }
 
@@ -39,7 +39,7 @@ test('of two servers the one with fewer requests, shorter answers or less pressu
   const underWay = picker.begin(first, clock, false)
   assert.equal(picker.pick(facts).members[0], second)
   clock.advanceNs(50e6)
-  underWay.answered()
+  underWay.answered(false)
   underWay.ended()
   underWay.ended()
   assert.equal(picker.loadOf(first.key).inFlight, 0)
@@ -48,13 +48,37 @@ test('of two servers the one with fewer requests, shorter answers or less pressu
   assert.equal(pressed.pick(facts).members[0]?.key, '127.0.0.1:2')
 })
 
+test('a server that fails fast is no fast server, and one that was slow is tried again after a while', () => {
+  const clock = new ManualClock()
+  const states = [stateOf(1, ['m']), stateOf(2, ['m'])]
+  const picker = pickerOf(states, () => 0)
+  const [first, second] = picker.pick(facts).members
+  assert.ok(first !== undefined && second !== undefined)
+  const answer = (member: FleetMember, ms: number, isFailure: boolean): void => {
+    const underWay = picker.begin(member, clock, false)
+    clock.advanceMs(ms)
+    underWay.answered(isFailure)
+    underWay.ended()
+  }
+  answer(second, 20, false)
+  answer(first, 1, true)
+  assert.equal(picker.pick(facts).members[0], second)
+  const seconds = Array.from({ length: 60 }, () => {
+    clock.advanceMs(1000)
+    answer(second, 20, false)
+    picker.update(mapFleet(states), states, clock.nowNs())
+    return picker.pick(facts).members[0]
+  })
+  assert.ok(seconds[5] === second && seconds.includes(first))
+})
+
 test('a sequence stays until it ends, also when servers join; 100000 are remembered', () => {
   const [one, two, three] = [stateOf(1, ['m']), stateOf(2, ['m']), stateOf(3, ['m'])]
   const picker = pickerOf([one, two])
   const of = (id: number): string | undefined => picker.pick({ ...facts, sequence: String(id) }).members[0]?.key
   const holders = Array.from({ length: 200 }, (_, id) => of(id + 1))
   assert.equal(new Set(holders).size, 2)
-  picker.update(mapFleet([one, two, three]), [one, two, three])
+  picker.update(mapFleet([one, two, three]), [one, two, three], 0)
   assert.deepEqual(Array.from({ length: 200 }, (_, id) => of(id + 1)), holders) // prettier-ignore
   for (let id = 1000; id < 102_000; id++) of(id)
   // Forgotten: the hash over three servers decides, and some of the old ones move.
@@ -90,7 +114,7 @@ test('a request stays in the zone of its Envoy while the servers there have room
   const picker = new EndpointPicker(zones)
   const update = (states: readonly MemberState[]): void => {
     zones.update(mapFleet(states), states, 0)
-    picker.update(mapFleet(states), states)
+    picker.update(mapFleet(states), states, 0)
   }
   const zonesOf = (asked = facts): string[] =>
     [...new Set(Array.from({ length: 200 }, () => picker.pick(asked, 'b').members[0]?.zone ?? ''))].sort()

@@ -14,6 +14,10 @@ const mostSequences = 100_000
 const busiestForPrefix = 1.25
 /** How much the last answer counts in the latency of a server. */
 const latencyShare = 0.2
+/** Without answers the latency of a server halves in this time: one that was slow, or failed, is tried again. */
+const forgetNs = 5e9
+/** A server that fails counts as slow, however soon it does. */
+const failedMs = 1000
 /** Servers that are named beside the first, for repeats. */
 const spareCount = 2
 
@@ -25,13 +29,21 @@ type Pick = {
   readonly members: readonly FleetMember[]
 }
 
-type Load = { inFlight: number; streams: number; latencyMs: number; pressure: number }
+type Load = { inFlight: number; streams: number; latencyMs: number; answeredNs: number; pressure: number }
+
+/** A request on its way to the server that was picked. */
+export type PickedCall = {
+  /** `isFailure`: the server could not do it. */
+  answered(isFailure: boolean): void
+  ended(): void
+}
 
 const nobody: Pick = { reason: 'none', members: [] }
 
 export class EndpointPicker {
   readonly #zones: ZonePreference
   readonly #random: () => number
+  #updatedNs = 0
   #map: FleetMap = { serving: [], models: new Map() }
   readonly #loads = new Map<string, Load>()
   /** Model and id → the key of the server; the longest unused first. */
@@ -43,8 +55,12 @@ export class EndpointPicker {
     this.#random = random
   }
 
-  update(map: FleetMap, states: readonly MemberState[]): void {
+  update(map: FleetMap, states: readonly MemberState[], nowNs: number): void {
     this.#map = map
+    for (const load of this.#loads.values()) {
+      if (load.answeredNs < this.#updatedNs) load.latencyMs *= 0.5 ** ((nowNs - this.#updatedNs) / forgetNs)
+    }
+    this.#updatedNs = nowNs
     const known = new Set(states.map(({ member }) => member.key))
     for (const key of this.#loads.keys()) if (!known.has(key)) this.#loads.delete(key)
     for (const { member, pressure } of states) this.#loadOf(member.key).pressure = pressure
@@ -62,17 +78,19 @@ export class EndpointPicker {
   }
 
   /** A request is under way until `ended` is called. */
-  begin(member: FleetMember, clock: Clock, isStream: boolean): { answered(): void; ended(): void } {
+  begin(member: FleetMember, clock: Clock, isStream: boolean): PickedCall {
     const load = this.#loadOf(member.key)
     const kind = isStream ? 'streams' : 'inFlight'
     load[kind]++
     const startNs = clock.nowNs()
     let isUnderWay = true
     return {
-      answered: () => {
+      answered: (isFailure) => {
+        const nowNs = clock.nowNs()
         // The first answer of a stream comes when the client wants it.
         if (isStream) return
-        const ms = (clock.nowNs() - startNs) / 1e6
+        const ms = Math.max((nowNs - startNs) / 1e6, isFailure ? failedMs : 0)
+        load.answeredNs = nowNs
         load.latencyMs = load.latencyMs === 0 ? ms : load.latencyMs + (ms - load.latencyMs) * latencyShare
       },
       ended: () => {
@@ -158,7 +176,8 @@ export class EndpointPicker {
 
   #loadOf(key: string): Load {
     let load = this.#loads.get(key)
-    if (load === undefined) this.#loads.set(key, (load = { inFlight: 0, streams: 0, latencyMs: 0, pressure: 0 }))
+    if (load === undefined)
+      this.#loads.set(key, (load = { inFlight: 0, streams: 0, latencyMs: 0, answeredNs: 0, pressure: 0 }))
     return load
   }
 }

@@ -7,7 +7,7 @@ import type { GrpcFrontEnd } from '../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../ports/grpc/port-call.ts'
 import { GrpcStatus, statusCodes } from '../transport/grpc/grpc-status.ts'
 import { metadataValue } from '../transport/grpc/grpc-transport.ts'
-import type { EndpointPicker } from './endpoint-picker.ts'
+import type { EndpointPicker, PickedCall } from './endpoint-picker.ts'
 import { endpointText } from './fleet-member.ts'
 import { destinationKey, destinationNamespace, zoneHeader } from './pick-destination.ts'
 import { factsOfBody, factsOfPath, type RequestFacts } from './request-peek.ts'
@@ -61,6 +61,17 @@ export function pickerService(picker: EndpointPicker, clock: Clock): GrpcFrontEn
   }
 }
 
+/** Over HTTP 500, 502, 503 and 504; over gRPC UNKNOWN, INTERNAL, UNAVAILABLE and DATA_LOSS, where the headers are the whole answer. A deadline is the client's. */
+const failures = /^50[0234]$/
+const grpcFailures: ReadonlySet<string> = new Set(['2', '13', '14', '15'])
+
+function isFailure({ headers }: Headers): boolean {
+  return (headers?.headers ?? []).some(({ key, value, rawValue }) => {
+    const text = rawValue.length > 0 ? rawValue.toString('latin1') : value
+    return (key === ':status' && failures.test(text)) || (key === 'grpc-status' && grpcFailures.has(text))
+  })
+}
+
 /** One request on its way through Envoy. */
 class PickedRequest {
   readonly #call: PortCall
@@ -74,7 +85,7 @@ class PickedRequest {
   #isDuplex = false
   #hasPicked = false
   #held: Body[] = []
-  #underWay: { answered(): void; ended(): void } | null = null
+  #underWay: PickedCall | null = null
 
   constructor(call: PortCall, picker: EndpointPicker, clock: Clock) {
     this.#call = call
@@ -94,7 +105,7 @@ class PickedRequest {
     else if (message['requestBody'] !== undefined) this.#takeBody(message['requestBody'] as Body)
     else if (message['requestTrailers'] !== undefined) this.#takeTrailers()
     else if (message['responseHeaders'] !== undefined) {
-      this.#underWay?.answered()
+      this.#underWay?.answered(isFailure(message['responseHeaders'] as Headers))
       this.#send({ responseHeaders: {} })
     } else if (message['responseBody'] !== undefined) this.#send({ responseBody: {} })
     else if (message['responseTrailers'] !== undefined) this.#send({ responseTrailers: {} })
