@@ -5,6 +5,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { addSubModel, buildOnnx, floats, identityModel, type OnnxModel } from '../../test/fixtures/onnx/build-onnx.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
+import { nextSteps } from './next-steps.ts'
 import { runInit } from './init.ts'
 
 let folder: string
@@ -140,4 +141,14 @@ test('mistakes on the command line are named', async () => {
   assert.match((await init(file, '--repository', repository(), '--max-batch-size', 'x')).stderr, /whole number/)
   assert.match((await init(file, '--repositry', 'x')).stderr, /did you mean '--repository'/)
   assert.equal((await init('--help')).status, 0)
+})
+
+test('the commands that come next can be pasted, whatever the names hold', () => {
+  const [check = '', serve = ''] = nextSteps({ repository: "./my models' ä", flags: ['--backend-config=python,interpreter=/a b/python'] }, {}) // prettier-ignore
+  assert.equal(
+    check,
+    String.raw`Check it:  galatea check './my models'\'' ä' '--backend-config=python,interpreter=/a b/python'`,
+  )
+  assert.ok(serve.startsWith(String.raw`Serve it:  galatea --model-repository './my models'\'' ä'`))
+  assert.match(nextSteps({ repository: './models' }, {})[0] ?? '', / \.\/models$/)
 })

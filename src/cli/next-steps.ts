@@ -1,5 +1,7 @@
 // The last lines of `galatea init`: what to type next.
 
+import { shellWord } from '../base/shell-quoted.ts'
+
 type NextSteps = {
   readonly repository: string
   /** Of the server; `galatea check` takes them too. */
@@ -14,10 +16,11 @@ export function nextSteps(
 ): string[] {
   // npx says so; the program itself is not on the PATH of its user then.
   const program = environment['npm_command'] === 'exec' ? 'npx galatea' : 'galatea'
-  const given = flags.map((flag) => ` ${flag}`).join('')
+  const given = flags.map((flag) => ` ${shellWord(flag)}`).join('')
+  const folder = shellWord(repository)
   return [
-    `Check it:  ${program} check ${repository}${given}`,
-    `Serve it:  ${program} --model-repository ${repository}${given}`,
+    `Check it:  ${program} check ${folder}${given}`,
+    `Serve it:  ${program} --model-repository ${folder}${given}`,
     ...(ask === '' ? [] : [`Ask it:    ${ask}`]),
     '',
   ]

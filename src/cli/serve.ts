@@ -91,9 +91,17 @@ function openAccessLog(path: string): AccessLogWriter | null {
   }
 }
 
-/** A program that rotates logs renames the files and then sends SIGHUP. */
+/**
+ * A program that rotates logs renames the files and then sends SIGHUP. A terminal that is closed sends it, too: then the server ends,
+ * because nobody is left who could end it, and its ports would stay taken.
+ */
 function reopenOnHangup(log: LogWriter, accessLog: AccessLogWriter | null): void {
+  const hadTerminal = isatty(0)
   process.on('SIGHUP', () => {
+    if (hadTerminal && !isatty(0)) {
+      process.kill(process.pid, 'SIGTERM')
+      return
+    }
     log.reopen()
     accessLog?.reopen()
     log.from('serve.ts').info('Signal (1) received: log files were opened anew')

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
 import { replaceFile } from '../base/replace-file.ts'
-import { messageOf } from '../base/server-error.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
 import type { JobKeeper } from './job-control.ts'
 import type { JobRecord } from './job-record.ts'
 
@@ -72,7 +72,11 @@ export class JobStore implements JobKeeper {
   }
 
   async #replace(file: string, text: string | Buffer): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    await replaceFile(file, text)
+    try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+      await replaceFile(file, text)
+    } catch (reason) {
+      throw ServerError.from(reason, `the job cannot be kept in '${this.#folder}' (--state-dir): `)
+    }
   }
 }

@@ -1,14 +1,16 @@
 // The end of a real process: what becomes of requests in flight.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import { test } from 'node:test'
+import { promisify } from 'node:util'
 import { DelayRepository, delayRequest } from './delay-repository.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const longMs = 600_000
+const python = process.env['GALATEA_TEST_PYTHON'] ?? 'python3'
 
 async function startWithModel(
   delayMs: number,
@@ -108,4 +110,30 @@ test('a command whose output is cut off by its reader ends quietly', async () =>
   child.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()))
   await once(child, 'close')
   assert.equal(complaints, '')
+})
+
+/** Starts the command in a terminal of its own, closes the terminal when the command has said where it listens, and prints how the command ended. */
+const inTerminal = `
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+said = b""
+while b"http://127.0.0.1" not in said:
+    said += os.read(terminal, 4096)
+os.kill(pid, 1)
+while b"opened anew" not in said:
+    said += os.read(terminal, 4096)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+`
+
+test('a terminal that is closed ends its server, and SIGHUP alone does not', async () => {
+  const repository = await DelayRepository.create()
+  await using _ = repository
+  await repository.addModel('slow', 0)
+  const ports = ['http', 'grpc', 'metrics'].map((port) => `--${port}-port=0`)
+  const command = [process.execPath, path.join(projectRoot, 'bin/galatea.js'), 'serve', `--model-repository=${repository.path}`, ...ports] // prettier-ignore
+  const { stdout } = await promisify(execFile)(python, ['-c', inTerminal, ...command])
+  assert.equal(stdout.trim(), '0')
 })
