@@ -33,7 +33,13 @@ def within(seconds):
 
 
 def parse():
+    return parse_with(lambda parser: None)
+
+
+def parse_with(add):
+    """The flags that all of these programs have, and those that `add` adds."""
     parser = argparse.ArgumentParser()
+    add(parser)
     parser.add_argument("--node", default="node")
     parser.add_argument("--json", default="")
     parser.add_argument("--seconds", type=float, default=3, help="of one measurement")
