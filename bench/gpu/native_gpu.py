@@ -60,7 +60,7 @@ class Cuda:
 
     def __init__(self):
         places = [path for place in sys.path for path in glob.glob(os.path.join(place, "nvidia", "*", "lib", "libcudart.so*"))]
-        self.runtime = ctypes.CDLL((places + ["libcudart.so"])[0])
+        self.runtime = ctypes.CDLL((places + ["libcudart.so.13"])[0])
 
     def check(self, code):
         if code != 0:
