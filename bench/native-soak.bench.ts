@@ -1,5 +1,5 @@
 // Triton's own onnxruntime backend without a protocol around it: what server and host take for an inference, and whether the host grows with
-// a million inferences. GALATEA_NATIVE_INFERENCES is another number of inferences.
+// a million inferences, and how soon it is ready. GALATEA_NATIVE_INFERENCES is another number of inferences.
 
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
@@ -78,6 +78,39 @@ async function soak(modelRepository: string): Promise<Figure[]> {
   ]
 }
 
+/** From the spawn of the host to its first answer, with the pass that completes the configuration. And what the host has of memory then. */
+async function measureStart(modelRepository: string, rounds: number): Promise<Figure[]> {
+  const engine = await createEngine({ modelRepository, backendDirectory })
+  const starts: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    await engine.unload('simple')
+    const startMs = performance.now()
+    await engine.load('simple')
+    await infer(engine, 1, 1)
+    starts.push(performance.now() - startMs)
+  }
+  const [, host = 0] = familyOf(process.pid)
+  const memory = residentMibOf(host)
+  await engine.close()
+  return [
+    {
+      what: 'load to first answer',
+      value: medianOf(starts),
+      unit: 'ms',
+      target: { kind: 'at most', value: 150 },
+      detail: '',
+    },
+    // The bound is for the host alone, and this is the host with the backend.
+    {
+      what: 'memory of host and backend',
+      value: memory,
+      unit: 'MiB',
+      target: null,
+      detail: 'the host may have 25 above the backend',
+    },
+  ]
+}
+
 export const bench: Bench = {
   name: 'native-soak',
   summary: "Triton's own onnxruntime backend without a protocol: CPU of server and host, and a million inferences",
@@ -87,6 +120,10 @@ export const bench: Bench = {
       return []
     }
     await using repository = await createNativeRepository()
-    return [...(await measureCpu(repository.path, rounds)), ...(await soak(repository.path))]
+    return [
+      ...(await measureCpu(repository.path, rounds)),
+      ...(await measureStart(repository.path, rounds)),
+      ...(await soak(repository.path)),
+    ]
   },
 }

@@ -1,5 +1,5 @@
 """python3 bench/gpu/native_gpu.py --backends FOLDER: backends of Triton that were built with GPU support (identity, onnxruntime), in the host of native
-backends: outputs to the client and to CUDA shared memory, inputs from there, what a host takes of the GPU, one host per model and a shared one.
+backends: outputs to the client and to CUDA shared memory, inputs from there, what a host takes of the GPU, a host for each model, for each device, and one for all.
 
 The folder holds onnxruntime/libtriton_onnxruntime.so and identity/libtriton_identity.so with the libraries that both need. Needs what
 resnet50_onnx.py needs, but no torch, onnx or tritonclient."""
@@ -44,7 +44,7 @@ def make_repository(options, folder):
     simple = 'backend: "onnxruntime"\nmax_batch_size: 8\n' + tensors((0, 1)) + group + "dynamic_batching { }\n"
     echo = 'backend: "identity"\nmax_batch_size: 8\n' + tensors((0,)) + group
     texts = 'backend: "common"\ninput { name: "X" data_type: TYPE_STRING dims: 1 }\noutput { name: "OUT" data_type: TYPE_STRING dims: -1 }\n'
-    models = {"simple": simple, "simple_twin": simple, "echo": echo}
+    models = {"simple": simple, "simple_twin": simple, "simple_cpu": simple.replace("KIND_GPU", "KIND_CPU"), "echo": echo}
     if has_common(options):
         models["common"] = texts
     for name, config in models.items():
@@ -100,7 +100,7 @@ def infer(address, model, inputs, outputs=None, expect=200):
 
 
 def host_outputs(address):
-    for model in ("simple", "simple_twin"):
+    for model in ("simple", "simple_twin", "simple_cpu"):
         got = infer(address, model, {"INPUT0": {"data": values}, "INPUT1": {"data": ones}})
         assert got == {"OUTPUT0": [v + 1 for v in values], "OUTPUT1": [v - 1 for v in values]}, got
     got = infer(address, "echo", {"INPUT0": {"data": values}})
@@ -159,6 +159,14 @@ def gpu_memory(address):
         return {"hosts, MiB resident": hosts_of(address["pid"])}
 
 
+def host_count(address, options, expected):
+    """Of the three models of onnxruntime, beside those of the other backends."""
+    others = 2 if has_common(options) else 1
+    count = len(hosts_of(address["pid"])) - others
+    assert count == expected, count
+    return count
+
+
 def crash(address):
     """A host that is ended costs one model an error; it comes back with a new context, and the other model does not notice."""
     [first, *_] = sorted(hosts_of(address["pid"]))
@@ -170,11 +178,12 @@ def crash(address):
     raise AssertionError(states)
 
 
-def run(options, report, repository, name, more):
+def run(options, report, repository, name, hosts):
     log = (options.log or os.path.join(repository, "..", "server.log")) + "." + name
-    folder = ["--backend-directory=" + options.backends, *more]
-    with serving(options, repository, log, folder) as address:
+    more = ["--backend-directory=" + options.backends, "--backend-config=onnxruntime,host=" + name]
+    with serving(options, repository, log, more) as address:
         report.step("%s: outputs to the client" % name, lambda: host_outputs(address))
+        report.step("%s: hosts" % name, lambda: host_count(address, options, hosts))
         if not options.cpu:
             cuda = Cuda()
             if has_common(options):
@@ -185,7 +194,7 @@ def run(options, report, repository, name, more):
         report.step("%s: memory" % name, lambda: gpu_memory(address))
         report.step("%s: many again" % name, lambda: many(address, options.count))
         report.step("%s: memory again" % name, lambda: gpu_memory(address))
-        if name == "apart":
+        if name == "model":
             report.step("%s: a host is ended" % name, lambda: crash(address))
             report.step("%s: outputs to the client after that" % name, lambda: host_outputs(address))
 
@@ -201,8 +210,9 @@ def main():
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         repository = os.path.join(folder, "models")
         make_repository(options, repository)
-        run(options, report, repository, "apart", [])
-        run(options, report, repository, "shared", ["--backend-config=onnxruntime,host=shared"])
+        run(options, report, repository, "model", 3)
+        run(options, report, repository, "device", 1 if options.cpu else 2)
+        run(options, report, repository, "shared", 1)
     sys.exit(report.finish())
 
 

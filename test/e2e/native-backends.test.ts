@@ -52,7 +52,12 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     buildBackend(path.join(folder, 'backends/common'), 'common')
     // The linker looks beside a backend first, so this is its driver where there is a real one, too.
     if (!usesRealGpu) buildFakeDriver(path.join(folder, 'backends/common/libcuda.so.1'))
-    for (const name of ['common1', 'common2']) addModel(name, config('', 'common'))
+    fs.mkdirSync(path.join(folder, 'backends/paired'))
+    fs.copyFileSync(
+      path.join(folder, 'backends/common/libtriton_common.so'),
+      path.join(folder, 'backends/paired/libtriton_paired.so'),
+    )
+    for (const name of ['common1', 'common2', 'paired1', 'paired2']) addModel(name, config('', name.slice(0, -1)))
     addModel('streams', config('model_transaction_policy { decoupled: true }'))
     addModel(
       'sums',
@@ -67,6 +72,7 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
       `--model-repository=${path.join(folder, 'models')}`,
       `--backend-directory=${path.join(folder, 'backends')}`,
       '--backend-config=common,host=shared',
+      '--backend-config=paired,host=device',
       '--backend-config=common,shm-max-byte-size=1048576',
       '--backend-config=common,cuda-memory-byte-size=1048576',
       '--exit-on-error=false',
@@ -154,10 +160,14 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     await isBack('hanging')
   })
 
-  test('can have all its models in one host', async () => {
-    const counts = await Promise.all(['common1', 'common2'].map((model) => say('count', model)))
+  test('can have all its models in one host, or those of one device', async () => {
+    const models = ['common1', 'common2', 'paired1', 'paired2']
+    const counts = await Promise.all(models.map((model) => say('count', model)))
     // Executions, instances initialized, instances finalized: of one copy of the library.
-    assert.deepEqual(counts, ['0 2 0', '0 2 0'])
+    assert.deepEqual(
+      counts,
+      models.map(() => '0 2 0'),
+    )
   })
 
   test('that throws a C++ exception costs one error, which says what was thrown', async (t) => {

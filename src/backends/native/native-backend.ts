@@ -5,7 +5,7 @@ import path from 'node:path'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
-import type { Backend, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
+import type { Backend, InstanceSpec, LoadedModel, ModelFiles, ModelVersionSource } from '../../model/backend.ts'
 import type { ModelServices } from '../../model/model-services.ts'
 import { applyCompletedConfig, type CompletedJson } from '../worker-process/completed-config.ts'
 import { WorkerLink } from '../worker-process/worker-launch.ts'
@@ -44,8 +44,8 @@ export class NativeBackend implements Backend {
   readonly #settings: NativeSettings
   readonly #library: NativeLibrary
   readonly #standby = new Map<string, Standby>()
-  /** The host of all models, where they share one. */
-  #shared: Promise<HostProcess> | null = null
+  /** The hosts that models share, by the device that they are for; '' for all devices. */
+  readonly #shared = new Map<string, Promise<HostProcess>>()
 
   constructor(dependencies: NativeBackendDependencies, settings: ReadonlyMap<string, string>, library: NativeLibrary) {
     this.name = library.name
@@ -56,7 +56,9 @@ export class NativeBackend implements Backend {
 
   async complete(draft: ModelConfig, files: ModelFiles): Promise<ModelConfig> {
     const engine = await this.#engine()
-    const host = await this.#openHost(engine)
+    // It is not known yet which device the model will run on.
+    const isFirstHost = this.#settings.host !== 'device'
+    const host = isFirstHost ? await this.#openHost(engine, '') : await this.#startHost(engine)
     const link = this.#join(host, draft.name)
     try {
       const facts = {
@@ -68,7 +70,8 @@ export class NativeBackend implements Backend {
       const completed = (await link.completeConfig(this.#body(engine, draft, files, facts))) as {
         config: CompletedJson | null
       }
-      this.#park(files.versionDirectory, link, host)
+      if (isFirstHost) this.#park(files.versionDirectory, link, host)
+      else link.dismiss()
       return completed.config === null ? draft : applyCompletedConfig(draft, completed.config)
     } catch (reason) {
       link.dismiss()
@@ -90,15 +93,17 @@ export class NativeBackend implements Backend {
     /** The instances of a version that start at the same time join one host. */
     let opening: Promise<HostProcess> | null = null
     return new NativeModel(this.#dependencies, this.#settings, source, body, {
-      launch: async () => {
+      launch: async (spec) => {
         const waiting = this.#unpark(files.versionDirectory)
         if (waiting !== null) {
           opening = Promise.resolve(waiting.host)
           return waiting.link
         }
-        opening = usableHost(opening, () => this.#openHost(engine))
-        const host = await opening
-        return this.#join(host, source.name)
+        if (this.#settings.host === 'device') {
+          return this.#join(await this.#openHost(engine, deviceOf(spec)), source.name)
+        }
+        opening = usableHost(opening, () => this.#openHost(engine, ''))
+        return this.#join(await opening, source.name)
       },
     })
   }
@@ -113,9 +118,11 @@ export class NativeBackend implements Backend {
     }
   }
 
-  #openHost(engine: HostEngine): Promise<HostProcess> {
-    if (!this.#settings.isHostShared) return this.#startHost(engine)
-    return (this.#shared = usableHost(this.#shared, () => this.#startHost(engine)))
+  #openHost(engine: HostEngine, device: string): Promise<HostProcess> {
+    if (this.#settings.host === 'model') return this.#startHost(engine)
+    const host = usableHost(this.#shared.get(device) ?? null, () => this.#startHost(engine))
+    this.#shared.set(device, host)
+    return host
   }
 
   /** Read anew for every model: a library may have been replaced, and a server library may have come. */
@@ -204,6 +211,8 @@ function stateNames({ sequenceBatching, output }: ModelConfig): { states: string
   const listed = new Set(output.map(({ name }) => name))
   return { states, hiddenStates: states.filter((name) => !listed.has(name)) }
 }
+
+const deviceOf = ({ kind, deviceId }: InstanceSpec): string => (kind === 'KIND_GPU' ? `GPU ${deviceId}` : 'CPU')
 
 /** `current` if it is there and takes instances, else a new one. Those who ask at the same time get the same one. */
 const usableHost = (current: Promise<HostProcess> | null, open: () => Promise<HostProcess>): Promise<HostProcess> =>

@@ -14,7 +14,7 @@ import type { WorkerLink } from '../worker-process/worker-launch.ts'
 import type { NativeSettings } from './native-settings.ts'
 
 type NativeModelDependencies = { readonly clock: Clock; readonly log: Log; readonly services: ModelServices }
-type LinkSupply = { launch(): Promise<WorkerLink> }
+type LinkSupply = { launch(spec: InstanceSpec): Promise<WorkerLink> }
 
 /** Triton's numbers of the kinds of instance groups. */
 const kindNumbers = { KIND_CPU: 1, KIND_GPU: 2, KIND_MODEL: 3 } as const
@@ -46,6 +46,11 @@ export class NativeModel implements LoadedModel {
     this.#maxMemoryBytes = readParameter(source.config, 'max_memory_bytes') ?? 0
   }
 
+  /** With other models. */
+  get #isHostShared(): boolean {
+    return this.#settings.host !== 'model'
+  }
+
   createInstance(spec: InstanceSpec): Promise<Instance> {
     return SupervisedInstance.create(this.#dependencies, {
       name: spec.name,
@@ -53,7 +58,7 @@ export class NativeModel implements LoadedModel {
       launch: (events) => this.#launch(spec, events),
       onReadinessChange: spec.onReadinessChange,
       // A host that several models share cannot be on the cores of one of them.
-      cores: this.#settings.isHostShared ? [] : spec.cores,
+      cores: this.#isHostShared ? [] : spec.cores,
       maxExecutionMs: this.#maxExecutionMs,
       // A backend may answer after its execution, from a thread of its own; or forget to.
       watchesAnswers: !this.#source.signature.isDecoupled,
@@ -68,7 +73,7 @@ export class NativeModel implements LoadedModel {
     this.#isClosed = true
     const starting = [...this.#starting]
     for (const link of starting) {
-      if (this.#settings.isHostShared) link.dismiss()
+      if (this.#isHostShared) link.dismiss()
       else link.kill()
     }
     await Promise.all(starting.map((link) => link.gone()))
@@ -76,7 +81,7 @@ export class NativeModel implements LoadedModel {
 
   async #launch(spec: InstanceSpec, events: WorkerEvents): Promise<ProcessWorker> {
     if (this.#isClosed) throw new ServerError('UNAVAILABLE', `model '${this.#source.name}' is being unloaded`)
-    const link = await this.#supply.launch()
+    const link = await this.#supply.launch(spec)
     const { name, signature } = this.#source
     const settings = {
       modelName: name,

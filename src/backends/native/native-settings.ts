@@ -9,8 +9,8 @@ export type NativeSettings = {
   readonly gpuMemory: { readonly pinnedBytes: number; readonly deviceBytes: number }
   /** Seconds that the finalization of an instance may take. */
   readonly stopSeconds: number
-  /** One host for all models of the backend, in place of one for each model. */
-  readonly isHostShared: boolean
+  /** What has a host of its own: each model, each device that models of the backend run on, or the backend. */
+  readonly host: Hosting
   /** Who runs the backend: the host itself where it can, or Triton's own server in it. */
   readonly engine: 'host' | 'tritonserver'
   /** The file of Triton's server library; '': it is searched for. */
@@ -18,6 +18,9 @@ export type NativeSettings = {
   /** With Triton's server: models that it loads too, so that the backend can call them. */
   readonly models: readonly string[]
 }
+
+const hostings = ['model', 'device', 'shared'] as const
+type Hosting = (typeof hostings)[number]
 
 const mebibyte = 1024 * 1024
 const pageBytes = 4096
@@ -31,9 +34,10 @@ export function parseNativeSettings(backend: string, settings: ReadonlyMap<strin
     if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least) return value
     throw new ServerError('INVALID_ARG', `${flag(key)}: expected a whole number of at least ${least}, got '${text}'`)
   }
-  const host = settings.get('host') ?? 'model'
-  if (host !== 'model' && host !== 'shared') {
-    throw new ServerError('INVALID_ARG', `${flag('host')}: expected 'model' or 'shared', got '${host}'`)
+  const given = settings.get('host') ?? 'model'
+  const host = hostings.find((each) => each === given)
+  if (host === undefined) {
+    throw new ServerError('INVALID_ARG', `${flag('host')}: expected 'model', 'device' or 'shared', got '${given}'`)
   }
   const engine = settings.get('engine') ?? 'host'
   if (engine !== 'host' && engine !== 'tritonserver') {
@@ -55,7 +59,7 @@ export function parseNativeSettings(backend: string, settings: ReadonlyMap<strin
       deviceBytes: count('cuda-memory-byte-size', 64 * mebibyte),
     },
     stopSeconds: count('stub-timeout-seconds', 30),
-    isHostShared: host === 'shared',
+    host,
     engine,
     tritonServerLibrary: settings.get('tritonserver-library') ?? '',
     models: (settings.get('models') ?? '').split(',').filter((name) => name !== ''),

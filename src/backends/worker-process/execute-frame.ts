@@ -95,9 +95,8 @@ function writeRequest(
   if (context !== '') flags |= requestFlags.traced
   if (requestedOutputs.length === 0) flags |= requestFlags.allOutputs
   writeUint64(frame, handle, start)
-  if (typeof correlationId === 'bigint') frame.writeBigUInt64LE(BigInt.asUintN(64, correlationId), start + 8)
-  else writeUint64(frame, 0, start + 8)
-  frame.writeBigUInt64LE(request.timeoutUs, start + 16)
+  writeBigUint64(frame, typeof correlationId === 'bigint' ? correlationId : 0n, start + 8)
+  writeBigUint64(frame, request.timeoutUs, start + 16)
   frame.writeUInt32LE(flags, start + 24)
   frame.writeUInt16LE(request.inputs.length, start + 32)
   frame.writeUInt16LE(requestedOutputs.length, start + 34)
@@ -125,6 +124,12 @@ function writeRequest(
   frame.writeUInt16LE(textBytes, start + 30)
   frame.writeUInt32LE(parameterBytes, start + 36)
   return align8(offset)
+}
+
+/** Node takes long for a bigint, and nearly all of these are 0. */
+function writeBigUint64(frame: Buffer, value: bigint, offset: number): void {
+  if (value === 0n) writeUint64(frame, 0, offset)
+  else frame.writeBigUInt64LE(BigInt.asUintN(64, value), offset)
 }
 
 /** The trace context as Triton's models read it; '' for a trace that cannot be joined. */

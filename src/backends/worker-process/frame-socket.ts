@@ -67,7 +67,9 @@ function socketWithOwnBuffer(fd: number, onBytes: (chunk: Buffer) => void): Sock
   const onread = {
     buffer: Buffer.allocUnsafe(64 * 1024),
     callback: (bytes: number, buffer: Uint8Array): boolean => {
-      onBytes(Buffer.from(buffer.subarray(0, bytes)))
+      const chunk = Buffer.allocUnsafe(bytes)
+      chunk.set(bytes === buffer.length ? buffer : buffer.subarray(0, bytes))
+      onBytes(chunk)
       return true
     },
   }

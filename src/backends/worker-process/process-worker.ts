@@ -124,9 +124,8 @@ export class ProcessWorker implements Worker {
       settings.signature.outputs.map((output) => output.name),
     )
     const send = (frame: Buffer): void => this.#send(frame)
-    const free = (blocks: readonly number[]): void => this.#free(blocks)
-    this.#bls = new BlsCalls(dependencies.services, link.regions, send, free, (handle) => this.#callerOf(handle))
-    this.#calls = new ServiceCalls(dependencies.services, link.regions, send, free)
+    this.#bls = new BlsCalls(dependencies.services, link.regions, send, this.#free, (handle) => this.#callerOf(handle))
+    this.#calls = new ServiceCalls(dependencies.services, link.regions, send, this.#free)
     link.adopt({ onFrame: (frame) => this.#onFrame(frame), onExit: (reason) => this.#onExit(reason) })
   }
 
@@ -323,7 +322,7 @@ export class ProcessWorker implements Worker {
     return this.#freed.length === 0 ? frame : Buffer.concat([this.#freeFrame(), frame])
   }
 
-  #free(blocks: readonly number[]): void {
+  readonly #free = (blocks: readonly number[]): void => {
     if (this.#link.isGone) return
     this.#freed.push(...blocks)
     if (this.#freed.length >= freeBacklog) this.#link.send(this.#freeFrame())
@@ -450,7 +449,7 @@ export class ProcessWorker implements Worker {
   #onResponses(frame: Buffer, offset: number, count: number): void {
     const startNs = this.#clock.nowNs()
     for (let i = 0; i < count; i++) {
-      const record = readResponse(frame, offset, this.#reader, (blocks) => this.#free(blocks))
+      const record = readResponse(frame, offset, this.#reader, this.#free)
       offset = record.end
       const request = this.#open.get(record.handle)
       // The server has ended the request meanwhile. A second answer is dropped.
