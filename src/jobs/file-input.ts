@@ -1,6 +1,6 @@
 // Lines of files, one after the other, from a position on.
 
-import { readdir } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { joinInside, realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
@@ -40,7 +40,13 @@ export function fittingNames(
 async function fileInside(root: string, relative: string): Promise<string> {
   const real = await realPathInside(root, relative)
   if (real === null) throw new ServerError('NOT_FOUND', `there is no file '${relative}' in the folder of --jobs-dir`)
+  await requireFile(real, relative)
   return real
+}
+
+/** A folder has no lines, and to open a pipe would wait for whoever writes to it. */
+export async function requireFile(real: string, shown: string): Promise<void> {
+  if (!(await stat(real)).isFile()) throw new ServerError('INVALID_ARG', `'${shown}' is no file: name a file, or files as in/*.jsonl`) // prettier-ignore
 }
 
 type Mark = { readonly file: number; readonly end: number; readonly line: number }

@@ -2,6 +2,7 @@ import { mkdir, open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 import { joinInside, realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
+import { requireFile } from './file-input.ts'
 import type { JobOutput } from './job-channel.ts'
 
 /** Answers in a file, in the order of the input. What lies behind the last checkpoint is cut off when a job goes on. */
@@ -82,5 +83,6 @@ export async function outputInside(root: string, relative: string): Promise<stri
   const real = await realPathInside(root, folder)
   if (real === null) throw new ServerError('INVALID_ARG', `'${relative}' has no folder`)
   const existing = await realPathInside(root, relative)
+  if (existing !== null) await requireFile(existing, relative)
   return existing ?? path.join(real, path.basename(file))
 }

@@ -121,6 +121,8 @@ test('lines of the body, bad lines, pause, resume, cancel, and paths that lead o
     [{ ...slow, input: { files: 'in/link/passwd' } }, 400, /leads out of/],
     [{ ...slow, input: { files: '/etc/passwd' } }, 400, /leads out of/],
     [{ ...slow, output: { file: 'in/link/out.jsonl' } }, 400, /leads out of/],
+    [{ ...slow, input: { files: 'in' } }, 400, /'in' is no file/],
+    [{ ...slow, output: { file: 'in' } }, 400, /'in' is no file/],
     [{ ...slow, input: { files: 'in/none.jsonl' } }, 404, /there is no file 'in\/none.jsonl'/],
     [{ ...slow, model: 'none' }, 404, /unknown model/],
     [{ ...slow, input: { redis: { stream: 's' } } }, 501, /start it with --jobs-redis/],
