@@ -311,6 +311,21 @@ describe('metrics other than errors and latency', () => {
     assert.equal(single('drift', drift, classes(0)), 'fine')
   })
 
+  test('shares and classes that an earlier program kept without windows are judged, added and counted on', () => {
+    const both = [metricDefaults('agreement'), { ...metricDefaults('drift'), classes: 2 }] as MetricRule[]
+    const [share, drift] = both.map(({ name }) => name) as [string, string]
+    const old = {
+      [share]: { test: 'share', events: 50, count: 500 },
+      [drift]: { test: 'drift', drift: { candidate: [500, 0], stable: [0, 500] } },
+    } as unknown as EvidenceSums
+    const goneOn = new Evidence(both, old, Math.random, 0)
+    goneOn.addPair(true)
+    goneOn.tick(second, true)
+    for (const sums of [old, addEvidence(old, old), addEvidence(old, goneOn.sums()), goneOn.sums()]) {
+      assert.deepEqual(judgeRollout(both, sums, alpha).verdicts.map(({ verdict }) => verdict), ['worse', 'worse']) // prettier-ignore
+    }
+  })
+
   test('memory and queries of Prometheus need no statistics', () => {
     assert.equal(
       single('memory', {}, (e) => e.setMemory(151, 100)),

@@ -2,7 +2,7 @@
 
 import { judgeMetric, type MetricVerdict } from './judge-metric.ts'
 import { alphaOfScope, alphaPerMetric, type MetricRule, type OnWorse } from './metric-rule.ts'
-import { noMetricSums, type EvidenceSums } from './metric-sums.ts'
+import { noMetricSums, withWindows, type EvidenceSums } from './metric-sums.ts'
 
 export type Judgement = {
   readonly verdicts: readonly MetricVerdict[]
@@ -24,7 +24,7 @@ export function judgeRollout(
   scope: JudgeScope = oneServer,
 ): Judgement {
   const each = alphaOfScope(alphaPerMetric(rules, alpha), scope.servers, scope.sums)
-  const verdicts = rules.map((rule) => judgeMetric(rule, sums[rule.name] ?? noMetricSums(rule), each))
+  const verdicts = rules.map((rule) => judgeMetric(rule, withWindows(sums[rule.name] ?? noMetricSums(rule)), each))
   let worse: Judgement['worse'] = null
   let areAllFine = true
   rules.forEach((rule, i) => {

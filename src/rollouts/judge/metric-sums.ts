@@ -46,6 +46,13 @@ const emptySums: Readonly<Record<Exclude<MetricRule['test'], 'drift'>, MetricSum
   promql: { test: 'promql', failuresInRow: 0, checks: 0 },
 }
 
+/** Sums that an earlier program kept, or that one sends, may have no windows. */
+export function withWindows(sums: MetricSums): MetricSums {
+  if (sums.test === 'share') return { ...noShareSums, ...sums }
+  if (sums.test === 'drift') return { test: 'drift', drift: { ...noDriftSums(0), ...sums.drift } }
+  return sums
+}
+
 /** Throws when the two are sums of different tests: the servers have different rollouts then. */
 function addMetricSums(a: MetricSums, b: MetricSums): MetricSums {
   if (a.test === 'counts' && b.test === 'counts') return { test: 'counts', counts: addCountSums(a.counts, b.counts) }
@@ -92,7 +99,7 @@ export function addEvidence(a: EvidenceSums, b: EvidenceSums): EvidenceSums {
   const all: Record<string, MetricSums> = { ...a }
   for (const [name, sums] of Object.entries(b)) {
     const known = all[name]
-    all[name] = known === undefined ? sums : addMetricSums(known, sums)
+    all[name] = known === undefined ? sums : addMetricSums(withWindows(known), withWindows(sums))
   }
   return all
 }
