@@ -124,7 +124,7 @@ export function httpParts(
   const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const shared = { ...dependencies, batches: dependencies.batches ?? null, sharedMemory, offload }
-  return { admission, parts: { ...shared, openAi: new LazyOpenAi(shared, options.maxOpenAiBytes) } }
+  return { admission, parts: { ...shared, openAi: new LazyOpenAi(shared, options) } }
 }
 
 /** What ends with a port. */

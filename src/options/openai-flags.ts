@@ -32,4 +32,9 @@ export const openAiFlags = [
   flag('openai-max-request-bytes', integer(1024), '8388608', ours)
     .says('Most bytes of the body of a call of the OpenAI API')
     .to('http.maxOpenAiBytes'),
+  flag('lora-separator', text('TEXT'), '', ours)
+    .says(
+      "What stands between the name of a model and that of its adapter in calls of the OpenAI API, as Triton's flag: with _lora_ the model chat_lora_formal is chat with the adapter formal",
+    )
+    .to('http.loraSeparator'),
 ]

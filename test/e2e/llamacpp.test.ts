@@ -66,6 +66,7 @@ describe('a GGUF model', () => {
       `--model-repository=${repository}`,
       '--exit-on-error=false',
       '--llm-metrics=vllm',
+      '--lora-separator=_lora_',
     ])
     await until(async () => (await fetch(`${server.url}/v2/models/smol/ready`)).ok, 'the model is in memory')
   })
@@ -343,6 +344,14 @@ describe('a GGUF model', () => {
         `'${adapters[place]}' differs from the others`,
       )
     }
+    const body = { model: 'smol_lora_odd', prompt: prompts[0], max_tokens: 1, temperature: 0, logprobs: 1 }
+    const response = await fetch(`${server.url}/v1/completions`, { method: 'POST', body: JSON.stringify(body) })
+    type Named = { readonly choices: readonly [{ readonly logprobs: { readonly token_logprobs: readonly number[] } }] }
+    const [named] = ((await response.json()) as Named).choices[0].logprobs.token_logprobs
+    assert.ok(
+      Math.abs((named ?? 0) - (alone[1]?.logprob ?? 0)) < roundingGap,
+      'the name of the model names the adapter',
+    )
   })
 
   test('the same file gives vectors and scores, and the programs of the example talk to both', async () => {

@@ -6,6 +6,7 @@ import { visibleModels } from '../../access/require-right.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
+import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { ChatAnswer } from '../../protocol/openai/chat-answer.ts'
@@ -22,6 +23,7 @@ import {
 import { readResponsesRequest } from '../../protocol/openai/responses-request.ts'
 import { ResponsesAnswer } from '../../protocol/openai/responses-answer.ts'
 import { badRequest, notImplemented } from '../../protocol/openai/openai-problem.ts'
+import { splitAdapterName } from '../../protocol/openai/adapter-name.ts'
 import { readOpenAiBody } from '../../protocol/openai/openai-body.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import type { OpenAiBatches } from '../../jobs/openai-batches.ts'
@@ -38,14 +40,17 @@ export type OpenAiRouteParts = Omit<OpenAiParts, 'templates'> & {
   readonly batches: OpenAiBatches | null
 }
 
+/** The flags that bodies are read with. */
+export type OpenAiLimits = Pick<HttpOptions, 'maxOpenAiBytes' | 'loraSeparator'>
+
 export class OpenAiEndpoints {
   readonly #parts: OpenAiParts
-  readonly #maxBodyBytes: number
+  readonly #limits: OpenAiLimits
   readonly #batches: BatchEndpoints
 
-  constructor(parts: OpenAiRouteParts, maxBodyBytes: number) {
+  constructor(parts: OpenAiRouteParts, limits: OpenAiLimits) {
     this.#parts = { ...parts, log: parts.log.from('openai-endpoints.ts'), templates: new ChatTemplates(parts) }
-    this.#maxBodyBytes = maxBodyBytes
+    this.#limits = limits
     this.#batches = new BatchEndpoints(
       parts.batches,
       (http) => this.#body(http),
@@ -222,7 +227,8 @@ export class OpenAiEndpoints {
   #body(http: PortRequest): ReturnType<typeof readOpenAiBody> {
     const startNs = this.#parts.clock.nowNs()
     try {
-      return readOpenAiBody(http.body, this.#maxBodyBytes)
+      const { maxOpenAiBytes, loraSeparator } = this.#limits
+      return splitAdapterName(readOpenAiBody(http.body, maxOpenAiBytes), loraSeparator)
     } finally {
       turnBudget.spendNs(this.#parts.clock.nowNs() - startNs)
     }

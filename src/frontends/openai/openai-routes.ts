@@ -7,7 +7,7 @@ import type { PortRequest } from '../../ports/http/port-request.ts'
 import { everyOtherPath, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
-import type { OpenAiEndpoints, OpenAiRouteParts } from './openai-endpoints.ts'
+import type { OpenAiEndpoints, OpenAiLimits, OpenAiRouteParts } from './openai-endpoints.ts'
 
 type Handler = (...call: Parameters<RouteHandler>) => boolean | void
 type HandlerName = {
@@ -17,13 +17,13 @@ type HandlerName = {
 /** The code of the API, once it is there. */
 export class LazyOpenAi {
   readonly #parts: OpenAiRouteParts
-  readonly #maxBodyBytes: number
+  readonly #limits: OpenAiLimits
   #endpoints: OpenAiEndpoints | null = null
   #loading: Promise<OpenAiEndpoints> | null = null
 
-  constructor(parts: OpenAiRouteParts, maxBodyBytes: number) {
+  constructor(parts: OpenAiRouteParts, limits: OpenAiLimits) {
     this.#parts = parts
-    this.#maxBodyBytes = maxBodyBytes
+    this.#limits = limits
   }
 
   /** `otherwise` answers what the handler of that name leaves to it. */
@@ -49,7 +49,7 @@ export class LazyOpenAi {
 
   async #load(): Promise<OpenAiEndpoints> {
     const { OpenAiEndpoints: Endpoints } = await import('./openai-endpoints.ts')
-    this.#endpoints = new Endpoints(this.#parts, this.#maxBodyBytes)
+    this.#endpoints = new Endpoints(this.#parts, this.#limits)
     return this.#endpoints
   }
 }

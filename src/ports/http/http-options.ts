@@ -22,6 +22,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly openAiRestrictedApis: readonly RestrictedApis[]
   /** `--openai-max-request-bytes` */
   readonly maxOpenAiBytes: number
+  /** `--lora-separator`: what stands between the name of a model and that of an adapter in OpenAI calls; '': nothing. */
+  readonly loraSeparator: string
   /** `--console`: the pages `/console` and `/docs` are served, and browsers that ask for `/` are sent there. */
   readonly hasConsole: boolean
   /** `--predict-max-pixels`: the most pixels of an uploaded picture. */

@@ -7,6 +7,7 @@ import {
   readRerankRequest,
   readTokenizeRequest,
 } from './embedding-request.ts'
+import { splitAdapterName } from './adapter-name.ts'
 import { readChatRequest, readCompletionRequest } from './generation-request.ts'
 import { readOpenAiBody } from './openai-body.ts'
 import { openAiErrorBody, openAiStatus } from './openai-problem.ts'
@@ -202,4 +203,12 @@ describe('what is refused names the member', () => {
       /1001 bytes, at most 1000.*--openai-max-request-bytes/,
     )
   })
+})
+
+test('with a separator the name of an adapter stands behind that of the model', () => {
+  const split = (model: unknown, separator = '::'): unknown => splitAdapterName({ model } as JsonObject, separator)
+  assert.deepEqual(split('chat::formal'), { model: 'chat', lora: 'formal' })
+  assert.deepEqual(split('chat::a::b'), { model: 'chat', lora: 'a::b' })
+  for (const model of ['chat', '::chat', 'chat::', 7]) assert.deepEqual(split(model), { model })
+  assert.deepEqual(split('chat::formal', ''), { model: 'chat::formal' })
 })

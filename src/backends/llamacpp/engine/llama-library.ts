@@ -10,6 +10,9 @@ import { cudaFiles } from '../find-llama-library.ts'
 import { loadCuda, noGpu, type CudaLoad } from './load-cuda.ts'
 
 const koffi = loadKoffi()
+// koffi gives a call that runs beside others a stack of 128 KiB. The driver of a GPU compiles code in such a call and needs more.
+const stackBytes = 8 * 1024 * 1024
+koffi.config({ ...koffi.config(), sync_stack_size: stackBytes, async_stack_size: stackBytes })
 
 /** Fields in the order of llama.h of API 0.5, which @node-llama-cpp 3.22 has. */
 koffi.struct('llama_model_params', {
