@@ -74,7 +74,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'documents of one request of the task `rerank`': ['backends/llamacpp/engine-order.ts mostDocuments'],
   'entries of one call of feedback': ['rollouts/feedback.ts mostPerCall'],
   'labels of a model': ['releases/version-labels.ts mostLabels'],
-  'windows of a rollout in which errors, latency and feedback of each metric are judged, beside the whole rollout': [
+  'windows of a rollout in which each metric is judged, beside the whole rollout': [
     'rollouts/judge/later-starts.ts mostStartsBack',
   ],
   'steps, rules and metrics of a rollout': [

@@ -6,8 +6,10 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
-  'windows of a rollout in which errors, latency and feedback of each metric are judged, beside the whole rollout':
-    elsewhere('src/rollouts/judge/judge-rollout.test.ts', 'keeps a bounded number of later starts'),
+  'windows of a rollout in which each metric is judged, beside the whole rollout': elsewhere(
+    'src/rollouts/judge/judge-rollout.test.ts',
+    'keeps a bounded number of later starts',
+  ),
   'requests that a native backend holds at the same time': elsewhere(
     'test/e2e/native-host.test.ts',
     'keeps a hundred thousand requests',
