@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerLine, readLine, type LineCall } from './job-line.ts'
+import { answerLine, longestLineBytes, readLine, type LineCall } from './job-line.ts'
 
 const read = (text: string): LineCall | string => readLine(Buffer.from(text), '/v2/models/m/infer', 'm')
 
@@ -9,6 +9,10 @@ test('a line is the body of an inference, or a line of an OpenAI batch', () => {
   assert.deepEqual(infer, { id: 'a', target: '/v2/models/m/infer', body: Buffer.from('{"id": "a", "inputs": []}'), isOpenAi: false }) // prettier-ignore
   const chat = read('{"custom_id": "c1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m"}}')
   assert.deepEqual(chat, { id: 'c1', target: '/v1/chat/completions', body: Buffer.from('{"model":"m"}'), isOpenAi: true }) // prettier-ignore
+  assert.match(
+    String(readLine(Buffer.alloc(longestLineBytes + 1), '/v2/models/m/infer', 'm')),
+    /has 67108865 bytes, at most 67108864/,
+  )
   const cases: [text: string, reason: RegExp][] = [
     ['{', /not JSON/],
     ['[]', /must be a JSON object/],

@@ -31,6 +31,8 @@ export function readLine(
 ): LineCall | string {
   const problem = jsonFormProblem(line, mostContainers)
   if (problem !== '') return `the line is not read: ${problem}`
+  // A file is read no further than this; a queue gives a message as it is.
+  if (line.length > longestLineBytes) return `the line has ${line.length} bytes, at most ${longestLineBytes} are taken`
   let value: unknown
   try {
     value = JSON.parse(line.toString('utf8'))

@@ -38,7 +38,7 @@ const windowFactor = 4
 const leastWindow = 256
 /** Without room a run looks again when one of its lines has ended, and after half the time of a line, within these bounds. */
 const leastRoomWaitNs = 1e6
-const longestRoomWaitNs = 20e6
+const slowRoomWaitNs = 20e6
 /** How much the last line counts in the time of a line. */
 const lineTimeShare = 0.2
 const emptyWaitNs = 200e6
@@ -60,7 +60,7 @@ export class JobRun {
   readonly #sleepers = new Set<() => void>()
   /** Ends the wait for room. */
   #endRoomWait: (() => void) | null = null
-  #lineNs = 2 * longestRoomWaitNs
+  #lineNs = 2 * slowRoomWaitNs
   #error: unknown = null
   #sinceCheckpoint = 0
   #checkpointNs: number
@@ -112,7 +112,7 @@ export class JobRun {
       const mayBegin = Math.min(free, room(this.#runningCount))
       if (mayBegin <= 0) {
         this.standsStillBecause = 'other callers need the model'
-        await this.#sleep(Math.min(longestRoomWaitNs, Math.max(leastRoomWaitNs, this.#lineNs / 2)), true)
+        await this.#sleep(Math.min(slowRoomWaitNs, Math.max(leastRoomWaitNs, this.#lineNs / 2)), true)
         continue
       }
       this.standsStillBecause = ''
