@@ -465,7 +465,6 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'open-alerts.ts largestFileChars',
     'cli/rollout.ts longestWaitSecs',
     'jobs/job-run.ts longestBackoffNs',
-    'jobs/job-run.ts longestRoomWaitNs',
     'jobs/job-control.ts longestRetryNs',
     'jobs/kafka-channel.ts mostArrived',
     'releases/pin-book.ts mostHeld',
