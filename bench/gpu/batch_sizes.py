@@ -12,7 +12,8 @@ import threading
 import time
 import urllib.request
 
-import resnet50_onnx as bench
+import gpu_bench
+import resnet50_onnx as resnet
 
 ways = {
     "plain": "",
@@ -47,7 +48,7 @@ def infer(options, address, model, images):
     }).encode()
     request = urllib.request.Request("http://%s/v2/models/%s/infer" % (address["http"], model), header + images.tobytes())
     request.add_header("Inference-Header-Content-Length", str(len(header)))
-    with urllib.request.urlopen(request, timeout=bench.within(60)) as response:
+    with urllib.request.urlopen(request, timeout=gpu_bench.within(60)) as response:
         length = int(response.headers["Inference-Header-Content-Length"])
         return np.frombuffer(response.read()[length:], images.dtype).reshape(len(images), 1000)
 
@@ -97,9 +98,9 @@ def answers(options, address, model):
 
 def measure(options, report, repository, log):
     batch = options.batch
-    with bench.serving(options, repository, log) as address:
-        perf = lambda name, *load, **more: report.step(name, lambda: bench.perf(options, address, *load, **more))
-        report.step("memory", lambda: bench.memory_of_models(address))
+    with gpu_bench.serving(options, repository, log) as address:
+        perf = lambda name, *load, **more: report.step(name, lambda: gpu_bench.perf(options, address, *load, **more))
+        report.step("memory", lambda: gpu_bench.memory_of_models(address))
         powers = [size for size in (1, 2, 4, 8, 16, 32) if size < batch] + [batch]
         for way, sizes in {"plain": (1, batch), "graphs": powers, "filled": (batch,)}.items():
             report.step("warm " + way, lambda: warm(options, address, way, sizes))
@@ -121,14 +122,14 @@ def measure(options, report, repository, log):
 
 
 def main():
-    options = bench.parse()
-    report = bench.Report(options)
+    options = resnet.parse()
+    report = gpu_bench.Report(options)
     folder = tempfile.mkdtemp(prefix="galatea-gpu-")
     try:
         model_file = options.model or os.path.join(folder, "model.onnx")
         if not options.model:
-            bench.make_model(options, model_file)
-        report.step("bare", lambda: bench.run_bare(options, model_file))
+            resnet.make_model(options, model_file)
+        report.step("bare", lambda: resnet.run_bare(options, model_file))
         repository = make_repository(options, model_file, folder)
         measure(options, report, repository, options.log or os.path.join(folder, "server.log"))
     except Exception as error:

@@ -6,7 +6,8 @@ import sys
 import tempfile
 
 import batch_sizes
-import resnet50_onnx as bench
+import gpu_bench
+from resnet50_onnx import parse
 
 holder = '''
 import torch
@@ -39,7 +40,7 @@ def make_repository(options, model_file, folder):
 def use(options, address, model):
     if model == "holder":
         body = {"inputs": [{"name": "X", "shape": [1], "datatype": "INT32", "data": [1]}]}
-        status, answer = bench.call(address["http"], "/v2/models/holder/infer", body)
+        status, answer = gpu_bench.call(address["http"], "/v2/models/holder/infer", body)
         if status != 200:
             raise RuntimeError(str(answer))
     else:
@@ -47,14 +48,14 @@ def use(options, address, model):
 
 
 def loaded(address):
-    return [each["name"] for each in bench.call(address["http"], "/v2/repository/index", {})[1] if each.get("state") == "READY"]
+    return [each["name"] for each in gpu_bench.call(address["http"], "/v2/repository/index", {})[1] if each.get("state") == "READY"]
 
 
 def first_look(options, address):
     """What each kind takes; the Python model holds 1 GiB, beside the context of its process."""
     for model in ("a", "b", "holder"):
         use(options, address, model)
-    return {**bench.memory_of_models(address), "nvidia_smi_mib": bench.gpu_memory_mib()}
+    return {**gpu_bench.memory_of_models(address), "nvidia_smi_mib": gpu_bench.gpu_memory_mib()}
 
 
 def in_turn(options, address):
@@ -75,14 +76,14 @@ def refusal(options, address):
 
 
 def main():
-    options = bench.parse()
-    report = bench.Report(options)
+    options = parse()
+    report = gpu_bench.Report(options)
     folder = tempfile.mkdtemp(prefix="galatea-gpu-")
     log = options.log or os.path.join(folder, "server.log")
     try:
         repository = os.path.join(folder, "models")
         make_repository(options, options.model, repository)
-        serve = lambda limit, number: bench.serving(options, repository, "%s.%d" % (log, number), ["--model-memory-limit=0:" + limit])
+        serve = lambda limit, number: gpu_bench.serving(options, repository, "%s.%d" % (log, number), ["--model-memory-limit=0:" + limit])
         with serve("60GiB", 1) as address:
             found = report.step("measured", lambda: first_look(options, address))
         two = sum(int(found[name][0]["byte_size"]) for name in ("a", "b"))

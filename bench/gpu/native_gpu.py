@@ -14,7 +14,8 @@ import sys
 import tempfile
 import base64
 
-from resnet50_onnx import Report, call, parse_with, root, serving
+from gpu_bench import Report, call, root, serving
+from resnet50_onnx import parse_with
 
 values = list(range(16))
 ones = [1] * 16

@@ -7,8 +7,8 @@ import tempfile
 import threading
 import time
 
-import resnet50_onnx as bench
-from resnet50_onnx import Report, make_model, parse, serving
+from gpu_bench import Report, gpu_memory_mib, serving
+from resnet50_onnx import make_model, parse
 
 dlpack = '''
 import torch
@@ -128,10 +128,10 @@ def ask_on_gpu(address, model, rounds=1):
 
 def memory_after(address, model, rounds):
     """What regions that came and went leave on the GPU, when the worker has closed the last."""
-    first = bench.gpu_memory_mib()
+    first = gpu_memory_mib()
     told = ask_on_gpu(address, model, rounds)
     time.sleep(4)
-    return {**told, "rounds": rounds, "gpu_mib": [first, bench.gpu_memory_mib()]}
+    return {**told, "rounds": rounds, "gpu_mib": [first, gpu_memory_mib()]}
 
 
 def many(address, model, threads=8, each=20):

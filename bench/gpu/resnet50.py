@@ -4,25 +4,20 @@ What it shows, each with its figures: models are placed on the GPU; images per s
 alone; two instances on one GPU; a model that runs out of memory leaves the others serving. Ends with JSON, also in --json FILE.
 
 Needs a Python with torch and numpy, and a Node: --node FILE (or FILE.xz, which is unpacked), else `node` on the PATH. The weights
-are random. Every step has a time limit, the whole run one of 450 seconds; what fails is written down and the rest goes on."""
+are random. Every step has a time limit, the whole run one of SECONDS_OF_RUN seconds, 560; what fails is written down and the rest goes on."""
 import argparse
 import contextlib
 import json
 import lzma
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
-here = os.path.dirname(os.path.abspath(__file__))
-root = os.path.dirname(os.path.dirname(here))
-launcher = os.path.join(root, "bin", "galatea.js")
+from gpu_bench import Report, call, perf, root, serving, within
 
 GREEDY = '''
 import torch
@@ -53,19 +48,6 @@ class Twice(torch.nn.Module):
     def forward(self, x):
         return x * self.factor
 '''
-PARTS = ("compute_input", "compute_infer", "compute_output")
-
-deadline = time.monotonic() + 450
-
-
-def within(seconds):
-    """A time limit that ends with that of the whole run."""
-    left = deadline - time.monotonic()
-    if left < 5:
-        raise TimeoutError("the time of the whole run is used up")
-    return min(seconds, left)
-
-
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--node", default="")
@@ -74,7 +56,8 @@ def parse():
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--only", default="", help="only loads whose names have this in them")
+    parser.add_argument("--only", default="", help="only steps whose names have one of these words (a|b) in them")
+    parser.add_argument("--serve", action="append", default=[], help="a flag more for the server")
     parser.add_argument("--cpu", action="store_true", help="try the script out where there is no GPU")
     parser.add_argument("--bare", default="", help=argparse.SUPPRESS)
     parser.add_argument("--fuser", action="store_true", help=argparse.SUPPRESS)
@@ -170,82 +153,7 @@ def make_models(options, folder):
     return repository, script
 
 
-# The server
-
-
-@contextlib.contextmanager
-def serving(node, repository, log_path):
-    command = [node, launcher, "serve", "--model-repository=" + repository, "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
-    command += ["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1"]
-    command += ["--exit-on-error=false", "--exit-timeout-secs=5", "--allow-client-shared-memory=true"]
-    command += ["--backend-config=pytorch,interpreter=" + sys.executable]
-    with open(log_path, "w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=root, start_new_session=True)
-    try:
-        yield wait_until_started(server, log_path, within(150))
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(15)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-
-
-def wait_until_started(server, log_path, limit):
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline and server.poll() is None:
-        with open(log_path) as log:
-            text = log.read()
-        http = re.search(r"Started HTTPService at (?:http://)?([^\s\"]+:\d+)", text)
-        grpc = re.search(r"Started GRPCInferenceService at ([^\s\"]+:\d+)", text)
-        if http and grpc:
-            return {"http": http.group(1), "grpc": grpc.group(1)}
-        time.sleep(0.2)
-    with open(log_path) as log:
-        raise RuntimeError("the server did not start:\n" + log.read()[-3000:])
-
-
-def call(address, path, body=None):
-    """Status and JSON."""
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen("http://%s%s" % (address, path), data, timeout=within(60)) as response:
-            return response.status, json.loads(response.read() or b"{}")
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read() or b"{}")
-
-
-def executions(address, model):
-    """Images and executions so far, and the milliseconds that executions took for each of their parts."""
-    stats = call(address, "/v2/models/%s/stats" % model)[1]["model_stats"][0]
-    parts = {part: sum(batch[part]["ns"] for batch in stats["batch_stats"]) / 1e6 for part in PARTS}
-    return stats["inference_count"], stats["execution_count"], parts
-
-
-def perf(options, node, address, model, rows, concurrency, protocol, shared_memory):
-    before = executions(address["http"], model)
-    command = [node, launcher, "perf", "-m", model, "-i", protocol, "-u", address[protocol], "-b", str(rows)]
-    command += ["--concurrency-range", str(concurrency), "-p", str(int(options.seconds * 1000)), "-r", "4", "-s", "20"]
-    if shared_memory:
-        command += ["--shared-memory", "system", "--output-shared-memory-size", str(rows * 4000)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=within(60), cwd=root)
-    rate = re.search(r"Throughput: ([\d.]+) infer/sec", done.stdout)
-    if rate is None:
-        raise RuntimeError("galatea perf: %s%s" % (done.stdout[-1500:], done.stderr[-1500:]))
-    p99 = re.search(r"p99 latency: (\d+) usec", done.stdout)
-    after = executions(address["http"], model)
-    count = max(1, after[1] - before[1])
-    return {
-        "model": model,
-        "rows_per_request": rows,
-        "concurrency": concurrency,
-        "protocol": protocol + (" + shared memory" if shared_memory else ""),
-        "images_per_second": float(rate.group(1)),
-        "infer_per_second": float(rate.group(1)) / rows,
-        "p99_ms": int(p99.group(1)) / 1000 if p99 else None,
-        "images_per_execution": (after[0] - before[0]) / count,
-        "ms_per_execution": {part: round((after[2][part] - before[2][part]) / count, 2) for part in PARTS},
-    }
+# Requests
 
 
 def infer_greedy(address, gibibytes):
@@ -303,29 +211,6 @@ def right_answers(address):
 # The run
 
 
-class Report:
-    def __init__(self):
-        self.result = {"steps": {}, "failures": {}}
-
-    def step(self, name, action):
-        started = time.monotonic()
-        try:
-            value = action()
-            self.result["steps"][name] = value
-            print("%-34s %s  (%.0f s)" % (name, words(value), time.monotonic() - started), flush=True)
-            return value
-        except Exception as error:
-            self.result["failures"][name] = "%s: %s" % (type(error).__name__, error)
-            print("%-34s FAILED %s" % (name, self.result["failures"][name][:2000]), flush=True)
-            return None
-
-
-def words(value):
-    if not isinstance(value, dict):
-        return str(value)
-    return ", ".join("%s %s" % (key, round(one, 1) if isinstance(one, float) else one) for key, one in value.items())
-
-
 def machine(options):
     import torch
 
@@ -367,25 +252,21 @@ def main():
     if options.bare:
         bare(options, options.bare)
         return 0
-    report = Report()
+    report = Report(options)
     folder = tempfile.mkdtemp(prefix="galatea-gpu-")
     try:
-        report.step("machine", lambda: machine(options))
-        node = report.step("node", lambda: find_node(options, folder))
-        made = report.step("models", lambda: make_models(options, folder))
-        if node and made:
-            measure(options, report, node, *made, folder)
+        report.result["steps"]["machine"] = machine(options)
+        options.node = find_node(options, folder)
+        measure(options, report, *make_models(options, folder), folder)
+    except Exception as error:
+        report.result["failures"]["server"] = str(error)
+        print("server FAILED %s" % error, flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text = json.dumps(report.result, indent=2)
-    print(text)
-    if options.json:
-        with open(options.json, "w") as file:
-            file.write(text + "\n")
-    return 1 if report.result["failures"] else 0
+    return report.finish()
 
 
-def measure(options, report, node, repository, script, folder):
+def measure(options, report, repository, script, folder):
     first = report.step("bare PyTorch", lambda: run_bare(options, script))
     log = os.path.join(folder, "server.log")
     loads = [
@@ -395,12 +276,11 @@ def measure(options, report, node, repository, script, folder):
         ("single images, gathered", ("resnet50", 1, 4 * options.batch, "grpc", True)),
         ("two instances, shared memory", ("resnet50_two", options.batch, 6, "grpc", True)),
     ]
-    loads = [load for load in loads if options.only in load[0]]
     try:
-        with serving(node, repository, log) as address:
+        with serving(options, repository, log, ["--backend-config=pytorch,interpreter=" + sys.executable]) as address:
             report.step("placement", lambda: placement(address["http"]))
             for name, load in loads:
-                report.step(name, lambda load=load: perf(options, node, address, *load))
+                report.step(name, lambda load=load: perf(options, address, *load))
             report.step("right answers", lambda: right_answers(address["http"]))
             report.step("out of memory", lambda: out_of_memory(options, address["http"]))
     except Exception as error:

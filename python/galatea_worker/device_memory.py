@@ -10,10 +10,15 @@ from .errors import TritonModelException
 LIBRARY = "libcuda.so.1"
 LINGER_SECONDS = 2
 _LAZY_PEER_ACCESS = 1
+_ALREADY_MAPPED = 208
 
 
 class _Handle(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * 64)]
+
+
+class AlreadyMapped(TritonModelException):
+    pass
 
 
 class _Driver:
@@ -32,7 +37,8 @@ class _Driver:
         if code != 0:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(code, ctypes.byref(text))
-            raise TritonModelException("%s failed: %s (%d)" % (name, (text.value or b"unknown error").decode(), code))
+            kind = AlreadyMapped if code == _ALREADY_MAPPED else TritonModelException
+            raise kind("%s failed: %s (%d)" % (name, (text.value or b"unknown error").decode(), code))
 
     @contextlib.contextmanager
     def _on(self, device_id):
@@ -111,22 +117,30 @@ class DeviceMemory:
         with self._lock:
             opened = self._opened.get(key)
             if opened is None:
-                opened = self._opened[key] = _Opened(device_id, self.driver.open(device_id, handle))
+                opened = self._opened[key] = _Opened(device_id, self._open(device_id, handle))
             opened.users += 1
             if self._closer is None:
                 self._closer = threading.Thread(target=self._close_until_none, daemon=True)
                 self._closer.start()
         return Lease(self, opened, offset)
 
+    def _open(self, device_id, handle):
+        try:
+            return self.driver.open(device_id, handle)
+        except AlreadyMapped:
+            # The client has freed a region and has a new one at the same address. The old one must go first.
+            self.close_unused(self._now())
+            return self.driver.open(device_id, handle)
+
     def give_back(self, opened):
         with self._lock:
             opened.users -= 1
             opened.unused_since = self._now()
 
-    def close_unused(self):
-        """Whether something is still open."""
+    def close_unused(self, limit=None):
+        """Closes what nobody has used since. Whether something is still open."""
         with self._lock:
-            limit = self._now() - self._linger_seconds
+            limit = self._now() - self._linger_seconds if limit is None else limit
             for key, opened in list(self._opened.items()):
                 if opened.users == 0 and opened.unused_since <= limit:
                     del self._opened[key]

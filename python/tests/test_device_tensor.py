@@ -13,7 +13,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 from galatea_worker import device_tensor, dlpack, frames
 from galatea_worker.codec import FrameWriter, read_tensor
-from galatea_worker.device_memory import DeviceMemory
+from galatea_worker.device_memory import AlreadyMapped, DeviceMemory
 from galatea_worker.device_tensor import DeviceTensor
 from galatea_worker.tensor import Tensor
 
@@ -95,6 +95,26 @@ class DeviceTensorTest(unittest.TestCase):
         self.seconds = 12
         self.assertFalse(self.memory.close_unused())
         self.assertEqual(self.driver.fakeOpenHandles(), opened)
+
+    def test_a_new_region_at_the_address_of_an_old_one_closes_the_old_one_first(self):
+        handles = [self.region(np.zeros(4, np.float32))[0] for _ in range(2)]
+        opened = self.driver.fakeOpenHandles()
+        open_handle = self.memory.driver.open
+
+        def open_alone(device_id, handle):
+            if self.driver.fakeOpenHandles() > opened:
+                raise AlreadyMapped("cuIpcOpenMemHandle_v2 failed: resource already mapped (208)")
+            return open_handle(device_id, handle)
+
+        self.memory.driver.open = open_alone
+        for handle in handles:
+            # The tensor of the last round is gone, and its memory lingers.
+            read_tensor(frame_of(handle, 0, 0, (4,)), 16, ["X"], None)
+            self.assertEqual(self.driver.fakeOpenHandles(), opened + 1)
+        kept, _ = read_tensor(frame_of(handles[1], 0, 0, (4,)), 16, ["X"], None)
+        with self.assertRaisesRegex(pb_utils.TritonModelException, "already mapped"):
+            read_tensor(frame_of(handles[0], 0, 0, (4,)), 16, ["X"], None)
+        del kept
 
     def test_what_a_consumer_took_is_given_back_by_its_deleter(self):
         tensor, _ = read_tensor(frame_of(self.region(np.zeros(4, np.float32))[0], 0, 0, (4,)), 16, ["X"], None)
