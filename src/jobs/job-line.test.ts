@@ -10,7 +10,7 @@ test('a line is the body of an inference, or a line of an OpenAI batch', () => {
   const chat = read('{"custom_id": "c1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m"}}')
   assert.deepEqual(chat, { id: 'c1', target: '/v1/chat/completions', body: Buffer.from('{"model":"m"}'), isOpenAi: true }) // prettier-ignore
   assert.match(
-    String(readLine(Buffer.alloc(longestLineBytes + 1), '/v2/models/m/infer', 'm')),
+    readLine(Buffer.alloc(longestLineBytes + 1), '/v2/models/m/infer', 'm') as string,
     /has 67108865 bytes, at most 67108864/,
   )
   const cases: [text: string, reason: RegExp][] = [

@@ -21,7 +21,13 @@ test('a model’s parameters go before the server’s defaults', () => {
     declaredBytes: null,
     declaredGpuBytes: null,
   })
-  const own = { lazy: 'false', keep_warm: 'true', idle_unload_secs: '0.5', memory_bytes: '1.5 GiB', gpu_memory_bytes: '1 GiB' }
+  const own = {
+    lazy: 'false',
+    keep_warm: 'true',
+    idle_unload_secs: '0.5',
+    memory_bytes: '1.5 GiB',
+    gpu_memory_bytes: '1 GiB',
+  }
   assert.deepEqual(residencyOf(configWith(own), busy), {
     isLazy: false,
     isKeptWarm: true,
