@@ -87,6 +87,8 @@ export class ConnectionMemory {
   readonly server: ClientMemory
   requestBytes = 0
   answerBytes = 0
+  /** Messages that somebody works on: when the work is done, memory comes back. */
+  inWorkCount = 0
   #takenBytes = 0
   #takenAtSweep = 0
   #takesNothing = false
@@ -126,11 +128,14 @@ export class ConnectionMemory {
     this.#takenAtSweep = this.#takenBytes
   }
 
-  /** True: the client takes too little of its answers, or has sent too much at once. Its next message waits. */
+  /**
+   * True: the client takes too little of its answers, or has sent too much at once. Its next message waits, for as long as somebody works
+   * on others: halves of messages alone give no memory back, and a client that sends many at a time would wait for ever.
+   */
   get isFull(): boolean {
     // Nearly every connection owes little: one comparison.
     if (this.answerBytes > mostUnreadBytesUnderPressure && this.answerBytes > this.server.unreadLimitBytes) return true
-    return this.requestBytes > this.server.connectionLimitBytes
+    return this.requestBytes > this.server.connectionLimitBytes && this.inWorkCount > 0
   }
 
   /**

@@ -14,7 +14,13 @@ import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { GrpcPort } from '../../src/ports/grpc/grpc-port.ts'
 import { ClientMemory } from '../../src/transport/client-memory.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
-import { clientPreface, encodeSettings, frameFlags, settingIds } from '../../src/transport/http2/http2-format.ts'
+import {
+  clientPreface,
+  encodeSettings,
+  frameFlags,
+  frameTypes,
+  settingIds,
+} from '../../src/transport/http2/http2-format.ts'
 import { tfservingFrontEnd } from '../../src/tfserving-front-end.ts'
 import { UnreadAnswers } from '../../src/transport/unread-answers.ts'
 import { encodeMessage } from '../../src/protocol/grpc/message-codec.ts'
@@ -165,13 +171,13 @@ describe('gRPC', () => {
     for (const port of opened.splice(0)) await port.close()
   })
 
-  async function open(): Promise<{
+  async function open(limitBytes?: number): Promise<{
     client: Http2RawClient
     clock: ManualClock
     clientMemory: ClientMemory
   }> {
     const clock = new ManualClock()
-    const clientMemory = new ClientMemory()
+    const clientMemory = new ClientMemory(limitBytes)
     const { engine } = fixture
     const port = createGrpcPort(
       { engine, log: silentLog, clock, clientMemory, tfserving: unmappedTfserving(engine), load },
@@ -249,6 +255,23 @@ describe('gRPC', () => {
     client.send(dataOf(1, Buffer.alloc(250), 0))
     await settle(client)
     assert.equal(client.frames.filter(({ streamId }) => streamId === 1).length, 0)
+    client.destroy()
+  })
+
+  test('messages that come in turns may all go on, although together they are above the share of a connection', async () => {
+    const { client, clientMemory } = await open(32 * mib)
+    client.send(clientPreface, encodeSettings([]))
+    const ids = [1, 3, 5, 7]
+    const prefix = Buffer.alloc(5)
+    prefix.writeUInt32BE(5 * mib, 1)
+    for (const id of ids) client.send(headersOf(id, requestFields('/inference.GRPCInferenceService/ModelInfer')), dataOf(id, prefix, 0)) // prettier-ignore
+    const piece = Buffer.alloc(16_384)
+    for (let sent = 0; sent < 9 * mib; sent += ids.length * piece.length) client.send(...ids.map((id) => dataOf(id, piece, 0))) // prettier-ignore
+    const updates = (): number => client.frames.filter(({ type, streamId }) => type === frameTypes.WINDOW_UPDATE && streamId === 0).length // prettier-ignore
+    // The first one is of the greeting.
+    await client.until(() => updates() > 1)
+    assert.ok(updates() > 1)
+    assert.ok(clientMemory.requestBytes > clientMemory.connectionLimitBytes)
     client.destroy()
   })
 

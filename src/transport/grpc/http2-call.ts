@@ -97,6 +97,8 @@ export class Http2Call implements GrpcCall, StreamUser {
   #isUnanswered = false
   /** Bytes of messages that are counted for this call. */
   #heldBytes = 0
+  /** Messages of this call that somebody works on. */
+  #inWorkCount = 0
   /** What is held for single messages beside their bytes; null as long as nothing is. */
   #memories: Map<Buffer, RequestMemory> | null = null
   /** Made at the first look, some time after the call began: most calls are over by then. */
@@ -294,6 +296,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     }
     this.#memories?.delete(message)
     memory?.end()
+    this.#countWork(-1)
     this.#surroundings.onRelief()
   }
 
@@ -317,7 +320,13 @@ export class Http2Call implements GrpcCall, StreamUser {
     this.#heldBytes = 0
     if (this.#memories !== null) for (const memory of this.#memories.values()) memory.end()
     this.#memories = null
-    if (this.#surroundings.heldBack.size > 0) this.#surroundings.onRelief()
+    this.#countWork(-this.#inWorkCount)
+    this.#surroundings.onRelief()
+  }
+
+  #countWork(change: number): void {
+    this.#inWorkCount += change
+    this.#surroundings.memory.inWorkCount += change
   }
 
   #setUnanswered(isUnanswered: boolean): void {
@@ -390,6 +399,7 @@ export class Http2Call implements GrpcCall, StreamUser {
       // What a control method answers with is not known yet, and may be far more than its request.
       turnBudget.spend(this.#isSmall ? message.length + controlBytes : message.length)
       if (this.#isSmall) this.#setUnanswered(true)
+      this.#countWork(1)
       this.onMessage?.(message)
     }
   }

@@ -66,7 +66,9 @@ export class ServedConnection implements ConnectionUser {
 
   /** HOT: once per call and flush, nearly always with nothing to do. */
   readonly #relieve = (): void => {
-    if (this.#heldBack.size === 0 || this.#isReliefPlanned || this.#memory.isFull) return
+    // Without a call that waits here, its client may wait for leave to send.
+    if (this.#heldBack.size === 0 && !this.connection.owesCredit) return
+    if (this.#isReliefPlanned || this.#memory.isFull) return
     this.#isReliefPlanned = true
     // Later: the messages of one call may fill the connection again, and whoever gave memory back is not done yet.
     setImmediate(() => {

@@ -190,9 +190,14 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     this.creditWhatIsUsed()
   }
 
+  /** True: half of the window is used up, and the client was not told yet that it may send more. */
+  get owesCredit(): boolean {
+    return this.#uncreditedBytes >= connectionWindowBytes / 2
+  }
+
   /** A client that is over its share may not send more, whatever stream it is for. */
   creditWhatIsUsed(): void {
-    if (this.#uncreditedBytes < connectionWindowBytes / 2 || this.isClosed || this.memory.isFull) return
+    if (!this.owesCredit || this.isClosed || this.memory.isFull) return
     this.#receiveWindowBytes += this.#uncreditedBytes
     this.#sendControl(encodeWindowUpdate(0, this.#uncreditedBytes))
     this.#uncreditedBytes = 0
