@@ -30,7 +30,7 @@ test('unread answers and requests share one budget, and a connection that goes g
 test('a connection is full at its share of requests or of unread answers; under pressure sooner', () => {
   const server = new ClientMemory(400 * mib)
   const one = new ConnectionMemory(server)
-  one.hold(101 * mib)
+  one.reserve(101 * mib)
   assert.equal(one.isFull, false, 'halves of messages would wait for each other')
   one.inWorkCount = 1
   assert.ok(one.isFull)

@@ -100,14 +100,9 @@ export class ConnectionMemory {
   /** HOT: once per request. False: there is no room, and nothing is counted. */
   reserve(bytes: number): boolean {
     if (!this.server.hasRoom(bytes)) return false
-    this.hold(bytes)
-    return true
-  }
-
-  /** Counts bytes that are there already. */
-  hold(bytes: number): void {
     this.requestBytes += bytes
     this.server.requestBytes += bytes
+    return true
   }
 
   release(bytes: number): void {

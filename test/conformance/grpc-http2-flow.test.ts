@@ -68,6 +68,20 @@ test('a stream that is paused holds its window and no more; more breaks it off a
   await loopback.close()
 })
 
+test('what comes for a paused stream is in the budget of all clients, and is lost where there is no room', async () => {
+  const { loopback, users } = opened(1)
+  const user = users[0] as CountingUser
+  const { server } = loopback.memory
+  user.stream.setPaused(true)
+  // Others hold the rest.
+  server.requestBytes = server.limitBytes - 3 * 10_000
+  for (let i = 0; i < 5; i++) loopback.say(data(1, 10_000))
+  assert.deepEqual([user.lostBytes, loopback.memory.requestBytes], [20_000, 30_000])
+  assert.equal(server.requestBytes, server.limitBytes)
+  await loopback.close()
+  assert.equal(loopback.memory.requestBytes, 0)
+})
+
 test('a stream that goes on gets what was held, in order, then its end', async () => {
   const { loopback, users } = opened(1)
   const user = users[0] as CountingUser

@@ -24,6 +24,7 @@ export class CountingUser implements StreamUser {
   ends = 0
   closes = 0
   drains = 0
+  lostBytes = 0
 
   constructor(stream: Http2Stream) {
     this.stream = stream
@@ -39,6 +40,10 @@ export class CountingUser implements StreamUser {
 
   onBodyEnd(): void {
     this.ends++
+  }
+
+  onNoRoom(bytes: number): void {
+    this.lostBytes += bytes
   }
 
   onProgress(): void {}

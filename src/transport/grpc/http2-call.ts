@@ -393,7 +393,7 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   /** HOT: once per request. */
   #give(message: Buffer, isReserved: boolean): void {
-    if (!isReserved && !this.#reserve(message.length)) this.#refuseMessage(message.length)
+    if (!isReserved && !this.#reserve(message.length)) this.onNoRoom(message.length)
     else {
       this.#expectsMessage = false
       // What a control method answers with is not known yet, and may be far more than its request.
@@ -404,7 +404,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     }
   }
 
-  #refuseMessage(bytes: number): void {
+  onNoRoom(bytes: number): void {
     this.#breakOff(noRoomFor(bytes, this.#surroundings.memory.server))
   }
 
@@ -504,7 +504,7 @@ export class Http2Call implements GrpcCall, StreamUser {
       return
     }
     if (!isReserved && !this.#reserve(bytes.length)) {
-      this.#refuseMessage(bytes.length)
+      this.onNoRoom(bytes.length)
       return
     }
     this.#isInflating = true

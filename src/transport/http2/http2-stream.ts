@@ -12,6 +12,8 @@ import type { HpackEncoder } from './hpack-encoder.ts'
 export interface StreamUser {
   /** Part of the body, valid during the call. Not called while paused. */
   onPiece(piece: Buffer): void
+  /** Part of the body came while paused, and there is no memory to keep it. The part is lost. */
+  onNoRoom(bytes: number): void
   /** Where the next bytes of the body belong, at most so many; null where they are to come as a piece. */
   target(mostBytes: number): Buffer | null
   /** The body is whole. */
@@ -146,9 +148,13 @@ export class Http2Stream {
   receive(piece: Buffer): void {
     this.receivedBytes += piece.length
     if (this.#isPaused || (this.#held !== null && !this.#held.isEmpty)) {
-      this.#held ??= new HeldPieces()
-      this.#held.add(piece)
-      this.#host.memory.hold(piece.length)
+      if (this.#host.memory.reserve(piece.length)) {
+        this.#held ??= new HeldPieces()
+        this.#held.add(piece)
+      } else {
+        this.user?.onNoRoom(piece.length)
+        this.#host.credit(this, piece.length)
+      }
       return
     }
     this.user?.onPiece(piece)
