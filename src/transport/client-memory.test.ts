@@ -115,7 +115,7 @@ test('a request that ends before its turn is not inflated', async () => {
 
 test('a request that has no room is refused before it is inflated', async () => {
   const server = new ClientMemory(64 * mib)
-  new ConnectionMemory(server).hold(47 * mib)
+  new ConnectionMemory(server).reserve(47 * mib)
   assert.equal(await inflate(server, compressed(8 * mib), requestOf(server)), 'no-room')
   assert.equal(server.inflatedBytes, 0)
   assert.match(server.refuse(5), /--client-memory-limit/)
