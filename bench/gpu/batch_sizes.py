@@ -5,9 +5,7 @@ send at the same moment now and then.
 Takes the same options as resnet50_onnx.py, and needs no client library."""
 import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -124,19 +122,13 @@ def measure(options, report, repository, log):
 def main():
     options = resnet.parse()
     report = gpu_bench.Report(options)
-    folder = tempfile.mkdtemp(prefix="galatea-gpu-")
-    try:
+    with report.folder() as folder:
         model_file = options.model or os.path.join(folder, "model.onnx")
         if not options.model:
             resnet.make_model(options, model_file)
         report.step("bare", lambda: resnet.run_bare(options, model_file))
         repository = make_repository(options, model_file, folder)
         measure(options, report, repository, options.log or os.path.join(folder, "server.log"))
-    except Exception as error:
-        report.result["failures"]["server"] = str(error)
-        print("server FAILED %s" % error, flush=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return report.finish()
 
 

@@ -3,9 +3,11 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -164,6 +166,18 @@ class Report:
             self.result["failures"][name] = "%s: %s" % (type(error).__name__, error)
             print("%-28s FAILED %s" % (name, self.result["failures"][name][:1500]), flush=True)
             return None
+
+    @contextlib.contextmanager
+    def folder(self):
+        """For the length of the run. What ends the run before its last step is one of its failures."""
+        folder = tempfile.mkdtemp(prefix="galatea-gpu-")
+        try:
+            yield folder
+        except Exception as error:
+            self.result["failures"]["server"] = str(error)
+            print("server FAILED %s" % error, flush=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def finish(self):
         """Writes the file that was asked for; the exit status of the program."""

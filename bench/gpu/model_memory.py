@@ -1,9 +1,7 @@
 """python3 bench/gpu/model_memory.py: `--model-memory-limit` of a GPU. What loads take is measured, for an ONNX and a Python model; models that find no room
 push out those used longest ago; one that is larger than the limit is refused. Takes the options of resnet50_onnx.py, and needs no client library."""
 import os
-import shutil
 import sys
-import tempfile
 
 import batch_sizes
 import gpu_bench
@@ -78,9 +76,8 @@ def refusal(options, address):
 def main():
     options = parse()
     report = gpu_bench.Report(options)
-    folder = tempfile.mkdtemp(prefix="galatea-gpu-")
-    log = options.log or os.path.join(folder, "server.log")
-    try:
+    with report.folder() as folder:
+        log = options.log or os.path.join(folder, "server.log")
         repository = os.path.join(folder, "models")
         make_repository(options, options.model, repository)
         serve = lambda limit, number: gpu_bench.serving(options, repository, "%s.%d" % (log, number), ["--model-memory-limit=0:" + limit])
@@ -91,11 +88,6 @@ def main():
             report.step("in turn", lambda: in_turn(options, address))
         with serve("1MiB", 3) as address:
             report.step("refused", lambda: refusal(options, address))
-    except Exception as error:
-        report.result["failures"]["server"] = str(error)
-        print("server FAILED %s" % error, flush=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return report.finish()
 
 

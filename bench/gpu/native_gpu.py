@@ -4,7 +4,6 @@ backends: outputs to the client and to CUDA shared memory, inputs from there, wh
 The folder holds onnxruntime/libtriton_onnxruntime.so and identity/libtriton_identity.so with the libraries that both need. Needs what
 resnet50_onnx.py needs, but no torch, onnx or tritonclient."""
 import concurrent.futures
-import contextlib
 import ctypes
 import glob
 import os
@@ -207,8 +206,7 @@ def main():
         parser.add_argument("--count", type=int, default=2000),
     ))
     report = Report(options)
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
+    with tempfile.TemporaryDirectory() as folder:
         repository = os.path.join(folder, "models")
         make_repository(options, repository)
         run(options, report, repository, "model", 3)

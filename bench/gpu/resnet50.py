@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
@@ -253,16 +252,10 @@ def main():
         bare(options, options.bare)
         return 0
     report = Report(options)
-    folder = tempfile.mkdtemp(prefix="galatea-gpu-")
-    try:
+    with report.folder() as folder:
         report.result["steps"]["machine"] = machine(options)
         options.node = find_node(options, folder)
         measure(options, report, *make_models(options, folder), folder)
-    except Exception as error:
-        report.result["failures"]["server"] = str(error)
-        print("server FAILED %s" % error, flush=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return report.finish()
 
 

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -419,8 +418,7 @@ def main():
         make_model(options, options.make)
         return 0
     report = Report(options)
-    folder = tempfile.mkdtemp(prefix="galatea-gpu-")
-    try:
+    with report.folder() as folder:
         model_file = options.model or os.path.join(folder, "model.onnx")
         started = time.monotonic()
         model = make_model(options, model_file)
@@ -428,46 +426,40 @@ def main():
         report.step("bare", lambda: run_bare(options, model_file))
         repository = make_repository(options, model_file, folder)
         measure(options, report, model, repository, options.log or os.path.join(folder, "server.log"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return report.finish()
 
 
 def measure(options, report, model, repository, log):
     batch = options.batch
-    try:
-        with serving(options, repository, log) as address:
-            report.step("placement", lambda: placement(address))
-            report.step("memory of models", lambda: memory_of_models(address))
-            report.step("warm", lambda: warm(options, address, batch))
-            report.step("answers", lambda: right_answers(options, address, model))
-            step = lambda name, *load, **more: report.step(name, lambda: perf(options, address, "resnet50", *load, **more))
-            report.step("one image", lambda: perf(options, address, "resnet50_auto", 1, 1, "grpc", True))
-            shm = step("shm full", batch, 4, "grpc", True)
-            step("shm full more", batch, 8, "grpc", True)
-            step("shm quarters", max(1, batch // 4), 16, "grpc", True)
-            step("shm single", 1, 2 * batch, "grpc", True, processes=2)
-            grpc = step("grpc full", batch, 2, "grpc", False, processes=4)
-            http = step("http full", batch, 2, "http", False, processes=4)
-            for name, peak, protocol, region, processes in (("shm", shm, "grpc", True, 1), ("grpc", grpc, "grpc", False, 4), ("http", http, "http", False, 4)):
-                if peak:
-                    step(name + " at 80%", batch, 1, protocol, region, processes=processes, rate=0.8 * peak["images_per_second"] / batch)
-            if not options.cpu:
-                report.step("cuda answers", lambda: cuda_answers(options, address, model))
-                cuda = report.step("cuda shm full", lambda: cuda_clients(options, address, "resnet50", batch, 4, "grpc"))
-                if cuda:
-                    rate = 0.8 * cuda["images_per_second"] / batch
-                    report.step("cuda shm at 80%", lambda: cuda_clients(options, address, "resnet50", batch, 4, "grpc", rate))
-                report.step("cuda shm more", lambda: cuda_clients(options, address, "resnet50", batch, 8, "grpc"))
-                report.step("cuda shm http", lambda: cuda_clients(options, address, "resnet50", batch, 4, "http"))
-                report.step("cuda shm quarters", lambda: cuda_clients(options, address, "resnet50", max(1, batch // 4), 16, "grpc"))
-                report.step("metrics", lambda: metrics(address))
-                report.step("starved", lambda: starved(options, address))
-                report.step("dead client", lambda: client_dies(options, address))
-                report.step("regions", lambda: cuda_regions(options, address, 10_000))
-    except Exception as error:
-        report.result["failures"]["server"] = str(error)
-        print("server FAILED %s" % error, flush=True)
+    with serving(options, repository, log) as address:
+        report.step("placement", lambda: placement(address))
+        report.step("memory of models", lambda: memory_of_models(address))
+        report.step("warm", lambda: warm(options, address, batch))
+        report.step("answers", lambda: right_answers(options, address, model))
+        step = lambda name, *load, **more: report.step(name, lambda: perf(options, address, "resnet50", *load, **more))
+        report.step("one image", lambda: perf(options, address, "resnet50_auto", 1, 1, "grpc", True))
+        shm = step("shm full", batch, 4, "grpc", True)
+        step("shm full more", batch, 8, "grpc", True)
+        step("shm quarters", max(1, batch // 4), 16, "grpc", True)
+        step("shm single", 1, 2 * batch, "grpc", True, processes=2)
+        grpc = step("grpc full", batch, 2, "grpc", False, processes=4)
+        http = step("http full", batch, 2, "http", False, processes=4)
+        for name, peak, protocol, region, processes in (("shm", shm, "grpc", True, 1), ("grpc", grpc, "grpc", False, 4), ("http", http, "http", False, 4)):
+            if peak:
+                step(name + " at 80%", batch, 1, protocol, region, processes=processes, rate=0.8 * peak["images_per_second"] / batch)
+        if not options.cpu:
+            report.step("cuda answers", lambda: cuda_answers(options, address, model))
+            cuda = report.step("cuda shm full", lambda: cuda_clients(options, address, "resnet50", batch, 4, "grpc"))
+            if cuda:
+                rate = 0.8 * cuda["images_per_second"] / batch
+                report.step("cuda shm at 80%", lambda: cuda_clients(options, address, "resnet50", batch, 4, "grpc", rate))
+            report.step("cuda shm more", lambda: cuda_clients(options, address, "resnet50", batch, 8, "grpc"))
+            report.step("cuda shm http", lambda: cuda_clients(options, address, "resnet50", batch, 4, "http"))
+            report.step("cuda shm quarters", lambda: cuda_clients(options, address, "resnet50", max(1, batch // 4), 16, "grpc"))
+            report.step("metrics", lambda: metrics(address))
+            report.step("starved", lambda: starved(options, address))
+            report.step("dead client", lambda: client_dies(options, address))
+            report.step("regions", lambda: cuda_regions(options, address, 10_000))
 
 
 if __name__ == "__main__":
