@@ -9,6 +9,7 @@ from .tensor import BF16, DTYPES
 
 _INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
 _CPU, _CUDA, _CUDA_HOST = 1, 2, 3
+_NAME = b"dltensor"
 
 
 class _DLTensor(ctypes.Structure):
@@ -39,7 +40,7 @@ class _DLManagedTensor(ctypes.Structure):
 
 
 def _tensor_of(capsule):
-    return _DLTensor.from_address(_pointer(capsule, b"dltensor"))
+    return _DLTensor.from_address(_pointer(capsule, _NAME))
 
 
 class _Exporter:
@@ -63,7 +64,6 @@ def export(array, is_bf16):
     return capsule
 
 
-_NAME = b"dltensor"
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -143,7 +143,7 @@ def describe(source):
 
 def consume(source):
     """The array behind a capsule or an object with __dlpack__, and whether it is bfloat16 (raw 16 bits then)."""
-    if not _is_valid(source, b"dltensor"):
+    if not _is_valid(source, _NAME):
         if not hasattr(source, "__dlpack__"):
             raise TritonModelException(
                 "Provided tensor is not supported. Tensor must be a DLPack capsule         or have `__dlpack__` and "

@@ -1,6 +1,6 @@
 // `galatea tune`: measures a model to find its batch size, delay and number of instances.
 
-import { shellQuoted } from '../base/shell-quoted.ts'
+import { shellWord } from '../base/shell-quoted.ts'
 import { OptionError } from '../perf/option-words.ts'
 import { runTune as run } from '../tune/run-tune.ts'
 import { readTuneOptions, tuneHelp } from '../tune/tune-options.ts'
@@ -53,5 +53,4 @@ export async function runTune(args: readonly string[], io: CommandIo): Promise<n
 const fitted = (text: string): string => text.slice(0, Math.max(20, (process.stderr.columns || 80) - 1))
 
 /** The command as text for a shell. */
-const commandText = (args: readonly string[]): string =>
-  ['galatea', 'tune', ...args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : shellQuoted(word)))].join(' ')
+const commandText = (args: readonly string[]): string => ['galatea', 'tune', ...args.map(shellWord)].join(' ')

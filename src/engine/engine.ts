@@ -43,12 +43,13 @@ import { RequestCheck } from './serving/request-check.ts'
 import { serverExtensions } from './server-extensions.ts'
 import type { ServedVersion } from './serving/served-version.ts'
 import type { ServedModel } from './serving/served-model.ts'
+import type { AskFree } from './serving/gpu-meter.ts'
 import { canonicalVersion } from './serving/version-text.ts'
 import { chooseForModel } from './serving/choose-for-model.ts'
 
 type EngineDependencies = LoadDependencies & {
   /** Free memory of a GPU; absent: nvidia-smi is asked. */
-  readonly freeGpuBytes?: (deviceId: number) => Promise<number | null>
+  readonly freeGpuBytes?: AskFree
   readonly repository: ModelSource
   /** Absent: no request is traced. */
   readonly tracer?: Tracer

@@ -24,7 +24,7 @@ import type { ModelSource } from './model-source.ts'
 import { LoadProgress } from './load-progress.ts'
 import type { LoadSettings } from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
-import { GpuMeter } from '../serving/gpu-meter.ts'
+import { GpuMeter, type AskFree } from '../serving/gpu-meter.ts'
 import { freeGpuBytes } from '../../telemetry/gpu-count.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
 import type { ServedModel } from '../serving/served-model.ts'
@@ -42,7 +42,7 @@ type LifecycleDependencies = Omit<SwitchDependencies, 'models' | 'isEnsemble' | 
   /** Absent: the version policy of each model decides. */
   readonly versionRule?: () => VersionRule | null
   /** Absent: nvidia-smi is asked. */
-  readonly freeGpuBytes?: (deviceId: number) => Promise<number | null>
+  readonly freeGpuBytes?: AskFree
 }
 
 export type LifecycleSettings = LoadSettings & {

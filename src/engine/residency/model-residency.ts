@@ -9,6 +9,7 @@ import type { FoundModel } from '../../repository/model-repository.ts'
 import { gpusOf, hostPlace, placeName, totalOf, type Footprint } from './footprint.ts'
 import { planEviction } from './plan-eviction.ts'
 import { residencyOf, type Residency, type ResidencyDefaults } from './residency-settings.ts'
+import type { AskFree } from '../serving/gpu-meter.ts'
 import type { ServedModel } from '../serving/served-model.ts'
 import type { ServedVersion } from '../serving/served-version.ts'
 import type { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
@@ -26,7 +27,7 @@ type ResidencyDependencies = {
   readonly ledger: ResidencyLedger
   readonly models: ReadonlyMap<ModelKey, ServedModel>
   /** Free memory of a GPU, whoever has taken the rest; null where nobody can tell. */
-  readonly freeGpuBytes: (deviceId: number) => Promise<number | null>
+  readonly freeGpuBytes: AskFree
   /** Whether an ensemble that serves calls the model. */
   isCalled(key: ModelKey): boolean
   /** Takes the model out of memory. False: the model is in use, and stays. */
