@@ -3,16 +3,16 @@
 import type { Cancel, Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
-import { AdsService, type ResourcesForZone } from './fleet/ads-service.ts'
+import { AdsService } from './fleet/ads-service.ts'
 import { askOverHttp } from './fleet/ask-member.ts'
 import { EndpointPicker } from './fleet/endpoint-picker.ts'
-import { mapFleet, type FleetMap } from './fleet/fleet-map.ts'
+import { mapFleet } from './fleet/fleet-map.ts'
 import type { FleetOptions } from './fleet/fleet-options.ts'
 import { fleetReport } from './fleet/fleet-report.ts'
 import { FleetWatch, type FleetChange } from './fleet/fleet-watch.ts'
 import { memberSource } from './fleet/member-source.ts'
 import { pickerService } from './fleet/picker-service.ts'
-import { xdsResources } from './fleet/xds-resources.ts'
+import { resourcesByZone } from './fleet/resources-by-zone.ts'
 import { ZonePreference } from './fleet/zone-preference.ts'
 import { consolePath, consoleRoutes } from './frontends/console/console-routes.ts'
 import { defaultOptions } from './options/options-from-flags.ts'
@@ -38,21 +38,14 @@ export async function openFleet(
   const picker = new EndpointPicker(zones)
   const ask = askOverHttp(askTimeoutMs, options.headers)
   const members = memberSource(clock, options)
-  // What Envoys are told of zones without servers is the same for all of them.
-  const resourcesOfNow = (map: FleetMap): ResourcesForZone => {
-    const sequences = watch.sequenceModels()
-    const elsewhere = xdsResources(map, sequences, options.envoy)
-    const known = new Set(map.serving.map(({ zone }) => zone))
-    return (zone) =>
-      zone === '' || !known.has(zone) ? elsewhere : xdsResources(map, sequences, options.envoy, { zone, isPreferred: (model) => zones.isPreferred(zone, model) }) // prettier-ignore
-  }
   const tell = (what: FleetChange): void => {
     const states = watch.states()
     const map = mapFleet(states)
     const nowNs = clock.nowNs()
     picker.update(map, states, nowNs)
     const haveZonesChanged = zones.update(map, states, nowNs)
-    if (isStarted && (what === 'servers' || haveZonesChanged)) ads.publish(resourcesOfNow(map))
+    if (isStarted && (what === 'servers' || haveZonesChanged))
+      ads.publish(resourcesByZone(map, watch.sequenceModels(), options.envoy, zones))
   }
   let isStarted = false
   let untold: { what: FleetChange; readonly cancel: Cancel } | null = null

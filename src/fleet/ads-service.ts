@@ -15,7 +15,7 @@ import type { XdsResources } from './xds-resources.ts'
 /** Every Envoy has one stream. */
 const mostStreams = 1024
 
-/** What Envoys of a zone are told; '' for those that named none. */
+/** What Envoys of a zone are told; '' for those that named none. Asked for each Envoy: the same zone should give the same object. */
 export type ResourcesForZone = (zone: string) => XdsResources
 
 /** What is known of one Envoy, for people. */
@@ -39,8 +39,6 @@ export class AdsService implements GrpcFrontEnd {
   readonly methods: GrpcFrontEnd['methods']
   readonly #log: Log
   readonly #clock: Clock
-  /** What Envoys of a zone are told, from their first question on. */
-  readonly #byZone = new Map<string, XdsResources>()
   readonly #streams = new Map<PortCall, { readonly stream: AdsStream; readonly sinceMs: number }>()
   #resourcesFor: ResourcesForZone
 
@@ -58,16 +56,7 @@ export class AdsService implements GrpcFrontEnd {
   /** Every Envoy is told what is new to it. */
   publish(resourcesFor: ResourcesForZone): void {
     this.#resourcesFor = resourcesFor
-    this.#byZone.clear()
-    for (const { stream } of this.#streams.values()) stream.publish(this.#of(stream.zone))
-  }
-
-  #of(zone: string): XdsResources {
-    const known = this.#byZone.get(zone)
-    if (known !== undefined) return known
-    const made = this.#resourcesFor(zone)
-    this.#byZone.set(zone, made)
-    return made
+    for (const { stream } of this.#streams.values()) stream.publish(this.#resourcesFor(stream.zone))
   }
 
   envoys(): EnvoyView[] {
@@ -94,16 +83,16 @@ export class AdsService implements GrpcFrontEnd {
       const bytes = encodeXds(answerOf[form], value)
       call.send({ parts: [bytes], byteLength: bytes.length }, null)
     }
-    const stream = new AdsStream(form === 'DeltaDiscoveryRequest', this.#of(''), {
+    const stream = new AdsStream(form === 'DeltaDiscoveryRequest', this.#resourcesFor(''), {
       send,
-      resourcesFor: (zone) => this.#of(zone),
+      resourcesFor: (zone) => this.#resourcesFor(zone),
       isBusy: () => call.backlogBytes > 0,
     })
     this.#streams.set(call, { stream, sinceMs: this.#clock.wallMs() })
     call.allowLargeMessages()
     call.onClosed = () => void this.#streams.delete(call)
     call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.OK, ''))
-    call.onDrain = () => stream.publish(this.#of(stream.zone))
+    call.onDrain = () => stream.publish(this.#resourcesFor(stream.zone))
     call.onMessage = (message) => {
       try {
         const request = decodeXds(`envoy.service.discovery.v3.${form}`, message)
