@@ -34,7 +34,7 @@ const idleNs = 60e9
 export async function openAlerts(dependencies: AlertDependencies, file: string): Promise<AlertDesk> {
   const plan = await readPlan(file)
   const { clock, log, audit } = dependencies
-  const outbox = new Outbox(clock, log, { prometheusUrl: '', environment: process.env })
+  const outbox = new Outbox(clock, log, { prometheusUrl: '', secrets: process.env })
   const record = (act: AlertAct, by: string): void => recordAct(audit, clock, act, by)
   return new AlertDesk({ clock, log, doer: doerOf(dependencies, outbox, plan), record }, plan)
 }

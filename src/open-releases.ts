@@ -48,7 +48,7 @@ export async function openReleases(
 ): Promise<OpenedReleases> {
   const { clock, audit } = dependencies
   const log = dependencies.log.from('open-releases.ts')
-  const { stateDirectory, prometheusUrl, rolloutStoreUrl } = options
+  const { stateDirectory, prometheusUrl, rolloutStoreUrl, notifySecretNames } = options
   const desk = new FeedbackDesk()
   const fleet = new ModelFleet(dependencies)
   const wait = (ns: number): Promise<void> => new Promise((resolve) => clock.after(ns, resolve))
@@ -62,7 +62,7 @@ export async function openReleases(
     store: new FileReleaseStore(log, stateDirectory),
     openTraffic: releaseTraffic({ ...dependencies, fleet, countryOf, desk }),
     openExperiment: experimentTraffic({ fleet, clock, countryOf, desk }),
-    outbox: new Outbox(clock, log, { prometheusUrl, environment: process.env }),
+    outbox: new Outbox(clock, log, { prometheusUrl, secrets: secretsOf(notifySecretNames) }),
     shared,
     audit: (record, action, by, why) => {
       recordMove(audit, clock, record, action, by, why)
@@ -74,6 +74,10 @@ export async function openReleases(
   const presence = shared === null ? null : new PresenceRounds({ clock, log, store: shared, describe: () => describeServer(dependencies.self) }) // prettier-ignore
   return { control, desk, presence }
 }
+
+/** A rollout comes over the network, or with a model: it sees no variable that the operator has not named. */
+const secretsOf = (names: readonly string[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [name, process.env[name] ?? '']))
 
 /** Moves that an operator should see even where little is logged. */
 const alarming: ReadonlySet<RolloutAudit> = new Set(['pause', 'rollback', 'fail'])

@@ -46,6 +46,9 @@ export const serverFlags = [
   flag('prometheus-url', text('URL'), '', ours)
     .says('Prometheus that answers the queries of rollouts (`promql` metrics)')
     .to('process.prometheusUrl'),
+  flag('notify-secret-env', formOf('NAME,NAME', variableNames), '', ours)
+    .says('Environment variables that rollouts may name as `secret_env`, to sign their notifications')
+    .to('process.notifySecretNames'),
   flag('country-header', formOf('HEADER', headerName), '', ours)
     .says('Header in which a proxy says the country of the client, for rules of rollouts, as cf-ipcountry')
     .to('process.countryHeader'),
@@ -111,6 +114,13 @@ export const serverFlags = [
     )
     .to('process.allowsForeignSharedMemory'),
 ]
+
+function variableNames(flagName: string, value: string): readonly string[] {
+  const names = value === '' ? [] : value.split(',')
+  const wrong = names.find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+  if (wrong !== undefined) throw badOption(flagName, `expected names of environment variables with commas between them, got '${wrong}'`) // prettier-ignore
+  return names
+}
 
 function rolloutStoreUrl(flags: FlagValues): string {
   const given = flags.text('rollout-store')

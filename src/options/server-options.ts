@@ -251,6 +251,8 @@ type ProcessOptions = {
   readonly rolloutStoreUrl: string
   /** `--prometheus-url`: answers the queries of rollouts; '' for none. */
   readonly prometheusUrl: string
+  /** `--notify-secret-env`: the environment variables that may sign notifications of rollouts. */
+  readonly notifySecretNames: readonly string[]
   /** `--allow-fault-injection`: clients of the group `rollouts`, and Envoy's headers, may ask for faults. */
   readonly allowsFaultInjection: boolean
   /** `--country-header`, in lower case: the header in which a proxy says the country of the client; '' for none. */

@@ -15,7 +15,8 @@ type WebhookVerdict = { readonly verdict: 'pass' | 'fail' | 'unsure'; readonly w
 type OutboxSettings = {
   /** `--prometheus-url`; '' for none. */
   readonly prometheusUrl: string
-  readonly environment: Readonly<Record<string, string | undefined>>
+  /** The environment variables that may sign, with their values. */
+  readonly secrets: Readonly<Record<string, string | undefined>>
 }
 
 const notifyTimeoutNs = 5e9
@@ -41,6 +42,11 @@ export class Outbox {
 
   get hasPrometheus(): boolean {
     return this.#settings.prometheusUrl !== ''
+  }
+
+  /** True: the operator lets notifications be signed with this environment variable. */
+  maySignWith(secretEnv: string): boolean {
+    return secretEnv === '' || Object.hasOwn(this.#settings.secrets, secretEnv)
   }
 
   /** Never throws and never waits. */
@@ -103,8 +109,8 @@ export class Outbox {
 
   /** `sha256=<HMAC of the body>`, as GitHub signs its webhooks. */
   #signature(secretEnv: string, body: string): Readonly<Record<string, string>> {
-    const secret = secretEnv === '' ? '' : (this.#settings.environment[secretEnv] ?? '')
-    if (secretEnv !== '' && secret === '') this.#log.warning(`the environment variable ${secretEnv} is empty: a notification is not signed`) // prettier-ignore
+    const secret = this.maySignWith(secretEnv) ? (this.#settings.secrets[secretEnv] ?? '') : ''
+    if (secretEnv !== '' && secret === '') this.#log.warning(`the environment variable ${secretEnv} is empty, or not listed in --notify-secret-env: a notification is not signed`) // prettier-ignore
     if (secret === '') return {}
     return { 'x-galatea-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}` }
   }

@@ -67,6 +67,13 @@ export class ReleaseMaker {
     if (fleet.isUploaded(model)) {
       throw new ServerError('INVALID_ARG', `model '${model}' serves files that came with a load request: rollouts need versions in a repository`) // prettier-ignore
     }
+    const unlisted = plan.notify.find(({ secretEnv }) => !outbox.maySignWith(secretEnv))?.secretEnv
+    if (unlisted !== undefined) {
+      throw new ServerError(
+        'INVALID_ARG',
+        `'notify' signs with the environment variable '${unlisted}', and the server lets rollouts use only those that are listed: start it with --notify-secret-env=${unlisted}`,
+      )
+    }
     if (plan.kind === 'experiment') return await this.#makeExperiment({ ...wanted, plan })
     if (plan.judge.metrics.some(({ test }) => test === 'promql') && !outbox.hasPrometheus) {
       throw new ServerError(

@@ -247,14 +247,22 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
     })
   })
 
-  test('says what is wrong with it', () =>
-    running({ file: '', flags: explicit }, async ({ server }) => {
+  test('says what is wrong with it', () => {
+    // Callers that the server does not know may tell the addresses of this file alone.
+    const hook = 'http://127.0.0.1:1/hook'
+    const file = `kind: rollout\nsteps: [{ weight: 50, for: 60s }]\nnotify: [{ url: "${hook}" }]\n`
+    return running({ file, flags: explicit }, async ({ server }) => {
       const wrong: readonly (readonly [body: object, status: number, text: RegExp])[] = [
         [{}, 400, /needs the key 'model'/],
         [{ model: 'other' }, 404, /there is no model 'other'/],
         [{ model: 'm' }, 400, /has version 1 alone/],
         [{ model: 'm', candidate: 7 }, 400, /has no version 7, it has 1/],
         [{ model: 'm', candidate: 1 }, 400, /is stable already/],
+        [
+          { model: 'm', steps: [{ weight: 50, for: '1m' }], notify: [{ url: hook, secret_env: 'HOME' }] },
+          400,
+          /variable 'HOME'.*only those that are listed: start it with --notify-secret-env=HOME/,
+        ],
         [{ model: 'm', weight: 5 }, 400, /'weight' is not a key that is known/],
         [
           { model: 'm', judge: { metrics: { 'promql:x': { query: 'up', fail_if: '> 1' } } } },
@@ -276,7 +284,8 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
       const misspelt = await call<{ error: string }>(server, '/v2/rollouts/none/rollback', { resaon: 'slow' })
       assert.match(misspelt.body.error, /'resaon' is not a key that is known; known keys: reason, arm/)
       for (const query of ['colour=red', 'state=blue', 'page=0']) assert.equal((await call(server, `/v2/rollouts?${query}`)).status, 400) // prettier-ignore
-    }))
+    })
+  })
 
   test('asks a webhook, tells another one with a signature, and leaves lines in the audit log', async () => {
     const heard: { readonly url: string; readonly signature: string; readonly body: string }[] = []
@@ -301,7 +310,12 @@ notify: [{ url: "${base}/tell", events: [started, rolled_back], secret_env: HOOK
 `
     const options = { environment: { HOOK_SECRET: 'sesame' } }
     await running(
-      { file, candidate: { number: 2 }, flags: [`--audit-log=${auditLog}`], options },
+      {
+        file,
+        candidate: { number: 2 },
+        flags: [`--audit-log=${auditLog}`, '--notify-secret-env=HOOK_SECRET'],
+        options,
+      },
       async ({ server }) => {
         await until(async () => (await rolloutsOf(server))[0]?.step === 2, 'the webhook to pass')
         await call(server, '/v2/rollouts/m-2/rollback', { reason: 'enough' })
