@@ -51,8 +51,7 @@ export async function openReleases(
   const { stateDirectory, prometheusUrl, rolloutStoreUrl, notifySecretNames } = options
   const desk = new FeedbackDesk()
   const fleet = new ModelFleet(dependencies)
-  const wait = (ns: number): Promise<void> => new Promise((resolve) => clock.after(ns, resolve))
-  const parts = { log, wait, wallMs: () => clock.wallMs(), heardFeedback: desk.takeForwarded.bind(desk) }
+  const parts = { log, clock, heardFeedback: desk.takeForwarded.bind(desk) }
   const shared = rolloutStoreUrl === '' ? null : await RedisRollouts.open(parts, rolloutStoreUrl, serverName(stateDirectory), () => control.heard()) // prettier-ignore
   if (shared !== null) desk.forward = (model, entries) => shared.sendFeedback(model, entries)
   const control: ReleaseControl = new ReleaseControl({

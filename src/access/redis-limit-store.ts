@@ -1,5 +1,6 @@
 // Limits that several servers share through Redis. While Redis is away each server counts for itself, and the log says so once.
 
+import { answerInTime } from '../base/answer-in-time.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { RedisAddress } from '../base/redis-address.ts'
@@ -9,7 +10,7 @@ import type { LimitRule } from './limit-rule.ts'
 import type { Lease, LimitStore } from './limit-store.ts'
 
 const connectTimeoutMs = 5000
-/** Calls wait for an answer. Redis that does not answer in this time is away for as long. */
+/** Calls wait for an answer. Redis that does not answer in this time, or answers with an error, is away for as long. */
 const answerTimeoutNs = 1e9
 
 /** A rate: the one number of the generic cell rate algorithm, on the clock of Redis. Times in microseconds. */
@@ -47,7 +48,7 @@ export class RedisLimitStore implements LimitStore {
   readonly #log: Log
   readonly #place: string
   #isAway = false
-  /** Redis is connected and did not answer: it is asked again at this time. */
+  /** Redis is connected and did not answer, or with an error: it is asked again at this time. */
   #silentUntilNs = 0
 
   /** Throws ServerError when the package is missing. */
@@ -96,26 +97,16 @@ export class RedisLimitStore implements LimitStore {
     const asked = this.#client.eval(isRate ? rateScript : quotaScript, {
       keys: [key + window],
       arguments: args.map(String),
-    }) as unknown as Promise<readonly Buffer[]>
-    const answer = await this.#inTime(asked)
-    if (this.#isAway) this.#noteBack()
-    const [granted = 0, waitUs = 0, left = 0] = answer.map((number) => Number(number.toString()))
-    return { granted, waitNs: waitUs * 1e3, left }
-  }
-
-  /** Throws when the answer does not come in time. An answer that comes too late is not used: what it granted is lost. */
-  async #inTime<T>(answer: Promise<T>): Promise<T> {
-    const late = Promise.withResolvers<never>()
-    const cancel = this.#clock.after(answerTimeoutNs, () => {
-      this.#silentUntilNs = this.#clock.nowNs() + answerTimeoutNs
-      const reason = new ServerError('UNAVAILABLE', `it did not answer within ${answerTimeoutNs / 1e9} s`)
-      this.#noteAway(reason)
-      late.reject(reason)
     })
     try {
-      return await Promise.race([answer, late.promise])
-    } finally {
-      cancel()
+      const lease = leaseOf(await answerInTime(this.#clock, answerTimeoutNs, asked))
+      if (this.#isAway) this.#noteBack()
+      return lease
+    } catch (reason) {
+      // An error is no count: a replica that takes no writes, a key of another type, a Redis that is full.
+      this.#silentUntilNs = this.#clock.nowNs() + answerTimeoutNs
+      this.#noteAway(reason)
+      throw reason
     }
   }
 
@@ -134,4 +125,13 @@ export class RedisLimitStore implements LimitStore {
     this.#log.info(`limits are shared through Redis at ${this.#place}`)
     this.#isAway = false
   }
+}
+
+/** Throws when it is not what the scripts answer. */
+function leaseOf(answer: unknown): Lease {
+  const numbers = (Array.isArray(answer) ? answer : []).map((number) => Number(String(number)))
+  const [granted = NaN, waitUs = NaN, left = NaN] = numbers
+  if ([granted, waitUs, left].every((number) => Number.isFinite(number) && number >= 0))
+    return { granted, waitNs: waitUs * 1e3, left }
+  throw new ServerError('UNAVAILABLE', 'it answered something else than three counts')
 }

@@ -1,4 +1,6 @@
 import type { RedisClientType } from '@redis/client'
+import { answerInTime } from './answer-in-time.ts'
+import type { Clock } from './clock.ts'
 import type { RedisAddress } from './redis-address.ts'
 
 export type RedisModule = typeof import('@redis/client')
@@ -28,4 +30,21 @@ export function connectRedis(
   client.on('ready', events.onBack)
   client.connect().catch(events.onAway)
   return client
+}
+
+/**
+ * Every command fails when Redis has not answered it in time, and so does closing, which waits for answers that are due. The time-out
+ * of the client itself ends when a command is written: a Redis that is connected and silent would be waited for without end.
+ */
+export function boundAnswers(client: RedisClient, clock: Clock, limitNs: number): RedisClient {
+  return new Proxy(client, {
+    get(target, name) {
+      const found: unknown = Reflect.get(target, name)
+      if (typeof found !== 'function') return found
+      return (...words: unknown[]): unknown => {
+        const result: unknown = Reflect.apply(found, target, words)
+        return result instanceof Promise && name !== 'connect' ? answerInTime(clock, limitNs, result) : result
+      }
+    },
+  })
 }

@@ -1,16 +1,16 @@
 // Rollouts of several servers in one Redis. States change by compare-and-set on their generation; sums of servers lie beside each
 // other and are added by whoever judges.
 
-import type { RedisClientType } from '@redis/client'
+import { answerInTime } from '../base/answer-in-time.ts'
+import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { boundAnswers, type RedisClient as Client } from '../base/redis-client.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { FeedbackEntry } from '../rollouts/feedback.ts'
 import { noPins, type ModelPins, type PinChange, type ReleaseRecord } from './release-record.ts'
 import { generationOf } from './state-sharing.ts'
 import type { PresenceStore } from './server-presence.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
-
-type Client = RedisClientType
 
 const prefix = 'galatea:rollout'
 /** Names of rollouts and their generations. */
@@ -82,7 +82,7 @@ type FeedbackMessage = { readonly server: string; readonly model: string; readon
 
 type RedisParts = {
   readonly log: Log
-  readonly wallMs: () => number
+  readonly clock: Clock
   /** Another server got feedback for requests that it did not answer. */
   readonly heardFeedback: (model: string, entries: readonly FeedbackEntry[]) => void
 }
@@ -92,7 +92,7 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
   readonly #client: Client
   readonly #connected: Promise<void>
   readonly #server: string
-  readonly #wallMs: () => number
+  readonly #clock: Clock
   readonly where: string
   readonly #leads = new Set<string>()
   /** What other servers have seen, with the stamp of what was read. */
@@ -108,12 +108,7 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
   #subscriber: Client | null = null
 
   /** `server` is the same after a restart. `heard` is called when another server has changed a rollout. */
-  static async open(
-    parts: RedisParts & { readonly wait: (ns: number) => Promise<void> },
-    url: string,
-    server: string,
-    heard: () => void,
-  ): Promise<RedisRollouts> {
+  static async open(parts: RedisParts, url: string, server: string, heard: () => void): Promise<RedisRollouts> {
     const redis = await import('@redis/client').catch((reason: unknown) => {
       const text = `--rollout-store=redis://… needs the package '@redis/client': run 'npm install @redis/client'`
       throw new ServerError('UNSUPPORTED', text, { cause: reason })
@@ -126,23 +121,24 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
         disableOfflineQueue: true,
         commandOptions: { timeout: commandTimeoutMs },
       }) as unknown as Client
-    const opened = new RedisRollouts(parts, make, new URL(url).host, server, heard)
+    const makeBounded = (): Client => boundAnswers(make(), parts.clock, commandTimeoutMs * 1e6)
+    const opened = new RedisRollouts(parts, makeBounded, new URL(url).host, server, heard)
     // A server that knows what the others serve loads the right versions at once. Without Redis it starts all the same.
-    await Promise.race([opened.#connected, parts.wait(commandTimeoutMs * 1e6)])
+    await answerInTime(parts.clock, commandTimeoutMs * 1e6, opened.#connected).catch(() => undefined)
     return opened
   }
 
   private constructor(
-    { log, wallMs, heardFeedback }: RedisParts,
+    { log, clock, heardFeedback }: RedisParts,
     make: () => Client,
     where: string,
     server: string,
     heard: () => void,
   ) {
     this.#log = log.from('redis-rollouts.ts')
-    this.#wallMs = wallMs
+    this.#clock = clock
     this.#server = server
-    this.#stamp = wallMs()
+    this.#stamp = clock.wallMs()
     this.where = where
     this.#client = make()
     this.#client.on('error', (reason: unknown) => this.#noteAway(reason))
@@ -271,11 +267,14 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
       this.#stamp++
       await this.#client.set(`${key}:evidence:${this.#server}`, JSON.stringify(report), { EX: evidenceSecs })
     }
-    await this.#client.hSet(`${key}:servers`, this.#server, `${this.#wallMs()}:${this.#stamp}`)
+    await this.#client.hSet(`${key}:servers`, this.#server, `${this.#clock.wallMs()}:${this.#stamp}`)
     await this.#client.expire(`${key}:servers`, evidenceSecs)
     await this.#client.expire(`${key}:evidence:${this.#server}`, evidenceSecs)
     const servers = Object.entries(await this.#client.hGetAll(`${key}:servers`))
-    this.#counts.set(name, servers.filter(([, seen]) => this.#wallMs() - Number.parseInt(seen, 10) < silentMs).length)
+    this.#counts.set(
+      name,
+      servers.filter(([, seen]) => this.#clock.wallMs() - Number.parseInt(seen, 10) < silentMs).length,
+    )
     await this.#readOthers(name, servers.filter(([server]) => server !== this.#server)) // prettier-ignore
   }
 

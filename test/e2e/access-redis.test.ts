@@ -36,6 +36,7 @@ keys: keys.json
 roles: { caller: { allow: [inference] } }
 tenants:
   web: { limits: [{ requests: ${perSecond}/s, burst: ${burst} }] }
+  short: { limits: [{ requests: 3/24h, exact: true }] }
   strict: { limits: [{ requests: 7/24h, exact: true }] }
 store: redis://127.0.0.1:${port}/2
 `,
@@ -44,6 +45,7 @@ store: redis://127.0.0.1:${port}/2
   t.after(() => folder.remove())
   const key = await folder.key('web-1', '--role', 'caller', '--tenant', 'web')
   const strict = await folder.key('strict', '--role', 'caller', '--tenant', 'strict')
+  const short = await folder.key('short', '--role', 'caller', '--tenant', 'short')
   const servers = await Promise.all([1, 2, 3].map(() => startServerProcess(folder.flags)))
   t.after(() => Promise.all(servers.map((server) => server.stop())))
   await Promise.all(servers.map((server) => server.said('limits are shared through Redis')))
@@ -106,4 +108,11 @@ store: redis://127.0.0.1:${port}/2
     await ask(first)
     return saidTimes('limits are shared through Redis') > 2
   }, 'Redis to answer again')
+
+  // A replica answers, and takes no counts: the server counts for itself then, too.
+  await client.sendCommand(['REPLICAOF', '127.0.0.1', '1'])
+  const alone: number[] = []
+  for (let i = 0; i < 6; i++) alone.push(await ask(first, short))
+  assert.deepEqual(alone, [200, 200, 200, 429, 429, 429])
+  assert.equal(saidTimes('is away, each server counts for itself: READONLY'), 1)
 })

@@ -1,6 +1,7 @@
 // Answers kept in Redis, where several servers share them and they outlive a restart. Redis is never in the way: while it
 // is away, slow or overloaded, every lookup is a miss and requests run as without a cache.
 
+import { answerInTime } from '../../base/answer-in-time.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { connectRedis, type RedisClient as Client, type RedisModule } from '../../base/redis-client.ts'
@@ -35,6 +36,8 @@ const maxAnswerBytes = 64 * 2 ** 20
 /** Written but not yet taken by Redis. What comes on top is not kept: a slow Redis must not fill this server's memory. */
 const maxUnsentBytes = 64 * 2 ** 20
 const maxLookups = 4096
+/** Answers that wait to be written have so long at an exit. */
+const closeTimeoutNs = 2e9
 
 export class RedisResponseCache implements ResponseCache {
   readonly timings = new CacheTimings()
@@ -121,7 +124,9 @@ export class RedisResponseCache implements ResponseCache {
   dropPrefix(): void {}
 
   async close(): Promise<void> {
-    await Promise.allSettled(this.#clients.filter(({ isReady }) => isReady).map((client) => client.close()))
+    // Closing waits for answers that are due.
+    const closed = this.#clients.filter(({ isReady }) => isReady).map((client) => client.close())
+    await Promise.allSettled(closed.map((one) => answerInTime(this.#clock, closeTimeoutNs, one)))
     for (const client of this.#clients) if (client.isOpen) client.destroy()
   }
 
