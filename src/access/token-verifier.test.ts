@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { exportJWK, exportSPKI, generateKeyPair, SignJWT, type JWK } from 'jose'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { MemoryLog } from '../../test/fakes/memory-log.ts'
+import type { TokenIssuer } from './access-config.ts'
 import { TokenVerifier } from './token-verifier.ts'
 
 const issuer = 'https://idp.example'
@@ -18,13 +19,14 @@ async function verifierUnderTest(t: TestContext): Promise<{
   verifier: TokenVerifier
   clock: ManualClock
   log: MemoryLog
-  server: { status: number; reads: number }
+  server: { status: number; reads: number; keys: readonly JWK[] }
+  rules: TokenIssuer
   token: (header?: object, claims?: object) => Promise<string>
 }> {
-  const server = { status: 200, reads: 0 }
+  const server = { status: 200, reads: 0, keys: [jwk] as readonly JWK[] }
   const http = createServer((_request, response) => {
     server.reads++
-    response.writeHead(server.status, { 'content-type': 'application/json' }).end(JSON.stringify({ keys: [jwk] }))
+    response.writeHead(server.status, { 'content-type': 'application/json' }).end(JSON.stringify({ keys: server.keys }))
   })
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
@@ -39,7 +41,7 @@ async function verifierUnderTest(t: TestContext): Promise<{
     const signed = new SignJWT({ iss: issuer, aud: 'galatea', sub: 'ann', exp, ...claims })
     return signed.setProtectedHeader({ alg: 'ES256', kid: 'key-1', ...header }).sign(privateKey)
   }
-  return { verifier, clock, log, server, token }
+  return { verifier, clock, log, server, rules, token }
 }
 
 test('while the keys cannot be read, those that were read last count for a day, and the log says so once', async (t) => {
@@ -73,6 +75,29 @@ test('an issuer that is away is not asked for every call', async (t) => {
   clock.advanceMs(1001)
   server.status = 200
   assert.ok((await verifier.verify(signed)) !== null)
+})
+
+test('a key that cannot be used, named by whoever wants, does not make the issuer seem away', async (t) => {
+  const { verifier, log, server, token } = await verifierUnderTest(t)
+  server.keys = [jwk, { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA', kid: 'broken', alg: 'ES256' }]
+  assert.equal(await verifier.verify(await token({ kid: 'broken' })), null)
+  assert.ok((await verifier.verify(await token())) !== null)
+  assert.deepEqual(log.entries.filter(({ message }) => message.includes('cannot be read')), []) // prettier-ignore
+})
+
+test('callers of two issuers on one host have different names', async (t) => {
+  const { rules } = await verifierUnderTest(t)
+  const issuers = ['https://idp.example/realms/a', 'https://idp.example/realms/b', 'https://other.example/realms/a']
+  const verifier = await TokenVerifier.open(
+    { clock: new ManualClock(), log: new MemoryLog() },
+    issuers.map((one) => ({ ...rules, issuer: one })),
+  )
+  const names = issuers.map(async (iss) => {
+    const claims = new SignJWT({ iss, aud: 'galatea', sub: 'ann', exp: Math.floor(new ManualClock().wallMs() / 1000) + 60 }) // prettier-ignore
+    return (await verifier?.verify(await claims.setProtectedHeader({ alg: 'ES256', kid: 'key-1' }).sign(privateKey)))
+      ?.principal
+  })
+  assert.deepEqual(await Promise.all(names), ['ann@idp.example/realms/a', 'ann@idp.example/realms/b', 'ann@other.example']) // prettier-ignore
 })
 
 test('no text but a token of the issuer passes, and none makes the verifier fail', async (t) => {

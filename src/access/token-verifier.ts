@@ -23,6 +23,13 @@ const largestKeySetBytes = 1024 * 1024
 const mostGroups = 200
 const longestText = 256
 
+type KnownIssuer = {
+  readonly rules: TokenIssuer
+  /** What stands after the @ in the names of its callers. */
+  readonly name: string
+  readonly keys: KeySet
+}
+
 type VerifierDependencies = {
   readonly clock: Clock
   readonly log: Log
@@ -35,7 +42,7 @@ export class TokenVerifier {
   readonly #log: Log
   readonly #jose: Jose
   readonly #freshMs: number
-  readonly #issuers: ReadonlyMap<string, { readonly rules: TokenIssuer; readonly keys: KeySet }>
+  readonly #issuers: ReadonlyMap<string, KnownIssuer>
 
   /** Null: no issuer is trusted. Throws ServerError when the package is missing. */
   static async open(
@@ -56,7 +63,12 @@ export class TokenVerifier {
     this.#jose = jose
     this.#freshMs = dependencies.freshMs ?? freshMs
     const cooldown = dependencies.cooldownMs ?? cooldownMs
-    this.#issuers = new Map(issuers.map((rules) => [rules.issuer, { rules, keys: this.#keysOf(rules, cooldown) }]))
+    this.#issuers = new Map(
+      issuers.map((rules) => [
+        rules.issuer,
+        { rules, name: nameOf(rules, issuers), keys: this.#keysOf(rules, cooldown) },
+      ]),
+    )
   }
 
   /** Null: the token is not good, or nobody who is trusted has signed it. The log says why, at verbose level 1. */
@@ -73,20 +85,20 @@ export class TokenVerifier {
         clockTolerance: leewaySecs,
         currentDate: new Date(this.#clock.wallMs()),
       })
-      return this.#factsOf(payload, rules)
+      return this.#factsOf(payload, issuer)
     } catch (reason) {
       if (this.#log.isVerbose()) this.#log.verbose(`a token was refused: ${messageOf(reason)}`)
       return null
     }
   }
 
-  #factsOf(payload: Readonly<Record<string, unknown>>, rules: TokenIssuer): VerifiedToken {
+  #factsOf(payload: Readonly<Record<string, unknown>>, { rules, name }: KnownIssuer): VerifiedToken {
     const { sub, exp } = payload as { readonly sub: unknown; readonly exp: number }
     if (!isPlainText(sub)) throw new Error(`'sub' must be a text of at most ${longestText} characters`)
     const groups = rules.groups === '' ? [] : payload[rules.groups]
     const tenant = rules.tenant === '' ? '' : payload[rules.tenant]
     return {
-      principal: `${sub}@${URL.parse(rules.issuer)?.host ?? rules.issuer}`,
+      principal: `${sub}@${name}`,
       groups: (Array.isArray(groups) ? groups : [groups]).filter(isPlainText).slice(0, mostGroups),
       tenant: typeof tenant === 'string' && isAccessName(tenant) ? tenant : '',
       expiresMs: (exp + leewaySecs) * 1000,
@@ -95,45 +107,45 @@ export class TokenVerifier {
 
   /**
    * The keys at the issuer's address; while it cannot be reached, those that were read last, for a day. An issuer that could not be
-   * reached is not asked again for a while, so that calls do not wait for it.
+   * reached is not asked again for a while, so that calls do not wait for it. Only reading tells whether the issuer is away: what a
+   * token says, and a key in the list that cannot be used, say nothing about the other keys.
    */
   #keysOf({ jwks }: TokenIssuer, cooldownDuration: number): KeySet {
     const [jose, clock] = [this.#jose, this.#clock]
+    let keys: KeySet | null = null
     let readNs = -Infinity
     let askAgainNs = -Infinity
     let failure: unknown = null
-    let good: KeySet | null = null
-    const remote = jose.createRemoteJWKSet(new URL(jwks), {
-      timeoutDuration: longestWaitMs,
-      cooldownDuration,
-      cacheMaxAge: this.#freshMs,
-      [jose.customFetch]: async (url: string, options: object) => {
-        const answer = await fetchBounded(url, options)
-        if (answer.ok) readNs = clock.nowNs()
-        return answer
-      },
-    })
-    const lastKeys = (reason: unknown): KeySet => {
-      if (good !== null && clock.nowNs() - readNs <= longestStaleNs) return good
-      throw reason
-    }
-    return async (header, jws) => {
-      if (clock.nowNs() < askAgainNs) return lastKeys(failure)(header, jws)
-      const before = readNs
+    let reading: Promise<void> | null = null
+    const read = async (): Promise<void> => {
       try {
-        const key = await remote(header, jws)
-        const set = remote.jwks()
-        if (set !== undefined && (good === null || readNs !== before)) good = jose.createLocalJWKSet(set)
+        keys = jose.createLocalJWKSet((await fetchKeys(jwks)) as Parameters<Jose['createLocalJWKSet']>[0])
+        readNs = clock.nowNs()
         failure = null
-        return key
       } catch (reason) {
-        // A key that the issuer does not have is no reason to look at older keys: it was taken back. A header that names no key, or
-        // a wrong one, says nothing about the issuer either.
-        if (reason instanceof jose.errors.JWKSNoMatchingKey || reason instanceof jose.errors.JWKSMultipleMatchingKeys || reason instanceof jose.errors.JOSENotSupported) throw reason // prettier-ignore
         if (failure === null) this.#log.warning(`the keys at '${jwks}' cannot be read, those that were read last count: ${messageOf(reason)}`) // prettier-ignore
         failure = reason
         askAgainNs = clock.nowNs() + cooldownDuration * 1e6
-        return lastKeys(reason)(header, jws)
+      } finally {
+        reading = null
+      }
+    }
+    const isOlder = (ms: number): boolean => clock.nowNs() - readNs >= ms * 1e6
+    const lookUp: KeySet = async (header, jws) => {
+      if (keys === null || clock.nowNs() - readNs > longestStaleNs) throw failure
+      return await keys(header, jws)
+    }
+    const readAgain = async (): Promise<void> => {
+      if (clock.nowNs() >= askAgainNs) await (reading ??= read())
+    }
+    return async (header, jws) => {
+      if (isOlder(this.#freshMs)) await readAgain()
+      try {
+        return await lookUp(header, jws)
+      } catch (reason) {
+        if (!(reason instanceof jose.errors.JWKSNoMatchingKey) || !isOlder(cooldownDuration)) throw reason
+        await readAgain()
+        return await lookUp(header, jws)
       }
     }
   }
@@ -142,8 +154,11 @@ export class TokenVerifier {
 const isPlainText = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= longestText && /^[\x20-\x7e]+$/.test(value)
 
-async function fetchBounded(url: string, options: object): Promise<Response> {
-  const response = await fetch(url, options)
+/** An address that leads elsewhere is not followed: the file names the place of the keys. */
+async function fetchKeys(url: string): Promise<unknown> {
+  const signal = AbortSignal.timeout(longestWaitMs)
+  const response = await fetch(url, { signal, redirect: 'manual', headers: { accept: 'application/json' } })
+  if (response.status !== 200) throw new Error(`status ${response.status}, expected 200`)
   const pieces: Uint8Array[] = []
   let bytes = 0
   for await (const piece of response.body ?? []) {
@@ -151,5 +166,14 @@ async function fetchBounded(url: string, options: object): Promise<Response> {
     if (bytes > largestKeySetBytes) throw new Error(`the keys have more than ${largestKeySetBytes} bytes`)
     pieces.push(piece as Uint8Array)
   }
-  return new Response(Buffer.concat(pieces), { status: response.status, headers: response.headers })
+  return JSON.parse(Buffer.concat(pieces).toString())
+}
+
+/** The host of the issuer; with its path where another issuer has the same host, so that no two callers have one name. */
+function nameOf({ issuer }: TokenIssuer, issuers: readonly TokenIssuer[]): string {
+  const host = URL.parse(issuer)?.host ?? issuer
+  const isShared = issuers.some(
+    (other) => other.issuer !== issuer && (URL.parse(other.issuer)?.host ?? other.issuer) === host,
+  )
+  return isShared ? issuer.replace(/^[a-z]+:\/\//i, '') : host
 }
