@@ -1,4 +1,4 @@
-// A port that another process holds is told before the models load, which may take minutes.
+// A port that the server cannot have is told before the models load, which may take minutes.
 
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -27,7 +27,7 @@ type Wanted = {
   readonly reusePort?: boolean
 }
 
-/** Rejects when one of the ports is taken. What else may be wrong with an address is told when the port opens. */
+/** Rejects when one of the ports cannot be had. What else may be wrong is told when the port opens. */
 export async function refuseBusyPorts({
   http,
   grpc,
@@ -57,7 +57,11 @@ export async function refuseBusyPorts({
     if (grpcManagementPort !== null)
       wanted.push({ kind: 'TorchServe-grpc-management', address, port: grpcManagementPort })
   }
-  await Promise.all(wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true).map(refuseBusy))
+  const fixed = wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true)
+  // The first flag is told: the other ports follow its address.
+  for (const tried of await Promise.allSettled(fixed.map(refuseBusy))) {
+    if (tried.status === 'rejected') throw tried.reason
+  }
 }
 
 async function refuseBusy(wanted: Wanted): Promise<void> {
@@ -68,12 +72,29 @@ async function refuseBusy(wanted: Wanted): Promise<void> {
     server.close()
     await once(server, 'close')
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') throw portInUse(wanted, cause as Error)
+    const message = messages[(cause as NodeJS.ErrnoException).code ?? '']?.(wanted)
+    if (message !== undefined) throw new ServerError('UNAVAILABLE', message, { cause })
   }
 }
 
-export function portInUse({ kind, address, port }: Wanted, cause: Error): ServerError {
-  const flag = `--${kind.toLowerCase()}-port`
-  const message = `${kind} port ${port} on ${address} is in use by another process; choose another with ${flag}`
-  return new ServerError('UNAVAILABLE', message, { cause })
+const flagOf = ({ kind }: Wanted, what: 'address' | 'port'): string => `--${kind.toLowerCase()}-${what}`
+
+function noSuchAddress(wanted: Wanted): string {
+  const others = 'name one of its own, 127.0.0.1 for this machine alone, or 0.0.0.0 for all'
+  return `this machine has no address '${wanted.address}' to serve ${wanted.kind} at: ${others}, with ${flagOf(wanted, 'address')}`
+}
+
+/** By the code of the system's error. */
+const messages: Readonly<Record<string, (wanted: Wanted) => string>> = {
+  EADDRINUSE: (wanted) =>
+    `${wanted.kind} port ${wanted.port} on ${wanted.address} is in use by another process; choose another with ${flagOf(wanted, 'port')}`,
+  EADDRNOTAVAIL: noSuchAddress,
+  ENOTFOUND: noSuchAddress,
+  EAI_AGAIN: noSuchAddress,
+  EACCES: (wanted) =>
+    `this user may not serve ${wanted.kind} at port ${wanted.port}: choose a port above 1023 with ${flagOf(wanted, 'port')}`,
+}
+
+export function portInUse(wanted: Wanted, cause: Error): ServerError {
+  return new ServerError('UNAVAILABLE', messages['EADDRINUSE']?.(wanted) ?? '', { cause })
 }

@@ -1,6 +1,7 @@
 // The entry of the `galatea` command: runs a sub-command and sets the exit code. Only the wanted sub-command is
 // imported, so that a server starts quickly.
 
+import { existsSync } from 'node:fs'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
 import { switchTelemetryOff } from '../base/telemetry-off.ts'
@@ -47,6 +48,8 @@ export async function runCommandLine(args: readonly string[], io: CommandIo): Pr
     io.stdout(`galatea ${packageVersion()} (Node ${process.version})\n`)
     return 0
   }
+  const [about] = rest
+  if (first === 'help' && about !== undefined) return runNamed(about, ['--help'], io)
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
     // No arguments are needed when the environment names the models to serve.
     if (first === undefined && namesRepository(process.env)) return runNamed('serve', [], io)
@@ -67,11 +70,10 @@ async function runNamed(name: string, args: string[], io: CommandIo): Promise<nu
   const command = commands.get(name)
   if (command !== undefined) return (await command())(args, io)
   const nearest = nearestWord(name, commands.keys())
-  const hint =
-    nearest === null
-      ? `to serve a folder of models: galatea --model-repository ${name}`
-      : `did you mean 'galatea ${nearest}'?`
-  io.stderr(`galatea: there is no command '${name}'\n${hint}\nRun 'galatea --help' for the commands.\n`)
+  let hint = ''
+  if (nearest !== null) hint = `did you mean 'galatea ${nearest}'?\n`
+  else if (name.includes('/') || existsSync(name)) hint = `to serve a folder of models: galatea --model-repository ${name}\n`
+  io.stderr(`galatea: there is no command '${name}'\n${hint}Run 'galatea --help' for the commands.\n`)
   return 1
 }
 

@@ -1,12 +1,14 @@
 // `galatea serve`: reads the flags, starts the server, and ends it at a signal.
 
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { flushCompileCache } from 'node:module'
 import { availableParallelism } from 'node:os'
 import { isatty } from 'node:tty'
 import { SystemClock } from '../base/clock.ts'
 import { hostAndPort } from '../base/host-and-port.ts'
 import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
-import type { ServerOptions } from '../options/server-options.ts'
+import type { EngineSettings, ServerOptions } from '../options/server-options.ts'
 import type { RunningServer, StartReport } from '../server.ts'
 import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
 import type { Flags } from '../options/flags.ts'
@@ -51,6 +53,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
     return 1
   }
   warn(log, flags)
+  await warnOfBackendSettings(log, options.engine)
   for (const sentence of exposureWarnings(options)) log.from('exposure-warnings.ts').warning(sentence)
   return serve(log, accessLog, options, { isExamples: flags.isOn('examples'), isTriton: flags.isOn('triton-defaults') })
 }
@@ -126,6 +129,16 @@ function warn(log: LogWriter, flags: Flags): void {
     speaker.warning('--strict-model-config is deprecated, use --disable-auto-complete-config')
   }
   for (const sentence of misspeltVariables(process.env)) speaker.warning(sentence)
+}
+
+async function warnOfBackendSettings(
+  log: LogWriter,
+  { backendConfig, backendDirectory }: EngineSettings,
+): Promise<void> {
+  if (backendConfig.size === 0) return
+  const { backendSettingMistakes } = await import('../config/backend-setting-mistakes.ts')
+  const isThere = (name: string): boolean => existsSync(path.join(backendDirectory, name))
+  for (const line of backendSettingMistakes(backendConfig, isThere)) log.from('flags.ts').warning(line)
 }
 
 async function serve(

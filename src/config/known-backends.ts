@@ -91,6 +91,10 @@ export const shippedBackends: readonly string[] = [
   'torchserve',
 ]
 
+/** The backend that was most likely meant by a name that no backend has. */
+export const meantBackend = (name: string): string | null =>
+  usualNames.get(name.toLowerCase()) ?? nearestWord(name, shippedBackends)
+
 /** What to do about a backend that the server does not have. */
 export function backendAdvice(name: string): string {
   const absent = absentBackends.get(name)
@@ -98,7 +102,7 @@ export function backendAdvice(name: string): string {
     const library = `or bring Triton's own: libtriton_${name}.so in <backend-directory>/${name}`
     return `'${name}' is a backend of Triton's that Galatea does not have: ${absent}; ${library}`
   }
-  const meant = usualNames.get(name.toLowerCase()) ?? nearestWord(name, shippedBackends)
+  const meant = meantBackend(name)
   if (meant !== null) return `did you mean '${meant}'?`
   const own = `Galatea's own backends are ${shippedBackends.join(', ')}`
   return `${own}; any other is found as libtriton_${name}.so, backend.ts or model.py in <backend-directory>/${name}`

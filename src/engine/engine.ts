@@ -4,6 +4,7 @@
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { nearestWord } from '../base/nearest-word.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { LanguageFacts } from '../llm/language-facts.ts'
 import type { ChangeOrigin } from '../model/change-origin.ts'
@@ -537,7 +538,9 @@ export class Engine {
         isFound = true
       }
       if (isFound) continue
-      this.#log.error(`failed to poll model '${name}': model not found in any model repository.`)
+      const near = this.wording.isTriton ? null : nearestWord(name, await repository.names())
+      const hint = near === null ? '' : ` Did you mean '${near}'?`
+      this.#log.error(`failed to poll model '${name}': model not found in any model repository.${hint}`)
       this.#startError ??= notFound(name)
     }
     return found

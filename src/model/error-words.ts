@@ -1,6 +1,7 @@
 // The errors that Galatea words in its own way unless `--triton-defaults` is set: one row for each of them, with the code
 // and the text of both modes. In Galatea's own words a mistake of a client is INVALID_ARG, and the text says what was expected.
 
+import type { Caller } from '../access/caller.ts'
 import type { ErrorCode } from '../base/server-error.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'
@@ -12,6 +13,8 @@ export type WordedCall = {
   /** Null before the version is chosen. */
   readonly signature: ModelSignature | null
   header(name: string): string | null
+  /** Absent: nothing is known of the caller, so no other model is named to it. */
+  readonly caller?: Caller
 }
 
 type Row<Facts> = {
@@ -106,6 +109,7 @@ function binaryAdvice(call: WordedCall, found: string): string {
     ? `A form ('${type.split(';', 1)[0]}') is not read`
     : `The body is not JSON${type === '' ? '' : ` (Content-Type: ${type})`}`
   if (!call.path.endsWith('/infer')) return ` ${what}.`
+  if (isForm) return ` ${what} here: POST /v2/models/${call.signature?.modelName ?? '{model}'}/predict takes forms.`
   return (
     ` ${what}: send the bytes alone as the body, with the header 'Inference-Header-Content-Length: 0'. ` +
     'They become the one input of the model.'
@@ -143,6 +147,7 @@ const bodyWords = {
     ({ text, offset, found }, call) =>
       `the request body is not valid JSON: ${text.replace(/\.$/, '')} at byte ${offset}${found === '' ? '' : `, found ${found}`}.` +
       (found === `"'"` ? ' Strings and names take double quotes in JSON.' : '') +
+      (found === '"}"' && text.startsWith('Missing a name') ? ' JSON has no comma before a "}".' : '') +
       binaryAdvice(call, found),
   ),
   unknownDataType: mistake<{ input: string }>(
@@ -202,6 +207,15 @@ const bodyWords = {
     ({ count, model }, call) =>
       `a body without JSON ('Inference-Header-Content-Length: 0') is for models with one input, but '${model}' has ${count}: ` +
       `send a JSON head with 'binary_data_size' for each input.${expectedInputs(call)}`,
+  ),
+  rawSize: mistake<{ prefix: string; model: string; input: string; expected: number; found: number }>(
+    ({ prefix, model, expected, found }) =>
+      `${prefix}input byte size mismatch for input 'raw_input' for model '${model}'. Expected ${expected}, got ${found}`,
+    ({ model, input, expected, found }, call) =>
+      found === 0 && call.header('inference-header-content-length') === null
+        ? `the request has no body.${exampleRequest(call)}`
+        : `a body without JSON ('Inference-Header-Content-Length: 0') is the input '${input}' of model '${model}', which takes ` +
+          `${expected} bytes, but the body has ${found}.${expectedInputs(call)}`,
   ),
   generateShape: mistake<{ input: string; dims: Shape; count: number }>(
     ({ input }) => `The schema can not convert input '${input}' to tensor with proper shape`,
@@ -282,8 +296,39 @@ const fitWords = {
   ),
 }
 
+/** Finds the model that was meant among those that `isVisible` lets through. */
+type FindNear = (isVisible: (model: string) => boolean) => string | null
+
+function nearModel(near: FindNear, { caller }: WordedCall): string {
+  if (caller === undefined) return ''
+  const { rights } = caller
+  const meant = near((model) => rights === null || rights.may('inference', model) || rights.may('metadata', model))
+  return meant === null ? '' : `; did you mean '${meant}'?`
+}
+
+const unknownModel = ({ name }: { readonly name: string }): string =>
+  `Request for unknown model: '${name}' is not found`
+type VersionFacts = { readonly name: string; readonly version: string; readonly offered: readonly string[] }
+const unknownVersion = ({ name, version }: VersionFacts): string =>
+  `Request for unknown model: '${name}' version ${version} is not found`
+
 /** What a protocol or the server cannot do. */
 const serviceWords = {
+  unknownModel: row<{ readonly name: string; readonly near: FindNear }>({
+    tritonCode: 'NOT_FOUND',
+    triton: unknownModel,
+    ownCode: 'NOT_FOUND',
+    own: (facts, call) => unknownModel(facts) + nearModel(facts.near, call),
+  }),
+  unknownVersion: row<VersionFacts>({
+    tritonCode: 'NOT_FOUND',
+    triton: unknownVersion,
+    ownCode: 'NOT_FOUND',
+    own: (facts) => {
+      const versions = listed(facts.offered, (version) => version)
+      return `${unknownVersion(facts)}${versions === '' ? '' : `; it has ${facts.offered.length === 1 ? 'version' : 'the versions'} ${versions}`}`
+    },
+  }),
   decoupledHttp: row<object>({
     tritonCode: 'UNSUPPORTED',
     triton: () => "HTTP end point doesn't support models with decoupled transaction policy",

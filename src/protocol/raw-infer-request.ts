@@ -30,9 +30,7 @@ export function readRawInferRequest(body: Uint8Array, signature: ModelSignature,
   if (spec.dataType !== 'BYTES') {
     const expected = elementCount(shape) * elementBytes[spec.dataType]
     if (expected !== body.length) {
-      throw refuse(
-        `input byte size mismatch for input 'raw_input' for model '${modelName}'. Expected ${expected}, got ${body.length}`,
-      )
+      throw worded('rawSize', { prefix: idPrefix, model: modelName, input: spec.name, expected, found: body.length })
     }
   }
   return {

@@ -18,6 +18,7 @@ const inputs = "'X' FP32 [-1,3], 'MODE' BYTES [-1,1] (optional). The first dimen
 
 const run = {
   wine: { config },
+  single: { config: config.replace(/^.*MODE.*$/m, '') },
   many: { config: `${config} model_transaction_policy { decoupled: true }` },
   dying: {
     config,
@@ -110,6 +111,7 @@ const mistakes: readonly Mistake[] = [
   ],
   ['a shape that is no list', input({ shape: 3 }), 500, "'shape' must be an array of integers"],
   ['single quotes', "{'X':1}", 500, `found "'". Strings and names take double quotes in JSON.`],
+  ['a comma too many', '{"inputs":[],}', 500, 'JSON has no comma before a "}".'],
   ['JSON that ends too early', '{"inputs":[', 500, 'found the end of the body'],
   [
     'a wrong name',
@@ -134,7 +136,7 @@ const mistakes: readonly Mistake[] = [
     'a form',
     '--abc\r\n',
     500,
-    "A form ('multipart/form-data') is not read",
+    "A form ('multipart/form-data') is not read here: POST /v2/models/wine/predict takes forms.",
     [['content-type', 'multipart/form-data; boundary=abc']],
   ],
 ]
@@ -150,6 +152,47 @@ describe('a mistake is a 400 that says what was expected, and what Triton makes 
       assert.notEqual(errorOf(recorded), errorOf(answer))
     })
   }
+})
+
+test('no body, and a body of the wrong size, are told with what the model takes', async () => {
+  const length: Headers = [['Inference-Header-Content-Length', '0']]
+  for (const [body, headers, text] of [
+    ['', [], 'the request has no body. Expected {"inputs":[{"name":"X"'],
+    [
+      'abc',
+      length,
+      "is the input 'X' of model 'single', which takes 12 bytes, but the body has 3. Model 'single' expects",
+    ],
+  ] as const) {
+    const answer = await send(own, '/v2/models/single/infer', body, headers)
+    assert.equal(answer.status, 400)
+    assert.ok(errorOf(answer).includes(text), errorOf(answer))
+    assert.match(
+      errorOf(await send(triton, '/v2/models/single/infer', body, headers)),
+      /'raw_input' .* Expected 12, got/,
+    )
+  }
+})
+
+test('the name of a model that is nearly right is answered with the right one, a version with those that there are', async () => {
+  const unknown = "Request for unknown model: 'wime' is not found"
+  for (const [path, method] of [
+    ['/v2/models/wime/infer', 'POST'],
+    ['/v2/models/wime', 'GET'],
+    ['/v2/models/wime/config', 'GET'],
+  ] as const) {
+    const answer = await send(own, path, method === 'POST' ? input({}) : '', [], method)
+    assert.equal(answer.status, 404)
+    assert.equal(errorOf(answer), `${unknown}; did you mean 'wine'?`)
+    assert.equal(errorOf(await send(triton, path, method === 'POST' ? input({}) : '', [], method)), unknown)
+  }
+  assert.match(
+    errorOf(await send(own, '/v2/models/WINE', '', [], 'GET')),
+    /'WINE' is not found; did you mean 'wine'\?$/,
+  )
+  assert.match(errorOf(await send(own, '/v2/models/nobody', '', [], 'GET')), /'nobody' is not found$/)
+  const version = await send(own, '/v2/models/wine/versions/7', '', [], 'GET')
+  assert.equal(errorOf(version), "Request for unknown model: 'wine' version 7 is not found; it has version 1")
 })
 
 test('a model with many responses is refused with the path that has them', async () => {

@@ -17,7 +17,7 @@ const rules = `
 anonymous: { allow: [health] }
 keys: keys.json
 roles:
-  caller: { allow: ["inference@vision-*", "metadata@vision-*", "statistics@vision-*", "model-repository@vision-*", "metrics@vision-*"] }
+  caller: { allow: ["inference@vision-*", "inference@secre", "metadata@vision-*", "statistics@vision-*", "model-repository@vision-*", "metrics@vision-*"] }
   operator: { allow: ["*"], deny: [logging] }
 grants:
   - { to: { key: "web-*" }, role: caller, tenant: web }
@@ -132,6 +132,15 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     assert.ok(ofTorch.text.includes('model_name="vision-a"') && !ofTorch.text.includes('secret'))
     assert.equal((await ask(`${server.url}/v2/logging`, boss)).status, 403)
     assert.equal((await ask(`${server.url}/v2/trace/setting`, web)).status, 403)
+  })
+
+  await t.test('a name that is nearly right is told the models that the caller may use, and no others', async () => {
+    const unknown = (model: string): string => `Request for unknown model: '${model}' is not found`
+    const told = async (model: string, key: string): Promise<string> =>
+      (JSON.parse((await infer(model, key)).text) as { readonly error: string }).error
+    assert.equal(await told('vision-b', web), `${unknown('vision-b')}; did you mean 'vision-a'?`)
+    assert.equal(await told('secre', web), unknown('secre'))
+    assert.equal(await told('secre', boss), `${unknown('secre')}; did you mean 'secret'?`)
   })
 
   await t.test('gRPC follows the same rules', async () => {

@@ -31,6 +31,10 @@ test('a port that is taken is told before a model is loaded', async () => {
       assert.ok(output.includes(expected), output)
       assert.ok(!output.includes('successfully loaded'), output)
     }
+    const [address, setting] = ['--http-address=192.0.2.7', '--backend-config=python,interpeter=x']
+    const output = await outputOf(['--examples', '--http-port', String(port), address, setting])
+    assert.match(output, /this machine has no address '192\.0\.2\.7' to serve HTTP at: .* with --http-address/)
+    assert.match(output, /nothing reads 'interpeter'; did you mean 'interpreter'\?/)
   } finally {
     holder.close()
   }
@@ -39,6 +43,8 @@ test('a port that is taken is told before a model is loaded', async () => {
 test('a start that fails names the command that finds every reason', async () => {
   const { root, remove } = await temporaryRepository({ 'm/config.pbtxt': 'backend: "onnx"\n', 'm/1/model.onnx': '' })
   try {
+    const named = ['--model-control-mode=explicit', '--load-model=mm']
+    assert.match(await outputOf([`--model-repository=${root}`, ...named]), /any model repository\. Did you mean 'm'\?/)
     const output = await outputOf([`--model-repository=${root}`])
     assert.ok(output.includes(`every reason, with what to do: galatea check ${root}`), output)
     assert.match(output, /hint for model 'm': did you mean 'onnxruntime'\?/)

@@ -355,6 +355,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http2/closed-streams.ts mostStreams',
   ],
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
+    'engine/lifecycle/model-directory.ts mostCompared',
+    'engine/lifecycle/model-directory.ts longestCompared',
     'scheduling/queue-guard.ts longestRetrySecs',
     'telemetry/otlp/trace-context.ts maxStateChars',
     'telemetry/otlp/span-trace.ts maxEvents',

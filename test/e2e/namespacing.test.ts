@@ -167,7 +167,7 @@ test('a name that is in two repositories is ambiguous to clients, not to the ens
   }
   assert.equal(
     await ask('/v2/models/onlya/versions/9'),
-    `404 {"error":"Request for unknown model: '/A::onlya' version 9 is not found"}`,
+    `404 {"error":"Request for unknown model: '/A::onlya' version 9 is not found; it has version 1"}`,
   )
   assert.equal(await infer('amb'), `404 {"error":"Request for unknown model: '/C::amb' is not found"}`)
   assert.equal(await infer('nosuch'), `400 {"error":"Request for unknown model: 'nosuch' is not found"}`)

@@ -1,9 +1,15 @@
 // Every model that was ever tried, and which of them a name stands for.
 
+import { nearestWord } from '../../base/nearest-word.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Chooser } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
+import { worded } from '../../model/worded-error.ts'
 import { ServedModel } from '../serving/served-model.ts'
+
+/** A wrong name is compared with so many models at most, and not at all when it is longer: any client can send wrong names. */
+const mostCompared = 256
+const longestCompared = 128
 
 export class ModelDirectory {
   readonly hasNamespaces: boolean
@@ -89,12 +95,24 @@ export class ModelDirectory {
     else this.#alone.delete(name)
   }
 
+  /** The model that was most likely meant, of those that can answer; null: none is near. */
+  #near(name: string, isVisible: (model: string) => boolean): string | null {
+    if (name.length > longestCompared) return null
+    const known: string[] = []
+    for (const model of this.#models.values()) {
+      if (model.offered.length === 0 || !isVisible(model.name)) continue
+      if (model.name.toLowerCase() === name.toLowerCase()) return model.name
+      if (known.push(model.name) === mostCompared) break
+    }
+    return nearestWord(name, known)
+  }
+
   /** Why nothing is found under a name, in Triton's words. */
   unknown(name: string): ServerError {
     const listed = this.#listed.get(name)
     if (listed === undefined) {
-      const code = this.hasNamespaces ? 'INVALID_ARG' : 'NOT_FOUND'
-      return ServerError.withoutStack(code, `Request for unknown model: '${name}' is not found`)
+      if (!this.hasNamespaces) return worded('unknownModel', { name, near: (isVisible) => this.#near(name, isVisible) })
+      return ServerError.withoutStack('INVALID_ARG', `Request for unknown model: '${name}' is not found`)
     }
     if (listed.size === 0) {
       return ServerError.withoutStack('NOT_FOUND', `Identifier of model '${name}' is not found in global map`)

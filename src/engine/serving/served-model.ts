@@ -4,6 +4,7 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import type { Chooser, VersionChoice } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
+import { worded } from '../../model/worded-error.ts'
 import type { UploadedModel } from '../../repository/uploaded-models.ts'
 import { compareVersions } from '../../repository/version-policy.ts'
 import type { ModelResidence } from '../../telemetry/residency-families.ts'
@@ -144,7 +145,8 @@ export class ServedModel implements VersionChoice {
     const asleep = this.sleeping?.versions.get(canonicalVersion(version))
     if (asleep !== undefined) return asleep
     if (found === undefined) {
-      throw unknownModel('NOT_FOUND', `'${label}' version ${canonicalVersion(version)} is not found`)
+      const offered = this.offered.map((known) => known.version)
+      throw worded('unknownVersion', { name: label, version: canonicalVersion(version), offered })
     }
     throw unknownModel('UNAVAILABLE', `'${label}' version ${found.version} is not at ready state`)
   }

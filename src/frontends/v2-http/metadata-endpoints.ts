@@ -4,6 +4,7 @@ import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { loadFormatHeader, type LoadSource } from '../../model/load-source.ts'
+import { noCall } from '../../model/error-wording.ts'
 import { encodeHealthDetail, encodeStarting } from '../../protocol/health-json.ts'
 import { encodeModelConfigJson } from '../../protocol/model-config-json.ts'
 import type { buildOpenApi } from '../../protocol/openapi.ts'
@@ -104,13 +105,25 @@ export class MetadataEndpoints {
       )
     })
 
-  readonly modelMetadata = (request: HttpRequest, name: string, version: string): void =>
-    answer(request, jsonType, () => jsonResponse(encodeJson(this.#engine.modelMetadata(name, version))))
-
-  readonly modelConfig = (request: HttpRequest, name: string, version: string): void =>
-    answer(request, jsonType, () =>
-      jsonResponse(Buffer.from(encodeModelConfigJson(this.#engine.findVersion(name, version).config))),
+  readonly modelMetadata: RouteHandler = (request, name, version, caller) =>
+    answer(
+      request,
+      jsonType,
+      () => jsonResponse(encodeJson(this.#engine.modelMetadata(name, version))),
+      this.#tell(caller),
     )
+
+  readonly modelConfig: RouteHandler = (request, name, version, caller) =>
+    answer(
+      request,
+      jsonType,
+      () => jsonResponse(Buffer.from(encodeModelConfigJson(this.#engine.findVersion(name, version).config))),
+      this.#tell(caller),
+    )
+
+  #tell(caller: Caller): (reason: unknown) => ServerError {
+    return (reason) => this.#engine.wording.tell(reason, { ...noCall, caller })
+  }
 
   /** The code that describes the API is read with the first request for it. */
   readonly openApi: RouteHandler = (request, _name, _version, caller) =>
@@ -144,12 +157,17 @@ function startingResponse(engine: Engine): HttpResponse {
   return new HttpResponse(httpStatusOf[error.code], jsonType, [body], { headers: retryHeaders(error) })
 }
 
-function answer(request: HttpRequest, errorType: string, make: () => HttpResponse): void {
+function answer(
+  request: HttpRequest,
+  errorType: string,
+  make: () => HttpResponse,
+  tell: (reason: unknown) => ServerError = (reason) => ServerError.from(reason),
+): void {
   let response: HttpResponse
   try {
     response = make()
   } catch (reason) {
-    response = errorResponse(ServerError.from(reason), errorType)
+    response = errorResponse(tell(reason), errorType)
   }
   request.respond(response)
 }

@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { messageOf } from '../../base/server-error.ts'
-import type { ErrorWording } from '../../model/error-wording.ts'
+import { noCall, type ErrorWording } from '../../model/error-wording.ts'
 import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
 import type { WireFile } from '../../protocol/grpc/wire-schema.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
@@ -83,7 +83,7 @@ export function unaryMethod(
       const response = codec.encode(responseType, await answering)
       call.sendLast({ parts: [response], byteLength: response.length }, null)
     } catch (reason) {
-      call.finish(GrpcStatus.of(wording.tell(reason)))
+      call.finish(GrpcStatus.of(wording.tell(reason, { ...noCall, caller })))
     }
   }
   const begin: GrpcMethod['begin'] = (call, caller) => {
