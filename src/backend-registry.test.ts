@@ -15,7 +15,8 @@ test('the table of backends shows what the flags say, with the defaults, as Trit
     '--backend-config=default-max-batch-size=8',
     '--backend-config=identity,zeal=1',
   ])
-  const parts = { clock: new ManualClock(), log: silentLog, services: {} as ModelServices, gpus: null }
+  const openChats = (): Promise<never> => Promise.reject(new Error('nobody asks'))
+  const parts = { clock: new ManualClock(), log: silentLog, services: {} as ModelServices, openChats, gpus: null }
   const registry = createBackendRegistry(parts, engine)
   await registry.find('identity')
   assert.deepEqual(

@@ -11,6 +11,7 @@ import type { Gpus } from './cuda/gpus.ts'
 import { workerEnvironment } from './base/worker-environment.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { Backend, ModelFiles } from './model/backend.ts'
+import type { ChatModels } from './model/chat-models.ts'
 import type { ModelServices } from './model/model-services.ts'
 import type { EngineSettings } from './options/server-options.ts'
 
@@ -33,6 +34,8 @@ type BackendDependencies = {
   readonly clock: Clock
   readonly log: Log
   readonly services: ModelServices
+  /** For models that send chats on to other models. */
+  readonly openChats: () => Promise<ChatModels>
   /** Null: models of backends in this process run on the CPU. */
   readonly gpus: Gpus | null
   readonly coresOf?: CoresOf | undefined
@@ -82,6 +85,10 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
   openai: async (dependencies) => {
     const { OpenAiBackend } = await import('./backends/openai/openai-backend.ts')
     return new OpenAiBackend(dependencies)
+  },
+  router: async (dependencies) => {
+    const { RouterBackend } = await import('./backends/router/router-backend.ts')
+    return new RouterBackend({ ...dependencies, chats: await dependencies.openChats() })
   },
   llamacpp: async (dependencies, settings, { languageMetricNames }) => {
     const { LlamaCppBackend } = await import('./backends/llamacpp/llamacpp-backend.ts')

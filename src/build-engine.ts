@@ -15,6 +15,7 @@ import { LocalResponseCache } from './engine/cache/local-response-cache.ts'
 import { Engine } from './engine/engine.ts'
 import type { LiveCheck } from './engine/live-check.ts'
 import type { ServedVersion } from './engine/serving/served-version.ts'
+import type { ChatModels } from './model/chat-models.ts'
 import type { ResponseCache } from './model/response-cache.ts'
 import type { EngineSettings, ResponseCacheOptions } from './options/server-options.ts'
 import { withoutSecrets } from './repository/cloud/cloud-location.ts'
@@ -81,10 +82,14 @@ export async function buildEngine(
   const mapped = options.mapsFolders ? resources.add(new MappedFolders(cloudStore), (opened) => opened.close()) : null
   const store = mapped ?? cloudStore
   const services = createModelServices(() => engine, customMetrics)
+  const openChats = async (): Promise<ChatModels> => {
+    const { TemplateChats } = await import('./frontends/openai/template-chats.ts')
+    return new TemplateChats({ ...dependencies, engine: () => engine })
+  }
   const gpus = dependencies.gpus === undefined ? await openGpus(options) : dependencies.gpus
   const coresOf = await hostCores(options)
   const backends = resources.add(
-    createBackendRegistry({ ...dependencies, services, gpus, coresOf }, options),
+    createBackendRegistry({ ...dependencies, services, openChats, gpus, coresOf }, options),
     (opened) => opened.close(),
   )
   const roots = [...options.modelRepositories.map(withoutSecrets), ...(mapped === null ? [] : [mappedRoot])]

@@ -4,10 +4,11 @@ import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { createBackendFinder } from './backend-registry.ts'
-import { completeLanguageConfig } from './backends/complete-language-config.ts'
+import { completeChatConfig, completeLanguageConfig } from './backends/complete-language-config.ts'
 import { completeConfig, isComplete } from './backends/onnx/auto-complete.ts'
 import { parseOnnxSettings } from './backends/onnx/session-settings.ts'
 import { PythonParser } from './backends/python/python-parser.ts'
+import { readRouteFile } from './backends/router/route-plan.ts'
 import { vllmProblems } from './backends/vllm-problems.ts'
 import { parsePythonSettings } from './backends/python/python-settings.ts'
 import { scriptProblems } from './backends/typescript/script-problems.ts'
@@ -49,6 +50,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
     readSignature: readOnnxSignature,
     complete: async (config, file) => {
       if (config.backend === 'llamacpp') return completeLanguageConfig(config)
+      if (config.backend === 'router') return completeChatConfig(config)
       if (config.backend !== 'onnxruntime' || isComplete(config)) return config
       const { inputs, outputs } = await readOnnxFile(file)
       return completeConfig(config, { inputs: inputs.map(specOf), outputs: outputs.map(specOf) }, maxBatchSize)
@@ -61,6 +63,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
       if (config.backend === 'onnxruntime') return onnxProblems(config, file)
       if (config.backend === 'llamacpp') return ggufProblems(file)
       if (config.backend === 'vllm') return vllmProblems(file)
+      if (config.backend === 'router') return (await readRouteFile(file, config.name)).problems
       return config.backend === 'sklearn' && !settings.allowsPickleModels ? pickleProblems(config, file) : []
     },
     warningsOf: async (config, file) => {

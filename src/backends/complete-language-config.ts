@@ -22,3 +22,16 @@ export function completeLanguageConfig(draft: ModelConfig): ModelConfig {
   draft.modelTransactionPolicy ??= { decoupled: true }
   return draft
 }
+
+/** Of a model that takes chats as they are, because templates are elsewhere. */
+export function completeChatConfig(draft: ModelConfig): ModelConfig {
+  const isBare = draft.input.length === 0
+  const completed = completeLanguageConfig(draft)
+  if (isBare) {
+    completed.input.push(
+      configMessage('ModelInput', { name: 'chat_request', dataType: 'TYPE_STRING', dims: [1], optional: true }),
+    )
+    completed.output.push(configMessage('ModelOutput', { name: 'chat_delta', dataType: 'TYPE_STRING', dims: [-1] }))
+  }
+  return completed
+}

@@ -19,7 +19,7 @@ export type KnownBackend = {
 const ensemblePlatform = 'ensemble'
 export const tensorRtPlatform = 'tensorrt_plan'
 
-const cpuOnly = new Set(['onnxruntime', 'openvino', 'sklearn', 'lightgbm', 'typescript'])
+const cpuOnly = new Set(['onnxruntime', 'openvino', 'sklearn', 'lightgbm', 'typescript', 'router'])
 
 const backend = (
   name: string,
@@ -47,6 +47,7 @@ export const knownBackends: readonly KnownBackend[] = [
   backend('lightgbm', [], ['model.txt']),
   backend('llamacpp', [], ['model.gguf']),
   backend('vllm', [], ['model.json']),
+  backend('router', [], ['route.yaml']),
   backend('python', [], ['model.py']),
   backend('typescript', [], ['model.ts', 'model.js', 'model.mjs']),
 ]

@@ -8,7 +8,7 @@ const tokensParameter = 'tokens'
 /** Counts what one inference uses, for the account of its caller. */
 export class InferenceMeter {
   readonly #account: Account
-  readonly #model: string
+  #model: string
   readonly #rows: number
   #tokens = 0
   /** Of the prompt: each answer of a language model may tell it again. */
@@ -32,10 +32,18 @@ export class InferenceMeter {
     }
   }
 
+  /** A router tells which model has answered: the use is that model's. The text stands behind its length of four bytes. */
+  #noteModel({ outputs }: InferenceResponse): void {
+    const named = outputs.find(({ name }) => name === 'answered_by')
+    if (named?.dataType === 'BYTES' && named.bytes.length > 4)
+      this.#model = Buffer.from(named.bytes.subarray(4)).toString()
+  }
+
   /** Each answer of a stream without a number of its own counts as one token. */
   note(response: InferenceResponse, request: InferenceRequest): void {
     if (!response.isFlagOnly && response.error === null) {
       this.#answers++
+      this.#noteModel(response)
       const tokens = Number(response.parameters?.get(tokensParameter) ?? 0)
       if (tokens > 0 && Number.isFinite(tokens)) this.#tokens += tokens
       else this.#noteTensors(response)

@@ -39,5 +39,7 @@ export const languageFamilies = {
   waiting: family('gauge', 'galatea_llm_waiting_requests', 'vllm:num_requests_waiting', 'Requests in the engine that wait for a place or for memory'),
   cellUse: family('gauge', 'galatea_llm_kv_use_ratio', 'vllm:kv_cache_usage_perc', 'Share of the memory of tokens that is in use, from 0 to 1'),
   usedCells: family('gauge', 'galatea_llm_kv_cells_used', '', 'Tokens that are in memory, those that only wait for reuse included'),
+  routed: family('counter', 'galatea_llm_routed_requests_total', '', 'Requests of a router, by the model that answered', { label: 'target' }),
+  routeFailures: family('counter', 'galatea_llm_route_failures_total', '', 'Requests of a router that another model got, by the model that was full, away or failed', { label: 'target' }),
   cells: family('gauge', 'galatea_llm_kv_cells', '', 'Tokens that the memory holds'),
 } as const satisfies Record<string, LanguageFamily> // prettier-ignore

@@ -27,17 +27,22 @@ function readRule(at: PlanValue, arms: readonly string[]): TrafficRule | null {
   return { when, to: to.isThere ? to.word(arms) : null, weight: weight.isThere ? weight.weight() : null }
 }
 
-/** All of them must hold. */
-export function readConditions(at: PlanValue): Condition[] {
-  const fields = at.fields(['header', 'cookie', 'group', 'tenant', 'country', 'protocol'], example)
+const factKeys = ['header', 'cookie', 'parameter', 'group', 'tenant', 'country', 'protocol'] as const
+
+/** All of them must hold. `ownKeys` are conditions that the caller reads itself. */
+export function readConditions(at: PlanValue, ownKeys: readonly string[] = []): Condition[] {
+  const fields = at.fields<string>([...factKeys, ...ownKeys], example) as Record<
+    (typeof factKeys)[number],
+    PlanValue
+  > | null
   if (fields === null) return []
   const conditions: (Condition | null)[] = []
-  for (const fact of ['header', 'cookie'] as const) {
+  for (const fact of ['header', 'cookie', 'parameter'] as const) {
     const named = fields[fact]
     if (!named.isThere) continue
     for (const [name, value] of named.entries(maxConditions, 'as in { header: { x-canary: "1" } }') ?? []) {
       const test = readTest(value)
-      // Names of headers have no case, names of cookies have.
+      // Names of headers have no case, the others have.
       conditions.push(test && { fact, name: fact === 'header' ? name.toLowerCase() : name, test })
     }
   }
@@ -52,7 +57,8 @@ export function readConditions(at: PlanValue): Condition[] {
     conditions.push(word && { fact: 'protocol', test: { kind: 'in', values: new Set([word]) } })
   }
   const found = conditions.filter((condition) => condition !== null)
-  if (conditions.length === 0) at.fail('must have a condition', example)
+  const isOwn = ownKeys.some((key) => Object.hasOwn(at.value as object, key))
+  if (conditions.length === 0 && !isOwn) at.fail('must have a condition', example)
   return found
 }
 

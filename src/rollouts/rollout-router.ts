@@ -91,7 +91,7 @@ export class RolloutRouter {
     }
     const echoed = this.#echoesVariant ? this.#echoedArm(facts) : -1
     if (echoed !== -1) return { arm: echoed, bucket: null, isForced: false, isDrawn: false }
-    const key = this.#keyOf(facts)
+    const key = stickyKeyOf(this.#settings.key, facts)
     const bucket = key === null ? this.#draws.bucket() : this.#buckets.bucket(key)
     const isCohort = rule?.weight != null && this.isOpen(1)
     const arm = isCohort
@@ -103,17 +103,6 @@ export class RolloutRouter {
   /** An arm with the weight 0 is not touched, by no rule and no key. */
   isOpen(arm: number): boolean {
     return arm === 0 || (this.#lanes[arm - 1]?.weight ?? (arm === baselineArm ? this.#baseline : 0)) > 0
-  }
-
-  /** The first source that the request has decides. A sequence without a key stays together by its id. */
-  #keyOf(facts: RouteFacts): string | null {
-    const sources = this.#settings.key
-    for (let i = 0; i < sources.length; i++) {
-      const key = keyFrom(sources[i] as KeySource, facts)
-      if (key !== null && key !== '') return key
-    }
-    const correlationId = facts.correlationId()
-    return correlationId === '' ? null : correlationId
   }
 
   /** -1: the request brought no arm of this rollout, or a source before `variant` is there. */
@@ -130,6 +119,16 @@ export class RolloutRouter {
     }
     return -1
   }
+}
+
+/** The first source that the request has decides. A sequence without a key stays together by its id. Null: there is no key. */
+export function stickyKeyOf(sources: readonly KeySource[], facts: RouteFacts): string | null {
+  for (let i = 0; i < sources.length; i++) {
+    const key = keyFrom(sources[i] as KeySource, facts)
+    if (key !== null && key !== '') return key
+  }
+  const correlationId = facts.correlationId()
+  return correlationId === '' ? null : correlationId
 }
 
 function keyFrom(source: KeySource, facts: RouteFacts): string | null {

@@ -1,4 +1,4 @@
-// Rules that come before the weight: a header, a cookie, the caller's group or tenant, the country, the protocol.
+// Rules that come before the weight: a header, a cookie, a parameter, the caller's group or tenant, the country, the protocol.
 
 import type { LinearPattern } from '../base/linear-pattern.ts'
 
@@ -27,7 +27,7 @@ export type ValueTest =
   | { readonly kind: 'matches'; readonly pattern: LinearPattern }
 
 export type Condition =
-  | { readonly fact: 'header' | 'cookie'; readonly name: string; readonly test: ValueTest }
+  | { readonly fact: 'header' | 'cookie' | 'parameter'; readonly name: string; readonly test: ValueTest }
   | { readonly fact: 'group' | 'tenant' | 'country' | 'protocol'; readonly test: ValueTest }
 
 export type TrafficRule = {
@@ -52,6 +52,8 @@ function holds(condition: Condition, facts: RouteFacts): boolean {
       return passes(test, facts.header(condition.name))
     case 'cookie':
       return passes(test, cookieOf(facts, condition.name))
+    case 'parameter':
+      return passes(test, facts.parameter(condition.name))
     case 'group':
       return facts.groups.some((group) => passes(test, group))
     case 'tenant':

@@ -185,6 +185,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'backends/openai/upstream-instance.ts mostEventBytes',
     'backends/openai/upstream-instance.ts mostErrorBytes',
   ],
+  'requests of one instance of a router that are under way': ['backends/router/router-instance.ts mostUnderWay'],
   'inferences of one call of the OpenAI API that run at once': ['frontends/openai/openai-call.ts mostAtOnce'],
   'bytes of a structured CloudEvent (KServe v1)': ['frontends/kserve1/cloud-event.ts mostStructuredBytes'],
   'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],
@@ -387,6 +388,10 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'repository/registry-schema.ts maxProblems',
   ],
   'a bound on files of the repository and on flags, which the operator writes': [
+    'backends/router/route-plan.ts mostModels',
+    'backends/router/route-plan.ts mostRules',
+    'backends/router/route-plan.ts mostTokens',
+    'backends/router/route-plan.ts mostFileBytes',
     'config/upload-parameters.ts mostSide',
     'config/upload-parameters.ts mostChannels',
     'access/access-config.ts maxIssuers',

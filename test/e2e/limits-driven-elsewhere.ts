@@ -152,6 +152,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/backends/openai/upstream-instance.test.ts',
     'an upstream that sends too much or nothing that can be read',
   ),
+  'requests of one instance of a router that are under way': elsewhere(
+    'src/backends/router/router-instance.test.ts',
+    'with 1,024 requests under way the next batch waits until one has ended',
+  ),
   'inferences of one call of the OpenAI API that run at once': elsewhere(
     'test/e2e/openai/openai.test.ts',
     'more choices than run at once',

@@ -16,7 +16,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   repository: ['config', 'model', 'tensor', 'base'],
   scheduling: ['config', 'model', 'tensor', 'base'],
   telemetry: ['config', 'model', 'protobuf', 'tensor', 'base'],
-  backends: ['config', 'model', 'onnx-file', 'llm', 'cuda', 'tensor', 'base'],
+  backends: ['rollouts', 'config', 'model', 'onnx-file', 'llm', 'cuda', 'tensor', 'base'],
   engine: ['repository', 'scheduling', 'telemetry', 'config', 'model', 'llm', 'cuda', 'tensor', 'base'],
   releases: ['rollouts', 'engine', 'repository', 'telemetry', 'access', 'config', 'model', 'tensor', 'base'],
   alerts: ['base'],

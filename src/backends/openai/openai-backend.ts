@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { configMessage, type ModelConfig } from '../../config/model-config.ts'
+import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import type { Backend, InstanceSpec, LoadedModel, ModelVersionSource } from '../../model/backend.ts'
-import { completeLanguageConfig } from '../complete-language-config.ts'
+import { completeChatConfig } from '../complete-language-config.ts'
 import { UpstreamInstance, type Upstream } from './upstream-instance.ts'
 
 const defaultTimeoutMs = 600_000
@@ -23,15 +23,7 @@ export class OpenAiBackend implements Backend {
 
   /** Chats go to the upstream as they are: it has the template. */
   complete(draft: ModelConfig): Promise<ModelConfig> {
-    const isBare = draft.input.length === 0
-    const completed = completeLanguageConfig(draft)
-    if (isBare) {
-      completed.input.push(
-        configMessage('ModelInput', { name: 'chat_request', dataType: 'TYPE_STRING', dims: [1], optional: true }),
-      )
-      completed.output.push(configMessage('ModelOutput', { name: 'chat_delta', dataType: 'TYPE_STRING', dims: [-1] }))
-    }
-    return Promise.resolve(completed)
+    return Promise.resolve(completeChatConfig(draft))
   }
 
   async load({ config }: ModelVersionSource): Promise<LoadedModel> {

@@ -1,5 +1,6 @@
 import { readParameter } from '../../config/model-parameters.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
+import type { ChatOutputSettings } from '../../protocol/openai/chat-output.ts'
 import type { Chat } from '../../protocol/openai/generation-request.ts'
 import type { JsonObject } from '../../protocol/openai/request-fields.ts'
 
@@ -24,3 +25,11 @@ export function chatPrompt(chat: Chat, { languageFacts }: ModelVersion): JsonObj
     ...templateFields,
   }
 }
+
+/** How the answer to a chat is read. `prompt` is what the template made of the chat. */
+export const chatOutputSettings = (chat: Chat, prompt: string): ChatOutputSettings => ({
+  toolNames: new Set(chat.toolChoice === 'none' ? [] : chat.tools.map((tool) => tool.function.name)),
+  separatesReasoning: chat.separatesReasoning,
+  startsInReasoning: /<think>\s*$/.test(prompt.slice(-64)),
+  onlyTool: typeof chat.toolChoice === 'object' ? chat.toolChoice.name : '',
+})

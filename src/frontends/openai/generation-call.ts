@@ -19,7 +19,7 @@ import { usualCompletionTokens, type Chat, type GenerationRequest } from '../../
 import { openAiErrorBody, unsupported } from '../../protocol/openai/openai-problem.ts'
 import { isObject } from '../../protocol/openai/request-fields.ts'
 import { HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
-import { chatPrompt, templateOf } from './chat-prompt.ts'
+import { chatOutputSettings, chatPrompt, templateOf } from './chat-prompt.ts'
 import { OpenAiCall, type OpenAiParts } from './openai-call.ts'
 import type { PreparedJob, PrepareDone } from './openai-exchange.ts'
 import { textModelOf, type TextAnswer, type TextJob } from './text-model.ts'
@@ -128,7 +128,7 @@ export class GenerationCall extends OpenAiCall {
     const { sampling, maxTokens, logprobs, isStream, choiceCount } = this.#request
     const forced = chat === null ? null : forcedSchema(chat.tools, chat.toolChoice)
     const choice = this.#choices[index] as Growing
-    choice.output = chat === null ? null : new ChatOutput(outputSettings(chat, text))
+    choice.output = chat === null ? null : new ChatOutput(chatOutputSettings(chat, text))
     if (this.#request.echoes) this.#tell(choice, [{ kind: 'content', text }])
     // Choices of one seed would all be the same.
     const seed = sampling['seed']
@@ -151,6 +151,7 @@ export class GenerationCall extends OpenAiCall {
 
   override answered(index: number, answer: TextAnswer, isFinal: boolean): void {
     const choice = this.#choices[index] as Growing
+    if (answer.answeredBy !== '') this.#facts.model = answer.answeredBy
     let text = ''
     for (const bytes of answer.texts) text += choice.decoder.decode(bytes, { stream: true })
     if (answer.finishReason !== '' && answer.finishReason !== 'null') choice.reason = answer.finishReason
@@ -294,13 +295,6 @@ function totalUsage(choices: readonly Growing[], choiceCount: number): TokenUsag
   }
   return total
 }
-
-const outputSettings = (chat: Chat, prompt: string): ConstructorParameters<typeof ChatOutput>[0] => ({
-  toolNames: new Set(chat.toolChoice === 'none' ? [] : chat.tools.map((tool) => tool.function.name)),
-  separatesReasoning: chat.separatesReasoning,
-  startsInReasoning: /<think>\s*$/.test(prompt.slice(-64)),
-  onlyTool: typeof chat.toolChoice === 'object' ? chat.toolChoice.name : '',
-})
 
 /** For models that make prompts of chats themselves, what was said last stands for the prompt. */
 const lastText = ({ messages }: Chat): string => messages.at(-1)?.content ?? ''

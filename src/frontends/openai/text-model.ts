@@ -156,7 +156,13 @@ export class TextModel {
       const counts = this.#signature.outputByName.has('num_input_tokens') ? ['num_input_tokens'] : []
       return [taskOutputs[job.task], ...counts]
     }
-    const wanted = [this.#textOutput, ...outputNames, ...(job.logprobs === null ? [] : ['logprobs']), 'chat_delta']
+    const wanted = [
+      this.#textOutput,
+      ...outputNames,
+      ...(job.logprobs === null ? [] : ['logprobs']),
+      'chat_delta',
+      'answered_by',
+    ]
     return wanted.filter((name) => this.#signature.outputByName.has(name))
   }
 
@@ -223,6 +229,8 @@ export type TextAnswer = {
   cachedTokens: number
   /** A delta of OpenAI's, from a model that makes prompts of chats itself; '' for none. */
   chatDelta: string
+  /** The model behind a router; '' where there is no router. */
+  answeredBy: string
   embedding: { readonly values: Float32Array; readonly width: number } | null
   tokens: readonly number[] | null
   scores: readonly number[] | null
@@ -236,6 +244,7 @@ const noAnswer: TextAnswer = {
   outputTokens: -1,
   cachedTokens: -1,
   chatDelta: '',
+  answeredBy: '',
   embedding: null,
   tokens: null,
   scores: null,
@@ -249,6 +258,7 @@ const readers: Readonly<Record<string, (answer: TextAnswer, tensor: Tensor) => v
   num_output_tokens: (answer, tensor) => (answer.outputTokens = firstNumber(tensor)),
   cached_tokens: (answer, tensor) => (answer.cachedTokens = firstNumber(tensor)),
   chat_delta: (answer, tensor) => (answer.chatDelta = stringsOf(tensor)[0] ?? ''),
+  answered_by: (answer, tensor) => (answer.answeredBy = stringsOf(tensor)[0] ?? ''),
   logprobs: (answer, tensor) => (answer.logprobs = stringsOf(tensor).flatMap(readLogprobs)),
   embedding: (answer, tensor) => {
     answer.embedding = { values: Float32Array.from(numbersOf(tensor) as Float32Array), width: tensor.shape.at(-1) ?? 0 }

@@ -7,8 +7,8 @@ export type AnswerFacts = {
   readonly id: string
   /** Seconds since 1970. */
   readonly created: number
-  /** As the client wrote it. */
-  readonly model: string
+  /** As the client wrote it. Behind a router: the model that answered. */
+  model: string
   /** `<model>/<version>`: which version answered. */
   fingerprint: string | null
 }

@@ -1,4 +1,4 @@
-"""The official client of OpenAI, LangChain and LlamaIndex against a server with the models of test/fixtures/openai. Each function is a
+"""The official client of OpenAI against a server with the models of test/fixtures/openai. Each function is a
 check; the first argument is the base URL."""
 
 import json
@@ -161,36 +161,10 @@ def plain_models():
     assert client.completions.create(model="plain", prompt="hi", max_tokens=None, extra_body={"temperature": 1}).choices[0].text == "you said hi"
 
 
-def langchain():
-    from langchain_core.tools import tool
-    from langchain_openai import ChatOpenAI
-
-    @tool
-    def add(a: int) -> int:
-        """Adds."""
-        return a
-
-    chat_model = ChatOpenAI(base_url=url, api_key="k", model="toy", max_retries=0)
-    assert chat_model.invoke('say:"Hello there"').content == "Hello there"
-    assert "".join(str(chunk.content) for chunk in chat_model.stream('say:"a b"')) == "a b"
-    assert chat_model.bind_tools([add]).invoke("say:" + json.dumps(CALL)).tool_calls[0]["args"] == {"a": 4}
-
-
-def llama_index():
-    from llama_index.core.llms import ChatMessage
-    from llama_index.llms.openai_like import OpenAILike
-
-    model = OpenAILike(api_base=url, api_key="k", model="toy", is_chat_model=True, max_retries=0, context_window=4096)
-    assert model.chat([ChatMessage(role="user", content='say:"Hello there"')]).message.content == "Hello there"
-    assert "".join(piece.delta for piece in model.stream_chat([ChatMessage(role="user", content='say:"a b"')])) == "a b"
-    assert model.complete('say:"x y"').text == "x y"
-
-
 OWN = [models, chat, chat_streams, several_choices, limits_of_length, logprobs, completions, tools, reasoning, structured, embeddings, responses, errors, plain_models]
 UPSTREAM = [chat, chat_streams, several_choices, limits_of_length, logprobs, completions, tools, reasoning, structured, embeddings, responses]
-OTHERS = {"chat": chat, "langchain": langchain, "llama_index": llama_index}
 
-PARTS = {"openai": OWN, "upstream": UPSTREAM, **{name: [check] for name, check in OTHERS.items()}}
+PARTS = {"openai": OWN, "upstream": UPSTREAM, "chat": [chat]}
 
 for check in PARTS[sys.argv[2]]:
     try:

@@ -42,8 +42,6 @@ async function runChecks(part: string, url: string): Promise<void> {
 describe('official clients', () => {
   test('openai for Python, on the HTTP port', () => runChecks('openai', `${server.url}/v1`))
   test('openai for Python, on the port of its own', () => runChecks('chat', `${ownUrl}/v1`))
-  test('LangChain', () => runChecks('langchain', `${server.url}/v1`))
-  test('LlamaIndex', () => runChecks('llama_index', `${server.url}/v1`))
 
   test('openai for Node', async () => {
     const program = await requireTool('openai-node')
