@@ -4,7 +4,10 @@
 import type { FieldSchema, MessageSchema } from '../../src/protobuf/message-schema.ts'
 import { ProtobufWriter } from '../../src/protobuf/protobuf-writer.ts'
 
-export type Hostile = readonly [what: string, bytes: Buffer]
+/** Made when it is asked for: a message of many keys takes longer to make than to read. */
+type Hostile = readonly [what: string, make: () => Buffer]
+/** With the field of a message inside that is filled; null: a field of the message itself. */
+type HostileMessage = readonly [...Hostile, inner: string | null]
 
 const field = (number: number, body: Uint8Array): Buffer => {
   const writer = new ProtobufWriter()
@@ -21,33 +24,37 @@ const filled = (bytes: Uint8Array, size: number): Buffer =>
   Buffer.alloc(Math.max(1, Math.floor(size / bytes.length)) * bytes.length, bytes)
 
 /** Of about `size` bytes each. `deepest` messages inside of messages are filled, too. */
-export function* hostileMessages(schema: MessageSchema, size: number, deepest = 3): Generator<Hostile> {
-  yield ['unknown numbers', filled(varint(99), size)]
-  yield ['unknown texts', filled(field(99, Buffer.alloc(0)), size)]
-  yield ['groups', filled(Buffer.of(0x9b, 0x06, 0x9c, 0x06), size)]
-  yield ['open groups', filled(Buffer.of(0x9b, 0x06), size)]
+export function* hostileMessages(schema: MessageSchema, size: number, deepest = 3): Generator<HostileMessage> {
+  yield ['unknown numbers', () => filled(varint(99), size), null]
+  yield ['unknown texts', () => filled(field(99, Buffer.alloc(0)), size), null]
+  yield ['groups', () => filled(Buffer.of(0x9b, 0x06, 0x9c, 0x06), size), null]
+  yield ['open groups', () => filled(Buffer.of(0x9b, 0x06), size), null]
   for (const one of schema.fields) yield* hostileFields(one, size, deepest)
 }
 
-function* hostileFields(one: FieldSchema, size: number, deepest: number): Generator<Hostile> {
+function* hostileFields(one: FieldSchema, size: number, deepest: number): Generator<HostileMessage> {
   const { number, wireName: name, message, kind } = one
-  const inside = (what: string, bytes: Buffer): Hostile => [`${name}: ${what}`, bytes]
-  yield inside('empty, many times', filled(field(number, Buffer.alloc(0)), size))
-  yield inside('numbers, many times', filled(varint(number), size))
-  yield inside('texts, many times', filled(field(number, Buffer.from('\u00e9t\u00e9')), size))
-  yield inside('digits', field(number, Buffer.alloc(size - 16, '9')))
-  yield inside('no ASCII', field(number, filled(Buffer.from('\u00e9'), size - 16)))
+  const inside = (what: string, make: () => Buffer, inner: string | null = null): HostileMessage => [
+    `${name}: ${what}`,
+    make,
+    inner,
+  ]
+  yield inside('empty, many times', () => filled(field(number, Buffer.alloc(0)), size))
+  yield inside('numbers, many times', () => filled(varint(number), size))
+  yield inside('texts, many times', () => filled(field(number, Buffer.from('\u00e9t\u00e9')), size))
+  yield inside('digits', () => field(number, Buffer.alloc(size - 16, '9')))
+  yield inside('no ASCII', () => field(number, filled(Buffer.from('\u00e9'), size - 16)))
   if (kind === 'map') {
-    const entries = Array.from({ length: Math.floor(size / 24) }, (_, i) =>
-      field(number, Buffer.concat([field(1, Buffer.from(`key${i}`)), field(2, Buffer.alloc(0))])),
-    )
-    yield inside('many keys', Buffer.concat(entries))
-    yield inside('one key, many times', field(number, filled(field(1, Buffer.from('key')), size - 16)))
+    const entry = (i: number): Buffer =>
+      field(number, Buffer.concat([field(1, Buffer.from(`key${i}`)), field(2, Buffer.alloc(0))]))
+    yield inside('many keys', () => Buffer.concat(Array.from({ length: Math.floor(size / 24) }, (_, i) => entry(i))))
+    yield inside('one key, many times', () => field(number, filled(field(1, Buffer.from('key')), size - 16)))
   }
   if (message === null || deepest === 0) return
-  for (const [what, bytes] of hostileMessages(message, size - 16, kind === 'map' ? 0 : deepest - 1)) {
-    const whole = kind === 'map' ? Buffer.concat([field(1, Buffer.from('key')), field(2, bytes)]) : bytes
-    yield inside(what, field(number, whole))
+  for (const [what, make, inner] of hostileMessages(message, size - 16, kind === 'map' ? 0 : deepest - 1)) {
+    const whole = (): Buffer =>
+      kind === 'map' ? Buffer.concat([field(1, Buffer.from('key')), field(2, make())]) : make()
+    yield inside(what, () => field(number, whole()), inner ?? `${message.name}.${what}`)
   }
 }
 
@@ -110,5 +117,5 @@ export function* hostileBodies(size: number): Generator<Hostile> {
     ['white space', ' '.repeat(size)],
     ['no JSON', '\u0000\u00ff'.repeat(size / 3)],
   ]
-  for (const [what, text] of bodies) yield [what, Buffer.from(text)]
+  for (const [what, text] of bodies) yield [what, () => Buffer.from(text)]
 }
