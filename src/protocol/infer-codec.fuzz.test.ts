@@ -176,31 +176,20 @@ function damaged(text: string, wounds: readonly (readonly [number, string, strin
   return Buffer.from(bytes, 'latin1')
 }
 
-/** Whatever a request holds, reading it takes time in proportion to its bytes. A hundred times what is usual counts as a stall. */
-const allowedNs = (bytes: number): number => 5_000_000 + bytes * 20_000
-
-/** Reads a body and tells how long it took; what looks like a stall is timed again, because the machine may have been busy. */
-function timedNs(body: Uint8Array, headerLength: number | null, outcome: (isRequest: boolean) => void): number {
-  let least = Infinity
-  for (let attempt = 0; attempt < 5 && least > allowedNs(body.length); attempt++) {
-    const start = process.hrtime.bigint()
-    let isRequest = true
-    try {
-      read(body, headerLength)
-    } catch (reason) {
-      assert(reason instanceof ServerError, String((reason as Error).stack))
-      isRequest = false
-    }
-    least = Math.min(least, Number(process.hrtime.bigint() - start))
-    if (attempt === 0) outcome(isRequest)
+/** Whether a body is a request; what is none is refused with a ServerError. */
+function isRequest(body: Uint8Array, headerLength: number | null): boolean {
+  try {
+    read(body, headerLength)
+    return true
+  } catch (reason) {
+    assert(reason instanceof ServerError, String((reason as Error).stack))
+    return false
   }
-  return least
 }
 
-test('20,000 generated bodies are read or refused with a ServerError, in time bounded by their size', () => {
+test('20,000 generated bodies are read or refused with a ServerError', () => {
   const seed = Number(process.env['GALATEA_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
   let requests = 0
-  let slowest = 0
   fc.assert(
     fc.property(
       fc.oneof(requestText, wholeRequest),
@@ -209,18 +198,17 @@ test('20,000 generated bodies are read or refused with a ServerError, in time bo
       (text, wounds, header) => {
         const body = damaged(text, wounds)
         const headerLength = header === null || header > body.length ? null : header
-        const ns = timedNs(body, headerLength, (isRequest) => (requests += isRequest ? 1 : 0))
-        slowest = Math.max(slowest, ns)
-        assert(ns <= allowedNs(body.length), `${ns} ns for ${body.length} bytes`)
+        if (isRequest(body, headerLength)) requests++
       },
     ),
     { numRuns: 20_000, seed },
   )
-  console.log(`fuzz: seed ${seed}, ${requests} of 20000 bodies were requests, the slowest took ${slowest / 1000} µs`)
+  console.log(`fuzz: seed ${seed}, ${requests} of 20000 bodies were requests`)
   assert(requests > 1000, 'the generator makes whole requests too')
 })
 
-test('hostile bodies of a megabyte are read in time bounded by their size', () => {
+// Time that grew with the square of the bytes would be hours. What a turn of the loop may take is measured by turn-fuzz.test.ts.
+test('hostile bodies of a megabyte are read or refused, and come to an end', () => {
   const megabyte = 2 ** 20
   const fill = (head: string, piece: string, tail: string): Buffer =>
     Buffer.from(head + piece.repeat(Math.floor((megabyte - head.length - tail.length) / piece.length)) + tail)
@@ -238,8 +226,7 @@ test('hostile bodies of a megabyte are read in time bounded by their size', () =
     fill(`{"inputs":[${'{"name":"A","shape":[9],"datatype":"INT8","data":[1]},'.repeat(200)}`, ' ', ''),
     fill('{"parameters":{', '"a":{},', '"a":1},"inputs":[]}'),
   ]) {
-    const ns = timedNs(body, null, () => undefined)
-    assert(ns <= allowedNs(body.length), `${ns} ns for ${body.toString('latin1', 0, 60)}`)
+    isRequest(body, null)
   }
 })
 

@@ -35,11 +35,10 @@ test('a header that is called like a reserved parameter is refused', () => {
   assert.deepEqual(forwarded('fwd_.*', ['priority', '1']), {})
 })
 
-test('long names are matched like others, in a time that follows their length', () => {
+test('long names are matched like others, and a pattern that makes others try all ways comes to an end', () => {
   assert.deepEqual(Object.keys(forwarded('.*', ['a'.repeat(2000), '1'])), ['a'.repeat(2000)])
-  const before = process.cpuUsage().user
+  // An engine that goes back and tries again would need more than 2⁹⁰ steps.
   assert.deepEqual(forwarded('^x-([a-z0-9]+-?)*id$', [`x-${'a'.repeat(100)}!`, '1']), {})
-  assert.ok(process.cpuUsage().user - before < 1e6)
 })
 
 test('RE2 spellings are understood', () => {
