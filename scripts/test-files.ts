@@ -27,6 +27,32 @@ export function findTestFiles(root: string): TestFiles {
   return { unit: all.filter((file) => !isEndToEnd(file)), endToEnd: all.filter(isEndToEnd), python, tools }
 }
 
+/** Files that take half a minute and more: begun last, one of them would keep one core busy and leave the others idle. */
+const longest = [
+  'test/conformance/turn-fuzz.test.ts',
+  'test/conformance/golden/',
+  'test/e2e/frameworks/frameworks-quiet.test.ts',
+  'test/e2e/frameworks/framework-documents.test.ts',
+  'test/e2e/packaging.test.ts',
+  'test/e2e/document-commands.test.ts',
+  'test/e2e/bench.test.ts',
+  'test/e2e/resnet50.test.ts',
+  'test/e2e/console/console.test.ts',
+  'test/e2e/job-queues.test.ts',
+  'test/e2e/templates.test.ts',
+  'test/e2e/llamacpp.test.ts',
+  'test/e2e/tune.test.ts',
+  'test/e2e/frameworks/scikit-learn.test.ts',
+]
+
+export function longestFirst(root: string, files: readonly string[]): string[] {
+  const rankOf = (file: string): number => {
+    const rank = longest.findIndex((start) => path.relative(root, file).startsWith(start))
+    return rank === -1 ? longest.length : rank
+  }
+  return files.toSorted((one, other) => rankOf(one) - rankOf(other))
+}
+
 /** A test needs what it, or a file of the tests that it imports, asks for. */
 function reachableTexts(file: string, seen: Set<string>): string[] {
   if (seen.has(file)) return []

@@ -1,5 +1,5 @@
-// The one test command: static checks, then unit, scenario and conformance tests, then end-to-end tests with whatever
-// they need prepared.
+// The one test command: static checks beside unit, scenario and conformance tests, then end-to-end tests with whatever they
+// need prepared. As many files run beside each other as there are cores, those that take longest first.
 //
 //   npm test                                   everything
 //   npm test -- --only static                  format, lint, types
@@ -11,19 +11,15 @@ import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
 import { preparePython } from './python-environment.ts'
+import { runTestFile, type FileResult } from './run-test-file.ts'
 import { checkSupplyChain } from './supply-chain.ts'
 import { takeDefaultPorts } from './taken-ports.ts'
-import { findTestFiles, type TestFiles } from './test-files.ts'
+import { findTestFiles, longestFirst, type TestFiles } from './test-files.ts'
 import { prepareTool } from './test-tools.ts'
 
 const root = path.join(import.meta.dirname, '..')
-
-/** A file that takes this long hangs; all of them together take a fraction of it. */
-const hangMs = 4 * 60_000
 
 type Totals = {
   passed: number
@@ -57,10 +53,17 @@ async function main(): Promise<number> {
   process.env['GALATEA_SEED'] = chooseSeed(process.env['GALATEA_SEED'])
   process.stdout.write(`seed of the property tests: ${process.env['GALATEA_SEED']} (GALATEA_SEED=random for another)\n`)
   await takeDefaultPorts()
-  if (wants('static')) await runStaticChecks(totals)
-  await runTests('unit, scenario and conformance tests', chosen.unit, totals)
+  title(
+    `unit, scenario and conformance tests: ${chosen.unit.length} files; end-to-end tests: ${chosen.endToEnd.length}`,
+  )
+  const lanes = new TestLanes(totals)
+  if (wants('static')) lanes.add([() => runStaticChecks(totals)])
+  lanes.addFiles(chosen.unit)
+  lanes.start()
+  // What end-to-end tests need is made beside the others.
   await tools
-  await runTests('end-to-end tests', await withPython(chosen.endToEnd, files, python, totals), totals, true)
+  lanes.addFiles(await withPython(chosen.endToEnd, files, python, totals))
+  await lanes.end()
   report(totals, performance.now() - startedMs)
   return totals.failed > 0 || totals.notRun.length > 0 ? 1 : 0
 }
@@ -94,20 +97,20 @@ async function prepareTools(chosen: readonly string[], files: TestFiles): Promis
 }
 
 async function runStaticChecks(totals: Totals): Promise<void> {
-  title('static checks')
   const checks: [name: string, script: string, ...args: string[]][] = [
     ['format (fix: npm run format)', 'prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.'],
     ['lint', 'oxlint/bin/oxlint', '--type-aware', '--deny-warnings'],
     ['types', 'typescript/bin/tsc', '--noEmit'],
     ['types of the console', 'typescript/bin/tsc', '--noEmit', '-p', 'src/console'],
   ]
+  const results: { name: string; isGood: boolean; output: string }[] = []
   for (const [name, script, ...args] of checks) {
     const { code, output } = await capture(path.join(root, 'node_modules', script), args)
-    process.stdout.write(`${code === 0 ? '✔' : '✖'} ${name}\n${code === 0 ? '' : output}`)
-    if (code === 0) totals.passed++
-    else totals.failed++
+    results.push({ name, isGood: code === 0, output: code === 0 ? '' : output })
   }
-  for (const { name, isGood, output } of await checkSupplyChain(root)) {
+  results.push(...(await checkSupplyChain(root)))
+  title('static checks')
+  for (const { name, isGood, output } of results) {
     process.stdout.write(`${isGood ? '✔' : '✖'} ${name}\n${output}`)
     if (isGood) totals.passed++
     else totals.failed++
@@ -129,67 +132,80 @@ function capture(script: string, args: readonly string[]): Promise<{ code: numbe
 const mostSecondRuns = 3
 
 /**
- * Runs the files beside each other. End-to-end files that failed are run once more, each alone: a real client and real
- * processes may run into a timeout on cores that other files keep busy. Both runs are printed, and the second one counts.
+ * Files that run beside each other. A file that failed is run once more, alone, at the end: on cores that other files keep
+ * busy a real client and real processes may run into a timeout. Both runs are printed, and the second one counts.
  */
-async function runTests(
-  name: string,
-  files: readonly string[],
-  totals: Totals,
-  isSecondRunAllowed = false,
-): Promise<void> {
-  if (files.length === 0) return
-  title(`${name}: ${files.length} files`)
-  const concurrency = Math.max(2, Math.min(8, availableParallelism()))
-  const results = await runFiles(files, concurrency)
-  const failing = results.filter(({ failed, file }) => failed > 0 && file !== undefined)
-  const isWorthASecondRun = isSecondRunAllowed && failing.length > 0 && failing.length <= mostSecondRuns
-  for (const result of results) if (!isWorthASecondRun || !failing.includes(result)) add(totals, result)
-  if (!isWorthASecondRun) return
-  for (const { file } of failing) {
-    const shown = path.relative(root, file ?? '')
+class TestLanes {
+  readonly #totals: Totals
+  readonly #waiting: (() => Promise<void>)[] = []
+  readonly #failed: FileResult[] = []
+  #isComplete = false
+  #more = Promise.withResolvers<void>()
+  #lanes: Promise<void>[] = []
+
+  constructor(totals: Totals) {
+    this.#totals = totals
+  }
+
+  add(jobs: readonly (() => Promise<void>)[]): void {
+    this.#waiting.push(...jobs)
+    this.#wakeAll()
+  }
+
+  addFiles(files: readonly string[]): void {
+    this.add(longestFirst(root, files).map((file) => () => this.#run(file)))
+  }
+
+  start(): void {
+    const count = Math.max(2, Math.min(8, availableParallelism()))
+    this.#lanes = Array.from({ length: count }, () => this.#lane())
+  }
+
+  /** Nothing more is added. Resolves when all has run. */
+  async end(): Promise<void> {
+    this.#isComplete = true
+    this.#wakeAll()
+    await Promise.all(this.#lanes)
+    const isWorthASecondRun = this.#failed.length <= mostSecondRuns
+    for (const first of this.#failed) {
+      if (!isWorthASecondRun) add(this.#totals, first)
+      else await this.#runAgain(first.file)
+    }
+  }
+
+  async #lane(): Promise<void> {
+    for (;;) {
+      const job = this.#waiting.shift()
+      if (job !== undefined) await job()
+      else if (this.#isComplete) return
+      else await this.#more.promise
+    }
+  }
+
+  #wakeAll(): void {
+    this.#more.resolve()
+    this.#more = Promise.withResolvers()
+  }
+
+  async #run(file: string): Promise<void> {
+    const result = await runTestFile(file)
+    process.stdout.write(result.output)
+    if (result.failed > 0) this.#failed.push(result)
+    else add(this.#totals, result)
+  }
+
+  async #runAgain(file: string): Promise<void> {
+    const shown = path.relative(root, file)
     title(`once more, alone: ${shown}`)
-    const again = await runFiles([file ?? ''], 1)
-    again.forEach((result) => add(totals, result))
-    if (again.every(({ failed }) => failed === 0)) totals.secondRun.push(shown)
+    const again = await runTestFile(file)
+    process.stdout.write(again.output)
+    add(this.#totals, again)
+    if (again.failed === 0) this.#totals.secondRun.push(shown)
   }
 }
 
-type FileResult = {
-  readonly file?: string
-  readonly passed: number
-  readonly failed: number
-  readonly skipped: number
-  readonly durationMs?: number
-}
-
-/** What came of each file, and a result without a file for failures that belong to none. */
-async function runFiles(files: readonly string[], concurrency: number): Promise<FileResult[]> {
-  const execArgv = ['--import', new URL('seed-properties.ts', import.meta.url).href]
-  const stream = run({ files: [...files], concurrency, timeout: hangMs, execArgv })
-  const byFile = new Map<string, FileResult>()
-  let allFailed = 1
-  stream.on('test:summary', ({ counts, file, success, duration_ms: durationMs }) => {
-    const tests = counts.tests - counts.passed - counts.skipped - counts.todo
-    // A suite that throws while it lists its tests counts as no test at all, and is no success.
-    const failed = success ? tests : Math.max(tests, 1)
-    if (file === undefined) allFailed = failed
-    else byFile.set(file, { file, passed: counts.passed, failed, skipped: counts.skipped, durationMs })
-  })
-  await new Promise<void>((resolve, reject) => {
-    const printed = stream.compose(spec)
-    printed.on('data', (chunk: Buffer) => process.stdout.write(chunk))
-    printed.on('end', resolve)
-    printed.on('error', reject)
-  })
-  // A file that does not load, or that hangs, has no summary.
-  const results = files.map((file) => byFile.get(file) ?? { file, passed: 0, failed: 1, skipped: 0 })
-  const unexplained = allFailed - results.reduce((sum, { failed }) => sum + failed, 0)
-  return unexplained > 0 ? [...results, { passed: 0, failed: unexplained, skipped: 0 }] : results
-}
-
-function add(totals: Totals, { file, passed, failed, skipped, durationMs = 0 }: FileResult): void {
-  if (file !== undefined) totals.times.push({ file: path.relative(root, file), secs: Math.round(durationMs / 1000) })
+function add(totals: Totals, { file, passed, failed, skipped, durationMs }: FileResult): void {
+  totals.times.push({ file: path.relative(root, file), secs: Math.round(durationMs / 1000) })
   totals.passed += passed
   totals.failed += failed
   totals.skipped += skipped
