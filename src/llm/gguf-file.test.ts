@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
@@ -85,6 +85,26 @@ test('a file that is not whole, or that no model can be, fails with what is wron
     [file({ keys: [Buffer.concat([text('k'), u32(8), u64(17 * 1024 * 1024)])] }), /at most 16777216 are read/],
   ]
   for (const [bytes, problem] of bad) await assert.rejects(read(bytes), { code: 'INVALID_ARG', message: problem })
+})
+
+test('a file of few blocks on the disk does not make the reader count or keep what it says it has', async () => {
+  const list = Buffer.concat([text('tokenizer.ggml.tokens'), u32(9), u32(8), u64(4_194_305)])
+  const name = path.join(folder, 'sparse.gguf')
+  // Each key has a text of 16 MiB, all of it a hole in the file.
+  const holes = ['a', 'b', 'c', 'd', 'e'].map((key) => Buffer.concat([text(key), u32(8), u64(16 * 2 ** 20)]))
+  writeFileSync(name, file({ keys: holes.slice(0, 1), keyCount: holes.length }).subarray(0, 24))
+  let at = 24
+  const handle = openSync(name, 'r+')
+  for (const hole of holes) {
+    writeSync(handle, hole, 0, hole.length, at)
+    at += hole.length + 16 * 2 ** 20
+  }
+  closeSync(handle)
+  truncateSync(name, at)
+  await assert.rejects(readGgufFile(name), { message: /keys and texts have more than 67108864 bytes together/ })
+  writeFileSync(name, file({ keys: [list] }))
+  truncateSync(name, 64 * 2 ** 20)
+  await assert.rejects(readGgufFile(name), { message: /lists have 4194305 texts or more, at most 4194304 are read/ })
 })
 
 test('a file with any byte changed is read or refused, and never anything else', async () => {

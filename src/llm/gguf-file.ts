@@ -23,6 +23,8 @@ const ggufLimits = {
   tensors: 1_000_000,
   keyBytes: 65_535,
   textBytes: 16 * 1024 * 1024,
+  allTextBytes: 64 * 1024 * 1024,
+  listedTexts: 4_194_304,
   dimensions: 4,
 }
 
@@ -44,7 +46,13 @@ const textType = 8
 const listType = 9
 const tokensKey = 'tokenizer.ggml.tokens'
 
-type Header = { values: Map<string, GgufValue>; tokenPlaces: Float64Array }
+type Header = {
+  values: Map<string, GgufValue>
+  tokenPlaces: Float64Array
+  /** Of all keys: the bytes of texts that are kept, and the texts of lists. */
+  textBytes: number
+  listedTexts: number
+}
 
 /** Throws INVALID_ARG with what is wrong with the file. */
 export async function readGgufFile(path: string): Promise<GgufFile> {
@@ -74,7 +82,7 @@ async function readHeader(cursor: GgufCursor): Promise<GgufFile> {
     throw new GgufProblem(`it names ${tensorCount} tensors, at most ${ggufLimits.tensors} are read`)
   if (keyCount > ggufLimits.keys)
     throw new GgufProblem(`it names ${keyCount} keys, at most ${ggufLimits.keys} are read`)
-  const header: Header = { values: new Map(), tokenPlaces: new Float64Array(0) }
+  const header: Header = { values: new Map(), tokenPlaces: new Float64Array(0), textBytes: 0, listedTexts: 0 }
   for (let i = 0; i < keyCount; i++) await readKey(cursor, header)
   await checkTensors(cursor, tensorCount, header.values)
   const architecture = header.values.get('general.architecture')
@@ -108,9 +116,15 @@ async function readKey(cursor: GgufCursor, header: Header): Promise<void> {
   await cursor.need(4, `the key '${key}'`)
   const type = cursor.u32()
   if (type === listType) {
-    const places = await skipList(cursor, key)
+    const places = await skipList(cursor, key, header)
     if (key === tokensKey) header.tokenPlaces = places
-  } else header.values.set(key, await readValue(cursor, type, key))
+    return
+  }
+  const value = await readValue(cursor, type, key)
+  header.textBytes += key.length + (typeof value === 'string' ? value.length : 0)
+  if (header.textBytes > ggufLimits.allTextBytes)
+    throw new GgufProblem(`its keys and texts have more than ${ggufLimits.allTextBytes} bytes together`)
+  header.values.set(key, value)
 }
 
 async function readValue(cursor: GgufCursor, type: number, key: string): Promise<GgufValue> {
@@ -141,7 +155,7 @@ async function readValue(cursor: GgufCursor, type: number, key: string): Promise
 }
 
 /** The places of the texts of a list of texts; none for other lists. */
-async function skipList(cursor: GgufCursor, key: string): Promise<Float64Array> {
+async function skipList(cursor: GgufCursor, key: string, header: Header): Promise<Float64Array> {
   const what = `the list '${key}'`
   await cursor.need(12, what)
   const type = cursor.u32()
@@ -156,6 +170,11 @@ async function skipList(cursor: GgufCursor, key: string): Promise<Float64Array> 
     cursor.moveTo(cursor.position + least)
     return new Float64Array(0)
   }
+  header.listedTexts += length
+  if (header.listedTexts > ggufLimits.listedTexts)
+    throw new GgufProblem(
+      `its lists have ${header.listedTexts} texts or more, at most ${ggufLimits.listedTexts} are read`,
+    )
   const places = new Float64Array(key === tokensKey ? length : 0)
   for (let i = 0; i < length; i++) {
     if (i < places.length) places[i] = cursor.position

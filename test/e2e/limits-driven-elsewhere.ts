@@ -38,10 +38,8 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/backends/llamacpp/engine-order.test.ts',
     'at most 1024 documents',
   ),
-  'keys, tensors and dimensions that a GGUF file names; bytes of a key and of a text': elsewhere(
-    'src/llm/gguf-file.test.ts',
-    'at most 65536 are read',
-  ),
+  'keys, tensors, dimensions and texts in lists that a GGUF file names; bytes of a key, of a text, and of all keys and texts':
+    elsewhere('src/llm/gguf-file.test.ts', 'at most 65536 are read'),
   'rules of `--actions`, alerts in one call, and characters of a label': elsewhere(
     'src/alerts/alert-desk.test.ts',
     'at most 1000 are taken',
