@@ -12,6 +12,10 @@ const mostInstances = 1024
 const mostSlots = 2 ** 20
 const mostStateBytes = 2 ** 31
 const mostWarmUpRows = 65_536
+/** Of all samples: executions on one instance, the rows of all of them, and the bytes that are made for them. */
+const mostWarmUpRuns = 10_000
+const mostWarmUpRowsTogether = 1_000_000
+const mostWarmUpBytes = 2 ** 31
 
 /** The groups are normalised. */
 export function* amountProblems(config: ModelConfig): Generator<ConfigProblem> {
@@ -37,10 +41,33 @@ export function* amountProblems(config: ModelConfig): Generator<ConfigProblem> {
       yield problem(`sequence_batching.state[${index}].dims`, message)
     }
   }
-  for (const [index, { name: sample, batchSize }] of config.modelWarmup.entries()) {
-    if (batchSize <= mostWarmUpRows) continue
-    const message = `warm-up sample '${sample}' of model ${name} has batch size ${batchSize}, the most is ${mostWarmUpRows}`
-    yield problem(`model_warmup[${index}].batch_size`, message)
+  yield* warmUpProblems(config)
+}
+
+function* warmUpProblems({ name, modelWarmup }: ModelConfig): Generator<ConfigProblem> {
+  let [runs, rows, bytes] = [0, 0, 0]
+  for (const [index, { name: sample, batchSize, count, inputs }] of modelWarmup.entries()) {
+    runs += Math.max(1, count)
+    rows += Math.max(1, count) * batchSize
+    const rowBytes = [...inputs.values()].reduce((sum, { dims, dataType }) => sum + Math.max(0, elementCount(dims)) * elementBytesOf(dataType), 0) // prettier-ignore
+    bytes += rowBytes
+    if (batchSize > mostWarmUpRows) {
+      const message = `warm-up sample '${sample}' of model ${name} has batch size ${batchSize}, the most is ${mostWarmUpRows}`
+      yield problem(`model_warmup[${index}].batch_size`, message)
+    } else if (rowBytes * batchSize > mostWarmUpBytes) {
+      const message = `warm-up sample '${sample}' of model ${name} has ${rowBytes * batchSize} bytes, the most are ${mostWarmUpBytes}`
+      yield problem(`model_warmup[${index}].inputs`, message)
+    }
+  }
+  const sums = [
+    ['executions', runs, mostWarmUpRuns],
+    ['rows', rows, mostWarmUpRowsTogether],
+    ['bytes', bytes, mostWarmUpBytes],
+  ] as const
+  for (const [what, sum, most] of sums) {
+    if (sum <= most) continue
+    const message = `warm-up samples of model ${name} have ${sum} ${what} together, the most are ${most}`
+    yield problem('model_warmup', message, "lower 'count', or leave samples out")
   }
 }
 

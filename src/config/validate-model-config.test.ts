@@ -9,6 +9,7 @@ import {
   type ModelEnsemblingStep,
   type ModelInput,
   type ModelInstanceGroup,
+  type ModelWarmup,
   type ModelSequenceBatching,
 } from './model-config.ts'
 import { loadProblems, pollProblems, validateLoadedConfig, validatePolledConfig } from './validate-model-config.ts'
@@ -126,6 +127,21 @@ describe('amounts', () => {
     const modelWarmup = [configMessage('ModelWarmup', { name: 's', batchSize: 4_000_000_000 })]
     assert.deepEqual(atLoad({ modelWarmup }), [
       "warm-up sample 's' of model m has batch size 4000000000, the most is 65536",
+      'warm-up samples of model m have 4000000000 rows together, the most are 1000000',
+    ])
+    const sample = (part: Partial<ModelWarmup>, dims: number[]): ModelWarmup => {
+      const input = configMessage('ModelWarmup.Input', { dataType: 'TYPE_FP32', dims, randomData: true })
+      return configMessage('ModelWarmup', { name: 's', batchSize: 1, inputs: new Map([['X', input]]), ...part })
+    }
+    assert.deepEqual(atLoad({ modelWarmup: [sample({ count: 10_000 }, [2 ** 29])] }), [])
+    assert.deepEqual(atLoad({ modelWarmup: [sample({ count: 10_000 }, [1]), sample({}, [1])] }), [
+      'warm-up samples of model m have 10001 executions together, the most are 10000',
+    ])
+    assert.deepEqual(atLoad({ modelWarmup: [sample({}, [2 ** 29]), sample({}, [1])] }), [
+      'warm-up samples of model m have 2147483652 bytes together, the most are 2147483648',
+    ])
+    assert.deepEqual(atLoad({ modelWarmup: [sample({ batchSize: 2 }, [2 ** 29])] }), [
+      "warm-up sample 's' of model m has 4294967296 bytes, the most are 2147483648",
     ])
   })
 })

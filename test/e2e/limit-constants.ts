@@ -248,9 +248,12 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'places for sequences: `max_batch_size` or `max_candidate_sequences` × instances': [
     'config/validate-amounts.ts mostSlots',
   ],
-  'bytes of a state at the start of a sequence; rows of a warm-up sample': [
+  'bytes of a state at the start of a sequence; rows of a warm-up sample; executions, rows and bytes of all samples': [
     'config/validate-amounts.ts mostStateBytes',
     'config/validate-amounts.ts mostWarmUpRows',
+    'config/validate-amounts.ts mostWarmUpRuns',
+    'config/validate-amounts.ts mostWarmUpRowsTogether',
+    'config/validate-amounts.ts mostWarmUpBytes',
     'engine/serving/warm-up.ts maxTensorBytes',
   ],
   'time without a sign of life of a worker, with `--live-check=compute`': ['engine/live-check.ts mostBetweenBeatsMs'],

@@ -400,13 +400,14 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
     { ...identityConfig, sequence_batching: { oldest: { max_candidate_sequences: 2_000_000_000 } } },
     /^400 .*1048576/,
   ),
-  'bytes of a state at the start of a sequence; rows of a warm-up sample': loads(
-    {
-      ...identityConfig,
-      model_warmup: [{ name: 'w', batch_size: 70_000, inputs: { INPUT0: { data_type: 'TYPE_FP32', dims: [1], zero_data: true } } }], // prettier-ignore
-    },
-    /^400 .*65536/,
-  ),
+  'bytes of a state at the start of a sequence; rows of a warm-up sample; executions, rows and bytes of all samples':
+    loads(
+      {
+        ...identityConfig,
+        model_warmup: [{ name: 'w', batch_size: 70_000, inputs: { INPUT0: { data_type: 'TYPE_FP32', dims: [1], zero_data: true } } }], // prettier-ignore
+      },
+      /^400 .*65536/,
+    ),
   'model files that a load request brings': posts(
     '/v2/repository/models/uploaded/load',
     { parameters: { config: JSON.stringify(identityConfig), 'file:1/model.bin': '' } },

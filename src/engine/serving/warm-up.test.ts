@@ -81,6 +81,22 @@ test('every instance runs every sample, as requests of one row, as often as it s
   }
 })
 
+test('others have their turn between the runs of an instance that answers at once, and while random data is made', async () => {
+  let turns = 0
+  let isDone = false
+  const count = (): void => {
+    turns++
+    if (!isDone) setImmediate(count)
+  }
+  setImmediate(count)
+  await warmedUp([{ count: 50, x: { zeroData: true } }])
+  assert.ok(turns >= 50, `${turns} turns`)
+  turns = 0
+  await warmedUp([{ x: { randomData: true, dims: [2 ** 22] } }], { dims: [2 ** 22] })
+  isDone = true
+  assert.ok(turns >= 15, `${turns} turns`)
+})
+
 test('a model without a batch dimension gets one request', async () => {
   const { runs } = await warmedUp([{ batchSize: 3, x: { zeroData: true } }], { maxBatchSize: 0 })
   assert.deepEqual(runs, ['a [2]', 'b [2]'])

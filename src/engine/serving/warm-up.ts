@@ -5,6 +5,7 @@ import { randomFillSync } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
+import { waitTurn } from '../../base/run-in-slices.ts'
 import { realPathInside } from '../../base/safe-path.ts'
 import { ServerError, type ErrorCode } from '../../base/server-error.ts'
 import type { Instance } from '../../model/backend.ts'
@@ -66,6 +67,8 @@ async function warmUpInstance(instance: Instance, samples: readonly Sample[], so
   for (const sample of samples) {
     for (let run = 0; run < sample.runs; run++) {
       const failures = await runSample(instance, sample, source)
+      // An instance that answers at once would keep the event loop from everybody else until all runs are done.
+      await nextTurn()
       const [first] = failures
       if (first !== undefined)
         throw sampleFailed(
@@ -76,6 +79,8 @@ async function warmUpInstance(instance: Instance, samples: readonly Sample[], so
     }
   }
 }
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => waitTurn(resolve))
 
 const sampleFailed = (name: string, code: ErrorCode, reasons: readonly string[]): ServerError =>
   new ServerError(code, `failed to run warmup sample '${name}': ${reasons.map((reason) => `${reason}; `).join('')}`)
@@ -139,12 +144,17 @@ async function readBytes(
   const bytes = new Uint8Array(byteSize)
   // Random strings are empty ones, as in Triton; of a BOOL only two values have a meaning.
   if (dataType === 'BYTES') return bytes
-  for (let at = 0; at < byteSize; at += fillBytes) randomFillSync(bytes, at, Math.min(fillBytes, byteSize - at))
-  if (dataType === 'BOOL') for (let i = 0; i < byteSize; i++) bytes[i] = (bytes[i] as number) & 1
+  for (let at = 0; at < byteSize; at += fillBytes) {
+    const end = Math.min(at + fillBytes, byteSize)
+    randomFillSync(bytes, at, end - at)
+    if (dataType === 'BOOL') for (let i = at; i < end; i++) bytes[i] = (bytes[i] as number) & 1
+    if (end < byteSize) await nextTurn()
+  }
   return bytes
 }
 
-const fillBytes = 65536
+/** What is filled in one turn of the event loop. */
+const fillBytes = 1024 * 1024
 
 async function readDataFile(
   file: string,
