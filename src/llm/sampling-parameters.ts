@@ -24,6 +24,8 @@ export type SamplingParameters = {
   logitBias: ReadonlyMap<number, number>
   skipSpecialTokens: boolean
   addSpecialTokens: boolean
+  /** False: the whole prompt is computed for this request, whatever of it is in memory. */
+  cachePrompt: boolean
   /** GBNF; '': none. */
   grammar: string
   /** The JSON text of a schema; '': none. */
@@ -158,6 +160,7 @@ const readers: Readonly<Record<string, Reader>> = {
   logit_bias: (value) => ({ logitBias: biasOf(value) }),
   skip_special_tokens: boolean('skipSpecialTokens'),
   add_special_tokens: boolean('addSpecialTokens'),
+  cache_prompt: boolean('cachePrompt'),
   grammar: text('grammar', samplingLimits.grammarLength),
   json_schema: (value) => ({ jsonSchema: schemaOf(value) }),
   lora: text('lora', 256),
@@ -182,6 +185,7 @@ const defaults: SamplingParameters = {
   logitBias: new Map(),
   skipSpecialTokens: true,
   addSpecialTokens: true,
+  cachePrompt: true,
   grammar: '',
   jsonSchema: '',
   lora: '',

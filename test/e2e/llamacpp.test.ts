@@ -46,11 +46,6 @@ describe('a GGUF model', () => {
     const adapted = ['blk.3.attn_output.weight', 'blk.20.attn_output.weight']
     writeFileSync(path.join(folder, 'odd.gguf'), loraFile(adapted, 576, 1))
     writeFileSync(path.join(folder, 'strange.gguf'), loraFile(adapted, 576, 2))
-    const divided = { context_length: '256', kv_cells: '1024', max_sequences: '4', n_threads: '1' }
-    writeFileSync(
-      path.join(placeModel(file, repository, 'divided'), 'config.pbtxt'),
-      Object.entries(divided).map(([key, value]) => `parameters { key: "${key}" value { string_value: "${value}" } }`).join('\n'),
-    ) // prettier-ignore
     const vectors = path.join(placeModel(file, repository, 'vectors'), 'config.pbtxt')
     copyFileSync(path.join(projectRoot, 'examples/llm/models/vectors/config.pbtxt'), vectors)
     appendFileSync(vectors, lines.find((line) => line.includes('n_threads')) ?? '')
@@ -121,22 +116,6 @@ describe('a GGUF model', () => {
   test('says token by token what llama.cpp says when it is called plainly', async () => {
     for (const [i, prompt] of prompts.entries()) assertPlain((await ask(prompt)).text_output, plain[i] ?? [])
     assert.ok((await metric('galatea_llm_prefix_hit_tokens_total')) > 0, 'the system prompt was not computed each time')
-  })
-
-  test('says the same where each sequence has a memory of its own', async () => {
-    // The first one computes the system prompt; the others, which run at the same time, get copies of its memory.
-    const textOf = async (prompt: string): Promise<string> => {
-      const sampling_parameters = JSON.stringify({ temperature: 0, max_tokens: length })
-      const body = JSON.stringify({ text_input: prompt, sampling_parameters, exclude_input_in_output: true })
-      const response = await fetch(`${server.url}/v2/models/divided/generate`, { method: 'POST', body })
-      assert.equal(response.status, 200)
-      return ((await response.json()) as Answer).text_output
-    }
-    await textOf(prompts[0] ?? '')
-    const texts = await Promise.all(prompts.map(textOf))
-    for (const [i, text] of texts.entries()) assertPlain(text, plain[i] ?? [])
-    // Each of the four has the system prompt in common with the first one, and the first question was the same.
-    assert.ok((await metric('galatea_llm_prefix_hit_tokens_total', 'divided')) > 4 * 16)
   })
 
   async function tokensOf({ question, tokens }: RecordedAnswer): Promise<number[]> {

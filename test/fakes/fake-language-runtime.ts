@@ -31,11 +31,17 @@ export class FakeLanguageRuntime implements LanguageRuntime {
   openSamplers = 0
   decodedTokens = 0
   readonly cells: number
+  /** False: the rules of models whose memory is a state after all tokens. */
+  readonly sharesParts: boolean
   #entries: Entry[] = []
   #results: number[] = []
   #adapter = ''
 
-  constructor(settings: { cells: number; slots: number; contextLength: number; batchTokens: number }) {
+  constructor(
+    settings: { cells: number; slots: number; contextLength: number; batchTokens: number },
+    sharesParts = true,
+  ) {
+    this.sharesParts = sharesParts
     this.cells = settings.cells
     this.contextLength = settings.contextLength
     this.sequences = Array.from({ length: settings.slots }, () => [])
@@ -96,13 +102,15 @@ export class FakeLanguageRuntime implements LanguageRuntime {
   }
 
   forget(sequence: number, position: number): boolean {
-    ;(this.sequences[sequence] as Cell[]).length = position
-    return true
+    const memory = this.sequences[sequence] as Cell[]
+    const canCut = this.sharesParts || position === 0
+    memory.length = canCut ? position : 0
+    return canCut
   }
 
   share(source: number, target: number, length: number): void {
     if ((this.sequences[target] as Cell[]).length > 0) throw new Error('the target of a copy is empty')
-    this.sequences[target] = (this.sequences[source] as Cell[]).slice(0, length)
+    this.sequences[target] = (this.sequences[source] as Cell[]).slice(0, this.sharesParts ? length : undefined)
   }
 
   hasAdapter(): boolean {

@@ -44,6 +44,8 @@ export function readSampling(fields: RequestFields): SamplingParameters {
     const value = fields.flag(name)
     if (value !== null) sampling[name] = value
   }
+  // True is what every model does, and not all know the name.
+  if (fields.flag('cache_prompt') === false) sampling['cache_prompt'] = false
   const stop = readStop(fields)
   if (stop.length > 0) sampling['stop'] = stop
   const stopTokens = readTokens(fields, 'stop_token_ids', mostStopTokens)

@@ -26,6 +26,8 @@ export interface LanguageRuntime {
   readonly cells: number
   readonly contextLength: number
   readonly batch: RuntimeBatch
+  /** Whether a sequence can get a part of another's tokens. False: models whose memory is a state after all tokens give all or nothing. */
+  readonly sharesParts: boolean
   tokenize(text: string, addsSpecial: boolean): Promise<Int32Array>
   /** `grammar` is GBNF; '': none. Throws where it is none. */
   createSampler(sampling: SamplingParameters, prompt: Int32Array, grammar: string): RuntimeSampler

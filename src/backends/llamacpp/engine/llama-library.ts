@@ -79,6 +79,8 @@ export function openLlamaLibrary(folder: string, onLog: OnLog, usesGpus = false)
     embeddingLength: bind<number>(`int32_t llama_model_n_embd(${at} model)`),
     hasEncoder: bind<boolean>(`bool llama_model_has_encoder(${at} model)`),
     hasDecoder: bind<boolean>(`bool llama_model_has_decoder(${at} model)`),
+    isRecurrent: bind<boolean>(`bool llama_model_is_recurrent(${at} model)`),
+    isHybrid: bind<boolean>(`bool llama_model_is_hybrid(${at} model)`),
     contextCells: bind<number>(`uint32_t llama_n_ctx(${at} context)`),
     poolingOf: bind<number>(`int32_t llama_pooling_type(${at} context)`),
     canUseGpus: bind<boolean>('bool llama_supports_gpu_offload()'),
@@ -98,6 +100,27 @@ export function openLlamaLibrary(folder: string, onLog: OnLog, usesGpus = false)
     pieceOf: bind<number>(
       `int32_t llama_token_to_piece(${at} vocabulary, int32_t token, ${at} buffer, int32_t length, int32_t strip, bool special)`,
     ),
+    ...samplerCalls(bind),
+    openAdapter: bind<number>(`${at} llama_adapter_lora_init(${at} model, const char *path)`),
+    setAdapters: bind<number>(
+      `int32_t llama_set_adapters_lora(${at} context, ${at} adapters, size_t count, ${at} scales)`,
+    ),
+  }
+  const quiet = koffi.register((level: number, text: string) => onLog(level, text), koffi.pointer(logCallback))
+  bind<void>('void llama_log_set(llama_log *callback, uintptr_t user)')(quiet, 0)
+  const cuda = loadBackends(ggml, folder, usesGpus)
+  bind<void>('void llama_backend_init()')()
+  requireKnownVersion(library.contextDefaults(), files.llama)
+  if (cuda !== null && !library.canUseGpus()) throw noGpu(folder, cuda)
+  return { ...library, attachThreads: threadAttacher(base, ggml, bind) }
+}
+
+type Bind = <Result>(definition: string) => Call<Result>
+
+/** What chooses a token of logits. */
+function samplerCalls(bind: Bind) {
+  const at = 'uintptr_t'
+  return {
     chainDefaults: bind<StructValue>('llama_sampler_chain_params llama_sampler_chain_default_params()'),
     createChain: bind<number>(`${at} llama_sampler_chain_init(llama_sampler_chain_params params)`),
     addToChain: bind<void>(`void llama_sampler_chain_add(${at} chain, ${at} sampler)`),
@@ -112,18 +135,7 @@ export function openLlamaLibrary(folder: string, onLog: OnLog, usesGpus = false)
     topP: bind<number>(`${at} llama_sampler_init_top_p(float p, size_t least)`),
     minP: bind<number>(`${at} llama_sampler_init_min_p(float p, size_t least)`),
     grammar: bind<number>(`${at} llama_sampler_init_grammar(${at} vocabulary, const char *text, const char *root)`),
-    openAdapter: bind<number>(`${at} llama_adapter_lora_init(${at} model, const char *path)`),
-    setAdapters: bind<number>(
-      `int32_t llama_set_adapters_lora(${at} context, ${at} adapters, size_t count, ${at} scales)`,
-    ),
   }
-  const quiet = koffi.register((level: number, text: string) => onLog(level, text), koffi.pointer(logCallback))
-  bind<void>('void llama_log_set(llama_log *callback, uintptr_t user)')(quiet, 0)
-  const cuda = loadBackends(ggml, folder, usesGpus)
-  bind<void>('void llama_backend_init()')()
-  requireKnownVersion(library.contextDefaults(), files.llama)
-  if (cuda !== null && !library.canUseGpus()) throw noGpu(folder, cuda)
-  return { ...library, attachThreads: threadAttacher(base, ggml, bind) }
 }
 
 type Loaded = ReturnType<typeof koffi.load>
@@ -139,7 +151,7 @@ function loadBackends(ggml: Loaded, folder: string, usesGpus: boolean): CudaLoad
 }
 
 /** Without threads of its own a context makes and joins its threads anew in every decode. */
-function threadAttacher(base: Loaded, ggml: Loaded, bind: <Result>(definition: string) => Call<Result>) {
+function threadAttacher(base: Loaded, ggml: Loaded, bind: Bind) {
   const registryOf = ggml.func('uintptr_t ggml_backend_reg_by_name(const char *name)') as unknown as Call<number>
   const addressOf = base.func(
     'uintptr_t ggml_backend_reg_get_proc_address(uintptr_t registry, const char *name)',

@@ -35,6 +35,7 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   readonly vocabulary: number
   readonly vocabularySize: number
   readonly embeddingLength: number
+  readonly sharesParts: boolean
   readonly batch: TokenBatch
   readonly cells: number
   readonly contextLength: number
@@ -87,6 +88,7 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
     this.vocabularySize = library.tokenCount(this.vocabulary)
     this.embeddingLength = library.embeddingLength(this.#model)
     this.#encodes = library.hasEncoder(this.#model) && !library.hasDecoder(this.#model)
+    this.sharesParts = !library.isRecurrent(this.#model) && !library.isHybrid(this.#model)
     this.cells = library.contextCells(this.#context)
     this.contextLength = Math.min(settings.contextLength, this.cells)
     this.batch = new TokenBatch(settings.batchTokens)

@@ -5,7 +5,7 @@ import { CellBook } from './cell-book.ts'
 import type { LanguageRuntime } from './language-runtime.ts'
 import type { Sequence } from './sequence.ts'
 
-type SlotMemory = Pick<LanguageRuntime, 'cells' | 'forget' | 'share'>
+type SlotMemory = Pick<LanguageRuntime, 'cells' | 'sharesParts' | 'forget' | 'share'>
 
 export type Slot = {
   readonly id: number
@@ -60,6 +60,8 @@ export class SlotTable {
       if (other === slot) continue
       const length = Math.min(this.#commonLength(other, sequence), other.computed)
       if (length < longest) continue
+      // What the library would copy is the state after all computed tokens, also after those that the prompt does not have.
+      if (!this.#memory.sharesParts && length < other.computed) continue
       longest = length
       donor = other
     }
@@ -78,7 +80,8 @@ export class SlotTable {
 
   /** Whether another slot is just computing a beginning of the prompt that is longer than what can be reused now. */
   isBeingComputed(slot: Slot, sequence: Sequence): boolean {
-    const { lora } = sequence.sampling
+    const { lora, cachePrompt } = sequence.sampling
+    if (!this.#memory.sharesParts || !cachePrompt) return false
     return this.slots.some((other) => {
       const rival = other.sequence
       if (other === slot || rival === null || rival.isPaused || rival.next >= 0 || !rival.hasLooked) return false
@@ -141,7 +144,7 @@ export class SlotTable {
 
   /** How many tokens at the beginning are the same. The last token of a prompt is computed in any case, for what follows it. */
   #commonLength(slot: Slot, { tokens, sampling }: Sequence): number {
-    if (slot.adapter !== sampling.lora) return 0
+    if (slot.adapter !== sampling.lora || !sampling.cachePrompt) return 0
     return Math.min(commonStart(slot.tokens, tokens), tokens.length - 1)
   }
 
