@@ -24,13 +24,12 @@ import {
 import { tfservingFrontEnd } from '../../src/tfserving-front-end.ts'
 import { UnreadAnswers } from '../../src/transport/unread-answers.ts'
 import { encodeMessage } from '../../src/protocol/grpc/message-codec.ts'
-import { until as untilTrue } from '../until.ts'
+import { until } from '../until.ts'
 import { encode } from './grpc-fixture.ts'
 import { startHttpFixture, unmappedTfserving, type HttpFixture } from './http-fixture.ts'
 import { dataOf, headersOf, Http2RawClient, requestFields } from './http2-raw-client.ts'
 
 const mib = 1024 * 1024
-const until: typeof untilTrue = (condition, what, options) => untilTrue(condition, what, { seconds: 10, ...options })
 /** Every protocol that the ports may have. */
 const everyProtocol = anyPart({ tfserving: tfservingFrontEnd(anyPart()) })
 const httpOptions = defaultOptions().http

@@ -75,7 +75,7 @@ export class OtlpReceiver {
 
   /** Resolves once so many spans have come. */
   async received(count: number): Promise<ReceivedSpan[]> {
-    await until(() => this.spans.length >= count, `${count} spans`, { seconds: 20, seen: () => this.spans })
+    await until(() => this.spans.length >= count, `${count} spans`, { seen: () => this.spans })
     return this.spans
   }
 

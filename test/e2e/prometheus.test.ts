@@ -114,7 +114,7 @@ describe('a server that Prometheus watches', () => {
     let values: number[] = []
     const isThere = async (): Promise<boolean> =>
       (values = (await prometheus.query(expression)).map(({ value }) => value)).some(Number.isFinite)
-    await until(isThere, expression, { seconds: 10, everyMs: 100, seen: () => values })
+    await until(isThere, expression, { everyMs: 100, seen: () => values })
     return values
   }
 

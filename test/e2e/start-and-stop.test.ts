@@ -92,7 +92,7 @@ function heldResources(): string[] {
 async function leavesNothing(act: () => Promise<void>): Promise<void> {
   await act()
   const held = (): string => heldResources().join(' ')
-  await until(() => held() === heldBefore, `nothing but '${heldBefore}'`, { seconds: 10, seen: held })
+  await until(() => held() === heldBefore, `nothing but '${heldBefore}'`, { seen: held })
 }
 
 describe('a start that fails', () => {
@@ -148,7 +148,7 @@ test('a drain refuses new requests first, answers those in flight, and shows met
   const body = JSON.stringify({ inputs: [{ name: 'IN', shape: [1], datatype: 'INT32', data: [7] }] })
   const inFlight = fetch(`${http}/v2/models/echo/infer`, { method: 'POST', body })
   const page = async (): Promise<string> => (await fetch(`${metrics}/metrics`)).text()
-  await until(() => existsSync(path.join(repository.root, 'begun')), 'the request in flight', { seconds: 10 })
+  await until(() => existsSync(path.join(repository.root, 'begun')), 'the request in flight')
   const drained = server.drain(60_000)
   assert.equal(server.engine.isReady, false)
   assert.match(await page(), /galatea_ready 0/)
