@@ -193,6 +193,32 @@ describe('calls', () => {
     assertNone(tests.filter((file) => loop.test(withoutComments(read(file)))))
   })
 
+  test('to clocks of the processor do not happen in tests: a test counts, and holds on a slow machine', () => {
+    const forbidden = /\b(cpuUsage\(|threadCpuUsage|hrtime|performance\.now)/
+    const reasons: Readonly<Record<string, string>> = {
+      'src/base/exact-waits.test.ts': 'an alarm is never early; how late it is does not matter',
+      'src/cli/return-memory.test.ts': 'keeps a thread busy',
+      'src/frontends/metrics/metrics-routes.test.ts': 'keeps a thread busy',
+      'test/conformance/golden/run-step.ts': 'the deadline of a wait for what was recorded',
+      'test/conformance/http-differential-fuzz.test.ts': 'a seed, where none is given',
+      'test/conformance/http-fuzz.test.ts': 'a seed, where none is given',
+      'test/conformance/measured-server.ts': 'the longest turn, beside a fixed piece of work',
+      'test/e2e/attack-scenario.ts': 'figures for a benchmark',
+      'test/e2e/attacker.ts': 'an attack of so many seconds',
+      'test/e2e/console/console.test.ts': 'a recording of so many seconds',
+      'test/e2e/exit-limit.test.ts': 'an exit within 30 s that takes one, and without the limit a minute',
+      'test/e2e/health.test.ts': 'keeps a thread busy',
+      'test/e2e/ledger.test.ts': 'a figure that is printed',
+      'test/e2e/python-parking.test.ts': 'orders moments, and compares no lengths',
+      'test/tidy.test.ts': 'names what it forbids',
+      'test/until.ts': 'the deadline of a wait',
+    }
+    const tests = code.filter((file) => isTest(file) || file.startsWith('test/'))
+    const callers = tests.filter((file) => forbidden.test(withoutComments(read(file))))
+    assertNone(callers.filter((file) => reasons[file] === undefined))
+    assertNone(Object.keys(reasons).filter((file) => !callers.includes(file)))
+  })
+
   test('to the console do not happen in the server: it has a Log', () => {
     // The pages of src/console show programs to paste, and those may print.
     const server = sources.filter((file) => !file.startsWith('src/console/'))

@@ -4,6 +4,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { test } from 'node:test'
 import * as redis from '@redis/client'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { until } from '../../test/until.ts'
 import { boundAnswers, connectRedis } from './redis-client.ts'
 
 test('a Redis that is connected and does not answer fails the command in time, and the next answer counts again', async (t) => {
@@ -33,7 +34,7 @@ test('a Redis that is connected and does not answer fails the command in time, a
   assert.equal(String(await client.get('a')), 'OK')
   isSilent = true
   const late = assert.rejects(client.get('b'), /it did not answer within 2 s/)
-  while (asked.length < 2) await new Promise(setImmediate)
+  await until(() => asked.length >= 2, 'the second command')
   clock.advanceMs(2001)
   await late
   isSilent = false

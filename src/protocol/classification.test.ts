@@ -96,18 +96,10 @@ test('ranking a million classes is many short steps, and classes of all rows tog
   const scores = Float32Array.from({ length: 1_000_000 }, (_, i) => (i * 7919) % 1_000_003)
   const tensor = new Tensor('Y', 'FP32', [1_000_000], new Uint8Array(scores.buffer))
   const steps = classifyInSteps(tensor, 1_000_000, [], false)
-  let count = 0
-  let longestUs = 0
-  for (;;) {
-    const before = process.threadCpuUsage().user
-    const { done } = steps.next()
-    longestUs = Math.max(longestUs, process.threadCpuUsage().user - before)
-    count++
-    if (done === true) break
-  }
-  assert.ok(count > 100, String(count))
-  // On a quiet core a step takes a millisecond; the last one also collects garbage.
-  assert.ok(longestUs < 50_000, String(longestUs))
+  let count = 1
+  while (steps.next().done !== true) count++
+  // Of 16 × 1024 classes each: 31 to build the heap, 61 to take the classes out of it, 61 to write them.
+  assert.ok(count >= 150, String(count))
   const rows = new Tensor('Y', 'FP32', [8, 1000], new Uint8Array(32_000))
   assert.equal(classify(rows, 5, [], true).shape[0], 8)
   const many = new Tensor('Y', 'FP32', [1001, 1000], new Uint8Array(4_004_000))
