@@ -1,5 +1,6 @@
 // What the command line decides, as plain values. `startServer` builds a server from these options. Types only.
 
+import type { LinearPattern } from '../base/linear-pattern.ts'
 import type { RedisCacheOptions } from '../engine/cache/redis-response-cache.ts'
 import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
 import type { HttpOptions } from '../ports/http/http-options.ts'
@@ -162,7 +163,7 @@ export type TorchserveOptions = FurtherPortOptions & {
   /** Registered at the start. The name '' is that of the archive; the url `all` is every archive of the store. */
   readonly models: readonly { readonly name: string; readonly url: string }[]
   readonly allowsModelApi: boolean
-  readonly allowedUrls: readonly RegExp[]
+  readonly allowedUrls: readonly LinearPattern[]
   readonly defaultWorkers: number
   readonly jobQueueSize: number
   readonly responseTimeoutSecs: number

@@ -1,13 +1,16 @@
 // TorchServe's ports and what its config.properties says.
 
+import { LinearPattern } from '../base/linear-pattern.ts'
+import { messageOf } from '../base/server-error.ts'
 import { flag, ours, repeatable } from './flag.ts'
 import { badOption, boolean, byteSize, formOf, integer, port, portOrNone, text, type FlagForm } from './flag-forms.ts'
 
-const pattern: FlagForm<RegExp> = formOf('REGEX', (name, given) => {
+/** Of the whole address, in either case, as in TorchServe. Clients choose the address, so no pattern may take long. */
+const pattern: FlagForm<LinearPattern> = formOf('REGEX', (name, given) => {
   try {
-    return new RegExp(`^(?:${given})$`)
-  } catch {
-    throw badOption(name, `expected a regular expression, got '${given}'`)
+    return new LinearPattern(`^(?:${given})$`)
+  } catch (reason) {
+    throw badOption(name, `expected a regular expression in RE2's syntax, got '${given}': ${messageOf(reason)}`)
   }
 })
 

@@ -165,7 +165,8 @@ test("TorchServe's gRPC services answer: predictions, pieces, and every change o
       const answer = await management.call(rpc, type, value)
       return String(answer['msg'] ?? answer['details'])
     }
-    const registered = { url: 'probe.mar', initial_workers: 1, synchronous: true, model_name: 'again' }
+    // The archive says one worker, which counts more than the call.
+    const registered = { url: 'probe.mar', initial_workers: 2, synchronous: true, model_name: 'again' }
     assert.match(
       await msg('RegisterModel', 'RegisterModelRequest', registered),
       /^Model "again" Version: \S+ registered with 1 initial workers$/,
@@ -273,12 +274,19 @@ test('257 workers are refused, and so is a name that the repository has', async 
     `--model-repository=${exampleModels}`,
     '--torchserve-enable-model-api',
     '--torchserve-model=function.mar',
+    '--torchserve-allowed-url=https://(a+)+b',
   )
   const manage = (method: string, target: string): Promise<string> => text(ports.management, target, { method })
   assert.match(await manage('PUT', '/models/function?min_worker=257&synchronous=true'), /at most 256 workers/)
   assert.match(await manage('POST', '/models?url=function.mar&model_name=simple'), /ConflictStatusException/)
   assert.match(await manage('DELETE', '/models/simple'), /a model of the server's repository/)
   assert.match(await manage('POST', '/models?url=https://models.example/a.mar'), /does not match any allowed URL/)
+  // A pattern that takes for ever where all ways through it are tried one after the other.
+  assert.match(await manage('POST', `/models?url=https://${'a'.repeat(50)}c`), /does not match any allowed URL/)
+  assert.match(
+    await manage('POST', '/models?url=function.mar&model_name=none&initial_workers=-1'),
+    /registered with 0 initial workers/,
+  )
   const register = 'POST /models?url=function.mar&synchronous=true'
   const refused: readonly (readonly [string, string, RegExp])[] = [
     [`${register}&model_name=many&initial_workers=257`, 'BadRequestException', /at most 256 workers/],

@@ -114,6 +114,8 @@ function registerRequest(fields: Fields): RegisterRequest {
     ['responseTimeoutSecs', 'response_timeout'],
   ] as const
   const given = numbers.flatMap(([key, name]) => (/^\d{1,9}$/.test(fields(name)) ? [[key, Number(fields(name))]] : []))
+  // As in TorchServe, fewer workers than none are none.
+  if (/^-\d{1,9}$/.test(fields('initial_workers'))) given.push(['workers', 0])
   const handler = fields('handler') === '' ? {} : { handler: fields('handler') }
   return { url, name, given: { ...Object.fromEntries(given), ...handler } }
 }

@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import type { LinearPattern } from '../../base/linear-pattern.ts'
 import { realPathInside } from '../../base/safe-path.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { uploadPrefix } from '../stale-uploads.ts'
@@ -18,7 +19,7 @@ type TorchArchiveOptions = {
   /** '' for none. */
   readonly modelStore: string
   /** Patterns of addresses that may be downloaded; none: only files of the model store. */
-  readonly allowedUrls: readonly RegExp[]
+  readonly allowedUrls: readonly LinearPattern[]
   readonly limits: ArchiveLimits
   /** Where neither the call nor the archive says anything. */
   readonly defaults: Partial<TorchServing>
@@ -106,7 +107,7 @@ export class TorchArchives {
 
   async #download(url: string, file: string): Promise<string> {
     const { allowedUrls, maxArchiveBytes, downloadTimeoutMs } = this.#options
-    if (!allowedUrls.some((pattern) => pattern.test(url))) {
+    if (!allowedUrls.some((pattern) => pattern.matches(url))) {
       throw ServerError.withoutStack('INVALID_ARG', `Given URL ${url} does not match any allowed URL(s)`)
     }
     let seen = 0

@@ -30,7 +30,10 @@ const torchServingDefaults: TorchServing = {
   responseTimeoutSecs: 120,
 }
 
-/** As TorchServe: the call that registers comes before model-config.yaml, and that before the defaults of the server. */
+/**
+ * As TorchServe: the call that registers comes before model-config.yaml, and that before the defaults of the server. The number of
+ * workers is the exception: what model-config.yaml says of them comes first.
+ */
 export function servingOf(
   { config }: TorchArchive,
   given: Partial<TorchServing>,
@@ -49,7 +52,8 @@ export function servingOf(
     jobQueueSize: number('jobQueueSize', 1),
     responseTimeoutSecs: number('responseTimeout', 1),
   }
-  return { ...torchServingDefaults, ...defaults, ...defined(own), ...defined(given) }
+  const { workers } = own
+  return { ...torchServingDefaults, ...defaults, ...defined(own), ...defined(given), ...defined({ workers }) }
 }
 
 const defined = (values: Partial<Record<keyof TorchServing, unknown>>): Partial<TorchServing> =>
