@@ -72,7 +72,8 @@ async function runNamed(name: string, args: string[], io: CommandIo): Promise<nu
   const nearest = nearestWord(name, commands.keys())
   let hint = ''
   if (nearest !== null) hint = `did you mean 'galatea ${nearest}'?\n`
-  else if (name.includes('/') || existsSync(name)) hint = `to serve a folder of models: galatea --model-repository ${name}\n`
+  else if (name.includes('/') || existsSync(name))
+    hint = `to serve a folder of models: galatea --model-repository ${name}\n`
   io.stderr(`galatea: there is no command '${name}'\n${hint}Run 'galatea --help' for the commands.\n`)
   return 1
 }

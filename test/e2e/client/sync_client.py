@@ -259,10 +259,10 @@ class Refusals(Client):
         return self.client.infer(**{"model_name": "simple", "inputs": inputs, **arguments})
 
     def test_unknown_model(self):
-        """an unknown model or version is refused in Triton's words"""
+        """an unknown model or version is refused in Triton's words, with the versions that there are"""
         message = "Request for unknown model: 'nope' is not found"
         self.refused("404", message, lambda: self.infer_simple(model_name="nope"))
-        message = "Request for unknown model: 'simple' version 7 is not found"
+        message = "Request for unknown model: 'simple' version 7 is not found; it has version 1"
         self.refused("404", message, lambda: self.infer_simple(model_version="7"))
 
     def test_data_type(self):
