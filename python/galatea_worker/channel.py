@@ -58,10 +58,11 @@ class Channel:
         # Offsets freed by the garbage collector, which may run anywhere: they are only noted there, and sent later.
         self._freed = deque()
         self._is_closed = False
-        self._poller = None
+        self._poll = None
         if hasattr(select, "poll"):
-            self._poller = select.poll()
-            self._poller.register(fd, select.POLLIN)
+            poller = select.poll()
+            poller.register(fd, select.POLLIN)
+            self._poll = poller.poll
         self.handlers = {}
 
     # Writing
@@ -155,8 +156,8 @@ class Channel:
                 self._pass_on(None)
 
     def _has_arrived(self):
-        if self._poller is not None:
-            return self._poller.poll(0)
+        if self._poll is not None:
+            return self._poll(0)
         return select.select([self._fd], [], [], 0)[0]
 
     def _pass_on(self, leaving):
@@ -171,6 +172,10 @@ class Channel:
 
     def _read_frames(self):
         try:
+            # Linux wakes a thread that sleeps in `read` also when the other end takes an answer out of the same socket, for
+            # nothing. It does not do that with a thread that sleeps in `poll`.
+            if self._poll is not None:
+                self._poll()
             chunk = os.read(self._fd, _READ_BYTES)
         except OSError as error:
             chunk = b""
