@@ -5,7 +5,7 @@ import { chmod, open, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { messageOf } from '../base/server-error.ts'
 import { diffLines } from './diff-lines.ts'
-import { editConfigText, newConfigText } from './edit-config-text.ts'
+import { editConfigText, newConfigText, withParameter } from './edit-config-text.ts'
 import { instanceGroupsOf, keyOf, settingOf, type Setting } from './setting.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -30,6 +30,21 @@ export function planChange(repository: string, model: string, config: JsonObject
   const kind = wordOf(instanceGroupsOf(config)[0]?.['kind'])
   const edit = { now, setting, groupKind: kind === 'KIND_AUTO' ? '' : kind }
   const after = before === null ? newConfigText(model, wordOf(config['backend']), edit) : editConfigText(before, edit)
+  return { file, before, after, diff: diffLines(before ?? '', after, `${model}/config.pbtxt`) }
+}
+
+/** Parameters of a language model, by key and value. */
+export function planLanguageChange(
+  repository: string,
+  model: string,
+  parameters: readonly (readonly [key: string, value: string])[],
+): ConfigChange {
+  const file = configFile(repository, model)
+  const before = existsSync(file) ? readFileSync(file, 'utf8') : null
+  const after = parameters.reduce(
+    (text, [key, value]) => withParameter(text, key, value),
+    before ?? `name: "${model}"\n`,
+  )
   return { file, before, after, diff: diffLines(before ?? '', after, `${model}/config.pbtxt`) }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { diffLines } from './diff-lines.ts'
-import { editConfigText, newConfigText } from './edit-config-text.ts'
+import { editConfigText, newConfigText, withParameter } from './edit-config-text.ts'
 import type { Setting } from './setting.ts'
 
 const setting = { maxBatchSize: 16, delayUs: 500, instances: 3 }
@@ -166,4 +166,17 @@ test('a difference is shown as diff -u shows it', () => {
     '--- x\n+++ x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -11,3 +11,4 @@\n k\n l\n m\n+n\n',
   )
   assert.equal(diffLines('', 'a\n', 'x'), '--- /dev/null\n+++ x\n@@ -0,0 +1,1 @@\n+a\n')
+})
+
+test('a parameter is set where it stands, or added, and the rest of the file stays', () => {
+  const text =
+    '# mine\nparameters {\n  key: "n_threads" # few\n  value: { string_value: "1" }\n}\nparameters { key: "a" value { string_value: "b" } }\n'
+  assert.equal(withParameter(text, 'n_threads', '2'), text.replace('"1"', '"2"'))
+  const added = 'parameters { key: "max_sequences" value { string_value: "4" } }\n'
+  assert.equal(withParameter(text, 'max_sequences', '4'), text + added)
+  assert.equal(withParameter('name: "m"\r\n', 'max_sequences', '4'), `name: "m"\r\n${added.replace('\n', '\r\n')}`)
+  assert.throws(
+    () => withParameter('parameters [ { key: "a" value { string_value: "b" } } ]', 'a', 'c'),
+    /by hand: parameter 'a' to 'c'/,
+  )
 })

@@ -56,6 +56,33 @@ function validateEdited(text: string, { now, setting }: ConfigEdit): void {
   }
 }
 
+/** Sets a parameter, which is a text. Throws when the result would not have it. */
+export function withParameter(text: string, key: string, value: string): string {
+  // A file with line ends of Windows keeps them.
+  const isCarriaged = text.includes('\r\n')
+  const plain = isCarriaged ? text.replaceAll('\r\n', '\n') : text
+  const edited = parameterEdited(plain, key, JSON.stringify(value))
+  if (edited === null || parseModelConfigText(edited).config.parameters.get(key)?.stringValue !== value) {
+    throw new Error(`config.pbtxt cannot be edited in place; set it by hand: parameter '${key}' to '${value}'`)
+  }
+  return isCarriaged ? edited.replaceAll('\n', '\r\n') : edited
+}
+
+/** Null: the parameter stands where it cannot be changed, in a list of several. */
+function parameterEdited(text: string, key: string, quoted: string): string | null {
+  for (const field of fieldsOf(text).filter(({ name }) => name === 'parameters')) {
+    if (text[field.valueStart] === '[') continue
+    const inner = innerFields(text, field)
+    const named = inner.find(({ name }) => name === 'key')
+    const value = inner.find(({ name }) => name === 'value')
+    if (named === undefined || value === undefined) continue
+    if (text.slice(named.valueStart, named.end).slice(1, -1) !== key) continue
+    return withInner(text, value, 'string_value', quoted)
+  }
+  if (parseModelConfigText(text).config.parameters.has(key)) return null
+  return insertedLine(text, text.length, `parameters { key: "${key}" value { string_value: ${quoted} } }`)
+}
+
 function withScalar(text: string, name: string, value: string): string {
   const field = fieldsOf(text).find((each) => each.name === name)
   if (field !== undefined) return text.slice(0, field.valueStart) + value + text.slice(field.end)

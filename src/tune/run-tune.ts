@@ -13,6 +13,7 @@ import { findSetting, type MeasurePoint, type TuneLimits, type TuneVerdict } fro
 import { loadFromRepository, SettingMeter } from './measure-settings.ts'
 import { NotTunable, planSearch, type TunePlan } from './search-space.ts'
 import { configWith, keyOf, settingOf, settingText, type Setting } from './setting.ts'
+import { isLanguageModel, refuseFlags, tuneLanguage } from './tune-language.ts'
 import type { TuneOptions } from './tune-options.ts'
 import { tunePage } from './tune-page.ts'
 import { filesMark, TuneState } from './tune-state.ts'
@@ -104,6 +105,13 @@ class TuneRun {
     const client = await connect(this.#perfOptions([]))
     try {
       const served = await this.#served(client)
+      refuseFlags(this.#options, isLanguageModel(served))
+      if (isLanguageModel(served)) {
+        await this.#validateMemory()
+        await this.#validateControl(client, served)
+        const isInterrupted = (): boolean => this.#isInterrupted
+        return await tuneLanguage(client, this.#server, this.#options, { ...this.#host, isInterrupted })
+      }
       const plan = planSearch(served, this.#options)
       await this.#validateMemory()
       await this.#validateControl(client, served)

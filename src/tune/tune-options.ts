@@ -13,6 +13,10 @@ const flags = {
   'model-repository': { type: 'string' },
   'latency-ms': { type: 'string' },
   percentile: { type: 'string' },
+  'first-token-ms': { type: 'string' },
+  'inter-token-ms': { type: 'string' },
+  'prompt-tokens': { type: 'string' },
+  'output-tokens': { type: 'string' },
   'max-memory': { type: 'string' },
   'max-batch-size': { type: 'string' },
   'max-instances': { type: 'string' },
@@ -39,17 +43,20 @@ export const tuneHelp = `Usage: galatea tune -m MODEL --model-repository PATH [o
 Finds max_batch_size, the delay of dynamic batching and the number of instances that give a model the most throughput
 within your limits, by measuring. With --model-repository alone it starts a server of its own; with -u it uses yours, which
 must run with --model-control-mode=explicit, and loads the model with other settings meanwhile.
+Of a language model (GGUF) it finds how many requests are computed at a time, how much of a prompt in one step, and the threads.
 
   galatea tune -m digits --model-repository models --latency-ms 20
   galatea tune -m digits -u localhost:8000 --model-repository models --latency-ms 20 --max-memory 2GB --apply
 
 Limits:
       --latency-ms MS         No request may take longer, at the percentile (default: no limit)
+      --first-token-ms MS     Language models: the first token of an answer comes sooner, at p99 (default: no limit)
+      --inter-token-ms MS     The same for the time between two tokens
       --percentile P          Which share of the requests the limit is for (default 99)
       --max-memory SIZE       Of all the server's processes: 500MB, 2GB (default: no limit)
       --max-batch-size N      Largest batch to try (default 64)
       --max-instances N       Most instances to try (default: two per core, at most 8)
-      --max-concurrency N     Most requests at once (default 128)
+      --max-concurrency N     Most requests at once (default 128); language models: chats at once (default 16)
       --minutes M             When to stop searching (default 3)
 
 Server and requests:
@@ -58,6 +65,7 @@ Server and requests:
   -i, --protocol http|grpc    How to ask it (default http)
       --model-repository PATH Where the model's folder is: for the server that is started, for the diff and for --apply
       --metrics-url URL       Where the running server tells its memory (default http://HOST:8002/metrics)
+      --prompt-tokens N       Language models: of each chat (default 128), and --output-tokens N of each answer (default 32)
   -b, --batch-size N          Rows in one request (default 1)
       --shape NAME:D,D        The shape of an input with open dimensions; --input-data FILE, --string-length N,
       --sequence-length N     --sequence-length N and -H NAME:VALUE as in galatea perf
@@ -100,11 +108,16 @@ export function readTuneOptions(args: readonly string[]) {
     repository,
     latencyMs: numberOf(values['latency-ms'], '--latency-ms', Infinity),
     percentile: within(numberOf(values.percentile, '--percentile', 99), '--percentile', 1, 99.99),
+    firstTokenMs: numberOf(values['first-token-ms'], '--first-token-ms', Infinity),
+    interTokenMs: numberOf(values['inter-token-ms'], '--inter-token-ms', Infinity),
+    promptWords: countOf(values['prompt-tokens'], '--prompt-tokens', 128),
+    outputTokens: countOf(values['output-tokens'], '--output-tokens', 32),
     memoryMib: values['max-memory'] === undefined ? Infinity : mebibytesOf(values['max-memory']),
     maxBatchSize: countOf(values['max-batch-size'], '--max-batch-size', 64),
     /** 0: by the number of cores. */
     maxInstances: countOf(values['max-instances'], '--max-instances', 0),
     maxConcurrency: countOf(values['max-concurrency'], '--max-concurrency', 128),
+    headers: values.header ?? [],
     minutes: numberOf(values.minutes, '--minutes', 3),
     windowMs: countOf(values['window-ms'], '--window-ms', 400),
     reportFile: values.report ?? '',
@@ -123,6 +136,8 @@ export function readTuneOptions(args: readonly string[]) {
       ...(values['sequence-length'] === undefined ? [] : ['--sequence-length', values['sequence-length']]),
     ],
     serverFlags,
+    /** Names of the flags that the user gave. */
+    given: new Set(Object.keys(values)),
   }
 }
 
