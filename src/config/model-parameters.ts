@@ -105,7 +105,7 @@ export const modelParameters = {
   gpu_placement: row(
     every,
     oneOf('all', 'most_free'),
-    'On which of the GPUs of an instance group the model is: on all of them, as with Triton, or at each load on the one with the most free memory',
+    'On which of the GPUs of an instance group the model is: on all of them, as with Triton, or at each load on the one with the most free memory; models that load at the same time are on different ones',
   ),
   keep_warm: row(every, trueOrFalse, 'Once in memory the model stays there, whichever other model needs room'),
   idle_unload_secs: row(every, seconds, 'The model leaves the memory after so long without a request; 0: it stays'),

@@ -25,6 +25,7 @@ import { LoadProgress } from './load-progress.ts'
 import type { LoadSettings } from '../serving/load-version.ts'
 import { ModelDirectory, nameInFull } from './model-directory.ts'
 import { GpuMeter, type AskFree } from '../serving/gpu-meter.ts'
+import { GpuPlacement } from '../serving/gpu-placement.ts'
 import { freeGpuBytes } from '../../telemetry/gpu-count.ts'
 import { ModelResidency } from '../residency/model-residency.ts'
 import type { ServedModel } from '../serving/served-model.ts'
@@ -126,6 +127,7 @@ export class ModelLifecycle {
       models: this.#models,
       patience: this.#patience,
       changed: () => void this.#revision++,
+      gpuPlacement: new GpuPlacement(askFree),
       gpuMeter: new GpuMeter(askFree, gpuMemoryLimitBytes.size > 0),
     }
     const isEnsemble = (key: ModelKey): boolean => this.#ensembles.isEnsemble(key)

@@ -4,11 +4,9 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { engineOnShelf, shelvedModel } from '../../../test/fakes/engine-on-shelf.ts'
 import { ManualClock } from '../../../test/fakes/manual-clock.ts'
-import { configMessage, emptyModelConfig } from '../../config/model-config.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { GpuMeter } from '../serving/gpu-meter.ts'
-import { placeOnGpus } from '../serving/place-on-gpus.ts'
 
 const parameter = (key: string, value: string): string =>
   `parameters { key: "${key}" value { string_value: "${value}" } }`
@@ -102,13 +100,26 @@ test('a load beside another is not measured, unless loads wait for each other', 
   await assert.rejects(meter.measure([0], () => Promise.reject(new Error('no'))))
 })
 
-test('gpu_placement takes the GPU of the group with the most free memory', async () => {
-  const placed = async (value: string): Promise<number[]> => {
-    const group = configMessage('ModelInstanceGroup', { kind: 'KIND_GPU', gpus: [0, 1, 3] })
-    const config = { ...emptyModelConfig(), instanceGroup: [group] }
-    config.parameters.set('gpu_placement', { stringValue: value })
-    await placeOnGpus(config, (device) => Promise.resolve(device === 3 ? null : 10 + device))
-    return group.gpus
-  }
-  assert.deepEqual([await placed('most_free'), await placed('all')], [[1], [0, 1, 3]])
+test('gpu_placement takes the GPU of the group with the most free memory, and models that load together are on different ones', async () => {
+  // A GPU that nobody can tell of comes last.
+  const free = new Map([[0, 40], [1, 50], [2, 45]]) // prettier-ignore
+  const groups = 'instance_group { kind: KIND_GPU count: 1 gpus: [ 0, 1, 2, 3 ] }'
+  const placed = (name: string, value: string) =>
+    shelvedModel(
+      name,
+      `backend: "fake" ${parameter('gpu_placement', value)} ${groups}
+       input { name: "IN" data_type: TYPE_FP32 dims: 1 } output { name: "OUT" data_type: TYPE_FP32 dims: 1 }`,
+    )
+  const freeGpuBytes = (device: number): Promise<number | null> => Promise.resolve(free.get(device) ?? null)
+  const models = [placed('a', 'most_free'), placed('b', 'most_free'), placed('c', 'all')]
+  const { engine } = engineOnShelf(new ManualClock(), models, { gpuCount: 4 }, { freeGpuBytes })
+  const gpusOf = (name: string): number[] =>
+    engine.findVersion(name, '').config.instanceGroup.flatMap((group) => group.gpus)
+  // All of them load at the same time.
+  await engine.start()
+  assert.deepEqual(models.map(({ name }) => gpusOf(name)), [[1], [2], [0, 1, 2, 3]]) // prettier-ignore
+  free.set(0, 60)
+  await engine.unload('a', false)
+  await engine.load('a')
+  assert.deepEqual(gpusOf('a'), [0])
 })

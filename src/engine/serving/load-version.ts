@@ -21,7 +21,6 @@ import { overloadSettings } from '../../scheduling/overload-settings.ts'
 import { DynamicBatchScheduler } from '../../scheduling/dynamic-batch-scheduler.ts'
 import { dynamicBatchSettings } from '../../scheduling/dynamic-batch-settings.ts'
 import type { RateLimiter } from '../../scheduling/rate-limiter.ts'
-import { freeGpuBytes } from '../../telemetry/gpu-count.ts'
 import { SequenceScheduler } from '../../scheduling/sequence-scheduler.ts'
 import { sequenceSettings } from '../../scheduling/sequence-settings.ts'
 import { executedSignature } from '../../scheduling/sequence-signature.ts'
@@ -32,7 +31,7 @@ import type { LoadedParts } from './served-version.ts'
 import { SingleFlightScheduler } from '../../scheduling/single-flight-scheduler.ts'
 import { requireGpuMemory } from './gpu-load-limit.ts'
 import type { GpuMeter } from './gpu-meter.ts'
-import { devicesOf, placeOnGpus } from './place-on-gpus.ts'
+import { devicesOf, type GpuPlacement } from './gpu-placement.ts'
 import { LoadSteps } from './load-steps.ts'
 import { warmUp } from './warm-up.ts'
 
@@ -45,6 +44,8 @@ export type LoadDependencies = {
   readonly coresOf?: CoresOf | undefined
   /** Absent: nobody measures what models take of GPUs. */
   readonly gpuMeter?: GpuMeter
+  /** Absent: models are on all GPUs of their groups. */
+  readonly gpuPlacement?: GpuPlacement
   readonly clock: Clock
   readonly log: Log
   /** The Backend of that name, made or found on first use; null when there is none. */
@@ -80,12 +81,34 @@ export async function loadVersion(
   const steps = new LoadSteps(dependencies, draft.name, files.version)
   const backend = await requireBackend(dependencies, draft, files)
   steps.done('backend found', { backend: draft.backend })
-  const { config, signature } = await completeVersion(backend, settings, draft, files)
+  const completed = await completeVersion(dependencies, backend, settings, draft, files)
+  const { inputs, outputs, maxBatchSize } = completed.signature
   steps.done('configuration completed and checked', {
-    inputs: signature.inputs.length,
-    outputs: signature.outputs.length,
-    max_batch_size: signature.maxBatchSize,
+    inputs: inputs.length,
+    outputs: outputs.length,
+    max_batch_size: maxBatchSize,
   })
+  try {
+    return await openVersion(dependencies, settings, { ...completed, backend, files, steps, onReadinessChange })
+  } finally {
+    dependencies.gpuPlacement?.ended(completed.config)
+  }
+}
+
+type CompletedVersion = {
+  readonly backend: Backend
+  readonly config: ModelConfig
+  readonly signature: ModelSignature
+  readonly files: ModelFiles
+  readonly steps: LoadSteps
+  readonly onReadinessChange: () => void
+}
+
+async function openVersion(
+  dependencies: LoadDependencies,
+  settings: LoadSettings,
+  { backend, config, signature, files, steps, onReadinessChange }: CompletedVersion,
+): Promise<LoadedParts> {
   const { name } = config
   const initialStates = await readInitialStates(config, files.modelDirectory)
   const executed = config.sequenceBatching === null ? signature : executedSignature(config)
@@ -172,8 +195,9 @@ async function requireBackend(
   )
 }
 
-/** Without a Backend, the configuration is not completed from the model's files. */
+/** Without a Backend, the configuration is not completed from the model's files. `gpuPlacement` waits for the end of the load. */
 async function completeVersion(
+  { gpuPlacement }: LoadDependencies,
   backend: Backend | null,
   settings: LoadSettings,
   draft: ModelConfig,
@@ -184,11 +208,12 @@ async function completeVersion(
   normaliseModelConfig(config)
   const usesGpus = settings.gpuCount === 0 ? false : await backend?.usesGpus?.()
   normaliseInstanceGroups(config, { gpuCount: settings.gpuCount, usesGpus })
-  if (settings.gpuCount > 1) await placeOnGpus(config, freeGpuBytes)
   validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   const classNames = backend?.classNames?.(config, files) ?? []
   const labels = new Map([...classNames, ...(await readLabels(config, files.modelDirectory))])
-  return { config, signature: new ModelSignature(config, labels) }
+  const signature = new ModelSignature(config, labels)
+  if (settings.gpuCount > 1) await gpuPlacement?.place(config)
+  return { config, signature }
 }
 
 /** Configuration and signature of a version that is not loaded. A draft with inputs and outputs needs no Backend. */
@@ -200,7 +225,9 @@ export async function describeVersion(
 ): Promise<{ config: ModelConfig; signature: ModelSignature }> {
   const isComplete = draft.ensembleScheduling !== null || (draft.input.length > 0 && draft.output.length > 0)
   const backend = isComplete ? null : await requireBackend(dependencies, draft, files)
-  return completeVersion(backend, settings, draft, files)
+  const completed = await completeVersion(dependencies, backend, settings, draft, files)
+  dependencies.gpuPlacement?.ended(completed.config)
+  return completed
 }
 
 /** `config` with the instance groups and the version policy of `draft`. */
