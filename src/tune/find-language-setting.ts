@@ -21,7 +21,7 @@ export type LanguageLimits = {
   readonly memoryMib: number
 }
 
-export type LanguageSpace = { readonly [Member in keyof LanguageSetting]: readonly number[] }
+type LanguageSpace = { readonly [Member in keyof LanguageSetting]: readonly number[] }
 
 export type LanguageVerdict = {
   readonly asItIs: LanguagePoint | null

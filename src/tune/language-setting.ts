@@ -12,7 +12,7 @@ type JsonObject = Readonly<Record<string, unknown>>
 type Parameters = Readonly<Record<string, { readonly string_value?: string }>>
 
 /** Parameters of config.pbtxt by the member of a setting. */
-export const parameterOf: Readonly<Record<keyof LanguageSetting, string>> = {
+const parameterOf: Readonly<Record<keyof LanguageSetting, string>> = {
   slots: 'max_sequences',
   chunk: 'prompt_tokens_per_step',
   threads: 'n_threads',

@@ -11,7 +11,7 @@ import type { TunedServer } from './tuned-server.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-export type LanguageLoad = {
+type LanguageLoad = {
   readonly model: string
   readonly concurrency: number
   readonly promptWords: number
