@@ -62,11 +62,15 @@ export function withParameter(text: string, key: string, value: string): string 
   const isCarriaged = text.includes('\r\n')
   const plain = isCarriaged ? text.replaceAll('\r\n', '\n') : text
   const edited = parameterEdited(plain, key, JSON.stringify(value))
-  if (edited === null || parseModelConfigText(edited).config.parameters.get(key)?.stringValue !== value) {
+  if (edited === null || parametersIn(edited).get(key)?.stringValue !== value) {
     throw new Error(`config.pbtxt cannot be edited in place; set it by hand: parameter '${key}' to '${value}'`)
   }
   return isCarriaged ? edited.replaceAll('\n', '\r\n') : edited
 }
+
+/** As the file has them: what they mean is nothing to an editor. */
+const parametersIn = (text: string): ReadonlyMap<string, { readonly stringValue: string }> =>
+  parseModelConfigText(text).config.parameters
 
 /** Null: the parameter stands where it cannot be changed, in a list of several. */
 function parameterEdited(text: string, key: string, quoted: string): string | null {
@@ -79,7 +83,7 @@ function parameterEdited(text: string, key: string, quoted: string): string | nu
     if (text.slice(named.valueStart, named.end).slice(1, -1) !== key) continue
     return withInner(text, value, 'string_value', quoted)
   }
-  if (parseModelConfigText(text).config.parameters.has(key)) return null
+  if (parametersIn(text).has(key)) return null
   return insertedLine(text, text.length, `parameters { key: "${key}" value { string_value: ${quoted} } }`)
 }
 
