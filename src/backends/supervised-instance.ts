@@ -16,6 +16,8 @@ export interface Worker {
   readonly prefetchDepth?: number
   /** As that of an Instance. */
   readonly prepare?: Prepare | undefined
+  /** As that of an Instance, where the options say `isShared`. */
+  burden?(request: InferenceRequest): number
   /** Only for a Worker that is a process. */
   readonly processId?: number | undefined
   /** Answers the requests and then calls `executed` once, in the order of the batches. Never throws. */
@@ -53,6 +55,8 @@ type SupervisedInstanceOptions = {
   readonly maxExecutionMs: number
   /** The limit holds for answers that come after the execution, too. Absent: such answers may take any time. */
   readonly watchesAnswers?: boolean
+  /** The Worker has a `burden`. Absent: it has none. */
+  readonly isShared?: boolean
   /** The error text for the clients of a dead Worker, with --triton-defaults. */
   tritonDeathText(reason: string): string
 }
@@ -91,6 +95,7 @@ type State = 'STARTING' | 'READY' | 'WAITING' | 'CLOSED'
 export class SupervisedInstance implements Instance {
   readonly name: string
   readonly deviceId: number | undefined
+  readonly burden: Instance['burden']
   readonly #clock: Clock
   readonly #log: Log
   readonly #options: SupervisedInstanceOptions
@@ -115,6 +120,7 @@ export class SupervisedInstance implements Instance {
   private constructor(dependencies: { clock: Clock; log: Log }, options: SupervisedInstanceOptions) {
     this.name = options.name
     this.deviceId = options.deviceId
+    this.burden = options.isShared === true ? (request) => this.#worker?.burden?.(request) ?? Infinity : undefined
     this.#clock = dependencies.clock
     this.#log = dependencies.log
     this.#options = options

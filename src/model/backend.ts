@@ -91,6 +91,11 @@ export interface Instance {
    */
   readonly prefetchDepth?: number
   /**
+   * Of an Instance that computes several batches at the same time: how little the request suits it. Of several Instances the one with
+   * the least gets the request. Absent: an Instance computes one batch at a time, and all suit.
+   */
+  readonly burden?: ((request: InferenceRequest) => number) | undefined
+  /**
    * Prepares a Batch of these requests while every Instance of the model is busy. The scheduler passes the result on as
    * `prepared` of a Batch of exactly these requests, to any Instance of the model, or drops it. Null: there is nothing
    * to prepare. Absent: to prepare would not help at the moment.

@@ -44,6 +44,28 @@ test('an idle instance never waits while a request does', () => {
   assert.deepEqual(seen, ['a', 'b', 'c'])
 })
 
+test('of instances that compute several requests at a time, the one that a request suits best gets it', () => {
+  const { send, instances, outcomes } = schedulerUnderTest({ instanceCount: 3 })
+  const takers: string[] = []
+  // Each is idle again at once, as one with room for more.
+  for (const [i, instance] of instances.entries()) {
+    const given: string[] = []
+    instance.isHolding = false
+    instance.answer = (request) => {
+      given.push(request.id)
+      takers.push(`${request.id}${i}`)
+      request.respond(InferenceResponse.of([]))
+    }
+    instance.burden = ({ id }) => given.length - (given.includes(id) ? 2 : 0)
+  }
+  for (const id of ['a', 'b', 'c', 'd', 'd', 'd', 'd']) send(id)
+  assert.deepEqual(takers, ['a0', 'b1', 'c2', 'd2', 'd2', 'd2', 'd1'])
+  assert.equal(outcomes.length, 7)
+  Object.assign(instances[1] as HeldInstance, { isReady: false })
+  send('d')
+  assert.equal(takers.at(-1), 'd0', 'the next best, where the best is away')
+})
+
 test('a request above the bound of the queue is refused at once, with its id', () => {
   const { send, outcomes, scheduler } = schedulerUnderTest({ maxQueueSize: 1 })
   for (const id of ['a', 'b', 'c']) send(id)

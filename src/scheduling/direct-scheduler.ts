@@ -235,6 +235,7 @@ export class DirectScheduler implements Scheduler {
   #takeSeat(request: InferenceRequest): InstanceSeat | null {
     if (this.#sole !== null) return this.#canTake(this.#sole, request) ? this.#sole : null
     const idle = this.#idle
+    if (idle[0]?.instance.burden !== undefined) this.#lightestLast(request)
     for (let i = idle.length - 1; i >= 0; i--) {
       const seat = idle[i] as InstanceSeat
       if (!canBegin(seat.instance)) continue
@@ -242,6 +243,13 @@ export class DirectScheduler implements Scheduler {
       return seat
     }
     return null
+  }
+
+  /** Those that compute several batches at a time are idle as long as they take more, so the last one would get them all. */
+  #lightestLast(request: InferenceRequest): void {
+    const burdens = this.#idle.map(({ instance }) => (instance.isReady ? (instance.burden?.(request) ?? 0) : Infinity))
+    const [lightest] = this.#idle.splice(burdens.lastIndexOf(Math.min(...burdens)), 1)
+    if (lightest !== undefined) this.#idle.push(lightest)
   }
 
   #canTake({ instance, runningCount }: InstanceSeat, request: InferenceRequest): boolean {

@@ -172,6 +172,10 @@ export class LimitedInstance implements Instance {
     return this.#inner.isReady
   }
 
+  get burden(): Instance['burden'] {
+    return this.#inner.burden
+  }
+
   claim(): boolean {
     // An instance that runs cannot begin again, and must not wait in line, where others would make room for it.
     return !this.#isRunning && this.#limiter.mayRun(this)

@@ -328,6 +328,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'backends/onnx/native/buffer-pool.ts maxBytes',
     'backends/onnx/native/native-runner.ts maxKeptPlans',
     'frontends/openai/template-worker.ts mostParsed',
+    'backends/llamacpp/prompt-marks.ts mostMarks',
     'ports/http/router.ts mostKnownTargets',
     'protocol/torchserve/torch-request.ts mostKnownBytes',
     'ports/http/router.ts longestKnownTarget',

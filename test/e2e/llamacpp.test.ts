@@ -49,6 +49,8 @@ describe('a GGUF model', () => {
     const vectors = path.join(placeModel(file, repository, 'vectors'), 'config.pbtxt')
     copyFileSync(path.join(projectRoot, 'examples/llm/models/vectors/config.pbtxt'), vectors)
     appendFileSync(vectors, lines.find((line) => line.includes('n_threads')) ?? '')
+    const pair = path.join(placeModel(file, repository, 'pair'), 'config.pbtxt')
+    writeFileSync(pair, `${lines.filter((line) => !line.includes('lora')).join('\n')}\ninstance_group { count: 2 }`)
     mkdirSync(path.join(repository, 'broken/1'), { recursive: true })
     writeFileSync(path.join(repository, 'broken/1/model.gguf'), readFileSync(file).subarray(0, 3_000_000))
     receiver = await OtlpReceiver.start()
@@ -397,6 +399,28 @@ describe('a GGUF model', () => {
     const answer = await ask('word '.repeat(490), { max_tokens: 4 }, { return_num_output_tokens: true })
     assert.equal(answer['num_output_tokens'], 4)
     assert.ok((await metric('galatea_llm_kv_cells_used')) <= 512)
+  })
+
+  test('two instances share the chats, and a beginning goes where it is in memory', async () => {
+    await until(async () => (await fetch(`${server.url}/v2/models/pair/ready`)).ok, 'both are in memory')
+    const prompted = async (): Promise<number[]> => {
+      const page = await (await fetch(`http://${server.metricsAddress}/metrics`)).text()
+      const counts = /^galatea_llm_prompt_tokens_total\{.*model="pair".*\} ([\d.]+)$/gm
+      return [...page.matchAll(counts)].map(([, count]) => Number(count))
+    }
+    const talk = async (text: string, count: number): Promise<void> => {
+      const sampling_parameters = JSON.stringify({ temperature: 0, max_tokens: count, ignore_eos: true })
+      const body = JSON.stringify({ text_input: text, sampling_parameters, exclude_input_in_output: true })
+      const response = await fetch(`${server.url}/v2/models/pair/generate`, { method: 'POST', body })
+      assert.equal(response.status, 200, await response.text())
+    }
+    await Promise.all(Array.from({ length: 4 }, (_, i) => talk(chatPrompt(`${i}: what is a number?`), 60)))
+    const before = await prompted()
+    assert.equal(before.length, 2)
+    assert.equal(before[0], before[1], 'each had two chats')
+    for (const end of ['One.', 'Two.', 'Three.', 'Four.']) await talk(`${'A tale of the sea. '.repeat(20)}${end}`, 1)
+    const grown = (await prompted()).filter((count, i) => count > (before[i] as number))
+    assert.equal(grown.length, 1)
   })
 
   test('when its process is killed, each request fails once and the model is back', async () => {

@@ -42,6 +42,8 @@ export class HeldInstance implements Instance {
   answer: (request: InferenceRequest) => void = answerWithCopy
   /** Set by tests that want it: gathers ahead of time. */
   prepare?: Prepare | undefined
+  /** Set by tests that want it. */
+  burden?: Instance['burden']
   clock: Clock = systemClock
 
   constructor(name: string, seen: string[] = []) {

@@ -26,6 +26,7 @@ import type {
   GenerationEnd,
   ToEngine,
 } from './engine-protocol.ts'
+import { marksOf, PromptMarks } from './prompt-marks.ts'
 
 const entry = fileURLToPath(new URL(`./engine/engine-program${path.extname(import.meta.url)}`, import.meta.url))
 
@@ -61,6 +62,7 @@ export class LlamaWorker implements Worker {
   /** Tells that the last batch is executed; null while there is room for more. */
   #executed: (() => void) | null = null
   #openCount = 0
+  readonly #marks = new PromptMarks()
   /** What the library said before it ended its process. */
   #lastWords = ''
   #lastWordsNs = 0
@@ -103,6 +105,11 @@ export class LlamaWorker implements Worker {
 
   get processId(): number | undefined {
     return this.#process.processId
+  }
+
+  /** A prompt whose beginning is in memory may find half of the slots taken and is still computed sooner here. */
+  burden({ inputs }: InferenceRequest): number {
+    return this.#openCount / this.#place.task.settings.slots - this.#marks.knownShare(promptMarks(inputs)) / 2
   }
 
   execute(batch: Batch, executed: () => void): void {
@@ -153,6 +160,7 @@ export class LlamaWorker implements Worker {
       const key = this.#nextKey++
       const waitedMs = request.receivedNs === 0 ? 0 : (this.#clock.nowNs() - request.receivedNs) / 1e6
       const order = engineOrder(key, asked, { priority: request.priority, waitedMs })
+      this.#marks.note(promptMarks(request.inputs))
       this.#open.set(key, { request, asked })
       this.#openCount++
       this.#process.post(order)
@@ -269,6 +277,10 @@ export class LlamaWorker implements Worker {
     executed?.()
   }
 }
+
+/** Behind the four bytes of its length is the text. */
+const promptMarks = (inputs: readonly Tensor[]): number[] =>
+  marksOf(inputs.find(({ name }) => name === 'text_input')?.bytes.subarray(4) ?? new Uint8Array())
 
 function noteFigures(metrics: LanguageMetrics, figures: EngineFigures): void {
   for (const ms of figures.firstTokenMs) metrics.note('firstToken', ms / 1000)

@@ -72,6 +72,7 @@ export class LlamaCppBackend implements Backend {
         onReadinessChange: spec.onReadinessChange,
         cores: spec.cores,
         maxExecutionMs: 0,
+        isShared: true,
         launch,
         tritonDeathText: (reason) => `model '${source.name}', instance '${spec.name}' failed: ${reason}`,
       })
