@@ -63,10 +63,11 @@ test('what is wrong with a file is told with its line', async () => {
     ['models: [a, b]\nrules: [{ when: { country: DE }, to: b }]', /a router does not know it/],
     ['models: [a, b]\ntokenizer: c', /'tokenizer' must be one of a, b/],
     ['models: [a, b', /it is not YAML/],
-    [`models: [a, b]\n#${'x'.repeat(70_000)}`, /has 70016 characters, at most 65536 are read/],
+    [`models: [a, b]\n#${'x'.repeat(70_000)}`, /has 70016 bytes, at most 65536 are read/],
     [`models: [${Array.from({ length: 9 }, (_, i) => `m${i}`).join()}]`, /must have at most 8 items, got 9/],
     [`models: [a, b]\nrules:${'\n  - { weight: 1, to: b }'.repeat(65)}`, /must have at most 64 items, got 65/],
   ]
+  assert.match((await readRouteFile('/dev/zero', 'chat')).problems[0]?.message ?? '', /it is no file/)
   for (const [text, message] of wrong) {
     const { plan, problems } = await read(text)
     assert.equal(plan, null)

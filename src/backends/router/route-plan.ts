@@ -1,6 +1,6 @@
 // `route.yaml`, the model file of a router: which of several language models gets a request.
 
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { FileTextError, parseFileText } from '../../base/file-text.ts'
 import { PlanProblems, type PlanValue } from '../../base/plan-reader.ts'
 import { messageOf } from '../../base/server-error.ts'
@@ -52,12 +52,14 @@ export async function readRouteFile(
   })
   let text: string
   try {
+    const found = await stat(file)
+    if (!found.isFile()) return whole('it is no file', 'put the text of the route into it')
+    if (found.size > mostFileBytes) {
+      return whole(`it has ${found.size} bytes, at most ${mostFileBytes} are read`, 'leave out rules')
+    }
     text = await readFile(file, 'utf8')
   } catch (reason) {
     return whole(`it cannot be read: ${messageOf(reason)}`, 'put route.yaml into the folder of the version')
-  }
-  if (text.length > mostFileBytes) {
-    return whole(`it has ${text.length} characters, at most ${mostFileBytes} are read`, 'leave out rules')
   }
   try {
     const { value, positionOf } = parseFileText(text, 'yaml')
