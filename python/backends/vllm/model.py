@@ -2,6 +2,7 @@
 import asyncio
 import json
 import os
+import sys
 import threading
 import uuid
 
@@ -29,6 +30,11 @@ _OUTPUTS = [
     ("num_input_tokens", "TYPE_UINT32"),
     ("num_output_tokens", "TYPE_UINT32"),
 ]
+# The numbers and flags that Triton's backend takes as texts, too.
+_NUMBERS = frozenset(
+    "best_of max_tokens min_tokens n top_k seed logprobs prompt_logprobs temperature top_p min_p frequency_penalty "
+    "presence_penalty repetition_penalty length_penalty ignore_eos skip_special_tokens use_beam_search".split()
+)
 _MISSING = (
     "backend 'vllm' needs the package vllm in the Python that runs the model, and it cannot be imported: %s. "
     "Install it there (pip install vllm), or name another Python: --backend-config=vllm,interpreter=/path/to/python"
@@ -71,6 +77,7 @@ class TritonPythonModel:
         self._thread.start()
         arguments.setdefault("disable_log_stats", True)
         self._engine = self._wait(self._start(AsyncEngineArgs(**arguments)))
+        asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
 
     async def _start(self, arguments):
         try:
@@ -78,6 +85,18 @@ class TritonPythonModel:
         except ImportError:
             from vllm.engine.async_llm_engine import AsyncLLMEngine as AsyncLLM
         return AsyncLLM.from_engine_args(arguments)
+
+    async def _watch(self):
+        while True:
+            self._end_with_engine()
+            await asyncio.sleep(1)
+
+    def _end_with_engine(self):
+        """An engine whose own process has ended answers nothing more: the server starts this process anew."""
+        if getattr(self._engine, "errored", False):
+            sys.stderr.write("vLLM's engine has ended: %s\n" % getattr(self._engine, "dead_error", ""))
+            sys.stderr.flush()
+            os._exit(1)
 
     def _wait(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -95,7 +114,8 @@ class TritonPythonModel:
             await self._generate(_Asked(request), sender)
             sender.send(flags=final)
         except Exception as error:
-            code = pb_utils.TritonError.INVALID_ARG if isinstance(error, (ValueError, TypeError)) else pb_utils.TritonError.INTERNAL
+            self._end_with_engine()
+            code = pb_utils.TritonError.INVALID_ARG if _is_of_client(error) else pb_utils.TritonError.INTERNAL
             sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError("vLLM: %s" % error, code)), flags=final)
 
     async def _generate(self, asked, sender):
@@ -159,7 +179,9 @@ class _Asked:
             name: bool(read("return_" + name, False))
             for name in ("finish_reason", "cumulative_logprob", "logprobs", "num_input_tokens", "num_output_tokens")
         }
-        self._sampling = json.loads(text("sampling_parameters") or "{}")
+        given = text("sampling_parameters")
+        # As Triton's backend: the parameters of the request stand for the input where that is not given.
+        self._sampling = _of_parameters(json.loads(request.parameters())) if given is None else json.loads(given or "{}")
 
     def sampling(self):
         given = dict(self._sampling)
@@ -198,6 +220,30 @@ class _Asked:
             "num_output_tokens": (counts, np.uint32),
         }
         return tensors + [_tensor(name, *rows[name]) for name, isWanted in self.wants.items() if isWanted]
+
+
+def _of_parameters(parameters):
+    """Parameters of a request may be texts where vLLM wants numbers, and not all of them are for vLLM."""
+    names = {name for name, _, _ in _INPUTS}
+    return {
+        key: _plain(value) if key in _NUMBERS and isinstance(value, str) else value
+        for key, value in parameters.items()
+        if key not in names and not key.startswith("triton_")
+    }
+
+
+def _plain(text):
+    try:
+        return json.loads(text.lower())
+    except ValueError:
+        return text
+
+
+def _is_of_client(error):
+    """Versions of vLLM from 0.12 on have classes of their own for wrong requests."""
+    return isinstance(error, (ValueError, TypeError)) or any(
+        kind.__name__ == "VLLMClientError" for kind in type(error).__mro__
+    )
 
 
 def _structured(schema, grammar):

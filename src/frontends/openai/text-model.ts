@@ -277,7 +277,9 @@ type LogprobOfModel = {
 
 function readLogprobs(json: string): TokenLogprob[] {
   if (json === '' || json === 'null') return []
-  const parsed = JSON.parse(json) as LogprobOfModel | readonly LogprobOfModel[]
+  // The order of members counts, and JavaScript would put those with the smaller number first.
+  const ordered = json.replaceAll(/"(\d+)":(?= ?\{)/g, '"id $1":')
+  const parsed = JSON.parse(ordered) as LogprobOfModel | readonly LogprobOfModel[]
   return (Array.isArray(parsed) ? (parsed as readonly LogprobOfModel[]) : [parsed as LogprobOfModel]).map(tokenLogprob)
 }
 

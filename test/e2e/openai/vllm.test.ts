@@ -5,6 +5,7 @@ import { chmod, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { temporaryRepository } from '../../fixtures/temporary-repository.ts'
+import { until } from '../../until.ts'
 import { testPython } from '../python-checks.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
 
@@ -75,6 +76,8 @@ test("requests of the guides to Triton's vLLM backend are answered as there", as
   assert.deepEqual(events.map((event) => [event.text_output, event.num_output_tokens]), [['opt', 1], [' says', 1], [' hi', 1]]) // prettier-ignore
   const refused = await post('/v2/models/m/generate', { text_input: 'hi', sampling_parameters: '{"temperature": -1}' })
   assert.match(refused.text, /vLLM: temperature must be non-negative/)
+  const most = { text_input: 'hi', exclude_input_in_output: true, parameters: { stream: false, max_tokens: '2' } }
+  assert.equal(JSON.parse((await post('/v2/models/m/generate', most)).text).text_output, 'opt says')
 })
 
 test("the OpenAI API asks vLLM's own tokenizer for the prompt of a chat", async () => {
@@ -83,9 +86,19 @@ test("the OpenAI API asks vLLM's own tokenizer for the prompt of a chat", async 
   assert.equal(choices[0].message.content, 'opt says <user>x<assistant>')
   assert.equal(choices[0].finish_reason, 'stop')
   assert.equal(choices[0].logprobs.content[1]?.token, ' says')
+  const long = await post('/v1/completions', { model: 'm', prompt: 'x'.repeat(2000) })
+  assert.match(long.text, /maximum context length is 1000 tokens.*"invalid_request_error"/)
+  assert.equal(long.status, 400)
   assert.equal(usage.completion_tokens, 3)
   assert.equal((await ask({ response_format: { type: 'json_object' } })).choices[0].message.content, '{"ok": true}')
   assert.equal((await ask({ max_tokens: 1 })).choices[0].finish_reason, 'length')
+})
+
+test('an engine that has ended is started anew', async () => {
+  const ask = (text: string): ReturnType<typeof post> => post('/v2/models/m/generate', { text_input: text })
+  assert.match((await ask('die')).text, /"error"/)
+  await until(async () => (await ask('hi')).status === 200, 'the model is back')
+  assert.match(server.output, /vLLM's engine has ended/)
 })
 
 test('a model that cannot be loaded says why', () => {
