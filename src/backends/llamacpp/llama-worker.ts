@@ -108,8 +108,8 @@ export class LlamaWorker implements Worker {
   }
 
   /** A prompt whose beginning is in memory may find half of the slots taken and is still computed sooner here. */
-  burden({ inputs }: InferenceRequest): number {
-    return this.#openCount / this.#place.task.settings.slots - this.#marks.knownShare(promptMarks(inputs)) / 2
+  burden(request: InferenceRequest): number {
+    return this.#openCount / this.#place.task.settings.slots - this.#marks.knownShare(promptMarks(request)) / 2
   }
 
   execute(batch: Batch, executed: () => void): void {
@@ -160,7 +160,7 @@ export class LlamaWorker implements Worker {
       const key = this.#nextKey++
       const waitedMs = request.receivedNs === 0 ? 0 : (this.#clock.nowNs() - request.receivedNs) / 1e6
       const order = engineOrder(key, asked, { priority: request.priority, waitedMs })
-      this.#marks.note(promptMarks(request.inputs))
+      this.#marks.note(marksByRequest.get(request) ?? [])
       this.#open.set(key, { request, asked })
       this.#openCount++
       this.#process.post(order)
@@ -278,9 +278,18 @@ export class LlamaWorker implements Worker {
   }
 }
 
-/** Behind the four bytes of its length is the text. */
-const promptMarks = (inputs: readonly Tensor[]): number[] =>
-  marksOf(inputs.find(({ name }) => name === 'text_input')?.bytes.subarray(4) ?? new Uint8Array())
+/** Of requests that one of several instances gets: all of them ask for the same marks. Nobody asks a sole instance. */
+const marksByRequest = new WeakMap<InferenceRequest, readonly number[]>()
+
+function promptMarks(request: InferenceRequest): readonly number[] {
+  const known = marksByRequest.get(request)
+  if (known !== undefined) return known
+  // Behind the four bytes of its length is the text.
+  const text = request.inputs.find(({ name }) => name === 'text_input')?.bytes.subarray(4)
+  const marks = text === undefined ? [] : marksOf(text)
+  marksByRequest.set(request, marks)
+  return marks
+}
 
 function noteFigures(metrics: LanguageMetrics, figures: EngineFigures): void {
   for (const ms of figures.firstTokenMs) metrics.note('firstToken', ms / 1000)
