@@ -84,10 +84,12 @@ function noSuchAddress(wanted: Wanted): string {
   return `this machine has no address '${wanted.address}' to serve ${wanted.kind} at: ${others}, with ${flagOf(wanted, 'address')}`
 }
 
+const takenPort = (wanted: Wanted): string =>
+  `${wanted.kind} port ${wanted.port} on ${wanted.address} is in use by another process; choose another with ${flagOf(wanted, 'port')}`
+
 /** By the code of the system's error. */
 const messages: Readonly<Record<string, (wanted: Wanted) => string>> = {
-  EADDRINUSE: (wanted) =>
-    `${wanted.kind} port ${wanted.port} on ${wanted.address} is in use by another process; choose another with ${flagOf(wanted, 'port')}`,
+  EADDRINUSE: takenPort,
   EADDRNOTAVAIL: noSuchAddress,
   ENOTFOUND: noSuchAddress,
   EAI_AGAIN: noSuchAddress,
@@ -95,6 +97,5 @@ const messages: Readonly<Record<string, (wanted: Wanted) => string>> = {
     `this user may not serve ${wanted.kind} at port ${wanted.port}: choose a port above 1023 with ${flagOf(wanted, 'port')}`,
 }
 
-export function portInUse(wanted: Wanted, cause: Error): ServerError {
-  return new ServerError('UNAVAILABLE', messages['EADDRINUSE']?.(wanted) ?? '', { cause })
-}
+export const portInUse = (wanted: Wanted, cause: Error): ServerError =>
+  new ServerError('UNAVAILABLE', takenPort(wanted), { cause })

@@ -23,14 +23,13 @@ const configFile = (repository: string, model: string): string => path.join(repo
 
 /** `config`: the configuration that the server has now. */
 export function planChange(repository: string, model: string, config: JsonObject, setting: Setting): ConfigChange {
-  const file = configFile(repository, model)
-  const before = existsSync(file) ? readFileSync(file, 'utf8') : null
   const now = settingOf(config)
-  if (keyOf(now) === keyOf(setting)) return { file, before, after: before ?? '', diff: '' }
+  if (keyOf(now) === keyOf(setting)) return changeBy((before) => before ?? '', repository, model)
   const kind = wordOf(instanceGroupsOf(config)[0]?.['kind'])
   const edit = { now, setting, groupKind: kind === 'KIND_AUTO' ? '' : kind }
-  const after = before === null ? newConfigText(model, wordOf(config['backend']), edit) : editConfigText(before, edit)
-  return { file, before, after, diff: diffLines(before ?? '', after, `${model}/config.pbtxt`) }
+  const edited = (before: string | null): string =>
+    before === null ? newConfigText(model, wordOf(config['backend']), edit) : editConfigText(before, edit)
+  return changeBy(edited, repository, model)
 }
 
 /** Parameters of a language model, by key and value. */
@@ -39,12 +38,16 @@ export function planLanguageChange(
   model: string,
   parameters: readonly (readonly [key: string, value: string])[],
 ): ConfigChange {
+  const edit = (before: string | null): string =>
+    parameters.reduce((text, [key, value]) => withParameter(text, key, value), before ?? `name: "${model}"\n`)
+  return changeBy(edit, repository, model)
+}
+
+/** `edit` gets null when the model has no file. */
+function changeBy(edit: (before: string | null) => string, repository: string, model: string): ConfigChange {
   const file = configFile(repository, model)
   const before = existsSync(file) ? readFileSync(file, 'utf8') : null
-  const after = parameters.reduce(
-    (text, [key, value]) => withParameter(text, key, value),
-    before ?? `name: "${model}"\n`,
-  )
+  const after = edit(before)
   return { file, before, after, diff: diffLines(before ?? '', after, `${model}/config.pbtxt`) }
 }
 

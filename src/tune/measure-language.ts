@@ -3,7 +3,9 @@
 import { messageOf } from '../base/server-error.ts'
 import type { InferenceClient } from '../client/inference-client.ts'
 import { openAiFigures } from '../perf/openai/openai-figures.ts'
+import { atOnce } from '../perf/openai/run-openai.ts'
 import { sampleOf, type OpenAiSample } from '../perf/openai/openai-sample.ts'
+import type { PerfOptions } from '../perf/perf-options.ts'
 import type { LanguagePoint } from './find-language-setting.ts'
 import { configWithLanguage, type LanguageSetting } from './language-setting.ts'
 import { loadFromRepository } from './measure-settings.ts'
@@ -18,7 +20,7 @@ type LanguageLoad = {
   readonly outputTokens: number
   /** No chat begins after this time. */
   readonly windowMs: number
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: PerfOptions['headers']
 }
 
 export class LanguageMeter {
@@ -65,16 +67,11 @@ export class LanguageMeter {
     this.#isChanged = false
   }
 
-  /** Every lane has one chat at least. */
   async #window(isOver: () => boolean): Promise<{ samples: OpenAiSample[]; seconds: number }> {
     const { concurrency, windowMs } = this.#load
-    const samples: OpenAiSample[] = []
     const startMs = performance.now()
-    const lane = async (): Promise<void> => {
-      do samples.push(await this.#ask())
-      while (!isOver() && performance.now() - startMs < windowMs)
-    }
-    await Promise.all(Array.from({ length: concurrency }, lane))
+    const isDone = (): boolean => isOver() || performance.now() - startMs >= windowMs
+    const samples = await atOnce(() => this.#ask(), concurrency, isDone)
     return { samples, seconds: (performance.now() - startMs) / 1000 }
   }
 
@@ -93,7 +90,7 @@ export class LanguageMeter {
     return sampleOf(() =>
       fetch(`http://${this.#server.url.replace(/^http:\/\//, '')}/v1/chat/completions`, {
         method: 'POST',
-        headers: { 'Content-Type': 'application/json', ...headers },
+        headers: { 'Content-Type': 'application/json', ...Object.fromEntries(headers) },
         body,
       }),
     )

@@ -102,7 +102,8 @@ class TuneRun {
   }
 
   async run(): Promise<number> {
-    const client = await connect(this.#perfOptions([]))
+    const perf = this.#perfOptions([])
+    const client = await connect(perf)
     try {
       const served = await this.#served(client)
       refuseFlags(this.#options, isLanguageModel(served))
@@ -110,7 +111,7 @@ class TuneRun {
         await this.#validateMemory()
         await this.#validateControl(client, served)
         const isInterrupted = (): boolean => this.#isInterrupted
-        return await tuneLanguage(client, this.#server, this.#options, { ...this.#host, isInterrupted })
+        return await tuneLanguage(client, this.#server, this.#options, perf.headers, { ...this.#host, isInterrupted })
       }
       const plan = planSearch(served, this.#options)
       await this.#validateMemory()

@@ -80,7 +80,7 @@ const isDecoupled = (config: JsonObject): boolean =>
 /** Never below the present size, because a client may send that many rows in one request. */
 const batchSizesFrom = (now: number, most: number): number[] => doublings(Math.max(4, now), Math.max(now, most))
 
-function doublings(from: number, to: number): number[] {
+export function doublings(from: number, to: number): number[] {
   const values: number[] = []
   for (let value = from; value <= to; value *= 2) values.push(value)
   // The end is included, also when it is not a power of two.

@@ -12,8 +12,10 @@ import {
 } from './find-language-setting.ts'
 import { changedParameters, languageSettingOf, languageText, type LanguageSetting } from './language-setting.ts'
 import { LanguageMeter } from './measure-language.ts'
-import { NotTunable } from './search-space.ts'
+import type { PerfOptions } from '../perf/perf-options.ts'
+import { doublings, NotTunable } from './search-space.ts'
 import type { TuneOptions } from './tune-options.ts'
+import { clock } from './tune-text.ts'
 import type { TunedServer } from './tuned-server.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -68,6 +70,7 @@ export async function tuneLanguage(
   client: InferenceClient,
   server: TunedServer,
   options: TuneOptions,
+  headers: PerfOptions['headers'],
   host: LanguageHost,
 ): Promise<number> {
   const { model, minutes, promptWords, outputTokens } = options
@@ -78,11 +81,10 @@ export async function tuneLanguage(
   host.stdout(`Tuning '${model}' at ${server.url}; now: ${languageText(now)}\n`)
   host.stdout(`- ${concurrency} chats at once, prompts of about ${promptWords} tokens, answers of ${outputTokens}\n`)
   const windowMs = options.given.has('window-ms') ? options.windowMs : usualWindowMs
-  const headers = headersOf(options.headers)
   const meter = new LanguageMeter(client, server, config, { model, concurrency, promptWords, outputTokens, windowMs, headers }) // prettier-ignore
   const startedMs = performance.now()
   const space = {
-    threads: doublings(cores),
+    threads: doublings(1, cores),
     slots: slotSteps.filter((slots) => slots <= Math.max(2 * concurrency, now.slots)),
     chunk: chunkSteps,
   }
@@ -143,21 +145,11 @@ async function conclude(
   return 0
 }
 
-const headersOf = (lines: readonly string[]): Record<string, string> =>
-  Object.fromEntries(lines.map((line) => [line.split(':', 1)[0] ?? '', line.slice(line.indexOf(':') + 1).trim()]))
-
-function doublings(most: number): number[] {
-  const values: number[] = []
-  for (let value = 1; value < most; value *= 2) values.push(value)
-  return [...values, most]
-}
-
 const figuresText = ({ tokensPerSecond, firstTokenMs, interTokenMs }: LanguagePoint): string =>
   `${tokensPerSecond.toFixed(1)} tokens/s, first token p99 ${firstTokenMs.toFixed(0)} ms, between tokens p99 ${interTokenMs.toFixed(0)} ms`
 
 function pointText(point: LanguagePoint, elapsedMs: number, limits: LanguageLimits): string {
-  const seconds = Math.floor(elapsedMs / 1000)
-  const time = `[${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}]`
+  const time = `[${clock(elapsedMs)}]`
   if (point.failure !== '') return `${time} ${languageText(point.setting)}: ${point.failure}\n`
   return `${time} ${languageText(point.setting)}: ${figuresText(point)}${excessOf(point, limits) > 1 ? ', above the limits' : ''}\n`
 }

@@ -117,7 +117,6 @@ export function readTuneOptions(args: readonly string[]) {
     /** 0: by the number of cores. */
     maxInstances: countOf(values['max-instances'], '--max-instances', 0),
     maxConcurrency: countOf(values['max-concurrency'], '--max-concurrency', 128),
-    headers: values.header ?? [],
     minutes: numberOf(values.minutes, '--minutes', 3),
     windowMs: countOf(values['window-ms'], '--window-ms', 400),
     reportFile: values.report ?? '',

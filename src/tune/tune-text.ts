@@ -80,7 +80,7 @@ const rate = ({ inferPerSecond }: MeasuredPoint): string =>
 
 const milliseconds = ({ latencyMs }: MeasuredPoint): string => latencyMs.toFixed(latencyMs < 10 ? 2 : 1)
 
-function clock(ms: number): string {
+export function clock(ms: number): string {
   const seconds = Math.floor(ms / 1000)
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
 }

@@ -71,7 +71,7 @@ function overAfter({ requestCount, measurement }: PerfOptions, isInterrupted: ()
 }
 
 /** So many calls are under way at once. */
-async function atOnce(send: Send, count: number, isOver: () => boolean): Promise<OpenAiSample[]> {
+export async function atOnce(send: Send, count: number, isOver: () => boolean): Promise<OpenAiSample[]> {
   const samples: OpenAiSample[] = []
   const lane = async (): Promise<void> => {
     while (!isOver()) samples.push(await send())
