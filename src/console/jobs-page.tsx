@@ -3,9 +3,22 @@ import { useState } from 'preact/hooks'
 import { may } from './caller-rights.ts'
 import { countText, dateText, durationText, rateText } from './figure-text.ts'
 import { models } from './live-store.ts'
-import { Badge, Card, Code, confirmThen, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
+import { NewCard } from './new-card.tsx'
+import {
+  Badge,
+  Card,
+  Choice,
+  Code,
+  confirmThen,
+  Empty,
+  Notice,
+  PageHead,
+  Table,
+  useEvery,
+  useLoaded,
+} from './parts.tsx'
 import { linkTo } from './route.ts'
-import { call, messageOf } from './server-api.ts'
+import { call } from './server-api.ts'
 
 type Job = {
   readonly id: string
@@ -187,51 +200,29 @@ function NewJob({ onDone }: { readonly onDone: () => void }): JSX.Element {
   const [model, setModel] = useState(names[0] ?? '')
   const [files, setFiles] = useState('in/*.jsonl')
   const [output, setOutput] = useState('')
-  const [failure, setFailure] = useState('')
   const body = { model, input: { files }, ...(output === '' ? {} : { output: { file: output } }) }
-  const start = async (event: Event): Promise<void> => {
-    event.preventDefault()
-    try {
-      await call('/v2/jobs', body)
-      onDone()
-    } catch (reason) {
-      setFailure(messageOf(reason))
-    }
-  }
   return (
-    <Card title="New job">
-      <form class="columns even flush" onSubmit={(event) => void start(event)}>
-        <div class="stack">
-          <label class="field">
-            <span>Model</span>
-            <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
-              {names.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          </label>
-          <label class="field">
-            <span>Files below the folder of jobs, one request in each line</span>
-            <input value={files} onInput={(event) => setFiles(event.currentTarget.value)} />
-          </label>
-          <label class="field">
-            <span>File for the answers</span>
-            <input
-              value={output}
-              placeholder="the server keeps them"
-              onInput={(event) => setOutput(event.currentTarget.value)}
-            />
-          </label>
-          {failure === '' ? null : <Notice tone="bad">{failure}</Notice>}
-          <button type="submit" class="main" disabled={model === '' || files === ''}>
-            Start
-          </button>
-        </div>
-        <div>
-          <p class="soft">The same by the API, which also reads queues: POST /v2/jobs</p>
-          <Code>{JSON.stringify(body, null, 2)}</Code>
-        </div>
-      </form>
-    </Card>
+    <NewCard
+      title="New job"
+      path="/v2/jobs"
+      more=", which also reads queues"
+      body={body}
+      isWhole={model !== '' && files !== ''}
+      onDone={onDone}
+    >
+      <Choice label="Model" value={model} of={names} onChange={setModel} />
+      <label class="field">
+        <span>Files below the folder of jobs, one request in each line</span>
+        <input value={files} onInput={(event) => setFiles(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        <span>File for the answers</span>
+        <input
+          value={output}
+          placeholder="the server keeps them"
+          onInput={(event) => setOutput(event.currentTarget.value)}
+        />
+      </label>
+    </NewCard>
   )
 }

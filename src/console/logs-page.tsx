@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { may } from './caller-rights.ts'
 import { timeText } from './figure-text.ts'
 import { models } from './live-store.ts'
-import { Card, Empty, Notice, PageHead, useLoaded } from './parts.tsx'
+import { Card, Choice, Empty, Notice, PageHead, useLoaded } from './parts.tsx'
 import { client, messageOf, readFeed } from './server-api.ts'
 
 type Line = {
@@ -42,23 +42,8 @@ export function LogsPage(): JSX.Element {
         The last lines of the server, and new ones as they come.
       </PageHead>
       <div class="toolbar">
-        <label class="field">
-          <span>Level</span>
-          <select value={level} onChange={(event) => setLevel(event.currentTarget.value)}>
-            {levels.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-        <label class="field">
-          <span>Model</span>
-          <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
-            <option value="">all</option>
-            {names.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
+        <Choice label="Level" value={level} of={levels} onChange={setLevel} />
+        <Choice label="Model" value={model} of={names} none="all" onChange={setModel} />
         <label class="field grow">
           <span>Text</span>
           <input type="search" maxLength={200} value={text} onInput={(event) => setText(event.currentTarget.value)} />

@@ -11,7 +11,7 @@ import { ModelHistory } from './model-history.tsx'
 import { ModelInstances } from './model-instances.tsx'
 import { ModelRegistry } from './model-registry.tsx'
 import { ModelActions } from './models-page.tsx'
-import { Card, Empty, Notice, PageHead, StateBadge, Table, Tabs, useEvery, useLoaded } from './parts.tsx'
+import { Card, Choice, Empty, Notice, PageHead, StateBadge, Table, Tabs, useEvery, useLoaded } from './parts.tsx'
 import { linkTo } from './route.ts'
 import { client } from './server-api.ts'
 import { seriesOf, useFigureSeries } from './server-series.ts'
@@ -51,14 +51,7 @@ export function ModelPage({ name }: { readonly name: string }): JSX.Element {
         ))}
       {serving.length > 1 ? (
         <div class="toolbar">
-          <label class="field">
-            <span>Version</span>
-            <select value={version} onChange={(event) => choose(event.currentTarget.value)}>
-              {serving.map((entry) => (
-                <option key={entry.version}>{entry.version}</option>
-              ))}
-            </select>
-          </label>
+          <Choice label="Version" value={version} of={serving.map(({ version }) => version)} onChange={choose} />
         </div>
       ) : null}
       {version === '' ? <Empty>No version of this model serves.</Empty> : <Serving name={name} version={version} />}

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import type { RegisteredModel } from '../client/web.ts'
 import { may } from './caller-rights.ts'
 import { bytesText, dateText } from './figure-text.ts'
-import { confirmThen, Empty, Table, useLoaded } from './parts.tsx'
+import { Choice, confirmThen, Empty, Table, useLoaded } from './parts.tsx'
 import { call, client } from './server-api.ts'
 
 type Labels = Readonly<Record<string, string>>
@@ -106,14 +106,7 @@ function NewLabel({
         <span>Label</span>
         <input value={label} maxLength={64} onInput={(event) => setLabel(event.currentTarget.value.trim())} />
       </label>
-      <label class="field">
-        <span>Version</span>
-        <select value={version} onChange={(event) => setVersion(event.currentTarget.value)}>
-          {versions.map((each) => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
-      </label>
+      <Choice label="Version" value={version} of={versions} onChange={setVersion} />
       <button type="submit" class="quiet" disabled={label === '' || version === ''}>
         Set the label
       </button>

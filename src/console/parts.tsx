@@ -375,3 +375,28 @@ export const Table = ({
     </div>
   )
 }
+
+/** A field that chooses one of `of`. `none` is shown for the empty text, where that may be chosen, too. */
+export const Choice = ({
+  label,
+  value,
+  of,
+  none,
+  onChange,
+}: {
+  readonly label: string
+  readonly value: string
+  readonly of: readonly string[]
+  readonly none?: string
+  readonly onChange: (value: string) => void
+}): JSX.Element => (
+  <label class="field">
+    <span>{label}</span>
+    <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+      {none === undefined ? null : <option value="">{none}</option>}
+      {of.map((each) => (
+        <option key={each}>{each}</option>
+      ))}
+    </select>
+  </label>
+)

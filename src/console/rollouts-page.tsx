@@ -4,7 +4,20 @@ import { ExperimentCards, type ExperimentDetails } from './experiment-cards.tsx'
 import { countText, dateText, msText, shareText } from './figure-text.ts'
 import { FaultsCard } from './faults-card.tsx'
 import { facts, models } from './live-store.ts'
-import { Badge, Card, Code, confirmThen, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
+import { NewCard } from './new-card.tsx'
+import {
+  Badge,
+  Card,
+  Choice,
+  Code,
+  confirmThen,
+  Empty,
+  Notice,
+  PageHead,
+  Table,
+  useEvery,
+  useLoaded,
+} from './parts.tsx'
 import { linkTo } from './route.ts'
 import { ShadowCard, type ShadowCopies } from './shadow-card.tsx'
 import { rolloutIsOver, rolloutTone, rolloutWords, versionsText, type Summary } from './rollout-words.ts'
@@ -105,61 +118,32 @@ function NewRollout({ onDone }: { readonly onDone: () => void }): JSX.Element {
   const [candidate, setCandidate] = useState('latest')
   const [weights, setWeights] = useState('1, 5, 25, 50')
   const [minutes, setMinutes] = useState(10)
-  const [failure, setFailure] = useState('')
   const steps = weights
     .split(/[\s,]+/)
     .filter((word) => word !== '')
     .map((weight) => ({ weight: Number(weight), for: `${minutes}m` }))
   const body = { model, candidate: /^\d+$/.test(candidate) ? Number(candidate) : candidate, steps }
-  const start = async (event: Event): Promise<void> => {
-    event.preventDefault()
-    try {
-      await call('/v2/rollouts', body)
-      onDone()
-    } catch (reason) {
-      setFailure(messageOf(reason))
-    }
-  }
   return (
-    <Card title="New rollout">
-      <form class="columns even flush" onSubmit={(event) => void start(event)}>
-        <div class="stack">
-          <label class="field">
-            <span>Model</span>
-            <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
-              {names.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          </label>
-          <label class="field">
-            <span>Candidate: a version number, or latest</span>
-            <input value={candidate} onInput={(event) => setCandidate(event.currentTarget.value)} />
-          </label>
-          <label class="field">
-            <span>Per cent of requests, step by step</span>
-            <input value={weights} onInput={(event) => setWeights(event.currentTarget.value)} />
-          </label>
-          <label class="field">
-            <span>Minutes of each step</span>
-            <input
-              type="number"
-              min={0}
-              value={minutes}
-              onInput={(event) => setMinutes(Number(event.currentTarget.value))}
-            />
-          </label>
-          {failure === '' ? null : <Notice tone="bad">{failure}</Notice>}
-          <button type="submit" class="main">
-            Start
-          </button>
-        </div>
-        <div>
-          <p class="soft">The same by the API: POST /v2/rollouts</p>
-          <Code>{JSON.stringify(body, null, 2)}</Code>
-        </div>
-      </form>
-    </Card>
+    <NewCard title="New rollout" path="/v2/rollouts" body={body} isWhole={model !== ''} onDone={onDone}>
+      <Choice label="Model" value={model} of={names} onChange={setModel} />
+      <label class="field">
+        <span>Candidate: a version number, or latest</span>
+        <input value={candidate} onInput={(event) => setCandidate(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        <span>Per cent of requests, step by step</span>
+        <input value={weights} onInput={(event) => setWeights(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        <span>Minutes of each step</span>
+        <input
+          type="number"
+          min={0}
+          value={minutes}
+          onInput={(event) => setMinutes(Number(event.currentTarget.value))}
+        />
+      </label>
+    </NewCard>
   )
 }
 

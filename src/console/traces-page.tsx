@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { msText, timeText } from './figure-text.ts'
 import { models } from './live-store.ts'
-import { Card, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
+import { Card, Choice, Empty, Notice, PageHead, Table, useEvery, useLoaded } from './parts.tsx'
 import { call, client, messageOf } from './server-api.ts'
 
 type Span = {
@@ -66,15 +66,7 @@ export function TracesPage(): JSX.Element {
       </p>
       {found.error === '' ? null : <Notice tone="bad">{found.error}</Notice>}
       <div class="toolbar">
-        <label class="field">
-          <span>Model</span>
-          <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
-            <option value="">all</option>
-            {names.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
+        <Choice label="Model" value={model} of={names} none="all" onChange={setModel} />
         <label class="field">
           <span>Slower than, in ms</span>
           <input
