@@ -1,16 +1,17 @@
-// Everything in a configuration that names a place on the disk, as one table. A configuration that came over the network may
-// name nothing outside the model's folder: `refuseOutsidePaths` reads this table, so a path that has a row here is checked.
+// Everything in a configuration that names a place, as one table. A configuration that came over the network may name nothing
+// outside the model's folder: `refuseOutsidePaths` reads this table, so a path that has a row here is checked.
 
 import type { FieldSchema, MessageSchema } from '../protobuf/message-schema.ts'
 import { modelConfigSchema } from './model-config-schema.ts'
 import type { ModelConfig } from './model-config.ts'
-import { isPathParameter } from './model-parameters.ts'
+import { isOperatorsParameter, isPathParameter } from './model-parameters.ts'
 
 /**
  * Where a path begins: in each version's folder, in the model's folder or in a folder of that name inside it, or where the
- * server was started. `backend`: it is looked for beside a backend's own files, so it must be a plain name.
+ * server was started. `backend`: it is looked for beside a backend's own files, so it must be a plain name. `operator`: it is
+ * no path, and only the operator may name it.
  */
-type PathBase = 'version' | 'model' | 'warmup' | 'initial_state' | 'working directory' | 'backend'
+type PathBase = 'version' | 'model' | 'warmup' | 'initial_state' | 'working directory' | 'backend' | 'operator'
 
 type NamedPath = { readonly field: string; readonly value: string; readonly base: PathBase }
 
@@ -30,9 +31,8 @@ export const pathFields: Readonly<Record<string, PathBase>> = {
 export function* namedPaths(config: ModelConfig): Generator<NamedPath> {
   for (const path of pathsIn(modelConfigSchema(), config)) if (path.value !== '') yield path
   for (const [key, { stringValue }] of config.parameters) {
-    if (isPathParameter(key) && stringValue !== '') {
-      yield { field: `parameters["${key}"]`, value: stringValue, base: 'working directory' }
-    }
+    const base = isPathParameter(key) ? 'working directory' : isOperatorsParameter(key) ? 'operator' : null
+    if (base !== null && stringValue !== '') yield { field: `parameters["${key}"]`, value: stringValue, base }
   }
 }
 

@@ -35,9 +35,11 @@ export type ParameterRow<Value> = {
   readonly isModelFirst?: true
   /** The value names a file or folder. In a configuration from the network it must lie in the model's folder. */
   readonly isPath?: true
+  /** The value is the operator's alone: an address, or the name of a secret. A configuration from the network cannot change it. */
+  readonly isOperators?: true
 }
 
-type Traits<Value> = Pick<ParameterRow<Value>, 'obstacles' | 'isPerInput' | 'isModelFirst' | 'isPath'>
+type Traits<Value> = Pick<ParameterRow<Value>, 'obstacles' | 'isPerInput' | 'isModelFirst' | 'isPath' | 'isOperators'>
 
 const row = <Value>(
   backends: readonly string[] | null,
@@ -62,6 +64,7 @@ const inPython = ['python', 'torchserve', 'vllm', 'pytorch', 'tensorflow', 'open
 const modelFirst = { isModelFirst: true } as const
 const perInput = { isPerInput: true } as const
 const isPath = { isPath: true } as const
+const isOperators = { isOperators: true } as const
 const count = numberThat('an integer of 0 or more', (value) => Number.isSafeInteger(value) && value >= 0)
 const seconds = numberThat('a number of seconds', (value) => Number.isFinite(value) && value >= 0)
 const notNegative = numberThat('a number that is not negative', (value) => Number.isFinite(value) && value >= 0)
@@ -143,10 +146,10 @@ export const modelParameters = {
     upstream,
     anyText,
     'The address of [another OpenAI server](../guide/which-engine.md#upstreams), as `https://host/v1`',
-    isPath,
+    isOperators,
   ),
   upstream_model: row(upstream, anyText, "The upstream's name of the model; without: the model's own name"),
-  api_key_env: row(upstream, anyText, 'The environment variable with the key; without: `OPENAI_API_KEY`', isPath),
+  api_key_env: row(upstream, anyText, 'The environment variable with the key; without: `OPENAI_API_KEY`', isOperators),
   upstream_timeout_ms: row(upstream, wholeNumberUpTo(0x7fffffff), 'How long one answer may take; 600000'),
   upstream_max_concurrent: row(upstream, wholeNumberUpTo(4096), 'Calls of one instance that are under way at once; 64'),
   single_flight: row(
@@ -373,6 +376,8 @@ export function parameterRow(backend: string, key: string): AnyRow | null {
 
 /** Whether the value of the key is a path, whichever backend reads it. */
 export const isPathParameter = (key: string): boolean => byKey.get(key)?.isPath === true
+
+export const isOperatorsParameter = (key: string): boolean => byKey.get(key)?.isOperators === true
 
 /** What is wrong with the parameters that Galatea reads, or with one of them. */
 export function* parameterProblems(config: ModelConfig, only?: ParameterKey): Generator<ConfigProblem> {

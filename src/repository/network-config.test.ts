@@ -41,6 +41,7 @@ const textParameters = [
 
 const rows = Object.entries(modelParameters as Record<string, ParameterRow<unknown>>)
 const pathParameters = rows.filter(([, row]) => row.isPath === true).map(([key]) => key)
+const operatorsParameters = rows.filter(([, row]) => row.isOperators === true).map(([key]) => key)
 
 type Step = { readonly schema: MessageSchema; readonly field: FieldSchema }
 /** Every text field of the schema, with the way to it. */
@@ -62,7 +63,8 @@ test('every text field of a configuration is a path with a row, or a name; so is
   assert.deepEqual([...found].filter((each) => !(each in pathFields) && !names.includes(each)), []) // prettier-ignore
   for (const each of [...Object.keys(pathFields), ...names]) assert.ok(found.has(each), each)
   const anyText = rows.filter(([, row]) => row.rule.expected === '').map(([key]) => key)
-  assert.deepEqual(anyText.filter((key) => !pathParameters.includes(key) && !textParameters.includes(key)), []) // prettier-ignore
+  const known = new Set([...pathParameters, ...operatorsParameters, ...textParameters])
+  assert.deepEqual(anyText.filter((key) => !known.has(key)), []) // prettier-ignore
   assert.ok(pathParameters.includes('EXECUTION_ENV_PATH') && pathParameters.includes('CPU_EXTENSION_PATH'))
 })
 
@@ -109,6 +111,8 @@ const outside = (): string[] => [
   '/etc/passwd', '/nowhere', '../outside/there', '../../x', '../../../../../../etc/passwd', 'a/../../../m2/x', '../m2',
   path.join(root, 'outside/there'), path.join(root, 'm2'), 'link', 'link/there', 'link/nothing', './link/there', 'a\\..\\..\\x', 'x\0', '..', '/',
   '$$TRITON_MODEL_DIRECTORY/../outside/there', '$$TRITON_MODEL_DIRECTORY/link/there', `${path.join(root, 'm')}/../m2/x`,
+  // The text leads back into the folder; the system would follow the link first.
+  `http://host/../../../../../../../../..${path.join(root, 'm')}/x`, '$$TRITON_MODEL_DIRECTORY/link/../file', 'link/../file',
 ] // prettier-ignore
 
 test('no path field takes a place outside the folder of the model, whether it is there or not', async () => {
@@ -134,6 +138,17 @@ test('no path parameter does either', async () => {
     }
     for (const value of ['$$TRITON_MODEL_DIRECTORY/env', path.join(root, 'm', 'new.tar.gz'), '']) {
       assert.equal(await isRefused(configWithParameter(key, value)), false, `${key} '${value}'`)
+    }
+  }
+})
+
+test('an address and the name of a secret come from the operator alone, wherever their text seems to lead', async () => {
+  assert.deepEqual(operatorsParameters, ['upstream_url', 'api_key_env'])
+  for (const key of operatorsParameters) {
+    for (const value of [...outside(), '$$TRITON_MODEL_DIRECTORY/env', path.join(root, 'm', 'file'), 'HOME']) {
+      assert.ok(await isRefused(configWithParameter(key, value)), `${key} '${value}'`)
+      const where = { ...place, ownConfig: configWithParameter(key, value) }
+      assert.equal(await isRefused(configWithParameter(key, value), where), false, `${key} '${value}'`)
     }
   }
 })

@@ -13,6 +13,11 @@ type ModelPlace = {
   readonly ownConfig: ModelConfig | null
 }
 
+const rules: Readonly<Record<string, string>> = {
+  backend: 'must be a name without slashes',
+  operator: 'must be what config.pbtxt in the repository says',
+}
+
 /** Says to the client which path is refused; other failures of a poll are told to the log only, as in Triton. */
 export class OutsidePathError extends ServerError {}
 
@@ -29,10 +34,8 @@ export async function refuseOutsidePaths(config: ModelConfig, place: ModelPlace)
   for (const named of namedPaths(config)) {
     const { field, value, base } = named
     if (own.has(keyOf(named))) continue
-    const isGood = base === 'backend' ? isPlainName(value) : await isInModel(value, base, place)
-    if (isGood) continue
-    const rule =
-      base === 'backend' ? 'must be a name without slashes' : "must lead to a place inside the model's folder"
+    if (base !== 'operator' && (base === 'backend' ? isPlainName(value) : await isInModel(value, base, place))) continue
+    const rule = rules[base] ?? "must lead to a place inside the model's folder"
     throw new OutsidePathError(
       'INVALID_ARG',
       `${field} '${value.slice(0, 200)}' of model '${config.name}' ${rule}: the configuration came with a load request`,
@@ -44,8 +47,15 @@ const keyOf = ({ field, value }: { readonly field: string; readonly value: strin
 
 const isPlainName = (name: string): boolean => name !== '..' && name !== '.' && !/[/\\\0]/.test(name)
 
+/** `link/..`: the system follows the link before it goes up, and a comparison of texts does not. */
+function goesUpBehindName(value: string): boolean {
+  const parts = value.split('/')
+  const name = parts.findIndex((part) => part !== '' && part !== '.' && part !== '..')
+  return name >= 0 && parts.includes('..', name)
+}
+
 async function isInModel(value: string, base: string, { modelDirectory, versions }: ModelPlace): Promise<boolean> {
-  if (/[\\\0]/.test(value)) return false
+  if (/[\\\0]/.test(value) || goesUpBehindName(value)) return false
   const full = value.replaceAll(modelDirectoryWord, () => modelDirectory)
   const folders =
     base === 'version'
