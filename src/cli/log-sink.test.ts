@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
@@ -38,13 +38,29 @@ test('what is pending at exit is written at once', () => {
   assert.equal(readFileSync(file, 'utf8'), 'last words\n')
 })
 
-test('a place that can no longer be written ends the sink quietly', async () => {
-  const sink = LogSink.openFile('/dev/full')
-  sink.write('there is no room for this\n')
-  await sink.flush()
-  sink.write('nor for this\n')
-  sink.flushNow()
+test('while the disk is full lines are dropped and counted, and the log goes on when there is room', async () => {
+  const file = path.join(directory, 'full.log')
+  symlinkSync('/dev/full', file)
+  const sink = LogSink.openFile(file)
+  for (const text of ['no room\n', 'for a\ntable\n', 'nor this\n']) {
+    sink.write(text)
+    await sink.flush()
+  }
+  assert.equal(sink.droppedCount, 4)
+  rmSync(file)
+  sink.reopen()
+  sink.write('there is room\n')
   await sink.close()
+  assert.match(readFileSync(file, 'utf8'), /^4 log lines were dropped: the disk was full[^\n]*\nthere is room\n$/)
+})
+
+test('a sink whose descriptor is gone ends quietly', async () => {
+  const sink = new LogSink(987_654)
+  for (let i = 0; i < 2; i++) {
+    sink.write('nobody reads this\n')
+    await sink.flush()
+  }
+  assert.equal(sink.droppedCount, 0)
 })
 
 test('beyond its bound lines are dropped and counted, never kept', async () => {

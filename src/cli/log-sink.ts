@@ -18,7 +18,8 @@ type LogSinkOptions = {
 /**
  * A stalled reader (a paused terminal, a full pipe) must not stall the server, and process.stdout writes to pipes
  * synchronously. So the sink collects text and hands it to the thread pool, one write at a time. When the reader is
- * gone (EPIPE), the sink ends without an error: the server works without a reader of its log.
+ * gone (EPIPE), the sink ends without an error: the server works without a reader of its log. While the disk is full, lines are
+ * counted and dropped, and each further line is another attempt.
  *
  * When a tool that rotates logs has renamed or removed the file, the sink opens a new file of the same name: on
  * `reopen`, and by itself within a second of writing.
@@ -30,8 +31,13 @@ export class LogSink {
   readonly #droppedLine: (count: number) => string
   #pending: string[] = []
   #pendingChars = 0
+  /** Dropped since the last line in place of dropped ones. */
   #droppedLines = 0
   #droppedCount = 0
+  /** What the line in place of dropped ones says that is being written; 0: there is none. */
+  #toldLines = 0
+  /** The last line was cut off by a disk that was full. */
+  #isTorn = false
   #isWriting = false
   #isBroken = false
   #isReopenDue = false
@@ -57,8 +63,7 @@ export class LogSink {
   write(text: string): void {
     if (this.#isBroken) return
     if (this.#pendingChars + text.length > maxPendingChars) {
-      this.#droppedLines++
-      this.#droppedCount++
+      this.#drop(1)
       return
     }
     this.#pending.push(text)
@@ -103,14 +108,18 @@ export class LogSink {
   }
 
   #takePending(): string {
-    if (this.#droppedLines > 0) {
-      this.#pending.push(this.#droppedLine(this.#droppedLines))
-      this.#droppedLines = 0
-    }
+    this.#toldLines = this.#droppedLines
+    if (this.#droppedLines > 0) this.#pending.push(this.#droppedLine(this.#droppedLines))
+    this.#droppedLines = 0
     const text = this.#pending.join('')
     this.#pending = []
     this.#pendingChars = 0
     return text
+  }
+
+  #drop(lines: number): void {
+    this.#droppedLines += lines
+    this.#droppedCount += lines
   }
 
   #writeNext(): void {
@@ -124,7 +133,8 @@ export class LogSink {
       this.#writes.check()
       return
     }
-    this.#lookForFile(() => this.#writeBytes(Buffer.from(text), 0))
+    const whole = this.#isTorn ? `\n${text}` : text
+    this.#lookForFile(() => this.#writeBytes(Buffer.from(whole), 0))
   }
 
   /** Never called between two parts of one write. When the file cannot be opened, the open file stays. */
@@ -164,15 +174,42 @@ export class LogSink {
           setTimeout(() => this.#writeBytes(bytes, offset), retryMs)
           return
         }
-        this.#isBroken = true
-        this.#pending = []
-        this.#writeNext()
+        if (goneReader.has(error.code ?? '')) {
+          this.#isBroken = true
+          this.#pending = []
+          this.#writeNext()
+        } else this.#lose(bytes, offset)
         return
       }
+      this.#isTorn = false
       if (offset + written < bytes.length) this.#writeBytes(bytes, offset + written)
       else this.#writeNext()
     })
   }
+
+  /** The bytes from `offset` on found no room, and what waits finds none either. */
+  #lose(bytes: Buffer, offset: number): void {
+    if (offset > 0) this.#isTorn = bytes[offset - 1] !== lineEnd
+    // Neither the line in place of others nor the end of a torn line is a line of the log.
+    const notLines = (this.#toldLines > 0 ? 1 : 0) + (this.#isTorn && offset === 0 ? 1 : 0)
+    this.#droppedLines += this.#toldLines
+    this.#drop(linesIn(bytes.subarray(offset)) - notLines + linesIn(Buffer.from(this.#pending.join(''))))
+    this.#pending = []
+    this.#pendingChars = 0
+    this.#isWriting = false
+    this.#writes.check()
+  }
 }
 
-const droppedText = (count: number): string => `${count} log lines were dropped: the reader of this log was too slow\n`
+/** Nobody will read this descriptor again. */
+const goneReader: ReadonlySet<string> = new Set(['EPIPE', 'ECONNRESET', 'EBADF'])
+const lineEnd = 10
+
+function linesIn(bytes: Buffer): number {
+  let count = 0
+  for (let at = bytes.indexOf(lineEnd); at >= 0; at = bytes.indexOf(lineEnd, at + 1)) count++
+  return count
+}
+
+const droppedText = (count: number): string =>
+  `${count} log lines were dropped: the disk was full, or the reader of this log too slow\n`
