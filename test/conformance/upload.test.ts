@@ -1,6 +1,8 @@
 // POST /predict and /v2/models/{model}/predict: pictures, sounds and texts as a client sends them, and what is refused.
 
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { getPriority } from 'node:os'
 import { after, test } from 'node:test'
 import sharp from 'sharp'
 import { PictureDecoder } from '../../src/frontends/upload/picture-decoder.ts'
@@ -75,6 +77,17 @@ const grey = (bytes: readonly number[], width: number): Promise<Buffer> =>
     .png()
     .toBuffer()
 const dot = await sharp(Uint8Array.of(255, 127.5, 0), { raw: { width: 1, height: 1, channels: 3 } }).png().toBuffer() // prettier-ignore
+
+test('threads that decode pictures yield to the others', { skip: process.platform !== 'linux' }, async () => {
+  const pixel = await sharp(Buffer.alloc(3), { raw: { width: 1, height: 1, channels: 3 } }).png().toBuffer() // prettier-ignore
+  assert.equal((await predict('planar', pixel)).status, 200)
+  const threads = readdirSync('/proc/self/task').filter((thread) =>
+    readFileSync(`/proc/self/task/${thread}/comm`, 'latin1').startsWith('libuv-worker'),
+  )
+  assert.ok(threads.length > 0)
+  const least = Math.min(19, getPriority(process.pid) + 10)
+  for (const thread of threads) assert.equal(getPriority(Number(thread)), least)
+})
 
 test('pixels come in the order, the type and the range that the model asks for', async () => {
   assert.deepEqual(await values('planar', png), [1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1])

@@ -1,7 +1,8 @@
-// Pictures are decoded and resized by sharp (libvips), in threads of Node's pool: a few at a time, and the others wait. The package is
-// optional, and read when the first picture comes.
+// Pictures are decoded and resized by sharp (libvips), in threads of Node's pool: a few at a time, and the others wait. These threads yield
+// to the main thread, which has small requests to answer meanwhile. The package is optional, and read when the first picture comes.
 
 import { availableParallelism } from 'node:os'
+import { lowerThreads } from '../../base/lower-threads.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 
@@ -137,6 +138,8 @@ async function importSharp(): Promise<Sharp> {
   sharp.cache(false)
   sharp.block({ operation: ['VipsForeignLoad'] })
   sharp.unblock({ operation: formats.map(({ loader }) => loader) })
+  // The threads of libvips are started by those of the pool, and inherit from them.
+  await lowerThreads('libuv-worker')
   return sharp
 }
 

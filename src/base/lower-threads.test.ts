@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { getPriority } from 'node:os'
+import { test } from 'node:test'
+import { lowerThreads } from './lower-threads.ts'
+
+const threadsNamed = (name: string): number[] =>
+  readdirSync('/proc/self/task')
+    .filter((thread) => readFileSync(`/proc/self/task/${thread}/comm`, 'latin1').trimEnd() === name)
+    .map(Number)
+
+/** Of the shape `se.slice : 100000`, where the kernel tells it. */
+const sliceOf = (thread: number): number => {
+  const text = readFileSync(`/proc/self/task/${thread}/sched`, 'latin1')
+  return Number(/^se\.slice\s*:\s*(\d+)/m.exec(text)?.[1])
+}
+
+test(
+  'threads of one name yield, with a short slice where the kernel has slices, and no other thread does',
+  {
+    skip: process.platform !== 'linux',
+  },
+  async () => {
+    await stat('/')
+    const pool = threadsNamed('libuv-worker')
+    assert.ok(pool.length > 0)
+    const own = getPriority(process.pid)
+    const ownSlice = sliceOf(process.pid)
+    await lowerThreads('libuv-worker')
+    for (const thread of pool) {
+      assert.equal(getPriority(thread), Math.min(19, own + 10))
+      if (ownSlice > 0) assert.equal(sliceOf(thread), 100_000)
+    }
+    assert.equal(getPriority(process.pid), own)
+    assert.deepEqual(sliceOf(process.pid), ownSlice)
+  },
+)
