@@ -7,6 +7,7 @@ import path from 'node:path'
 import { loadKoffi } from '../../../base/koffi.ts'
 import { ServerError } from '../../../base/server-error.ts'
 import { cudaFiles } from '../find-llama-library.ts'
+import { askDriver } from './gpu-code.ts'
 import { loadCuda, noGpu, type CudaLoad } from './load-cuda.ts'
 
 const koffi = loadKoffi()
@@ -53,10 +54,10 @@ export type LlamaLibrary = ReturnType<typeof openLlamaLibrary>
 type OnLog = (level: number, text: string) => void
 
 /**
- * `folder` has libllama, libggml, libggml-base and the variants of libggml-cpu. Throws where the library is another version, and
- * where `usesGpus` is true and no GPU can be used.
+ * `folder` has libllama, libggml, libggml-base and the variants of libggml-cpu. `gpu` is the GPU to compute on; null: none. Throws where the
+ * library is another version, and where the GPU cannot be used.
  */
-export function openLlamaLibrary(folder: string, onLog: OnLog, usesGpus = false) {
+export function openLlamaLibrary(folder: string, onLog: OnLog, gpu: number | null = null) {
   const files = libraryFiles(folder)
   const base = koffi.load(files.base)
   const ggml = koffi.load(files.ggml)
@@ -108,10 +109,11 @@ export function openLlamaLibrary(folder: string, onLog: OnLog, usesGpus = false)
   }
   const quiet = koffi.register((level: number, text: string) => onLog(level, text), koffi.pointer(logCallback))
   bind<void>('void llama_log_set(llama_log *callback, uintptr_t user)')(quiet, 0)
-  const cuda = loadBackends(ggml, folder, usesGpus)
+  const cuda = loadBackends(ggml, folder, gpu)
   bind<void>('void llama_backend_init()')()
   requireKnownVersion(library.contextDefaults(), files.llama)
-  if (cuda !== null && !library.canUseGpus()) throw noGpu(folder, cuda)
+  const isUnfit = cuda !== null && cuda.file === null && cuda.obstacles.length > 0
+  if (cuda !== null && (isUnfit || !library.canUseGpus())) throw noGpu(folder, cuda)
   return { ...library, attachThreads: threadAttacher(base, ggml, bind) }
 }
 
@@ -141,13 +143,28 @@ function samplerCalls(bind: Bind) {
 type Loaded = ReturnType<typeof koffi.load>
 
 /** Loads what computes: the variant for this processor, and the part for GPUs. Null: GPUs are not asked for. */
-function loadBackends(ggml: Loaded, folder: string, usesGpus: boolean): CudaLoad | null {
-  const cuda = usesGpus ? loadCuda(cudaFiles(folder), process.env, (file) => koffi.load(file)) : null
-  ;(ggml.func('void ggml_backend_load_all_from_path(const char *folder)') as unknown as Call<void>)(folder)
+function loadBackends(ggml: Loaded, folder: string, gpu: number | null): CudaLoad | null {
+  const load = ggml.func('uintptr_t ggml_backend_load(const char *file)') as unknown as Call<number>
+  const cuda =
+    gpu === null ? null : loadCuda(cudaFiles(folder), askDriver(gpu), process.env, (file) => koffi.load(file))
   if (cuda !== null && cuda.file !== null && path.dirname(cuda.file) !== path.resolve(folder)) {
-    ;(ggml.func('uintptr_t ggml_backend_load(const char *file)') as unknown as Call<number>)(cuda.file)
-  }
+    // The library would take the file for GPUs of its own folder too.
+    load(bestProcessorFile(folder))
+    load(cuda.file)
+  } else (ggml.func('void ggml_backend_load_all_from_path(const char *folder)') as unknown as Call<void>)(folder)
   return cuda
+}
+
+/** Each variant says how well it fits this processor; 0: not at all. */
+function bestProcessorFile(folder: string): string {
+  const files = readdirSync(folder).filter((name) => /^(lib)?ggml-cpu/.test(name))
+  const scores = files.map((name) => {
+    const variant = koffi.load(path.join(folder, name))
+    const score = (variant.func('int ggml_backend_score()') as unknown as Call<number>)()
+    variant.unload()
+    return score
+  })
+  return path.join(folder, files[scores.indexOf(Math.max(...scores))] ?? '')
 }
 
 /** Without threads of its own a context makes and joins its threads anew in every decode. */

@@ -108,7 +108,8 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   }
 
   static open(task: EngineTask, watch: StepWatch, onLog: (level: number, text: string) => void): LlamaSession {
-    return new LlamaSession(openLlamaLibrary(task.library, onLog, task.settings.gpuLayers > 0), task, watch)
+    const { gpuLayers, gpu } = task.settings
+    return new LlamaSession(openLlamaLibrary(task.library, onLog, gpuLayers > 0 ? gpu : null), task, watch)
   }
 
   isEnd(token: number): boolean {

@@ -24,7 +24,7 @@ test('libraries that the loader misses are looked for where pip puts them, and l
     loaded.push(name)
   }
   try {
-    assert.deepEqual(loadCuda(['ggml.so'], { VIRTUAL_ENV: root }, load), { file: 'ggml.so', obstacles: [] })
+    assert.deepEqual(loadCuda(['ggml.so'], null, { VIRTUAL_ENV: root }, load), { file: 'ggml.so', obstacles: [] })
     assert.deepEqual(loaded, ['libcublasLt.so.99', 'libcublas.so.99', 'ggml.so'])
   } finally {
     rmSync(root, { recursive: true })
@@ -35,9 +35,9 @@ test('where the first file needs another CUDA, the next one is tried, and the re
   const load = (file: string): void => {
     if (file !== 'older.so') throw lacks('libcudart.so.99')
   }
-  const found = loadCuda(['newer.so', 'older.so'], {}, load)
+  const found = loadCuda(['newer.so', 'older.so'], null, {}, load)
   assert.equal(found.file, 'older.so')
-  const none = loadCuda(['newer.so'], {}, load)
+  const none = loadCuda(['newer.so'], null, {}, load)
   assert.equal(none.file, null)
   assert.match(
     noGpu('/lib', none).message,
@@ -58,7 +58,7 @@ test('a library that does not load although it is there ends the search', () => 
     if (file === 'ggml.so') throw lacks('libcudart.so.99')
   }
   try {
-    assert.match(loadCuda(['ggml.so'], { VIRTUAL_ENV: root }, load).obstacles.join(), /libcudart/)
+    assert.match(loadCuda(['ggml.so'], null, { VIRTUAL_ENV: root }, load).obstacles.join(), /libcudart/)
   } finally {
     rmSync(root, { recursive: true })
   }

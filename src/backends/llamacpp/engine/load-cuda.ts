@@ -4,6 +4,7 @@
 import { existsSync, globSync } from 'node:fs'
 import path from 'node:path'
 import { messageOf, ServerError } from '../../../base/server-error.ts'
+import { codeObstacle, readGpuCode, type Gpu } from './gpu-code.ts'
 
 /** The obstacle of each file that does not load, and the file that does; null: there is none. */
 export type CudaLoad = { readonly file: string | null; readonly obstacles: readonly string[] }
@@ -22,17 +23,20 @@ const libraryFolders = (environment: NodeJS.ProcessEnv): string[] => [
   }),
 ]
 
-/** Tries the files in their order until one loads. `load` throws the loader's text. */
+/** Tries the files in their order until one loads that has code for the GPU; null: nobody knows the GPU. `load` throws the loader's text. */
 export function loadCuda(
   files: readonly string[],
+  gpu: Gpu | null,
   environment: NodeJS.ProcessEnv,
   load: (file: string) => unknown,
 ): CudaLoad {
   const obstacles: string[] = []
   for (const file of files) {
-    const obstacle = loadWithMissing(file, libraryFolders(environment), load)
+    const codes = gpu === null ? null : readGpuCode(file)
+    const unfit = gpu === null || codes === null ? null : codeObstacle(codes, gpu)
+    const obstacle = unfit ?? loadWithMissing(file, libraryFolders(environment), load)
     if (obstacle === null) return { file, obstacles }
-    obstacles.push(obstacle)
+    obstacles.push(unfit === null ? obstacle : `${file}: ${obstacle}`)
   }
   return { file: null, obstacles }
 }
