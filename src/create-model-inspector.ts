@@ -21,6 +21,7 @@ import { readParameter } from './config/model-parameters.ts'
 import { warmUp } from './engine/serving/warm-up.ts'
 import { readGgufFile } from './llm/gguf-file.ts'
 import type { FileProblem } from './model/file-problem.ts'
+import { countGpus } from './open-gpus.ts'
 import { readOnnxFile, type OnnxFileTensor } from './onnx-file/onnx-file.ts'
 import { readOnnxSignature } from './onnx-file/onnx-signature.ts'
 import type { EngineSettings } from './options/server-options.ts'
@@ -33,7 +34,7 @@ const defaultMaxBatchSize = 4
 
 export type InspectorSettings = Pick<
   EngineSettings,
-  'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment'
+  'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment' | 'minComputeCapability'
 >
 
 export function createModelInspector(settings: InspectorSettings): ModelInspector {
@@ -46,6 +47,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
   const maxBatchSize = Number(settingsOf('onnxruntime').get('default-max-batch-size') ?? defaultMaxBatchSize)
 
   return {
+    gpuCount: countGpus(settings),
     hasBackend,
     readSignature: readOnnxSignature,
     complete: async (config, file) => {

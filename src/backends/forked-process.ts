@@ -18,6 +18,8 @@ export type ForkedProcess<Sent> = {
   /** A message to a process that has just died is lost; `onExit` follows. */
   post(message: Sent): void
   cpuUsage(): Promise<CpuUsage | null>
+  /** Resolves when the process is gone. */
+  readonly gone: Promise<void>
   /** Ends the process by force. Resolves when it is gone. */
   terminate(): Promise<void>
 }
@@ -62,6 +64,7 @@ export function forkProcess<Sent extends object, Received>(
     post: (message) => void (isConnected && child.send(message, () => undefined)),
     cpuUsage: async () => (child.pid === undefined ? null : ((await processState(child.pid))?.cpu ?? null)),
     processId: child.pid,
+    gone: gone.promise,
     terminate: async () => {
       isTerminated = true
       child.kill('SIGKILL')

@@ -5,18 +5,18 @@ import { test, type TestContext } from 'node:test'
 import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
 import type { ModelInspector } from '../repository/model-inspector.ts'
 import type { LintFinding } from '../repository/lint-finding.ts'
-import { runCheck, type OpenInspector } from './check.ts'
+import { runCheck, type CheckParts } from './check.ts'
 
 type Files = Readonly<Record<string, string>>
 type Outcome = { status: number; stdout: string; stderr: string }
 
-async function check(args: readonly string[], openInspector: OpenInspector | null = null): Promise<Outcome> {
+async function check(args: readonly string[], openInspector?: CheckParts['openInspector']): Promise<Outcome> {
   const outcome = { status: 0, stdout: '', stderr: '' }
   const io = {
     stdout: (text: string): void => void (outcome.stdout += text),
     stderr: (text: string): void => void (outcome.stderr += text),
   }
-  outcome.status = await runCheck(args, io, openInspector)
+  outcome.status = await runCheck(args, io, openInspector === undefined ? {} : { openInspector })
   return outcome
 }
 
@@ -39,6 +39,7 @@ async function findings(root: string, ...args: string[]): Promise<string[]> {
 
 /** Finds nothing, but for what a test sets. */
 const inspectorWith = (parts: Partial<ModelInspector>): ModelInspector => ({
+  gpuCount: 0,
   hasBackend: () => Promise.resolve(true),
   readSignature: () => Promise.resolve(null),
   complete: (config) => Promise.resolve(config),

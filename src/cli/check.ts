@@ -1,6 +1,6 @@
 // `galatea check <repository…>`: finds all problems of all models, and of the rules of access, in one run, before a server is started.
 
-import { SystemClock } from '../base/clock.ts'
+import { SystemClock, type Clock } from '../base/clock.ts'
 import { silentLog } from '../base/log.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
@@ -8,6 +8,7 @@ import { isCloudPath } from '../repository/cloud/cloud-location.ts'
 import { localCopies } from '../repository/cloud/local-copies.ts'
 import { openCloudStore } from '../repository/cloud/open-cloud-store.ts'
 import type { LintFinding } from '../repository/lint-finding.ts'
+import type { LoadTrial } from '../repository/load-trial.ts'
 import type { ModelInspector } from '../repository/model-inspector.ts'
 import { lintRepositories, type LintReport } from '../repository/lint-repository.ts'
 import { LocalStore } from '../repository/local-store.ts'
@@ -25,6 +26,8 @@ type CheckSettings = {
   readonly roots: readonly string[]
   readonly isJson: boolean
   readonly isHelp: boolean
+  /** 0: no model is loaded. */
+  readonly loadSecs: number
   /** As a server with the same flags would have it. */
   readonly engine: EngineSettings
   /** '' : no rules of access are checked. */
@@ -33,15 +36,25 @@ type CheckSettings = {
   readonly actionsFile: string
 }
 
-/** Reads the files of models. */
-export type OpenInspector = (settings: EngineSettings) => ModelInspector
+/** What looks at the models themselves; the parts that are left out look at nothing. */
+export type CheckParts = {
+  /** Reads the files of models. */
+  readonly openInspector?: (settings: EngineSettings) => ModelInspector
+  readonly openTrial?: (clock: Clock, settings: EngineSettings, timeoutSecs: number) => LoadTrial
+}
+
+/** One that takes longer gets a warning. Large models take minutes. */
+const defaultLoadSecs = 300
 
 const usage = `Usage: galatea check <repository…> [options]
        galatea check --access-config access.yaml --actions actions.yaml [<repository…>]
 
-Reads every model of the repositories, and the rules of --access-config and --actions, and says what is wrong, where, and what to do about it. Nothing is run.
+Reads every model of the repositories, and the rules of --access-config and --actions, and says what is wrong, where, and what to do about it. A model in which
+nothing is wrong is then loaded as a server loads it, in a process of its own, and let go: its code runs, with your rights.
 
-  --json    the findings as JSON
+  --no-load                  load nothing: files are read, and no code of a model runs
+  --load-timeout=<seconds>   how long one model may take to load (${defaultLoadSecs})
+  --json                     the findings as JSON
   --help
 
 Every flag of the server is taken, and its variable of the environment too: the models are judged as by a server with that flag.
@@ -55,12 +68,8 @@ Every flag of the server is taken, and its variable of the environment too: the 
 Exit status: 0 nothing wrong (warnings aside), 1 at least one error, 2 the command line or a repository cannot be read.
 `
 
-/** Resolves with the exit status. Without an inspector only configurations and names of files are looked at. */
-export async function runCheck(
-  args: readonly string[],
-  io: CheckIo,
-  openInspector: OpenInspector | null = null,
-): Promise<number> {
+/** Resolves with the exit status. Without the parts only configurations and names of files are looked at. */
+export async function runCheck(args: readonly string[], io: CheckIo, parts: CheckParts = {}): Promise<number> {
   const settings = parseArguments(args)
   if (typeof settings === 'string') {
     io.stderr(`galatea check: ${settings}\nRun 'galatea check --help' for its options.\n`)
@@ -78,11 +87,13 @@ export async function runCheck(
     modelCacheDirectory: settings.engine.modelCacheDirectory,
     modelCacheLimitBytes: Infinity,
   })
-  const inspector = openInspector?.(settings.engine) ?? null
+  const inspector = parts.openInspector?.(settings.engine) ?? null
+  const { loadSecs } = settings
+  const trial = loadSecs === 0 ? null : (parts.openTrial?.(dependencies.clock, settings.engine, loadSecs) ?? null)
   try {
     const copies = await localCopies(store, settings.roots)
     const found = await lintRepositories(
-      { store: new LocalStore(), inspector, furtherRules: lintRollout },
+      { store: new LocalStore(), inspector, trial, furtherRules: lintRollout },
       settings.engine,
       [...copies.keys()],
     )
@@ -93,6 +104,7 @@ export async function runCheck(
     return 2
   } finally {
     inspector?.close()
+    await trial?.close()
     await store.close()
   }
   io.stdout(settings.isJson ? reportJson(report) : reportText(report))
@@ -128,9 +140,13 @@ const reasonOf = (reason: unknown): string => {
 
 /** The settings, or an error text about the command line. */
 function parseArguments(args: readonly string[]): CheckSettings | string {
-  const own = new Set(['--json', '--help', '-h'])
+  const own = new Set(['--json', '--help', '-h', '--no-load', '--load-timeout'])
   const isHelp = args.includes('--help') || args.includes('-h')
-  const words = args.filter((word) => !own.has(word))
+  const words = args.filter(
+    (word, index) => !own.has(word.replace(/=.*$/s, '')) && args[index - 1] !== '--load-timeout',
+  )
+  const loadSecs = loadSecsOf(args)
+  if (loadSecs === null) return '--load-timeout takes a number of seconds above 0, e.g. --load-timeout=600'
   try {
     const flags = parseFlags(asFlags(words), process.env)
     const surroundings = { environment: process.env, version: packageVersion(), examplesPath: examplesPath() }
@@ -142,7 +158,7 @@ function parseArguments(args: readonly string[]): CheckSettings | string {
     const whole = roots.length > 0 ? flags : parseFlags([...asFlags(words), '--model-repository=.'], process.env)
     const { engine, process: settings } = isHelp ? defaultOptions() : optionsFromFlags(whole, surroundings)
     const { accessConfigFile, actionsFile } = settings
-    return { roots, isJson: args.includes('--json'), isHelp, engine, accessConfigFile, actionsFile }
+    return { roots, isJson: args.includes('--json'), isHelp, loadSecs, engine, accessConfigFile, actionsFile }
   } catch (reason) {
     if (!(reason instanceof FlagError)) throw reason
     if (!(reason instanceof UnknownFlagError)) return reason.message
@@ -151,6 +167,15 @@ function parseArguments(args: readonly string[]): CheckSettings | string {
     const hint = near === null ? reason.hint : `did you mean '${near}'?`
     return `there is no option '${name}'${hint === '' ? '' : `; ${hint}`}`
   }
+}
+
+/** 0 where nothing is loaded; null: it is not a time. */
+function loadSecsOf(args: readonly string[]): number | null {
+  const at = args.findLastIndex((word) => /^--load-timeout(=|$)/.test(word))
+  const text = at === -1 ? String(defaultLoadSecs) : (args[at]?.split('=')[1] ?? args[at + 1] ?? '')
+  const seconds = /^\d{1,6}(\.\d+)?$/.test(text) ? Number(text) : 0
+  if (seconds === 0) return null
+  return args.includes('--no-load') ? 0 : seconds
 }
 
 const isRepository = (word: string): boolean => !word.startsWith('-') || word.startsWith('--model-repository')

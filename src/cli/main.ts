@@ -31,11 +31,12 @@ const commands = new Map<string, () => Promise<Command>>([
 ])
 
 async function loadCheck(): Promise<Command> {
-  const [{ runCheck }, { createModelInspector }] = await Promise.all([
+  const [{ runCheck }, { createModelInspector }, { openLoadTrial }] = await Promise.all([
     import('./check.ts'),
     import('../create-model-inspector.ts'),
+    import('../load-trial.ts'),
   ])
-  return (args, io) => runCheck(args, io, createModelInspector)
+  return (args, io) => runCheck(args, io, { openInspector: createModelInspector, openTrial: openLoadTrial })
 }
 
 /** Resolves with the exit code. */

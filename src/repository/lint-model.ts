@@ -183,13 +183,14 @@ class ModelLinter {
     }
     const hasBackend = await this.#checkBackend(config, versions.at(-1) ?? '1')
     normaliseModelConfig(config)
-    normaliseInstanceGroups(config, { gpuCount: 0 })
+    const gpuCount = this.#inspector?.gpuCount ?? 0
+    normaliseInstanceGroups(config, { gpuCount })
     this.#addProblems('poll', pollProblems(config, this.#options))
     this.#checkFileNames(layout)
     this.#versions = selectVersions(config.versionPolicy, versions)
     // What completes and fills a configuration is different for each version; the last one stands for the model.
     for (const version of hasBackend ? this.#versions : []) await this.#checkModelFile(layout, version)
-    this.#addProblems('load', loadProblems(this.#config, { gpuCount: 0 }))
+    this.#addProblems('load', loadProblems(this.#config, { gpuCount }))
     await this.#checkFiles()
     await this.#checkWarmUp()
   }

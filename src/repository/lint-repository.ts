@@ -1,10 +1,12 @@
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { isEnsemble } from '../config/known-backends.ts'
 import { modelFolderRemark } from './hints.ts'
 import { duplicateModelReason, modelFolders } from './model-repository.ts'
 import { lintEnsembles } from './lint-ensembles.ts'
 import { ModelFindings, type LintFinding } from './lint-finding.ts'
-import { lintModel, type LintDependencies, type LintOptions } from './lint-model.ts'
+import { lintModel, type LintDependencies, type LintedModel, type LintOptions } from './lint-model.ts'
 import { lintRegistry } from './lint-registry.ts'
+import type { LoadTrial } from './load-trial.ts'
 
 export type LintReport = {
   readonly models: readonly string[]
@@ -12,13 +14,18 @@ export type LintReport = {
   readonly findings: readonly LintFinding[]
 }
 
+type RepositoryDependencies = LintDependencies & {
+  /** Absent or null: no model is loaded. */
+  readonly trial?: LoadTrial | null
+}
+
 /** Every problem of every model of these repositories. Throws when a repository cannot be read at all. */
 export async function lintRepositories(
-  deps: LintDependencies,
+  deps: RepositoryDependencies,
   options: LintOptions,
   roots: readonly string[],
 ): Promise<LintReport> {
-  const linted = []
+  let linted: LintedModel[] = []
   const findings: LintFinding[] = []
   const rootOf = new Map<string, string>()
   for (const root of roots) {
@@ -44,8 +51,32 @@ export async function lintRepositories(
     }
   }
   findings.push(...linted.flatMap((model) => model.findings))
+  const { trial = null } = deps
+  if (trial !== null) {
+    const failing = modelsWithErrors(findings)
+    linted = await Promise.all(
+      linted.map(async (model) => (failing.has(model.name) ? model : await loadedModel(trial, model, findings))),
+    )
+  }
   findings.push(...lintEnsembles(linted, modelsWithErrors(findings)))
   return { models: [...rootOf.keys()].sort(), findings: findings.sort(byPlace) }
+}
+
+/** The model with the configuration that its load completed. An ensemble has no load of its own: its rules look at its models. */
+async function loadedModel(trial: LoadTrial, model: LintedModel, findings: LintFinding[]): Promise<LintedModel> {
+  const { name, directory, config } = model
+  if (config === null || isEnsemble(config)) return model
+  const outcome = await trial.load(dirname(directory), name)
+  if (outcome.kind === 'loaded') return { ...model, config: outcome.config }
+  const found = new ModelFindings(name)
+  if (outcome.kind === 'failed')
+    found.error('load', directory, null, outcome.reason.trimEnd(), outcome.hints.join('; '))
+  else {
+    const message = `the model was still loading after ${outcome.seconds} s, so nobody knows whether it loads`
+    found.warning('load', directory, null, message, 'give it more time: --load-timeout=<seconds>')
+  }
+  findings.push(...found.findings)
+  return model
 }
 
 const modelsWithErrors = (findings: readonly LintFinding[]): Set<string> =>

@@ -5,6 +5,8 @@ import type { FileProblem } from '../model/file-problem.ts'
 
 /** What `galatea check` asks about the files and the backend of a model. It reads files and runs nothing of a model. */
 export type ModelInspector = {
+  /** That a server with the same flags would have. */
+  readonly gpuCount: number
   /** False: a server with the same flags has no backend of this name, nor does the model bring one. */
   hasBackend(name: string, model: { readonly config: ModelConfig; readonly files: ModelFiles }): Promise<boolean>
   /** What the model file says about its tensors; null when nothing in this program can read that kind of file. */

@@ -2,7 +2,7 @@
 
 export type Mistake = {
   /** By path inside the model's folder; `@digits` stands for the bytes of the example's ONNX file. */
-  readonly files: Readonly<Record<string, string>>
+  readonly files: Readonly<Record<string, string | Uint8Array>>
   /** The rule, and a part of the message or the fix. */
   readonly says: readonly [rule: string, text: RegExp]
   /** The server serves it all the same: what is found is a warning. */

@@ -1,31 +1,42 @@
 // `galatea check` and the server agree: what the server refuses has an error, what it serves has none.
 
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { SystemClock } from '../../src/base/clock.ts'
 import { createModelInspector } from '../../src/create-model-inspector.ts'
+import { openLoadTrial } from '../../src/load-trial.ts'
 import { createEngine, type Log } from '../../src/index.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { LintFinding } from '../../src/repository/lint-finding.ts'
 import { lintRepositories, type LintReport } from '../../src/repository/lint-repository.ts'
 import { LocalStore } from '../../src/repository/local-store.ts'
-import { mistakes } from './beginner-mistakes.ts'
+import { ManualClock } from '../fakes/manual-clock.ts'
+import { temporaryRepository } from '../fixtures/temporary-repository.ts'
+import { until } from '../until.ts'
+import { mistakes as mistakesInText } from './beginner-mistakes.ts'
+import { failingModels } from './failing-models.ts'
 import { testPython } from './python-checks.ts'
 import { exampleModels, projectRoot } from './server-process.ts'
+
+const mistakes = { ...mistakesInText, ...failingModels }
 
 const settings = () => ({
   ...defaultOptions().engine,
   backendConfig: new Map([['python', new Map([['interpreter', testPython()]])]]),
 })
 
-async function check(root: string): Promise<LintReport> {
+async function check(root: string, loads = true): Promise<LintReport> {
   const inspector = createModelInspector(settings())
+  const trial = loads ? openLoadTrial(new SystemClock(), settings(), 600) : null
   try {
-    return await lintRepositories({ store: new LocalStore(), inspector }, settings(), [root])
+    return await lintRepositories({ store: new LocalStore(), inspector, trial }, settings(), [root])
   } finally {
     inspector.close()
+    await trial?.close()
   }
 }
 
@@ -61,14 +72,11 @@ async function refused(root: string, models: readonly string[]): Promise<Map<str
 const withErrors = (findings: readonly LintFinding[]): Set<string> =>
   new Set(findings.filter(({ severity }) => severity === 'error').map(({ model }) => model))
 
-/** Models that fail while they run: their text is right. */
-const failOnlyWhenRun: ReadonlySet<string> = new Set(['broken_initialize', 'half_broken', 'broken', 'broken_import'])
-
 async function assertAgreement(root: string): Promise<void> {
   const { models, findings } = await check(root)
   const errors = withErrors(findings)
   const reasons = await refused(root, models)
-  const missed = [...reasons].filter(([name]) => !errors.has(name) && !failOnlyWhenRun.has(name))
+  const missed = [...reasons].filter(([name]) => !errors.has(name))
   const invented = findings.filter(({ model, severity }) => severity === 'error' && !reasons.has(model))
   assert.deepEqual({ missed, invented }, { missed: [], invented: [] })
 }
@@ -84,7 +92,8 @@ test('what other tests serve has no errors', async () => {
   const served = ['base', 'generate', 'observed', 'schedule', 'sequence'].map((name) => path.join(recorded, name))
   for (const root of [...examples, ...served]) {
     // Git keeps no empty folders, so ensembles of the recorded cases get theirs when they are served.
-    const errors = (await check(root)).findings.filter(
+    // The other tests load them.
+    const errors = (await check(root, false)).findings.filter(
       ({ severity, rule }) => severity === 'error' && rule !== 'no-version',
     )
     assert.deepEqual(errors, [])
@@ -116,6 +125,37 @@ test('every mistake of a beginner is found where it is, with what to do', async 
     assert.equal(withErrors(own).size, isServed === true ? 0 : 1, `${model}: ${JSON.stringify(own, null, 1)}`)
   }
   await assertAgreement(root)
+})
+
+const pidFile = 'pid.txt'
+const hanging = `import os, pathlib
+pathlib.Path(__file__).with_name('${pidFile}').write_text(str(os.getpid()))
+while True:
+    pass
+`
+const killer = "process.kill(process.pid, 'SIGKILL')\nexport const infer = () => []\n"
+
+test('a model that hangs or ends the process is told, and nothing of it stays', async (context) => {
+  const files = {
+    'hangs/1/model.py': hanging,
+    'kills/1/model.ts': killer,
+    'good/1/model.ts': 'export const infer = () => []\n',
+  }
+  const { root, remove } = await temporaryRepository(files)
+  context.after(remove)
+  const clock = new ManualClock()
+  const trial = openLoadTrial(clock, settings(), 60)
+  const hangs = trial.load(root, 'hangs')
+  const killed = await trial.load(root, 'kills')
+  assert.match(killed.kind === 'failed' ? killed.reason : '', /would end while it loads this model: .*SIGKILL/)
+  const pid = Number(
+    await until(() => readFile(path.join(root, 'hangs/1', pidFile), 'utf8').catch(() => ''), 'the model runs'),
+  )
+  clock.advanceNs(60e9)
+  assert.deepEqual(await hangs, { kind: 'unfinished', seconds: 60 })
+  await until(() => !existsSync(`/proc/${pid}`), 'the process of the model is gone')
+  assert.equal((await trial.load(root, 'good')).kind, 'loaded')
+  await trial.close()
 })
 
 test('the folder of one model is told from a repository', async (context) => {

@@ -377,7 +377,7 @@ describe('a GGUF model', () => {
     assert.equal(await runInit([file, '--repository', `${repository}-made`, '--name', 'smol'], io), 0)
     assert.match(readFileSync(`${repository}-made/smol/config.pbtxt`, 'utf8'), /^backend: "llamacpp"$/m)
     said = ''
-    assert.equal(await runCheck([repository], io, createModelInspector), 1)
+    assert.equal(await runCheck([repository], io, { openInspector: createModelInspector }), 1)
     assert.match(said, /broken.1.model\.gguf: error: .* it is cut short/)
     assert.match(said, /1 error, 0 warnings/)
   })

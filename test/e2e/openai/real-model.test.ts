@@ -170,7 +170,7 @@ test('check names the line of a route that is wrong', async () => {
   )
   let said = ''
   const io = { stdout: (text: string) => void (said += text), stderr: (text: string) => void (said += text) }
-  assert.equal(await runCheck([wrong], io, createModelInspector), 1)
+  assert.equal(await runCheck([wrong], io, { openInspector: createModelInspector }), 1)
   rmSync(wrong, { recursive: true })
   assert.match(said, /route\.yaml:3:\d+: error: 'rules\.0\.when\.promt_tokens' is not a key that is known/)
   assert.match(said, /route\.yaml:3:\d+: error: 'rules\.0\.to' must be one of small, large, got the text 'big'/)
