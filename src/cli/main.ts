@@ -3,6 +3,7 @@
 
 import { existsSync } from 'node:fs'
 import { nearestWord } from '../base/nearest-word.ts'
+import { plainGlobals } from '../base/plain-globals.ts'
 import { messageOf } from '../base/server-error.ts'
 import { switchTelemetryOff } from '../base/telemetry-off.ts'
 import type { CommandIo } from './command-io.ts'
@@ -88,6 +89,7 @@ function linkedAs(program: string, args: string[]): string[] {
 
 /** bin/galatea.js calls this. */
 export async function main(): Promise<void> {
+  plainGlobals()
   const io: CommandIo = {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),

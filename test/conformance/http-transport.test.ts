@@ -64,6 +64,36 @@ test('an answer has its length and its type and no date', async () => {
   assert.equal(answer.headers['date'], undefined)
 })
 
+test('an answer that begins like one before it has its own values, its own length and its own way to end', async () => {
+  const connection = new RawConnection(port)
+  const ask = async (values: readonly number[], version = '1.1', headers = ''): Promise<RawAnswer> => {
+    const size = values.length * 4
+    const input = `{"name":"X","shape":[${values.length}],"datatype":"INT32","parameters":{"binary_data_size":${size}}}`
+    const json = `{"inputs":[${input}],"outputs":[{"name":"ECHO","parameters":{"binary_data":true}}]}`
+    const head =
+      `POST ${inferPath} HTTP/${version}\r\n${headers}iNFERENCE-header-content-LENGTH: ${json.length}\r\n` +
+      `Content-Length: ${json.length + size}\r\n\r\n${json}`
+    connection.send(Buffer.concat([Buffer.from(head), Buffer.from(Int32Array.from(values).buffer)]))
+    const answer = required(await connection.answer())
+    const headerLength = Number(answer.headers['inference-header-content-length'])
+    const echoed = answer.body.subarray(headerLength)
+    assert.deepEqual([...new Int32Array(new Uint8Array(echoed).buffer)], values)
+    const { outputs } = JSON.parse(answer.body.toString('utf8', 0, headerLength)) as { outputs: { shape: number[] }[] }
+    assert.deepEqual(outputs[0]?.shape, [values.length])
+    return answer
+  }
+  const [first, second, third] = [await ask([5]), await ask([6]), await ask([7])]
+  assert.deepEqual(second.headers, first.headers)
+  assert.deepEqual(third.headers, first.headers)
+  for (const values of [[1, 2], [3, 4], [8], [9]]) await ask(values)
+  const kept = await ask([10], '1.0', 'Connection: keep-alive\r\n')
+  assert.deepEqual(kept.headers, { ...first.headers, connection: 'keep-alive' })
+  assert.deepEqual((await ask([11])).headers, first.headers)
+  const closing = await ask([12], '1.1', 'Connection: close\r\n')
+  assert.deepEqual(closing.headers, { ...first.headers, connection: 'close' })
+  await connection.closed()
+})
+
 test('405 is called Not Allowed and names no other method', async () => {
   const answer = required(await exchange(port, 'DELETE /v2 HTTP/1.1\r\n\r\n'))
   assert.equal(answer.status, 405)

@@ -25,7 +25,7 @@ import { binaryType, headerOf, HttpResponse, jsonType, plainType } from '../../t
 import { HeaderForwarding } from './header-forwarding.ts'
 import { InferHeadMemo } from './infer-head-memo.ts'
 import { parseHeaderLength } from '../../protocol/inference-header-length.ts'
-import { ResponseHeadMemo } from './response-head-memo.ts'
+import { ResponseHeadMemo, type OpenedInferResponse } from './response-head-memo.ts'
 
 export class InferEndpoint {
   readonly parts: ExchangeParts
@@ -174,15 +174,15 @@ class InferExchange extends HttpExchange {
   }
 }
 
-function send(http: PortRequest, response: InferenceResponse, encoded: EncodedInferResponse): void {
-  const { head, parts, isBinary } = encoded
+function send(http: PortRequest, response: InferenceResponse, encoded: OpenedInferResponse): void {
+  const { head, parts, isBinary, opening = null } = encoded
   const accepted = headerOf(http.headers, 'accept-encoding')
   const encoding = accepted === null ? 'identity' : responseEncoding(accepted)
   if (encoding !== 'identity') sendDeflated(http, response, encoded, encoding)
   else if (isBinary) {
     const headers = ['Inference-Header-Content-Length', String(head.length)]
     const release = (): void => response.release()
-    http.respond(new HttpResponse(200, binaryType, [head, ...parts], { headers, release }))
+    http.respond(new HttpResponse(200, binaryType, [head, ...parts], { headers, release, opening }))
   } else {
     // The JSON text is a copy of the outputs, so their memory is not needed any more.
     response.release()

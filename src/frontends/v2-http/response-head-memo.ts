@@ -10,6 +10,7 @@ import {
 } from '../../protocol/infer-response-writer.ts'
 import { shapesEqual } from '../../tensor/shape.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import type { Opening } from '../../transport/http1/http-message.ts'
 
 type KnownAnswer = {
   readonly id: string
@@ -18,20 +19,24 @@ type KnownAnswer = {
   readonly binaryOutputDefault: boolean
   readonly tensors: readonly (Pick<Tensor, 'name' | 'dataType' | 'shape'> & { readonly byteSize: number })[]
   readonly head: Buffer
+  readonly opening: Opening
 }
+
+/** `opening`: that of all answers with this head; left out where none is remembered. */
+export type OpenedInferResponse = EncodedInferResponse & { readonly opening?: Opening }
 
 export class ResponseHeadMemo {
   /** The last answer of each model version. */
   readonly #last = new WeakMap<ModelSignature, KnownAnswer>()
 
   /** The same as writeInferResponse, result and errors. HOT. */
-  write(response: InferenceResponse, context: InferResponseContext): EncodedInferResponse {
+  write(response: InferenceResponse, context: InferResponseContext): OpenedInferResponse {
     if (response.parameters !== null || response.error !== null) return writeInferResponse(response, context)
     const known = this.#last.get(context.signature)
     if (known !== undefined && isSame(known, response.outputs, context)) {
       const parts: Uint8Array[] = []
       for (let i = 0; i < response.outputs.length; i++) parts.push((response.outputs[i] as Tensor).bytes)
-      return { head: known.head, parts, isBinary: true }
+      return { head: known.head, parts, isBinary: true, opening: known.opening }
     }
     const encoded = writeInferResponse(response, context)
     this.#remember(encoded, response.outputs, context)
@@ -49,6 +54,7 @@ export class ResponseHeadMemo {
       binaryOutputDefault: context.binaryOutputDefault,
       tensors: outputs.map(({ name, dataType, shape, bytes }) => ({ name, dataType, shape, byteSize: bytes.length })),
       head: Buffer.from(head),
+      opening: { bytes: null },
     })
   }
 }

@@ -239,9 +239,15 @@ export class HttpConnection implements RequestHost {
   }
 
   #write(response: HttpResponse, head: RequestHead, closes: boolean): void {
-    const { parts, bodyBytes, release } = response
-    if (response.isRepeated && !closes && !head.isHttp10 && head.method !== 'HEAD') {
-      this.#socket.write((response.wire ??= wireOf(response)))
+    const { parts, bodyBytes, release, opening } = response
+    const isUsual = !closes && !head.isHttp10 && head.method !== 'HEAD'
+    if (isUsual && response.isRepeated) {
+      this.#socket.write((response.wire ??= wireOf(response, response.parts)))
+      return
+    }
+    if (isUsual && opening !== null && bodyBytes <= joinBytes) {
+      this.#socket.write(joined((opening.bytes ??= wireOf(response, parts.slice(0, 1))), response))
+      release?.()
       return
     }
     const text = headText(response, `Content-Length: ${bodyBytes}\r\n`, head, closes)
@@ -561,9 +567,21 @@ export class HttpConnection implements RequestHost {
 const refusedBody = (bodyBytes: number): BodyCollector =>
   new BodyCollector(bodyBytes, 0, { patienceBytes: mostUnwantedBytes })
 
-function wireOf(response: HttpResponse): Buffer {
+function wireOf(response: HttpResponse, parts: readonly Uint8Array[]): Buffer {
   const text = headText(response, `Content-Length: ${response.bodyBytes}\r\n`, noHead, false)
-  return Buffer.concat([Buffer.from(text, 'latin1'), ...response.parts])
+  return Buffer.concat([Buffer.from(text, 'latin1'), ...parts])
+}
+
+/** HOT: the opening of an answer, and behind it the parts that differ. */
+function joined(opening: Buffer, { parts, bodyBytes }: HttpResponse): Buffer {
+  const out = Buffer.allocUnsafe(opening.length + bodyBytes - (parts[0] as Uint8Array).length)
+  out.set(opening)
+  let at = opening.length
+  for (let i = 1; i < parts.length; i++) {
+    out.set(parts[i] as Uint8Array, at)
+    at += (parts[i] as Uint8Array).length
+  }
+  return out
 }
 
 function headText(response: HttpResponse, framing: string, head: RequestHead, closes: boolean): string {

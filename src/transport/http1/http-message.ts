@@ -54,6 +54,9 @@ export const caughtUpShare = 4
 
 export const pieceOverheadBytes = 256
 
+/** How many answers begin: the head of HTTP/1.1 and the first part. The transport fills in the bytes. */
+export type Opening = { bytes: Buffer | null }
+
 const noHeaders: readonly string[] = []
 const noParts: readonly Uint8Array[] = []
 
@@ -73,6 +76,8 @@ export class HttpResponse {
   readonly isRepeated: boolean
   /** Head and body as a kept connection of HTTP/1.1 gets them; null before the first time. */
   wire: Buffer | null = null
+  /** The same object in all answers that differ in later parts only; null: no other answer is known to begin like this. */
+  readonly opening: Opening | null
 
   constructor(
     status: number,
@@ -83,6 +88,7 @@ export class HttpResponse {
       release?: (() => void) | null
       closesConnection?: boolean
       isRepeated?: boolean
+      opening?: Opening | null
     } = {},
   ) {
     this.status = status
@@ -92,6 +98,7 @@ export class HttpResponse {
     this.release = options.release ?? null
     this.closesConnection = options.closesConnection ?? false
     this.isRepeated = options.isRepeated ?? false
+    this.opening = options.opening ?? null
     let bodyBytes = 0
     for (let i = 0; i < parts.length; i++) bodyBytes += (parts[i] as Uint8Array).length
     this.bodyBytes = bodyBytes
