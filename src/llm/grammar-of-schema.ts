@@ -121,7 +121,7 @@ class SchemaGrammar {
     if (!reference.startsWith('#')) throw refusal(`has a '$ref' to another document`, reference)
     let target: unknown = this.#root
     for (const part of reference.split('/').slice(1)) {
-      const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+      const key = decodedOf(part).replaceAll('~1', '/').replaceAll('~0', '~')
       target = isRecord(target) && Object.hasOwn(target, key) ? target[key] : undefined
     }
     if (target === undefined) throw refusal(`has a '$ref' to nothing`, reference)
@@ -197,6 +197,7 @@ class SchemaGrammar {
     const least = count(schema, 'minLength') ?? 0
     const most = count(schema, 'maxLength')
     if (least === 0 && most === null) return 'string'
+    if (most !== null && least > most) throw refusal('allows no string', { minLength: least, maxLength: most })
     return String.raw`"\"" char{${least},${most ?? ''}} "\""`
   }
 
@@ -225,6 +226,8 @@ class SchemaGrammar {
     if (rest !== null && rest < least)
       throw refusal('allows no array', { minItems: schema['minItems'], maxItems: most })
     const isClosed = schema['items'] === false || (heads.length > 0 && schema['items'] === undefined)
+    if (isClosed && least > 0)
+      throw refusal('allows no array', { minItems: schema['minItems'], prefixItems: heads.length })
     const item = isClosed ? null : this.#rule(this.#expression(schema['items'] ?? true, depth + 1))
     const comma = ' space "," space '
     if (heads.length > 0) {
@@ -266,6 +269,15 @@ class SchemaGrammar {
       more = isRequired[i] === true ? `${comma} ${pair} ${rest}` : `(${comma} ${pair})? ${rest}`
     }
     return first
+  }
+}
+
+/** A part that is not percent-encoded UTF-8 is taken as it is. */
+function decodedOf(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
   }
 }
 

@@ -13,7 +13,9 @@ export function requireGrammar(grammar: string): void {
   // How often each open bracket repeats what is in it, so far; the first is the rule itself.
   let open = [0]
   let closed = 0
-  for (const [mark, count] of marksOf(grammar)) {
+  for (const [mark, count, least = 0] of marksOf(grammar)) {
+    // llama.cpp counts from the second number down to the first, and would never come to an end.
+    if (least > count) refuse(`has a repetition of at least ${least} and at most ${count}`)
     // A new rule begins: its repetitions are its own.
     if (mark === '=') open = [0]
     if (mark === '(') open.push(0)
@@ -33,12 +35,19 @@ export function requireGrammar(grammar: string): void {
  * The marks outside of texts, character sets and comments. A repetition comes with its largest number. What stands between a
  * bracket and a repetition that is not its own is the mark ' '.
  */
-function* marksOf(grammar: string): Generator<readonly [mark: string, count: number]> {
-  const pattern = /"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*|::=|[()]|\{(\d*)(?:,(\d*))?\}|[\w-]+/g
-  for (const [text, least = '', most = ''] of grammar.matchAll(pattern)) {
+function* marksOf(grammar: string): Generator<readonly [mark: string, count: number, least?: number]> {
+  for (const [text, first = '', comma = '', second = ''] of grammar.matchAll(markPattern)) {
+    const least = Number(first)
     if (text === '::=') yield ['=', 0]
     else if (text === '(' || text === ')') yield [text, 0]
-    else if (text.startsWith('{')) yield ['{', Math.max(Number(least), Number(most))]
+    else if (text.startsWith('{')) yield ['{', comma === '' || second === '' ? least : Number(second), least]
     else yield [' ', 0]
   }
 }
+
+/** Spaces, lines and comments, which may stand between all parts of a repetition. */
+const gap = String.raw`(?:\s|#[^\n]*\n)*`
+const markPattern = new RegExp(
+  String.raw`"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*|::=|[()]|\{${gap}(\d+)${gap}(?:(,)${gap}(?:(\d+)${gap})?)?\}|[\w-]+`,
+  'g',
+)
