@@ -121,22 +121,28 @@ def executed_frame(batch_id, execution_ns, handle, response, requested, output_i
     size = 40
     for tensor in response._output_tensors:
         array = tensor._array
+        code = tensor._code
         index = output_index.get(tensor._name)
-        if array is None or index is None or tensor._code == BYTES or array.nbytes > inline_limit:
+        if code == BYTES and array is None:
+            array = tensor.raw()
+        elif array is None or code == BYTES:
+            return None
+        if index is None or array.nbytes > inline_limit:
             return None
         if tensor._name in requested:
-            records.append((array, index, tensor._code))
-            size += 24 + 8 * array.ndim
+            shape = tensor._shape
+            records.append((array, index, code, shape))
+            size += 24 + 8 * len(shape)
     parts = [None]
     data = []
-    for array, index, code in records:
+    for array, index, code, shape in records:
         gap = -size & 15
         if gap:
             data.append(PADDING[gap])
             size += gap
-        rank = array.ndim
+        rank = len(shape)
         length = array.nbytes
-        parts.append(TENSOR_BY_RANK[rank].pack(index, code, rank, INLINE, size, length, *array.shape))
+        parts.append(TENSOR_BY_RANK[rank].pack(index, code, rank, INLINE, size, length, *shape))
         data.append(array)
         size += length
     gap = -size & 15

@@ -45,7 +45,10 @@ def code_of(dtype):
 
 def decode_bytes(data, count=None):
     """Elements of a framed string tensor, as a list of bytes."""
-    data = bytes(data)
+    return _split(bytes(data), count)
+
+
+def _split(data, count):
     elements = []
     append = elements.append
     offset, end = 0, len(data)
@@ -141,6 +144,10 @@ class Tensor:
         self._data = None
         return array
 
+    def elements(self):
+        """The elements of a string tensor of a request, as views on what the server wrote."""
+        return _split(self._bytes(), None)
+
     def _bytes(self):
         return memoryview(self._data)[self._offset : self._offset + self._size]
 
@@ -162,6 +169,16 @@ class Tensor:
         tensor._shape = shape
         tensor._array = array
         tensor._data = None
+        return tensor
+
+    @staticmethod
+    def from_elements(name, shape, elements):
+        """A string tensor without an array. Only the server reads it."""
+        data = b"".join([part for element in elements for part in (_pack_length(len(element)), element)])
+        tensor = Tensor.from_raw(name, BYTES, shape, None)
+        tensor._data = data
+        tensor._offset = 0
+        tensor._size = len(data)
         return tensor
 
     def _dlpack_array(self):

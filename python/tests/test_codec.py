@@ -24,6 +24,19 @@ def short(response, requested, limit=1000):
 
 
 class ExecutedFrameTest(unittest.TestCase):
+    def test_string_tensors_that_are_written_already(self):
+        for elements in ([], [b""], [b"one", b"", "zwölf".encode()]):
+            shape = (len(elements), 1)
+            own = Tensor.from_elements("A", shape, elements)
+            array = np.array(elements, dtype=np.object_).reshape(shape)
+            self.assertEqual([bytes(element) for element in own.elements()], elements)
+            for other in (Tensor("B", np.arange(3)), Tensor.from_elements("B", shape, elements)):
+                response = InferenceResponse([own, other])
+                self.assertEqual(short(response, ["A", "B"]), general(response, ["A", "B"]))
+                same = InferenceResponse([Tensor("A", array), other])
+                self.assertEqual(short(response, ["A", "B"]), general(same, ["A", "B"]))
+        self.assertIsNone(short(InferenceResponse([Tensor.from_elements("A", (1,), [b"x" * 100])]), ["A"], 50))
+
     def test_small_tensors_of_any_type_and_rank(self):
         arrays = [
             np.arange(4, dtype=np.float32),

@@ -4,8 +4,6 @@ import json
 import sys
 import traceback
 
-import numpy as np
-
 import triton_python_backend_utils as pb_utils
 
 
@@ -68,7 +66,10 @@ class Answers:
     def _head(self, row):
         context = self._context
         status, phrase = context.get_response_status(row)
-        headers = dict(context.get_response_headers(row))
+        headers = context.get_response_headers(row)
+        if not (phrase or headers) and (status or 200) == 200:
+            return _plain_head
+        headers = dict(headers)
         # TorchServe marks answers in pieces with this header; here the end of the request tells it.
         headers.pop("ts_stream_next", None)
         content_type = context.get_response_content_type(row)
@@ -81,7 +82,7 @@ class Answers:
         shape = (len(bodies), 1) if self._is_batching else (1,)
         tensors = [("prediction", bodies), ("response", heads)]
         return pb_utils.InferenceResponse(
-            [pb_utils.Tensor(name, np.array(values, dtype=np.object_).reshape(shape)) for name, values in tensors]
+            [pb_utils.Tensor.from_elements(name, shape, values) for name, values in tensors]
         )
 
     def send_part(self, values):
@@ -107,7 +108,20 @@ def encoded(value):
         torch.save(value, buffer)
         return buffer.getvalue()
     try:
-        return json.dumps(value, indent=2).encode("utf-8")
+        return _indented(value).encode("utf-8")
     except TypeError:
         traceback.print_exc()
         raise HandlerFailure("Unsupported model output data type.", 503) from None
+
+
+_scalars = frozenset((str, int, float, bool, type(None)))
+_flat = json.JSONEncoder(separators=(",\n  ", ": "))
+
+
+def _indented(value):
+    """`json.dumps(value, indent=2)`, which Python's slow encoder does. The fast one does what has nothing nested."""
+    kind = type(value)
+    if kind in (list, dict) and value and all(type(item) in _scalars for item in (value.values() if kind is dict else value)):
+        text = _flat.encode(value)
+        return "%s\n  %s\n%s" % (text[0], text[1:-1], text[-1])
+    return json.dumps(value, indent=2)

@@ -5,6 +5,9 @@ import uuid
 import triton_python_backend_utils as pb_utils
 
 
+_parse = json.JSONDecoder().decode
+
+
 class Row:
     __slots__ = ("id", "fields", "headers")
 
@@ -16,12 +19,12 @@ class Row:
 
 def read_rows(request, decodes):
     """`data` has the bytes of all fields; `request` has JSON about them. Without `request` the bytes are one field, `body`."""
-    bodies = pb_utils.get_input_tensor_by_name(request, "data").as_numpy().reshape(-1)
+    bodies = pb_utils.get_input_tensor_by_name(request, "data").elements()
     described = pb_utils.get_input_tensor_by_name(request, "request")
     if described is None:
         id = request.request_id() or str(uuid.uuid4())
         return [Row(id, {"body": bytearray(body)}, {}) for body in bodies]
-    return [_read_row(body, json.loads(text), decodes) for body, text in zip(bodies, described.as_numpy().reshape(-1))]
+    return [_read_row(body, _parse(str(text, "utf-8")), decodes) for body, text in zip(bodies, described.elements())]
 
 
 def _read_row(body, described, decodes):
@@ -41,7 +44,7 @@ def _value(value, content_type, decodes):
     if decodes:
         try:
             if content_type == "application/json":
-                return json.loads(value.decode("utf-8"))
+                return _parse(value.decode("utf-8"))
             if content_type.startswith("text"):
                 return value.decode("utf-8")
         except ValueError:
