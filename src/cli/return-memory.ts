@@ -8,6 +8,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { loadKoffi } from '../base/koffi.ts'
 import { specimens } from '../base/specimens.ts'
+import { residentBytes } from '../base/resident-bytes.ts'
 import { releaseProgramPages } from './release-program-pages.ts'
 
 const checkMs = 500
@@ -148,5 +149,5 @@ function resident(): Resident {
   } catch {
     // Another system has no such file.
   }
-  return { ownBytes: process.memoryUsage.rss(), programBytes: 0 }
+  return { ownBytes: residentBytes(), programBytes: 0 }
 }

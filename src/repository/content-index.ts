@@ -48,7 +48,7 @@ export class ContentIndex {
       if (known === undefined) this.#readLater(path, statKey)
       return `stat ${statKey}`
     }
-    const hash = await this.#hash(path)
+    const hash = await this.#hash(path, found.size)
     // The file was removed or became unreadable after the listing: the load will say why.
     if (hash === null) return `stat ${statKey}`
     const contentId = known !== undefined && known.hash === hash ? known.contentId : hash
@@ -69,7 +69,7 @@ export class ContentIndex {
         await this.#reading
         continue
       }
-      const hash = await this.#hash(path)
+      const hash = await this.#hash(path, found.size)
       if (hash === null) return null
       const isKept = known !== undefined && (known.statKey === statKey || known.hash === hash)
       const contentId = isKept ? known.contentId : hash
@@ -118,14 +118,15 @@ export class ContentIndex {
     }
   }
 
-  async #hash(path: string): Promise<string | null> {
+  /** `sizeBytes`: how much is expected, so that small files take little memory. */
+  async #hash(path: string, sizeBytes = chunkBytes): Promise<string | null> {
     let file: FileHandle | null = null
     try {
       file = await open(path, 'r')
       const hash = createHash('sha256')
-      const chunk = Buffer.allocUnsafe(chunkBytes)
+      const chunk = Buffer.allocUnsafe(Math.min(chunkBytes, sizeBytes + 1))
       for (;;) {
-        const { bytesRead } = await file.read(chunk, 0, chunkBytes)
+        const { bytesRead } = await file.read(chunk, 0, chunk.length)
         if (bytesRead === 0) return hash.digest('hex')
         if (this.#isClosed) return null
         hash.update(chunk.subarray(0, bytesRead))

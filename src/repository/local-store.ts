@@ -3,12 +3,17 @@ import type { Dirent } from 'node:fs'
 import { join } from 'node:path'
 import { realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
+import { Turnstile } from './cloud/turnstile.ts'
 import type { ContentIndex } from './content-index.ts'
 import type { ListOptions, RepositoryStore, StoreEntry, StoreEntryKind, StoreStat } from './repository-store.ts'
+
+/** Files that are looked at together: a folder may have more of them than the process may open. */
+const filesTogether = 32
 
 /** Repositories on a disk of this machine. */
 export class LocalStore implements RepositoryStore {
   readonly #contents: ContentIndex | null
+  readonly #turnstile = new Turnstile(filesTogether)
 
   /** Without `contents` a file is known by its time and size. */
   constructor(contents: ContentIndex | null = null) {
@@ -20,7 +25,9 @@ export class LocalStore implements RepositoryStore {
     const entries = await readdir(folder, { withFileTypes: true }).catch((reason: unknown) => {
       throw ServerError.from(reason, `cannot list '${join(root, path)}': `)
     })
-    const found = await Promise.all(entries.map((entry) => this.#entry(root, path, folder, entry, isExact)))
+    const look = (entry: Dirent): Promise<StoreEntry> =>
+      this.#turnstile.pass(() => this.#entry(root, path, folder, entry, isExact))
+    const found = await Promise.all(entries.map(look))
     return found.sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
@@ -33,7 +40,9 @@ export class LocalStore implements RepositoryStore {
 
   async readText(root: string, path: string, limitBytes: number): Promise<string> {
     const real = await this.#existing(root, path)
-    const { size } = await stat(real)
+    const found = await stat(real)
+    const { size } = found
+    if (!found.isFile()) throw new ServerError('INVALID_ARG', `'${join(root, path)}' is no file`)
     if (size > limitBytes) {
       const what = `'${join(root, path)}' is too large: it has ${size} bytes, at most ${limitBytes} are read`
       throw new ServerError('INVALID_ARG', what)
@@ -78,7 +87,10 @@ export class LocalStore implements RepositoryStore {
   }
 }
 
-function kindOf(entry: { isFile(): boolean; isDirectory(): boolean }): StoreEntryKind {
+type Kinds = Pick<Dirent, 'isFile' | 'isDirectory' | 'isFIFO' | 'isCharacterDevice' | 'isBlockDevice'>
+
+function kindOf(entry: Kinds): StoreEntryKind {
   if (entry.isDirectory()) return 'directory'
-  return entry.isFile() ? 'file' : 'other'
+  if (entry.isFile()) return 'file'
+  return entry.isFIFO() || entry.isCharacterDevice() || entry.isBlockDevice() ? 'device' : 'other'
 }

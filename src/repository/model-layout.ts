@@ -62,7 +62,16 @@ export class ModelLayout {
 
   /** The first link that leads out of the repository and that loading the model would follow; null: there is none. */
   firstOutside(): string | null {
-    for (const [path, { kind }] of this.entries) if (kind === 'outside' && path.split('/').length <= 2) return path
+    return this.#first('outside', 2)
+  }
+
+  /** The first pipe or device that loading the model could open; null: there is none. */
+  firstDevice(): string | null {
+    return this.#first('device', 3)
+  }
+
+  #first(kind: StoreEntryKind, depth: number): string | null {
+    for (const [path, entry] of this.entries) if (entry.kind === kind && path.split('/').length <= depth) return path
     return null
   }
 }

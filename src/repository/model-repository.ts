@@ -198,6 +198,8 @@ export class ModelRepository {
       hints = layoutHints(layout, false)
       const outside = layout.firstOutside()
       if (outside !== null) await this.#store.stat(root, `${name}/${outside}`)
+      const device = layout.firstDevice()
+      if (device !== null) throw deviceInside(join(root, name, device))
       const config = override === null ? await this.#readConfig(name, root, layout) : structuredClone(override)
       if (this.#store.renames?.(root) === true) config.name = name
       hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config)]
@@ -297,6 +299,10 @@ function duplicateModel(name: string, roots: readonly string[]): ServerError {
   const cause = new Error(`'${name}' is in ${roots.map((root) => `'${root}'`).join(' and ')}`)
   return new ServerError('INVALID_ARG', duplicateModelReason, { cause })
 }
+
+/** Whoever opens it may wait for ever, in a thread that all of the server shares. */
+const deviceInside = (path: string): ServerError =>
+  new ServerError('INVALID_ARG', `'${path}' is a pipe or a device, expected a file or a folder: remove it`)
 
 const wrongName = (configName: string, directoryName: string): ServerError =>
   new ServerError(

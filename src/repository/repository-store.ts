@@ -1,11 +1,14 @@
 // Where model repositories lie. One implementation per kind of storage; every path is relative to a repository's root,
 // and no store hands out anything that lies outside it.
 
-export type StoreEntryKind = 'file' | 'directory' | 'outside' | 'other'
+export type StoreEntryKind = 'file' | 'directory' | 'outside' | 'device' | 'other'
 
 export type StoreEntry = {
   readonly name: string
-  /** A link has the kind of its target; `outside`: the target is not in the repository; `other`: dangling links and devices. */
+  /**
+   * A link has the kind of its target. `outside`: the target is not in the repository. `device`: a pipe or a device, whoever opens
+   * it may wait for ever. `other`: dangling links and sockets.
+   */
   readonly kind: StoreEntryKind
   readonly isLink: boolean
   /** Of files; 0 for everything else. */

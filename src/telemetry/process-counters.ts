@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import { residentBytes } from '../base/resident-bytes.ts'
 import type { ProcessCounters } from './figure-sampler.ts'
 
 /** What this process has used, its threads included. Processes of Python models are not. */
@@ -7,7 +8,7 @@ export const processCounters = (connectionCount: () => number): ProcessCounters 
     const { user, system } = process.cpuUsage()
     return user + system
   },
-  memoryBytes: () => process.memoryUsage.rss(),
+  memoryBytes: () => residentBytes(),
   connectionCount,
   mainThreadReader: () => {
     let before = performance.eventLoopUtilization()

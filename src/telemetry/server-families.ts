@@ -1,6 +1,7 @@
 // Every metric family that is of the server and not of a model: the page prints this table and the reference is made from it.
 
 import { performance, type ELDHistogram } from 'node:perf_hooks'
+import { residentBytes } from '../base/resident-bytes.ts'
 import { refusalReasons, type RefusalCounts } from '../model/refusal-counts.ts'
 import type { LoadFigures } from './pressure-meter.ts'
 import type { ResponseCache } from '../model/response-cache.ts'
@@ -275,7 +276,7 @@ export const serverFamilies: readonly ServerFamily[] = [
     return (user + system) / 1e6
   }),
   own('process_resident_memory_bytes', 'gauge', 'Resident memory of the server process, in bytes', () =>
-    process.memoryUsage.rss(),
+    residentBytes(),
   ),
   own('process_start_time_seconds', 'gauge', 'When the server process started, in seconds since 1970', () =>
     Math.round(performance.timeOrigin / 1e3),
