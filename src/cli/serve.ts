@@ -15,6 +15,7 @@ import type { Flags } from '../options/flags.ts'
 import { exposureWarnings } from '../options/exposure-warnings.ts'
 import { optionsFromFlags } from '../options/options-from-flags.ts'
 import { withoutSecrets } from '../repository/cloud/cloud-location.ts'
+import { endProcess } from './end-process.ts'
 import { misspeltVariables, parseFlags } from './parse-flags.ts'
 import { firstSteps, reachableHost } from './first-steps.ts'
 import { AccessLogWriter } from './access-log-writer.ts'
@@ -262,7 +263,7 @@ function announce(log: LogWriter, server: RunningServer, { isExamples, hasConsol
 async function fail(log: LogWriter, message: string): Promise<never> {
   log.errorLine(message)
   await log.flush()
-  process.exit(1)
+  endProcess(1)
 }
 
 /** A bug of the server ends the process, with the reason in the log. */
@@ -271,7 +272,7 @@ function dieLoudly(log: LogWriter): void {
     const stack = reason instanceof Error ? reason.stack : undefined
     log.error('Galatea ends because of a mistake of its own; please report it', { reason: stack ?? messageOf(reason) })
     log.flushNow()
-    process.exit(1)
+    endProcess(1)
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)

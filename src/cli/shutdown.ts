@@ -2,6 +2,7 @@
 
 import { constants } from 'node:os'
 import { endWorkers } from '../base/running-workers.ts'
+import { endProcess } from './end-process.ts'
 import { isStartedByNpm, watchNpm, withoutEchoes } from './exit-signals.ts'
 import type { LogWriter } from './log-writer.ts'
 
@@ -29,7 +30,7 @@ function limitExit(log: LogWriter, exitTimeoutSecs: number): void {
     () => {
       speaker.error('failed to stop server in time: exiting at once', { exit_timeout_secs: exitTimeoutSecs })
       log.flushNow()
-      process.exit(1)
+      endProcess(1)
     },
     exitTimeoutSecs * 1000 + processGraceMs,
   )
@@ -49,7 +50,7 @@ export function createExitSignal(log: LogWriter, exitTimeoutSecs: number): { rea
     if (!isLeaving) return leave(signal)
     log.plain('Second signal: exiting at once, requests in flight are lost.')
     log.flushNow()
-    process.exit(1)
+    endProcess(1)
   })
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
@@ -80,5 +81,5 @@ export async function shutDown(log: LogWriter, server: Drainable, exitTimeoutSec
   }
   await log.flush()
   // The process does not wait for an empty event loop: a forgotten timer or a native thread could keep it alive.
-  process.exit(isInTime && process.exitCode === undefined ? 0 : 1)
+  endProcess(isInTime && process.exitCode === undefined ? 0 : 1)
 }
