@@ -55,7 +55,17 @@ export async function waitsForLocks(pid: number): Promise<boolean> {
 export async function processState(
   pid: number,
 ): Promise<{ readonly isStopped: boolean; readonly cpu: CpuUsage } | null> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null)
+  return readStat(`/proc/${pid}/stat`)
+}
+
+/** The CPU time of the first thread of a process, in milliseconds; null on systems without /proc. */
+export async function firstThreadMs(pid: number): Promise<number | null> {
+  const state = await readStat(`/proc/${pid}/task/${pid}/stat`)
+  return state === null ? null : (state.cpu.user + state.cpu.system) / 1000
+}
+
+async function readStat(file: string): Promise<{ readonly isStopped: boolean; readonly cpu: CpuUsage } | null> {
+  const stat = await readFile(file, 'utf8').catch(() => null)
   if (stat === null) return null
   // The process name in brackets may contain any character, also spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -67,6 +67,8 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'streams of load reports (`OpenRcaService`)': ['frontends/orca/orca-service.ts mostStreams'],
   'characters of a grammar or JSON schema; brackets inside each other, repetitions of repetitions; depth, rules and choices of a schema':
     ['llm/require-grammar.ts mostNested', 'llm/require-grammar.ts mostRepeated'],
+  'time of the processor that a grammar or JSON schema takes for one token; that the engine of a GGUF model takes without an answer':
+    ['backends/llamacpp/engine/grammar-filter.ts mostMsPerToken'],
   'tokens of a prompt, and characters for each token of the context': [
     'backends/llamacpp/engine/require-text-length.ts mostBytesPerToken',
   ],

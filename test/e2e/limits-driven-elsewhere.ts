@@ -24,6 +24,8 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
   ),
   'characters of `sampling_parameters`; stop texts, characters of one, stop tokens, biased tokens, alternatives of a token':
     elsewhere('src/llm/sampling-parameters.test.ts', 'a million stop texts'),
+  'time of the processor that a grammar or JSON schema takes for one token; that the engine of a GGUF model takes without an answer':
+    elsewhere('src/backends/llamacpp/engine/grammar-filter.test.ts', 'at most 1000 are allowed'),
   'characters of a grammar or JSON schema; brackets inside each other, repetitions of repetitions; depth, rules and choices of a schema':
     elsewhere('src/llm/grammar-of-schema.test.ts', 'repeats more than 2000 times'),
   'tokens of a prompt, and characters for each token of the context': elsewhere(

@@ -15,9 +15,10 @@ import type { Tensor } from '../../tensor/tensor.ts'
 import type { LanguageMetrics } from '../language-metrics.ts'
 import { forkProcess, type ForkedProcess } from '../forked-process.ts'
 import type { Worker, WorkerEvents } from '../supervised-instance.ts'
-import { WorkerPulse } from '../worker-pulse.ts'
+import { firstThreadMs, WorkerPulse } from '../worker-pulse.ts'
 import { answerOutputs } from './answer-outputs.ts'
 import { engineOrder } from './engine-order.ts'
+import { EngineWatch } from './engine-watch.ts'
 import type {
   EngineFigures,
   EngineMessage,
@@ -59,6 +60,7 @@ export class LlamaWorker implements Worker {
   readonly #started = Promise.withResolvers<void>()
   readonly #gone = Promise.withResolvers<void>()
   readonly #pulse = new WorkerPulse()
+  readonly #watch: EngineWatch
   /** Tells that the last batch is executed; null while there is room for more. */
   #executed: (() => void) | null = null
   #openCount = 0
@@ -75,6 +77,11 @@ export class LlamaWorker implements Worker {
     this.#metrics = dependencies.metrics
     this.#place = place
     this.#events = events
+    this.#watch = new EngineWatch(dependencies.clock, {
+      ask: () => this.#process.post({ kind: 'ping' }),
+      threadMs: async () => (this.processId === undefined ? null : firstThreadMs(this.processId)),
+      hangs: () => this.#endHung(),
+    })
     const options = { environment: dependencies.environment, nodeOptions: [] }
     this.#process = forkProcess<ToEngine | EngineTask, FromEngine>(entry, options, {
       onMessage: (messages) => this.#onMessages(messages),
@@ -154,6 +161,13 @@ export class LlamaWorker implements Worker {
     })
   }
 
+  #endHung(): void {
+    this.#lastWords =
+      'it computed on without an answer: a grammar or a JSON schema of a request can go on in too many ways'
+    this.#lastWordsNs = this.#clock.nowNs()
+    this.kill()
+  }
+
   #begin(request: InferenceRequest): void {
     try {
       const asked = readLanguageRequest(request)
@@ -164,6 +178,7 @@ export class LlamaWorker implements Worker {
       this.#open.set(key, { request, asked })
       this.#openCount++
       this.#process.post(order)
+      this.#watch.start()
     } catch (reason) {
       request.fail(ServerError.from(reason))
     }
@@ -227,6 +242,7 @@ export class LlamaWorker implements Worker {
         break
       case 'pong':
         this.#pulse.answered()
+        this.#watch.answered()
         break
       case 'log':
         this.#log[message.level](message.message, this.#facts)
@@ -258,6 +274,7 @@ export class LlamaWorker implements Worker {
     const reason = this.#hasLastWords ? `${ending} (${this.#lastWords})` : ending
     this.#started.reject(new ServerError('INTERNAL', reason))
     this.#metrics.close()
+    this.#watch.stop()
     this.#open.clear()
     this.#openCount = 0
     this.#executed = null
@@ -272,6 +289,7 @@ export class LlamaWorker implements Worker {
   #release(key: number): void {
     this.#open.delete(key)
     this.#openCount--
+    if (this.#openCount === 0) this.#watch.stop()
     const executed = this.#executed
     this.#executed = null
     executed?.()

@@ -66,7 +66,7 @@ export class OpenAiEndpoints {
     this.#answer(http, () => {
       const request = readChatRequest(this.#body(http))
       const facts = this.#facts('chatcmpl', request.model)
-      const form = new ChatAnswer(facts, request.logprobs !== null, request.includesUsage)
+      const form = new ChatAnswer(facts, request.logprobs, request.includesUsage)
       new GenerationCall(this.#parts, http, caller, request, facts, form).begin()
     })
 

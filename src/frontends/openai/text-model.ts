@@ -290,7 +290,9 @@ function tokenLogprob(given: LogprobOfModel): TokenLogprob {
     const [own = {}] = alternatives
     return {
       ...tokenLogprob({ ...own, logprob: own.logprob ?? 0 }),
-      top: alternatives.map((each) => tokenLogprob({ ...each, logprob: each.logprob ?? 0 })),
+      top: alternatives
+        .map((each) => tokenLogprob({ ...each, logprob: each.logprob ?? 0 }))
+        .sort((a, b) => b.logprob - a.logprob),
     }
   }
   const token = given.token ?? given.decoded_token ?? ''

@@ -11,11 +11,12 @@ import {
   type WireEvent,
 } from './generation-answer.ts'
 
-const logprobJson = ({ token, logprob, bytes, top }: TokenLogprob): object => ({
+const logprobJson = ({ token, logprob, bytes, top }: TokenLogprob, most: number): object => ({
   token,
   logprob,
   bytes,
-  top_logprobs: top.map((other) => ({ token: other.token, logprob: other.logprob, bytes: other.bytes })),
+  // Models may tell of the chosen token beside the likeliest ones.
+  top_logprobs: top.slice(0, most).map((other) => ({ token: other.token, logprob: other.logprob, bytes: other.bytes })),
 })
 
 const callJson = ({ id, name, arguments: text }: ToolCall): object => ({
@@ -27,13 +28,14 @@ const callJson = ({ id, name, arguments: text }: ToolCall): object => ({
 /** `chat.completion` and `chat.completion.chunk`. */
 export class ChatAnswer implements AnswerForm {
   readonly #facts: AnswerFacts
-  readonly #hasLogprobs: boolean
+  readonly #topLogprobs: number | null
   readonly #includesUsage: boolean
   readonly endsWithDone = true
 
-  constructor(facts: AnswerFacts, hasLogprobs: boolean, includesUsage: boolean) {
+  /** `topLogprobs`: alternatives of each token; null: no probabilities at all. */
+  constructor(facts: AnswerFacts, topLogprobs: number | null, includesUsage: boolean) {
     this.#facts = facts
-    this.#hasLogprobs = hasLogprobs
+    this.#topLogprobs = topLogprobs
     this.#includesUsage = includesUsage
   }
 
@@ -42,8 +44,10 @@ export class ChatAnswer implements AnswerForm {
   }
 
   delta(choice: Choice, events: readonly OutputEvent[], logprobs: readonly TokenLogprob[]): WireEvent[] {
-    return events.map((event, at) => {
-      const told = at === events.length - 1 ? logprobs : []
+    // A token that is a part of a character has a probability and no text yet.
+    const all: readonly OutputEvent[] = events.length === 0 ? [{ kind: 'content', text: '' }] : events
+    return all.map((event, at) => {
+      const told = at === all.length - 1 ? logprobs : []
       return this.#chunk(choice.index, deltaOf(choice, event), null, told)
     })
   }
@@ -70,11 +74,16 @@ export class ChatAnswer implements AnswerForm {
           ...(choice.reasoning === '' ? {} : { reasoning_content: choice.reasoning }),
           ...(choice.calls.length === 0 ? {} : { tool_calls: choice.calls.map(callJson) }),
         },
-        logprobs: this.#hasLogprobs ? { content: choice.logprobs.map(logprobJson), refusal: null } : null,
+        logprobs: this.#logprobs(choice.logprobs),
         finish_reason: choice.finishReason,
       })),
       usage: usageJson(usage),
     }
+  }
+
+  #logprobs(logprobs: readonly TokenLogprob[]): object | null {
+    const most = this.#topLogprobs
+    return most === null ? null : { content: logprobs.map((each) => logprobJson(each, most)), refusal: null }
   }
 
   #head(object: string): object {
@@ -83,7 +92,7 @@ export class ChatAnswer implements AnswerForm {
   }
 
   #chunk(index: number, delta: object, finishReason: string | null, logprobs: readonly TokenLogprob[]): WireEvent {
-    const told = this.#hasLogprobs && logprobs.length > 0 ? { content: logprobs.map(logprobJson), refusal: null } : null
+    const told = logprobs.length === 0 ? null : this.#logprobs(logprobs)
     return unnamed({
       ...this.#head('chat.completion.chunk'),
       choices: [{ index, delta, logprobs: told, finish_reason: finishReason }],

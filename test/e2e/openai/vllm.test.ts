@@ -41,7 +41,12 @@ type Chat = {
     {
       readonly message: { readonly content: string }
       readonly finish_reason: string
-      readonly logprobs: { readonly content: readonly { readonly token: string }[] }
+      readonly logprobs: {
+        readonly content: readonly {
+          readonly token: string
+          readonly top_logprobs: readonly { readonly token: string }[]
+        }[]
+      }
     },
   ]
   readonly usage: { readonly completion_tokens: number }
@@ -85,7 +90,9 @@ test("the OpenAI API asks vLLM's own tokenizer for the prompt of a chat", async 
   const { choices, usage } = await ask({ logprobs: true, top_logprobs: 1 })
   assert.equal(choices[0].message.content, 'opt says <user>x<assistant>')
   assert.equal(choices[0].finish_reason, 'stop')
-  assert.equal(choices[0].logprobs.content[1]?.token, ' says')
+  // vLLM tells of the token itself and of the likeliest one, OpenAI of as many as were asked for.
+  const second = choices[0].logprobs.content[1]
+  assert.deepEqual([second?.token, second?.top_logprobs.map(({ token }) => token)], [' says', [' other']])
   const long = await post('/v1/completions', { model: 'm', prompt: 'x'.repeat(2000) })
   assert.match(long.text, /maximum context length is 1000 tokens.*"invalid_request_error"/)
   assert.equal(long.status, 400)

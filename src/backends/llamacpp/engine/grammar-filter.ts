@@ -13,6 +13,13 @@ const candidateWords = 3
 const firstCandidates = 256
 /** What the other tokens may have of the probability of all that is left. A choice among the first ones is then as good. */
 const restShare = 1e-3
+/** Of the vocabulary, tokens that are checked in one call. */
+const candidatesPerCall = 2048
+/**
+ * The time of the processor that a grammar may take for one token. All other sequences wait meanwhile. What takes long is a grammar that
+ * can go on in thousands of ways.
+ */
+const mostMsPerToken = 1000
 
 export class GrammarFilter {
   readonly #session: SamplingSession
@@ -21,6 +28,8 @@ export class GrammarFilter {
   readonly #values: Float32Array
   readonly #address: number
   #isComplete = false
+  /** When the work for this token began. */
+  #startUs: number
 
   readonly #temperature: number
   readonly #source: 'grammar' | 'json_schema'
@@ -30,6 +39,7 @@ export class GrammarFilter {
     this.#session = session
     this.#temperature = temperature
     this.#source = source
+    this.#startUs = session.threadUs()
     this.#grammar = session.library.grammar(session.vocabulary, text, 'root')
     if (this.#grammar === 0) {
       throw ServerError.withoutStack(
@@ -38,6 +48,12 @@ export class GrammarFilter {
           ? "sampling_parameters: 'grammar' is not valid GBNF with a rule 'root'"
           : "sampling_parameters: 'json_schema' refers to itself without anything between: no answer could end",
       )
+    }
+    try {
+      this.#requireTime()
+    } catch (reason) {
+      this.close()
+      throw reason
     }
     const memory = new ArrayBuffer(session.vocabularySize * candidateWords * 4)
     this.#ids = new Int32Array(memory)
@@ -52,6 +68,7 @@ export class GrammarFilter {
 
   pick(chain: number, logits: Float32Array): number {
     const { library } = this.#session
+    this.#startUs = this.#session.threadUs()
     this.#fill(logits)
     let token = this.#choose(chain, logits.length)
     if (!this.#allows(token)) {
@@ -64,6 +81,7 @@ export class GrammarFilter {
     library.acceptToken(chain, token)
     if (this.#session.isEnd(token)) this.#isComplete = true
     else library.acceptToken(this.#grammar, token)
+    this.#requireTime()
     return token
   }
 
@@ -78,8 +96,21 @@ export class GrammarFilter {
     library.applySampler(this.#grammar, this.#candidates(likeliest.length))
     if (this.#coversTheRest(likeliest, logits)) return this.#choose(chain, likeliest.length)
     this.#fill(logits)
-    library.applySampler(this.#grammar, this.#candidates(logits.length))
+    for (let from = 0; from < logits.length; from += candidatesPerCall) {
+      const size = Math.min(candidatesPerCall, logits.length - from)
+      library.applySampler(this.#grammar, this.#candidates(size, from))
+      this.#requireTime()
+    }
     return this.#choose(chain, logits.length)
+  }
+
+  #requireTime(): void {
+    const ms = Math.round((this.#session.threadUs() - this.#startUs) / 1000)
+    if (ms <= mostMsPerToken) return
+    throw ServerError.withoutStack(
+      'INVALID_ARG',
+      `sampling_parameters: '${this.#source}' took ${ms} ms for one token, at most ${mostMsPerToken} are allowed: it can go on in too many ways`,
+    )
   }
 
   /** Whether what the grammar allows of the likeliest tokens outweighs all tokens that were not checked. */
@@ -113,8 +144,8 @@ export class GrammarFilter {
     }
   }
 
-  #candidates(size: number) {
-    return { data: this.#address, size, selected: -1, sorted: false }
+  #candidates(size: number, from = 0) {
+    return { data: this.#address + from * candidateWords * 4, size, selected: -1, sorted: false }
   }
 
   #choose(chain: number, size: number): number {

@@ -136,6 +136,11 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
     return tokens.slice(0, count)
   }
 
+  threadUs(): number {
+    const { user, system } = process.threadCpuUsage()
+    return user + system
+  }
+
   /** The bytes of a token; they need not be whole characters. */
   pieceOf(token: number, showsControl: boolean): Uint8Array {
     const pieces = this.#pieces[Number(showsControl)] as (Uint8Array | undefined)[]

@@ -11,4 +11,6 @@ export interface SamplingSession {
   /** What the model says comes after the token at `row` of the last batch: a view, valid until the next decode. */
   logitsAt(row: number): Float32Array
   sample(sampler: number, row: number): number
+  /** The time of the processor that this thread has used. A busy machine makes no grammar too slow. */
+  threadUs(): number
 }
