@@ -31,6 +31,7 @@ export class FakeLanguageRuntime implements LanguageRuntime {
   openSamplers = 0
   decodedTokens = 0
   readonly cells: number
+  readonly isDivided = true
   /** False: the rules of models whose memory is a state after all tokens. */
   readonly sharesParts: boolean
   #entries: Entry[] = []

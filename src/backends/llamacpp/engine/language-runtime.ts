@@ -26,6 +26,8 @@ export interface LanguageRuntime {
   readonly cells: number
   readonly contextLength: number
   readonly batch: RuntimeBatch
+  /** Whether each sequence has a memory of its own. */
+  readonly isDivided: boolean
   /** Whether a sequence can get a part of another's tokens. False: models whose memory is a state after all tokens give all or nothing. */
   readonly sharesParts: boolean
   tokenize(text: string, addsSpecial: boolean): Promise<Int32Array>

@@ -35,6 +35,7 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   readonly vocabulary: number
   readonly vocabularySize: number
   readonly embeddingLength: number
+  readonly isDivided: boolean
   readonly sharesParts: boolean
   readonly batch: TokenBatch
   readonly cells: number
@@ -43,8 +44,6 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   readonly #context: number
   readonly #memory: number
   readonly #encodes: boolean
-  /** Whether each sequence has a memory of its own. */
-  readonly #isDivided: boolean
   /** The text of each token, with and without the texts of control tokens, once it was asked for. */
   readonly #pieces: (Uint8Array | undefined)[][] = [[], []]
   readonly #adapters: ReadonlyMap<string, number>
@@ -63,10 +62,10 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
     this.#model = library.loadModel(modelPath, modelParams)
     if (this.#model === 0) throw new ServerError('INVALID_ARG', 'llama.cpp could not load the file')
     const pools = settings.kind !== 'generate'
-    this.#isDivided = hasMemoryForAll(settings)
+    this.isDivided = hasMemoryForAll(settings)
     const context = {
       ...library.contextDefaults(),
-      n_ctx: this.#isDivided ? settings.cells - (settings.cells % (settings.slots * memoryUnit)) : settings.cells,
+      n_ctx: this.isDivided ? settings.cells - (settings.cells % (settings.slots * memoryUnit)) : settings.cells,
       n_batch: settings.batchTokens,
       n_ubatch: pools ? settings.batchTokens : Math.min(512, settings.batchTokens),
       n_seq_max: settings.slots,
@@ -77,7 +76,7 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
       // Without layers on a GPU nothing is computed there.
       offload_kqv: settings.gpuLayers > 0,
       op_offload: settings.gpuLayers > 0,
-      kv_unified: !this.#isDivided,
+      kv_unified: !this.isDivided,
       swa_full: true,
     }
     this.#context = this.#createContext(context)
@@ -207,7 +206,7 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
 
   /** `target` gets the first tokens of `source`; both share the memory, or `target` has a copy. `target` must be empty. */
   share(source: number, target: number, length: number): void {
-    if (!this.#isDivided) this.library.copyCells(this.#memory, source, target, 0, length)
+    if (!this.isDivided) this.library.copyCells(this.#memory, source, target, 0, length)
     else {
       // The library copies the memory of a sequence as a whole.
       this.library.copyCells(this.#memory, source, target, -1, -1)

@@ -5,7 +5,7 @@ import { CellBook } from './cell-book.ts'
 import type { LanguageRuntime } from './language-runtime.ts'
 import type { Sequence } from './sequence.ts'
 
-type SlotMemory = Pick<LanguageRuntime, 'cells' | 'sharesParts' | 'forget' | 'share'>
+type SlotMemory = Pick<LanguageRuntime, 'cells' | 'isDivided' | 'sharesParts' | 'forget' | 'share'>
 
 export type Slot = {
   readonly id: number
@@ -41,7 +41,7 @@ export class SlotTable {
   assign(sequence: Sequence): Slot | null {
     const idle = this.slots.filter((slot) => slot.sequence === null)
     if (idle.length === 0) return null
-    const slot = this.#continuing(idle, sequence) ?? oldestOf(idle)
+    const slot = this.#continuing(idle, sequence) ?? this.#vacant(idle)
     this.#cut(slot, this.#commonLength(slot, sequence))
     slot.sequence = sequence
     slot.adapter = sequence.sampling.lora
@@ -142,6 +142,18 @@ export class SlotTable {
     return best
   }
 
+  /**
+   * The library computes neighbouring memories together, and others one after the other: four answers took 1.2 times as long with gaps between them. So
+   * the older half of the idle slots is looked through for the one with the most neighbours in use.
+   */
+  #vacant(idle: readonly Slot[]): Slot {
+    if (!this.#memory.isDivided) return oldestOf(idle)
+    const isUsed = (id: number): boolean => (this.slots[id]?.sequence ?? null) !== null
+    const neighbours = ({ id }: Slot): number => Number(isUsed(id - 1)) + Number(isUsed(id + 1))
+    const older = idle.toSorted((a, b) => ageOf(a) - ageOf(b)).slice(0, Math.ceil(idle.length / 2))
+    return older.reduce((best, slot) => (neighbours(slot) > neighbours(best) ? slot : best))
+  }
+
   /** How many tokens at the beginning are the same. The last token of a prompt is computed in any case, for what follows it. */
   #commonLength(slot: Slot, { tokens, sampling }: Sequence): number {
     if (slot.adapter !== sampling.lora || !sampling.cachePrompt) return 0
@@ -166,7 +178,7 @@ function commonStart(a: readonly number[], b: readonly number[]): number {
 }
 
 /** An empty slot is older than any other. */
-function oldestOf(slots: readonly Slot[]): Slot {
-  const age = (slot: Slot): number => (slot.tokens.length === 0 ? -1 : slot.usedAt)
-  return slots.reduce((oldest, slot) => (age(slot) < age(oldest) ? slot : oldest))
-}
+const ageOf = ({ tokens, usedAt }: Slot): number => (tokens.length === 0 ? -1 : usedAt)
+
+const oldestOf = (slots: readonly Slot[]): Slot =>
+  slots.reduce((oldest, slot) => (ageOf(slot) < ageOf(oldest) ? slot : oldest))
