@@ -52,6 +52,40 @@ test('what is taken from a body is given back to the windows of its stream and i
   await loopback.close()
 })
 
+test('what answers a read is sent once, after the whole read; all else at the end of the turn', async () => {
+  const { loopback } = opened(0)
+  const ping = encodePing(Buffer.alloc(8), false)
+  const outputsOf = (act: () => void): string[] => {
+    loopback.outputs.length = 0
+    act()
+    return [...loopback.outputs]
+  }
+  assert.deepEqual(
+    outputsOf(() => loopback.say(ping, ping)),
+    ['now'],
+  )
+  loopback.flush()
+  assert.equal(loopback.takeFrames().length, 2)
+  assert.deepEqual(
+    outputsOf(() => loopback.connection.sendPing(Buffer.alloc(8))),
+    ['soon'],
+  )
+  // That flush has the answer to this read, too.
+  assert.deepEqual(
+    outputsOf(() => loopback.say(ping)),
+    [],
+  )
+  loopback.flush()
+  assert.equal(loopback.takeFrames().length, 2)
+  assert.deepEqual(
+    outputsOf(() => loopback.say(data(0, 1))),
+    ['now'],
+    'a connection that breaks the rules is told',
+  )
+  assert.notEqual(loopback.failure, null)
+  await loopback.close()
+})
+
 test('a stream that is paused holds its window and no more; more breaks it off and nothing else', async () => {
   const { loopback, users } = opened(2)
   users[0]?.stream.setPaused(true)

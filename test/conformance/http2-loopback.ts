@@ -64,6 +64,8 @@ export class Http2Loopback implements ConnectionUser {
   readonly users: CountingUser[] = []
   readonly socket: Duplex
   readonly connection: Http2Connection
+  /** When the connection wanted to be flushed. */
+  readonly outputs: ('soon' | 'now')[] = []
   failure: Http2Error | null = null
   isClosed = false
   /** While the client does not read, what is written stays in the socket. */
@@ -140,7 +142,9 @@ export class Http2Loopback implements ConnectionUser {
 
   onPingAnswer(): void {}
 
-  onOutput(): void {}
+  onOutput(_connection: Http2Connection, when: 'soon' | 'now'): void {
+    this.outputs.push(when)
+  }
 
   onFailed(reason: Http2Error): void {
     this.failure = reason

@@ -125,6 +125,11 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     if (this.#unflushed.length === 1) setImmediate(this.#flush)
   }
 
+  /** HOT: once per read of a socket. */
+  flushNow(connection: Http2Connection): void {
+    connection.flush(this.#output)
+  }
+
   /** HOT: once per turn of the event loop, after everything that arrived in it was read. */
   readonly #flush = (): void => {
     const connections = this.#unflushed

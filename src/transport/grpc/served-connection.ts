@@ -21,6 +21,7 @@ export type ConnectionHost = {
   readonly handle: CallHandler
   /** At the end of this turn of the event loop. */
   flushSoon(connection: Http2Connection): void
+  flushNow(connection: Http2Connection): void
 }
 
 export class ServedConnection implements ConnectionUser {
@@ -93,8 +94,9 @@ export class ServedConnection implements ConnectionUser {
     this.connection.creditWhatIsUsed()
   }
 
-  onOutput(connection: Http2Connection): void {
-    this.#host.flushSoon(connection)
+  onOutput(connection: Http2Connection, when: 'soon' | 'now'): void {
+    if (when === 'now') this.#host.flushNow(connection)
+    else this.#host.flushSoon(connection)
   }
 
   onSettings(): void {
